@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tenon::passes {
+
+/// A rewrite of the graph. It may leave dead nodes and values without types: the driver cleans, infers and verifies after each pass.
+struct Pass {
+  const char* name;
+  const char* says;                  // one sentence, shown by `inspect --passes`
+  bool (*run)(ir::Graph& graph);     // true when it changed something
+};
+
+/// What a pass did, for inspect and the build report.
+struct PassRecord {
+  std::string name;
+  bool changed;
+  size_t nodes_before, nodes_after;
+  double milliseconds;
+};
+
+/// The passes in order; see pipeline.cpp.
+const std::vector<Pass>& pipeline();
+/// Runs them all; `skip` holds names to leave out. Throws Error(usage) for an unknown name in `skip`.
+std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// Runs one pass by name with the driver's chores (for tests and inspect).
+PassRecord run_pass(ir::Graph& graph, const std::string& name);
+
+}  // namespace tenon::passes
