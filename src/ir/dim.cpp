@@ -171,6 +171,8 @@ Dim Dim::operator*(const Dim& other) const {
       for (const std::string& atom : atoms_of(right)) atoms.push_back(atom);
       add_to(result.terms_, joined(atoms), checked_mul(left_factor, right_factor, "dimension"));
     }
+  // A product of sums grows with every factor; nothing sensible has more terms.
+  if (result.terms_.size() > 256) throw Error(Code::resource, "a symbolic size has more than 256 terms");
   return result;
 }
 
