@@ -1,0 +1,58 @@
+#include "ops/convolve.h"
+#include "ops/epilogue.h"
+#include "ops/floats.h"
+
+namespace tenon::ops {
+namespace {
+
+void infer_conv(Inference& ctx) {
+  const DType dtype = ctx.dtype(0);
+  const bool last = channels_last(ctx);
+  const Epilogue epilogue = read_epilogue(ctx);
+  const ir::Shape *x = ctx.shape(0), *w = ctx.shape(1);
+  std::optional<ir::Shape> output;
+  if (x && w) {
+    if (const auto sizes = size_convolution(ctx, last ? move_channel(*x, false) : *x, *w))
+      output = last ? move_channel(sizes->output, true) : sizes->output;
+    if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr; bias && (bias->size() != 1 || differ((*bias)[0], (*w)[0])))
+      ctx.fail("the bias is " + ir::str(*bias) + " for " + (*w)[0].str() + " output channels");
+  }
+  check_residual(ctx, epilogue, dtype, output);
+  ctx.set(0, dtype, output);
+}
+
+void evaluate_conv(Evaluation& ctx) {
+  const DType dtype = ctx.input(0).dtype();
+  const bool last = channels_last(ctx);
+  const Epilogue epilogue = read_epilogue(ctx);
+  const Tensor x = to_channels_first(widened(ctx.input(0)), last), w = widened(ctx.input(1));
+  if (x.dtype() != w.dtype()) ctx.fail("input and weights are of different element types");
+  const ConvSizes sizes = *size_convolution(ctx, shape_of(x.dims()), shape_of(w.dims()));
+  const Dims out = dims_of(sizes.output);
+  const Tensor bias = ctx.has(2) ? widened(ctx.input(2)) : Tensor();
+  if (bias && (bias.dtype() != x.dtype() || bias.dims() != Dims{out[1]})) ctx.fail("the bias does not fit the output channels");
+  Tensor residual;
+  if (epilogue.residual != Residual::none) {
+    if (!ctx.has(3)) ctx.fail("a residual is asked for but input 3 is absent");
+    residual = to_channels_first(widened(ctx.input(3)), last);
+    if (residual.dtype() != x.dtype() || residual.dims() != out) ctx.fail("the residual does not fit the output");
+  }
+  const Window3 window = window3(sizes.window, spatial(x.dims()), spatial(out));
+  const int64_t plane = window.out_plane(), image = out[1] * plane;
+  Tensor y(x.dtype(), out);
+  with_wide(ctx, x.dtype(), [&]<class T>(Type<T>) {
+    std::vector<double> sums(static_cast<size_t>(image));
+    for (int64_t n = 0; n < out[0]; ++n) {
+      for (int64_t i = 0; i < image; ++i) sums[i] = bias ? bias.data<T>()[i / plane] : 0;
+      convolve(window, sizes.groups, x.dims()[1], out[1], x.data<T>() + n * x.dims()[1] * window.in_plane(), w.data<T>(), sums.data());
+      std::copy(sums.begin(), sums.end(), y.data<T>() + n * image);
+    }
+    apply(epilogue, y.data<T>(), residual ? residual.data<T>() : nullptr, y.elements());
+  });
+  deliver(ctx, 0, dtype, to_channels_last(y, last));
+}
+
+TENON_OP({"Conv", 2, 4, 1, 1, infer_conv, evaluate_conv});
+
+}  // namespace
+}  // namespace tenon::ops
