@@ -1,0 +1,101 @@
+#pragma once
+#include <tenon/error.h>
+#include <tenon/tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Tenon: ONNX in, the fastest engine that keeps your accuracy out. Everything that fails on the user's side throws tenon::Error.
+namespace tenon {
+
+enum class Precision { fp32 };
+
+/// Name, element type and sizes of an engine's input or output; -1 is a size that may change from run to run.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::undefined;
+  std::vector<int64_t> shape;
+};
+
+/// One line of progress: what is done, how far (0 to 1), and the seconds still expected (negative: unknown). Return false to cancel.
+using Progress = std::function<bool(const std::string& stage, double done, double seconds_left)>;
+
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+struct BuildOptions {
+  Precision precision = Precision::fp32;
+  Shapes shapes;               ///< sizes of inputs that are dynamic in the model; a missing batch is 1
+  int threads = 0;             ///< 0: the cores this process may use
+  double budget_seconds = -1;  ///< time for tuning; below 0: until every tactic is measured, 0: none
+  std::string timing_cache;    ///< file; "" is the user's cache folder, "-" is none
+  std::vector<std::string> skip_passes;
+  bool strict = false;         ///< no Winograd: direct summation only
+  Progress progress;
+};
+
+struct LayerTime {
+  std::string name;
+  std::vector<std::string> origins;  ///< ONNX nodes
+  std::string tactic;
+  double microseconds = 0;
+};
+
+struct MemoryUse {
+  int64_t arena_bytes = 0, arena_lower_bound = 0, weights_bytes = 0;
+};
+
+class Session;
+
+/// A built model: immutable, shared freely between threads, cheap to copy.
+class Engine {
+ public:
+  struct Impl;
+  explicit Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  /// Written to a temporary file beside `path` and renamed. Throws Error(io).
+  void save(const std::string& path) const;
+  /// Every byte is hashed and checked before use. Throws Error(bad_engine), Error(io).
+  static Engine load(const std::string& path);
+  std::vector<TensorInfo> inputs() const;
+  std::vector<TensorInfo> outputs() const;
+  /// The model's metadata_props, with "names" and the like.
+  const std::map<std::string, std::string>& metadata() const;
+  /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for, at most the cores there are.
+  Session session(int threads = 0, const Shapes& shapes = {}) const;
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Runs an engine; belongs to one thread at a time and throws Error(usage) when two use it at once.
+class Session {
+ public:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+  /// Inputs by name, outputs in the model's order. Throws Error(usage) naming an input that is missing, unknown, or of wrong type or sizes.
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
+  /// The steady state: no allocation. `inputs` and `outputs` in the engine's order; outputs are the session's memory, valid until the next run.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  /// Time of each step over `iterations` runs on the present inputs, in order.
+  std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
+  MemoryUse memory() const;
+  int threads() const;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Model file to engine. Throws Error naming file, node and reason.
+Engine build(const std::string& model, const BuildOptions& options = {});
+/// Engine::load for an engine, build with `options` for a model: whichever the file is.
+Engine open(const std::string& model_or_engine, const BuildOptions& options = {});
+
+}  // namespace tenon

@@ -1,0 +1,177 @@
+#include "ops/op.h"
+
+#include <tenon/error.h>
+
+#include <map>
+
+#include "base/check.h"
+
+namespace tenon::ops {
+namespace {
+
+std::map<std::string, Op>& registry() {
+  static std::map<std::string, Op> ops;
+  return ops;
+}
+
+[[noreturn]] void fail_at(const ir::Node& node, const std::string& why, const std::string& hint) {
+  throw Error(Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") cannot be right",
+              {.where = "node " + node.label(), .why = why, .hint = hint});
+}
+
+}  // namespace
+
+Registrar::Registrar(Op op) {
+  const std::string name = op.name;
+  TENON_CHECK(registry().emplace(name, std::move(op)).second, "op registered twice: " + name);
+}
+
+const Op* find(const std::string& name) {
+  const auto found = registry().find(name);
+  return found == registry().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& [name, op] : registry()) all.push_back(name);
+  return all;
+}
+
+DType Inference::dtype(size_t input) const { return has(input) ? graph_.value(node().inputs[input]).dtype : DType::undefined; }
+
+const ir::Shape* Inference::shape(size_t input) const {
+  if (!has(input)) return nullptr;
+  const auto& shape = graph_.value(node().inputs[input]).shape;
+  return shape ? &*shape : nullptr;
+}
+
+const Tensor* Inference::constant(size_t input) const { return has(input) ? graph_.constant(node().inputs[input]) : nullptr; }
+
+std::optional<std::vector<int64_t>> Inference::integers(size_t input) const {
+  const Tensor* tensor = constant(input);
+  if (!tensor) return std::nullopt;
+  std::vector<int64_t> values;
+  if (tensor->dtype() == DType::i64) values.assign(tensor->data<int64_t>(), tensor->data<int64_t>() + tensor->elements());
+  else if (tensor->dtype() == DType::i32) values.assign(tensor->data<int32_t>(), tensor->data<int32_t>() + tensor->elements());
+  else return std::nullopt;
+  return values;
+}
+
+std::optional<std::vector<ir::Dim>> Inference::content(size_t input) const {
+  if (!has(input)) return std::nullopt;
+  if (const Tensor* tensor = constant(input)) {
+    if (tensor->dims().rank() > 1 || tensor->elements() > 64) return std::nullopt;
+    const auto values = integers(input);
+    if (!values) return std::nullopt;
+    return std::vector<ir::Dim>(values->begin(), values->end());
+  }
+  return graph_.value(node().inputs[input]).content;
+}
+
+void Inference::set(size_t output, DType dtype, std::optional<ir::Shape> shape) {
+  if (output >= outputs() || node().outputs[output] == ir::no_value) return;
+  if (shape) {
+    if (shape->size() > Dims::max_rank) fail("an output of rank " + std::to_string(shape->size()) + " is above the limit of 8");
+    for (const ir::Dim& dim : *shape)
+      if (dim.is_constant() && dim.value() < 0) fail("an output size is negative: " + ir::str(*shape));
+  }
+  ir::Value& value = graph_.value(node().outputs[output]);
+  value.dtype = dtype;
+  value.shape = std::move(shape);
+}
+
+void Inference::set_content(size_t output, std::vector<ir::Dim> content) {
+  if (output >= outputs() || node().outputs[output] == ir::no_value) return;
+  graph_.value(node().outputs[output]).content = std::move(content);
+}
+
+ir::Dim Inference::unknown() {
+  // Named after the value, so that a second inference gives the same symbol.
+  const ir::ValueId first = node().outputs.empty() ? ir::no_value : node().outputs[0];
+  return ir::Dim::symbol("?" + (first == ir::no_value ? node().label() : graph_.value(first).name));
+}
+
+void Inference::fail(const std::string& why, const std::string& hint) const { fail_at(node(), why, hint); }
+
+Tensor& Evaluation::output(size_t at, DType dtype, const Dims& dims) {
+  Tensor& slot = outputs_[at];
+  if (!slot || slot.dtype() != dtype || !(slot.dims() == dims) || dtype == DType::string) slot = Tensor(dtype, dims);
+  return slot;
+}
+
+std::vector<int64_t> Evaluation::integers(size_t input) const {
+  const Tensor& tensor = inputs_[input];
+  if (tensor.dtype() == DType::i64) return {tensor.data<int64_t>(), tensor.data<int64_t>() + tensor.elements()};
+  if (tensor.dtype() == DType::i32) return {tensor.data<int32_t>(), tensor.data<int32_t>() + tensor.elements()};
+  fail("input " + std::to_string(input) + " must hold i32 or i64, not " + std::string(name(tensor.dtype())));
+}
+
+void Evaluation::fail(const std::string& why, const std::string& hint) const { fail_at(node_, why, hint); }
+
+void infer(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  const Op* op = find(node.op);
+  if (!op) throw Error(Code::unsupported, "op " + node.op + " is not supported", {.where = "node " + node.label()});
+  const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
+  Inference inference(graph, id);
+  if (inputs < op->min_inputs || (op->max_inputs >= 0 && inputs > op->max_inputs))
+    inference.fail("it has " + std::to_string(inputs) + " inputs; " + node.op + " takes " + std::to_string(op->min_inputs) +
+                   (op->max_inputs < 0 ? " or more" : " to " + std::to_string(op->max_inputs)));
+  if (outputs < op->min_outputs || (op->max_outputs >= 0 && outputs > op->max_outputs))
+    inference.fail("it has " + std::to_string(outputs) + " outputs; " + node.op + " gives " + std::to_string(op->min_outputs) +
+                   (op->max_outputs < 0 ? " or more" : " to " + std::to_string(op->max_outputs)));
+  for (int at = 0; at < op->min_inputs; ++at)
+    if (node.inputs[at] == ir::no_value) inference.fail("required input " + std::to_string(at) + " is missing");
+  op->infer(inference);
+}
+
+void infer(ir::Graph& graph) {
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
+    if (graph.nodes[id].alive) infer(graph, id);
+}
+
+namespace {
+
+std::vector<Tensor> evaluate_with(const ir::Node& node, std::span<const Tensor> inputs) {
+  static const Evaluation::Run run = [](const ir::Graph& graph, std::vector<Tensor> values) {
+    return interpret(graph, std::move(values));
+  };
+  const Op* op = find(node.op);
+  if (!op) throw Error(Code::unsupported, "op " + node.op + " is not supported", {.where = "node " + node.label()});
+  std::vector<Tensor> outputs(node.outputs.size());
+  Evaluation evaluation(node, inputs, outputs, run);
+  op->evaluate(evaluation);
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> evaluate(const ir::Node& node, std::span<const Tensor> inputs) { return evaluate_with(node, inputs); }
+
+std::vector<Tensor> interpret(const ir::Graph& graph, std::vector<Tensor> inputs) {
+  if (inputs.size() != graph.inputs.size())
+    throw Error(Code::usage, "the graph takes " + std::to_string(graph.inputs.size()) + " inputs, not " + std::to_string(inputs.size()));
+  std::vector<Tensor> values(graph.values.size());
+  std::vector<size_t> uses(graph.values.size());
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    values[id] = graph.values[id].constant;
+    uses[id] = graph.values[id].users.size();
+  }
+  for (size_t at = 0; at < inputs.size(); ++at) values[graph.inputs[at]] = std::move(inputs[at]);
+  for (ir::ValueId output : graph.outputs) ++uses[output];
+  for (const ir::Node& node : graph.nodes) {
+    if (!node.alive) continue;
+    std::vector<Tensor> operands;
+    for (ir::ValueId input : node.inputs) operands.push_back(input == ir::no_value ? Tensor() : values[input]);
+    std::vector<Tensor> results = evaluate_with(node, operands);
+    for (size_t at = 0; at < node.outputs.size(); ++at)
+      if (node.outputs[at] != ir::no_value) values[node.outputs[at]] = std::move(results[at]);
+    for (ir::ValueId input : node.inputs)
+      if (input != ir::no_value && --uses[input] == 0) values[input] = Tensor();
+  }
+  std::vector<Tensor> results;
+  for (ir::ValueId output : graph.outputs) results.push_back(values[output]);
+  return results;
+}
+
+}  // namespace tenon::ops

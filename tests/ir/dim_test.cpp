@@ -1,0 +1,36 @@
+#include "ir/dim.h"
+
+#include <gtest/gtest.h>
+
+using tenon::ir::Dim;
+
+TEST(Dim, KeepsExpressionsInNormalForm) {
+  const Dim n = Dim::symbol("N"), h = Dim::symbol("H");
+  EXPECT_EQ((n * 2 + h - n).str(), "H+N");
+  EXPECT_EQ((n - n).str(), "0");
+  EXPECT_EQ((n * h * 3).str(), "3*H*N");
+  EXPECT_TRUE(n * h == h * n);
+}
+
+TEST(Dim, DividesWithoutRemainderWherePossible) {
+  const Dim n = Dim::symbol("N");
+  EXPECT_EQ((n * 51200).exact_div(Dim(6400))->str(), "8*N");
+  EXPECT_EQ((n * 51200).exact_div(n * 100)->str(), "512");
+  EXPECT_FALSE(n.exact_div(Dim(2)));
+}
+
+TEST(Dim, FloorDivisionTakesWholeTermsOut) {
+  const Dim n = Dim::symbol("N");
+  EXPECT_EQ((n * 2 + 1).floor_div(2).str(), "N");
+  EXPECT_EQ((n + 1).floor_div(2).str(), "(N+1)//2");
+  EXPECT_EQ(Dim(-3).floor_div(2).value(), -2);
+}
+
+TEST(Dim, ReadsItsOwnText) {
+  for (const char* text : {"0", "-3", "N", "2*N+1", "(H+1)//2", "-N+4", "3*(H+1)//2*W+7"}) {
+    const auto dim = Dim::parse(text);
+    ASSERT_TRUE(dim) << text;
+    EXPECT_TRUE(Dim::parse(dim->str()) == dim) << text;
+  }
+  for (const char* text : {"", "+", "N*", "(N", "(N)//0", "99999999999999999999", "N N"}) EXPECT_FALSE(Dim::parse(text)) << text;
+}
