@@ -1,0 +1,390 @@
+#include "backends/cpu/kernels/direct.h"
+#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/micro.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+struct Segment {
+  int64_t length;
+  const float* source[kTilePixels];
+};
+
+struct PixelTile {
+  int64_t out[kTilePixels], residual[kTilePixels];
+};
+
+// The tiles of one pixel block. The segments of tile t in K block b are ranges[t * (k_blocks + 1) + b] up to the next.
+struct Tables {
+  PixelTile* tiles;
+  const Segment** ranges;
+  Segment* segments;
+  float* partial;
+};
+
+struct TileJob {
+  const PixelTile* tiles;
+  const Segment* const* ranges;
+  int64_t range_pitch;
+  const float* weights;
+  int64_t ahead;
+  float* partial;
+  const float* bias;
+  const float* residual;
+  float* out;
+  const Epilogue* epilogue;
+  float low, high;
+  int channels;
+  bool first, last, in_registers;
+};
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+int64_t segments_per_tile(const DirectPlan& plan) {
+  const ConvShape& s = plan.shape;
+  return plan.rows ? int64_t{s.kernel_h} * s.kernel_w : plan.units;
+}
+
+size_t worker_bytes(const DirectPlan& plan) {
+  const int64_t tiles = plan.block_tiles;
+  return round_up(tiles * sizeof(PixelTile), 64) + round_up(tiles * (plan.k_blocks + 1) * sizeof(void*), 64) +
+         round_up(tiles * segments_per_tile(plan) * sizeof(Segment), 64) +
+         round_up(tiles * kTilePixels * kBlock * sizeof(float), 64);
+}
+
+Tables tables_at(const DirectPlan& plan, std::byte* p) {
+  const int64_t tiles = plan.block_tiles;
+  Tables t;
+  t.tiles = reinterpret_cast<PixelTile*>(p);
+  p += round_up(tiles * sizeof(PixelTile), 64);
+  t.ranges = reinterpret_cast<const Segment**>(p);
+  p += round_up(tiles * (plan.k_blocks + 1) * sizeof(void*), 64);
+  t.segments = reinterpret_cast<Segment*>(p);
+  p += round_up(tiles * segments_per_tile(plan) * sizeof(Segment), 64);
+  t.partial = reinterpret_cast<float*>(p);
+  return t;
+}
+
+template <int R, bool kBy4, bool kPrefetch>
+__attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int64_t end) {
+  for (int64_t t = begin; t < end; ++t) {
+    Sums<R> sums;
+    float* partial = job.partial + t * (kTilePixels * kBlock);
+    if (job.first) {
+      sums.clear();
+    } else {
+      sums.load_from(partial, kBlock);
+    }
+    const Segment* segment = job.ranges[t * job.range_pitch];
+    const Segment* const stop = job.ranges[t * job.range_pitch + 1];
+    const float* b = job.weights;
+    const int64_t ahead = kPrefetch ? job.ahead : 0;
+    do {
+      const float* a[R];
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) a[i] = segment->source[i];
+      b = accumulate<R, kBy4, kPrefetch>(sums, a, segment->length, b, ahead);
+    } while (++segment != stop);
+    if (!job.last) {
+      sums.store_to(partial, kBlock);
+      continue;
+    }
+    sums.add_bias(job.bias);
+    const PixelTile& tile = job.tiles[t];
+    if (!job.in_registers) {
+      sums.store_to(partial, kBlock);
+      finish_tile(partial, R, job.channels, *job.epilogue, job.residual, tile.residual, job.out, tile.out);
+      continue;
+    }
+    if (job.residual) {
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) {
+        const float* r = job.residual + tile.residual[i];
+        sums.v[i][0] = add(sums.v[i][0], load(r));
+        sums.v[i][1] = add(sums.v[i][1], load(r + kLanes));
+      }
+    }
+    const Vec low = set1(job.low), high = set1(job.high);
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) {
+      float* o = job.out + tile.out[i];
+      store(o, min(high, max(low, sums.v[i][0])));
+      store(o + kLanes, min(high, max(low, sums.v[i][1])));
+    }
+  }
+}
+
+// Walks output pixels in order: batch, row, column.
+struct PixelCursor {
+  const ConvShape& s;
+  int64_t image, y, x;
+
+  PixelCursor(const ConvShape& shape, int64_t pixel) : s(shape) {
+    image = pixel / (s.out_h * s.out_w);
+    const int64_t rest = pixel - image * s.out_h * s.out_w;
+    y = rest / s.out_w;
+    x = rest - y * s.out_w;
+  }
+  void next() {
+    if (++x < s.out_w) return;
+    x = 0;
+    if (++y < s.out_h) return;
+    y = 0;
+    ++image;
+  }
+};
+
+bool is_pointwise(const ConvShape& s) {
+  return s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_top == 0 && s.pad_left == 0 &&
+         s.in_h == s.out_h && s.in_w == s.out_w;
+}
+
+// Segments of one tile when a kernel row of pixels is contiguous. Rows wholly inside (or wholly outside) for every
+// pixel become one segment, the others one per tap.
+Segment* row_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels, const Segment** ranges,
+                      Segment* out) {
+  const ConvShape& s = plan.shape;
+  const int64_t c = s.in_c / s.groups;
+  bool inside = true;
+  for (int i = 0; i < pixels; ++i) inside &= at[i][2] >= 0 && at[i][2] + s.kernel_w <= s.in_w;
+  for (int ky = 0; ky < s.kernel_h; ++ky) {
+    if (ky % plan.units_per_block == 0) ranges[ky / plan.units_per_block] = out;
+    const int taps = inside ? 1 : s.kernel_w;
+    for (int kx = 0; kx < taps; ++kx, ++out) {
+      out->length = inside ? s.kernel_w * c : c;
+      for (int i = 0; i < pixels; ++i) {
+        const int64_t y = at[i][1] + ky, x = at[i][2] + kx;
+        const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
+        out->source[i] = valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : plan.zeros;
+      }
+    }
+  }
+  ranges[plan.k_blocks] = out;
+  return out;
+}
+
+Segment* tap_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels, const Segment** ranges,
+                      Segment* out) {
+  const ConvShape& s = plan.shape;
+  const int64_t c = s.in_c / s.groups;
+  Segment* const base = out;
+  for (int ky = 0; ky < s.kernel_h; ++ky) {
+    for (int kx = 0; kx < s.kernel_w; ++kx) {
+      for (int i = 0; i < pixels; ++i) {
+        const int64_t y = at[i][1] + int64_t{ky} * s.dilation_h, x = at[i][2] + int64_t{kx} * s.dilation_w;
+        const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
+        const float* p = valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : plan.zeros;
+        const int64_t step = valid ? plan.chunk : 0;
+        for (int q = 0; q < plan.chunks; ++q) out[q].source[i] = p + q * step;
+      }
+      for (int q = 0; q < plan.chunks; ++q) out[q].length = smaller(plan.chunk, c - int64_t{q} * plan.chunk);
+      out += plan.chunks;
+    }
+  }
+  for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = base + b * plan.units_per_block;
+  ranges[plan.k_blocks] = out;
+  return out;
+}
+
+// Tiles [0, count) covering `pixels` pixels from `first`; the leading `large` tiles have one pixel more than `small`.
+void fill_tables(const DirectPlan& plan, const Tables& tables, const float* in, int64_t first, int64_t count,
+                 int64_t large, int small) {
+  const ConvShape& s = plan.shape;
+  const bool linear_in = is_pointwise(s) && s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
+  Segment* segment = tables.segments;
+  PixelCursor cursor(s, first);
+  int64_t pixel = first;
+  for (int64_t t = 0; t < count; ++t) {
+    const int pixels = t < large ? small + 1 : small;
+    PixelTile& tile = tables.tiles[t];
+    const Segment** ranges = tables.ranges + t * (plan.k_blocks + 1);
+    int64_t at[kTilePixels][3];
+    for (int i = 0; i < pixels; ++i) {
+      tile.out[i] = cursor.image * s.out_image + cursor.y * s.out_row + cursor.x * s.out_pixel;
+      tile.residual[i] = cursor.image * s.res_image + cursor.y * s.res_row + cursor.x * s.res_pixel;
+      at[i][0] = cursor.image;
+      at[i][1] = cursor.y * s.stride_h - s.pad_top;
+      at[i][2] = cursor.x * s.stride_w - s.pad_left;
+      cursor.next();
+    }
+    if (linear_in) {
+      for (int q = 0; q < plan.chunks; ++q) {
+        segment[q].length = smaller(plan.chunk, s.in_c / s.groups - int64_t{q} * plan.chunk);
+        for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk;
+      }
+      for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = segment + b * plan.units_per_block;
+      segment += plan.chunks;
+      ranges[plan.k_blocks] = segment;
+    } else if (plan.rows) {
+      segment = row_segments(plan, in, at, pixels, ranges, segment);
+    } else {
+      segment = tap_segments(plan, in, at, pixels, ranges, segment);
+    }
+    pixel += pixels;
+  }
+}
+
+// Offset in K of a K block.
+int64_t block_k(const DirectPlan& plan, int block) {
+  const int64_t unit = int64_t{block} * plan.units_per_block, c = plan.shape.in_c / plan.shape.groups;
+  if (unit >= plan.units) return plan.k;
+  if (plan.rows) return unit * plan.shape.kernel_w * c;
+  return unit / plan.chunks * c + unit % plan.chunks * plan.chunk;
+}
+
+template <bool kBy4>
+void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
+  // The first tile of a panel fetches the next panel.
+  if (large) {
+    with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) {
+      run_tiles<R, kBy4, true>(job, 0, 1);
+      run_tiles<R, kBy4, false>(job, 1, large);
+    });
+  }
+  if (count > large) {
+    with_rows(small, [&]<int R>() __attribute__((always_inline)) {
+      if (!large) run_tiles<R, kBy4, true>(job, 0, 1);
+      run_tiles<R, kBy4, false>(job, large ? large : 1, count);
+    });
+  }
+}
+
+void run(const DirectPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
+  const ConvShape& s = plan.shape;
+  if (worker.id >= plan.pixel_splits * plan.channel_splits) return;
+  const int64_t group_in = s.in_c / s.groups, group_out = s.out_c / s.groups;
+  const int64_t blocks = (group_out + kBlock - 1) / kBlock, all_blocks = blocks * s.groups;
+  const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
+  const int64_t n0 = all_blocks * part_n / plan.channel_splits, n1 = all_blocks * (part_n + 1) / plan.channel_splits;
+  const int64_t pixels = s.batch * s.out_h * s.out_w, all_tiles = (pixels + kTilePixels - 1) / kTilePixels;
+  const int64_t p0 = smaller(pixels, all_tiles * part_m / plan.pixel_splits * kTilePixels);
+  const int64_t p1 = smaller(pixels, all_tiles * (part_m + 1) / plan.pixel_splits * kTilePixels);
+  if (n0 >= n1 || p0 >= p1) return;
+
+  const Tables tables = tables_at(plan, worker.workspace + worker.id * plan.worker_bytes);
+  const bool by4 = group_in % 4 == 0;
+  TileJob job;
+  job.tiles = tables.tiles;
+  job.range_pitch = plan.k_blocks + 1;
+  job.partial = tables.partial;
+  job.epilogue = &plan.epilogue;
+  job.low = clamp_low(plan.epilogue);
+  job.high = clamp_high(plan.epilogue);
+  const bool clamp = is_clamp(plan.epilogue.act) && plan.epilogue.residual != Residual::after;
+  if (plan.epilogue.residual == Residual::none) residual = nullptr;
+
+  const int64_t my_tiles = (p1 - p0 + kTilePixels - 1) / kTilePixels;
+  const int64_t rounds = (my_tiles + plan.block_tiles - 1) / plan.block_tiles;
+  for (int64_t round = 0; round < rounds; ++round) {
+    const int64_t first = p0 + smaller(my_tiles * round / rounds * kTilePixels, p1 - p0);
+    const int64_t last = p0 + smaller(my_tiles * (round + 1) / rounds * kTilePixels, p1 - p0);
+    const int64_t count = (last - first + kTilePixels - 1) / kTilePixels;
+    const int64_t large = (last - first) % count;
+    const int small = static_cast<int>((last - first) / count);
+    int64_t filled = -1;
+    for (int64_t n = n0; n < n1; ++n) {
+      const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
+      if (group != filled) fill_tables(plan, tables, in + group * group_in, first, count, large, small);
+      filled = group;
+      job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
+      job.in_registers = clamp && job.channels == kBlock;
+      job.bias = plan.bias + n * kBlock;
+      job.residual = residual ? residual + channel : nullptr;
+      job.out = out + channel;
+      for (int b = 0; b < plan.k_blocks; ++b) {
+        const int64_t k0 = block_k(plan, b), k1 = block_k(plan, b + 1);
+        job.ranges = tables.ranges + b;
+        job.weights = plan.packed + (n * plan.k + k0) * kBlock;
+        job.ahead = (k1 - k0) * kBlock * static_cast<int64_t>(sizeof(float));
+        job.first = b == 0;
+        job.last = b + 1 == plan.k_blocks;
+        if (by4) {
+          run_block<true>(job, count, large, small);
+        } else {
+          run_block<false>(job, count, large, small);
+        }
+      }
+    }
+  }
+}
+
+// kPanels panels side by side, so that enough sums are in flight for one pixel.
+template <int kPanels>
+void gemv_panels(const DirectPlan& plan, const float* in, const float* residual, float* out, int64_t panel) {
+  Vec sums[kPanels][2];
+  TENON_UNROLL
+  for (int i = 0; i < kPanels; ++i) sums[i][0] = sums[i][1] = zero();
+  const float* b = plan.packed + panel * plan.k * kBlock;
+  const int64_t pitch = plan.k * kBlock;
+  for (int64_t k = 0; k < plan.k; ++k, b += kBlock) {
+    const Vec x = set1(in[k]);
+    TENON_UNROLL
+    for (int i = 0; i < kPanels; ++i) {
+      _mm_prefetch((const char*)(b + i * pitch) + 1024, _MM_HINT_T0);
+      sums[i][0] = fma(x, load(b + i * pitch), sums[i][0]);
+      sums[i][1] = fma(x, load(b + i * pitch + kLanes), sums[i][1]);
+    }
+  }
+  alignas(64) float sum[kPanels * kBlock];
+  TENON_UNROLL
+  for (int i = 0; i < kPanels; ++i) {
+    store(sum + i * kBlock, add(sums[i][0], load(plan.bias + (panel + i) * kBlock)));
+    store(sum + i * kBlock + kLanes, add(sums[i][1], load(plan.bias + (panel + i) * kBlock + kLanes)));
+  }
+  const int64_t zero_at = 0;
+  for (int i = 0; i < kPanels; ++i) {
+    const int64_t channel = (panel + i) * kBlock;
+    finish_tile(sum + i * kBlock, 1, static_cast<int>(smaller(kBlock, plan.shape.out_c - channel)), plan.epilogue,
+                residual ? residual + channel : nullptr, &zero_at, out + channel, &zero_at);
+  }
+}
+
+void gemv(const DirectPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
+  const int64_t panels = (plan.shape.out_c + kBlock - 1) / kBlock;
+  int64_t n = panels * worker.id / worker.count;
+  const int64_t end = panels * (worker.id + 1) / worker.count;
+  for (int64_t image = 0; image < plan.shape.batch; ++image) {
+    const float* x = in + image * plan.shape.in_image;
+    float* y = out + image * plan.shape.out_image;
+    const float* r = residual ? residual + image * plan.shape.res_image : nullptr;
+    int64_t i = n;
+    for (; i + 4 <= end; i += 4) gemv_panels<4>(plan, x, r, y, i);
+    for (; i < end; ++i) gemv_panels<1>(plan, x, r, y, i);
+  }
+}
+
+void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int64_t k, const float* bias, float* c,
+                int64_t ldc, int columns) {
+  const int64_t tiles = (m + kTilePixels - 1) / kTilePixels;
+  const Epilogue none{};
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t first = m * t / tiles;
+    with_rows(static_cast<int>(m * (t + 1) / tiles - first), [&]<int R>() __attribute__((always_inline)) {
+      Sums<R> sums;
+      sums.clear();
+      const float* rows[R];
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) rows[i] = a + (first + i) * lda;
+      if (k) accumulate<R, false, false>(sums, rows, k, panel, 0);
+      if (bias) sums.add_bias(bias);
+      if (columns == kBlock) {
+        sums.store_to(c + first * ldc, ldc);
+        return;
+      }
+      alignas(64) float scratch[R * kBlock];
+      sums.store_to(scratch, kBlock);
+      for (int i = 0; i < R; ++i) {
+        finish_pixel<Activation::none>(scratch + i * kBlock, columns, none, nullptr, c + (first + i) * ldc);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+extern const DirectOps direct_ops;
+const DirectOps direct_ops = {kBlock, kTilePixels, worker_bytes, run, gemv, gemm_panel};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,87 @@
+// The micro-kernel: R pixels times kBlock output channels, all sums in registers.
+#pragma once
+
+#include "backends/cpu/kernels/simd.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+// Every loop over `sums` has to be unrolled completely, or the compiler keeps the array in memory.
+template <int R>
+struct Sums {
+  Vec v[R][2];
+
+  TENON_INLINE void clear() {
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) v[i][0] = v[i][1] = zero();
+  }
+  TENON_INLINE void load_from(const float* p, int64_t pitch) {
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) {
+      v[i][0] = load(p + i * pitch);
+      v[i][1] = load(p + i * pitch + kLanes);
+    }
+  }
+  TENON_INLINE void store_to(float* p, int64_t pitch) const {
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) {
+      store(p + i * pitch, v[i][0]);
+      store(p + i * pitch + kLanes, v[i][1]);
+    }
+  }
+  TENON_INLINE void add_bias(const float* bias) {
+    const Vec b0 = load(bias), b1 = load(bias + kLanes);
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) {
+      v[i][0] = add(v[i][0], b0);
+      v[i][1] = add(v[i][1], b1);
+    }
+  }
+  // One step of K: a[i] points at row i's current float.
+  TENON_INLINE void step(const float* const (&a)[R], int64_t k, const float* b) {
+    const Vec b0 = load(b), b1 = load(b + kLanes);
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) {
+      const Vec x = set1(a[i][k]);
+      v[i][0] = fma(x, b0, v[i][0]);
+      v[i][1] = fma(x, b1, v[i][1]);
+    }
+  }
+};
+
+// Adds `length` steps starting at the rows a[i]; returns the weights behind the last one. `kBy4` needs length % 4 == 0.
+// `kPrefetch` fetches one weight row `ahead` bytes on for each row used.
+template <int R, bool kBy4, bool kPrefetch>
+static TENON_INLINE const float* accumulate(Sums<R>& sums, const float* const (&a)[R], int64_t length, const float* b,
+                                            int64_t ahead) {
+  constexpr int kStep = kBy4 ? 4 : 1;
+  int64_t k = 0;
+  do {
+    if constexpr (kPrefetch) {
+      TENON_UNROLL
+      for (int i = 0; i < kStep * kBlock * 4; i += 64) _mm_prefetch((const char*)b + ahead + i, _MM_HINT_T1);
+    }
+    sums.step(a, k, b);
+    if constexpr (kBy4) {
+      sums.step(a, k + 1, b + kBlock);
+      sums.step(a, k + 2, b + 2 * kBlock);
+      sums.step(a, k + 3, b + 3 * kBlock);
+    }
+    b += kStep * kBlock;
+    k += kStep;
+  } while (k != length);
+  return b;
+}
+
+// Calls f.operator()<n>() for a runtime n in 1..kTilePixels.
+template <int N = kTilePixels, class F>
+static TENON_INLINE void with_rows(int n, const F& f) {
+  if constexpr (N >= 1) {
+    if (n == N) {
+      f.template operator()<N>();
+    } else {
+      with_rows<N - 1>(n, f);
+    }
+  }
+}
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

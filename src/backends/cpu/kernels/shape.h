@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::cpu {
+
+enum class Activation : uint8_t {
+  none,
+  relu,
+  clip,  // [alpha, beta]
+  silu,
+  sigmoid,
+  hard_swish,
+  hard_sigmoid,  // clamp(alpha * x + beta, 0, 1)
+  leaky_relu,    // slope alpha below zero
+  tanh,
+  gelu,  // exact form, with erf
+  gelu_tanh,
+  mish,
+  elu  // alpha * (exp(x) - 1) below zero
+};
+
+// Where the second input is added.
+enum class Residual : uint8_t { none, before, after };
+
+struct Epilogue {
+  Activation act = Activation::none;
+  float alpha = 0, beta = 0;
+  Residual residual = Residual::none;
+};
+
+// NHWC activations, OIHW weights. Strides are in floats and the innermost channel stride is 1; a pixel pitch above
+// the channel count makes the tensor a view into a wider one.
+struct ConvShape {
+  int64_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
+  int kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
+  int64_t in_image, in_row, in_pixel, out_image, out_row, out_pixel, res_image, res_row, res_pixel;
+  bool in_nchw = false;  // contiguous NCHW input, its strides ignored; only "stem" takes it
+};
+
+// One worker of a team running the same kernel together.
+struct Worker {
+  int id, count;
+  void (*barrier)(void*);
+  void* team;
+  std::byte* workspace;  // shared by all workers, 64-byte aligned
+  void sync() const {
+    if (count > 1) barrier(team);
+  }
+};
+
+}  // namespace tenon::cpu

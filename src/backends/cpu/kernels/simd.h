@@ -1,0 +1,125 @@
+// Vectors of the instruction set this copy is compiled for. Only files built by tenon_isa_sources include it.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#define TENON_INLINE inline __attribute__((always_inline))
+#if defined(__clang__)
+#define TENON_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TENON_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+#if defined(__AVX512F__)
+
+using Vec = __m512;
+constexpr int kLanes = 16;
+constexpr int kTilePixels = 14;  // 28 accumulators of 32 registers
+
+static TENON_INLINE Vec zero() { return _mm512_setzero_ps(); }
+static TENON_INLINE Vec set1(float x) { return _mm512_set1_ps(x); }
+static TENON_INLINE Vec load(const float* p) { return _mm512_loadu_ps(p); }
+static TENON_INLINE void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+static TENON_INLINE Vec load_n(const float* p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
+static TENON_INLINE void store_n(float* p, Vec v, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v); }
+static TENON_INLINE Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+static TENON_INLINE Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
+// A NaN in the second operand comes through.
+static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm512_max_ps(bound, x); }
+static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm512_min_ps(bound, x); }
+static TENON_INLINE Vec round(Vec x) { return _mm512_roundscale_ps(x, 8); }
+static TENON_INLINE Vec scale_pow2(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
+static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm512_and_ps(a, b); }
+static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm512_or_ps(a, b); }
+static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+}
+
+#elif defined(__AVX2__)
+
+using Vec = __m256;
+constexpr int kLanes = 8;
+constexpr int kTilePixels = 6;  // 12 accumulators of 16 registers
+
+alignas(64) static const int32_t kMaskTable[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+static TENON_INLINE __m256i mask_n(int n) { return _mm256_loadu_si256((const __m256i*)(kMaskTable + 8 - n)); }
+
+static TENON_INLINE Vec zero() { return _mm256_setzero_ps(); }
+static TENON_INLINE Vec set1(float x) { return _mm256_set1_ps(x); }
+static TENON_INLINE Vec load(const float* p) { return _mm256_loadu_ps(p); }
+static TENON_INLINE void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
+static TENON_INLINE Vec load_n(const float* p, int n) { return _mm256_maskload_ps(p, mask_n(n)); }
+static TENON_INLINE void store_n(float* p, Vec v, int n) { _mm256_maskstore_ps(p, mask_n(n), v); }
+static TENON_INLINE Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
+static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
+static TENON_INLINE Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
+static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
+// A NaN in the second operand comes through.
+static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm256_max_ps(bound, x); }
+static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm256_min_ps(bound, x); }
+static TENON_INLINE Vec round(Vec x) { return _mm256_round_ps(x, 8); }
+static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
+}
+static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm256_and_ps(a, b); }
+static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm256_or_ps(a, b); }
+static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
+  return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+
+#else
+
+using Vec = __m128;
+constexpr int kLanes = 4;
+constexpr int kTilePixels = 6;
+
+static TENON_INLINE Vec zero() { return _mm_setzero_ps(); }
+static TENON_INLINE Vec set1(float x) { return _mm_set1_ps(x); }
+static TENON_INLINE Vec load(const float* p) { return _mm_loadu_ps(p); }
+static TENON_INLINE void store(float* p, Vec v) { _mm_storeu_ps(p, v); }
+static TENON_INLINE Vec load_n(const float* p, int n) {
+  alignas(16) float lanes[4] = {0, 0, 0, 0};
+  for (int i = 0; i < n; ++i) lanes[i] = p[i];
+  return _mm_load_ps(lanes);
+}
+static TENON_INLINE void store_n(float* p, Vec v, int n) {
+  alignas(16) float lanes[4];
+  _mm_store_ps(lanes, v);
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
+}
+static TENON_INLINE Vec add(Vec a, Vec b) { return _mm_add_ps(a, b); }
+static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm_sub_ps(a, b); }
+static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm_mul_ps(a, b); }
+static TENON_INLINE Vec div(Vec a, Vec b) { return _mm_div_ps(a, b); }
+static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm_sub_ps(c, _mm_mul_ps(a, b)); }
+// A NaN in the second operand comes through.
+static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm_max_ps(bound, x); }
+static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm_min_ps(bound, x); }
+static TENON_INLINE Vec round(Vec x) { return _mm_round_ps(x, 8); }
+static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
+  return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(x), _mm_slli_epi32(_mm_cvtps_epi32(n), 23)));
+}
+static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm_and_ps(a, b); }
+static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm_or_ps(a, b); }
+static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
+  return _mm_blendv_ps(no, yes, _mm_cmplt_ps(a, b));
+}
+
+#endif
+
+constexpr int kBlock = 2 * kLanes;  // output channels of one weight panel
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,38 @@
+// Helpers of the baseline halves of the kernels.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace tenon::cpu {
+
+constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
+constexpr int64_t align_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
+
+// A zero-filled float array on a 64-byte boundary.
+class AlignedFloats {
+ public:
+  AlignedFloats() = default;
+  explicit AlignedFloats(size_t count)
+      : data_(static_cast<float*>(::operator new((count ? count : 1) * sizeof(float), std::align_val_t{64}))) {
+    for (size_t i = 0; i < count; ++i) data_[i] = 0;
+  }
+  AlignedFloats(AlignedFloats&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  AlignedFloats& operator=(AlignedFloats&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~AlignedFloats() {
+    if (data_) ::operator delete(data_, std::align_val_t{64});
+  }
+  float* data() { return data_; }
+  const float* data() const { return data_; }
+  float& operator[](size_t i) { return data_[i]; }
+
+ private:
+  float* data_ = nullptr;
+};
+
+}  // namespace tenon::cpu

@@ -1,0 +1,11 @@
+// The tactics of each kernel family, collected by tactics.cpp.
+#pragma once
+
+#include "backends/cpu/kernels/conv.h"
+
+namespace tenon::cpu {
+
+ConvTactic direct_tactic(Isa isa);
+ConvTactic gemv_tactic(Isa isa);
+
+}  // namespace tenon::cpu

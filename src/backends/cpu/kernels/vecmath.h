@@ -1,0 +1,93 @@
+// Elementary functions on vectors: relative error about 2e-7 unless said otherwise.
+#pragma once
+
+#include "backends/cpu/kernels/simd.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+// exp on [-87.3, 88.7], clamped outside: two-part ln 2 reduction and a degree-5 polynomial (Cephes expf).
+static TENON_INLINE Vec exp(Vec x) {
+  x = min(set1(88.7228f), max(set1(-87.336f), x));
+  const Vec n = round(mul(x, set1(1.44269504f)));
+  Vec r = fnma(n, set1(0.693359375f), x);
+  r = fnma(n, set1(-2.12194440e-4f), r);
+  Vec p = set1(1.9875691500e-4f);
+  p = fma(p, r, set1(1.3981999507e-3f));
+  p = fma(p, r, set1(8.3334519073e-3f));
+  p = fma(p, r, set1(4.1665795894e-2f));
+  p = fma(p, r, set1(1.6666665459e-1f));
+  p = fma(p, r, set1(5.0000001201e-1f));
+  p = fma(mul(p, r), r, add(r, set1(1.f)));
+  return scale_pow2(p, n);
+}
+
+static TENON_INLINE Vec abs(Vec x) { return bit_and(x, set1(__builtin_bit_cast(float, 0x7fffffff))); }
+static TENON_INLINE Vec sign_of(Vec x) { return bit_and(x, set1(-0.f)); }
+
+static TENON_INLINE Vec sigmoid(Vec x) { return div(set1(1.f), add(set1(1.f), exp(sub(zero(), x)))); }
+static TENON_INLINE Vec silu(Vec x) { return div(x, add(set1(1.f), exp(sub(zero(), x)))); }
+
+// Odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (exp(2x) + 1) above.
+static TENON_INLINE Vec tanh(Vec x) {
+  const Vec a = abs(x), z = mul(x, x);
+  Vec p = set1(-5.70498872745e-3f);
+  p = fma(p, z, set1(2.06390887954e-2f));
+  p = fma(p, z, set1(-5.37397155531e-2f));
+  p = fma(p, z, set1(1.33314422036e-1f));
+  p = fma(p, z, set1(-3.33332819422e-1f));
+  const Vec small = fma(mul(p, z), x, x);
+  const Vec large = sub(set1(1.f), div(set1(2.f), add(exp(add(a, a)), set1(1.f))));
+  return select_less(a, set1(0.625f), small, bit_or(large, sign_of(x)));
+}
+
+// Least-squares fits: x * P(x^2) below 1, 1 - exp(Q(x)) up to 4, where erf rounds to 1.
+static TENON_INLINE Vec erf(Vec x) {
+  const Vec a = min(set1(4.f), abs(x)), z = mul(x, x);
+  Vec p = set1(7.847262168e-05f);
+  p = fma(p, z, set1(-8.008193108e-04f));
+  p = fma(p, z, set1(5.188099575e-03f));
+  p = fma(p, z, set1(-2.685369179e-02f));
+  p = fma(p, z, set1(1.128358245e-01f));
+  p = fma(p, z, set1(-3.761262596e-01f));
+  p = fma(p, z, set1(1.128379107e+00f));
+  Vec q = set1(-1.154907746e-03f);
+  q = fma(q, a, set1(1.481101755e-02f));
+  q = fma(q, a, set1(-8.872874826e-02f));
+  q = fma(q, a, set1(-6.543555856e-01f));
+  q = fma(q, a, set1(-1.117530823e+00f));
+  q = fma(q, a, set1(-2.646552632e-03f));
+  const Vec large = bit_or(sub(set1(1.f), exp(q)), sign_of(x));
+  return select_less(a, set1(1.f), mul(p, x), large);
+}
+
+static TENON_INLINE Vec gelu(Vec x) {
+  const Vec half = mul(set1(0.5f), x);
+  return fma(half, erf(mul(x, set1(0.707106781f))), half);
+}
+
+static TENON_INLINE Vec gelu_tanh(Vec x) {
+  const Vec inner = mul(x, fma(mul(x, x), set1(0.0356774081f), set1(0.797884561f)));
+  const Vec half = mul(set1(0.5f), x);
+  return fma(half, tanh(inner), half);
+}
+
+// x * tanh(log(1 + e^x)) = x * n / (n + 2) with n = e^x (e^x + 2); above 20 the factor rounds to 1.
+static TENON_INLINE Vec mish(Vec x) {
+  const Vec e = exp(min(set1(20.f), x));
+  const Vec n = mul(e, add(e, set1(2.f)));
+  return mul(x, div(n, add(n, set1(2.f))));
+}
+
+// exp(x) - 1 for x <= 0, by its series above -0.5.
+static TENON_INLINE Vec expm1_negative(Vec x) {
+  Vec p = set1(1.f / 5040);
+  p = fma(p, x, set1(1.f / 720));
+  p = fma(p, x, set1(1.f / 120));
+  p = fma(p, x, set1(1.f / 24));
+  p = fma(p, x, set1(1.f / 6));
+  p = fma(p, x, set1(0.5f));
+  const Vec small = fma(mul(p, x), x, x);
+  return select_less(x, set1(-0.5f), sub(exp(x), set1(1.f)), small);
+}
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,325 @@
+// Every convolution tactic of every instruction set this machine has, against a double-precision reference.
+#include "backends/cpu/kernels/conv.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tenon::cpu {
+namespace {
+
+constexpr float kCanary = -12345.5f;
+
+struct Case {
+  ConvShape shape{};
+  Epilogue epilogue{};
+  bool bias = true;
+};
+
+struct Padding {
+  int top = 0, left = 0, bottom = 0, right = 0;
+};
+
+// Pitches above the channel count put the tensors inside wider buffers.
+Case make_case(int64_t batch, int64_t h, int64_t w, int64_t in_c, int64_t out_c, int kernel_h, int kernel_w, int stride,
+               Padding pad, int dilation = 1, int groups = 1, int in_extra = 0, int out_extra = 0) {
+  Case c;
+  ConvShape& s = c.shape;
+  s.batch = batch, s.in_h = h, s.in_w = w, s.in_c = in_c, s.out_c = out_c;
+  s.kernel_h = kernel_h, s.kernel_w = kernel_w, s.stride_h = s.stride_w = stride;
+  s.dilation_h = s.dilation_w = dilation, s.pad_top = pad.top, s.pad_left = pad.left, s.groups = groups;
+  s.out_h = (h + pad.top + pad.bottom - dilation * (kernel_h - 1) - 1) / stride + 1;
+  s.out_w = (w + pad.left + pad.right - dilation * (kernel_w - 1) - 1) / stride + 1;
+  s.in_pixel = in_c + in_extra, s.in_row = w * s.in_pixel, s.in_image = h * s.in_row;
+  s.out_pixel = out_c + out_extra, s.out_row = s.out_w * s.out_pixel, s.out_image = s.out_h * s.out_row;
+  s.res_pixel = out_c + out_extra / 2, s.res_row = s.out_w * s.res_pixel, s.res_image = s.out_h * s.res_row;
+  return c;
+}
+
+Case square(int64_t size, int64_t in_c, int64_t out_c, int kernel, int stride, int pad) {
+  return make_case(1, size, size, in_c, out_c, kernel, kernel, stride, {pad, pad, pad, pad});
+}
+
+double activate(double x, const Epilogue& e) {
+  switch (e.act) {
+    case Activation::none: return x;
+    case Activation::relu: return std::max(x, 0.0);
+    case Activation::clip: return std::min<double>(std::max<double>(x, e.alpha), e.beta);
+    case Activation::silu: return x / (1 + std::exp(-x));
+    case Activation::sigmoid: return 1 / (1 + std::exp(-x));
+    case Activation::hard_swish: return x * std::clamp(x / 6 + 0.5, 0.0, 1.0);
+    case Activation::hard_sigmoid: return std::clamp<double>(e.alpha * x + e.beta, 0, 1);
+    case Activation::leaky_relu: return x < 0 ? e.alpha * x : x;
+    case Activation::tanh: return std::tanh(x);
+    case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::mish: return x * std::tanh(std::log1p(std::exp(x)));
+    case Activation::elu: return x < 0 ? e.alpha * std::expm1(x) : x;
+  }
+  return x;
+}
+
+struct Data {
+  std::vector<float> in, weights, bias, residual;
+};
+
+// The buffers end with the last used float, so that a sanitizer sees any read behind it.
+Data make_data(const Case& c) {
+  const ConvShape& s = c.shape;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  const auto fill = [&](size_t count) {
+    std::vector<float> v(count);
+    for (float& x : v) x = uniform(random);
+    return v;
+  };
+  Data d;
+  const int64_t nhwc = (s.batch - 1) * s.in_image + (s.in_h - 1) * s.in_row + (s.in_w - 1) * s.in_pixel + s.in_c;
+  d.in = fill(s.in_nchw ? s.batch * s.in_c * s.in_h * s.in_w : nhwc);
+  d.weights = fill(s.out_c * (s.in_c / s.groups) * s.kernel_h * s.kernel_w);
+  const float scale = 2 / std::sqrt(static_cast<float>(d.weights.size() / s.out_c));
+  for (float& w : d.weights) w *= scale;
+  d.bias = fill(s.out_c);
+  d.residual =
+      fill((s.batch - 1) * s.res_image + (s.out_h - 1) * s.res_row + (s.out_w - 1) * s.res_pixel + s.out_c);
+  return d;
+}
+
+size_t out_floats(const ConvShape& s) {
+  return (s.batch - 1) * s.out_image + (s.out_h - 1) * s.out_row + (s.out_w - 1) * s.out_pixel + s.out_c;
+}
+
+std::vector<double> reference(const Case& c, const Data& d) {
+  const ConvShape& s = c.shape;
+  const int64_t gi = s.in_c / s.groups, go = s.out_c / s.groups;
+  std::vector<double> out(out_floats(s), kCanary);
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t oy = 0; oy < s.out_h; ++oy)
+      for (int64_t ox = 0; ox < s.out_w; ++ox)
+        for (int64_t n = 0; n < s.out_c; ++n) {
+          double sum = c.bias ? d.bias[n] : 0;
+          for (int64_t i = 0; i < gi; ++i)
+            for (int ky = 0; ky < s.kernel_h; ++ky)
+              for (int kx = 0; kx < s.kernel_w; ++kx) {
+                const int64_t y = oy * s.stride_h - s.pad_top + ky * s.dilation_h;
+                const int64_t x = ox * s.stride_w - s.pad_left + kx * s.dilation_w;
+                if (y < 0 || y >= s.in_h || x < 0 || x >= s.in_w) continue;
+                const int64_t channel = n / go * gi + i;
+                const float v = s.in_nchw ? d.in[((b * s.in_c + channel) * s.in_h + y) * s.in_w + x]
+                                          : d.in[b * s.in_image + y * s.in_row + x * s.in_pixel + channel];
+                sum += double{v} * d.weights[((n * gi + i) * s.kernel_h + ky) * s.kernel_w + kx];
+              }
+          const double r = d.residual[b * s.res_image + oy * s.res_row + ox * s.res_pixel + n];
+          if (c.epilogue.residual == Residual::before) sum += r;
+          sum = activate(sum, c.epilogue);
+          if (c.epilogue.residual == Residual::after) sum += r;
+          out[b * s.out_image + oy * s.out_row + ox * s.out_pixel + n] = sum;
+        }
+  return out;
+}
+
+std::vector<float> run_kernel(const ConvTactic& tactic, const Case& c, const Data& d, int threads) {
+  std::vector<float> packed(tactic.packed_floats(c.shape));
+  tactic.pack(c.shape, d.weights.data(), packed.data());
+  const auto kernel =
+      tactic.make(c.shape, c.epilogue, packed.data(), c.bias ? d.bias.data() : nullptr, threads);
+  // Workspaces come dirty from other layers.
+  const size_t bytes = (kernel->workspace_bytes() + 63) / 64 * 64;
+  std::unique_ptr<std::byte, decltype(&std::free)> workspace(
+      static_cast<std::byte*>(std::aligned_alloc(64, bytes + 64)), &std::free);
+  std::memset(workspace.get(), 0xff, bytes);
+  std::vector<float> out(out_floats(c.shape), kCanary);
+  std::barrier<> barrier(threads);
+  const auto body = [&](int id) {
+    const Worker worker{id, threads, [](void* team) { static_cast<std::barrier<>*>(team)->arrive_and_wait(); },
+                        &barrier, workspace.get()};
+    const float* residual = c.epilogue.residual == Residual::none ? nullptr : d.residual.data();
+    kernel->run(d.in.data(), residual, out.data(), worker);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(body, i);
+  body(0);
+  for (std::thread& t : others) t.join();
+  return out;
+}
+
+std::string describe(const Case& c, const char* tactic, Isa isa) {
+  const ConvShape& s = c.shape;
+  return std::string(isa_name(isa)) + " " + tactic + " batch " + std::to_string(s.batch) + " in " +
+         std::to_string(s.in_h) + "x" + std::to_string(s.in_w) + "x" + std::to_string(s.in_c) + " out " +
+         std::to_string(s.out_h) + "x" + std::to_string(s.out_w) + "x" + std::to_string(s.out_c) + " kernel " +
+         std::to_string(s.kernel_h) + "x" + std::to_string(s.kernel_w) + " stride " + std::to_string(s.stride_h) +
+         " dilation " + std::to_string(s.dilation_h) + " groups " + std::to_string(s.groups) + " pad " +
+         std::to_string(s.pad_top) + "," + std::to_string(s.pad_left) + " pitches " + std::to_string(s.in_pixel) + " " +
+         std::to_string(s.out_pixel) + " act " + std::to_string(static_cast<int>(c.epilogue.act)) + " residual " +
+         std::to_string(static_cast<int>(c.epilogue.residual));
+}
+
+// Worst error relative to the root mean square of the output.
+double limit_of(const std::string& tactic) { return tactic == "winograd4" ? 1e-4 : 2e-5; }
+
+int check(const Case& c) {
+  const Data d = make_data(c);
+  const std::vector<double> expected = reference(c, d);
+  double square = 0;
+  int64_t count = 0;
+  for (double x : expected) {
+    if (x == kCanary) continue;
+    square += x * x;
+    ++count;
+  }
+  const double rms = std::sqrt(square / count) + 1e-3;
+  int ran = 0;
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (isa > detect_isa()) continue;
+    for (const ConvTactic& tactic : conv_tactics(isa)) {
+      if (tactic.refuses(c.shape, c.epilogue)) continue;
+      ++ran;
+      const std::vector<float> one = run_kernel(tactic, c, d, 1);
+      double worst = 0;
+      for (size_t i = 0; i < one.size(); ++i) {
+        if (expected[i] == kCanary && one[i] != kCanary) {
+          ADD_FAILURE() << describe(c, tactic.name, isa) << " writes outside its output at " << i;
+          break;
+        }
+        const double error = std::abs(one[i] - expected[i]);
+        worst = error <= worst ? worst : std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+      }
+      EXPECT_LE(worst / rms, limit_of(tactic.name)) << describe(c, tactic.name, isa);
+      for (int threads : {2, 3}) {
+        const std::vector<float> many = run_kernel(tactic, c, d, threads);
+        EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0)
+            << describe(c, tactic.name, isa) << " threads " << threads;
+      }
+    }
+  }
+  return ran;
+}
+
+TEST(Conv, PointwiseOfManyChannelCounts) {
+  for (int in_c : {1, 3, 4, 5, 8, 16, 17, 24, 64, 100, 385, 800})
+    for (int out_c : {1, 7, 8, 15, 16, 17, 24, 33, 80}) EXPECT_GT(check(square(7, in_c, out_c, 1, 1, 0)), 0);
+}
+
+TEST(Conv, KernelsStridesPadsAndDilations) {
+  for (int kernel : {1, 2, 3, 5, 7})
+    for (int stride : {1, 2, 3})
+      for (int dilation : {1, 2})
+        for (int in_c : {3, 8, 20}) {
+          const Padding pad{kernel / 2, kernel / 2 * dilation, kernel - 1, 0};
+          EXPECT_GT(check(make_case(1, 15, 13, in_c, 18, kernel, kernel, stride, pad, dilation)), 0);
+        }
+}
+
+TEST(Conv, Kernel3x3AsWinogradSeesIt) {
+  for (int h : {3, 4, 7, 8, 14})
+    for (int w : {3, 6, 13})
+      for (int in_c : {1, 6, 8, 17, 40})
+        for (int out_c : {5, 16, 36}) {
+          check(make_case(1, h, w, in_c, out_c, 3, 3, 1, {1, 1, 1, 1}));
+          check(make_case(2, h, w, in_c, out_c, 3, 3, 1, {0, 2, 1, 0}, 1, 1, 3, 5));
+        }
+}
+
+TEST(Conv, LongSums) {
+  check(square(7, 512, 48, 3, 1, 1));
+  check(square(14, 512, 40, 3, 2, 1));
+  check(square(9, 200, 40, 3, 1, 1));
+  check(square(1, 2048, 1000, 1, 1, 0));
+  check(square(1, 37, 150, 1, 1, 0));
+}
+
+TEST(Conv, Groups) {
+  check(make_case(2, 9, 8, 24, 36, 3, 3, 1, {1, 1, 1, 1}, 1, 3));
+  check(make_case(1, 9, 8, 32, 32, 3, 3, 2, {1, 1, 1, 1}, 1, 8, 2, 1));
+  check(make_case(1, 9, 8, 6, 12, 3, 3, 1, {1, 1, 1, 1}, 1, 6));
+}
+
+TEST(Conv, Depthwise) {
+  for (int channels : {1, 4, 8, 19, 32, 100})
+    for (int kernel : {2, 3, 5, 7})
+      for (int stride : {1, 2, 3})
+        for (int size : {1, 5, 14}) {
+          const int pad = kernel / 2;
+          if (size + 2 * pad < kernel) continue;
+          EXPECT_GT(check(make_case(2, size, size + 3, channels, channels, kernel, kernel, stride, {pad, pad, pad, pad}, 1,
+                                    channels, 5, 3)),
+                    0);
+        }
+  check(make_case(1, 17, 9, 24, 24, 3, 3, 1, {2, 2, 2, 2}, 2, 24));
+}
+
+TEST(Conv, StemReadsNchw) {
+  for (int in_c : {1, 3, 4})
+    for (int kernel : {3, 4, 6, 7})
+      for (int stride : {1, 2, 4})
+        for (int out_c : {5, 16, 32, 64}) {
+          Case c = make_case(2, 19, 23, in_c, out_c, kernel, kernel, stride, {kernel / 2, 1, kernel / 2, kernel / 2}, 1, 1,
+                             0, 4);
+          c.epilogue = {Activation::relu, 0, 0, Residual::none};
+          c.shape.in_nchw = true;
+          check(c);
+        }
+}
+
+TEST(Conv, EveryEpilogueOfEveryTactic) {
+  for (Residual residual : {Residual::none, Residual::before, Residual::after})
+    for (int act = 0; act <= static_cast<int>(Activation::elu); ++act) {
+      const Epilogue e{static_cast<Activation>(act), 0.2f, 0.55f, residual};
+      for (Case c : {make_case(1, 9, 8, 12, 21, 3, 3, 1, {1, 1, 1, 1}, 1, 1, 4, 6),
+                     make_case(1, 9, 8, 32, 32, 1, 1, 1, {}, 1, 1),
+                     make_case(1, 9, 8, 20, 20, 3, 3, 1, {1, 1, 1, 1}, 1, 20, 0, 4), square(1, 40, 70, 1, 1, 0)}) {
+        c.epilogue = e;
+        EXPECT_GT(check(c), 0);
+        c.bias = false;
+        EXPECT_GT(check(c), 0);
+      }
+      Case stem = make_case(1, 9, 8, 3, 21, 3, 3, 2, {1, 1, 1, 1});
+      stem.shape.in_nchw = true;
+      stem.epilogue = e;
+      check(stem);
+    }
+}
+
+TEST(Gemm, AllTransposesAgainstDouble) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (isa > detect_isa()) continue;
+    for (int64_t m : {1, 6, 19})
+      for (int64_t n : {1, 16, 45})
+        for (int64_t k : {1, 31, 64})
+          for (int form = 0; form < 8; ++form) {
+            const bool ta = form & 1, tb = form & 2, with_bias = form & 4;
+            const GemmShape g{m, n, k, (ta ? m : k) + 2, (tb ? k : n) + 1, n + 3, ta, tb};
+            std::vector<float> a((ta ? k : m) * g.lda), b((tb ? n : k) * g.ldb), c(m * g.ldc, kCanary), bias(n);
+            for (auto* v : {&a, &b, &bias})
+              for (float& x : *v) x = uniform(random);
+            std::unique_ptr<float, decltype(&std::free)> workspace(
+                static_cast<float*>(std::aligned_alloc(64, (gemm_workspace_floats(isa, g) + 16) / 16 * 64)), &std::free);
+            gemm(isa, g, a.data(), b.data(), c.data(), with_bias ? bias.data() : nullptr, workspace.get());
+            for (int64_t i = 0; i < m; ++i) {
+              for (int64_t j = 0; j < g.ldc; ++j) {
+                if (j >= n) {
+                  ASSERT_EQ(c[i * g.ldc + j], kCanary);
+                  continue;
+                }
+                double sum = with_bias ? bias[j] : 0;
+                for (int64_t q = 0; q < k; ++q)
+                  sum += double{ta ? a[q * g.lda + i] : a[i * g.lda + q]} * (tb ? b[j * g.ldb + q] : b[q * g.ldb + j]);
+                ASSERT_NEAR(c[i * g.ldc + j], sum, 2e-5) << m << " " << n << " " << k << " form " << form;
+              }
+            }
+          }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::cpu
