@@ -31,10 +31,15 @@ void evaluate(Evaluation& ctx) {
   std::memset(mask.data(), 1, mask.bytes());
   if (x.bytes()) std::memcpy(y.data(), x.data(), x.bytes());
   if (ratio > 0) {
-    std::mt19937_64 random(static_cast<uint64_t>(ctx.node().integer("seed", 0)));
+    // Two draws of a Mersenne Twister give 53 bits, as NumPy's legacy generator does: the source of ONNX's expected values.
+    std::mt19937 random(static_cast<uint32_t>(ctx.node().integer("seed", 0)));
+    const auto draw = [&random] {
+      const uint64_t high = random() >> 5, low = random() >> 6;
+      return static_cast<double>((high << 26) + low) * 0x1p-53;
+    };
     dispatch<Floats>(ctx, x.dtype(), [&]<class T>(Type<T>) {
       for (int64_t i = 0; i < x.elements(); ++i) {
-        const bool keep = static_cast<double>(random() >> 11) * 0x1p-53 >= ratio;
+        const bool keep = draw() >= ratio;
         mask.data<uint8_t>()[i] = keep;
         y.data<T>()[i] = rounded<T>(keep ? static_cast<double>(x.data<T>()[i]) / (1 - ratio) : 0.0);
       }
