@@ -1,0 +1,65 @@
+#include "vision/decode.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "vision/file.h"
+#include "vision/jpeg.h"
+#include "vision/png.h"
+
+namespace tenon::vision {
+namespace {
+
+constexpr uint8_t jpeg_start[] = {0xFF, 0xD8, 0xFF};
+constexpr uint8_t png_start[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+
+bool begins(std::span<const uint8_t> bytes, std::span<const uint8_t> start) {
+  return bytes.size() >= start.size() && std::equal(start.begin(), start.end(), bytes.begin());
+}
+
+std::string ending(const std::string& path) {
+  const size_t dot = path.find_last_of("./");
+  std::string text = dot == std::string::npos || path[dot] == '/' ? "" : path.substr(dot);
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+void check_drawable(const Image& image, const std::string& path) {
+  if (image.width <= 0 || image.height <= 0 || image.width > 65500 || image.height > 65500)
+    throw Error(Code::io, "cannot write a picture of this size", {.where = path, .why = std::to_string(image.width) + "x" + std::to_string(image.height) + " pixels"});
+}
+
+}  // namespace
+
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
+  if (begins(bytes, jpeg_start)) return decode_jpeg(bytes, name);
+  if (begins(bytes, png_start)) return decode_png(bytes, name);
+  throw Error(Code::io, "not a picture of a known kind",
+              {.where = name, .why = bytes.empty() ? "the file is empty" : "it begins like neither JPEG nor PNG", .hint = "convert it to JPEG or PNG"});
+}
+
+Image decode_image(const std::string& path) { return decode_image(read_file(path), path); }
+
+bool is_image_name(const std::string& path) {
+  const std::string end = ending(path);
+  return end == ".jpg" || end == ".jpeg" || end == ".png";
+}
+
+void encode_jpeg(const Image& image, const std::string& path, int quality) {
+  check_drawable(image, path);
+  write_file(path, jpeg_bytes(image, std::clamp(quality, 1, 100)));
+}
+
+void encode_png(const Image& image, const std::string& path) {
+  check_drawable(image, path);
+  write_file(path, png_bytes(image));
+}
+
+void encode_image(const Image& image, const std::string& path) {
+  if (!is_image_name(path)) throw Error(Code::usage, "unknown kind of picture", {.where = path, .hint = "name it .jpg or .png"});
+  ending(path) == ".png" ? encode_png(image, path) : encode_jpeg(image, path);
+}
+
+}  // namespace tenon::vision

@@ -1,0 +1,24 @@
+#pragma once
+#include "vision/image.h"
+
+#include <span>
+#include <string>
+
+namespace tenon::vision {
+
+/// Decodes a JPEG or PNG picture, upright (EXIF orientation applied), without its alpha channel.
+/// 16-bit PNG keeps the high byte. `name` stands in errors. Throws Error(io) on truncated, broken or
+/// unknown data and Error(resource) above max_pixels.
+Image decode_image(std::span<const uint8_t> bytes, const std::string& name);
+Image decode_image(const std::string& path);
+
+/// Whether the name ends like a picture that decode_image may read (.jpg, .jpeg, .png).
+bool is_image_name(const std::string& path);
+
+/// Quality 1..100, 4:2:0 chroma. The file appears whole or not at all; throws Error(io).
+void encode_jpeg(const Image& image, const std::string& path, int quality = 92);
+void encode_png(const Image& image, const std::string& path);
+/// By the name's ending; throws Error(usage) where it is neither JPEG nor PNG.
+void encode_image(const Image& image, const std::string& path);
+
+}  // namespace tenon::vision

@@ -1,0 +1,13 @@
+#pragma once
+#include "vision/image.h"
+
+#include <span>
+#include <string>
+
+namespace tenon::vision {
+
+/// As decode_image, for bytes that begin like a PNG.
+Image decode_png(std::span<const uint8_t> bytes, const std::string& name);
+std::vector<uint8_t> png_bytes(const Image& image);
+
+}  // namespace tenon::vision
