@@ -228,11 +228,6 @@ TEST(Conv, Kernel3x3AsWinogradSeesIt) {
         }
 }
 
-TEST(Conv, ManyTileBlocksPerWorker) {
-  check(make_case(1, 61, 58, 72, 20, 3, 3, 1, {1, 1, 1, 1}));
-  check(make_case(2, 40, 37, 130, 33, 1, 1, 1, {}));
-}
-
 TEST(Conv, LongSums) {
   check(square(7, 512, 48, 3, 1, 1));
   check(square(14, 512, 40, 3, 2, 1));
@@ -270,10 +265,7 @@ TEST(Conv, StemReadsNchw) {
                              0, 4);
           c.epilogue = {Activation::relu, 0, 0, Residual::none};
           c.shape.in_nchw = true;
-          EXPECT_GT(check(c), 0);
-          c.shape.dilation_w = 2;
-          if (c.shape.stride_w == 1) c.shape.out_w -= kernel - 1;
-          if (c.shape.stride_w == 1) check(c);
+          check(c);
         }
 }
 
