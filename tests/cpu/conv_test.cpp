@@ -228,6 +228,11 @@ TEST(Conv, Kernel3x3AsWinogradSeesIt) {
         }
 }
 
+TEST(Conv, ManyTileBlocksPerWorker) {
+  check(make_case(1, 61, 58, 72, 20, 3, 3, 1, {1, 1, 1, 1}));
+  check(make_case(2, 40, 37, 130, 33, 1, 1, 1, {}));
+}
+
 TEST(Conv, LongSums) {
   check(square(7, 512, 48, 3, 1, 1));
   check(square(14, 512, 40, 3, 2, 1));

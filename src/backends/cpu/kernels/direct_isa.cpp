@@ -269,11 +269,12 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
   job.tiles = tables.tiles;
   job.range_pitch = plan.k_blocks + 1;
   job.partial = tables.partial;
-  job.epilogue = &plan.epilogue;
-  job.low = clamp_low(plan.epilogue);
-  job.high = clamp_high(plan.epilogue);
-  const bool clamp = is_clamp(plan.epilogue.act) && plan.epilogue.residual != Residual::after;
-  if (plan.epilogue.residual == Residual::none) residual = nullptr;
+  const Epilogue epilogue = normalised(plan.epilogue);
+  job.epilogue = &epilogue;
+  job.low = epilogue.alpha;
+  job.high = epilogue.beta;
+  const bool clamp = is_clamp(epilogue.act) && epilogue.residual != Residual::after;
+  if (epilogue.residual == Residual::none) residual = nullptr;
 
   const int64_t my_tiles = (p1 - p0 + kTilePixels - 1) / kTilePixels;
   const int64_t rounds = (my_tiles + plan.block_tiles - 1) / plan.block_tiles;
@@ -334,9 +335,10 @@ void gemv_panels(const DirectPlan& plan, const float* in, const float* residual,
     store(sum + i * kBlock + kLanes, add(sums[i][1], load(plan.bias + (panel + i) * kBlock + kLanes)));
   }
   const int64_t zero_at = 0;
+  const Epilogue epilogue = normalised(plan.epilogue);
   for (int i = 0; i < kPanels; ++i) {
     const int64_t channel = (panel + i) * kBlock;
-    finish_tile(sum + i * kBlock, 1, static_cast<int>(smaller(kBlock, plan.shape.out_c - channel)), plan.epilogue,
+    finish_tile(sum + i * kBlock, 1, static_cast<int>(smaller(kBlock, plan.shape.out_c - channel)), epilogue,
                 residual ? residual + channel : nullptr, &zero_at, out + channel, &zero_at);
   }
 }
@@ -358,7 +360,7 @@ void gemv(const DirectPlan& plan, const float* in, const float* residual, float*
 void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int64_t k, const float* bias, float* c,
                 int64_t ldc, int columns) {
   const int64_t tiles = (m + kTilePixels - 1) / kTilePixels;
-  const Epilogue none{};
+  const Epilogue none = normalised({});
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t first = m * t / tiles;
     with_rows(static_cast<int>(m * (t + 1) / tiles - first), [&]<int R>() __attribute__((always_inline)) {
@@ -376,7 +378,7 @@ void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int6
       alignas(64) float scratch[R * kBlock];
       sums.store_to(scratch, kBlock);
       for (int i = 0; i < R; ++i) {
-        finish_pixel<Activation::none>(scratch + i * kBlock, columns, none, nullptr, c + (first + i) * ldc);
+        finish_pixel<Activation::clip>(scratch + i * kBlock, columns, none, nullptr, c + (first + i) * ldc);
       }
     });
   }

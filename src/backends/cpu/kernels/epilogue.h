@@ -12,10 +12,15 @@ constexpr float kInfinity = __builtin_inff();
 static TENON_INLINE bool is_clamp(Activation act) {
   return act == Activation::none || act == Activation::relu || act == Activation::clip;
 }
-static TENON_INLINE float clamp_low(const Epilogue& e) {
-  return e.act == Activation::relu ? 0.f : e.act == Activation::clip ? e.alpha : -kInfinity;
+
+// Every clamp written as a clip, the form that all functions below take.
+static TENON_INLINE Epilogue normalised(Epilogue e) {
+  if (!is_clamp(e.act) || e.act == Activation::clip) return e;
+  e.alpha = e.act == Activation::relu ? 0.f : -kInfinity;
+  e.beta = kInfinity;
+  e.act = Activation::clip;
+  return e;
 }
-static TENON_INLINE float clamp_high(const Epilogue& e) { return e.act == Activation::clip ? e.beta : kInfinity; }
 
 template <Activation kAct>
 static TENON_INLINE Vec activate(Vec x, const Epilogue& e) {
@@ -35,7 +40,7 @@ static TENON_INLINE Vec activate(Vec x, const Epilogue& e) {
   if constexpr (kAct == Activation::elu) {
     return select_less(x, zero(), mul(set1(e.alpha), expm1_negative(min(zero(), x))), x);
   }
-  return min(set1(clamp_high(e)), max(set1(clamp_low(e)), x));
+  return min(set1(e.beta), max(set1(e.alpha), x));
 }
 
 // Calls f with the activation as a compile-time constant; every clamp shares one case.
@@ -54,7 +59,7 @@ static TENON_INLINE void with_activation(Activation act, const F& f) {
     TENON_CASE(gelu_tanh);
     TENON_CASE(mish);
     TENON_CASE(elu);
-    default: f.template operator()<Activation::none>();
+    default: f.template operator()<Activation::clip>();
   }
 #undef TENON_CASE
 }
@@ -80,9 +85,10 @@ static TENON_INLINE void finish_pixel(const float* sums, int channels, const Epi
 }
 
 // The same for `pixels` rows of kBlock sums; out and residual of row i start at out_at[i] and residual_at[i].
-static __attribute__((noinline)) void finish_tile(const float* sums, int pixels, int channels, const Epilogue& e,
-                                                  const float* residual, const int64_t* residual_at, float* out,
-                                                  const int64_t* out_at) {
+[[maybe_unused]] static __attribute__((noinline)) void finish_tile(const float* sums, int pixels, int channels,
+                                                                   const Epilogue& e, const float* residual,
+                                                                   const int64_t* residual_at, float* out,
+                                                                   const int64_t* out_at) {
   with_activation(e.act, [&]<Activation kAct>() __attribute__((always_inline)) {
     if (channels == kBlock && e.residual == Residual::none) {
       for (int i = 0; i < pixels; ++i) {

@@ -6,7 +6,10 @@ namespace tenon::cpu {
 
 namespace {
 
-auto collect(Isa isa) { return std::array{direct_tactic(isa), gemv_tactic(isa)}; }
+auto collect(Isa isa) { 
+  return std::array{direct_tactic(isa),    gemv_tactic(isa),      winograd4_tactic(isa),
+                    winograd2_tactic(isa), depthwise_tactic(isa)};
+ }
 
 }  // namespace
 

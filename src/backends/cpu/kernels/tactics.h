@@ -7,5 +7,8 @@ namespace tenon::cpu {
 
 ConvTactic direct_tactic(Isa isa);
 ConvTactic gemv_tactic(Isa isa);
+ConvTactic depthwise_tactic(Isa isa);
+ConvTactic winograd4_tactic(Isa isa);
+ConvTactic winograd2_tactic(Isa isa);
 
 }  // namespace tenon::cpu

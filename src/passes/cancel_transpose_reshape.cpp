@@ -1,0 +1,79 @@
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+Perm perm_of(const ir::Graph& graph, const ir::Node& node) {
+  Perm perm = node.integers("perm");
+  const auto rank = rank_of(graph, node.inputs[0]);
+  if (perm.empty() && rank)
+    for (size_t at = *rank; at-- > 0;) perm.push_back(static_cast<int64_t>(at));
+  return perm;
+}
+
+bool transpose(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const Perm perm = perm_of(graph, node);
+  if (perm.empty()) return false;
+  if (is_identity(perm)) return replace(graph, id, node.inputs[0]), true;
+  const std::string name = graph.value(node.outputs[0]).name;
+  if (const ir::Node* before = made_by(graph, node.inputs[0], "Transpose")) {
+    const Perm first = perm_of(graph, *before);
+    if (first.size() == perm.size()) {
+      const Perm both = compose(first, perm);
+      const ir::ValueId from = before->inputs[0];
+      const auto origins = joined(before->origins, node.origins);
+      const ir::ValueId result = is_identity(both) ? from : graph.apply("Transpose", {from}, {{"perm", both}}, origins, name);
+      if (result != from) {
+        graph.value(result).shape = graph.value(node.outputs[0]).shape;
+        graph.value(result).dtype = graph.value(node.outputs[0]).dtype;
+      }
+      return replace(graph, id, result), true;
+    }
+  }
+  // Where only axes of one element move, the elements stay in order.
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  if (!from || !to || from->size() != perm.size() || !moves_only_ones(*from, perm) || graph.value(node.inputs[0]).dtype == DType::string)
+    return false;
+  const auto target = reshape_target(*from, *to);
+  if (!target) return false;
+  const ir::ValueId result = graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name);
+  graph.value(result).shape = graph.value(node.outputs[0]).shape;
+  graph.value(result).dtype = graph.value(node.outputs[0]).dtype;
+  return replace(graph, id, result), true;
+}
+
+bool reshape(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (same_shape(graph, node.inputs[0], node.outputs[0])) return replace(graph, id, node.inputs[0]), true;
+  const ir::Node* before = made_by(graph, node.inputs[0], "Reshape");
+  if (!before) return false;
+  const ir::ValueId origin = before->inputs[0];
+  const ir::Shape *from = shape_of(graph, origin), *to = shape_of(graph, node.outputs[0]);
+  if (!from || !to) return false;
+  const auto target = reshape_target(*from, *to);
+  if (!target) return false;
+  const auto origins = joined(before->origins, node.origins);
+  const std::string name = graph.value(node.outputs[0]).name;
+  graph.set_inputs(id, {origin, constant(graph, name + ".shape", *target)});
+  ir::Node& changed = graph.node(id);
+  changed.attributes.erase("allowzero");
+  changed.origins = origins;
+  return true;
+}
+
+}  // namespace
+
+bool cancel_transpose_reshape(ir::Graph& graph) {
+  bool changed = false;
+  // Two rounds: a transpose that turned into a reshape may meet another.
+  for (int round = 0; round < 2; ++round)
+    changed |= each_node(graph, [&](ir::NodeId id) {
+      const std::string op = graph.node(id).op;
+      return op == "Transpose" ? transpose(graph, id) : op == "Reshape" && reshape(graph, id);
+    });
+  return changed;
+}
+
+}  // namespace tenon::passes

@@ -1,0 +1,88 @@
+#include <cmath>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+/// Squeeze, Unsqueeze and Flatten are Reshape.
+bool to_reshape(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Squeeze" && node.op != "Unsqueeze" && node.op != "Flatten") return false;
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  if (!from || !to || graph.value(node.inputs[0]).dtype == DType::string) return false;
+  const auto target = reshape_target(*from, *to);
+  if (!target) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  replace(graph, id, graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name));
+  return true;
+}
+
+/// A mean over all spatial axes is a global pool, which backends have kernels for.
+bool to_global_pool(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "ReduceMean" || node.inputs.size() < 2) return false;
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  const auto axes = integers(graph, node.inputs[1]);
+  if (!from || !to || from->size() != 4 || !axes || axes->size() != 2 || graph.value(node.inputs[0]).dtype != DType::f32) return false;
+  for (int64_t axis : *axes)
+    if (axis != 2 && axis != 3 && axis != -1 && axis != -2) return false;
+  if (((*axes)[0] - (*axes)[1]) % 4 == 0) return false;
+  const bool keeps = node.integer("keepdims", 1) != 0;
+  const auto target = reshape_target({(*from)[0], (*from)[1], 1, 1}, *to);
+  if (!keeps && !target) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  ir::ValueId pooled = graph.apply("GlobalAveragePool", {node.inputs[0]}, {}, node.origins, name);
+  if (!keeps) pooled = graph.apply("Reshape", {pooled, constant(graph, name + ".shape", *target)}, {}, node.origins, name);
+  replace(graph, id, pooled);
+  return true;
+}
+
+/// Sum of two is Add; larger of x and a number, then smaller, is Clip; a Clip from 0 up is Relu.
+bool to_simple(ir::Graph& graph, ir::NodeId id) {
+  ir::Node& node = graph.node(id);
+  if (node.op == "Sum" && node.inputs.size() == 2) {
+    node.op = "Add";
+    return true;
+  }
+  const bool max = node.op == "Max", min = node.op == "Min";
+  if ((max || min) && node.inputs.size() == 2 && graph.value(node.outputs[0]).dtype == DType::f32) {
+    const size_t at = graph.constant(node.inputs[0]) ? 0 : 1;
+    const Tensor* bound = graph.constant(node.inputs[at]);
+    if (!bound || bound->elements() != 1 || !same_shape(graph, node.inputs[1 - at], node.outputs[0])) return false;
+    ir::ValueId from = node.inputs[1 - at];
+    const ir::ValueId limit = bound->dims().rank() == 0 ? node.inputs[at] : graph.add_constant("", bound->reshaped({}));
+    ir::Node& changed = graph.node(id);
+    changed.op = "Clip";
+    // A minimum over a clip that has no upper bound joins it.
+    ir::ValueId low = max ? limit : ir::no_value;
+    if (const ir::Node* clip = min ? sole(graph, from, "Clip") : nullptr; clip && (clip->inputs.size() < 3 || clip->inputs[2] == ir::no_value)) {
+      const auto floor = clip->inputs.size() > 1 ? scalar(graph, clip->inputs[1]) : std::nullopt;
+      if (floor && *floor <= *scalar(graph, limit)) {
+        low = clip->inputs[1];
+        from = clip->inputs[0];
+        changed.origins = joined(clip->origins, changed.origins);
+      }
+    }
+    graph.set_inputs(id, max ? std::vector<ir::ValueId>{from, low} : std::vector<ir::ValueId>{from, low, limit});
+    return true;
+  }
+  if (node.op == "Clip" && is_float(graph.value(node.outputs[0]).dtype)) {
+    const bool open = node.inputs.size() < 3 || node.inputs[2] == ir::no_value ||
+                      (scalar(graph, node.inputs[2]) && *scalar(graph, node.inputs[2]) >= 3.4e38);
+    if (!open || node.inputs.size() < 2 || scalar(graph, node.inputs[1]) != 0.0) return false;
+    node.op = "Relu";
+    graph.set_inputs(id, {node.inputs[0]});
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool canonical(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id); });
+}
+
+}  // namespace tenon::passes

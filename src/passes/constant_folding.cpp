@@ -1,0 +1,60 @@
+#include <tenon/error.h>
+
+#include "ops/op.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+constexpr int64_t largest_result = 64 << 20;  // bytes of one folded tensor
+
+/// Results of unknown size are folded only where the inputs are small; what is known must be in bounds.
+bool is_affordable(const ir::Graph& graph, const ir::Node& node) {
+  for (ir::ValueId id : node.outputs) {
+    if (id == ir::no_value) continue;
+    const ir::Value& value = graph.value(id);
+    if (value.dtype == DType::sequence || !value.shape || !ir::is_constant(*value.shape)) return false;
+    Dims dims;
+    if (value.shape->size() > Dims::max_rank) return false;
+    for (const ir::Dim& dim : *value.shape) {
+      if (dim.value() < 0) return false;
+      dims.push_back(dim.value());
+    }
+    const auto size = static_cast<int64_t>(size_of(value.dtype));
+    if (dims.elements() > largest_result / (size ? size : 1)) return false;
+  }
+  return true;
+}
+
+bool is_foldable(const ir::Graph& graph, const ir::Node& node) {
+  if (!ops::find(node.op) || is_random(node) || has_subgraph(node)) return false;
+  for (ir::ValueId id : node.inputs)
+    if (id != ir::no_value && !graph.value(id).is_constant()) return false;
+  return is_affordable(graph, node);
+}
+
+}  // namespace
+
+bool constant_folding(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) {
+    const ir::Node node = graph.node(id);
+    if (!is_foldable(graph, node)) return false;
+    std::vector<Tensor> inputs, results;
+    for (ir::ValueId input : node.inputs) inputs.push_back(input == ir::no_value ? Tensor() : graph.value(input).constant);
+    try {
+      results = ops::evaluate(node, inputs);
+    } catch (const Error&) {
+      return false;  // the node keeps its fault for the run, which may never reach it
+    }
+    for (size_t at = 0; at < node.outputs.size(); ++at)
+      if (node.outputs[at] != ir::no_value && !results[at]) return false;
+    for (size_t at = 0; at < node.outputs.size(); ++at)
+      if (const ir::ValueId output = node.outputs[at]; output != ir::no_value)
+        graph.replace_uses(output, graph.add_constant(graph.value(output).name, results[at]));
+    graph.remove(id);
+    return true;
+  });
+}
+
+}  // namespace tenon::passes

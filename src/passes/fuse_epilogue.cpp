@@ -1,0 +1,124 @@
+#include <limits>
+
+#include "ops/op.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+/// An activation as the epilogue spells it (ops/epilogue.h).
+struct Activation {
+  std::string word;
+  std::optional<float> alpha, beta;
+};
+
+std::optional<Activation> activation_of(const ir::Graph& graph, const ir::Node& node) {
+  const std::string& op = node.op;
+  if (op == "Relu") return Activation{"relu", {}, {}};
+  if (op == "Silu") return Activation{"silu", {}, {}};
+  if (op == "Sigmoid") return Activation{"sigmoid", {}, {}};
+  if (op == "HardSwish") return Activation{"hardswish", {}, {}};
+  if (op == "Tanh") return Activation{"tanh", {}, {}};
+  if (op == "Mish") return Activation{"mish", {}, {}};
+  if (op == "Gelu") return Activation{node.text("approximate", "none") == "tanh" ? "gelutanh" : "gelu", {}, {}};
+  if (op == "HardSigmoid") return Activation{"hardsigmoid", node.real("alpha", 0.2f), node.real("beta", 0.5f)};
+  if (op == "LeakyRelu") return Activation{"leakyrelu", node.real("alpha", 0.01f), {}};
+  if (op == "Elu") return Activation{"elu", node.real("alpha", 1.0f), {}};
+  if (op == "PRelu") {
+    const auto slope = scalar(graph, node.inputs[1]);
+    return slope ? std::optional(Activation{"leakyrelu", static_cast<float>(*slope), {}}) : std::nullopt;
+  }
+  if (op == "Clip") {
+    float bounds[2] = {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
+    for (size_t at = 1; at < node.inputs.size(); ++at) {
+      if (node.inputs[at] == ir::no_value) continue;
+      const auto bound = scalar(graph, node.inputs[at]);
+      if (!bound) return std::nullopt;
+      bounds[at - 1] = static_cast<float>(*bound);
+    }
+    if (bounds[0] > bounds[1]) return std::nullopt;
+    return Activation{"clip", bounds[0], bounds[1]};
+  }
+  return std::nullopt;
+}
+
+bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "Conv" && node.op != "ConvTranspose" && node.op != "MatMul" && node.op != "Gemm") return false;
+  const ops::Op* op = ops::find(node.op);
+  return op && op->max_inputs >= 4 && node.inputs.size() <= 3 && !node.has("activation") && !node.has("residual") &&
+         graph.value(node.outputs[0]).dtype == DType::f32;
+}
+
+bool take_activation(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
+  const ir::Node next = graph.node(user);
+  ir::Node& anchor = graph.node(id);
+  if (anchor.has("activation") || anchor.text("residual", "") == "after" || next.inputs[0] != anchor.outputs[0]) return false;
+  const auto activation = activation_of(graph, next);
+  if (!activation) return false;
+  // Gemm has an alpha and a beta of its own.
+  if (anchor.op == "Gemm" && activation->alpha) return false;
+  anchor.attributes["activation"] = activation->word;
+  if (activation->alpha) anchor.attributes["alpha"] = *activation->alpha;
+  if (activation->beta) anchor.attributes["beta"] = *activation->beta;
+  return true;
+}
+
+/// A vector added along the last axis is the bias of a product.
+bool take_bias(ir::Graph& graph, ir::NodeId id, ir::ValueId other) {
+  const ir::Node& anchor = graph.node(id);
+  const Tensor* bias = graph.constant(other);
+  const ir::Shape* shape = shape_of(graph, anchor.outputs[0]);
+  if (anchor.op != "MatMul" || anchor.inputs.size() != 2 || anchor.has("activation") || anchor.has("residual") || !bias || !shape)
+    return false;
+  if (shape->empty() || !(shape->back() == ir::Dim(bias->elements())) || bias->dims().rank() == 0 || bias->dims().back() != bias->elements())
+    return false;
+  if (bias->dims().rank() > shape->size()) return false;
+  const ir::ValueId flat = bias->dims().rank() == 1 ? other : graph.add_constant("", bias->reshaped({bias->elements()}));
+  graph.add_input(id, flat);
+  return true;
+}
+
+bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
+  const ir::Node add = graph.node(user);
+  const ir::ValueId from = graph.node(id).outputs[0];
+  if (add.op != "Add" || add.inputs[0] == add.inputs[1]) return false;
+  const ir::ValueId other = add.inputs[add.inputs[0] == from ? 1 : 0];
+  if (!same_shape(graph, from, add.outputs[0])) return false;
+  if (take_bias(graph, id, other)) return true;
+  if (graph.node(id).has("residual") || !same_shape(graph, from, other) || graph.value(other).dtype != DType::f32) return false;
+  // Of two anchors that meet in a sum, the later one adds, so that what it adds is ready.
+  const ir::Node* rival = graph.producer(other);
+  if (rival && graph.only_user(other) != ir::no_node && graph.value(other).producer > id && is_anchor(graph, *rival)) return false;
+  std::vector<ir::ValueId> inputs = graph.node(id).inputs;
+  inputs.resize(3, ir::no_value);
+  inputs.push_back(other);
+  graph.node(id).attributes["residual"] = std::string(graph.node(id).has("activation") ? "after" : "before");
+  graph.set_inputs(id, inputs);
+  return true;
+}
+
+bool fuse(ir::Graph& graph, ir::NodeId id) {
+  if (!is_anchor(graph, graph.node(id))) return false;
+  bool changed = false;
+  for (;;) {
+    const ir::ValueId result = graph.node(id).outputs[0];
+    const ir::NodeId user = graph.only_user(result);
+    if (user == ir::no_node || graph.node(user).outputs.size() != 1) return changed;
+    if (!take_activation(graph, id, user) && !take_sum(graph, id, user)) return changed;
+    ir::Node& anchor = graph.node(id);
+    anchor.origins = joined(anchor.origins, graph.node(user).origins);
+    const ir::ValueId end = graph.node(user).outputs[0];
+    graph.replace_uses(end, result);
+    graph.remove(user);
+    changed = true;
+  }
+}
+
+}  // namespace
+
+bool fuse_epilogue(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return fuse(graph, id); });
+}
+
+}  // namespace tenon::passes

@@ -1,0 +1,22 @@
+#pragma once
+#include "ir/graph.h"
+
+/// The passes themselves, one file each; pipeline.cpp tells their story in order. Each returns whether it changed the graph.
+namespace tenon::passes {
+
+bool widen_f16(ir::Graph& graph);
+bool constant_folding(ir::Graph& graph);
+bool shape_folding(ir::Graph& graph);
+bool remove_identity(ir::Graph& graph);
+bool common_subexpressions(ir::Graph& graph);
+bool fold_batch_norm(ir::Graph& graph);
+bool fold_scale(ir::Graph& graph);
+bool fold_pad(ir::Graph& graph);
+bool canonical(ir::Graph& graph);
+bool recognise_activations(ir::Graph& graph);
+bool cancel_transpose_reshape(ir::Graph& graph);
+bool layout_nhwc(ir::Graph& graph);
+bool fuse_epilogue(ir::Graph& graph);
+bool fuse_elementwise(ir::Graph& graph);
+
+}  // namespace tenon::passes

@@ -1,0 +1,108 @@
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "passes/passes.h"
+
+namespace tenon::passes {
+
+const std::vector<Pass>& pipeline() {
+  static const std::vector<Pass> list = {
+      // Narrow floats are a storage choice of the file; precision is chosen later, so all arithmetic starts in f32.
+      {"widen_f16", "computes f16 and bf16 graphs in f32", widen_f16},
+      // What the file knows already need not be computed; shape arithmetic goes first, as it makes more constants.
+      {"shape_folding", "turns known shape arithmetic into constants", shape_folding},
+      {"constant_folding", "computes nodes whose inputs are all constant", constant_folding},
+      {"remove_identity", "drops nodes that give their input back", remove_identity},
+      {"common_subexpressions", "computes equal expressions once", common_subexpressions},
+      // One spelling per meaning, so that the patterns below are few.
+      {"canonical", "rewrites equivalent forms of a node to one form", canonical},
+      {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
+      // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the convolution.
+      {"fold_pad", "moves zero padding into convolutions and pools", fold_pad},
+      {"fold_batch_norm", "turns batch normalisation into a scale and a shift", fold_batch_norm},
+      {"fold_scale", "folds scales and shifts into weights and biases", fold_scale},
+      {"fold_constants_again", "computes what the folds above made constant", constant_folding},
+      {"cancel_transpose_reshape", "merges and drops transposes and reshapes", cancel_transpose_reshape},
+      // From here on tensors lie channels last.
+      {"layout_nhwc", "puts convolutional networks in channels-last order", layout_nhwc},
+      {"cancel_again", "drops the transposes and reshapes that the new order made idle", cancel_transpose_reshape},
+      {"fold_permuted_constants", "computes the constants that the new order moved", constant_folding},
+      {"common_again", "shares what the new order doubled", common_subexpressions},
+      // Kernels take what follows them along, while the result is in registers.
+      {"fuse_epilogue", "joins activations and residual sums to convolutions and products", fuse_epilogue},
+      {"fuse_elementwise", "joins trees of elementwise nodes into one node", fuse_elementwise},
+  };
+  return list;
+}
+
+namespace {
+
+size_t live(const ir::Graph& graph) {
+  return static_cast<size_t>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& node) { return node.alive; }));
+}
+
+PassRecord run(ir::Graph& graph, const Pass& pass) {
+  PassRecord record{pass.name, false, live(graph), 0, 0};
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string prefix = std::string("pass ") + pass.name + ": ";
+  try {
+    record.changed = pass.run(graph);
+    if (record.changed) {
+      graph.tidy();
+      ops::infer(graph);
+      ir::verify(graph);
+    }
+  } catch (const Error& error) {
+    throw Error(error.code(), prefix + error.what(), {error.where(), error.why(), error.hint()});
+  } catch (const std::logic_error& fault) {
+    throw std::logic_error(prefix + fault.what());
+  }
+  record.nodes_after = live(graph);
+  record.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return record;
+}
+
+/// Passes expect an ordered graph with types.
+void prepare(ir::Graph& graph) {
+  graph.tidy();
+  ops::infer(graph);
+  ir::verify(graph);
+}
+
+const Pass* find(const std::string& name) {
+  for (const Pass& pass : pipeline())
+    if (name == pass.name) return &pass;
+  return nullptr;
+}
+
+[[noreturn]] void unknown(const std::string& name) {
+  std::string all;
+  for (const Pass& pass : pipeline()) all += (all.empty() ? "" : ", ") + std::string(pass.name);
+  throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
+}
+
+}  // namespace
+
+std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip) {
+  for (const std::string& name : skip)
+    if (!find(name)) unknown(name);
+  prepare(graph);
+  std::vector<PassRecord> records;
+  for (const Pass& pass : pipeline())
+    if (std::find(skip.begin(), skip.end(), pass.name) == skip.end()) records.push_back(run(graph, pass));
+  return records;
+}
+
+PassRecord run_pass(ir::Graph& graph, const std::string& name) {
+  const Pass* pass = find(name);
+  if (!pass) unknown(name);
+  prepare(graph);
+  return run(graph, *pass);
+}
+
+}  // namespace tenon::passes

@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+bool all(const std::optional<std::vector<int64_t>>& items, int64_t number) {
+  return items && std::all_of(items->begin(), items->end(), [&](int64_t item) { return item == number; });
+}
+
+bool is_idle_dropout(const ir::Graph& graph, const ir::Node& node) {
+  if (node.outputs.size() > 1 && node.outputs[1] != ir::no_value &&
+      (!graph.value(node.outputs[1]).users.empty() || graph.is_output(node.outputs[1])))
+    return false;
+  return node.inputs.size() < 3 || node.inputs[2] == ir::no_value || scalar(graph, node.inputs[2]) == 0.0;
+}
+
+bool is_idle(const ir::Graph& graph, const ir::Node& node) {
+  if (node.inputs.empty() || node.inputs[0] == ir::no_value) return false;
+  const std::string& op = node.op;
+  const ir::ValueId input = node.inputs[0], output = node.outputs[0];
+  const DType dtype = graph.value(input).dtype;
+  if (op == "Identity") return true;
+  if (op == "Dropout") return is_idle_dropout(graph, node);
+  if (op == "Cast") return dtype != DType::undefined && node.integer("to", 0) == static_cast<int64_t>(dtype);
+  if (op == "Concat" || op == "Sum" || op == "Max" || op == "Min" || op == "Mean") return node.inputs.size() == 1;
+  if (node.inputs.size() < 2 || output == ir::no_value) return false;
+  if (op == "Pad") return all(integers(graph, node.inputs[1]), 0);
+  if (op == "Tile") return all(integers(graph, node.inputs[1]), 1);
+  if (op == "Expand" || op == "Slice") {
+    if (!same_shape(graph, input, output)) return false;
+    if (op == "Expand") return true;
+    return node.inputs.size() < 5 || node.inputs[4] == ir::no_value || all(integers(graph, node.inputs[4]), 1);
+  }
+  if (!same_shape(graph, input, output) || !is_float(dtype)) return false;
+  if (op == "Mul" || op == "Div" || op == "Pow") return scalar(graph, node.inputs[1]) == 1.0;
+  if (op == "Add" || op == "Sub") return scalar(graph, node.inputs[1]) == 0.0;
+  return false;
+}
+
+}  // namespace
+
+bool remove_identity(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) {
+    if (!is_idle(graph, graph.node(id))) return false;
+    replace(graph, id, graph.node(id).inputs[0]);
+    return true;
+  });
+}
+
+}  // namespace tenon::passes

@@ -1,0 +1,204 @@
+#include "passes/rewrite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "ops/op.h"
+
+namespace tenon::passes {
+
+bool is_identity(const Perm& perm) {
+  for (size_t at = 0; at < perm.size(); ++at)
+    if (perm[at] != static_cast<int64_t>(at)) return false;
+  return true;
+}
+
+Perm inverse(const Perm& perm) {
+  Perm result(perm.size());
+  for (size_t at = 0; at < perm.size(); ++at) result[perm[at]] = static_cast<int64_t>(at);
+  return result;
+}
+
+Perm compose(const Perm& first, const Perm& second) {
+  Perm result(first.size());
+  for (size_t at = 0; at < first.size(); ++at) result[at] = first[second[at]];
+  return result;
+}
+
+ir::Shape permuted(const ir::Shape& shape, const Perm& perm) {
+  ir::Shape result;
+  for (int64_t axis : perm) result.push_back(shape[axis]);
+  return result;
+}
+
+Tensor permuted(const Tensor& tensor, const Perm& perm) {
+  const size_t rank = perm.size();
+  TENON_CHECK(rank == tensor.dims().rank(), "permutation of another rank");
+  Dims dims;
+  std::vector<int64_t> strides(rank, 1), step;
+  for (size_t at = rank; at-- > 1;) strides[at - 1] = strides[at] * tensor.dims()[at];
+  for (int64_t axis : perm) {
+    dims.push_back(tensor.dims()[axis]);
+    step.push_back(strides[axis]);
+  }
+  const int64_t total = tensor.elements();
+  const bool strings = tensor.dtype() == DType::string;
+  Tensor result = strings ? Tensor::of_strings(dims, std::vector<std::string>(total)) : Tensor(tensor.dtype(), dims);
+  const size_t size = total && !strings ? tensor.bytes() / total : 0;
+  std::vector<int64_t> index(rank, 0);
+  int64_t from = 0;
+  for (int64_t to = 0; to < total; ++to) {
+    if (strings) {
+      result.strings()[to] = tensor.strings()[from];
+    } else {
+      std::memcpy(result.data<char>() + to * size, tensor.data<char>() + from * size, size);
+    }
+    for (size_t at = rank; at-- > 0;) {
+      from += step[at];
+      if (++index[at] < dims[at]) break;
+      from -= step[at] * dims[at];
+      index[at] = 0;
+    }
+  }
+  return result;
+}
+
+bool moves_only_ones(const ir::Shape& shape, const Perm& perm) {
+  int64_t last = -1;
+  for (int64_t axis : perm) {
+    if (shape[axis] == ir::Dim(1)) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+const ir::Node* made_by(const ir::Graph& graph, ir::ValueId id, const char* op) {
+  const ir::Node* node = graph.producer(id);
+  return node && node->op == op ? node : nullptr;
+}
+
+const ir::Node* sole(const ir::Graph& graph, ir::ValueId id, const char* op) {
+  const ir::Node* node = made_by(graph, id, op);
+  return node && graph.only_user(id) != ir::no_node ? node : nullptr;
+}
+
+const ir::Shape* shape_of(const ir::Graph& graph, ir::ValueId id) {
+  return id == ir::no_value || !graph.value(id).shape ? nullptr : &*graph.value(id).shape;
+}
+
+std::optional<size_t> rank_of(const ir::Graph& graph, ir::ValueId id) {
+  const ir::Shape* shape = shape_of(graph, id);
+  return shape ? std::optional<size_t>(shape->size()) : std::nullopt;
+}
+
+bool same_shape(const ir::Graph& graph, ir::ValueId a, ir::ValueId b) {
+  const ir::Shape *left = shape_of(graph, a), *right = shape_of(graph, b);
+  return left && right && *left == *right;
+}
+
+std::optional<double> scalar(const ir::Graph& graph, ir::ValueId id) {
+  const Tensor* tensor = graph.constant(id);
+  if (!tensor || tensor->dtype() == DType::sequence || tensor->elements() != 1) return std::nullopt;
+  switch (tensor->dtype()) {
+    case DType::f32: return *tensor->data<float>();
+    case DType::f64: return *tensor->data<double>();
+    case DType::i32: return *tensor->data<int32_t>();
+    case DType::i64: return static_cast<double>(*tensor->data<int64_t>());
+    case DType::boolean: case DType::u8: return *tensor->data<uint8_t>();
+    default: return std::nullopt;
+  }
+}
+
+bool is_scalar(const ir::Graph& graph, ir::ValueId id, double number) {
+  const auto found = scalar(graph, id);
+  return found && std::abs(*found - number) <= 1e-4 * std::abs(number);
+}
+
+std::optional<std::vector<int64_t>> integers(const ir::Graph& graph, ir::ValueId id) {
+  const Tensor* tensor = graph.constant(id);
+  if (!tensor) return std::nullopt;
+  std::vector<int64_t> result;
+  if (tensor->dtype() == DType::i64) {
+    for (int64_t item : tensor->values<int64_t>()) result.push_back(item);
+  } else if (tensor->dtype() == DType::i32) {
+    for (int32_t item : tensor->values<int32_t>()) result.push_back(item);
+  } else {
+    return std::nullopt;
+  }
+  return result;
+}
+
+ir::ValueId constant(ir::Graph& graph, const std::string& name, const std::vector<int64_t>& values) {
+  const Dims dims{static_cast<int64_t>(values.size())};
+  return graph.add_constant(name, Tensor::of<int64_t>(DType::i64, dims, values));
+}
+
+ir::ValueId constant(ir::Graph& graph, const std::string& name, const Dims& dims, const std::vector<float>& values) {
+  return graph.add_constant(name, Tensor::of<float>(DType::f32, dims, values));
+}
+
+std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second) {
+  for (const std::string& origin : second)
+    if (std::find(first.begin(), first.end(), origin) == first.end()) first.push_back(origin);
+  return first;
+}
+
+bool is_elementwise(const ir::Node& node) {
+  const ops::Op* op = ops::find(node.op);
+  return op && op->kind == ops::Kind::elementwise && node.outputs.size() == 1;
+}
+
+bool is_random(const ir::Node& node) {
+  return node.op.rfind("Random", 0) == 0 || node.op == "Multinomial" || node.op == "Bernoulli" ||
+         (node.op == "Dropout" && node.inputs.size() > 2);
+}
+
+bool has_subgraph(const ir::Node& node) {
+  for (const auto& [key, attribute] : node.attributes)
+    if (std::holds_alternative<ir::GraphRef>(attribute)) return true;
+  return false;
+}
+
+std::optional<size_t> axis_of(int64_t axis, size_t rank) {
+  const auto size = static_cast<int64_t>(rank);
+  if (axis < -size || axis >= size) return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + size : axis);
+}
+
+std::optional<std::vector<int64_t>> reshape_target(const ir::Shape& from, const ir::Shape& to) {
+  std::vector<int64_t> target;
+  int unknown = 0;
+  bool zero = false;
+  for (size_t at = 0; at < to.size(); ++at) {
+    if (to[at].is_constant()) {
+      target.push_back(to[at].value());
+      zero = zero || target.back() == 0;
+    } else if (at < from.size() && from[at] == to[at]) {
+      target.push_back(0);
+    } else {
+      target.push_back(-1);
+      ++unknown;
+    }
+  }
+  // A real size of 0 would read as "keep", and hides what -1 stands for.
+  if (unknown > 1 || zero) return std::nullopt;
+  return target;
+}
+
+bool each_node(ir::Graph& graph, const std::function<bool(ir::NodeId)>& visit) {
+  bool changed = false;
+  const auto count = static_cast<ir::NodeId>(graph.nodes.size());
+  for (ir::NodeId id = 0; id < count; ++id)
+    if (graph.node(id).alive && visit(id)) changed = true;
+  return changed;
+}
+
+void replace(ir::Graph& graph, ir::NodeId node, ir::ValueId with) {
+  graph.replace_uses(graph.node(node).outputs[0], with);
+  graph.remove(node);
+}
+
+}  // namespace tenon::passes
