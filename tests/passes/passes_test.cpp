@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+
+using namespace tenon;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// "pass NAME", a graph, a line "gives", and the graph expected or the words "the same".
+struct Case {
+  std::string pass, before, after;
+};
+
+Case read(const fs::path& path) {
+  std::ifstream file(path);
+  Case result;
+  std::string line;
+  bool second = false;
+  while (std::getline(file, line)) {
+    if (line.rfind("pass ", 0) == 0) result.pass = line.substr(5);
+    else if (line == "gives") second = true;
+    else (second ? result.after : result.before) += line + "\n";
+  }
+  return result;
+}
+
+/// Values take names by their place, so that made-up names do not matter.
+std::string canonical(ir::Graph graph) {
+  graph.tidy();
+  ops::infer(graph);
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    const bool input = std::find(graph.inputs.begin(), graph.inputs.end(), static_cast<ir::ValueId>(id)) != graph.inputs.end();
+    if (!input) graph.values[id].name = "v" + std::to_string(id);
+  }
+  return ir::print(graph, nullptr, 1 << 20);
+}
+
+std::vector<Tensor> random_inputs(const ir::Graph& graph) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> real(-4, 4);
+  std::vector<Tensor> inputs;
+  for (ir::ValueId id : graph.inputs) {
+    const ir::Value& value = graph.value(id);
+    Dims dims;
+    for (const ir::Dim& dim : *value.shape) dims.push_back(dim.is_constant() ? dim.value() : 2);
+    Tensor tensor(value.dtype, dims);
+    for (int64_t at = 0; at < tensor.elements(); ++at) {
+      if (value.dtype == DType::f32) tensor.data<float>()[at] = real(random);
+      if (value.dtype == DType::i64) tensor.data<int64_t>()[at] = static_cast<int64_t>(random() % 3);
+      if (value.dtype == DType::f16) tensor.data<uint16_t>()[at] = static_cast<uint16_t>(0x3c00 + random() % 512);
+    }
+    inputs.push_back(tensor);
+  }
+  return inputs;
+}
+
+void expect_near(const std::vector<Tensor>& left, const std::vector<Tensor>& right) {
+  ASSERT_EQ(left.size(), right.size());
+  for (size_t at = 0; at < left.size(); ++at) {
+    ASSERT_EQ(left[at].dtype(), right[at].dtype());
+    ASSERT_EQ(left[at].dims().str(), right[at].dims().str());
+    if (left[at].dtype() != DType::f32) continue;
+    for (int64_t i = 0; i < left[at].elements(); ++i) {
+      const float a = left[at].data<float>()[i], b = right[at].data<float>()[i];
+      ASSERT_NEAR(a, b, 1e-4 + 1e-4 * std::abs(a)) << "output " << at << " element " << i;
+    }
+  }
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+std::vector<std::string> files() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fs::path(TENON_SOURCE_DIR) / "tests/passes"))
+    if (entry.path().extension() == ".graph") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+TEST_P(Golden, GivesTheGraphExpected) {
+  const Case golden = read(fs::path(TENON_SOURCE_DIR) / "tests/passes" / (GetParam() + ".graph"));
+  ir::Graph before = ir::parse(golden.before), graph = ir::parse(golden.before);
+  const bool same = golden.after.find("the same") != std::string::npos;
+  const auto record = passes::run_pass(graph, golden.pass);
+  EXPECT_EQ(record.changed, !same);
+  EXPECT_EQ(canonical(graph), canonical(ir::parse(same ? golden.before : golden.after)));
+  const auto inputs = random_inputs(graph);
+  before.tidy();
+  ops::infer(before);
+  expect_near(ops::interpret(before, inputs), ops::interpret(graph, inputs));
+}
+
+INSTANTIATE_TEST_SUITE_P(Passes, Golden, testing::ValuesIn(files()), [](const auto& info) { return info.param; });
+
+TEST(Pipeline, NamesAreUnique) {
+  std::vector<std::string> names;
+  for (const passes::Pass& pass : passes::pipeline()) names.push_back(pass.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST(Pipeline, RefusesUnknownNames) {
+  ir::Graph graph = ir::parse("graph \"g\"\ninput %x : f32[1]\n%y : f32[1] = Relu(%x)\noutput %y as \"y\"");
+  EXPECT_THROW(passes::run_pass(graph, "no_such_pass"), Error);
+  EXPECT_THROW(passes::optimise(graph, {"no_such_pass"}), Error);
+}
+
+/// Every golden graph computes through all passes what it computed before.
+TEST_P(Golden, ComputesTheSameThroughThePipeline) {
+  ir::Graph before = ir::parse(read(fs::path(TENON_SOURCE_DIR) / "tests/passes" / (GetParam() + ".graph")).before);
+  ir::Graph after = before;
+  before.tidy();
+  ops::infer(before);
+  passes::optimise(after);
+  const auto inputs = random_inputs(before);
+  expect_near(ops::interpret(before, inputs), ops::interpret(after, inputs));
+}
