@@ -55,8 +55,9 @@ struct Node {
 };
 
 /// Nodes over values in single-assignment form. Mutation goes through the methods, which keep producers and users right.
-/// Subgraphs (If, Loop, Scan) name outer values through `captures`: their graph input i is the outer value captures[i] of the node's
-/// trailing inputs (see onnx/import), so every graph is closed.
+/// Every graph is closed: the outer values a subgraph (of If, Loop, Scan, SequenceMap) reads are the node's last inputs, their number is
+/// the attribute "captures", and all subgraphs of the node take all of them, in that order, after their own inputs. Constants of the
+/// outer graph are shared with the subgraph instead.
 struct Graph {
   std::string name;
   std::vector<Value> values;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -7,14 +8,20 @@
 
 namespace tenon::onnx {
 
-/// Reads an ONNX file (opset 7 to 25) into a graph of present-day ops; initializers are views of the mapped file where alignment allows.
-/// External data is read only from inside the model's folder. Nothing is inferred or folded yet.
+/// Says whether an op can be run; the default asks tenon::ops::find.
+using Knows = std::function<bool(const std::string& op)>;
+
+/// Reads an ONNX file (opset 7 to 25; 1 to 6 as far as the forms agree) into a graph of present-day ops; initializers are views of the
+/// mapped file where alignment allows. External data is read only from inside the model's folder. Nothing is inferred or folded yet.
+/// An op outside the ONNX domain is named "domain.Op". Optional tensors have the type of what they hold; optional sequences are sequences.
 /// Throws Error(invalid_model) with the byte offset, Error(unsupported) listing every unsupported op with counts and node names, Error(io).
-ir::Graph import_file(const std::string& path);
-/// The same from memory; `folder` is where external data lies ("" refuses it), `name` is used in messages.
+ir::Graph import_file(const std::string& path, const Knows& knows = {});
+/// The same from memory; `folder` is where external data lies ("" refuses it), `name` is used in messages. Without `keep`, elements are copied.
 ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
-                       std::shared_ptr<const void> keep = nullptr);
-/// Reads one serialised TensorProto (a .pb file of a test data set); also SequenceProto and OptionalProto where `type` says so.
+                       std::shared_ptr<const void> keep = nullptr, const Knows& knows = {});
+/// Reads one serialised TensorProto (a .pb file of a test data set), or an OptionalProto of a tensor (empty tensor when it holds none).
 Tensor read_tensor(std::span<const std::byte> bytes, const std::string& name);
+/// The same; with `is_sequence` a SequenceProto, or an OptionalProto of a sequence, as a tensor of type sequence.
+Tensor read_value(std::span<const std::byte> bytes, const std::string& name, bool is_sequence);
 
 }  // namespace tenon::onnx

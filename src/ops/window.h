@@ -32,9 +32,10 @@ inline Dims dims_of(const ir::Shape& shape) {
 
 inline bool differ(const ir::Dim& a, const ir::Dim& b) { return a.is_constant() && b.is_constant() && !(a == b); }
 
+/// An unknown size of this node; different tags give different symbols, the same in every run.
 template <class Context>
-ir::Dim unknown_dim(Context& ctx) {
-  if constexpr (requires { ctx.unknown(); }) return ctx.unknown();
+ir::Dim tagged_unknown(Context& ctx, const std::string& tag) {
+  if constexpr (requires { ctx.unknown(); }) return ir::Dim::symbol(ctx.unknown().str() + "_" + tag);
   else ctx.fail("a size is not known");
 }
 
@@ -96,7 +97,7 @@ ir::Dim slide(Context& ctx, Window& window, size_t axis, const ir::Dim& input) {
   const ir::Dim output = room.ceil_div(stride) + 1;
   // A window that starts beyond the input and its leading padding is dropped; it cannot when end + stride <= extent.
   if (input.is_constant()) return (output.value() - 1) * stride >= input.value() + begin ? output - 1 : output;
-  return end + stride <= extent ? output : unknown_dim(ctx);
+  return end + stride <= extent ? output : tagged_unknown(ctx, std::to_string(axis));
 }
 
 /// The same as fixed numbers over exactly three axes, leading ones of size 1: what kernels loop over.

@@ -7,6 +7,7 @@ namespace tenon::cpu {
 
 ConvTactic direct_tactic(Isa isa);
 ConvTactic gemv_tactic(Isa isa);
+ConvTactic stem_tactic(Isa isa);
 ConvTactic depthwise_tactic(Isa isa);
 ConvTactic winograd4_tactic(Isa isa);
 ConvTactic winograd2_tactic(Isa isa);

@@ -1,0 +1,29 @@
+// What the two halves of the stem kernel share.
+#pragma once
+
+#include "backends/cpu/kernels/shape.h"
+
+namespace tenon::cpu {
+
+// First layers: few channels, read straight from NCHW. For one output row the input rows are copied with their zero
+// padding, split by column modulo the stride, so that neighbouring output pixels are neighbouring floats for each tap.
+struct StemPlan {
+  ConvShape shape;
+  Epilogue epilogue;
+  const float* packed;  // [block of output channels][kernel row][channel][kernel column][block]
+  const float* bias;    // whole blocks
+  int64_t k;            // floats summed per output
+  int64_t phase;        // floats of one phase of a row
+  int64_t worker_floats;
+};
+
+struct StemOps {
+  int block, tile_pixels;
+  void (*run)(const StemPlan&, const float* in, const float* residual, float* out, const Worker&);
+};
+
+namespace portable { extern const StemOps stem_ops; }
+namespace avx2 { extern const StemOps stem_ops; }
+namespace avx512 { extern const StemOps stem_ops; }
+
+}  // namespace tenon::cpu

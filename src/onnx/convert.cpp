@@ -1,0 +1,243 @@
+#include "onnx/convert.h"
+
+#include "tenon/error.h"
+
+namespace tenon::onnx {
+namespace {
+
+std::map<std::string, Convert>& conversions() {
+  static std::map<std::string, Convert> table;
+  return table;
+}
+
+}  // namespace
+
+Convert find_conversion(const std::string& op) {
+  const auto found = conversions().find(op);
+  return found == conversions().end() ? nullptr : found->second;
+}
+
+ConvertRegistrar::ConvertRegistrar(std::initializer_list<const char*> ops, Convert convert) {
+  for (const char* op : ops) conversions()[op] = convert;
+}
+
+namespace {
+
+ir::Attribute attribute_value(const AttributeProto& proto, const std::string& label, Scope& scope) {
+  using Type = AttributeProto::Type;
+  switch (proto.type) {
+    case Type::real: return proto.real;
+    case Type::integer: return proto.integer;
+    case Type::text: return std::string(proto.text);
+    case Type::tensor: return scope.job.tensor(*proto.tensor);
+    case Type::sparse: return decode(*proto.sparse, scope.job.source);
+    case Type::reals: return proto.reals;
+    case Type::integers: return proto.integers;
+    case Type::texts: return std::vector<std::string>(proto.texts.begin(), proto.texts.end());
+    case Type::type: {
+      std::string text, end;
+      const TypeProto* type = proto.type_proto.get();
+      for (; type && type->inner; type = type->inner.get(), end += ")")
+        text += type->kind == TypeProto::Kind::sequence ? "seq(" : "optional(";
+      const DType element = type ? element_type(type->element, "attribute of " + label) : DType::undefined;
+      return text + "tensor(" + std::string(name(element)) + ")" + end;
+    }
+    case Type::undefined: return std::vector<int64_t>();  // an empty list that says no type
+    default: break;
+  }
+  scope.job.fail("an attribute has a kind that no op uses", "node '" + label + "', attribute '" + std::string(proto.name) + "'");
+}
+
+}  // namespace
+
+NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t version, Scope& scope)
+    : op(proto.domain.empty() ? std::string(proto.op) : std::string(proto.domain) + "." + std::string(proto.op)),
+      opset(version), proto_(proto), label_(std::move(label)), scope_(scope), bound_(proto.outputs.size()) {
+  for (std::string_view name : proto.inputs) {
+    if (name.empty()) {
+      inputs.push_back(ir::no_value);
+      continue;
+    }
+    const auto found = scope.names.find(name);
+    if (found == scope.names.end())
+      scope.job.fail("a node reads a value that nothing makes", "node '" + label_ + "' (" + op + ") reads '" + std::string(name) + "'");
+    inputs.push_back(found->second);
+  }
+  while (!inputs.empty() && inputs.back() == ir::no_value) inputs.pop_back();
+  const Arguments arguments = resolve(proto, scope);
+  for (const auto& [name, attribute] : arguments)
+    if (attribute->type != AttributeProto::Type::graph)
+      attributes[std::string(name)] = attribute_value(*attribute, label_, scope);
+  if (op == "Loop" && inputs.size() < 2) inputs.resize(2, ir::no_value);
+  import_subgraphs(arguments, label_, scope, inputs, attributes);
+}
+
+void NodeImport::set_input(size_t at, ir::ValueId value) {
+  if (inputs.size() <= at) inputs.resize(at + 1, ir::no_value);
+  inputs[at] = value;
+}
+
+void NodeImport::emit() {
+  if (!scope_.job.knows(op)) note(op, "");
+  std::vector<ir::ValueId> made;
+  for (size_t at = 0; at < outputs(); ++at) {
+    const std::string_view name = proto_.outputs[at];
+    if (name.empty() || bound_[at]) {
+      made.push_back(ir::no_value);
+      continue;
+    }
+    const ir::ValueId id = graph().add_value(scope_.prefix + std::string(name));
+    scope_.names[name] = id;
+    const auto declared = scope_.declared.find(name);
+    if (declared != scope_.declared.end()) scope_.types[id] = declared->second;
+    made.push_back(id);
+  }
+  while (!made.empty() && made.back() == ir::no_value) made.pop_back();
+  graph().add_node(op, inputs, made, attributes, {label_});
+}
+
+void NodeImport::bind(size_t output, ir::ValueId value) {
+  if (!wants(output)) return;
+  scope_.names[proto_.outputs[output]] = value;
+  bound_[output] = true;
+}
+
+ir::ValueId NodeImport::add(const std::string& helper, std::vector<ir::ValueId> values, ir::Attributes with) {
+  if (!scope_.job.knows(helper)) note(helper, "");
+  return graph().apply(helper, std::move(values), std::move(with), {label_}, label_ + "/" + helper);
+}
+
+ir::ValueId NodeImport::constant(Tensor tensor) { return graph().add_constant(label_ + "/constant", std::move(tensor)); }
+
+ir::ValueId NodeImport::named_constant(size_t output, Tensor tensor) {
+  return graph().add_constant(scope_.prefix + std::string(proto_.outputs[output]), std::move(tensor));
+}
+
+ir::ValueId NodeImport::integers(const std::vector<int64_t>& values) {
+  return constant(Tensor::of<int64_t>(DType::i64, Dims{static_cast<int64_t>(values.size())}, values));
+}
+
+ir::ValueId NodeImport::scalar(int64_t value) {
+  return constant(Tensor::of<int64_t>(DType::i64, Dims{}, std::span<const int64_t>(&value, 1)));
+}
+
+ir::ValueId NodeImport::scalar_like(float value, ir::ValueId like) {
+  const ir::ValueId wide = constant(Tensor::of<float>(DType::f32, Dims{}, std::span<const float>(&value, 1)));
+  const DType type = dtype(like);
+  if (type == DType::f32) return wide;
+  if (type == DType::undefined) return add("CastLike", {wide, like});
+  return add("Cast", {wide}, {{"to", static_cast<int64_t>(type)}});
+}
+
+template <class T>
+const T* NodeImport::attribute(const std::string& name, const char* kind) const {
+  const auto found = attributes.find(name);
+  if (found == attributes.end()) return nullptr;
+  const T* value = std::get_if<T>(&found->second);
+  if (!value) fail("attribute '" + name + "' is not " + kind);
+  return value;
+}
+
+int64_t NodeImport::integer(const std::string& name, int64_t otherwise) const {
+  const auto* value = attribute<int64_t>(name, "an integer");
+  return value ? *value : otherwise;
+}
+
+float NodeImport::real(const std::string& name, float otherwise) const {
+  const auto* value = attribute<float>(name, "a number");
+  return value ? *value : otherwise;
+}
+
+std::string NodeImport::text(const std::string& name, const std::string& otherwise) const {
+  const auto* value = attribute<std::string>(name, "a text");
+  return value ? *value : otherwise;
+}
+
+std::vector<int64_t> NodeImport::integer_list(const std::string& name) const {
+  const auto* value = attribute<std::vector<int64_t>>(name, "a list of integers");
+  return value ? *value : std::vector<int64_t>();
+}
+
+std::vector<float> NodeImport::real_list(const std::string& name) const {
+  const auto* value = attribute<std::vector<float>>(name, "a list of numbers");
+  return value ? *value : std::vector<float>();
+}
+
+void NodeImport::drop(std::initializer_list<const char*> names) {
+  for (const char* name : names) attributes.erase(name);
+}
+
+void NodeImport::fail(const std::string& why) const {
+  scope_.job.fail("a node contradicts the specification of its op", "node '" + label_ + "' (" + op + "-" + std::to_string(opset) + "): " + why);
+}
+
+void NodeImport::unsupported(const std::string& why) { note(op, why); }
+
+void NodeImport::note(const std::string& name, const std::string& why) {
+  Missing& missing = scope_.job.missing[name];
+  ++missing.count;
+  if (missing.nodes.size() < 3) missing.nodes.push_back(label_);
+  if (!why.empty()) missing.reasons.insert(why);
+}
+
+namespace {
+
+constexpr int max_steps = 1000;  // long chains must not make the import quadratic
+
+const ir::Node* carrier(const ir::Graph& graph, ir::ValueId value, size_t& slot) {
+  const ir::Node* node = graph.producer(value);
+  if (!node) return nullptr;
+  slot = node->op == "Where" ? 1 : 0;
+  return node->inputs.size() > slot && node->inputs[slot] != ir::no_value ? node : nullptr;
+}
+
+}  // namespace
+
+DType NodeImport::dtype(ir::ValueId value) const {
+  const ir::Graph& graph = scope_.graph;
+  for (int step = 0; value != ir::no_value && step < max_steps; ++step) {
+    if (graph.value(value).dtype != DType::undefined) return graph.value(value).dtype;
+    if (const Tensor* constant = graph.constant(value)) return constant->dtype();
+    const auto declared = scope_.types.find(value);
+    if (declared != scope_.types.end() && declared->second->kind == TypeProto::Kind::tensor && declared->second->element)
+      return element_type(declared->second->element, graph.value(value).name);
+    size_t slot = 0;
+    const ir::Node* node = carrier(graph, value, slot);
+    static const std::set<std::string> keep = {
+        "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "Relu", "LeakyRelu", "PRelu", "Sigmoid", "Tanh", "Add", "Sub", "Mul",
+        "Div", "Sum", "Max", "Min", "Mean", "Concat", "MatMul", "Gemm", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape",
+        "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Pad", "Identity", "Clip", "Resize", "Gather", "ReduceMean", "ReduceSum", "Exp",
+        "Sqrt", "Softmax", "Where", "Neg", "Abs", "Pow", "Log", "Expand", "Tile", "Split", "Elu", "Selu", "HardSigmoid", "Floor", "Ceil"};
+    if (!node || !keep.count(node->op)) {
+      if (node && (node->op == "Cast")) return static_cast<DType>(node->integer("to", 0));
+      return DType::undefined;
+    }
+    value = node->inputs[slot];
+  }
+  return DType::undefined;
+}
+
+std::optional<size_t> NodeImport::rank(ir::ValueId value) const {
+  const ir::Graph& graph = scope_.graph;
+  for (int step = 0; value != ir::no_value && step < max_steps; ++step) {
+    if (const Tensor* constant = graph.constant(value)) return constant->dims().rank();
+    if (graph.value(value).shape) return graph.value(value).shape->size();
+    const auto declared = scope_.types.find(value);
+    if (declared != scope_.types.end() && declared->second->shape) return declared->second->shape->size();
+    size_t slot = 0;
+    const ir::Node* node = carrier(graph, value, slot);
+    static const std::set<std::string> keep = {
+        "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "Relu", "LeakyRelu", "PRelu", "Sigmoid", "Tanh", "Concat",
+        "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Transpose", "Slice", "Pad", "Identity", "Clip", "Resize", "Exp", "Sqrt",
+        "Softmax", "Neg", "Abs", "Log", "Elu", "Selu", "HardSigmoid", "Floor", "Ceil", "Cast", "Split", "LRN"};
+    if (!node) return std::nullopt;
+    if (node->op == "Flatten" || node->op == "Gemm") return 2;
+    if (node->op == "Conv" && node->inputs.size() > 1)
+      if (const Tensor* weights = graph.constant(node->inputs[1])) return weights->dims().rank();
+    if (!keep.count(node->op)) return std::nullopt;
+    value = node->inputs[slot];
+  }
+  return std::nullopt;
+}
+
+}  // namespace tenon::onnx

@@ -1,0 +1,85 @@
+#pragma once
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "onnx/importer.h"
+
+/// Old forms of an op are turned into the newest one by a small function in convert/, registered by TENON_IMPORT.
+namespace tenon::onnx {
+
+/// One ONNX node on its way into the graph. A conversion changes op, inputs and attributes and calls emit(), or builds other nodes.
+class NodeImport {
+ public:
+  NodeImport(const NodeProto& proto, std::string label, int64_t opset, Scope& scope);
+
+  std::string op;
+  int64_t opset;
+  std::vector<ir::ValueId> inputs;
+  ir::Attributes attributes;
+  const std::string& label() const { return label_; }
+  ir::Graph& graph() { return scope_.graph; }
+
+  size_t outputs() const { return proto_.outputs.size(); }
+  bool wants(size_t output) const { return output < outputs() && !proto_.outputs[output].empty(); }
+  bool has(size_t input) const { return input < inputs.size() && inputs[input] != ir::no_value; }
+  ir::ValueId input(size_t at) const { return at < inputs.size() ? inputs[at] : ir::no_value; }
+  /// Puts a value at an input slot, with absent inputs before it where needed.
+  void set_input(size_t at, ir::ValueId value);
+
+  /// Adds the node with all outputs that are not bound yet.
+  void emit();
+  /// The output is this value.
+  void bind(size_t output, ir::ValueId value);
+  /// Adds a helper node with one output.
+  ir::ValueId add(const std::string& op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {});
+  ir::ValueId constant(Tensor tensor);
+  /// A constant that bears the name of the output.
+  ir::ValueId named_constant(size_t output, Tensor tensor);
+  ir::ValueId integers(const std::vector<int64_t>& values);
+  ir::ValueId scalar(int64_t value);
+  /// A scalar of the type of `like`.
+  ir::ValueId scalar_like(float value, ir::ValueId like);
+
+  bool has_attribute(const std::string& name) const { return attributes.count(name) > 0; }
+  int64_t integer(const std::string& name, int64_t otherwise) const;
+  float real(const std::string& name, float otherwise) const;
+  std::string text(const std::string& name, const std::string& otherwise) const;
+  std::vector<int64_t> integer_list(const std::string& name) const;
+  std::vector<float> real_list(const std::string& name) const;
+  void drop(std::initializer_list<const char*> names);
+
+  /// As far as known without inference: declared, or carried through ops that keep it.
+  DType dtype(ir::ValueId value) const;
+  std::optional<size_t> rank(ir::ValueId value) const;
+
+  /// The model contradicts the specification of the op.
+  [[noreturn]] void fail(const std::string& why) const;
+  /// Notes that this form cannot be run; the import goes on, to list all such nodes.
+  void unsupported(const std::string& why);
+
+ private:
+  template <class T>
+  const T* attribute(const std::string& name, const char* kind) const;
+  void note(const std::string& op, const std::string& why);
+
+  const NodeProto& proto_;
+  std::string label_;
+  Scope& scope_;
+  std::vector<bool> bound_;
+};
+
+using Convert = void (*)(NodeImport&);
+/// nullptr when the op has had one form only.
+Convert find_conversion(const std::string& op);
+struct ConvertRegistrar {
+  ConvertRegistrar(std::initializer_list<const char*> ops, Convert convert);
+};
+#define TENON_IMPORT_NAME2(line) import_registrar_##line
+#define TENON_IMPORT_NAME(line) TENON_IMPORT_NAME2(line)
+/// TENON_IMPORT(convert, "Squeeze", "Unsqueeze");
+#define TENON_IMPORT(function, ...) \
+  static const ::tenon::onnx::ConvertRegistrar TENON_IMPORT_NAME(__COUNTER__)({__VA_ARGS__}, function)
+
+}  // namespace tenon::onnx

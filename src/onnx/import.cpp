@@ -1,0 +1,77 @@
+#include "onnx/import.h"
+
+#include "base/file.h"
+#include "onnx/importer.h"
+#include "onnx/sniff.h"
+#include "ops/op.h"
+#include "tenon/error.h"
+
+namespace tenon::onnx {
+namespace {
+
+constexpr int64_t newest_opset = 25;
+
+void refuse_missing(const Job& job) {
+  if (job.missing.empty()) return;
+  std::string list;
+  for (const auto& [op, missing] : job.missing) {
+    list += (list.empty() ? "" : "; ") + op + " x" + std::to_string(missing.count) + " (";
+    for (size_t at = 0; at < missing.nodes.size(); ++at) list += (at ? ", '" : "'") + missing.nodes[at] + "'";
+    list += missing.count > missing.nodes.size() ? ", ...)" : ")";
+    for (const std::string& reason : missing.reasons) list += ", " + reason;
+  }
+  throw Error(Code::unsupported, "the model uses operators that are not supported", {.where = job.source.file, .why = list});
+}
+
+ModelProto parse(Bytes bytes, const std::string& name) {
+  try {
+    ModelProto model = parse_model(bytes, name);
+    if (model.has_graph) return model;
+  } catch (const Error&) {
+    if (looks_like(bytes).empty()) throw;
+  }
+  const std::string kind = looks_like(bytes);
+  throw Error(Code::invalid_model, "not an ONNX file", {.where = name, .why = kind.empty() ? "it holds no graph" : "it looks like " + kind});
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
+                       std::shared_ptr<const void> keep, const Knows& knows) {
+  const ModelProto model = parse(bytes, name);
+  Job job;
+  job.source = {name, std::move(keep), std::make_shared<ExternalData>(folder)};
+  job.knows = knows ? knows : [](const std::string& op) { return ops::find(op) != nullptr; };
+  job.opsets = model.opsets;
+  const auto opset = model.opsets.find("");
+  if (opset != model.opsets.end() && opset->second < 1)
+    job.fail("the opset does not exist", "opset " + std::to_string(opset->second));
+  if (opset != model.opsets.end() && opset->second > newest_opset)
+    throw Error(Code::unsupported, "the model's opset is too new",
+                {.where = name, .why = "opset " + std::to_string(opset->second) + ", the newest known is " + std::to_string(newest_opset),
+                 .hint = "convert it with onnx.version_converter"});
+  for (const FunctionProto& function : model.functions) {
+    const std::string key = std::string(function.domain) + ":" + std::string(function.name) + ":" + std::string(function.overload);
+    if (!job.functions.emplace(key, &function).second) job.fail("a function is given twice", "function '" + std::string(function.name) + "'");
+  }
+  ir::Graph graph;
+  Scope scope{job, graph, job.opsets, "", nullptr, {}, {}, {}};
+  import_inputs(model.graph, scope, true);
+  import_body(model.graph, scope);
+  refuse_missing(job);
+  for (const auto& [key, value] : model.metadata) graph.metadata[std::string(key)] = std::string(value);
+  return graph;
+}
+
+ir::Graph import_file(const std::string& path, const Knows& knows) {
+  const auto file = MappedFile::open(path);
+  return import_bytes(file->bytes(), folder_of(path), path, file, knows);
+}
+
+}  // namespace tenon::onnx

@@ -1,0 +1,34 @@
+#include "ops/subgraph.h"
+
+namespace tenon::ops {
+namespace {
+
+/// Inputs: the condition, then the values both branches take.
+void infer_if(Inference& ctx) {
+  const auto branch = [&](const char* name) -> const ir::Graph& { return subgraph(ctx, name, ctx.inputs() - 1, ctx.outputs()); };
+  const ir::Graph &yes = branch("then_branch"), &no = branch("else_branch");
+  std::vector<Known> inputs;
+  for (size_t at = 1; at < ctx.inputs(); ++at) inputs.push_back(known_input(ctx, at));
+  std::vector<Known> outputs;
+  if (const Tensor* condition = ctx.constant(0)) {
+    outputs = infer_subgraph(ctx, truth(ctx, *condition) ? yes : no, inputs);
+  } else {
+    outputs = infer_subgraph(ctx, yes, inputs);
+    const std::vector<Known> others = infer_subgraph(ctx, no, inputs);
+    for (size_t at = 0; at < ctx.outputs(); ++at) outputs[at] = merge(ctx, outputs[at], others[at], "m" + std::to_string(at));
+  }
+  for (size_t at = 0; at < ctx.outputs(); ++at) set_known(ctx, at, outputs[at]);
+}
+
+void evaluate_if(Evaluation& ctx) {
+  const ir::Graph& graph = subgraph(ctx, truth(ctx, ctx.input(0)) ? "then_branch" : "else_branch", ctx.inputs() - 1, ctx.outputs());
+  std::vector<Tensor> inputs;
+  for (size_t at = 1; at < ctx.inputs(); ++at) inputs.push_back(ctx.input(at));
+  std::vector<Tensor> results = ctx.run(graph, std::move(inputs));
+  for (size_t at = 0; at < ctx.outputs(); ++at) ctx.set(at, std::move(results[at]));
+}
+
+TENON_OP({"If", 1, -1, 1, -1, infer_if, evaluate_if});
+
+}  // namespace
+}  // namespace tenon::ops

@@ -1,0 +1,88 @@
+#include "ops/subgraph.h"
+
+namespace tenon::ops {
+namespace {
+
+/// Inputs: trip count, condition, carried values, captures. The body takes round, condition, carried values, captures, and gives
+/// condition, carried values, scan outputs.
+struct Parts {
+  size_t carried, captures, scans;
+};
+
+template <class Context>
+Parts parts_of(Context& ctx) {
+  const int64_t captures = capture_count(ctx.node());
+  const auto inputs = static_cast<int64_t>(ctx.inputs());
+  if (inputs < 2 || captures < 0 || captures > inputs - 2) ctx.fail("captures is " + std::to_string(captures));
+  const auto carried = static_cast<size_t>(inputs - 2 - captures);
+  if (ctx.outputs() < carried) ctx.fail("fewer outputs than carried values");
+  return {carried, static_cast<size_t>(captures), ctx.outputs() - carried};
+}
+
+void infer_loop(Inference& ctx) {
+  const Parts parts = parts_of(ctx);
+  const ir::Graph& body = subgraph(ctx, "body", ctx.inputs(), ctx.outputs() + 1);
+  std::vector<Known> inputs{{DType::i64, ir::Shape{}, {}, {}}, {DType::boolean, ir::Shape{}, {}, {}}};
+  for (size_t at = 2; at < ctx.inputs(); ++at) {
+    inputs.push_back(known_input(ctx, at));
+    if (at >= 2 + parts.carried) continue;
+    inputs[at].constant = {};
+    if (inputs[at].dtype != DType::sequence) inputs[at].content.reset();
+  }
+  std::vector<Known> outputs;
+  // Each round can only lose knowledge of a carried value's shape: first sizes, then its rank.
+  for (int round = 0; round < 4; ++round) {
+    outputs = infer_subgraph(ctx, body, inputs);
+    bool stable = true;
+    for (size_t at = 0; at < parts.carried; ++at) {
+      Known& input = inputs[2 + at];
+      Known merged = merge(ctx, input, outputs[1 + at], "c" + std::to_string(at));
+      if (round == 2) merged.shape.reset();
+      if (!(merged.shape == input.shape) || merged.dtype != input.dtype) stable = false;
+      input = std::move(merged);
+    }
+    if (stable) break;
+  }
+  for (size_t at = 0; at < parts.carried; ++at) set_known(ctx, at, inputs[2 + at]);
+  for (size_t at = 0; at < parts.scans; ++at) {
+    Known scan = outputs[1 + parts.carried + at];
+    if (scan.shape) scan.shape->insert(scan.shape->begin(), tagged_unknown(ctx, "rounds"));
+    scan.content.reset();
+    set_known(ctx, parts.carried + at, scan);
+  }
+}
+
+void evaluate_loop(Evaluation& ctx) {
+  const Parts parts = parts_of(ctx);
+  const ir::Graph& body = subgraph(ctx, "body", ctx.inputs(), ctx.outputs() + 1);
+  int64_t rounds = INT64_MAX;
+  if (ctx.has(0)) {
+    const std::vector<int64_t> count = ctx.integers(0);
+    if (count.size() != 1) ctx.fail("the trip count is not one number");
+    rounds = count[0];
+  }
+  Tensor condition(DType::boolean, {});
+  *condition.data<uint8_t>() = ctx.has(1) ? truth(ctx, ctx.input(1)) : true;
+  std::vector<Tensor> carried;
+  for (size_t at = 0; at < parts.carried; ++at) carried.push_back(ctx.input(2 + at));
+  std::vector<std::vector<Tensor>> scans(parts.scans);
+  for (int64_t round = 0; round < rounds && truth(ctx, condition); ++round) {
+    Tensor number(DType::i64, {});
+    *number.data<int64_t>() = round;
+    std::vector<Tensor> inputs{number, condition};
+    for (Tensor& tensor : carried) inputs.push_back(std::move(tensor));
+    for (size_t at = 0; at < parts.captures; ++at) inputs.push_back(ctx.input(2 + parts.carried + at));
+    std::vector<Tensor> results = ctx.run(body, std::move(inputs));
+    condition = results[0];
+    for (size_t at = 0; at < parts.carried; ++at) carried[at] = std::move(results[1 + at]);
+    for (size_t at = 0; at < parts.scans; ++at) scans[at].push_back(results[1 + parts.carried + at].copy());
+  }
+  for (size_t at = 0; at < parts.carried; ++at) ctx.set(at, std::move(carried[at]));
+  for (size_t at = 0; at < parts.scans; ++at)
+    ctx.set(parts.carried + at, stack(ctx, scans[at], 0, false, body.value(body.outputs[1 + parts.carried + at])));
+}
+
+TENON_OP({"Loop", 0, -1, 0, -1, infer_loop, evaluate_loop});
+
+}  // namespace
+}  // namespace tenon::ops

@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "ops/floats.h"
+#include "ops/window.h"
+
+namespace tenon::ops {
+namespace {
+
+void infer(Inference& ctx) {
+  const ir::Shape *boxes = ctx.shape(0), *scores = ctx.shape(1);
+  if (boxes && (boxes->size() != 3 || differ((*boxes)[2], 4))) ctx.fail("the boxes are " + ir::str(*boxes) + " where N x M x 4 is needed");
+  if (scores && scores->size() != 3) ctx.fail("the scores are " + ir::str(*scores) + " where N x classes x M is needed");
+  if (boxes && scores && (differ((*boxes)[0], (*scores)[0]) || differ((*boxes)[1], (*scores)[2])))
+    ctx.fail("boxes " + ir::str(*boxes) + " and scores " + ir::str(*scores) + " do not fit");
+  ctx.set(0, DType::i64, ir::Shape{ctx.unknown(), 3});
+}
+
+/// Corners in order, whatever the order in the file.
+struct Box {
+  float top, left, bottom, right;
+  float area() const { return (bottom - top) * (right - left); }
+};
+
+Box read_box(const float* from, bool centred) {
+  if (centred) return {from[1] - from[3] / 2, from[0] - from[2] / 2, from[1] + from[3] / 2, from[0] + from[2] / 2};
+  return {std::min(from[0], from[2]), std::min(from[1], from[3]), std::max(from[0], from[2]), std::max(from[1], from[3])};
+}
+
+/// Intersection over union; 0 where either box is empty.
+float overlap(const Box& a, const Box& b) {
+  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top), width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  if (height <= 0 || width <= 0 || a.area() <= 0 || b.area() <= 0) return 0;
+  const float both = height * width;
+  return both / (a.area() + b.area() - both);
+}
+
+/// Greedy suppression per batch entry and class, in falling score; rows are (batch, class, box).
+void evaluate(Evaluation& ctx) {
+  const Tensor boxes = widened(ctx.input(0)), scores = widened(ctx.input(1));
+  const Dims &b = boxes.dims(), &s = scores.dims();
+  if (boxes.dtype() != DType::f32 || scores.dtype() != DType::f32) ctx.fail("boxes and scores must be f32");
+  if (b.rank() != 3 || b[2] != 4 || s.rank() != 3 || s[0] != b[0] || s[2] != b[1])
+    ctx.fail("boxes " + b.str() + " and scores " + s.str() + " do not fit");
+  const auto number = [&](size_t input, float otherwise) {
+    if (!ctx.has(input)) return otherwise;
+    const std::vector<double> list = reals(ctx, ctx.input(input));
+    if (list.size() != 1) ctx.fail("a threshold is not one number");
+    return static_cast<float>(list[0]);
+  };
+  int64_t most = 0;
+  if (ctx.has(2)) {
+    const std::vector<int64_t> list = ctx.integers(2);
+    if (list.size() != 1) ctx.fail("max_output_boxes_per_class is not one number");
+    most = list[0];
+  }
+  const float overlap_limit = number(3, 0);
+  const bool thresholded = ctx.has(4), centred = ctx.node().integer("center_point_box", 0) != 0;
+  const float score_limit = number(4, 0);
+  std::vector<int64_t> rows;
+  for (int64_t n = 0; n < s[0]; ++n)
+    for (int64_t c = 0; c < s[1]; ++c) {
+      const float* list = scores.data<float>() + (n * s[1] + c) * s[2];
+      std::vector<int64_t> order;
+      for (int64_t i = 0; i < s[2]; ++i)
+        if (thresholded ? list[i] > score_limit : list[i] == list[i]) order.push_back(i);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t z) { return list[a] > list[z]; });
+      std::vector<Box> kept;
+      for (int64_t i : order) {
+        if (static_cast<int64_t>(kept.size()) >= most) break;
+        const Box box = read_box(boxes.data<float>() + (n * b[1] + i) * 4, centred);
+        if (std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other) > overlap_limit; })) continue;
+        kept.push_back(box);
+        rows.insert(rows.end(), {n, c, i});
+      }
+    }
+  Tensor& output = ctx.output(0, DType::i64, Dims{static_cast<int64_t>(rows.size()) / 3, 3});
+  std::copy(rows.begin(), rows.end(), output.data<int64_t>());
+}
+
+TENON_OP({"NonMaxSuppression", 2, 5, 1, 1, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops
