@@ -42,8 +42,8 @@ struct Sums {
     TENON_UNROLL
     for (int i = 0; i < R; ++i) {
       const Vec x = set1(a[i][k]);
-      v[i][0] = fma(x, b0, v[i][0]);
-      v[i][1] = fma(x, b1, v[i][1]);
+      add_product(v[i][0], x, b0);
+      add_product(v[i][1], x, b1);
     }
   }
 };

@@ -32,6 +32,10 @@ static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
 static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
 static TENON_INLINE Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
 static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+// sum += a * b in place; as an intrinsic the compiler moves sums between registers and spills some.
+static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) {
+  __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+}
 static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 // A NaN in the second operand comes through.
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm512_max_ps(bound, x); }
@@ -64,6 +68,10 @@ static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
 static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
 static TENON_INLINE Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
 static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+// sum += a * b in place; as an intrinsic the compiler moves sums between registers and spills some.
+static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) {
+  __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+}
 static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 // A NaN in the second operand comes through.
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm256_max_ps(bound, x); }
@@ -104,6 +112,7 @@ static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm_sub_ps(a, b); }
 static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm_mul_ps(a, b); }
 static TENON_INLINE Vec div(Vec a, Vec b) { return _mm_div_ps(a, b); }
 static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
+static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) { sum = _mm_add_ps(sum, _mm_mul_ps(a, b)); }
 static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm_sub_ps(c, _mm_mul_ps(a, b)); }
 // A NaN in the second operand comes through.
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm_max_ps(bound, x); }

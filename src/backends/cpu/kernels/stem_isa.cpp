@@ -37,8 +37,8 @@ __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t
       TENON_UNROLL
       for (int i = 0; i < R; ++i) {
         const Vec v = set1(a[i]);
-        sums.v[i][0] = fma(v, b0, sums.v[i][0]);
-        sums.v[i][1] = fma(v, b1, sums.v[i][1]);
+        add_product(sums.v[i][0], v, b0);
+        add_product(sums.v[i][1], v, b1);
       }
     }
     sums.add_bias(job.bias);

@@ -31,7 +31,7 @@ void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
   plan.tiles = s.batch * plan.tiles_h * plan.tiles_w;
   plan.channels = align_up(s.in_c, ops.lanes);
   plan.blocks = ceil_div(s.out_c, ops.block);
-  plan.by_channels = threads > 1 && plan.blocks >= 2 * threads && s.out_c > s.batch * s.out_h * s.out_w;
+  plan.by_channels = plan.blocks >= threads && s.out_c > s.batch * s.out_h * s.out_w;
   const int64_t mine = plan.by_channels ? plan.tiles : ceil_div(plan.tiles, threads);
   if (plan.by_channels) {
     plan.block_tiles = plan.tiles;
