@@ -1,0 +1,76 @@
+#include "backends/backend.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tenon::backends {
+namespace {
+std::multimap<std::string, Kernel>& registry() {
+  static std::multimap<std::string, Kernel> kernels;
+  return kernels;
+}
+
+void append(std::string& text, const Operand& operand) {
+  text += ' ';
+  if (!operand) {
+    text += '_';
+    return;
+  }
+  text += name(operand.dtype);
+  text += ':' + operand.dims.str();
+  if (!operand.dense()) text += '/' + operand.strides.str();
+  if (operand.constant) text += '!';
+}
+}  // namespace
+
+Dims dense_strides(const Dims& dims) {
+  Dims strides = dims;
+  int64_t stride = 1;
+  for (size_t at = dims.rank(); at-- > 0;) {
+    strides[at] = stride;
+    stride *= dims[at];
+  }
+  return strides;
+}
+
+bool Operand::dense() const {
+  int64_t stride = 1;
+  for (size_t at = dims.rank(); at-- > 0;) {
+    if (dims[at] != 1 && strides[at] != stride) return false;
+    stride *= dims[at];
+  }
+  return true;
+}
+
+std::string signature(const Problem& problem) {
+  std::string text = problem.node->op;
+  for (const Operand& operand : problem.inputs) append(text, operand);
+  text += " ->";
+  for (const Operand& operand : problem.outputs) append(text, operand);
+  for (const auto& [name, value] : problem.node->attributes) {
+    text += ' ' + name + '=';
+    if (const auto* integer = std::get_if<int64_t>(&value)) text += std::to_string(*integer);
+    else if (const auto* real = std::get_if<float>(&value)) text += std::to_string(*real);
+    else if (const auto* words = std::get_if<std::string>(&value)) text += *words;
+    else if (const auto* integers = std::get_if<std::vector<int64_t>>(&value)) for (int64_t item : *integers) text += std::to_string(item) + ',';
+    else if (const auto* lines = std::get_if<std::vector<std::string>>(&value)) for (const auto& item : *lines) text += item + ';';
+  }
+  text += " t" + std::to_string(problem.threads) + (problem.strict ? " strict" : "");
+  return text;
+}
+
+KernelRegistrar::KernelRegistrar(Kernel kernel) {
+  const std::string op = kernel.op;
+  registry().emplace(op, std::move(kernel));
+}
+
+std::vector<const Kernel*> kernels_for(const std::string& op) {
+  std::vector<const Kernel*> kernels;
+  const auto [begin, end] = registry().equal_range(op);
+  for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
+  std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
+  kernels.push_back(&reference_kernel());
+  return kernels;
+}
+
+}  // namespace tenon::backends

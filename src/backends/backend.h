@@ -1,0 +1,65 @@
+#pragma once
+#include <tenon/tensor.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/worker.h"
+#include "ir/graph.h"
+
+/// How a node is run: kernels answer for a problem, and make a step from it.
+namespace tenon::backends {
+
+/// One input or output of a node with concrete sizes. Strides are in elements; a view has larger ones than a dense tensor.
+struct Operand {
+  DType dtype = DType::undefined;  // undefined: an optional operand that is absent
+  Dims dims, strides;
+  Tensor constant;                 // empty unless known now
+  explicit operator bool() const { return dtype != DType::undefined; }
+  bool dense() const;
+  /// Rows of contiguous last axis, at any pitch.
+  bool rows_contiguous() const { return dims.rank() == 0 || dims.back() == 1 || strides.back() == 1; }
+};
+
+Dims dense_strides(const Dims& dims);
+
+struct Problem {
+  const ir::Node* node = nullptr;
+  std::vector<Operand> inputs, outputs;
+  int threads = 1;
+  bool strict = false;  // plain summation order: no Winograd
+};
+
+/// What a kernel sees of the problem, as text: the key of the timing cache.
+std::string signature(const Problem& problem);
+
+/// A node made ready to run: packed weights, tables, sizes. Immutable while it runs.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual size_t workspace_bytes() const { return 0; }
+  /// Bytes of packed weights held.
+  virtual size_t packed_bytes() const { return 0; }
+  /// Called by every worker of the team; a barrier follows. No allocation.
+  virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) = 0;
+};
+
+/// A kernel for an op; registered once in its file.
+struct Kernel {
+  std::string op, name;
+  int rank;                                       // tried first without measurements: the highest
+  const char* (*refuses)(const Problem&);         // nullptr: it can; else the reason
+  std::unique_ptr<Step> (*make)(const Problem&);
+};
+
+struct KernelRegistrar {
+  explicit KernelRegistrar(Kernel kernel);
+};
+
+/// Kernels of an op, best guess first; "ref" is always last and takes everything.
+std::vector<const Kernel*> kernels_for(const std::string& op);
+const Kernel& reference_kernel();
+
+}  // namespace tenon::backends

@@ -1,0 +1,53 @@
+#pragma once
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/worker.h"
+
+namespace tenon {
+
+/// Cores this process may use: the affinity mask, cut by the cgroup's CPU quota; at least 1.
+int usable_cores();
+
+/// Threads that run one function together: one region per inference, spinning barriers inside, sleep when idle.
+/// Every worker flushes denormals to zero. Not thread-safe: one run at a time.
+class Team {
+ public:
+  explicit Team(int threads);
+  ~Team();
+  Team(const Team&) = delete;
+  int threads() const { return threads_; }
+  /// Calls function(context, worker id) on every worker, the caller being worker 0; returns when all have. Must not throw.
+  void run(void (*function)(void*, int), void* context);
+  void barrier();
+  static void barrier_of(void* team) { static_cast<Team*>(team)->barrier(); }
+  Worker worker(int id, std::byte* workspace) { return {id, threads_, &Team::barrier_of, this, workspace}; }
+
+ private:
+  void serve(int id);
+
+  int threads_;
+  std::vector<std::thread> others_;
+  alignas(64) std::atomic<uint32_t> epoch_{0};
+  alignas(64) std::atomic<int> left_{0};
+  alignas(64) std::atomic<int> asleep_{0};
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<uint32_t> phase_{0};
+  void (*function_)(void*, int) = nullptr;
+  void* context_ = nullptr;
+  bool stop_ = false;
+};
+
+/// Flush-to-zero and denormals-are-zero for the calling thread while it lives.
+class FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+
+ private:
+  unsigned saved_;
+};
+
+}  // namespace tenon
