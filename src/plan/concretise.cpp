@@ -1,0 +1,83 @@
+#include <tenon/error.h>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+
+namespace tenon::plan {
+namespace {
+
+std::string text(const std::vector<int64_t>& sizes) { return sizes.empty() ? "scalar" : Dims(sizes).str(); }
+
+void set_input(ir::Value& value, const Shapes& shapes) {
+  const auto given = shapes.find(value.name);
+  if (!value.shape) {
+    if (given == shapes.end())
+      throw Error(Code::usage, "input \"" + value.name + "\" has no sizes in the model", {.hint = "give them: --shapes " + value.name + ":1x…"});
+    value.shape = ir::Shape(given->second.begin(), given->second.end());
+    return;
+  }
+  ir::Shape& shape = *value.shape;
+  if (given != shapes.end() && given->second.size() != shape.size())
+    throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second), {.why = "the model says " + ir::str(shape)});
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (given != shapes.end()) {
+      const int64_t size = given->second[axis];
+      if (size < 0) throw Error(Code::usage, "input \"" + value.name + "\" is given a negative size", {.why = text(given->second)});
+      if (shape[axis].is_constant() && shape[axis].value() != size)
+        throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second), {.why = "the model fixes it to " + ir::str(shape)});
+      shape[axis] = ir::Dim(size);
+    } else if (!shape[axis].is_constant()) {
+      if (axis != 0)
+        throw Error(Code::usage, "input \"" + value.name + "\" has a dynamic size " + shape[axis].str(),
+                    {.where = "axis " + std::to_string(axis) + " of " + ir::str(shape), .hint = "give it: --shapes " + value.name + ":…"});
+      shape[axis] = ir::Dim(1);
+    }
+  }
+}
+
+}  // namespace
+
+ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes) {
+  ir::Graph result = graph;
+  for (const auto& [name, sizes] : shapes) {
+    bool known = false;
+    std::string names;
+    for (ir::ValueId input : result.inputs) {
+      known |= result.value(input).name == name;
+      names += (names.empty() ? "" : ", ") + result.value(input).name;
+    }
+    if (!known) throw Error(Code::usage, "the model has no input \"" + name + "\"", {.hint = "its inputs are " + names});
+  }
+  std::vector<char> is_input(result.values.size(), 0);
+  for (ir::ValueId input : result.inputs) {
+    is_input[input] = 1;
+    if (result.value(input).dtype != DType::sequence) set_input(result.value(input), shapes);
+  }
+  for (size_t id = 0; id < result.values.size(); ++id) {
+    ir::Value& value = result.values[id];
+    if (is_input[id] || value.is_constant()) continue;
+    value.shape.reset();
+    value.content.reset();
+  }
+  result.tidy();
+  ops::infer(result);
+  // What the sizes decide becomes constant: shape arithmetic, and nodes over constants.
+  passes::run_pass(result, "shape_folding");
+  passes::run_pass(result, "constant_folding");
+  return result;
+}
+
+bool is_static(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes)
+    for (ir::ValueId output : node.outputs) {
+      if (output == ir::no_value) continue;
+      const ir::Value& value = graph.value(output);
+      if (!value.shape || !ir::is_constant(*value.shape) || size_of(value.dtype) == 0) return false;
+    }
+  for (ir::ValueId input : graph.inputs)
+    if (size_of(graph.value(input).dtype) == 0) return false;
+  return true;
+}
+
+}  // namespace tenon::plan

@@ -1,0 +1,259 @@
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "ops/op.h"
+#include "plan/plan.h"
+
+namespace tenon::plan {
+
+bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims& to_strides) {
+  // Walks both shapes from the inside, matching groups of axes with equal products.
+  to_strides = to;
+  size_t from_axis = dims.rank(), to_axis = to.rank();
+  while (to_axis > 0 || from_axis > 0) {
+    while (from_axis > 0 && dims[from_axis - 1] == 1) --from_axis;
+    if (from_axis == 0) {
+      while (to_axis > 0) {
+        if (to[--to_axis] != 1) return false;
+        to_strides[to_axis] = 1;
+      }
+      return true;
+    }
+    // A run of source axes that is contiguous: inner stride, total length.
+    const int64_t inner = strides[from_axis - 1];
+    int64_t run = dims[--from_axis];
+    while (from_axis > 0 && (dims[from_axis - 1] == 1 || strides[from_axis - 1] == inner * run)) run *= dims[--from_axis];
+    int64_t filled = 1;
+    while (to_axis > 0 && filled < run) {
+      --to_axis;
+      to_strides[to_axis] = inner * filled;
+      filled *= to[to_axis];
+      if (run % filled != 0) return false;
+    }
+    if (filled != run) return false;
+    while (to_axis > 0 && to[to_axis - 1] == 1) to_strides[--to_axis] = inner * filled;
+  }
+  return true;
+}
+
+namespace {
+
+struct Layouter {
+  const ir::Graph& graph;
+  Layout layout;
+  std::vector<char> fixed;  // values whose place is decided
+
+  explicit Layouter(const ir::Graph& g) : graph(g) {
+    layout.places.resize(graph.values.size());
+    layout.runs.assign(graph.nodes.size(), 1);
+    fixed.assign(graph.values.size(), 0);
+    for (size_t id = 0; id < graph.values.size(); ++id) {
+      const ir::Value& value = graph.values[id];
+      if (!value.shape || !ir::is_constant(*value.shape)) continue;
+      Dims dims;
+      for (const ir::Dim& dim : *value.shape) dims.push_back(dim.value());
+      layout.places[id].dims = dims;
+      layout.places[id].strides = backends::dense_strides(dims);
+    }
+  }
+
+  const Dims& dims(ir::ValueId id) const { return layout.places[id].dims; }
+  bool movable(ir::ValueId id) const {  // may be written into another value's storage
+    return id != ir::no_value && !fixed[id] && !graph.value(id).is_constant() && graph.value(id).producer != ir::no_node;
+  }
+
+  void own_storage(ir::ValueId id) {
+    Place& place = layout.places[id];
+    place.storage = static_cast<int>(layout.storages.size());
+    place.offset = 0;
+    place.strides = backends::dense_strides(place.dims);
+    layout.storages.push_back({place.dims.elements() * static_cast<int64_t>(size_of(graph.value(id).dtype)), INT32_MAX, -1, 0});
+    fixed[id] = 1;
+  }
+
+  static bool is_alias(const ir::Node& node) {
+    return node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Identity";
+  }
+
+  int64_t concat_axis(const ir::Node& node) const {
+    const int64_t rank = static_cast<int64_t>(dims(node.outputs[0]).rank()), axis = node.integer("axis", 0);
+    return axis < 0 ? axis + rank : axis;
+  }
+
+  Place slice(const Place& whole, size_t axis, int64_t begin, const Dims& part) const {
+    Place place = whole;
+    place.dims = part;
+    place.offset += begin * whole.strides[axis];
+    return place;
+  }
+
+  void backward(const ir::Node& node) {
+    if (node.op == "Concat") {
+      const ir::ValueId out = node.outputs[0];
+      if (!fixed[out]) own_storage(out);
+      const size_t axis = static_cast<size_t>(concat_axis(node));
+      int64_t begin = 0;
+      for (size_t at = 0; at < node.inputs.size(); ++at) {
+        const ir::ValueId in = node.inputs[at];
+        if (movable(in) && std::count(node.inputs.begin(), node.inputs.end(), in) == 1) {
+          layout.places[in] = slice(layout.places[out], axis, begin, dims(in));
+          fixed[in] = 1;
+        }
+        begin += dims(in)[axis];
+      }
+    } else if (is_alias(node)) {
+      const ir::ValueId in = node.inputs[0], out = node.outputs[0];
+      Dims strides;
+      if (fixed[out] && movable(in) && reshape_strides(dims(out), layout.places[out].strides, dims(in), strides)) {
+        layout.places[in] = {layout.places[out].storage, layout.places[out].offset, dims(in), strides};
+        fixed[in] = 1;
+      }
+    } else if (node.op == "Split" && movable(node.inputs[0])) {
+      // All parts side by side in one storage: the whole can be written there at once.
+      const ir::ValueId in = node.inputs[0];
+      int64_t axis = node.integer("axis", 0);
+      if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
+      const Place& first = layout.places[node.outputs[0]];
+      int64_t offset = first.offset;
+      for (ir::ValueId out : node.outputs) {
+        const Place& place = layout.places[out];
+        if (out == ir::no_value || !fixed[out] || place.storage != first.storage || place.offset != offset || !(place.strides == first.strides)) return;
+        offset += dims(out)[axis] * place.strides[axis];
+      }
+      layout.places[in] = {first.storage, first.offset, dims(in), first.strides};
+      fixed[in] = 1;
+    }
+  }
+
+  bool same(const Place& a, const Place& b) const {
+    return a.storage >= 0 && a.storage == b.storage && a.offset == b.offset && a.strides == b.strides;
+  }
+
+  std::optional<Place> view_of_slice(const ir::Node& node) const {
+    const Place& in = layout.places[node.inputs[0]];
+    const Tensor* starts = graph.constant(node.inputs[1]);
+    const Tensor* axes = node.inputs.size() > 3 ? graph.constant(node.inputs[3]) : nullptr;
+    const Tensor* steps = node.inputs.size() > 4 ? graph.constant(node.inputs[4]) : nullptr;
+    if (!starts || (node.inputs.size() > 3 && node.inputs[3] != ir::no_value && !axes) ||
+        (node.inputs.size() > 4 && node.inputs[4] != ir::no_value && !steps))
+      return std::nullopt;
+    const auto at = [](const Tensor& tensor, int64_t index) {
+      return tensor.dtype() == DType::i32 ? static_cast<int64_t>(tensor.data<int32_t>()[index]) : tensor.data<int64_t>()[index];
+    };
+    Place place = in;
+    place.dims = dims(node.outputs[0]);
+    for (int64_t k = 0; k < starts->elements(); ++k) {
+      int64_t axis = axes ? at(*axes, k) : k;
+      if (axis < 0) axis += static_cast<int64_t>(in.dims.rank());
+      const int64_t step = steps ? at(*steps, k) : 1;
+      if (step < 1 || axis < 0 || axis >= static_cast<int64_t>(in.dims.rank())) return std::nullopt;
+      int64_t start = at(*starts, k);
+      if (start < 0) start += in.dims[axis];
+      start = std::clamp<int64_t>(start, 0, in.dims[axis]);
+      place.offset += start * in.strides[axis];
+      place.strides[axis] = in.strides[axis] * step;
+    }
+    if (place.dims.rank() > 0 && place.dims.back() > 1 && place.strides[place.dims.rank() - 1] != 1) return std::nullopt;
+    return place;
+  }
+
+  void forward(ir::NodeId id) {
+    const ir::Node& node = graph.node(id);
+    const ir::ValueId in = node.inputs.empty() ? ir::no_value : node.inputs[0];
+    const bool in_arena = in != ir::no_value && layout.places[in].storage >= 0;
+    if (is_alias(node)) {
+      const ir::ValueId out = node.outputs[0];
+      Dims strides;
+      const bool fits = in_arena && reshape_strides(dims(in), layout.places[in].strides, dims(out), strides);
+      if (fits && !fixed[out]) {
+        layout.places[out] = {layout.places[in].storage, layout.places[in].offset, dims(out), strides};
+        fixed[out] = 1;
+        layout.runs[id] = 0;
+      } else if (fits && same(layout.places[out], {layout.places[in].storage, layout.places[in].offset, dims(out), strides})) {
+        layout.runs[id] = 0;
+      }
+    } else if (node.op == "Split" && in_arena) {
+      int64_t axis = node.integer("axis", 0), begin = 0;
+      if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
+      bool all = true;
+      for (ir::ValueId out : node.outputs) {
+        if (out == ir::no_value) { all = false; continue; }
+        const Place part = slice(layout.places[in], axis, begin, dims(out));
+        if (!fixed[out]) layout.places[out] = part, fixed[out] = 1;
+        else all &= same(layout.places[out], part);
+        begin += dims(out)[axis];
+      }
+      if (all) layout.runs[id] = 0;
+    } else if (node.op == "Slice" && in_arena && !fixed[node.outputs[0]]) {
+      if (const auto view = view_of_slice(node)) {
+        layout.places[node.outputs[0]] = *view;
+        fixed[node.outputs[0]] = 1;
+        layout.runs[id] = 0;
+      }
+    } else if (node.op == "Concat") {
+      const size_t axis = static_cast<size_t>(concat_axis(node));
+      int64_t begin = 0;
+      bool all = true;
+      for (ir::ValueId input : node.inputs) {
+        all &= same(layout.places[input], slice(layout.places[node.outputs[0]], axis, begin, dims(input)));
+        begin += dims(input)[axis];
+      }
+      if (all) layout.runs[id] = 0;
+    }
+    for (ir::ValueId out : node.outputs)
+      if (out != ir::no_value && !fixed[out] && !graph.value(out).is_constant()) own_storage(out);
+  }
+
+  void lifetimes() {
+    const auto touch = [&](ir::ValueId id, int step) {
+      if (id == ir::no_value || layout.places[id].storage < 0) return;
+      Storage& storage = layout.storages[layout.places[id].storage];
+      storage.first = std::min(storage.first, step);
+      storage.last = std::max(storage.last, step);
+    };
+    const int count = static_cast<int>(graph.nodes.size());
+    for (int step = 0; step < count; ++step) {
+      for (ir::ValueId in : graph.nodes[step].inputs) touch(in, step);
+      for (ir::ValueId out : graph.nodes[step].outputs) touch(out, step);
+    }
+    for (ir::ValueId out : graph.outputs) touch(out, count);
+    assign_offsets(layout, count);
+  }
+};
+
+}  // namespace
+
+Layout lay_out(const ir::Graph& graph) {
+  Layouter layouter(graph);
+  for (ir::ValueId out : graph.outputs)
+    if (layouter.movable(out)) layouter.own_storage(out);
+  for (size_t at = graph.nodes.size(); at-- > 0;) layouter.backward(graph.nodes[at]);
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) layouter.forward(id);
+  layouter.lifetimes();
+  return std::move(layouter.layout);
+}
+
+backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads, bool strict) {
+  const ir::Node& node = graph.node(id);
+  backends::Problem problem;
+  problem.node = &node;
+  problem.threads = threads;
+  problem.strict = strict;
+  const auto operand = [&](ir::ValueId value) {
+    backends::Operand result;
+    if (value == ir::no_value) return result;
+    result.dtype = graph.value(value).dtype;
+    result.dims = layout.places[value].dims;
+    result.strides = layout.places[value].strides;
+    result.constant = graph.value(value).constant;
+    return result;
+  };
+  for (ir::ValueId input : node.inputs) problem.inputs.push_back(operand(input));
+  for (ir::ValueId output : node.outputs) problem.outputs.push_back(operand(output));
+  return problem;
+}
+
+}  // namespace tenon::plan

@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <numeric>
+
+#include "plan/plan.h"
+
+namespace tenon::plan {
+namespace {
+
+constexpr int64_t alignment = 64;
+
+int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// Places storages in this order, each at the lowest gap among those in use at the same time; returns the arena's size.
+int64_t place_in_order(std::vector<Storage>& storages, const std::vector<int>& order) {
+  std::vector<int> placed;
+  int64_t end = 0;
+  for (int id : order) {
+    Storage& storage = storages[id];
+    int64_t offset = 0, best = -1, best_gap = INT64_MAX;
+    for (int other_id : placed) {  // kept sorted by offset
+      const Storage& other = storages[other_id];
+      if (other.last < storage.first || storage.last < other.first) continue;
+      const int64_t gap = other.offset - offset;
+      if (gap >= storage.bytes && gap < best_gap) best = offset, best_gap = gap;
+      offset = std::max(offset, other.offset + aligned(other.bytes));
+    }
+    storage.offset = best >= 0 ? best : offset;
+    end = std::max(end, storage.offset + aligned(storage.bytes));
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), id,
+                                   [&](int a, int b) { return storages[a].offset < storages[b].offset; }), id);
+  }
+  return end;
+}
+
+}  // namespace
+
+void assign_offsets(Layout& layout, int steps) {
+  std::vector<Storage>& storages = layout.storages;
+  std::vector<int64_t> live(steps + 1, 0);
+  for (const Storage& storage : storages)
+    for (int step = storage.first; step <= storage.last; ++step) live[step] += aligned(storage.bytes);
+  layout.lower_bound = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+
+  std::vector<int> order(storages.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto span = [&](int id) { return storages[id].last - storages[id].first + 1; };
+  using Less = std::function<bool(int, int)>;
+  const Less orders[] = {
+      [&](int a, int b) { return storages[a].bytes > storages[b].bytes; },
+      [&](int a, int b) { return storages[a].bytes * span(a) > storages[b].bytes * span(b); },
+      [&](int a, int b) { return span(a) != span(b) ? span(a) > span(b) : storages[a].bytes > storages[b].bytes; },
+      [&](int a, int b) { return storages[a].first < storages[b].first; },
+      [&](int a, int b) {  // those alive where the peak is go first
+        const auto peak = std::max_element(live.begin(), live.end()) - live.begin();
+        const bool at_a = storages[a].first <= peak && peak <= storages[a].last, at_b = storages[b].first <= peak && peak <= storages[b].last;
+        return at_a != at_b ? at_a : storages[a].bytes > storages[b].bytes;
+      },
+  };
+  std::vector<Storage> best;
+  int64_t best_bytes = INT64_MAX;
+  for (const Less& less : orders) {
+    std::stable_sort(order.begin(), order.end(), less);
+    std::vector<Storage> candidate = storages;
+    const int64_t bytes = place_in_order(candidate, order);
+    if (bytes < best_bytes) best_bytes = bytes, best = std::move(candidate);
+    if (best_bytes == layout.lower_bound) break;
+  }
+  storages = std::move(best);
+  layout.arena_bytes = storages.empty() ? 0 : best_bytes;
+}
+
+}  // namespace tenon::plan

@@ -1,0 +1,73 @@
+#pragma once
+#include <tenon/tenon.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "ir/graph.h"
+
+/// From an optimised graph and concrete input sizes to steps with places in one arena.
+namespace tenon::plan {
+
+/// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis is 1, others throw
+/// Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict the model.
+ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes);
+/// Whether every value has concrete sizes, so that memory can be planned.
+bool is_static(const ir::Graph& graph);
+
+/// Where a value lies: an offset into a storage, with strides in elements.
+struct Place {
+  int storage = -1;  // index into Layout::storages; -1: a graph input or a constant
+  int64_t offset = 0;  // elements
+  Dims dims, strides;
+};
+
+struct Storage {
+  int64_t bytes = 0;
+  int first = 0, last = 0;  // steps between which it is in use, inclusive
+  int64_t offset = 0;       // bytes into the arena
+};
+
+struct Layout {
+  std::vector<Place> places;      // per value
+  std::vector<Storage> storages;
+  std::vector<char> runs;         // per node: 0 when views make it free
+  int64_t arena_bytes = 0, lower_bound = 0;
+};
+
+/// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by liveness.
+Layout lay_out(const ir::Graph& graph);
+/// Gives storages offsets so that those in use together do not overlap; fills arena_bytes and lower_bound.
+void assign_offsets(Layout& layout, int steps);
+
+/// Strides of the same elements under other sizes, where no copy is needed.
+bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims& to_strides);
+
+/// The problem that kernels of this node see.
+backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads, bool strict);
+
+/// Kernel chosen per problem signature, with its measured time (0: not measured).
+struct Record {
+  std::string kernel;
+  double microseconds = 0;
+};
+using Records = std::map<std::string, Record>;
+
+/// An engine's content.
+struct Plan {
+  ir::Graph graph;  // optimised, symbolic
+  Shapes shapes;    // sizes of every input it was tuned for
+  int threads = 1;
+  bool strict = false;
+  std::string isa;
+  Records records;
+};
+
+/// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills plan.records.
+/// Records that `known` holds are taken as they are.
+void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);
+
+}  // namespace tenon::plan

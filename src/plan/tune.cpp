@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "base/team.h"
+#include "plan/plan.h"
+
+namespace tenon::plan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int rounds = 5;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::shared_ptr<std::byte> buffer(size_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new(bytes + 64, std::align_val_t(4096)));
+  // Small finite values of any type: neither denormals nor NaN.
+  for (size_t at = 0; at + 4 <= bytes; at += 4) *reinterpret_cast<uint32_t*>(memory + at) = 0x3d800000u + static_cast<uint32_t>(at * 2654435761u % 0x400000u);
+  return {memory, [](std::byte* p) { ::operator delete(p, std::align_val_t(4096)); }};
+}
+
+size_t extent(const backends::Operand& operand) {
+  int64_t last = 1;
+  for (size_t axis = 0; axis < operand.dims.rank(); ++axis) last += std::max<int64_t>(0, operand.dims[axis] - 1) * operand.strides[axis];
+  return static_cast<size_t>(last) * size_of(operand.dtype);
+}
+
+/// One kernel of a problem with the buffers it is timed on.
+struct Candidate {
+  const backends::Kernel* kernel;
+  std::unique_ptr<backends::Step> step;
+  std::vector<double> times;
+  double median() {
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  }
+};
+
+struct Run {
+  backends::Step* step;
+  std::byte* const* inputs;
+  std::byte* const* outputs;
+  Team* team;
+  std::byte* workspace;
+};
+
+void work(void* context, int id) {
+  const auto& run = *static_cast<Run*>(context);
+  const Worker worker = run.team->worker(id, run.workspace);
+  run.step->run(run.inputs, run.outputs, worker);
+  worker.sync();
+}
+
+/// Times the candidates in turn, so that a slow moment of the machine hits all of them; returns the fastest by median.
+Record race(const backends::Problem& problem, std::vector<Candidate>& candidates, Team& team) {
+  std::vector<std::shared_ptr<std::byte>> memory;
+  std::vector<std::byte*> inputs, outputs;
+  for (const backends::Operand& operand : problem.inputs) {
+    if (!operand || operand.constant) {
+      inputs.push_back(operand ? const_cast<std::byte*>(operand.constant.data<std::byte>()) : nullptr);
+      continue;
+    }
+    memory.push_back(buffer(extent(operand)));
+    inputs.push_back(memory.back().get());
+  }
+  for (const backends::Operand& operand : problem.outputs) {
+    memory.push_back(buffer(operand ? extent(operand) : 0));
+    outputs.push_back(memory.back().get());
+  }
+  size_t workspace = 0;
+  for (const Candidate& candidate : candidates) workspace = std::max(workspace, candidate.step->workspace_bytes());
+  memory.push_back(buffer(workspace));
+  std::byte* scratch = memory.back().get();
+  for (int round = -1; round < rounds; ++round)
+    for (Candidate& candidate : candidates) {
+      Run run{candidate.step.get(), inputs.data(), outputs.data(), &team, scratch};
+      const auto begin = Clock::now();
+      team.run(work, &run);
+      if (round >= 0) candidate.times.push_back(seconds_since(begin) * 1e6);
+    }
+  Candidate* best = &candidates.front();
+  for (Candidate& candidate : candidates)
+    if (candidate.median() < best->median()) best = &candidate;
+  return {best->kernel->name, best->median()};
+}
+
+}  // namespace
+
+void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress) {
+  const ir::Graph graph = concretise(plan.graph, plan.shapes);
+  if (!is_static(graph)) return;
+  const Layout layout = lay_out(graph);
+  const auto begin = Clock::now();
+  Team team(plan.threads);
+  const size_t count = graph.nodes.size();
+  for (size_t id = 0; id < count; ++id) {
+    if (!layout.runs[id]) continue;
+    const backends::Problem problem = problem_of(graph, static_cast<ir::NodeId>(id), layout, plan.threads, plan.strict);
+    const std::string key = backends::signature(problem);
+    if (plan.records.count(key)) continue;
+    if (const auto record = known.find(key); record != known.end()) {
+      plan.records[key] = record->second;
+      continue;
+    }
+    std::vector<const backends::Kernel*> kernels;
+    for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
+      if (kernel != &backends::reference_kernel() && !kernel->refuses(problem)) kernels.push_back(kernel);
+    if (kernels.size() < 2) continue;
+    const double spent = seconds_since(begin);
+    if (budget_seconds >= 0 && spent > budget_seconds) break;
+    if (progress && !progress("tune", static_cast<double>(id) / count, id ? spent / id * (count - id) : -1))
+      throw Error(Code::usage, "the build was cancelled");
+    std::vector<Candidate> candidates;
+    for (const backends::Kernel* kernel : kernels) candidates.push_back({kernel, kernel->make(problem), {}});
+    plan.records[key] = race(problem, candidates, team);
+  }
+}
+
+}  // namespace tenon::plan

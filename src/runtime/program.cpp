@@ -1,0 +1,166 @@
+#include "runtime/program.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "base/check.h"
+#include "ops/op.h"
+
+namespace tenon::runtime {
+namespace {
+
+std::shared_ptr<std::byte> allocate(size_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t(4096), std::nothrow));
+  if (!memory) throw Error(Code::resource, "out of memory for the arena", {.why = std::to_string(bytes) + " bytes"});
+  return {memory, [](std::byte* p) { ::operator delete(p, std::align_val_t(4096)); }};
+}
+
+/// The recorded kernel where it still accepts, else the first that does.
+const backends::Kernel& choose(const backends::Problem& problem, const plan::Records& records) {
+  const auto kernels = backends::kernels_for(problem.node->op);
+  if (const auto record = records.find(backends::signature(problem)); record != records.end())
+    for (const backends::Kernel* kernel : kernels)
+      if (kernel->name == record->second.kernel && !kernel->refuses(problem)) return *kernel;
+  for (const backends::Kernel* kernel : kernels)
+    if (!kernel->refuses(problem)) return *kernel;
+  return backends::reference_kernel();
+}
+
+}  // namespace
+
+Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team)
+    : team_(team), graph_(plan::concretise(plan.graph, shapes)), static_(plan::is_static(graph_)) {
+  if (static_) bind(plan);
+}
+
+void Program::bind(const plan::Plan& plan) {
+  layout_ = plan::lay_out(graph_);
+  slots_.resize(graph_.inputs.size());
+  arena_ = allocate(static_cast<size_t>(layout_.arena_bytes));
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
+    if (!layout_.runs[id]) continue;
+    const backends::Problem problem = plan::problem_of(graph_, id, layout_, team_.threads(), plan.strict);
+    const backends::Kernel& kernel = choose(problem, plan.records);
+    BoundStep step{kernel.make(problem), {}, {}, id, kernel.name};
+    const auto address = [&](ir::ValueId value, size_t operand, bool is_input) -> std::byte* {
+      if (value == ir::no_value) return nullptr;
+      if (const Tensor* constant = graph_.constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
+      const plan::Place& place = layout_.places[value];
+      const int64_t bytes = place.offset * static_cast<int64_t>(size_of(graph_.value(value).dtype));
+      if (place.storage >= 0) return arena_.get() + layout_.storages[place.storage].offset + bytes;
+      TENON_CHECK(is_input, graph_.value(value).name);
+      const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), value);
+      TENON_CHECK(input != graph_.inputs.end(), graph_.value(value).name);
+      slots_[input - graph_.inputs.begin()].push_back({steps_.size(), operand, bytes});
+      return nullptr;
+    };
+    const ir::Node& node = graph_.node(id);
+    for (size_t at = 0; at < node.inputs.size(); ++at) step.inputs.push_back(address(node.inputs[at], at, true));
+    for (size_t at = 0; at < node.outputs.size(); ++at) step.outputs.push_back(address(node.outputs[at], at, false));
+    workspace_bytes_ = std::max(workspace_bytes_, step.step->workspace_bytes());
+    packed_bytes_ += step.step->packed_bytes();
+    steps_.push_back(std::move(step));
+  }
+  if (workspace_bytes_ > 0) {
+    // The workspace lies behind the arena, in the same allocation.
+    const size_t begin = (static_cast<size_t>(layout_.arena_bytes) + 4095) / 4096 * 4096;
+    const std::byte* old = arena_.get();
+    arena_ = allocate(begin + workspace_bytes_);
+    workspace_ = arena_.get() + begin;
+    const auto move = [&](std::byte*& pointer) {
+      if (pointer >= old && pointer < old + std::max<int64_t>(layout_.arena_bytes, 1)) pointer = arena_.get() + (pointer - old);
+    };
+    for (BoundStep& step : steps_) {
+      for (std::byte*& pointer : step.inputs) move(pointer);
+      for (std::byte*& pointer : step.outputs) move(pointer);
+    }
+  }
+}
+
+bool Program::matches(std::span<const Tensor> inputs) const {
+  for (size_t at = 0; at < inputs.size(); ++at) {
+    const ir::Value& value = graph_.value(graph_.inputs[at]);
+    if (!value.shape) return false;
+    if (value.shape->size() != inputs[at].dims().rank()) return false;
+    for (size_t axis = 0; axis < value.shape->size(); ++axis)
+      if (!(*value.shape)[axis].is_constant() || (*value.shape)[axis].value() != inputs[at].dims()[axis]) return false;
+  }
+  return true;
+}
+
+void Program::point_at(std::span<const Tensor> inputs) {
+  for (size_t at = 0; at < slots_.size(); ++at)
+    for (const InputSlot& slot : slots_[at])
+      steps_[slot.step].inputs[slot.operand] = const_cast<std::byte*>(inputs[at].data<std::byte>()) + slot.bytes;
+}
+
+void Program::work(void* context, int id) {
+  auto& self = *static_cast<Program*>(context);
+  const Worker worker = self.team_.worker(id, self.workspace_);
+  using Clock = std::chrono::steady_clock;
+  for (size_t at = 0; at < self.steps_.size(); ++at) {
+    BoundStep& step = self.steps_[at];
+    const auto begin = self.times_ ? Clock::now() : Clock::time_point();
+    step.step->run(step.inputs.data(), step.outputs.data(), worker);
+    worker.sync();
+    if (self.times_ && id == 0) (*self.times_)[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  }
+}
+
+void Program::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
+  for (size_t at = 0; at < outputs.size(); ++at) {
+    const ir::ValueId id = graph_.outputs[at];
+    const plan::Place& place = layout_.places[id];
+    if (const Tensor* constant = graph_.constant(id)) {
+      outputs[at] = *constant;
+    } else if (place.storage >= 0) {
+      const DType dtype = graph_.value(id).dtype;
+      outputs[at] = Tensor::view(dtype, place.dims,
+                                 arena_.get() + layout_.storages[place.storage].offset + place.offset * static_cast<int64_t>(size_of(dtype)));
+    } else {
+      outputs[at] = inputs[std::find(graph_.inputs.begin(), graph_.inputs.end(), id) - graph_.inputs.begin()];
+    }
+  }
+}
+
+void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  if (!static_) {
+    const FlushDenormals flush;
+    const std::vector<Tensor> results = ops::interpret(graph_, {inputs.begin(), inputs.end()});
+    std::copy(results.begin(), results.end(), outputs.begin());
+    return;
+  }
+  point_at(inputs);
+  team_.run(&Program::work, this);
+  collect(inputs, outputs);
+}
+
+std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iterations) {
+  std::vector<LayerTime> layers;
+  if (!static_) return layers;
+  point_at(inputs);
+  std::vector<double> times(steps_.size(), 0);
+  times_ = &times;
+  for (int iteration = 0; iteration < iterations; ++iteration) team_.run(&Program::work, this);
+  times_ = nullptr;
+  for (size_t at = 0; at < steps_.size(); ++at) {
+    const ir::Node& node = graph_.node(steps_[at].node);
+    layers.push_back({node.op + " " + node.label(), node.origins, steps_[at].kernel, times[at] / std::max(1, iterations)});
+  }
+  return layers;
+}
+
+MemoryUse Program::memory() const {
+  MemoryUse use;
+  use.arena_bytes = layout_.arena_bytes;
+  use.arena_lower_bound = layout_.lower_bound;
+  use.weights_bytes = static_cast<int64_t>(packed_bytes_);
+  for (const ir::Value& value : graph_.values)
+    if (value.is_constant() && size_of(value.dtype)) use.weights_bytes += static_cast<int64_t>(value.constant.bytes());
+  return use;
+}
+
+}  // namespace tenon::runtime

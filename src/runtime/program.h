@@ -1,0 +1,54 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/team.h"
+#include "plan/plan.h"
+
+namespace tenon::runtime {
+
+/// A plan bound to concrete sizes: steps with resolved addresses in one arena. Run by one thread at a time.
+class Program {
+ public:
+  /// `team` must outlive the program.
+  Program(const plan::Plan& plan, const Shapes& shapes, Team& team);
+  /// Whether memory could be planned; otherwise run() interprets the graph, allocating.
+  bool is_static() const { return static_; }
+  const ir::Graph& graph() const { return graph_; }
+  /// Inputs and outputs in the graph's order, of the bound sizes. Outputs refer to the arena.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
+  MemoryUse memory() const;
+  /// Sizes it is bound to, by input, in order.
+  bool matches(std::span<const Tensor> inputs) const;
+
+ private:
+  struct BoundStep {
+    std::unique_ptr<backends::Step> step;
+    std::vector<std::byte*> inputs, outputs;
+    ir::NodeId node;
+    std::string kernel;
+  };
+  struct InputSlot {
+    size_t step, operand;
+    int64_t bytes;  // offset of the view
+  };
+  void bind(const plan::Plan& plan);
+  void point_at(std::span<const Tensor> inputs);
+  void collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  static void work(void* self, int id);
+
+  Team& team_;
+  ir::Graph graph_;
+  plan::Layout layout_;
+  bool static_ = false;
+  std::vector<BoundStep> steps_;
+  std::vector<std::vector<InputSlot>> slots_;  // per graph input
+  std::shared_ptr<std::byte> arena_;
+  std::byte* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0, packed_bytes_ = 0;
+  std::vector<double>* times_ = nullptr;  // per step, while profiling
+};
+
+}  // namespace tenon::runtime
