@@ -1,0 +1,137 @@
+#include <cstring>
+
+#include "backends/backend.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/conv.h"
+#include "ops/op.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+
+/// Sizes and strides of a rank-4 Conv in NHWC (or the NCHW-reading stem); nullptr reason when it is one.
+const char* shape_of(const Problem& problem, ConvShape& shape) {
+  const ir::Node& node = *problem.node;
+  const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
+  if (x.dtype != DType::f32 || w.dtype != DType::f32) return "only f32";
+  if (x.dims.rank() != 4) return "only two spatial axes";
+  if (node.text("layout", "") != "NHWC") return "only channels-last";
+  if (!w.constant) return "weights are not constant";
+  if (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant) return "bias is not constant";
+  shape.in_nchw = node.text("input_layout", "") == "NCHW";
+  const int h = shape.in_nchw ? 2 : 1, c = shape.in_nchw ? 1 : 3;
+  if (y.dims[3] != 1 && y.strides[3] != 1) return "output channels are not contiguous";
+  if (shape.in_nchw ? !x.dense() : (x.dims[3] != 1 && x.strides[3] != 1)) return "input channels are not contiguous";
+  shape.batch = x.dims[0];
+  shape.in_h = x.dims[h];
+  shape.in_w = x.dims[h + 1];
+  shape.in_c = x.dims[c];
+  shape.out_h = y.dims[1];
+  shape.out_w = y.dims[2];
+  shape.out_c = y.dims[3];
+  shape.kernel_h = static_cast<int>(w.dims[2]);
+  shape.kernel_w = static_cast<int>(w.dims[3]);
+  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1});
+  auto pads = node.integers("pads", {0, 0, 0, 0});
+  shape.stride_h = static_cast<int>(strides[0]);
+  shape.stride_w = static_cast<int>(strides[1]);
+  shape.dilation_h = static_cast<int>(dilations[0]);
+  shape.dilation_w = static_cast<int>(dilations[1]);
+  const std::string auto_pad = node.text("auto_pad", "NOTSET");
+  if (auto_pad == "VALID") pads = {0, 0, 0, 0};
+  if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
+    const auto begin = [&](int64_t in, int64_t out, int64_t stride, int64_t kernel, int64_t dilation) {
+      const int64_t total = std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - in);
+      return auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    };
+    pads = {begin(shape.in_h, shape.out_h, strides[0], w.dims[2], dilations[0]), begin(shape.in_w, shape.out_w, strides[1], w.dims[3], dilations[1])};
+  }
+  shape.pad_top = static_cast<int>(pads[0]);
+  shape.pad_left = static_cast<int>(pads[1]);
+  if (shape.pad_top < 0 || shape.pad_left < 0) return "negative padding";
+  shape.groups = static_cast<int>(node.integer("group", 1));
+  const auto pitches = [](const Operand& operand, int64_t& image, int64_t& row, int64_t& pixel) {
+    image = operand.strides[0];
+    row = operand.strides[1];
+    pixel = operand.strides[2];
+  };
+  pitches(x, shape.in_image, shape.in_row, shape.in_pixel);
+  pitches(y, shape.out_image, shape.out_row, shape.out_pixel);
+  shape.res_image = shape.res_row = shape.res_pixel = 0;
+  if (problem.inputs.size() > 3 && problem.inputs[3]) {
+    const Operand& residual = problem.inputs[3];
+    if (!(residual.dims == y.dims)) return "the residual is broadcast";
+    if (residual.dims[3] != 1 && residual.strides[3] != 1) return "residual channels are not contiguous";
+    pitches(residual, shape.res_image, shape.res_row, shape.res_pixel);
+  }
+  return nullptr;
+}
+
+class ConvStep : public backends::Step {
+ public:
+  ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
+      : packed_(DType::f32, {static_cast<int64_t>(tactic.packed_floats(shape))}) {
+    tactic.pack(shape, problem.inputs[1].constant.data<float>(), packed_.data<float>());
+    const float* bias = problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
+    kernel_ = tactic.make(shape, epilogue, packed_.data<float>(), bias, problem.threads);
+    residual_ = epilogue.residual != Residual::none;
+    residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
+  }
+  size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const tenon::Worker& worker) override {
+    const cpu::Worker own{worker.id, worker.count, worker.barrier, worker.team, worker.workspace};
+    kernel_->run(reinterpret_cast<const float*>(inputs[0]), residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr,
+                 reinterpret_cast<float*>(outputs[0]), own);
+  }
+
+ private:
+  Tensor packed_, residual_constant_;
+  std::unique_ptr<ConvKernel> kernel_;
+  bool residual_;
+};
+
+const ConvTactic* tactic_named(const char* name) {
+  for (const ConvTactic& tactic : conv_tactics(active_isa()))
+    if (!std::strcmp(tactic.name, name)) return &tactic;
+  return nullptr;
+}
+
+constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
+
+template <const char* const& name>
+const char* refuses(const Problem& problem) {
+  const ConvTactic* tactic = tactic_named(name);
+  if (!tactic) return "not built for this instruction set";
+  if (problem.strict && is_winograd(name)) return "strict summation was asked for";
+  const auto epilogue = epilogue_of(*problem.node);
+  if (!epilogue) return "the activation has no kernel";
+  ConvShape shape{};
+  if (const char* reason = shape_of(problem, shape)) return reason;
+  return tactic->refuses(shape, *epilogue);
+}
+
+template <const char* const& name>
+std::unique_ptr<backends::Step> make(const Problem& problem) {
+  ConvShape shape{};
+  shape_of(problem, shape);
+  return std::make_unique<ConvStep>(*tactic_named(name), problem, shape, *epilogue_of(*problem.node));
+}
+
+constexpr const char* direct = "direct";
+constexpr const char* winograd4 = "winograd4";
+constexpr const char* winograd2 = "winograd2";
+constexpr const char* depthwise = "depthwise";
+constexpr const char* stem = "stem";
+constexpr const char* gemv = "gemv";
+const backends::KernelRegistrar register_direct({"Conv", direct, 1, refuses<direct>, make<direct>});
+const backends::KernelRegistrar register_winograd4({"Conv", winograd4, 3, refuses<winograd4>, make<winograd4>});
+const backends::KernelRegistrar register_winograd2({"Conv", winograd2, 2, refuses<winograd2>, make<winograd2>});
+const backends::KernelRegistrar register_depthwise({"Conv", depthwise, 4, refuses<depthwise>, make<depthwise>});
+const backends::KernelRegistrar register_stem({"Conv", stem, 4, refuses<stem>, make<stem>});
+const backends::KernelRegistrar register_gemv({"Conv", gemv, 0, refuses<gemv>, make<gemv>});
+
+}  // namespace
+}  // namespace tenon::cpu

@@ -1,0 +1,49 @@
+#include "backends/cpu/epilogue.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "backends/cpu/isa.h"
+
+namespace tenon::cpu {
+
+std::optional<Epilogue> epilogue_of(const ir::Node& node) {
+  static constexpr std::pair<std::string_view, Activation> names[] = {
+      {"", Activation::none},          {"relu", Activation::relu},           {"clip", Activation::clip},
+      {"silu", Activation::silu},      {"sigmoid", Activation::sigmoid},     {"hardswish", Activation::hard_swish},
+      {"hardsigmoid", Activation::hard_sigmoid}, {"leakyrelu", Activation::leaky_relu}, {"tanh", Activation::tanh},
+      {"gelu", Activation::gelu},      {"gelutanh", Activation::gelu_tanh},  {"mish", Activation::mish},
+      {"elu", Activation::elu}};
+  const std::string activation = node.text("activation", "");
+  Epilogue epilogue;
+  const auto* found = std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return entry.first == activation; });
+  if (found == std::end(names)) return std::nullopt;
+  epilogue.act = found->second;
+  epilogue.alpha = node.real("alpha", 0);
+  epilogue.beta = node.real("beta", 0);
+  const std::string residual = node.text("residual", "");
+  if (residual == "before") epilogue.residual = Residual::before;
+  else if (residual == "after") epilogue.residual = Residual::after;
+  else if (!residual.empty()) return std::nullopt;
+  return epilogue;
+}
+
+Isa active_isa() {
+  static const Isa isa = [] {
+    Isa best = detect_isa();
+    if (const char* limit = std::getenv("TENON_ISA")) {
+      Isa wanted = best;
+      if (!parse_isa(limit, wanted))
+        throw Error(Code::usage, std::string("TENON_ISA is \"") + limit + "\"", {.hint = "use portable, avx2 or avx512"});
+      best = std::min(best, wanted);
+    }
+    return best;
+  }();
+  return isa;
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,43 @@
+#include <tenon/tenon.h>
+
+#include <algorithm>
+
+#include "backends/cpu/isa.h"
+#include "base/team.h"
+#include "engine/engine.h"
+#include "onnx/import.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+#include "plan/timing_cache.h"
+
+namespace tenon {
+
+/// The whole compiler: import, optimise, plan, tune.
+Engine build(const std::string& model, const BuildOptions& options) {
+  auto impl = std::make_shared<Engine::Impl>();
+  plan::Plan& plan = impl->plan;
+  plan.graph = onnx::import_file(model);
+  passes::optimise(plan.graph, options.skip_passes);
+
+  plan.threads = options.threads > 0 ? options.threads : usable_cores();
+  plan.strict = options.strict;
+  plan.isa = cpu::isa_name(cpu::detect_isa());
+  const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
+  for (ir::ValueId input : concrete.inputs) {
+    const ir::Value& value = concrete.value(input);
+    if (!value.shape || !ir::is_constant(*value.shape)) continue;
+    for (const ir::Dim& dim : *value.shape) plan.shapes[value.name].push_back(dim.value());
+    plan.shapes.try_emplace(value.name);
+  }
+
+  plan::TimingCache cache(options.timing_cache, plan.isa);
+  plan::tune(plan, cache.records(), options.budget_seconds, options.progress);
+  cache.add(plan.records);
+  return Engine(std::move(impl));
+}
+
+Engine open(const std::string& path, const BuildOptions& options) {
+  return is_engine_file(path) ? Engine::load(path) : build(path, options);
+}
+
+}  // namespace tenon

@@ -1,0 +1,31 @@
+#include "engine/engine.h"
+
+namespace tenon {
+namespace {
+
+TensorInfo info(const ir::Value& value, const std::string& name) {
+  TensorInfo result{name, value.dtype, {}};
+  if (value.shape)
+    for (const ir::Dim& dim : *value.shape) result.shape.push_back(dim.is_constant() ? dim.value() : -1);
+  return result;
+}
+
+}  // namespace
+
+std::vector<TensorInfo> Engine::inputs() const {
+  std::vector<TensorInfo> infos;
+  for (ir::ValueId id : impl_->plan.graph.inputs) infos.push_back(info(impl_->plan.graph.value(id), impl_->plan.graph.value(id).name));
+  return infos;
+}
+
+std::vector<TensorInfo> Engine::outputs() const {
+  const ir::Graph& graph = impl_->plan.graph;
+  std::vector<TensorInfo> infos;
+  for (size_t at = 0; at < graph.outputs.size(); ++at)
+    infos.push_back(info(graph.value(graph.outputs[at]), at < graph.output_names.size() ? graph.output_names[at] : graph.value(graph.outputs[at]).name));
+  return infos;
+}
+
+const std::map<std::string, std::string>& Engine::metadata() const { return impl_->plan.graph.metadata; }
+
+}  // namespace tenon

@@ -1,0 +1,77 @@
+#include <tenon/error.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "engine/engine.h"
+#include "engine/format.h"
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engine::alignment * engine::alignment; }
+
+std::string plan_text(const plan::Plan& plan) {
+  json records = json::object();
+  for (const auto& [key, record] : plan.records) records[key] = json::array({record.kernel, record.microseconds});
+  return json{{"shapes", plan.shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa}, {"records", records}}.dump();
+}
+
+/// Table and bytes of the constants that the graph's text refers to.
+std::string pool_text(const std::vector<Tensor>& pool, std::string& data) {
+  json table = json::array();
+  for (const Tensor& tensor : pool) {
+    json entry{{"dtype", name(tensor.dtype())}, {"dims", std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end())}};
+    if (tensor.dtype() == DType::string) {
+      entry["strings"] = tensor.strings();
+    } else {
+      data.resize(aligned(data.size()));
+      entry["offset"] = data.size();
+      data.append(tensor.data<char>(), tensor.bytes());
+    }
+    table.push_back(std::move(entry));
+  }
+  return table.dump();
+}
+
+}  // namespace
+
+void Engine::save(const std::string& path) const {
+  std::vector<Tensor> pool;
+  const std::string graph = ir::print(impl_->plan.graph, &pool);
+  std::string data;
+  const std::string table = pool_text(pool, data);
+  const std::pair<const char*, std::string> contents[] = {{"plan", plan_text(impl_->plan)}, {"graph", graph}, {"pool", table}, {"data", std::move(data)}};
+
+  constexpr uint32_t count = 4;
+  engine::Header header{};
+  std::memcpy(header.magic, engine::magic, sizeof header.magic);
+  header.version = engine::version;
+  header.sections = count;
+  engine::Section sections[count]{};
+  uint64_t offset = aligned(sizeof header + sizeof sections);
+  for (uint32_t at = 0; at < count; ++at) {
+    std::strncpy(sections[at].name, contents[at].first, sizeof sections[at].name - 1);
+    sections[at].offset = offset;
+    sections[at].bytes = contents[at].second.size();
+    offset += aligned(sections[at].bytes);
+  }
+  header.file_bytes = offset;
+  std::string file(offset, '\0');
+  const auto bytes = [&](uint64_t from, uint64_t size) { return std::as_bytes(std::span(file)).subspan(from, size); };
+  for (uint32_t at = 0; at < count; ++at) {
+    std::memcpy(file.data() + sections[at].offset, contents[at].second.data(), sections[at].bytes);
+    sections[at].hash = hash64(bytes(sections[at].offset, aligned(sections[at].bytes)));
+  }
+  std::memcpy(file.data(), &header, sizeof header);
+  std::memcpy(file.data() + sizeof header, sections, sizeof sections);
+  header.hash = hash64(bytes(0, aligned(sizeof header + sizeof sections)));
+  std::memcpy(file.data(), &header, sizeof header);
+  write_atomically(path, std::as_bytes(std::span(file)));
+}
+
+}  // namespace tenon

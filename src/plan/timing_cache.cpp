@@ -1,0 +1,79 @@
+#include "plan/timing_cache.h"
+
+#include <tenon/error.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/hash.h"
+
+namespace tenon::plan {
+namespace {
+
+using nlohmann::json;
+constexpr int version = 1;
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line))
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+std::string default_path() {
+  namespace fs = std::filesystem;
+  fs::path folder;
+  if (const char* own = std::getenv("TENON_CACHE_DIR")) folder = own;
+  else if (const char* xdg = std::getenv("XDG_CACHE_HOME")) folder = fs::path(xdg) / "tenon";
+  else if (const char* home = std::getenv("HOME")) folder = fs::path(home) / ".cache" / "tenon";
+  else return "-";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  return error ? "-" : (folder / "timing.json").string();
+}
+
+Records read(const std::string& path, const std::string& machine) {
+  Records records;
+  std::ifstream file(path);
+  if (!file) return records;
+  const json content = json::parse(file, nullptr, false);
+  if (!content.is_object() || content.value("version", 0) != version || !content.contains(machine) || !content[machine].is_object()) return records;
+  for (const auto& [key, entry] : content[machine].items())
+    if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_number()) records[key] = {entry[0], entry[1]};
+  return records;
+}
+
+}  // namespace
+
+TimingCache::TimingCache(const std::string& path, const std::string& isa) : path_(path.empty() ? default_path() : path), machine_(processor() + " " + isa) {
+  if (path_ != "-") records_ = read(path_, machine_);
+}
+
+void TimingCache::add(const Records& records) {
+  if (path_ == "-") return;
+  const int lock = ::open((path_ + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  if (lock < 0) return;
+  ::flock(lock, LOCK_EX);
+  json content = json::object();
+  if (std::ifstream file(path_); file) content = json::parse(file, nullptr, false);
+  if (!content.is_object() || content.value("version", 0) != version) content = json{{"version", version}};
+  for (const auto& [key, record] : records)
+    if (!content[machine_].contains(key)) content[machine_][key] = json::array({record.kernel, record.microseconds});
+  const std::string text = content.dump(1);
+  try {
+    write_atomically(path_, std::as_bytes(std::span(text)));
+  } catch (const Error&) {
+    // An unwritable cache costs the next build its measurements and nothing else.
+  }
+  ::close(lock);
+}
+
+}  // namespace tenon::plan
