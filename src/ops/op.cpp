@@ -88,7 +88,8 @@ void Inference::set_content(size_t output, std::vector<ir::Dim> content) {
 ir::Dim Inference::unknown() {
   // Named after the value, so that a second inference gives the same symbol.
   const ir::ValueId first = node().outputs.empty() ? ir::no_value : node().outputs[0];
-  return ir::Dim::symbol("?" + (first == ir::no_value ? node().label() : graph_.value(first).name));
+  const std::string name = first == ir::no_value ? node().label() : graph_.value(first).name;
+  return ir::Dim::symbol("?" + name + (unknowns_++ ? "?" + std::to_string(unknowns_) : ""));
 }
 
 void Inference::fail(const std::string& why, const std::string& hint) const { fail_at(node(), why, hint); }

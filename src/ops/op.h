@@ -27,13 +27,14 @@ class Inference {
   std::optional<std::vector<int64_t>> integers(size_t input) const;
   void set(size_t output, DType dtype, std::optional<ir::Shape> shape);
   void set_content(size_t output, std::vector<ir::Dim> content);
-  /// A size nobody knows yet: a fresh symbol.
+  /// A size nobody knows yet: another symbol at each call.
   ir::Dim unknown();
   [[noreturn]] void fail(const std::string& why, const std::string& hint = "") const;
 
  private:
   ir::Graph& graph_;
   ir::NodeId node_;
+  int unknowns_ = 0;
 };
 
 /// What a reference kernel sees. Absent inputs are empty tensors.

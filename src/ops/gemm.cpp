@@ -1,0 +1,53 @@
+#include "ops/dispatch.h"
+#include "ops/inference.h"
+#include "ops/matrix.h"
+
+namespace tenon::ops {
+namespace {
+
+void infer(Inference& ctx) {
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  const ir::Shape *a = ctx.shape(0), *b = ctx.shape(1);
+  if (!a || !b) return ctx.set(0, ctx.dtype(0), unknown_shape(ctx, 2));
+  if (a->size() != 2 || b->size() != 2) ctx.fail("operands " + ir::str(*a) + " and " + ir::str(*b) + " are not both matrices");
+  const bool turn_a = ctx.node().integer("transA", 0), turn_b = ctx.node().integer("transB", 0);
+  const ir::Dim &inner = (*a)[turn_a ? 0 : 1], &other = (*b)[turn_b ? 1 : 0];
+  if (inner.is_constant() && other.is_constant() && !(inner == other))
+    ctx.fail("inner sizes " + inner.str() + " and " + other.str() + " differ");
+  ctx.set(0, ctx.dtype(0), ir::Shape{(*a)[turn_a ? 1 : 0], (*b)[turn_b ? 0 : 1]});
+}
+
+void evaluate(Evaluation& ctx) {
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  want_same_dtype(ctx, a.dtype(), b.dtype());
+  if (a.dims().rank() != 2 || b.dims().rank() != 2) ctx.fail("operands " + a.dims().str() + " and " + b.dims().str() + " are not both matrices");
+  const bool turn_a = ctx.node().integer("transA", 0), turn_b = ctx.node().integer("transB", 0);
+  const float alpha = ctx.node().real("alpha", 1), beta = ctx.node().real("beta", 1);
+  const int64_t m = a.dims()[turn_a ? 1 : 0], k = a.dims()[turn_a ? 0 : 1], n = b.dims()[turn_b ? 0 : 1];
+  if (b.dims()[turn_b ? 1 : 0] != k) ctx.fail("inner sizes of " + a.dims().str() + " and " + b.dims().str() + " differ");
+  const Dims dims{m, n};
+  if (ctx.has(2)) {
+    want_same_dtype(ctx, a.dtype(), ctx.input(2).dtype());
+    if (broadcast(ctx, dims, ctx.input(2).dims()) != dims) ctx.fail("C of shape " + ctx.input(2).dims().str() + " does not broadcast to " + dims.str());
+  }
+  dispatch<Numbers>(ctx, a.dtype(), [&]<class T>(Type<T>) {
+    using C = std::conditional_t<std::is_integral_v<Wide<T>>, T, double>;
+    std::vector<C> product(static_cast<size_t>(dims.elements()));
+    multiply(a.data<T>(), turn_a, b.data<T>(), turn_b, product.data(), m, n, k);
+    T* to = ctx.output(0, a.dtype(), dims).template data<T>();
+    const auto store = [](double value) {
+      if constexpr (std::is_integral_v<Wide<T>>) return scalar::convert<T>(value);
+      else return static_cast<T>(static_cast<Wide<T>>(value));
+    };
+    const T zero{};
+    const Tensor* c = ctx.has(2) ? &ctx.input(2) : nullptr;
+    map_binary(product.data(), dims, c ? c->data<T>() : &zero, c ? c->dims() : Dims{}, to, dims, [&](C sum, T add) {
+      return store(alpha * static_cast<double>(sum) + (c ? beta * static_cast<double>(static_cast<Wide<T>>(add)) : 0));
+    });
+  });
+}
+
+TENON_OP({"Gemm", 2, 3, 1, 1, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops

@@ -1,0 +1,62 @@
+#include <array>
+
+#include "ops/dispatch.h"
+#include "ops/inference.h"
+#include "ops/matrix.h"
+
+namespace tenon::ops {
+namespace {
+
+void infer(Inference& ctx) {
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  const ir::Shape *left = ctx.shape(0), *right = ctx.shape(1);
+  if (!left || !right) return ctx.set(0, ctx.dtype(0), std::nullopt);
+  if (left->empty() || right->empty()) ctx.fail("an operand is a scalar");
+  ir::Shape a = *left, b = *right;
+  const bool row = a.size() == 1, column = b.size() == 1;
+  if (row) a.insert(a.begin(), 1);
+  if (column) b.push_back(1);
+  const ir::Dim &inner = a.back(), &other = b[b.size() - 2];
+  if (inner.is_constant() && other.is_constant() && !(inner == other))
+    ctx.fail("inner sizes " + inner.str() + " and " + other.str() + " of " + ir::str(*left) + " and " + ir::str(*right) + " differ");
+  ir::Shape to = broadcast(ctx, {a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  if (!row) to.push_back(a[a.size() - 2]);
+  if (!column) to.push_back(b.back());
+  ctx.set(0, ctx.dtype(0), std::move(to));
+}
+
+void evaluate(Evaluation& ctx) {
+  const Tensor &left = ctx.input(0), &right = ctx.input(1);
+  want_same_dtype(ctx, left.dtype(), right.dtype());
+  Dims a = left.dims(), b = right.dims();
+  if (a.rank() == 0 || b.rank() == 0) ctx.fail("an operand is a scalar");
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  if (row) a.insert(0, 1);
+  if (column) b.push_back(1);
+  const int64_t m = a[a.rank() - 2], k = a.back(), n = b.back();
+  if (b[b.rank() - 2] != k) ctx.fail("inner sizes of " + left.dims().str() + " and " + right.dims().str() + " differ");
+  const auto drop_matrix = [](Dims dims) {
+    dims.erase(dims.rank() - 1);
+    dims.erase(dims.rank() - 1);
+    return dims;
+  };
+  const Dims a_batch = drop_matrix(a), b_batch = drop_matrix(b), batch = broadcast(ctx, a_batch, b_batch);
+  Dims dims = batch;
+  if (!row) dims.push_back(m);
+  if (!column) dims.push_back(n);
+  dispatch<Numbers>(ctx, left.dtype(), [&]<class T>(Type<T>) {
+    T* to = ctx.output(0, left.dtype(), dims).template data<T>();
+    if (dims.elements() == 0) return;
+    walk<3>(batch, {broadcast_strides(a_batch, batch), broadcast_strides(b_batch, batch), strides_of(batch)},
+            [&](const auto& at, int64_t count, const auto& step) {
+              for (int64_t i = 0; i < count; ++i)
+                multiply(left.data<T>() + (at[0] + i * step[0]) * m * k, false, right.data<T>() + (at[1] + i * step[1]) * k * n,
+                         false, to + (at[2] + i) * m * n, m, n, k);
+            });
+  });
+}
+
+TENON_OP({"MatMul", 2, 2, 1, 1, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops

@@ -1,0 +1,74 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "ops/dispatch.h"
+
+/// Functions of one element, for T float or double; shared by the operations and by fused programs.
+namespace tenon::ops::scalar {
+
+template <class T> T relu(T x) { return x < 0 ? T(0) : x; }
+template <class T> T sigmoid(T x) {
+  if (x >= 0) return 1 / (1 + std::exp(-x));
+  const T e = std::exp(x);
+  return e / (1 + e);
+}
+template <class T> T silu(T x) { return x * sigmoid(x); }
+template <class T> T softplus(T x) { return (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::abs(x))); }
+template <class T> T softsign(T x) { return x / (1 + std::abs(x)); }
+template <class T> T mish(T x) { return x * std::tanh(softplus(x)); }
+template <class T> T gelu(T x) { return x * T(0.5) * (1 + std::erf(x * T(0.70710678118654752440))); }
+/// The tanh approximation: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+template <class T> T gelu_tanh(T x) {
+  return x * T(0.5) * (1 + std::tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
+}
+template <class T> T clip(T x, T low, T high) { return x < low ? (low < high ? low : high) : (x > high ? high : x); }
+template <class T> T hard_sigmoid(T x, T alpha, T beta) { return clip(alpha * x + beta, T(0), T(1)); }
+template <class T> T hard_swish(T x) { return x * hard_sigmoid(x, T(1) / 6, T(0.5)); }
+template <class T> T leaky_relu(T x, T alpha) { return x < 0 ? alpha * x : x; }
+template <class T> T elu(T x, T alpha) { return x < 0 ? alpha * std::expm1(x) : x; }
+template <class T> T celu(T x, T alpha) { return x < 0 ? alpha * std::expm1(x / alpha) : x; }
+template <class T> T selu(T x, T alpha, T gamma) { return gamma * (x <= 0 ? alpha * std::expm1(x) : x); }
+template <class T> T thresholded_relu(T x, T alpha) { return x > alpha ? x : T(0); }
+template <class T> T shrink(T x, T bias, T lambd) { return x < -lambd ? x + bias : x > lambd ? x - bias : T(0); }
+
+/// The larger and the smaller of two; NaN where either is NaN.
+template <class T> T maximum(T a, T b) { return a != a ? a : b != b ? b : a < b ? b : a; }
+template <class T> T minimum(T a, T b) { return a != a ? a : b != b ? b : b < a ? b : a; }
+
+/// Integer arithmetic that wraps, without undefined behaviour; plain arithmetic for floats.
+template <class T> T add(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else return a + b;
+}
+template <class T> T sub(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+  else return a - b;
+}
+template <class T> T mul(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else return a * b;
+}
+/// Division towards zero for integers; `b` must not be an integer 0.
+template <class T> T div(T a, T b) {
+  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+    if (b == -1) return sub(T(0), a);
+  return static_cast<T>(a / b);
+}
+
+/// A real number as an element of type O: towards zero, held inside O's range, NaN as 0.
+template <class O, class T> O convert(T value) {
+  if constexpr (std::is_same_v<O, Bool>) return Bool(value != T(0));
+  else if constexpr (std::is_floating_point_v<T> && std::is_integral_v<O>) {
+    // 2^digits is exact in T, unlike the largest integer.
+    constexpr T limit = static_cast<T>(std::numeric_limits<O>::max() / 2 + 1) * 2;
+    if (value != value) return 0;
+    if (value >= limit) return std::numeric_limits<O>::max();
+    if (value < static_cast<T>(std::numeric_limits<O>::min())) return std::numeric_limits<O>::min();
+    return static_cast<O>(value);
+  } else return static_cast<O>(value);
+}
+
+}  // namespace tenon::ops::scalar

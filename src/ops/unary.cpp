@@ -1,0 +1,96 @@
+#include <cmath>
+
+#include "ops/dispatch.h"
+#include "ops/inference.h"
+#include "ops/scalar.h"
+
+namespace tenon::ops {
+namespace {
+
+template <class Set, auto f>
+void evaluate(Evaluation& ctx) {
+  const Tensor& x = ctx.input(0);
+  dispatch<Set>(ctx, x.dtype(), [&]<class T>(Type<T>) {
+    const T* from = x.data<T>();
+    T* to = ctx.output(0, x.dtype(), x.dims()).template data<T>();
+    const int64_t count = x.elements();
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(f(static_cast<Wide<T>>(from[i])));
+  });
+}
+
+template <auto f>
+void evaluate_test(Evaluation& ctx) {
+  const Tensor& x = ctx.input(0);
+  const bool positive = ctx.node().integer("detect_positive", 1), negative = ctx.node().integer("detect_negative", 1);
+  dispatch<Floats>(ctx, x.dtype(), [&]<class T>(Type<T>) {
+    const T* from = x.data<T>();
+    Bool* to = ctx.output(0, DType::boolean, x.dims()).template data<Bool>();
+    const int64_t count = x.elements();
+    for (int64_t i = 0; i < count; ++i) to[i] = Bool(f(static_cast<Wide<T>>(from[i]), positive, negative));
+  });
+}
+
+void evaluate_identity(Evaluation& ctx) { ctx.set(0, ctx.input(0)); }
+
+void infer_identity(Inference& ctx) {
+  infer_same(ctx);
+  pass_content(ctx);
+}
+
+void evaluate_not(Evaluation& ctx) {
+  const Tensor& x = ctx.input(0);
+  if (x.dtype() != DType::boolean) ctx.fail("the input is not boolean");
+  const Bool* from = x.data<Bool>();
+  Bool* to = ctx.output(0, DType::boolean, x.dims()).data<Bool>();
+  const int64_t count = x.elements();
+  for (int64_t i = 0; i < count; ++i) to[i] = Bool(!from[i]);
+}
+
+constexpr auto absolute = [](auto x) {
+  if constexpr (std::is_unsigned_v<decltype(x)>) return x;
+  else if constexpr (std::is_integral_v<decltype(x)>) return x < 0 ? scalar::sub(decltype(x)(0), x) : x;
+  else return std::abs(x);
+};
+constexpr auto negated = [](auto x) {
+  if constexpr (std::is_integral_v<decltype(x)>) return scalar::sub(decltype(x)(0), x);
+  else return -x;
+};
+constexpr auto sign = [](auto x) {
+  if (x != x) return x;
+  return static_cast<decltype(x)>((x > 0) - (x < 0));
+};
+constexpr auto is_infinite = [](auto x, bool positive, bool negative) {
+  return std::isinf(x) && (x > 0 ? positive : negative);
+};
+
+TENON_OP({"Abs", 1, 1, 1, 1, infer_same, evaluate<Numbers, absolute>, Kind::elementwise});
+TENON_OP({"Neg", 1, 1, 1, 1, infer_same, evaluate<Numbers, negated>, Kind::elementwise});
+TENON_OP({"Sign", 1, 1, 1, 1, infer_same, evaluate<Numbers, sign>, Kind::elementwise});
+TENON_OP({"Exp", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::exp(x); }>, Kind::elementwise});
+TENON_OP({"Log", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::log(x); }>, Kind::elementwise});
+TENON_OP({"Sqrt", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sqrt(x); }>, Kind::elementwise});
+TENON_OP({"Reciprocal", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return 1 / x; }>, Kind::elementwise});
+TENON_OP({"Floor", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::floor(x); }>, Kind::elementwise});
+TENON_OP({"Ceil", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::ceil(x); }>, Kind::elementwise});
+TENON_OP({"Round", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::nearbyint(x); }>, Kind::elementwise});
+TENON_OP({"Sin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sin(x); }>, Kind::elementwise});
+TENON_OP({"Cos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cos(x); }>, Kind::elementwise});
+TENON_OP({"Tan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tan(x); }>, Kind::elementwise});
+TENON_OP({"Asin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asin(x); }>, Kind::elementwise});
+TENON_OP({"Acos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acos(x); }>, Kind::elementwise});
+TENON_OP({"Atan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atan(x); }>, Kind::elementwise});
+TENON_OP({"Sinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sinh(x); }>, Kind::elementwise});
+TENON_OP({"Cosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cosh(x); }>, Kind::elementwise});
+TENON_OP({"Tanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tanh(x); }>, Kind::elementwise});
+TENON_OP({"Asinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asinh(x); }>, Kind::elementwise});
+TENON_OP({"Acosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acosh(x); }>, Kind::elementwise});
+TENON_OP({"Atanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atanh(x); }>, Kind::elementwise});
+TENON_OP({"Erf", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::erf(x); }>, Kind::elementwise});
+TENON_OP({"BitwiseNot", 1, 1, 1, 1, infer_same, evaluate<Integers, [](auto x) { return ~x; }>, Kind::elementwise});
+TENON_OP({"Not", 1, 1, 1, 1, infer_same_bool, evaluate_not, Kind::elementwise});
+TENON_OP({"IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>, Kind::elementwise});
+TENON_OP({"IsInf", 1, 1, 1, 1, infer_same_bool, evaluate_test<is_infinite>, Kind::elementwise});
+TENON_OP({"Identity", 1, 1, 1, 1, infer_identity, evaluate_identity, Kind::view});
+
+}  // namespace
+}  // namespace tenon::ops

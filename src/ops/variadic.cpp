@@ -1,0 +1,49 @@
+#include "ops/dispatch.h"
+#include "ops/inference.h"
+#include "ops/scalar.h"
+
+namespace tenon::ops {
+namespace {
+
+void infer(Inference& ctx) {
+  for (size_t input = 1; input < ctx.inputs(); ++input) want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(input));
+  infer_broadcast(ctx);
+}
+
+/// Folds all inputs with `f`, in the element type, then applies `last(value, count of inputs)`.
+template <class Set, auto f, auto last>
+void evaluate(Evaluation& ctx) {
+  const DType type = ctx.input(0).dtype();
+  Dims dims = ctx.input(0).dims();
+  for (size_t input = 1; input < ctx.inputs(); ++input) {
+    want_same_dtype(ctx, type, ctx.input(input).dtype());
+    dims = broadcast(ctx, dims, ctx.input(input).dims());
+  }
+  dispatch<Set>(ctx, type, [&]<class T>(Type<T>) {
+    using W = Wide<T>;
+    std::vector<W> sum(static_cast<size_t>(dims.elements()));
+    const Dims scalar_dims;
+    const T nothing{};
+    map_binary(ctx.input(0).data<T>(), ctx.input(0).dims(), &nothing, scalar_dims, sum.data(), dims,
+               [](T a, T) { return static_cast<W>(a); });
+    for (size_t input = 1; input < ctx.inputs(); ++input)
+      map_binary(ctx.input(input).data<T>(), ctx.input(input).dims(), sum.data(), dims, sum.data(), dims,
+                 [](T a, W b) { return f(b, static_cast<W>(a)); });
+    T* to = ctx.output(0, type, dims).template data<T>();
+    for (size_t i = 0; i < sum.size(); ++i) to[i] = static_cast<T>(last(sum[i], ctx.inputs()));
+  });
+}
+
+constexpr auto same = [](auto x, size_t) { return x; };
+constexpr auto larger = [](auto a, auto b) { return scalar::maximum(a, b); };
+constexpr auto smaller = [](auto a, auto b) { return scalar::minimum(a, b); };
+constexpr auto add = [](auto a, auto b) { return a + b; };
+constexpr auto average = [](auto x, size_t count) { return x / static_cast<decltype(x)>(count); };
+
+TENON_OP({"Max", 1, -1, 1, 1, infer, evaluate<Numbers, larger, same>, Kind::elementwise});
+TENON_OP({"Min", 1, -1, 1, 1, infer, evaluate<Numbers, smaller, same>, Kind::elementwise});
+TENON_OP({"Sum", 1, -1, 1, 1, infer, evaluate<Floats, add, same>, Kind::elementwise});
+TENON_OP({"Mean", 1, -1, 1, 1, infer, evaluate<Floats, add, average>, Kind::elementwise});
+
+}  // namespace
+}  // namespace tenon::ops
