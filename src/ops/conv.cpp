@@ -5,6 +5,12 @@
 namespace tenon::ops {
 namespace {
 
+/// The internal attribute input_layout="NCHW" beside layout="NHWC": a stem reads its picture as it lies and writes channels last.
+template <class Context>
+bool input_channels_last(Context& ctx) {
+  return channels_last(ctx) && ctx.node().text("input_layout", "NHWC") != "NCHW";
+}
+
 void infer_conv(Inference& ctx) {
   const DType dtype = ctx.dtype(0);
   const bool last = channels_last(ctx);
@@ -12,7 +18,7 @@ void infer_conv(Inference& ctx) {
   const ir::Shape *x = ctx.shape(0), *w = ctx.shape(1);
   std::optional<ir::Shape> output;
   if (x && w) {
-    if (const auto sizes = size_convolution(ctx, last ? move_channel(*x, false) : *x, *w))
+    if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*x, false) : *x, *w))
       output = last ? move_channel(sizes->output, true) : sizes->output;
     if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr; bias && (bias->size() != 1 || differ((*bias)[0], (*w)[0])))
       ctx.fail("the bias is " + ir::str(*bias) + " for " + (*w)[0].str() + " output channels");
@@ -25,7 +31,7 @@ void evaluate_conv(Evaluation& ctx) {
   const DType dtype = ctx.input(0).dtype();
   const bool last = channels_last(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
-  const Tensor x = to_channels_first(widened(ctx.input(0)), last), w = widened(ctx.input(1));
+  const Tensor x = to_channels_first(widened(ctx.input(0)), input_channels_last(ctx)), w = widened(ctx.input(1));
   if (x.dtype() != w.dtype()) ctx.fail("input and weights are of different element types");
   const ConvSizes sizes = *size_convolution(ctx, shape_of(x.dims()), shape_of(w.dims()));
   const Dims out = dims_of(sizes.output);

@@ -25,10 +25,6 @@ bool transpose(ir::Graph& graph, ir::NodeId id) {
       const ir::ValueId from = before->inputs[0];
       const auto origins = joined(before->origins, node.origins);
       const ir::ValueId result = is_identity(both) ? from : graph.apply("Transpose", {from}, {{"perm", both}}, origins, name);
-      if (result != from) {
-        graph.value(result).shape = graph.value(node.outputs[0]).shape;
-        graph.value(result).dtype = graph.value(node.outputs[0]).dtype;
-      }
       return replace(graph, id, result), true;
     }
   }
@@ -39,8 +35,6 @@ bool transpose(ir::Graph& graph, ir::NodeId id) {
   const auto target = reshape_target(*from, *to);
   if (!target) return false;
   const ir::ValueId result = graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name);
-  graph.value(result).shape = graph.value(node.outputs[0]).shape;
-  graph.value(result).dtype = graph.value(node.outputs[0]).dtype;
   return replace(graph, id, result), true;
 }
 

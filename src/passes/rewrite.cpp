@@ -197,6 +197,11 @@ bool each_node(ir::Graph& graph, const std::function<bool(ir::NodeId)>& visit) {
 }
 
 void replace(ir::Graph& graph, ir::NodeId node, ir::ValueId with) {
+  const ir::Value old = graph.value(graph.node(node).outputs[0]);
+  if (ir::Value& value = graph.value(with); !value.shape) {
+    value.shape = old.shape;
+    value.dtype = old.dtype;
+  }
   graph.replace_uses(graph.node(node).outputs[0], with);
   graph.remove(node);
 }

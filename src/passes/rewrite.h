@@ -51,7 +51,7 @@ std::optional<std::vector<int64_t>> reshape_target(const ir::Shape& from, const 
 
 /// Calls `visit` on every live node that is there now; true when any call returned true.
 bool each_node(ir::Graph& graph, const std::function<bool(ir::NodeId)>& visit);
-/// Makes a value stand for a node's first output and removes the node.
+/// Makes a value stand for a node's first output, gives it that type where it has none, and removes the node.
 void replace(ir::Graph& graph, ir::NodeId node, ir::ValueId with);
 
 }  // namespace tenon::passes
