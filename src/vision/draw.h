@@ -1,0 +1,24 @@
+#pragma once
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vision/image.h"
+#include "vision/nms.h"
+
+namespace tenon::vision {
+
+using Rgb = std::array<uint8_t, 3>;
+
+/// A colour that belongs to a class; neighbouring ids differ clearly.
+Rgb class_colour(int class_id);
+
+/// Draws boxes with name and score; widths follow the picture's size, better boxes lie above weaker ones.
+void draw_detections(Image& image, std::span<const Detection> detections, const std::vector<std::string>& labels);
+
+/// Writes a line of text whose capitals are `height` pixels high, their top left corner at (x, y). Gives its width in pixels.
+float draw_text(Image& image, std::string_view text, float x, float y, float height, Rgb colour);
+
+}  // namespace tenon::vision
