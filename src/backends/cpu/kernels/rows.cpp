@@ -1,0 +1,13 @@
+#include "backends/cpu/kernels/rows.h"
+
+namespace tenon::cpu {
+
+const RowOps& row_ops(Isa isa) {
+  switch (isa) {
+    case Isa::avx512: return avx512::row_ops;
+    case Isa::avx2: return avx2::row_ops;
+    default: return portable::row_ops;
+  }
+}
+
+}  // namespace tenon::cpu

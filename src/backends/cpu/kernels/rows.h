@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/shape.h"
+
+namespace tenon::cpu {
+
+enum class Binary : uint8_t { add, sub, mul, div, max, min };
+enum class Unary : uint8_t { copy, neg, abs, exp, sqrt, reciprocal, erf, square, activation };
+
+// Loops over contiguous rows of floats, the building blocks of elementwise steps, pools and reductions.
+struct RowOps {
+  // dst[i] = a[i * a_step] op b[i * b_step]; steps are 0 (one value for the row) or 1.
+  void (*binary)(Binary op, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
+  void (*unary)(Unary op, const Epilogue& activation, float* dst, const float* src, int64_t count);
+  // dst = scale * dst
+  void (*scale)(float* dst, float factor, int64_t count);
+  // dst = a * wa + b * wb
+  void (*blend)(float* dst, const float* a, float wa, const float* b, float wb, int64_t count);
+  // exp(src - max) / sum over the row
+  void (*softmax)(float* dst, const float* src, int64_t count);
+};
+
+const RowOps& row_ops(Isa isa);
+namespace portable { extern const RowOps row_ops; }
+namespace avx2 { extern const RowOps row_ops; }
+namespace avx512 { extern const RowOps row_ops; }
+
+}  // namespace tenon::cpu

@@ -1,0 +1,86 @@
+#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/vecmath.h"
+
+
+namespace tenon::cpu {
+namespace TENON_ISA_NAMESPACE {
+namespace {
+
+template <class F>
+TENON_INLINE void map1(float* dst, const float* src, int64_t count, F f) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) store(dst + at, f(load(src + at)));
+  if (at < count) store_n(dst + at, f(load_n(src + at, (int)(count - at))), (int)(count - at));
+}
+
+template <class F>
+TENON_INLINE void map2(float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count, F f) {
+  const Vec a0 = set1(*a), b0 = set1(*b);
+  int64_t at = 0;
+  if (a_step && b_step) {
+    for (; at + kLanes <= count; at += kLanes) store(dst + at, f(load(a + at), load(b + at)));
+    if (at < count) store_n(dst + at, f(load_n(a + at, (int)(count - at)), load_n(b + at, (int)(count - at))), (int)(count - at));
+  } else if (a_step) {
+    map1(dst, a, count, [&](Vec x) { return f(x, b0); });
+  } else if (b_step) {
+    map1(dst, b, count, [&](Vec x) { return f(a0, x); });
+  } else {
+    for (; at < count; ++at) store_n(dst + at, f(a0, b0), 1);
+  }
+}
+
+void binary(Binary op, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
+  switch (op) {
+    case Binary::add: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return add(x, y); });
+    case Binary::sub: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return sub(x, y); });
+    case Binary::mul: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return mul(x, y); });
+    case Binary::div: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return div(x, y); });
+    case Binary::max: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return max(x, y); });
+    case Binary::min: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return min(x, y); });
+  }
+}
+
+void unary(Unary op, const Epilogue& activation, float* dst, const float* src, int64_t count) {
+  switch (op) {
+    case Unary::copy: return map1(dst, src, count, [](Vec x) { return x; });
+    case Unary::neg: return map1(dst, src, count, [](Vec x) { return sub(zero(), x); });
+    case Unary::abs: return map1(dst, src, count, [](Vec x) { return abs(x); });
+    case Unary::exp: return map1(dst, src, count, [](Vec x) { return exp(x); });
+    case Unary::sqrt:
+      for (int64_t at = 0; at < count; ++at) dst[at] = __builtin_sqrtf(src[at]);
+      return;
+    case Unary::reciprocal: return map1(dst, src, count, [](Vec x) { return div(set1(1.f), x); });
+    case Unary::erf: return map1(dst, src, count, [](Vec x) { return erf(x); });
+    case Unary::square: return map1(dst, src, count, [](Vec x) { return mul(x, x); });
+    case Unary::activation: return map1(dst, src, count, [&](Vec x) { return activate(x, activation); });
+  }
+}
+
+void scale(float* dst, float factor, int64_t count) {
+  const Vec f = set1(factor);
+  map1(dst, dst, count, [&](Vec x) { return mul(x, f); });
+}
+
+void blend(float* dst, const float* a, float wa, const float* b, float wb, int64_t count) {
+  const Vec va = set1(wa), vb = set1(wb);
+  map2(dst, a, 1, b, 1, count, [&](Vec x, Vec y) { return add(mul(x, va), mul(y, vb)); });
+}
+
+void softmax(float* dst, const float* src, int64_t count) {
+  float highest = src[0];
+  for (int64_t at = 1; at < count; ++at) highest = src[at] > highest ? src[at] : highest;
+  const Vec top = set1(highest);
+  map1(dst, src, count, [&](Vec x) { return exp(sub(x, top)); });
+  float sum = 0;
+  for (int64_t at = 0; at < count; ++at) sum += dst[at];
+  scale(dst, 1.f / sum, count);
+}
+
+}  // namespace
+
+extern const RowOps row_ops;
+const RowOps row_ops = {binary, unary, scale, blend, softmax};
+
+}  // namespace TENON_ISA_NAMESPACE
+}  // namespace tenon::cpu
