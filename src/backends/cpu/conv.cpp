@@ -81,10 +81,9 @@ class ConvStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_.bytes(); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const tenon::Worker& worker) override {
-    const cpu::Worker own{worker.id, worker.count, worker.barrier, worker.team, worker.workspace};
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]), residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr,
-                 reinterpret_cast<float*>(outputs[0]), own);
+                 reinterpret_cast<float*>(outputs[0]), worker);
   }
 
  private:

@@ -95,7 +95,7 @@ constexpr NamedBinary binaries[] = {{"Add", Binary::add}, {"Sub", Binary::sub}, 
 class BinaryStep : public backends::Step {
  public:
   BinaryStep(const Problem& problem, Binary op) : rows_(problem, 2), op_(op), ops_(row_ops(active_isa())) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const tenon::Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
@@ -113,7 +113,7 @@ class BinaryStep : public backends::Step {
 class UnaryStep : public backends::Step {
  public:
   UnaryStep(const Problem& problem, Unary op, const Epilogue& activation) : rows_(problem, 1), op_(op), activation_(activation), ops_(row_ops(active_isa())) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const tenon::Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     rows_.each(worker, [&](const int64_t* at, int64_t count) { ops_.unary(op_, activation_, y + at[2], x + at[0], count); });

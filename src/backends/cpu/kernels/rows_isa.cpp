@@ -53,7 +53,11 @@ void unary(Unary op, const Epilogue& activation, float* dst, const float* src, i
     case Unary::reciprocal: return map1(dst, src, count, [](Vec x) { return div(set1(1.f), x); });
     case Unary::erf: return map1(dst, src, count, [](Vec x) { return erf(x); });
     case Unary::square: return map1(dst, src, count, [](Vec x) { return mul(x, x); });
-    case Unary::activation: return map1(dst, src, count, [&](Vec x) { return activate(x, activation); });
+    case Unary::activation: {
+      const Epilogue e = normalised(activation);
+      with_activation(e.act, [&]<Activation kAct>() { map1(dst, src, count, [&](Vec x) { return activate<kAct>(x, e); }); });
+      return;
+    }
   }
 }
 

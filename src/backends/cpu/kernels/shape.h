@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/worker.h"
+
 namespace tenon::cpu {
 
 enum class Activation : uint8_t {
@@ -39,15 +41,6 @@ struct ConvShape {
   bool in_nchw = false;  // contiguous NCHW input, its strides ignored; only "stem" takes it
 };
 
-// One worker of a team running the same kernel together.
-struct Worker {
-  int id, count;
-  void (*barrier)(void*);
-  void* team;
-  std::byte* workspace;  // shared by all workers, 64-byte aligned
-  void sync() const {
-    if (count > 1) barrier(team);
-  }
-};
+using Worker = tenon::Worker;
 
 }  // namespace tenon::cpu

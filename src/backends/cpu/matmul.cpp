@@ -1,0 +1,103 @@
+#include <cstring>
+
+#include "backends/backend.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/conv.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+
+/// MatMul and Gemm with a constant right operand: a 1x1 convolution over the rows of the left one.
+struct Product {
+  ConvShape shape{};
+  bool transposed = false;  // the constant is [n][k]
+  const char* reason = nullptr;
+
+  explicit Product(const Problem& problem) {
+    const ir::Node& node = *problem.node;
+    const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
+    const bool gemm = node.op == "Gemm";
+    if (a.dtype != DType::f32 || b.dtype != DType::f32) reason = "only f32";
+    else if (!b.constant || b.dims.rank() != 2) reason = "the right operand is no constant matrix";
+    else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = "operands are views";
+    else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) reason = "it is scaled or transposed";
+    else if (problem.inputs.size() > 3) reason = "residuals are not taken";
+    if (reason) return;
+    transposed = gemm && node.integer("transB", 0);
+    const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1], m = a.dims.elements() / std::max<int64_t>(1, k);
+    if (m == 0 || n == 0 || k == 0) reason = "nothing to do";
+    if (problem.inputs.size() > 2 && problem.inputs[2]) {
+      const Operand& bias = problem.inputs[2];
+      if (!bias.constant || bias.dtype != DType::f32 || bias.constant.elements() != n || bias.dims.back() != n) reason = "the bias is no constant row";
+    }
+    shape.batch = shape.in_h = shape.out_h = 1;
+    shape.in_w = shape.out_w = m;
+    shape.in_c = k;
+    shape.out_c = n;
+    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w = shape.groups = 1;
+    shape.in_pixel = k;
+    shape.in_row = shape.in_image = m * k;
+    shape.out_pixel = n;
+    shape.out_row = shape.out_image = m * n;
+  }
+};
+
+class MatMulStep : public backends::Step {
+ public:
+  MatMulStep(const ConvTactic& tactic, const Problem& problem, const Product& product) : packed_(DType::f32, {static_cast<int64_t>(tactic.packed_floats(product.shape))}) {
+    const Tensor& b = problem.inputs[1].constant;
+    Tensor turned;
+    if (!product.transposed) {
+      const int64_t k = product.shape.in_c, n = product.shape.out_c;
+      turned = Tensor(DType::f32, {n, k});
+      for (int64_t row = 0; row < n; ++row)
+        for (int64_t column = 0; column < k; ++column) turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
+    }
+    tactic.pack(product.shape, (product.transposed ? b : turned).data<float>(), packed_.data<float>());
+    const float* bias = problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
+    kernel_ = tactic.make(product.shape, *epilogue_of(*problem.node), packed_.data<float>(), bias, problem.threads);
+  }
+  size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    kernel_->run(reinterpret_cast<const float*>(inputs[0]), nullptr, reinterpret_cast<float*>(outputs[0]), worker);
+  }
+
+ private:
+  Tensor packed_;
+  std::unique_ptr<ConvKernel> kernel_;
+};
+
+const ConvTactic* tactic_named(const char* name) {
+  for (const ConvTactic& tactic : conv_tactics(active_isa()))
+    if (!std::strcmp(tactic.name, name)) return &tactic;
+  return nullptr;
+}
+
+template <const char* const& name>
+const char* refuses(const Problem& problem) {
+  const Product product(problem);
+  if (product.reason) return product.reason;
+  const ConvTactic* tactic = tactic_named(name);
+  const auto epilogue = epilogue_of(*problem.node);
+  if (!epilogue || epilogue->residual != Residual::none) return "the epilogue has no kernel";
+  return tactic ? tactic->refuses(product.shape, *epilogue) : "not built for this instruction set";
+}
+
+template <const char* const& name>
+std::unique_ptr<backends::Step> make(const Problem& problem) {
+  return std::make_unique<MatMulStep>(*tactic_named(name), problem, Product(problem));
+}
+
+constexpr const char* direct = "direct";
+constexpr const char* gemv = "gemv";
+const backends::KernelRegistrar matmul_direct({"MatMul", direct, 1, refuses<direct>, make<direct>});
+const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, make<gemv>});
+const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>});
+const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>});
+
+}  // namespace
+}  // namespace tenon::cpu
