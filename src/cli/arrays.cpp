@@ -1,0 +1,71 @@
+#include "cli/arrays.h"
+
+#include <random>
+
+#include "cli/npy.h"
+#include "onnx/import.h"
+#include "vision/file.h"
+
+namespace tenon::cli {
+
+namespace {
+constexpr int64_t largest_file = int64_t{8} << 30;
+constexpr int small_numbers = 2;  // 0 and 1 are good indices and flags for nearly every model
+
+template <class T>
+void fill(Tensor& tensor, std::mt19937_64& random) {
+  T* data = tensor.data<T>();
+  for (int64_t at = 0, count = tensor.elements(); at < count; ++at) {
+    if constexpr (std::is_floating_point_v<T>) data[at] = static_cast<T>(random() >> 40) / static_cast<T>(1 << 24);
+    else data[at] = static_cast<T>(random() % small_numbers);
+  }
+}
+}  // namespace
+
+Tensor read_array(const std::string& path, DType dtype) {
+  if (path.ends_with(".npy")) return parse_npy(vision::read_file(path, largest_file), path);
+  if (path.ends_with(".pb")) {
+    const auto bytes = vision::read_file(path, largest_file);
+    return onnx::read_value(std::as_bytes(std::span(bytes)), path, dtype == DType::sequence);
+  }
+  const size_t npz = path.rfind(".npz");
+  if (npz != std::string::npos && (npz + 4 == path.size() || path[npz + 4] == ':')) {
+    const std::string file = path.substr(0, npz + 4), key = npz + 4 == path.size() ? "" : path.substr(npz + 5);
+    return parse_npz(vision::read_file(file, largest_file), key, file);
+  }
+  throw Error(Code::usage, "this file's name does not say what array it holds", {.where = path, .hint = "give a .npy, .npz:KEY or .pb file"});
+}
+
+Tensor random_array(DType dtype, const Dims& dims, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Tensor tensor(dtype, dims);
+  switch (dtype) {
+    case DType::f32: fill<float>(tensor, random); break;
+    case DType::f64: fill<double>(tensor, random); break;
+    case DType::u8:
+    case DType::i8:
+    case DType::u4:
+    case DType::i4:
+    case DType::boolean: fill<uint8_t>(tensor, random); break;
+    case DType::u16:
+    case DType::i16: fill<uint16_t>(tensor, random); break;
+    case DType::i32:
+    case DType::u32: fill<uint32_t>(tensor, random); break;
+    case DType::i64:
+    case DType::u64: fill<uint64_t>(tensor, random); break;
+    case DType::f16:
+    case DType::bf16: break;  // zeros are as good as any for timing
+    default: throw Error(Code::unsupported, "no random values for inputs of type " + std::string(name(dtype)));
+  }
+  return tensor;
+}
+
+std::string file_name_of(const std::string& tensor_name) {
+  std::string file = tensor_name;
+  for (char& c : file)
+    if (c == '/' || c == ':' || c == '\0') c = '_';
+  if (file == "." || file == "..") file = "_";
+  return file + ".npy";
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "cli/arrays.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/signals.h"
+#include "cli/verb.h"
+
+namespace tenon::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int fewest_runs = 10, most_runs = 100000, profiled_runs = 10;
+constexpr uint64_t first_seed = 1;
+
+struct Options : ModelOptions {
+  int iterations = 0, warmup = 10;
+  std::string seconds = "3", batches, json;
+  bool layers = false;
+};
+
+/// Sizes of every input: those given, the model's own, 1 for a free first axis; then the batch on the first axis.
+Shapes shapes_for(const std::vector<TensorInfo>& infos, const Shapes& given, int64_t batch) {
+  Shapes shapes;
+  for (const TensorInfo& info : infos) {
+    const auto found = given.find(info.name);
+    std::vector<int64_t> sizes = found == given.end() ? info.shape : found->second;
+    if (!sizes.empty() && batch > 0) {
+      if (!info.shape.empty() && info.shape[0] >= 0 && info.shape[0] != batch)
+        throw Error(Code::usage, fmt::format("the batch of input \"{}\" is fixed at {}", printable(info.name), info.shape[0]),
+                    {.where = fmt::format("--batch {}", batch), .hint = "export the model with a dynamic batch"});
+      sizes[0] = batch;
+    } else if (!sizes.empty() && sizes[0] < 0) {
+      sizes[0] = 1;
+    }
+    if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; }))
+      throw Error(Code::usage, fmt::format("input \"{}\" has free sizes: {}", printable(info.name), shape_text(sizes)),
+                  {.hint = fmt::format("give --shapes {}:{}", printable(info.name), shape_text(sizes))});
+    shapes[info.name] = sizes;
+  }
+  return shapes;
+}
+
+double percentile(const std::vector<double>& sorted, double part) {
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
+}
+
+/// Milliseconds of each run, in order.
+std::vector<double> measure(Session& session, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Options& options) {
+  for (int run = 0; run < options.warmup && interrupted() == 0; ++run) session.run(std::span<const Tensor>(inputs), outputs);
+  const double limit = parse_seconds(options.seconds);
+  std::vector<double> times;
+  times.reserve(static_cast<size_t>(options.iterations > 0 ? options.iterations : most_runs));
+  const auto start = Clock::now();
+  while (interrupted() == 0 && times.size() < times.capacity()) {
+    const auto before = Clock::now();
+    if (options.iterations == 0 && times.size() >= fewest_runs && std::chrono::duration<double>(before - start).count() >= limit) break;
+    session.run(std::span<const Tensor>(inputs), outputs);
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - before).count());
+  }
+  return times;
+}
+
+int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+Json summary(std::vector<double> times, int64_t batch) {
+  if (times.empty()) return {{"runs", 0}};
+  std::sort(times.begin(), times.end());
+  const double total = std::accumulate(times.begin(), times.end(), 0.0);
+  const Json latency = {{"mean", total / static_cast<double>(times.size())}, {"median", percentile(times, 0.5)}, {"p90", percentile(times, 0.9)},
+                        {"p95", percentile(times, 0.95)}, {"p99", percentile(times, 0.99)}, {"min", times.front()}, {"max", times.back()}};
+  return {{"latency_ms", latency}, {"throughput", static_cast<double>(batch) * static_cast<double>(times.size()) * 1000 / total}, {"runs", times.size()}};
+}
+
+Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t batch) {
+  const Shapes shapes = shapes_for(infos, parse_shapes(options.shapes), batch);
+  if (batch == 0) batch = infos.empty() || shapes.at(infos[0].name).empty() ? 1 : shapes.at(infos[0].name)[0];
+  const Engine engine = options.open(shapes);
+  Session session = engine.session(options.threads, shapes);
+  std::vector<Tensor> inputs, outputs(engine.outputs().size());
+  for (const TensorInfo& info : engine.inputs()) inputs.push_back(random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size()));
+
+  Json result = {{"model", options.model}};
+  result.update(summary(measure(session, inputs, outputs, options), batch));
+  const MemoryUse memory = session.memory();
+  result["memory"] = {{"arena_bytes", memory.arena_bytes}, {"arena_lower_bound", memory.arena_lower_bound}, {"weights_bytes", memory.weights_bytes}, {"peak_rss_bytes", peak_rss_bytes()}};
+  result["precision"] = options.precision;
+  result["device"] = options.device;
+  result["batch"] = batch;
+  result["threads"] = session.threads();
+  result["shapes"] = shapes;
+  result["layers"] = Json::array();
+  if (interrupted() == 0)
+    for (const LayerTime& layer : session.profile(inputs, profiled_runs))
+      result["layers"].push_back({{"name", layer.name}, {"origins", layer.origins}, {"tactic", layer.tactic}, {"us", layer.microseconds}});
+  result["complete"] = interrupted() == 0;
+  return result;
+}
+
+void print_layers(const Json& layers) {
+  double total = 0;
+  for (const Json& layer : layers) total += layer["us"].get<double>();
+  fmt::print("\n{:>10} {:>6}  {:<28} {}\n", "us", "%", "kernel", "layer");
+  for (const Json& layer : layers) {
+    const double time = layer["us"].get<double>();
+    fmt::print("{:10.1f} {:6.1f}  {:<28} {}\n", time, total > 0 ? 100 * time / total : 0, layer["tactic"].get<std::string>(),
+               printable(layer["name"].get<std::string>()));
+  }
+}
+
+void print(const Json& result, bool header) {
+  if (!result.contains("latency_ms")) return;
+  const Json& latency = result["latency_ms"];
+  if (header)
+    fmt::print("{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>10} {:>10}\n", "batch", "median ms", "mean", "p90", "p99", "min", "items/s", "arena", "weights");
+  fmt::print("{:6} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:12.1f} {:>10} {:>10}\n", result["batch"].get<int64_t>(), latency["median"].get<double>(),
+             latency["mean"].get<double>(), latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
+             result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]), bytes_text(result["memory"]["weights_bytes"]));
+}
+
+int work(const Options& options) {
+  if (options.iterations < 0 || options.warmup < 0) throw Error(Code::usage, "a negative number of runs");
+  const std::vector<TensorInfo> infos = stated_inputs(options.path());
+  const std::vector<int64_t> batches = options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);
+  Json results = Json::array();
+  for (const int64_t batch : batches) {
+    if (interrupted() != 0) break;
+    results.push_back(bench(options, infos, batch));
+    if (options.json == "-") continue;
+    print(results.back(), results.size() == 1);
+    if (options.layers) print_layers(results.back()["layers"]);
+  }
+  if (!options.json.empty()) write_json(options.json, batches.size() == 1 ? results.at(0) : Json{{"results", results}});
+  return interrupted();
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->add_to(app);
+  app.add_option("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10")->type_name("N");
+  app.add_option("--warmup", options->warmup, "Runs before them")->type_name("N")->capture_default_str();
+  app.add_option("--seconds", options->seconds, "Time for the timed runs")->type_name("TIME")->capture_default_str();
+  app.add_option("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")->type_name("LIST");
+  app.add_flag("--layers", options->layers, "Print the time of each layer");
+  add_json(app, options->json);
+  app.footer(
+      "Latency is the wall time of one run in one stream; inputs are random with a fixed seed.\n"
+      "Examples:\n"
+      "  tenon bench model.tenon --layers\n"
+      "  tenon bench model.onnx --batch 1,4,8,16 --threads 2 --iterations 100 --json -");
+  return [options] { return work(*options); };
+}
+
+const Registrar registrar({5, "bench", "Measure latency, throughput, memory and the time of each layer", add});
+
+}  // namespace
+}  // namespace tenon::cli

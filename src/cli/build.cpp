@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/verb.h"
+
+namespace tenon::cli {
+namespace {
+
+struct Options : ModelOptions {
+  std::string output, json;
+};
+
+int work(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Engine engine = build(options.path(), options.build_options());
+  engine.save(options.output);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
+  if (!options.json.empty())
+    write_json(options.json, {{"engine", options.output}, {"seconds", seconds}, {"bytes", size}, {"precision", options.precision}, {"device", options.device}});
+  if (options.json != "-") fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
+  return 0;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->add_to(app);
+  app.add_option("-o,--output", options->output, "The engine to write")->required()->type_name("FILE");
+  add_json(app, options->json);
+  app.footer(
+      "Examples:\n"
+      "  tenon build yolov8n.onnx -o yolov8n.tenon\n"
+      "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s");
+  return [options] { return work(*options); };
+}
+
+const Registrar registrar({1, "build", "Turn an ONNX model into an engine file", add});
+
+}  // namespace
+}  // namespace tenon::cli

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/cpu/isa.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/verb.h"
+
+namespace tenon::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string line_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// The value of the first "key : value" line; "" where there is none.
+std::string field(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind(key, 0) == 0 && line.find(':') != std::string::npos) {
+      const size_t start = line.find_first_not_of(" \t", line.find(':') + 1);
+      return start == std::string::npos ? "" : line.substr(start);
+    }
+  return "";
+}
+
+Json caches() {
+  Json list = Json::array();
+  for (int index = 0; index < 8; ++index) {
+    const std::filesystem::path folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}", index);
+    const std::string size = line_of(folder / "size");
+    if (!size.empty()) list.push_back({{"level", line_of(folder / "level")}, {"type", line_of(folder / "type")}, {"size", size}});
+  }
+  return list;
+}
+
+int64_t usable() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int64_t kilobytes(const std::string& key) { return std::strtoll(field("/proc/meminfo", key).c_str(), nullptr, 10) * 1024; }
+
+int work(const std::string& json) {
+  Json cpu = {{"name", field("/proc/cpuinfo", "model name")}, {"isa", cpu::isa_name(cpu::detect_isa())}, {"cores_usable", usable()},
+              {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)}, {"caches", caches()}, {"memory_bytes", kilobytes("MemTotal")}, {"memory_available_bytes", kilobytes("MemAvailable")}};
+  const std::string no_cuda = "this version has no CUDA backend";
+  if (json != "-") {
+    fmt::print("cpu   {}\n", cpu["name"].get<std::string>());
+    fmt::print("      kernels for {}, {} of {} cores usable\n", cpu["isa"].get<std::string>(), usable(), cpu["cores_online"].get<int64_t>());
+    for (const Json& cache : cpu["caches"])
+      fmt::print("      L{} {} {}\n", cache["level"].get<std::string>(), cache["type"].get<std::string>(), cache["size"].get<std::string>());
+    fmt::print("      memory {}, {} available\n", bytes_text(cpu["memory_bytes"]), bytes_text(cpu["memory_available_bytes"]));
+    fmt::print("cuda  none: {}\n", no_cuda);
+  }
+  if (!json.empty()) write_json(json, {{"cpu", cpu}, {"cuda", Json::array()}, {"cuda_why", no_cuda}});
+  return 0;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto json = std::make_shared<std::string>();
+  add_json(app, *json);
+  app.footer("Example:\n  tenon devices --json -");
+  return [json] { return work(*json); };
+}
+
+const Registrar registrar({8, "devices", "Show what this machine has and what of it is used", add});
+
+}  // namespace
+}  // namespace tenon::cli

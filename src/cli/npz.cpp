@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+#include <tenon/error.h>
+
+#include <optional>
+
+#include "cli/npy.h"
+
+/// .npz is a zip archive of .npy files; only the fields that stored (uncompressed) entries need are read (PKWARE APPNOTE 4.3).
+namespace tenon::cli {
+
+namespace {
+constexpr uint32_t end_signature = 0x06054b50, central_signature = 0x02014b50, local_signature = 0x04034b50;
+constexpr size_t end_bytes = 22, central_bytes = 46, local_bytes = 30, longest_comment = 65535;
+
+class Archive {
+ public:
+  Archive(std::span<const uint8_t> bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+  uint64_t field(size_t at, size_t width) const {
+    if (at > bytes_.size() || width > bytes_.size() - at) fail("it is cut off");
+    uint64_t value = 0;
+    for (size_t byte = 0; byte < width; ++byte) value |= uint64_t{bytes_[at + byte]} << (8 * byte);
+    return value;
+  }
+  std::span<const uint8_t> slice(uint64_t at, uint64_t size) const {
+    if (at > bytes_.size() || size > bytes_.size() - at) fail("an entry lies outside of it");
+    return bytes_.subspan(at, size);
+  }
+  size_t end_record() const {
+    const size_t lowest = bytes_.size() > end_bytes + longest_comment ? bytes_.size() - end_bytes - longest_comment : 0;
+    for (size_t at = bytes_.size() < end_bytes ? 0 : bytes_.size() - end_bytes + 1; at-- > lowest;)
+      if (field(at, 4) == end_signature) return at;
+    fail("it has no directory");
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw Error(Code::io, "this is no readable .npz archive", {.where = name_, .why = why});
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+  const std::string& name_;
+};
+}  // namespace
+
+Tensor parse_npz(std::span<const uint8_t> bytes, const std::string& key, const std::string& name) {
+  const Archive archive(bytes, name);
+  const size_t end = archive.end_record();
+  const uint64_t entries = archive.field(end + 10, 2);
+  if (key.empty() && entries != 1)
+    throw Error(Code::usage, fmt::format("the archive holds {} arrays", entries), {.where = name, .hint = "name one, as in input=file.npz:key"});
+  uint64_t at = archive.field(end + 16, 4);
+  std::string keys;
+  for (uint64_t entry = 0; entry < entries; ++entry) {
+    if (archive.field(at, 4) != central_signature) archive.fail("its directory is broken");
+    const uint64_t name_size = archive.field(at + 28, 2);
+    const auto name_bytes = archive.slice(at + central_bytes, name_size);
+    std::string entry_key(name_bytes.begin(), name_bytes.end());
+    if (entry_key.ends_with(".npy")) entry_key.resize(entry_key.size() - 4);
+    if (key.empty() || entry_key == key) {
+      if (archive.field(at + 10, 2) != 0)
+        throw Error(Code::unsupported, "the archive is compressed", {.where = name, .hint = "save it with numpy.savez"});
+      const uint64_t local = archive.field(at + 42, 4);
+      if (archive.field(local, 4) != local_signature) archive.fail("an entry is broken");
+      const uint64_t data = local + local_bytes + archive.field(local + 26, 2) + archive.field(local + 28, 2);
+      return parse_npy(archive.slice(data, archive.field(at + 24, 4)), name + ":" + entry_key);
+    }
+    keys += (keys.empty() ? "" : ", ") + entry_key;
+    at += central_bytes + name_size + archive.field(at + 30, 2) + archive.field(at + 32, 2);
+  }
+  throw Error(Code::usage, fmt::format("the archive has no array \"{}\"", key), {.where = name, .hint = "it has " + keys});
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,170 @@
+#include "cli/options.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+
+#include "cli/progress.h"
+#include "onnx/import.h"
+
+namespace tenon::cli {
+
+namespace {
+constexpr int64_t stdin_limit = int64_t{16} << 30;
+
+/// Copies the standard input to a temporary file that goes with the last reference to its name.
+std::shared_ptr<const std::string> spool_stdin() {
+  std::string path = (std::filesystem::temp_directory_path() / "tenon-stdin-XXXXXX").string();
+  const int file = mkstemp(path.data());
+  if (file < 0) throw Error(Code::io, "cannot make a temporary file for the model on the standard input", {.where = path});
+  std::shared_ptr<const std::string> name(new std::string(path), [](const std::string* spooled) {
+    unlink(spooled->c_str());
+    delete spooled;
+  });
+  std::vector<char> buffer(1 << 20);
+  int64_t total = 0;
+  bool whole = true;
+  for (ssize_t count; whole && (count = read(STDIN_FILENO, buffer.data(), buffer.size())) != 0;) {
+    total += count;
+    whole = count > 0 && total <= stdin_limit && write(file, buffer.data(), static_cast<size_t>(count)) == count;
+  }
+  close(file);
+  if (!whole) throw Error(Code::io, "cannot keep the model from the standard input", {.where = path});
+  if (total == 0) throw Error(Code::usage, "the standard input is empty", {.hint = "MODEL \"-\" reads a model from it"});
+  return name;
+}
+
+int64_t number(std::string_view text, const std::string& where) {
+  int64_t value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc() || end != text.data() + text.size() || text.empty() || value < 0)
+    throw Error(Code::usage, fmt::format("\"{}\" is no size", text), {.where = where, .hint = "sizes look like 1x3x640x640"});
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t end; (end = text.find(separator)) != std::string_view::npos; text.remove_prefix(end + 1))
+    parts.push_back(text.substr(0, end));
+  parts.push_back(text);
+  return parts;
+}
+}  // namespace
+
+void ModelOptions::add_to(CLI::App& app) {
+  app.add_option("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")->required();
+  app.add_option("--device", device, "Where to run: cpu")->type_name("NAME");
+  app.add_option("--precision", precision, "Arithmetic: fp32")->type_name("NAME");
+  app.add_option("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8")->type_name("SIZES");
+  app.add_option("--threads", threads, "Threads; 0 is the cores this process may use")->type_name("N");
+  app.add_option("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")->type_name("TIME");
+  app.add_option("--timing-cache", timing_cache, "File of measured kernel times; - is none. Default: in the user's cache folder")
+      ->type_name("FILE");
+  app.add_option("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)")->type_name("NAME");
+  app.add_flag("--strict", strict, "Direct summation only: no Winograd");
+  app.add_flag("-q,--quiet", quiet, "No progress on stderr");
+}
+
+void add_json(CLI::App& app, std::string& json) {
+  app.add_option("--json", json, "Write the report as JSON to a file; - is the standard output")->type_name("FILE");
+}
+
+BuildOptions ModelOptions::build_options() const {
+  if (device == "cuda" || device.rfind("cuda:", 0) == 0)
+    throw Error(Code::unsupported, "this version runs on the CPU only", {.where = "--device " + device, .hint = "leave out --device, or give cpu"});
+  if (device != "cpu") throw Error(Code::usage, "no device is called \"" + device + "\"", {.where = "--device", .hint = "give cpu"});
+  if (precision != "fp32") {
+    for (const char* known : {"tf32", "bf16", "fp16", "int8", "best"})
+      if (precision == known)
+        throw Error(Code::unsupported, "this version computes in fp32 only",
+                    {.where = "--precision " + precision, .hint = "leave out --precision, or give fp32"});
+    throw Error(Code::usage, "no precision is called \"" + precision + "\"", {.where = "--precision", .hint = "give fp32"});
+  }
+  if (threads < 0) throw Error(Code::usage, "a negative number of threads", {.where = "--threads"});
+  BuildOptions options;
+  options.shapes = parse_shapes(shapes);
+  options.threads = threads;
+  options.budget_seconds = budget.empty() ? -1 : parse_seconds(budget);
+  options.timing_cache = timing_cache;
+  options.skip_passes = skip_passes;
+  options.strict = strict;
+  options.progress = progress_to_stderr(quiet);
+  return options;
+}
+
+const std::string& ModelOptions::path() const {
+  if (model != "-") return model;
+  if (!spooled_) spooled_ = spool_stdin();
+  return *spooled_;
+}
+
+Engine ModelOptions::open(const Shapes& more) const {
+  BuildOptions options = build_options();
+  for (const auto& [name, sizes] : more) options.shapes[name] = sizes;
+  return tenon::open(path(), options);
+}
+
+Shapes parse_shapes(const std::string& text) {
+  Shapes shapes;
+  if (text.empty()) return shapes;
+  for (const std::string_view part : split(text, ',')) {
+    const size_t colon = part.rfind(':');
+    if (colon == std::string_view::npos || colon == 0)
+      throw Error(Code::usage, fmt::format("\"{}\" names no input", part), {.where = "--shapes", .hint = "write NAME:SIZES, as in images:1x3x640x640"});
+    std::vector<int64_t>& sizes = shapes[std::string(part.substr(0, colon))];
+    const std::string_view list = part.substr(colon + 1);
+    sizes.clear();
+    if (list == "scalar") continue;
+    for (const std::string_view size : split(list, 'x')) sizes.push_back(number(size, "--shapes"));
+  }
+  return shapes;
+}
+
+double parse_seconds(const std::string& text) {
+  double value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, static_cast<const char*>(text.data() + text.size()));
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "m" || unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  if (fault != std::errc() || factor == 0 || !(value >= 0 && value < 1e9))
+    throw Error(Code::usage, "\"" + text + "\" is no time", {.hint = "times look like 500ms, 5s or 1m"});
+  return value * factor;
+}
+
+std::vector<int64_t> parse_counts(const std::string& text) {
+  std::vector<int64_t> counts;
+  for (const std::string_view part : split(text, ',')) {
+    counts.push_back(number(part, "--batch"));
+    if (counts.back() == 0) throw Error(Code::usage, "a batch of 0", {.where = "--batch"});
+  }
+  return counts;
+}
+
+std::vector<TensorInfo> stated_inputs(const std::string& path) {
+  try {
+    return Engine::load(path).inputs();
+  } catch (const Error& error) {
+    if (error.code() != Code::bad_engine) throw;
+  }
+  const ir::Graph graph = onnx::import_file(path);
+  std::vector<TensorInfo> infos;
+  for (const ir::ValueId id : graph.inputs) {
+    const ir::Value& value = graph.value(id);
+    infos.push_back({value.name, value.dtype, {}});
+    if (!value.shape) continue;
+    for (const ir::Dim& dim : *value.shape) infos.back().shape.push_back(dim.is_constant() ? dim.value() : -1);
+  }
+  return infos;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  if (shape.empty()) return "scalar";
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : "x") + (size < 0 ? "?" : std::to_string(size));
+  return text;
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,50 @@
+#pragma once
+#include <tenon/tenon.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace tenon::cli {
+
+/// The options that every verb which takes a model shares.
+struct ModelOptions {
+  std::string model;
+  std::string device = "cpu", precision = "fp32";
+  std::string shapes, budget, timing_cache;
+  std::vector<std::string> skip_passes;
+  int threads = 0;
+  bool strict = false, quiet = false;
+
+  /// MODEL, --device, --precision, --shapes, --threads, --budget, --timing-cache, --skip-pass, --strict, -q.
+  void add_to(CLI::App& app);
+  /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
+  BuildOptions build_options() const;
+  /// The engine, built first where MODEL is a model. `more` adds to or replaces --shapes.
+  Engine open(const Shapes& more = {}) const;
+  /// MODEL itself; for "-" a file that holds the standard input for as long as this lives.
+  const std::string& path() const;
+
+ private:
+  mutable std::shared_ptr<const std::string> spooled_;
+};
+
+void add_json(CLI::App& app, std::string& json);
+
+/// "in:1x3x640x640,b:2" to sizes by name; a name may hold colons. Throws Error(usage).
+Shapes parse_shapes(const std::string& text);
+/// "500ms", "5s", "1m", "2" (seconds). Throws Error(usage).
+double parse_seconds(const std::string& text);
+/// "1,4,8". Throws Error(usage) for anything but positive numbers.
+std::vector<int64_t> parse_counts(const std::string& text);
+
+/// Inputs as the file states them, without building it: -1 for sizes that are free.
+std::vector<TensorInfo> stated_inputs(const std::string& path);
+/// "1x3xHxW" of a TensorInfo, "?" for a free size.
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace tenon::cli

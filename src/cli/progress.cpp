@@ -1,0 +1,46 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/report.h"
+#include "cli/signals.h"
+
+namespace tenon::cli {
+
+namespace {
+/// The line on a terminal; taken away when the work ends.
+struct Line {
+  bool terminal = isatty(STDERR_FILENO) == 1;
+  std::string stage;
+  bool drawn = false;
+  ~Line() { clear(); }
+  void clear() {
+    if (drawn) fmt::print(stderr, "\r\x1b[K");
+    drawn = false;
+  }
+};
+}  // namespace
+
+Progress progress_to_stderr(bool quiet) {
+  auto line = std::make_shared<Line>();
+  return [line, quiet](const std::string& stage, double done, double seconds_left) {
+    if (interrupted() != 0) return false;
+    if (quiet) return true;
+    const std::string left = seconds_left < 0 ? "" : fmt::format(", {:.0f} s left", seconds_left);
+    if (line->terminal) {
+      fmt::print(stderr, "\r\x1b[K{:3.0f}%  {}{}", done * 100, printable(stage).substr(0, 80), left);
+      line->drawn = true;
+      if (done >= 1) line->clear();
+    } else if (stage != line->stage) {
+      fmt::print(stderr, "{}{}\n", printable(stage), left);
+    }
+    line->stage = stage;
+    return true;
+  };
+}
+
+}  // namespace tenon::cli

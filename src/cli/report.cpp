@@ -1,0 +1,39 @@
+#include "cli/report.h"
+
+#include <fmt/format.h>
+#include <tenon/error.h>
+
+#include <cstdio>
+
+#include "vision/file.h"
+
+namespace tenon::cli {
+
+void write_json(const std::string& path, const nlohmann::ordered_json& json) {
+  const std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (path != "-") {
+    vision::write_file(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    return;
+  }
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw Error(Code::io, "cannot write to the standard output");
+}
+
+std::string printable(const std::string& text) {
+  std::string clean;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) clean += fmt::format("\\x{:02x}", byte);
+    else clean += c;
+  }
+  return clean;
+}
+
+std::string bytes_text(int64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  if (bytes < 1000000) return fmt::format("{:.1f} kB", bytes / 1e3);
+  if (bytes < 1000000000) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+}  // namespace tenon::cli

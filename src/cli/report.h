@@ -1,0 +1,16 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tenon::cli {
+
+/// Writes JSON to a file, or to stdout for "-"; the file appears whole or not at all. Bytes that are no UTF-8 become U+FFFD. Throws Error(io).
+void write_json(const std::string& path, const nlohmann::ordered_json& json);
+
+/// Text with control characters as \xNN, for names that come from files.
+std::string printable(const std::string& text);
+
+/// "12.3 MB": decimal units.
+std::string bytes_text(int64_t bytes);
+
+}  // namespace tenon::cli

@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/arrays.h"
+#include "cli/npy.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/verb.h"
+
+namespace tenon::cli {
+namespace {
+
+struct Options : ModelOptions {
+  std::vector<std::string> inputs;
+  std::string output_dir, json;
+};
+
+std::string list(const std::vector<TensorInfo>& infos) {
+  std::string text;
+  for (const TensorInfo& info : infos)
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", printable(info.name), name(info.dtype), shape_text(info.shape));
+  return text;
+}
+
+std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words, const std::vector<TensorInfo>& infos) {
+  std::map<std::string, Tensor> inputs;
+  for (const std::string& word : words) {
+    auto named = infos.end();
+    size_t equals = word.find('=');
+    for (; equals != std::string::npos && named == infos.end(); equals = named == infos.end() ? word.find('=', equals + 1) : equals)
+      named = std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == word.substr(0, equals); });
+    if (named == infos.end() && infos.size() == 1 && word.find('=') == std::string::npos) {
+      inputs[infos[0].name] = read_array(word, infos[0].dtype);
+      continue;
+    }
+    if (named == infos.end())
+      throw Error(Code::usage, "this names no input of the model", {.where = "--input " + word, .hint = "write NAME=FILE; its inputs are " + list(infos)});
+    inputs[named->name] = read_array(word.substr(named->name.size() + 1), named->dtype);
+  }
+  for (const TensorInfo& info : infos)
+    if (!inputs.count(info.name))
+      throw Error(Code::usage, "input \"" + printable(info.name) + "\" is missing", {.hint = "give --input NAME=FILE for each of " + list(infos)});
+  return inputs;
+}
+
+int work(const Options& options) {
+  const auto inputs = read_inputs(options.inputs, stated_inputs(options.path()));
+  Shapes shapes;
+  for (const auto& [input, tensor] : inputs)
+    if (tensor.dtype() != DType::sequence) shapes[input] = {tensor.dims().begin(), tensor.dims().end()};
+  const Engine engine = options.open(shapes);
+  Session session = engine.session(options.threads, shapes);
+  const std::vector<Tensor> outputs = session.run(inputs);
+  const std::vector<TensorInfo> infos = engine.outputs();
+
+  if (!options.output_dir.empty()) std::filesystem::create_directories(options.output_dir);
+  nlohmann::ordered_json report = nlohmann::ordered_json::array();
+  for (size_t at = 0; at < outputs.size(); ++at) {
+    nlohmann::ordered_json entry = {{"name", infos[at].name}, {"dtype", name(outputs[at].dtype())}, {"shape", std::vector<int64_t>(outputs[at].dims().begin(), outputs[at].dims().end())}};
+    if (!options.output_dir.empty()) {
+      const std::string file = (std::filesystem::path(options.output_dir) / file_name_of(infos[at].name)).string();
+      write_npy(file, outputs[at]);
+      entry["file"] = file;
+    }
+    if (options.json != "-")
+      fmt::print("{} {} {}{}\n", printable(infos[at].name), name(outputs[at].dtype()), outputs[at].dims().str(),
+                 entry.contains("file") ? "  " + printable(entry["file"].get<std::string>()) : "");
+    report.push_back(std::move(entry));
+  }
+  if (!options.json.empty()) write_json(options.json, {{"outputs", report}});
+  return 0;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->add_to(app);
+  app.add_option("-i,--input", options->inputs, "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may go where there is but one")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
+  app.add_option("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy")->type_name("DIR");
+  add_json(app, options->json);
+  app.footer(
+      "Examples:\n"
+      "  tenon run model.onnx --input x=x.npy --output-dir out\n"
+      "  tenon run bert.tenon --input ids=batch.npz:ids --input mask=batch.npz:mask -o out --json -");
+  return [options] { return work(*options); };
+}
+
+const Registrar registrar({2, "run", "Run a model on arrays", add});
+
+}  // namespace
+}  // namespace tenon::cli

@@ -1,0 +1,10 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace tenon::cli {
+
+/// The candidate nearest to `word` by edits (Damerau-Levenshtein, optimal string alignment); "" where none is near enough to be meant.
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace tenon::cli
