@@ -107,7 +107,7 @@ void infer(Inference& ctx) {
 double source(const std::string& transform, const Axis& axis, int64_t at) {
   const double x = static_cast<double>(at), in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
   if (transform == "asymmetric") return x / axis.scale;
-  if (transform == "align_corners") return axis.out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (transform == "align_corners") return axis.out == 1 ? 0 : x * (in - 1) / (axis.scale * in - 1);
   if (transform == "pytorch_half_pixel") return axis.out > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
   if (transform == "half_pixel_symmetric") {
     const double adjusted = axis.out / (axis.scale * in);
@@ -152,11 +152,10 @@ std::vector<Taps> taps_of(const ir::Node& node, const Axis& axis) {
       continue;
     }
     const double reach = (cubic ? 2 : 1) / stretch;
-    const bool inside_only = exclude || (stretch != 1 && !cubic);
     double sum = 0;
     for (int64_t k = static_cast<int64_t>(std::ceil(x - reach)); k <= static_cast<int64_t>(std::floor(x + reach)); ++k) {
       const double weight = kernel(cubic, a, (x - static_cast<double>(k)) * stretch);
-      if (weight == 0 || (inside_only && (k < 0 || k >= axis.in))) continue;
+      if (weight == 0 || (exclude && (k < 0 || k >= axis.in))) continue;
       taps.index.push_back(std::clamp<int64_t>(k, 0, axis.in - 1));
       taps.weight.push_back(weight);
       sum += weight;
