@@ -62,6 +62,9 @@ void print(const Json& json) {
   for (const auto& [key, value] : json["metadata"].items()) fmt::print("{:<8} {} = {}\n", "meta", printable(key), printable(value.get<std::string>()));
 }
 
+/// A model can be looked at though some of its ops cannot be run.
+bool any_op(const std::string&) { return true; }
+
 ir::Graph optimised(const Options& options) {
   ir::Graph graph = onnx::import_file(options.path());
   passes::optimise(graph, options.skip_passes);
@@ -113,7 +116,7 @@ int work(const Options& options) {
     throw Error(Code::usage, "no stage is called \"" + options.stage + "\"", {.where = "--stage", .hint = "give import, passes or plan"});
   if (is_engine_file(options.path()))
     throw Error(Code::usage, "an engine holds only the last stage", {.where = options.model, .hint = "give --stage plan, or the model that it was built from"});
-  const ir::Graph graph = options.stage == "passes" ? optimised(options) : onnx::import_file(options.path());
+  const ir::Graph graph = options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), any_op);
   Json json = summary(graph);
   if (options.path() == options.model) json["file_bytes"] = std::filesystem::file_size(options.path());
   if (!options.json.empty()) write_json(options.json, json);

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cli/progress.h"
+#include "engine/engine.h"
 #include "onnx/import.h"
 
 namespace tenon::cli {
@@ -144,11 +145,7 @@ std::vector<int64_t> parse_counts(const std::string& text) {
 }
 
 std::vector<TensorInfo> stated_inputs(const std::string& path) {
-  try {
-    return Engine::load(path).inputs();
-  } catch (const Error& error) {
-    if (error.code() != Code::bad_engine) throw;
-  }
+  if (is_engine_file(path)) return Engine::load(path).inputs();
   const ir::Graph graph = onnx::import_file(path);
   std::vector<TensorInfo> infos;
   for (const ir::ValueId id : graph.inputs) {

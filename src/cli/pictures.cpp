@@ -1,0 +1,105 @@
+#include "cli/pictures.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/report.h"
+#include "cli/signals.h"
+#include "vision/decode.h"
+#include "vision/labels.h"
+#include "vision/video.h"
+
+namespace fs = std::filesystem;
+
+namespace tenon::cli {
+
+namespace {
+constexpr int64_t usual_side = 640;
+
+/// Sizes for the picture input: the model's own, with batch 1, and --preprocess or 640 for free sides.
+Shapes picture_shapes(const PictureOptions& options, const std::string& preset) {
+  const std::vector<TensorInfo> infos = stated_inputs(options.path());
+  if (infos.size() != 1 || infos[0].shape.size() != 4)
+    throw Error(Code::unsupported, "the model does not take one picture", {.where = options.model, .hint = "tenon run takes any model"});
+  Shapes shapes = parse_shapes(options.shapes);
+  if (shapes.count(infos[0].name)) return shapes;
+  std::vector<int64_t> sizes = infos[0].shape;
+  const vision::Spec spec = vision::parse_spec(options.preprocess.empty() ? preset : options.preprocess);
+  const bool last = sizes[3] == 3 && sizes[1] != 3;
+  const int64_t height = spec.height > 0 ? spec.height : usual_side, width = spec.width > 0 ? spec.width : usual_side;
+  const int64_t otherwise[4] = {1, last ? height : 3, last ? width : height, last ? 3 : width};
+  for (size_t axis = 0; axis < 4; ++axis)
+    if (sizes[axis] < 0) sizes[axis] = otherwise[axis];
+  shapes[infos[0].name] = sizes;
+  return shapes;
+}
+}  // namespace
+
+void PictureOptions::add_to(CLI::App& app) {
+  ModelOptions::add_to(app);
+  app.add_option("-s,--source", source, "A picture, a folder of pictures, or a video")->required()->type_name("PATH");
+  app.add_option("--labels", labels, "Class names, one a line; default: those in the model")->type_name("FILE");
+  app.add_option("--preprocess", preprocess, "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
+      ->type_name("SPEC");
+  add_json(app, json);
+}
+
+PictureModel::PictureModel(const PictureOptions& options, const std::string& preset)
+    : engine_(options.open(picture_shapes(options, preset))), session_(engine_.session(options.threads, picture_shapes(options, preset))) {
+  const std::vector<TensorInfo> infos = engine_.inputs();
+  if (infos[0].dtype != DType::f32) throw Error(Code::unsupported, "the picture input is not f32", {.where = infos[0].name});
+  input_ = Tensor(DType::f32, Dims(picture_shapes(options, preset).at(infos[0].name)));
+  outputs_.resize(engine_.outputs().size());
+  prepare_as(options.preprocess.empty() ? preset : options.preprocess);
+  const auto names = engine_.metadata().find("names");
+  if (!options.labels.empty()) labels_ = vision::labels_from_file(options.labels);
+  else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
+}
+
+void PictureModel::prepare_as(const std::string& spec) { spec_ = vision::resolve(vision::parse_spec(spec), input_.dims()); }
+
+const std::vector<Tensor>& PictureModel::run(const vision::Image& image, vision::Transform& transform) {
+  transform = vision::preprocess(image, spec_, input_.data<float>());
+  session_.run(std::span<const Tensor>(&input_, 1), outputs_);
+  return outputs_;
+}
+
+int64_t for_each_picture(const std::string& source, const std::function<void(Picture&)>& each) {
+  Picture picture;
+  if (vision::is_video_name(source)) {
+    vision::VideoReader reader(source);
+    picture.path = source;
+    for (picture.frame = 0; interrupted() == 0 && reader.next(picture.image); ++picture.frame) each(picture);
+    return 0;
+  }
+  std::vector<std::string> paths{source};
+  if (fs::is_directory(source)) {
+    paths.clear();
+    for (const fs::directory_entry& entry : fs::directory_iterator(source))
+      if (entry.is_regular_file() && vision::is_image_name(entry.path().string())) paths.push_back(entry.path().string());
+    std::sort(paths.begin(), paths.end());
+    if (paths.empty()) throw Error(Code::io, "the folder has no pictures", {.where = source, .hint = "pictures are .jpg, .jpeg and .png files"});
+  }
+  int64_t unreadable = 0;
+  for (const std::string& path : paths) {
+    if (interrupted() != 0) break;
+    picture.path = path;
+    try {
+      picture.image = vision::decode_image(path);
+    } catch (const Error& error) {
+      if (paths.size() == 1) throw;
+      ++unreadable;
+      fmt::print(stderr, "{}\n", error.text());
+      continue;
+    }
+    each(picture);
+  }
+  return unreadable;
+}
+
+double frame_rate(const std::string& source) { return vision::is_video_name(source) ? vision::VideoReader(source).fps() : 0; }
+
+}  // namespace tenon::cli

@@ -1,0 +1,54 @@
+#pragma once
+#include <tenon/tenon.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "vision/preprocess.h"
+
+namespace tenon::cli {
+
+/// What detect and classify share: a network of one picture input, and the pictures to give it.
+struct PictureOptions : ModelOptions {
+  std::string source, output_dir, json, labels, preprocess;
+  void add_to(CLI::App& app);
+};
+
+/// A session with its preprocessing; one picture at a time.
+class PictureModel {
+ public:
+  /// `preset` is used where --preprocess is not given. Throws Error(unsupported) for a model without one picture input.
+  PictureModel(const PictureOptions& options, const std::string& preset);
+  /// The outputs, valid until the next run, and how the picture lies in the input.
+  const std::vector<Tensor>& run(const vision::Image& image, vision::Transform& transform);
+  /// Changes how pictures are prepared; sizes stay the model's.
+  void prepare_as(const std::string& spec);
+  const vision::Spec& spec() const { return spec_; }
+  const std::vector<std::string>& labels() const { return labels_; }
+
+ private:
+  Engine engine_;
+  Session session_;
+  Tensor input_;
+  std::vector<Tensor> outputs_;
+  vision::Spec spec_;
+  std::vector<std::string> labels_;
+};
+
+/// A picture, or a frame of a video (`frame` counts from 0; -1 for pictures).
+struct Picture {
+  std::string path;
+  int64_t frame = -1;
+  vision::Image image;
+};
+
+/// Calls `each` for the pictures of a file, a folder (by name, not below it) or the frames of a video. A picture that cannot be read is
+/// named on stderr and passed over; gives the number of those. Throws Error(io) where the source has none.
+int64_t for_each_picture(const std::string& source, const std::function<void(Picture&)>& each);
+
+/// Frames per second of a video source; 0 for pictures.
+double frame_rate(const std::string& source);
+
+}  // namespace tenon::cli
