@@ -3,6 +3,7 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -23,8 +24,12 @@ std::optional<Epilogue> epilogue_of(const ir::Node& node) {
   const auto* found = std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return entry.first == activation; });
   if (found == std::end(names)) return std::nullopt;
   epilogue.act = found->second;
-  epilogue.alpha = node.real("alpha", 0);
-  epilogue.beta = node.real("beta", 0);
+  if (epilogue.act == Activation::clip) epilogue.alpha = -INFINITY, epilogue.beta = INFINITY;
+  if (epilogue.act == Activation::leaky_relu) epilogue.alpha = 0.01f;
+  if (epilogue.act == Activation::elu) epilogue.alpha = 1;
+  if (epilogue.act == Activation::hard_sigmoid) epilogue.alpha = 0.2f, epilogue.beta = 0.5f;
+  epilogue.alpha = node.real("alpha", epilogue.alpha);
+  epilogue.beta = node.real("beta", epilogue.beta);
   const std::string residual = node.text("residual", "");
   if (residual == "before") epilogue.residual = Residual::before;
   else if (residual == "after") epilogue.residual = Residual::after;

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <array>
+
+#include "backends/backend.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/rows.h"
+#include "ops/elementwise_program.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Problem;
+using ops::Instruction;
+using Word = Instruction::Word;
+
+constexpr int64_t strip = 512;  // elements a program works on at a time, so that its registers stay in L1
+
+/// The loop of a one-operand word; false where only the scalar form exists.
+bool loop_of(const Instruction& step, Unary& loop, Epilogue& activation) {
+  loop = Unary::activation;
+  switch (step.word) {
+    case Word::relu: activation = {Activation::relu}; return true;
+    case Word::sigmoid: activation = {Activation::sigmoid}; return true;
+    case Word::tanh: activation = {Activation::tanh}; return true;
+    case Word::silu: activation = {Activation::silu}; return true;
+    case Word::hardswish: activation = {Activation::hard_swish}; return true;
+    case Word::mish: activation = {Activation::mish}; return true;
+    case Word::gelu: activation = {Activation::gelu}; return true;
+    case Word::gelutanh: activation = {Activation::gelu_tanh}; return true;
+    case Word::clip: activation = {Activation::clip, step.alpha, step.beta}; return true;
+    case Word::hardsigmoid: activation = {Activation::hard_sigmoid, step.alpha, step.beta}; return true;
+    case Word::leakyrelu: activation = {Activation::leaky_relu, step.alpha}; return true;
+    case Word::elu: activation = {Activation::elu, step.alpha}; return true;
+    case Word::exp: loop = Unary::exp; return true;
+    case Word::sqrt: loop = Unary::sqrt; return true;
+    case Word::neg: loop = Unary::neg; return true;
+    case Word::abs: loop = Unary::abs; return true;
+    case Word::reciprocal: loop = Unary::reciprocal; return true;
+    case Word::erf: loop = Unary::erf; return true;
+    default: return false;
+  }
+}
+
+bool loop_of(Word word, Binary& loop) {
+  if (word > Word::min) return false;
+  static constexpr Binary loops[] = {Binary::add, Binary::sub, Binary::mul, Binary::div, Binary::max, Binary::min};
+  loop = loops[static_cast<size_t>(word)];
+  return true;
+}
+
+std::vector<Instruction> program_of(const Problem& problem) {
+  return ops::parse_program(std::get<std::vector<std::string>>(problem.node->attributes.at("program")), problem.inputs.size());
+}
+
+/// A fused tree of elementwise nodes, a strip of elements at a time.
+class ProgramStep : public backends::Step {
+ public:
+  explicit ProgramStep(const Problem& problem)
+      : rows_(problem, problem.inputs.size()), inputs_(problem.inputs.size()), program_(program_of(problem)), threads_(problem.threads), ops_(row_ops(active_isa())) {}
+  size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * program_.size() * strip * sizeof(float); }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    float* registers = reinterpret_cast<float*>(worker.workspace) + static_cast<size_t>(worker.id) * program_.size() * strip;
+    auto* y = reinterpret_cast<float*>(outputs[0]);
+    rows_.each(worker, [&](const int64_t* at, int64_t count) {
+      for (int64_t begin = 0; begin < count; begin += strip) {
+        std::array<const float*, Rows::most_operands> sources;
+        for (size_t k = 0; k < inputs_; ++k) sources[k] = reinterpret_cast<const float*>(inputs[k]) + at[k] + begin * rows_.step(k);
+        evaluate(sources, registers, y + at[inputs_] + begin, std::min(strip, count - begin));
+      }
+    });
+  }
+
+ private:
+  void evaluate(const std::array<const float*, Rows::most_operands>& sources, float* registers, float* y, int64_t count) const {
+    for (size_t k = 0; k < program_.size(); ++k) {
+      const Instruction& step = program_[k];
+      float* dst = k + 1 == program_.size() ? y : registers + static_cast<int64_t>(k) * strip;
+      const auto operand = [&](const Instruction::Operand& from, int& stride) -> const float* {
+        stride = from.reg < 0 ? 0 : 1;
+        if (from.reg < 0) return &from.number;
+        const auto reg = static_cast<size_t>(from.reg);
+        if (reg >= inputs_) return registers + static_cast<int64_t>(reg - inputs_) * strip;
+        stride = rows_.step(reg);
+        return sources[reg];
+      };
+      int a_step, b_step = 0;
+      const float* a = operand(step.a, a_step);
+      const float* b = ops::is_binary(step.word) ? operand(step.b, b_step) : a;
+      Unary unary;
+      Binary binary;
+      Epilogue activation;
+      if (loop_of(step.word, binary)) ops_.binary(binary, dst, a, a_step, b, b_step, count);
+      else if (step.word == Word::pow && b_step == 0 && *b == 2 && a_step == 1) ops_.unary(Unary::square, {}, dst, a, count);
+      else if (a_step == 1 && loop_of(step, unary, activation)) ops_.unary(unary, activation, dst, a, count);
+      else
+        for (int64_t at = 0; at < count; ++at) dst[at] = ops::apply(step, a[at * a_step], b[at * b_step]);
+    }
+  }
+
+  Rows rows_;
+  size_t inputs_;
+  std::vector<Instruction> program_;
+  int threads_;
+  const RowOps& ops_;
+};
+
+const char* refuses(const Problem& problem) {
+  if (problem.inputs.empty() || problem.inputs.size() > Rows::most_operands) return "too many operands";
+  for (const backends::Operand& operand : problem.inputs)
+    if (operand.dtype != DType::f32) return "only f32";
+  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
+  return Rows(problem, problem.inputs.size()).contiguous() ? nullptr : "rows are not contiguous";
+}
+
+std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProgramStep>(problem); }
+
+const backends::KernelRegistrar registered({"Elementwise", "program", 1, refuses, make});
+
+}  // namespace
+}  // namespace tenon::cpu

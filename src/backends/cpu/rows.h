@@ -1,0 +1,55 @@
+#pragma once
+#include <array>
+
+#include "backends/backend.h"
+
+namespace tenon::cpu {
+
+/// Operands broadcast over an output's axes, walked as rows of the innermost axis.
+class Rows {
+ public:
+  static constexpr size_t most_operands = 8;
+  /// The first `count` inputs of the problem and its first output.
+  Rows(const backends::Problem& problem, size_t count);
+  /// Whether the innermost axis has stride 0 or 1 in every operand.
+  bool contiguous() const;
+  /// Floats from one element of the row to the next: 0 or 1.
+  int step(size_t operand) const { return static_cast<int>(strides_[operand][dims_.rank() - 1]); }
+
+  /// Calls f(offsets, count) for this worker's rows: offsets of the operands' first elements, the output's last.
+  template <class F>
+  void each(const Worker& worker, F f) const {
+    const size_t last = dims_.rank() - 1;
+    int64_t rows = 1;
+    for (size_t axis = 0; axis < last; ++axis) rows *= dims_[axis];
+    if (rows < 2 * worker.count) {  // few long rows: each is cut
+      const int64_t begin = dims_[last] * worker.id / worker.count / 16 * 16;
+      const int64_t end = worker.id + 1 == worker.count ? dims_[last] : dims_[last] * (worker.id + 1) / worker.count / 16 * 16;
+      for (int64_t row = 0; row < rows && begin < end; ++row) call(row, begin, end - begin, f);
+      return;
+    }
+    int64_t begin, end;
+    worker.share(rows, begin, end);
+    for (int64_t row = begin; row < end; ++row) call(row, 0, dims_[last], f);
+  }
+
+ private:
+  template <class F>
+  void call(int64_t row, int64_t from, int64_t count, F& f) const {
+    const size_t last = dims_.rank() - 1;
+    std::array<int64_t, most_operands + 1> offset;
+    for (size_t k = 0; k <= count_; ++k) offset[k] = from * strides_[k][last];
+    for (size_t axis = last; axis-- > 0;) {
+      const int64_t index = row % dims_[axis];
+      row /= dims_[axis];
+      for (size_t k = 0; k <= count_; ++k) offset[k] += index * strides_[k][axis];
+    }
+    f(offset.data(), count);
+  }
+
+  size_t count_;
+  Dims dims_;                                     // the output's, merged where every operand allows
+  std::array<Dims, most_operands + 1> strides_;   // inputs, then the output; 0 where broadcast
+};
+
+}  // namespace tenon::cpu
