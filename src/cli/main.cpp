@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <new>
 
+#include "base/knobs.h"
 #include "cli/signals.h"
 #include "cli/suggest.h"
 #include "cli/verb.h"
@@ -20,6 +21,14 @@ constexpr const char* statuses =
     "Exit status: 0 done, 1 internal fault, 2 usage, 3 invalid model, 4 unsupported, 5 bad engine, 6 a check failed,\n"
     "7 resources, 8 input or output, 130 or 143 stopped by a signal.\n"
     "tenon VERB --help shows the options of a verb, with examples.";
+
+/// What stands below the verbs in --help.
+std::string footer() {
+  std::string text = std::string(statuses) + "\n\nEnvironment:\n";
+  for (const knobs::Knob* knob : knobs::all()) text += fmt::format("  {:<26}{}\n", knob->name, knob->says);
+  text.pop_back();
+  return text;
+}
 
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
@@ -59,13 +68,17 @@ int report(const Error& error) {
 int run(int argc, char** argv) {
   CLI::App app(about);
   app.name("tenon");
-  app.footer(statuses);
+  app.footer(footer());
   app.set_version_flag("--version", "tenon " TENON_VERSION);
   app.require_subcommand(1);
   int status = 0;
   for (const Verb& verb : verbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.says);
     sub->callback([&status, work = verb.add(*sub)] { status = work(); });
+  }
+  if (argc == 1) {
+    fmt::print(stderr, "{}", app.help());
+    return static_cast<int>(Code::usage);
   }
   try {
     app.parse(argc, argv);

@@ -6,13 +6,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/knobs.h"
 
 namespace tenon::plan {
 namespace {
@@ -31,9 +31,9 @@ std::string processor() {
 std::string default_path() {
   namespace fs = std::filesystem;
   fs::path folder;
-  if (const char* own = std::getenv("TENON_CACHE_DIR")) folder = own;
-  else if (const char* xdg = std::getenv("XDG_CACHE_HOME")) folder = fs::path(xdg) / "tenon";
-  else if (const char* home = std::getenv("HOME")) folder = fs::path(home) / ".cache" / "tenon";
+  if (const auto own = knobs::value(knobs::cache_dir)) folder = *own;
+  else if (const auto xdg = knobs::value(knobs::xdg_cache_home)) folder = fs::path(*xdg) / "tenon";
+  else if (const auto home = knobs::value(knobs::home)) folder = fs::path(*home) / ".cache" / "tenon";
   else return "-";
   std::error_code error;
   fs::create_directories(folder, error);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "backends/cpu/isa.h"
+#include "base/knobs.h"
 
 namespace tenon::cpu {
 
@@ -40,10 +40,10 @@ std::optional<Epilogue> epilogue_of(const ir::Node& node) {
 Isa active_isa() {
   static const Isa isa = [] {
     Isa best = detect_isa();
-    if (const char* limit = std::getenv("TENON_ISA")) {
+    if (const auto limit = knobs::value(knobs::isa)) {
       Isa wanted = best;
-      if (!parse_isa(limit, wanted))
-        throw Error(Code::usage, std::string("TENON_ISA is \"") + limit + "\"", {.hint = "use portable, avx2 or avx512"});
+      if (!parse_isa(*limit, wanted))
+        throw Error(Code::usage, "TENON_ISA is \"" + *limit + "\"", {.hint = "use portable, avx2 or avx512"});
       best = std::min(best, wanted);
     }
     return best;
