@@ -26,7 +26,10 @@ Tensor read_array(const std::string& path, DType dtype) {
   if (path.ends_with(".npy")) return parse_npy(vision::read_file(path, largest_file), path);
   if (path.ends_with(".pb")) {
     const auto bytes = vision::read_file(path, largest_file);
-    return onnx::read_value(std::as_bytes(std::span(bytes)), path, dtype == DType::sequence);
+    const Tensor value = onnx::read_value(std::as_bytes(std::span(bytes)), path, dtype == DType::sequence);
+    // The ONNX suite stores bfloat16 values under the type uint16.
+    if (value.dtype() == DType::u16 && dtype == DType::bf16) return Tensor::view(dtype, value.dims(), const_cast<void*>(value.data()), std::make_shared<Tensor>(value));
+    return value;
   }
   const size_t npz = path.rfind(".npz");
   if (npz != std::string::npos && (npz + 4 == path.size() || path[npz + 4] == ':')) {

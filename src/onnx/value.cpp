@@ -29,14 +29,14 @@ Holder read_holder(Reader reader, const Source& source) {
   return holder;
 }
 
-// TensorProto uses field 3 for segments only, which nothing writes; without dimensions, type and data a message is an empty holder.
+// TensorProto uses field 3 for segments only, which nothing writes; without type and data a message is an empty holder, perhaps with a name.
 bool is_optional(Reader reader) {
   bool any = false;
   int64_t type = 0;
   for (Field field; reader.next(field);) {
     if (field.number == 3) return true;
     if (field.number == 2) type = reader.integer(field);
-    any = any || field.number == 1 || field.number >= 4;
+    any = any || field.number >= 4;
   }
   return !any && type == 0;
 }
