@@ -5,10 +5,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "cli/gallery.h"
 #include "cli/pictures.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
+#include "vision/draw.h"
 #include "vision/labels.h"
 
 namespace tenon::cli {
@@ -20,10 +22,11 @@ struct Options : PictureOptions {
   int top = 5;
 };
 
-/// The output as probabilities: as it is where it sums to 1 already, else its softmax.
-std::vector<double> probabilities(const Tensor& output) {
-  if (output.dtype() != DType::f32 || output.elements() < 2) throw Error(Code::unsupported, "the output holds no class scores");
-  const auto values = output.values<float>();
+/// The first picture's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
+std::vector<double> probabilities(const Tensor& output, int64_t batch) {
+  if (output.dtype() != DType::f32 || output.elements() < 2 * batch || output.elements() % batch != 0)
+    throw Error(Code::unsupported, "the output holds no class scores", {.hint = "tenon inspect shows the outputs; tenon run gives them as arrays"});
+  const auto values = output.values<float>().first(static_cast<size_t>(output.elements() / batch));
   std::vector<double> scores(values.begin(), values.end());
   const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);
   const auto [low, high] = std::minmax_element(scores.begin(), scores.end());
@@ -37,12 +40,14 @@ std::vector<double> probabilities(const Tensor& output) {
 }
 
 int work(const Options& options) {
-  if (options.top < 1) throw Error(Code::usage, "--top needs 1 or more");
+  if (options.top < 1) throw Error(Code::usage, "at least one class must be named", {.where = "--top"});
+  require_source(options.source);
   PictureModel model(options, "imagenet");
+  Gallery gallery(options.output_dir, options.source);
   Json list = Json::array();
   const int64_t unreadable = for_each_picture(options.source, [&](Picture& picture) {
     vision::Transform transform;
-    const std::vector<double> scores = probabilities(model.run(picture.image, transform).at(0));
+    const std::vector<double> scores = probabilities(model.run(picture.image, transform).at(0), model.batch());
     std::vector<int> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
     const auto count = std::min(static_cast<size_t>(options.top), order.size());
@@ -52,13 +57,19 @@ int work(const Options& options) {
     if (picture.frame >= 0) entry["frame"] = picture.frame;
     entry["top"] = Json::array();
     if (options.json != "-") fmt::print("{}{}\n", printable(picture.path), picture.frame < 0 ? "" : fmt::format(" frame {}", picture.frame));
+    std::vector<std::string> lines;
     for (size_t at = 0; at < count; ++at) {
       const std::string label = vision::label(model.labels(), order[at]);
+      lines.push_back(fmt::format("{} {:.2f}", label, scores[order[at]]));
       entry["top"].push_back({{"class", order[at]}, {"label", label}, {"score", scores[order[at]]}});
       if (options.json != "-") fmt::print("  {:5} {:.4f}  {}\n", order[at], scores[order[at]], printable(label));
     }
     list.push_back(std::move(entry));
+    if (!gallery.wanted()) return;
+    vision::draw_lines(picture.image, lines);
+    gallery.add(picture);
   });
+  gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
@@ -67,6 +78,7 @@ int work(const Options& options) {
 std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
+  app.add_option("-o,--output", options->output_dir, "Folder for the pictures or the video with the names drawn")->type_name("DIR");
   app.add_option("--top", options->top, "Classes to name for each picture")->capture_default_str();
   app.footer(
       "Examples:\n"

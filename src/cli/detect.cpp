@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 
+#include "cli/gallery.h"
 #include "cli/pictures.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
-#include "vision/decode.h"
 #include "vision/draw.h"
 #include "vision/labels.h"
-#include "vision/video.h"
-
-namespace fs = std::filesystem;
 
 namespace tenon::cli {
 namespace {
@@ -32,34 +28,25 @@ Json to_json(const std::vector<vision::Detection>& found, const std::vector<std:
   return list;
 }
 
-/// Writes pictures beside each other under their own names, and a video as one file.
-class Gallery {
- public:
-  Gallery(const std::string& folder, const std::string& source) : folder_(folder) {
-    if (folder.empty()) return;
-    fs::create_directories(folder);
-    fps_ = frame_rate(source);
-  }
-  void add(Picture& picture, const std::vector<vision::Detection>& found, const std::vector<std::string>& labels) {
-    if (folder_.empty()) return;
-    vision::draw_detections(picture.image, found, labels);
-    const fs::path source(picture.path);
-    if (picture.frame < 0) return vision::encode_image(picture.image, (folder_ / source.filename()).string());
-    if (!video_)
-      video_.emplace((folder_ / source.stem()).string() + ".mp4", picture.image.width, picture.image.height, fps_);
-    video_->add(picture.image);
-  }
-  void finish() {
-    if (video_) video_->finish();
-  }
+void check(const vision::DetectOptions& options) {
+  const auto fraction = [](float value, const char* where) {
+    if (!(value >= 0 && value <= 1)) throw Error(Code::usage, fmt::format("{} is not between 0 and 1", value), {.where = where});
+  };
+  fraction(options.confidence, "--conf");
+  fraction(options.iou, "--iou");
+  if (options.max_detections < 1) throw Error(Code::usage, "at least one box must be allowed", {.where = "--max-det"});
+}
 
- private:
-  fs::path folder_;
-  double fps_ = 0;
-  std::optional<vision::VideoWriter> video_;
-};
+void print(const Picture& picture, const std::vector<vision::Detection>& found, const std::vector<std::string>& labels) {
+  fmt::print("{}: {}\n", printable(picture.path), counted(static_cast<int64_t>(found.size()), "object"));
+  for (const vision::Detection& one : found)
+    fmt::print("  {:<16} {:.3f}  {:.1f} {:.1f} {:.1f} {:.1f}\n", printable(vision::label(labels, one.class_id)), one.score, one.box[0], one.box[1], one.box[2],
+               one.box[3]);
+}
 
 int work(const Options& options) {
+  check(options.detect);
+  require_source(options.source);
   PictureModel model(options, "yolo");
   Gallery gallery(options.output_dir, options.source);
   std::optional<vision::Head> head;
@@ -83,18 +70,17 @@ int work(const Options& options) {
     Json entry = {{"image", picture.path}};
     if (picture.frame >= 0) entry["frame"] = picture.frame;
     entry["detections"] = to_json(found, model.labels());
-    if (options.json != "-" && picture.frame < 0) {
-      fmt::print("{}: {} object{}\n", printable(picture.path), found.size(), found.size() == 1 ? "" : "s");
-      for (const vision::Detection& one : found)
-        fmt::print("  {:<16} {:.3f}  {:.1f} {:.1f} {:.1f} {:.1f}\n", printable(vision::label(model.labels(), one.class_id)), one.score, one.box[0], one.box[1],
-                   one.box[2], one.box[3]);
-    }
+    if (options.json != "-" && picture.frame < 0) print(picture, found, model.labels());
     list.push_back(std::move(entry));
-    gallery.add(picture, found, model.labels());
+    if (!gallery.wanted()) return;
+    vision::draw_detections(picture.image, found, model.labels());
+    gallery.add(picture);
   });
   gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);
-  if (options.json != "-") fmt::print("{} objects in {} pictures{}\n", boxes, list.size(), unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
+  if (options.json != "-")
+    fmt::print("{} in {}{}\n", counted(boxes, "object"), counted(static_cast<int64_t>(list.size()), frame_rate(options.source) > 0 ? "frame" : "picture"),
+               unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
 }

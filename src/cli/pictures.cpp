@@ -67,14 +67,37 @@ const std::vector<Tensor>& PictureModel::run(const vision::Image& image, vision:
   return outputs_;
 }
 
+void require_source(const std::string& source) {
+  std::error_code fault;
+  if (!fs::exists(source, fault))
+    throw Error(Code::io, "cannot open the source", {.where = source, .why = fault ? fault.message() : "No such file or directory"});
+}
+
+namespace {
+/// Gives 1 where the video ends before its time or has damaged parts. What came before that counts.
+int64_t for_each_frame(const std::string& source, const std::function<void(Picture&)>& each) {
+  vision::VideoReader reader(source);
+  Picture picture{.path = source, .frame = 0};
+  const auto next = [&] {
+    try {
+      return reader.next(picture.image);
+    } catch (const Error& error) {
+      if (picture.frame == 0) throw;
+      return false;
+    }
+  };
+  for (; interrupted() == 0 && next(); ++picture.frame) each(picture);
+  if (reader.fault().empty()) return 0;
+  const Error error(Code::io, "the video is damaged", {.where = source, .why = reader.fault() + fmt::format("; {} could be read", counted(picture.frame, "frame"))});
+  if (picture.frame == 0) throw error;
+  fmt::print(stderr, "{}\n", error.text());
+  return 1;
+}
+}  // namespace
+
 int64_t for_each_picture(const std::string& source, const std::function<void(Picture&)>& each) {
+  if (vision::is_video_name(source) && !fs::is_directory(source)) return for_each_frame(source, each);
   Picture picture;
-  if (vision::is_video_name(source)) {
-    vision::VideoReader reader(source);
-    picture.path = source;
-    for (picture.frame = 0; interrupted() == 0 && reader.next(picture.image); ++picture.frame) each(picture);
-    return 0;
-  }
   std::vector<std::string> paths{source};
   if (fs::is_directory(source)) {
     paths.clear();
@@ -100,6 +123,6 @@ int64_t for_each_picture(const std::string& source, const std::function<void(Pic
   return unreadable;
 }
 
-double frame_rate(const std::string& source) { return vision::is_video_name(source) ? vision::VideoReader(source).fps() : 0; }
+double frame_rate(const std::string& source) { return vision::is_video_name(source) && !fs::is_directory(source) ? vision::VideoReader(source).fps() : 0; }
 
 }  // namespace tenon::cli

@@ -27,6 +27,8 @@ class PictureModel {
   void prepare_as(const std::string& spec);
   const vision::Spec& spec() const { return spec_; }
   const std::vector<std::string>& labels() const { return labels_; }
+  /// Pictures that the input holds; run fills the first of them.
+  int64_t batch() const { return input_.dims()[0]; }
 
  private:
   Engine engine_;
@@ -45,8 +47,11 @@ struct Picture {
 };
 
 /// Calls `each` for the pictures of a file, a folder (by name, not below it) or the frames of a video. A picture that cannot be read is
-/// named on stderr and passed over; gives the number of those. Throws Error(io) where the source has none.
+/// named on stderr and passed over, and so is the damaged rest of a video; gives the number of those. Throws Error(io) where nothing can be read.
 int64_t for_each_picture(const std::string& source, const std::function<void(Picture&)>& each);
+
+/// Throws Error(io) where there is no such file or folder, so that a wrong name is known before a model is built.
+void require_source(const std::string& source);
 
 /// Frames per second of a video source; 0 for pictures.
 double frame_rate(const std::string& source);

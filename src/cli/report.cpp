@@ -29,6 +29,8 @@ std::string printable(const std::string& text) {
   return clean;
 }
 
+std::string counted(int64_t count, const std::string& noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+
 std::string bytes_text(int64_t bytes) {
   if (bytes < 1000) return fmt::format("{} B", bytes);
   if (bytes < 1000000) return fmt::format("{:.1f} kB", bytes / 1e3);

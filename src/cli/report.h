@@ -10,6 +10,9 @@ void write_json(const std::string& path, const nlohmann::ordered_json& json);
 /// Text with control characters as \xNN, for names that come from files.
 std::string printable(const std::string& text);
 
+/// "1 picture", "2 pictures".
+std::string counted(int64_t count, const std::string& noun);
+
 /// "12.3 MB": decimal units.
 std::string bytes_text(int64_t bytes);
 

@@ -105,6 +105,15 @@ void place_tag(std::vector<Tag>& tags, const Image& image, const Box& box, float
   }
 }
 
+struct Sizes {
+  float line, text, margin;
+};
+
+Sizes sizes_for(const Image& image) {
+  const float size = static_cast<float>(image.width + image.height) / 2, text = std::max(8.0f, std::round(size * 0.014f));
+  return {std::max(2.0f, std::round(size * 0.0035f)), text, std::round(text * 0.55f)};
+}
+
 }  // namespace
 
 Rgb class_colour(int class_id) { return palette[static_cast<unsigned>(class_id) % std::size(palette)]; }
@@ -135,9 +144,7 @@ float draw_text(Image& image, std::string_view text, float x, float y, float hei
 }
 
 void draw_detections(Image& image, std::span<const Detection> detections, const std::vector<std::string>& labels) {
-  const float size = static_cast<float>(image.width + image.height) / 2;
-  const float width = std::max(2.0f, std::round(size * 0.0035f)), height = std::max(8.0f, std::round(size * 0.014f));
-  const float margin = std::round(height * 0.55f);
+  const auto [width, height, margin] = sizes_for(image);
   std::vector<Tag> tags;
   for (const Detection& detection : detections) {
     char score[16];
@@ -151,6 +158,20 @@ void draw_detections(Image& image, std::span<const Detection> detections, const 
     const Tag& tag = tags[at];
     plate(image, tag.plate, width * 0.75f, colour);
     draw_text(image, tag.text, tag.plate.x0 + margin, tag.plate.y0 + margin, height, readable_on(colour));
+  }
+}
+
+void draw_lines(Image& image, std::span<const std::string> lines) {
+  constexpr Rgb dark = {24, 28, 36}, light = {255, 255, 255};
+  const auto [line, height, margin] = sizes_for(image);
+  const float down = height + 2 * margin;
+  std::vector<Stroke> unused;
+  float top = margin;
+  for (const std::string& text : lines) {
+    const float across = std::ceil(text_strokes(text, unused) * height / cap_units) + 2 * margin;
+    plate(image, {margin, top, margin + across, top + down}, line * 0.75f, dark);
+    draw_text(image, text, 2 * margin, top + margin, height, light);
+    top += down + line / 2;
   }
 }
 

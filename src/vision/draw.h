@@ -18,6 +18,9 @@ Rgb class_colour(int class_id);
 /// Draws boxes with name and score; widths follow the picture's size, better boxes lie above weaker ones.
 void draw_detections(Image& image, std::span<const Detection> detections, const std::vector<std::string>& labels);
 
+/// Writes lines in the top left corner, each on a plate of its own.
+void draw_lines(Image& image, std::span<const std::string> lines);
+
 /// Writes a line of text whose capitals are `height` pixels high, their top left corner at (x, y). Gives its width in pixels.
 float draw_text(Image& image, std::string_view text, float x, float y, float height, Rgb colour);
 

@@ -23,6 +23,8 @@ class VideoReader {
 
   /// Gives the next frame, reusing the picture's memory; false at the end. A damaged frame is passed over.
   bool next(Image& frame);
+  /// What was wrong with the file as far as it has been read; "" for nothing.
+  std::string fault() const;
   int width() const;
   int height() const;
   /// Frames per second; 25 where the file does not say.

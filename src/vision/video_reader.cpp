@@ -24,7 +24,7 @@ struct VideoReader::Impl {
   FfmpegPtr<AVPacket> packet{av_packet_alloc()};
   FfmpegPtr<SwsContext> scaler;
   int stream = -1, scaled_width = 0, scaled_height = 0, scaled_format = -1, damaged = 0;
-  bool drained = false;
+  bool drained = false, cut = false;
 
   ~Impl() { avformat_close_input(&format); }
 
@@ -54,6 +54,17 @@ struct VideoReader::Impl {
     check(avcodec_open2(codec.get(), decoder, nullptr), "cannot open the video");
   }
 
+  /// Whether the container's index points behind the end of the file.
+  bool lacks_bytes() const {
+    const int64_t size = avio_size(format->pb);
+    const int count = avformat_index_get_entries_count(format->streams[stream]);
+    for (int at = 0; at < count; ++at) {
+      const AVIndexEntry* entry = avformat_index_get_entry(format->streams[stream], at);
+      if (size >= 0 && entry && entry->pos > size - entry->size) return true;
+    }
+    return false;
+  }
+
   /// Decodes one frame into `frame`; false at the end.
   bool decode() {
     while (true) {
@@ -61,7 +72,7 @@ struct VideoReader::Impl {
       if (status == 0) return true;
       if (status == AVERROR_EOF) return false;
       if (status != AVERROR(EAGAIN)) {
-        if (drained || ++damaged > max_damaged_packets) fail("cannot decode the video", ffmpeg_text(status));
+        if (++damaged > max_damaged_packets || drained) fail("cannot decode the video", ffmpeg_text(status));
         continue;
       }
       feed();
@@ -73,10 +84,12 @@ struct VideoReader::Impl {
       const int status = av_read_frame(format, packet.get());
       if (status < 0) {
         drained = true;
+        cut = status != AVERROR_EOF || lacks_bytes();
         avcodec_send_packet(codec.get(), nullptr);
         return;
       }
       const bool ours = packet->stream_index == stream;
+      if (ours && (packet->flags & AV_PKT_FLAG_CORRUPT)) ++damaged;
       const int sent = ours ? avcodec_send_packet(codec.get(), packet.get()) : 0;
       av_packet_unref(packet.get());
       if (sent < 0 && ++damaged > max_damaged_packets) fail("cannot decode the video", ffmpeg_text(sent));
@@ -129,6 +142,10 @@ bool VideoReader::next(Image& frame) {
   return true;
 }
 
+std::string VideoReader::fault() const {
+  if (impl_->cut) return "it ends in the middle";
+  return impl_->damaged > 0 ? std::to_string(impl_->damaged) + " parts of it cannot be decoded" : "";
+}
 int VideoReader::width() const { return impl_->codec->width; }
 int VideoReader::height() const { return impl_->codec->height; }
 

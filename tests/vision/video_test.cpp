@@ -35,6 +35,26 @@ Image frame_at(int index, int width, int height) {
   return image;
 }
 
+/// Frames that can be read, and whether the reader found fault.
+std::pair<int, bool> frames_of(const std::string& path) {
+  VideoReader reader(path);
+  Image image;
+  int count = 0;
+  while (reader.next(image)) ++count;
+  return {count, !reader.fault().empty()};
+}
+
+TEST_F(Video, ACutVideoIsReadToTheCut) {
+  const std::string whole = TENON_SOURCE_DIR "/samples/line.mp4";
+  EXPECT_EQ(frames_of(whole), std::pair(180, false));
+  const auto bytes = read_file(whole);
+  write_file(path, std::span(bytes).first(bytes.size() / 2));
+  const auto [count, fault] = frames_of(path);
+  EXPECT_TRUE(fault);
+  EXPECT_GT(count, 50);
+  EXPECT_LT(count, 130);
+}
+
 TEST_F(Video, WhatIsWrittenIsRead) {
   for (const auto& [width, height] : {std::pair(96, 64), std::pair(97, 63)}) {
     VideoWriter writer(path, width, height, 12.5);
