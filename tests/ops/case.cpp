@@ -1,0 +1,180 @@
+#include "case.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+
+#include "ops/half.h"
+#include "ops/op.h"
+
+namespace tenon::tests {
+namespace {
+
+[[noreturn]] void fail(const Case& one, const std::string& why) { throw std::runtime_error(one.name() + ": " + why); }
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
+}
+
+void put(Tensor& tensor, int64_t at, double value) {
+  switch (tensor.dtype()) {
+    case DType::f32: tensor.data<float>()[at] = static_cast<float>(value); break;
+    case DType::f64: tensor.data<double>()[at] = value; break;
+    case DType::f16: tensor.data<uint16_t>()[at] = ops::f16_bits(static_cast<float>(value)); break;
+    case DType::bf16: tensor.data<uint16_t>()[at] = ops::bf16_bits(static_cast<float>(value)); break;
+    case DType::u8: tensor.data<uint8_t>()[at] = static_cast<uint8_t>(value); break;
+    case DType::boolean: tensor.data<uint8_t>()[at] = value != 0; break;
+    case DType::i8: tensor.data<int8_t>()[at] = static_cast<int8_t>(value); break;
+    case DType::u16: tensor.data<uint16_t>()[at] = static_cast<uint16_t>(value); break;
+    case DType::i16: tensor.data<int16_t>()[at] = static_cast<int16_t>(value); break;
+    case DType::i32: tensor.data<int32_t>()[at] = static_cast<int32_t>(value); break;
+    case DType::u32: tensor.data<uint32_t>()[at] = static_cast<uint32_t>(value); break;
+    case DType::i64: tensor.data<int64_t>()[at] = static_cast<int64_t>(value); break;
+    default: throw std::runtime_error("no values of type " + std::string(name(tensor.dtype())));
+  }
+}
+
+Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& random, bool& constant) {
+  const size_t type_end = word.find_first_of(":![{");
+  const auto dtype = dtype_named(word.substr(0, type_end));
+  if (!dtype || type_end == std::string::npos) fail(one, "cannot read operand " + word);
+  constant = word[type_end] == '!';
+  std::string rest = word.substr(type_end + (constant ? 1 : 0));
+  if (rest.size() >= 2 && (rest[0] == '[' || rest[0] == '{')) {
+    const auto values = split(rest.substr(1, rest.size() - 2), ',');
+    Tensor tensor(*dtype, rest[0] == '{' ? Dims{} : Dims{static_cast<int64_t>(values.size())});
+    for (size_t at = 0; at < values.size(); ++at) put(tensor, static_cast<int64_t>(at), std::stod(values[at]));
+    return tensor;
+  }
+  double low = is_float(*dtype) ? -1 : 0, high = is_float(*dtype) ? 1 : 100;
+  if (const size_t range = rest.find('('); range != std::string::npos) {
+    const auto ends = split(rest.substr(range + 1, rest.size() - range - 2), ',');
+    low = std::stod(ends.at(0)), high = std::stod(ends.at(1));
+    rest.resize(range);
+  }
+  Dims dims;
+  if (rest != ":scalar")
+    for (const std::string& size : split(rest.substr(1), 'x')) dims.push_back(std::stoll(size));
+  Tensor tensor(*dtype, dims);
+  for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
+    const double unit = static_cast<double>(random() >> 11) * 0x1p-53;
+    put(tensor, at, is_float(*dtype) ? low + unit * (high - low) : std::floor(low + unit * (high - low)));
+  }
+  return tensor;
+}
+
+ir::Attribute read_value(const std::string& text) {
+  const auto number = [](const std::string& word) { return !word.empty() && word.find_first_not_of("0123456789.-+e") == std::string::npos && word != "-"; };
+  const auto real = [](const std::string& word) { return word.find_first_of(".e") != std::string::npos; };
+  if (text.front() == '[') {
+    const auto words = split(text.substr(1, text.size() - 2), ',');
+    std::vector<int64_t> integers;
+    std::vector<float> reals;
+    for (const std::string& word : words) {
+      if (!number(word)) return words;
+      if (real(word)) reals.push_back(std::stof(word));
+      else integers.push_back(std::stoll(word));
+    }
+    if (!reals.empty()) return reals;
+    return integers;
+  }
+  if (!number(text)) return text;
+  if (real(text)) return std::stof(text);
+  return static_cast<int64_t>(std::stoll(text));
+}
+
+Case read_line(Case one) {
+  std::istringstream stream(one.text);
+  std::mt19937_64 random(static_cast<uint64_t>(one.line));
+  std::string op, word;
+  stream >> op;
+  std::vector<ir::ValueId> inputs;
+  ir::Attributes attributes;
+  int64_t outputs = 1;
+  while (stream >> word) {
+    if (word == "->") {
+      stream >> word;
+      one.kernels = split(word, ',');
+      break;
+    }
+    const size_t equal = word.find('=');
+    if (equal != std::string::npos) {
+      const std::string key = word.substr(0, equal), value = word.substr(equal + 1);
+      if (key == "outputs") outputs = std::stoll(value);
+      else if (key == "tolerance") one.tolerance = std::stod(value);
+      else attributes[key] = read_value(value);
+      continue;
+    }
+    bool constant = false;
+    one.operands.push_back(word == "_" ? Tensor() : read_operand(one, word, random, constant));
+    one.constant.push_back(constant);
+    const Tensor& tensor = one.operands.back();
+    const std::string name = "in" + std::to_string(inputs.size());
+    if (!tensor) inputs.push_back(ir::no_value);
+    else if (constant) inputs.push_back(one.graph.add_constant(name, tensor));
+    else {
+      inputs.push_back(one.graph.add_value(name, tensor.dtype(), ir::Shape(tensor.dims().begin(), tensor.dims().end())));
+      one.graph.inputs.push_back(inputs.back());
+    }
+  }
+  std::vector<ir::ValueId> results;
+  for (int64_t at = 0; at < outputs; ++at) results.push_back(one.graph.add_value("out" + std::to_string(at)));
+  one.graph.outputs = results;
+  one.graph.add_node(op, inputs, results, attributes, {op});
+  ops::infer(one.graph);
+  return one;
+}
+
+}  // namespace
+
+std::vector<Case> read_cases(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".cases") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<Case> cases;
+  for (const auto& path : files) {
+    std::ifstream stream(path);
+    int number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      ++number;
+      if (line.empty() || line[0] == '#') continue;
+      Case one;
+      one.file = path.stem();
+      one.text = line;
+      one.line = number;
+      cases.push_back(read_line(std::move(one)));
+    }
+  }
+  return cases;
+}
+
+std::vector<Tensor> reference(const Case& one) { return ops::evaluate(one.node(), one.operands); }
+
+backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, int threads, bool views) {
+  backends::Problem problem;
+  problem.node = &one.node();
+  problem.threads = threads;
+  const auto operand = [&](const Tensor& tensor, bool constant) {
+    backends::Operand result;
+    if (!tensor) return result;
+    result.dtype = tensor.dtype();
+    result.dims = tensor.dims();
+    Dims room = tensor.dims();
+    if (views && !constant && room.rank() > 1) room[room.rank() - 1] += 3;
+    result.strides = backends::dense_strides(room);
+    if (constant) result.constant = tensor;
+    return result;
+  };
+  for (size_t at = 0; at < one.operands.size(); ++at) problem.inputs.push_back(operand(one.operands[at], one.constant[at]));
+  for (const Tensor& tensor : outputs) problem.outputs.push_back(operand(tensor, false));
+  return problem;
+}
+
+}  // namespace tenon::tests

@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/strided_copy.h"
+#include "base/team.h"
+#include "case.h"
+#include "ops/half.h"
+
+namespace tenon::tests {
+namespace {
+
+const std::string folder = TENON_SOURCE_DIR "/tests/ops";
+
+int64_t room_of(const backends::Operand& operand) {
+  int64_t last = 1;
+  for (size_t axis = 0; axis < operand.dims.rank(); ++axis) last += (operand.dims[axis] - 1) * operand.strides[axis];
+  return operand.dims.elements() == 0 ? 0 : last;
+}
+
+/// Runs a step on memory of its own; outputs come back dense. Bytes around and between the output's elements must stay as they were.
+std::vector<Tensor> run(const Case& one, const backends::Problem& problem, backends::Step& step) {
+  constexpr uint8_t mark = 0xa5;
+  constexpr size_t guard = 64;
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::byte*> inputs, outputs;
+  for (size_t at = 0; at < problem.inputs.size(); ++at) {
+    const backends::Operand& operand = problem.inputs[at];
+    const size_t size = size_of(operand.dtype);
+    memory.emplace_back(static_cast<size_t>(operand ? room_of(operand) : 0) * size + 2 * guard, std::byte{mark});
+    inputs.push_back(operand ? memory.back().data() + guard : nullptr);
+    if (!operand) continue;
+    if (operand.constant) inputs.back() = const_cast<std::byte*>(operand.constant.data<std::byte>());
+    else backends::strided_copy(operand.dims, size, one.operands[at].data<std::byte>(), backends::dense_strides(operand.dims), inputs.back(), operand.strides);
+  }
+  const size_t first_output = memory.size();
+  for (const backends::Operand& operand : problem.outputs) {
+    memory.emplace_back(static_cast<size_t>(room_of(operand)) * size_of(operand.dtype) + 2 * guard, std::byte{mark});
+    outputs.push_back(memory.back().data() + guard);
+  }
+  const Tensor workspace(DType::u8, {static_cast<int64_t>(step.workspace_bytes()) + 1});
+  Team team(problem.threads);
+  struct Context {
+    backends::Step& step;
+    std::byte **inputs, **outputs, *workspace;
+    Team& team;
+  } context{step, inputs.data(), outputs.data(), const_cast<std::byte*>(workspace.data<std::byte>()), team};
+  // Twice: a step keeps nothing of its last run.
+  for (int turn = 0; turn < 2; ++turn)
+    team.run([](void* opaque, int id) {
+      auto& all = *static_cast<Context*>(opaque);
+      all.step.run(all.inputs, all.outputs, all.team.worker(id, all.workspace));
+    }, &context);
+  std::vector<Tensor> results;
+  for (size_t at = 0; at < problem.outputs.size(); ++at) {
+    const backends::Operand& operand = problem.outputs[at];
+    const size_t size = size_of(operand.dtype);
+    results.emplace_back(operand.dtype, operand.dims);
+    backends::strided_copy(operand.dims, size, outputs[at], operand.strides, results.back().data<std::byte>(), backends::dense_strides(operand.dims));
+    // Overwrites the elements with marks: whatever else changed stands out.
+    const std::vector<std::byte> marks(results.back().bytes(), std::byte{mark});
+    backends::strided_copy(operand.dims, size, marks.data(), backends::dense_strides(operand.dims), outputs[at], operand.strides);
+    const auto& bytes = memory[first_output + at];
+    EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{mark}; })) << "writes outside output " << at;
+  }
+  return results;
+}
+
+double value(const Tensor& tensor, int64_t at) {
+  switch (tensor.dtype()) {
+    case DType::f32: return tensor.data<float>()[at];
+    case DType::f64: return tensor.data<double>()[at];
+    case DType::f16: return ops::f16_value(tensor.data<uint16_t>()[at]);
+    case DType::bf16: return ops::bf16_value(tensor.data<uint16_t>()[at]);
+    case DType::i8: return tensor.data<int8_t>()[at];
+    case DType::i16: return tensor.data<int16_t>()[at];
+    case DType::u16: return tensor.data<uint16_t>()[at];
+    case DType::i32: return tensor.data<int32_t>()[at];
+    case DType::i64: return static_cast<double>(tensor.data<int64_t>()[at]);
+    default: return tensor.data<uint8_t>()[at];
+  }
+}
+
+/// |got - expected| <= tolerance (1 + |expected|) for floats; whole numbers are equal.
+std::string difference(const Tensor& got, const Tensor& expected, double tolerance) {
+  if (got.dtype() != expected.dtype() || !(got.dims() == expected.dims())) return "type or sizes differ";
+  if (!is_float(got.dtype())) tolerance = 0;
+  for (int64_t at = 0, count = got.elements(); at < count; ++at) {
+    const double a = value(got, at), b = value(expected, at);
+    if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (1 + std::abs(b))) continue;
+    return "element " + std::to_string(at) + " is " + std::to_string(a) + ", expected " + std::to_string(b);
+  }
+  return "";
+}
+
+class Ops : public testing::TestWithParam<Case> {};
+
+TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
+  const Case& one = GetParam();
+  const std::vector<Tensor> expected = reference(one);
+  for (const std::string& wanted : one.kernels) {
+    const auto kernels = backends::kernels_for(one.node().op);
+    const bool known = std::any_of(kernels.begin(), kernels.end(), [&](const auto* kernel) { return kernel->name == wanted; });
+    EXPECT_TRUE(known) << "no kernel is called " << wanted;
+  }
+  for (bool views : {false, true}) {
+    for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
+      SCOPED_TRACE(kernel->name + (views ? " on views" : ""));
+      const backends::Problem first = problem_of(one, expected, 1, views);
+      const char* reason = kernel->refuses(first);
+      if (reason) {
+        EXPECT_TRUE(views || std::find(one.kernels.begin(), one.kernels.end(), kernel->name) == one.kernels.end()) << "refused: " << reason;
+        continue;
+      }
+      std::vector<Tensor> alone;
+      for (int threads : {1, 2, 3}) {
+        const backends::Problem problem = problem_of(one, expected, threads, views);
+        const auto step = kernel->make(problem);
+        const std::vector<Tensor> got = run(one, problem, *step);
+        if (threads == 1) alone = got;
+        for (size_t at = 0; at < expected.size(); ++at) {
+          ASSERT_EQ(difference(got[at], expected[at], one.tolerance), "") << threads << " threads, output " << at;
+          ASSERT_EQ(std::memcmp(got[at].data(), alone[at].data(), got[at].bytes()), 0) << "other bits with " << threads << " threads, output " << at;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Ops, testing::ValuesIn(read_cases(folder)), [](const auto& info) {
+  return info.param.file + "_" + std::to_string(info.param.line);
+});
+
+}  // namespace
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name(); }
+
+}  // namespace tenon::tests
