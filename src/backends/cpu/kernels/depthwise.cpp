@@ -26,7 +26,7 @@ class DepthwiseKernel final : public ConvKernel {
       : ops_(ops), bias_(align_up(shape.out_c, ops.lanes)) {
     if (bias) std::copy_n(bias, shape.out_c, bias_.data());
     const int64_t chunk = shape.batch * shape.out_h >= 32 ? shape.out_c : kChunk;
-    plan_ = {shape, epilogue, packed, bias_.data(), align_up(shape.out_c, ops.lanes), chunk, ceil_div(shape.out_c, chunk)};
+    plan_ = {shape, epilogue, packed, bias_.data(), chunk, ceil_div(shape.out_c, chunk)};
   }
 
   size_t workspace_bytes() const override { return 0; }
@@ -50,11 +50,14 @@ size_t packed_floats(const ConvShape& s) {
   return s.kernel_h * s.kernel_w * align_up(s.out_c, ops_of(kIsa).lanes);
 }
 
+// [vector of channels][tap][lane], zeros behind the last channel.
 template <Isa kIsa>
 void pack(const ConvShape& s, const float* weights, float* packed) {
-  const int64_t channels = align_up(s.out_c, ops_of(kIsa).lanes), taps = s.kernel_h * s.kernel_w;
-  for (int64_t t = 0; t < taps; ++t) {
-    for (int64_t c = 0; c < channels; ++c) packed[t * channels + c] = c < s.out_c ? weights[c * taps + t] : 0.f;
+  const int64_t lanes = ops_of(kIsa).lanes, taps = s.kernel_h * s.kernel_w;
+  for (int64_t c0 = 0; c0 < s.out_c; c0 += lanes) {
+    for (int64_t t = 0; t < taps; ++t) {
+      for (int64_t c = c0; c < c0 + lanes; ++c) *packed++ = c < s.out_c ? weights[c * taps + t] : 0.f;
+    }
   }
 }
 

@@ -8,9 +8,8 @@ namespace tenon::cpu {
 struct DepthwisePlan {
   ConvShape shape;
   Epilogue epilogue;
-  const float* packed;  // [tap][padded channel]
+  const float* packed;  // [vector of channels][tap][lane]
   const float* bias;    // padded channels
-  int64_t channels;     // padded to whole vectors
   int64_t chunk;        // channels of one work item; an item is a chunk of one output row
   int64_t chunks;
 };

@@ -8,7 +8,10 @@ namespace {
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// One row of output pixels and the channels [c0, c1); `ky0` to `ky1` are the kernel rows inside the picture.
+constexpr int kGroup = 4;      // neighbouring pixels that share their input loads
+constexpr int kStrip = 64;     // channels finished at a time where the epilogue is more than a clamp
+
+// One row of output pixels and the channels [c0, c1); kernel rows ky0 to ky0 + rows lie inside the picture.
 struct RowJob {
   const DepthwisePlan& plan;
   const Epilogue& e;
@@ -16,106 +19,186 @@ struct RowJob {
   const float* residual;
   float* out;
   int64_t c0, c1;
-  int ky0, ky1;
+  int ky0, rows;
 };
 
-template <Activation kAct, bool kPartial>
-TENON_INLINE void finish(const RowJob& job, Vec v, int64_t x, int64_t c, int n) {
-  const ConvShape& s = job.plan.shape;
-  Vec r = zero();
-  if (job.residual) {
-    const float* p = job.residual + x * s.res_pixel + c;
-    r = kPartial ? load_n(p, n) : load(p);
-  }
-  if (job.e.residual == Residual::before) v = add(v, r);
-  v = activate<kAct>(v, job.e);
-  if (job.e.residual == Residual::after) v = add(v, r);
-  float* o = job.out + x * s.out_pixel + c;
-  if constexpr (kPartial) {
-    store_n(o, v, n);
-  } else {
-    store(o, v);
-  }
+// Where sums go: the output itself, or a scratch strip that is finished afterwards.
+struct Sink {
+  float* to;  // of channel c0
+  int64_t pitch;
+  float low, high;
+};
+
+// Weights of the vector that starts at channel c, from kernel row ky0 on: [tap][lane].
+TENON_INLINE const float* weights_at(const RowJob& job, int64_t c, int kernel_h, int kernel_w) {
+  return job.plan.packed + c * kernel_h * kernel_w + job.ky0 * kernel_w * kLanes;
 }
 
-// kPixels neighbouring pixels whose windows lie inside the picture in x; they share their input loads.
-template <Activation kAct, int kKernel, int kStride, int kPixels, bool kPartial>
-TENON_INLINE void inner_pixels(const RowJob& job, int64_t x, int64_t c, int n) {
-  const ConvShape& s = job.plan.shape;
+// kPixels pixels whose windows lie inside the picture in x; kRows = 0 leaves the number of kernel rows to the job.
+template <int kKernel, int kStride, int kPixels, int kRows>
+TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, const Sink& sink) {
   constexpr int kColumns = (kPixels - 1) * kStride + kKernel;
-  const int64_t pixel = s.in_pixel, channels = job.plan.channels;
-  Vec sums[kPixels];
-  TENON_UNROLL
-  for (int i = 0; i < kPixels; ++i) sums[i] = load(job.plan.bias + c);
-  const float* row = job.in + job.ky0 * s.in_row + (x * kStride - s.pad_left) * pixel + c;
-  const float* w = job.plan.packed + job.ky0 * kKernel * channels + c;
-  for (int ky = job.ky0; ky < job.ky1; ++ky, row += s.in_row, w += kKernel * channels) {
-    Vec taps[kKernel];
-    TENON_UNROLL
-    for (int kx = 0; kx < kKernel; ++kx) taps[kx] = load(w + kx * channels);
-    TENON_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      const Vec v = kPartial ? load_n(row + j * pixel, n) : load(row + j * pixel);
-      TENON_UNROLL
-      for (int i = 0; i < kPixels; ++i) {
-        const int kx = j - i * kStride;
-        if (kx >= 0 && kx < kKernel) sums[i] = fma(v, taps[kx], sums[i]);
-      }
-    }
-  }
-  TENON_UNROLL
-  for (int i = 0; i < kPixels; ++i) finish<kAct, kPartial>(job, sums[i], x + i, c, n);
-}
-
-template <Activation kAct, int kKernel, int kStride, int kPixels>
-TENON_INLINE void inner_channels(const RowJob& job, int64_t x) {
-  int64_t c = job.c0;
-  for (; c + kLanes <= job.c1; c += kLanes) inner_pixels<kAct, kKernel, kStride, kPixels, false>(job, x, c, kLanes);
-  if (c < job.c1) {
-    inner_pixels<kAct, kKernel, kStride, kPixels, true>(job, x, c, static_cast<int>(job.c1 - c));
-  }
-}
-
-// Any kernel, stride, dilation and place: one pixel, taps outside the picture left out.
-template <Activation kAct>
-TENON_INLINE void any_pixel(const RowJob& job, int64_t x) {
   const ConvShape& s = job.plan.shape;
-  const int64_t x0 = x * s.stride_w - s.pad_left;
-  for (int64_t c = job.c0; c < job.c1; c += kLanes) {
-    const int n = static_cast<int>(smaller(kLanes, job.c1 - c));
-    Vec sum = load(job.plan.bias + c);
-    for (int ky = job.ky0; ky < job.ky1; ++ky) {
-      for (int kx = 0; kx < s.kernel_w; ++kx) {
-        const int64_t ix = x0 + int64_t{kx} * s.dilation_w;
-        if (ix < 0 || ix >= s.in_w) continue;
-        const float* p = job.in + ky * s.dilation_h * s.in_row + ix * s.in_pixel + c;
-        const Vec v = n == kLanes ? load(p) : load_n(p, n);
-        sum = fma(v, load(job.plan.packed + (ky * s.kernel_w + kx) * job.plan.channels + c), sum);
+  const int64_t pixel = s.in_pixel, pitch = sink.pitch, in_row = s.in_row;
+  const float* const in = job.in + job.ky0 * in_row + (x * kStride - s.pad_left) * pixel;
+  const float* const bias = job.plan.bias;
+  float* const to = sink.to - c0;
+  const Vec low = set1(sink.low), high = set1(sink.high);
+  const float* w = weights_at(job, c0, kKernel, kKernel);
+  const int rows = kRows ? kRows : job.rows;
+  const auto vector = [&]<bool kPartial>(int64_t c, int n) __attribute__((always_inline)) {
+    Vec sums[kPixels];
+    TENON_UNROLL
+    for (int i = 0; i < kPixels; ++i) sums[i] = load(bias + c);
+    const float* row = in + c;
+    const float* taps_at = w;
+    const auto kernel_row = [&]() __attribute__((always_inline)) {
+      Vec taps[kKernel];
+      TENON_UNROLL
+      for (int kx = 0; kx < kKernel; ++kx) taps[kx] = load(taps_at + kx * kLanes);
+      TENON_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        const Vec v = kPartial ? load_n(row + j * pixel, n) : load(row + j * pixel);
+        TENON_UNROLL
+        for (int i = 0; i < kPixels; ++i) {
+          const int kx = j - i * kStride;
+          if (kx >= 0 && kx < kKernel) add_product(sums[i], v, taps[kx]);
+        }
+      }
+      row += in_row;
+      taps_at += kKernel * kLanes;
+    };
+    if constexpr (kRows > 0) {
+      TENON_UNROLL
+      for (int ky = 0; ky < kRows; ++ky) kernel_row();
+    } else {
+      for (int ky = 0; ky < rows; ++ky) kernel_row();
+    }
+    TENON_UNROLL
+    for (int i = 0; i < kPixels; ++i) {
+      const Vec v = min(high, max(low, sums[i]));
+      if constexpr (kPartial) {
+        store_n(to + i * pitch + c, v, n);
+      } else {
+        store(to + i * pitch + c, v);
       }
     }
-    if (n == kLanes) {
-      finish<kAct, false>(job, sum, x, c, n);
-    } else {
-      finish<kAct, true>(job, sum, x, c, n);
+    w += kKernel * kKernel * kLanes;
+  };
+  int64_t c = c0;
+  for (; c + kLanes <= c1; c += kLanes) vector.template operator()<false>(c, kLanes);
+  if (c < c1) vector.template operator()<true>(c, static_cast<int>(c1 - c));
+}
+
+// Any kernel, stride, dilation and place: one pixel, taps outside the picture left out. kColumns > 0 is the number of kernel
+// columns inside the picture, told at compile time.
+template <int kColumns>
+TENON_INLINE void pixel_of(const RowJob& job, int64_t x0, int first, int columns, int64_t c0, int64_t c1, const Sink& sink) {
+  const ConvShape& s = job.plan.shape;
+  const int64_t step = s.dilation_w * s.in_pixel, row_step = s.dilation_h * s.in_row, w_step = s.kernel_w * kLanes;
+  const Vec low = set1(sink.low), high = set1(sink.high);
+  const float* const in = job.in + job.ky0 * row_step + (x0 + int64_t{first} * s.dilation_w) * s.in_pixel;
+  const float* const bias = job.plan.bias;
+  float* const to = sink.to - c0;
+  const int rows = job.rows;
+  const float* w = weights_at(job, c0, s.kernel_h, s.kernel_w) + first * kLanes;
+  const int64_t w_vector = s.kernel_h * w_step;
+  const auto vector = [&]<bool kPartial>(int64_t c, int n) __attribute__((always_inline)) {
+    Vec sum = load(bias + c);
+    const float *row = in + c, *taps = w;
+    for (int ky = 0; ky < rows; ++ky, row += row_step, taps += w_step) {
+      const auto tap = [&](int kx) __attribute__((always_inline)) {
+        sum = fma(kPartial ? load_n(row + kx * step, n) : load(row + kx * step), load(taps + kx * kLanes), sum);
+      };
+      if constexpr (kColumns > 0) {
+        TENON_UNROLL
+        for (int kx = 0; kx < kColumns; ++kx) tap(kx);
+      } else {
+        for (int kx = 0; kx < columns; ++kx) tap(kx);
+      }
     }
+    sum = min(high, max(low, sum));
+    if constexpr (kPartial) {
+      store_n(to + c, sum, n);
+    } else {
+      store(to + c, sum);
+    }
+    w += w_vector;
+  };
+  int64_t c = c0;
+  for (; c + kLanes <= c1; c += kLanes) vector.template operator()<false>(c, kLanes);
+  if (c < c1) vector.template operator()<true>(c, static_cast<int>(c1 - c));
+}
+
+void anywhere(const RowJob& job, int64_t x, int64_t c0, int64_t c1, const Sink& sink) {
+  const ConvShape& s = job.plan.shape;
+  const int64_t dilation = s.dilation_w, x0 = x * s.stride_w - s.pad_left;
+  const int first = static_cast<int>(x0 >= 0 ? 0 : smaller(s.kernel_w, (-x0 + dilation - 1) / dilation));
+  const int64_t stop = x0 >= s.in_w ? 0 : (s.in_w - x0 + dilation - 1) / dilation;
+  const int columns = static_cast<int>(larger(0, smaller(stop, s.kernel_w) - first));
+  switch (columns) {
+    case 1: return pixel_of<1>(job, x0, first, columns, c0, c1, sink);
+    case 2: return pixel_of<2>(job, x0, first, columns, c0, c1, sink);
+    case 3: return pixel_of<3>(job, x0, first, columns, c0, c1, sink);
+    case 4: return pixel_of<4>(job, x0, first, columns, c0, c1, sink);
+    default: return pixel_of<0>(job, x0, first, columns, c0, c1, sink);
   }
+}
+
+// Calls compute(c0, c1, sink) for `pixels` pixels from x: straight into the output where the epilogue is a clamp.
+template <class F>
+TENON_INLINE void finish(const RowJob& job, int64_t x, int pixels, const F& compute) {
+  const ConvShape& s = job.plan.shape;
+  float* const out = job.out + x * s.out_pixel;
+  if (job.e.act == Activation::clip && !job.residual) {
+    compute(job.c0, job.c1, Sink{out + job.c0, s.out_pixel, job.e.alpha, job.e.beta});
+    return;
+  }
+  alignas(64) float scratch[kGroup * kStrip];
+  for (int64_t c = job.c0; c < job.c1; c += kStrip) {
+    const int64_t end = smaller(job.c1, c + kStrip);
+    compute(c, end, Sink{scratch, kStrip, -kInfinity, kInfinity});
+    with_activation(job.e.act, [&]<Activation kAct>() __attribute__((always_inline)) {
+      for (int i = 0; i < pixels; ++i) {
+        const float* residual = job.residual ? job.residual + (x + i) * s.res_pixel + c : nullptr;
+        finish_pixel<kAct>(scratch + i * kStrip, static_cast<int>(end - c), job.e, residual, out + i * s.out_pixel + c);
+      }
+    });
+  }
+}
+
+template <int kKernel, int kStride, int kPixels>
+TENON_INLINE void run_inside(const RowJob& job, int64_t x) {
+  finish(job, x, kPixels, [&](int64_t c0, int64_t c1, const Sink& sink) __attribute__((always_inline)) {
+    if (job.rows == kKernel) {
+      inside<kKernel, kStride, kPixels, kKernel>(job, x, c0, c1, sink);
+    } else {
+      inside<kKernel, kStride, kPixels, 0>(job, x, c0, c1, sink);
+    }
+  });
 }
 
 // kKernel = 0 stands for any shape, without the shared loads.
-template <Activation kAct, int kKernel, int kStride>
+template <int kKernel, int kStride>
 __attribute__((noinline)) void run_row(const RowJob& job) {
   const ConvShape& s = job.plan.shape;
+  const auto run_anywhere = [&](int64_t x) {
+    finish(job, x, 1, [&](int64_t c0, int64_t c1, const Sink& sink) { anywhere(job, x, c0, c1, sink); });
+  };
   int64_t x = 0;
   if constexpr (kKernel > 0) {
-    constexpr int kPixels = 4;
     const int64_t begin = smaller(s.out_w, (s.pad_left + kStride - 1) / kStride);
     const int64_t fit = s.in_w + s.pad_left - kKernel;
     const int64_t end = fit < 0 ? 0 : smaller(s.out_w, fit / kStride + 1);
-    for (; x < begin; ++x) any_pixel<kAct>(job, x);
-    for (; x + kPixels <= end; x += kPixels) inner_channels<kAct, kKernel, kStride, kPixels>(job, x);
-    for (; x + 2 <= end; x += 2) inner_channels<kAct, kKernel, kStride, 2>(job, x);
+    for (; x < begin; ++x) run_anywhere(x);
+    for (; x + kGroup <= end; x += kGroup) run_inside<kKernel, kStride, kGroup>(job, x);
+    if (x + 2 <= end) {
+      run_inside<kKernel, kStride, 2>(job, x);
+      x += 2;
+    }
+    if (x < end) run_inside<kKernel, kStride, 1>(job, x++);
   }
-  for (; x < s.out_w; ++x) any_pixel<kAct>(job, x);
+  for (; x < s.out_w; ++x) run_anywhere(x);
 }
 
 template <int kKernel, int kStride>
@@ -127,25 +210,24 @@ void run_rows(const DepthwisePlan& plan, const float* in, const float* residual,
   for (int64_t item = items * worker.id / worker.count; item < end; ++item) {
     const int64_t chunk = item / rows, image = item % rows / s.out_h, y = item % rows % s.out_h;
     const int64_t y0 = y * s.stride_h - s.pad_top, dilation = s.dilation_h;
-    const int64_t first = y0 >= 0 ? 0 : (-y0 + dilation - 1) / dilation;
-    const int64_t stop = y0 >= s.in_h ? 0 : (s.in_h - y0 + dilation - 1) / dilation;
+    const int64_t first = smaller(s.kernel_h, y0 >= 0 ? 0 : (-y0 + dilation - 1) / dilation);
+    const int64_t stop = smaller(s.kernel_h, y0 >= s.in_h ? 0 : (s.in_h - y0 + dilation - 1) / dilation);
     const int64_t c0 = chunk * plan.chunk;
-    const RowJob job{plan,
-                     e,
-                     in + image * s.in_image + y0 * s.in_row,
-                     e.residual == Residual::none ? nullptr : residual + image * s.res_image + y * s.res_row,
-                     out + image * s.out_image + y * s.out_row,
-                     c0,
-                     smaller(s.out_c, c0 + plan.chunk),
-                     static_cast<int>(smaller(first, s.kernel_h)),
-                     static_cast<int>(larger(smaller(first, s.kernel_h), smaller(stop, s.kernel_h)))};
-    with_activation(e.act, [&]<Activation kAct>() __attribute__((always_inline)) { run_row<kAct, kKernel, kStride>(job); });
+    run_row<kKernel, kStride>({plan,
+                               e,
+                               in + image * s.in_image + y0 * s.in_row,
+                               e.residual == Residual::none ? nullptr : residual + image * s.res_image + y * s.res_row,
+                               out + image * s.out_image + y * s.out_row,
+                               c0,
+                               smaller(s.out_c, c0 + plan.chunk),
+                               static_cast<int>(first),
+                               static_cast<int>(larger(0, stop - first))});
   }
 }
 
 void run(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
-  const bool square = s.kernel_h == s.kernel_w && s.dilation_h == 1 && s.dilation_w == 1;
+  const bool square = s.kernel_h == s.kernel_w && s.stride_h == s.stride_w && s.dilation_h == 1 && s.dilation_w == 1;
   const int form = square && s.stride_w <= 2 ? s.kernel_w * 10 + s.stride_w : 0;
   switch (form) {
     case 31: return run_rows<3, 1>(plan, in, residual, out, worker);
