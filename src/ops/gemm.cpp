@@ -1,4 +1,5 @@
 #include "ops/dispatch.h"
+#include "ops/epilogue.h"
 #include "ops/inference.h"
 #include "ops/matrix.h"
 
@@ -14,7 +15,9 @@ void infer(Inference& ctx) {
   const ir::Dim &inner = (*a)[turn_a ? 0 : 1], &other = (*b)[turn_b ? 1 : 0];
   if (inner.is_constant() && other.is_constant() && !(inner == other))
     ctx.fail("inner sizes " + inner.str() + " and " + other.str() + " differ");
-  ctx.set(0, ctx.dtype(0), ir::Shape{(*a)[turn_a ? 1 : 0], (*b)[turn_b ? 0 : 1]});
+  ir::Shape to{(*a)[turn_a ? 1 : 0], (*b)[turn_b ? 0 : 1]};
+  check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), to);
+  ctx.set(0, ctx.dtype(0), std::move(to));
 }
 
 void evaluate(Evaluation& ctx) {
@@ -39,15 +42,23 @@ void evaluate(Evaluation& ctx) {
       if constexpr (std::is_integral_v<Wide<T>>) return scalar::convert<T>(value);
       else return static_cast<T>(static_cast<Wide<T>>(value));
     };
+    const Epilogue epilogue = read_epilogue(ctx);
+    const bool residual = epilogue.residual != Residual::none;
+    if (residual && (!ctx.has(3) || ctx.input(3).dtype() != a.dtype() || !(ctx.input(3).dims() == dims))) ctx.fail("the residual is not like the output");
+    const T* other = residual ? ctx.input(3).template data<T>() : nullptr;
+    int64_t at = 0;
     const T zero{};
     const Tensor* c = ctx.has(2) ? &ctx.input(2) : nullptr;
     map_binary(product.data(), dims, c ? c->data<T>() : &zero, c ? c->dims() : Dims{}, to, dims, [&](C sum, T add) {
-      return store(alpha * static_cast<double>(sum) + (c ? beta * static_cast<double>(static_cast<Wide<T>>(add)) : 0));
+      double value = alpha * static_cast<double>(sum) + (c ? beta * static_cast<double>(static_cast<Wide<T>>(add)) : 0);
+      const double more = residual ? static_cast<double>(static_cast<Wide<T>>(other[at++])) : 0;
+      apply(epilogue, &value, &more, 1);
+      return store(value);
     });
   });
 }
 
-TENON_OP({"Gemm", 2, 3, 1, 1, infer, evaluate});
+TENON_OP({"Gemm", 2, 4, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

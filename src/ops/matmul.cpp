@@ -1,6 +1,7 @@
 #include <array>
 
 #include "ops/dispatch.h"
+#include "ops/epilogue.h"
 #include "ops/inference.h"
 #include "ops/matrix.h"
 
@@ -22,7 +23,27 @@ void infer(Inference& ctx) {
   ir::Shape to = broadcast(ctx, {a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
   if (!row) to.push_back(a[a.size() - 2]);
   if (!column) to.push_back(b.back());
+  check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), to);
   ctx.set(0, ctx.dtype(0), std::move(to));
+}
+
+/// Input 2, of the length of the last axis, and the epilogue with its residual: what passes fuse.
+template <class T>
+void finish(Evaluation& ctx, T* to, const Dims& dims) {
+  const Epilogue epilogue = read_epilogue(ctx);
+  const bool residual = epilogue.residual != Residual::none;
+  if (!ctx.has(2) && epilogue.empty()) return;
+  if (ctx.has(2)) want_same_dtype(ctx, ctx.input(0).dtype(), ctx.input(2).dtype());
+  if (ctx.has(2) && (dims.rank() == 0 || ctx.input(2).elements() != dims.back())) ctx.fail("the bias is " + ctx.input(2).dims().str() + " where the output is " + dims.str());
+  if (residual && (!ctx.has(3) || ctx.input(3).dtype() != ctx.input(0).dtype() || !(ctx.input(3).dims() == dims))) ctx.fail("the residual is not like the output");
+  const T* bias = ctx.has(2) ? ctx.input(2).template data<T>() : nullptr;
+  for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
+    double sum = static_cast<double>(static_cast<Wide<T>>(to[at]));
+    const double other = residual ? static_cast<double>(static_cast<Wide<T>>(ctx.input(3).template data<T>()[at])) : 0;
+    if (bias) sum += static_cast<double>(static_cast<Wide<T>>(bias[at % dims.back()]));
+    apply(epilogue, &sum, &other, 1);
+    to[at] = static_cast<T>(static_cast<Wide<T>>(sum));
+  }
 }
 
 void evaluate(Evaluation& ctx) {
@@ -53,10 +74,11 @@ void evaluate(Evaluation& ctx) {
                 multiply(left.data<T>() + (at[0] + i * step[0]) * m * k, false, right.data<T>() + (at[1] + i * step[1]) * k * n,
                          false, to + (at[2] + i) * m * n, m, n, k);
             });
+    finish(ctx, to, dims);
   });
 }
 
-TENON_OP({"MatMul", 2, 2, 1, 1, infer, evaluate});
+TENON_OP({"MatMul", 2, 4, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

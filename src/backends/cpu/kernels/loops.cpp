@@ -1,0 +1,13 @@
+#include "backends/cpu/kernels/loops.h"
+
+namespace tenon::cpu {
+
+const Loops& loops(Isa isa) {
+  switch (isa) {
+    case Isa::avx512: return avx512::loop_table;
+    case Isa::avx2: return avx2::loop_table;
+    default: return portable::loop_table;
+  }
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,317 @@
+#include "backends/cpu/kernels/loops.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/simd.h"
+
+namespace tenon::cpu {
+namespace TENON_ISA_NAMESPACE {
+namespace {
+
+constexpr int64_t kCarry = 1024;  // elements summed in float before they go into a double
+
+template <class F>
+TENON_INLINE void map(float* dst, int64_t count, F f) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) store(dst + at, f(at, kLanes));
+  if (at < count) store_n(dst + at, f(at, (int)(count - at)), (int)(count - at));
+}
+TENON_INLINE Vec read(const float* p, int n) { return n == kLanes ? load(p) : load_n(p, n); }
+
+template <int kTaps>
+TENON_INLINE void weighted_by(float* dst, const float* src, const int64_t* offsets, const float* weights, int64_t count) {
+  map(dst, count, [&](int64_t at, int n) {
+    Vec sum = mul(set1(weights[0]), read(src + offsets[0] + at, n));
+    TENON_UNROLL
+    for (int k = 1; k < kTaps; ++k) sum = add(sum, mul(set1(weights[k]), read(src + offsets[k] + at, n)));
+    return sum;
+  });
+}
+
+void weighted(float* dst, const float* src, const int64_t* offsets, const float* weights, int64_t taps, int64_t count) {
+  switch (taps) {
+    case 1: return weighted_by<1>(dst, src, offsets, weights, count);
+    case 2: return weighted_by<2>(dst, src, offsets, weights, count);
+    case 3: return weighted_by<3>(dst, src, offsets, weights, count);
+    case 4: return weighted_by<4>(dst, src, offsets, weights, count);
+    default:
+      weighted_by<4>(dst, src, offsets, weights, count);
+      for (int64_t k = 4; k < taps; ++k)
+        map(dst, count, [&](int64_t at, int n) { return add(read(dst + at, n), mul(set1(weights[k]), read(src + offsets[k] + at, n))); });
+  }
+}
+
+template <Fold kFold>
+TENON_INLINE Vec join(Vec a, Vec b) {
+  if constexpr (kFold == Fold::sum) return add(a, b);
+  else if constexpr (kFold == Fold::product) return mul(a, b);
+  else if constexpr (kFold == Fold::max) return max(a, b);
+  else return min(a, b);
+}
+template <Before kBefore>
+TENON_INLINE Vec prepare(Vec x) {
+  if constexpr (kBefore == Before::absolute) return bit_and(x, set1(__builtin_bit_cast(float, 0x7fffffff)));
+  else if constexpr (kBefore == Before::square) return mul(x, x);
+  else return x;
+}
+
+template <Fold kFold>
+TENON_INLINE float join_lanes(Vec v, double& carry) {
+  alignas(64) float lanes[kLanes];
+  store(lanes, v);
+  float extreme = lanes[0];
+  for (int i = 0; i < kLanes; ++i) {
+    if (kFold == Fold::sum) carry += lanes[i];
+    else if (kFold == Fold::product) carry *= lanes[i];
+    else if (kFold == Fold::max) extreme = lanes[i] != lanes[i] || lanes[i] > extreme ? lanes[i] : extreme;
+    else extreme = lanes[i] != lanes[i] || lanes[i] < extreme ? lanes[i] : extreme;
+    if (extreme != extreme) break;
+  }
+  return extreme;
+}
+
+template <Fold kFold, Before kBefore>
+float fold_row(const float* src, int64_t count) {
+  constexpr float kFirst = kFold == Fold::sum ? 0.f : kFold == Fold::product ? 1.f : kFold == Fold::max ? -__builtin_inff() : __builtin_inff();
+  double carry = kFold == Fold::product ? 1 : 0;
+  float extreme = kFirst;
+  bool nan = false;
+  for (int64_t begin = 0; begin < count; begin += kCarry) {
+    const int64_t end = std::min(count, begin + kCarry);
+    Vec v[4] = {set1(kFirst), set1(kFirst), set1(kFirst), set1(kFirst)};
+    Vec odd = zero();  // becomes NaN where an element is: max and min may drop it
+    int64_t at = begin;
+    for (; at + 4 * kLanes <= end; at += 4 * kLanes) {
+      TENON_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        const Vec x = prepare<kBefore>(load(src + at + k * kLanes));
+        v[k] = join<kFold>(v[k], x);
+        if constexpr (kFold == Fold::max || kFold == Fold::min) odd = add(odd, mul(x, zero()));
+      }
+    }
+    for (; at < end; at += kLanes) {
+      const int n = (int)std::min<int64_t>(kLanes, end - at);
+      alignas(64) float lanes[kLanes];
+      store(lanes, set1(kFirst));
+      store_n(lanes, prepare<kBefore>(load_n(src + at, n)), n);
+      v[0] = join<kFold>(v[0], load(lanes));
+      if constexpr (kFold == Fold::max || kFold == Fold::min)
+        for (int i = 0; i < n; ++i) nan |= lanes[i] != lanes[i];
+    }
+    const Vec all = join<kFold>(join<kFold>(v[0], v[1]), join<kFold>(v[2], v[3]));
+    const float part = join_lanes<kFold>(all, carry);
+    if constexpr (kFold == Fold::max || kFold == Fold::min) {
+      alignas(64) float lanes[kLanes];
+      store(lanes, odd);
+      bool suspect = nan;
+      for (int i = 0; i < kLanes; ++i) suspect |= lanes[i] != lanes[i];
+      // Infinities make `odd` NaN as well: look at the elements themselves.
+      if (suspect)
+        for (int64_t i = begin; i < end; ++i) nan |= src[i] != src[i];
+      extreme = kFold == Fold::max ? std::max(extreme, part) : std::min(extreme, part);
+    }
+  }
+  if (nan) return __builtin_nanf("");
+  return kFold == Fold::sum || kFold == Fold::product ? (float)carry : extreme;
+}
+
+template <class F>
+TENON_INLINE auto with_fold(Fold fold, Before before, F f) {
+  switch (before) {
+    case Before::absolute: return f.template operator()<Fold::sum, Before::absolute>();
+    case Before::square: return f.template operator()<Fold::sum, Before::square>();
+    case Before::none: break;
+  }
+  switch (fold) {
+    case Fold::product: return f.template operator()<Fold::product, Before::none>();
+    case Fold::max: return f.template operator()<Fold::max, Before::none>();
+    case Fold::min: return f.template operator()<Fold::min, Before::none>();
+    case Fold::sum: break;
+  }
+  return f.template operator()<Fold::sum, Before::none>();
+}
+
+float fold(Fold how, Before before, const float* src, int64_t count) {
+  return with_fold(how, before, [&]<Fold kFold, Before kBefore>() { return fold_row<kFold, kBefore>(src, count); });
+}
+
+void fold_into(Fold how, Before before, float* dst, const float* src, int64_t count) {
+  with_fold(how, before, [&]<Fold kFold, Before kBefore>() {
+    if constexpr (kFold == Fold::max) {
+      for (int64_t at = 0; at < count; ++at) dst[at] = dst[at] > src[at] || dst[at] != dst[at] ? dst[at] : src[at];
+    } else if constexpr (kFold == Fold::min) {
+      for (int64_t at = 0; at < count; ++at) dst[at] = dst[at] < src[at] || dst[at] != dst[at] ? dst[at] : src[at];
+    } else {
+      map(dst, count, [&](int64_t at, int n) { return join<kFold>(read(dst + at, n), prepare<kBefore>(read(src + at, n))); });
+    }
+  });
+}
+
+Moments moments(const float* src, int64_t count) {
+  const double mean = [&] {
+    double sum = 0;
+    for (int64_t begin = 0; begin < count; begin += kCarry) {
+      Vec v = zero();
+      for (int64_t at = begin, end = std::min(count, begin + kCarry); at < end; at += kLanes) v = add(v, load_n(src + at, (int)std::min<int64_t>(kLanes, end - at)));
+      join_lanes<Fold::sum>(v, sum);
+    }
+    return sum / (double)count;
+  }();
+  const Vec centre = set1((float)mean);
+  double squares = 0;
+  for (int64_t begin = 0; begin < count; begin += kCarry) {
+    Vec v = zero();
+    const int64_t end = std::min(count, begin + kCarry);
+    int64_t at = begin;
+    for (; at + kLanes <= end; at += kLanes) {
+      const Vec d = sub(load(src + at), centre);
+      v = add(v, mul(d, d));
+    }
+    join_lanes<Fold::sum>(v, squares);
+    for (; at < end; ++at) squares += (double)(src[at] - (float)mean) * (src[at] - (float)mean);
+  }
+  // The mean was rounded to float: its error is taken out again.
+  const double shift = mean - (float)mean;
+  return {mean, std::max(0.0, squares / (double)count - shift * shift)};
+}
+
+void normalise(float* dst, const float* src, float mean, float factor, const float* scale, const float* bias, int64_t count) {
+  const Vec m = set1(mean), f = set1(factor);
+  map(dst, count, [&](int64_t at, int n) {
+    Vec x = mul(sub(read(src + at, n), m), f);
+    if (scale) x = mul(x, read(scale + at, n));
+    if (bias) x = add(x, read(bias + at, n));
+    return x;
+  });
+}
+
+void affine(float* dst, const float* src, const float* scale, const float* bias, int step, int64_t count) {
+  if (step) return map(dst, count, [&](int64_t at, int n) { return add(mul(read(src + at, n), read(scale + at, n)), read(bias + at, n)); });
+  const Vec s = set1(*scale), b = set1(*bias);
+  map(dst, count, [&](int64_t at, int n) { return add(mul(read(src + at, n), s), b); });
+}
+
+// Adding 1.5 * 2^23 rounds to the nearest even whole number, which then lies in the low bits.
+template <class T>
+TENON_INLINE void quantise(T* dst, const float* src, float scale, int32_t zero_point, int64_t count, float low, float high) {
+  constexpr float kMagic = 12582912.f;
+  const auto z = (float)zero_point;
+  low -= z;
+  high -= z;
+  for (int64_t at = 0; at < count; ++at) {
+    float x = src[at] / scale;
+    x = x == x ? x : 0.f;
+    x = x < low ? low : x;
+    x = x > high ? high : x;
+    dst[at] = (T)(__builtin_bit_cast(int32_t, x + kMagic) - __builtin_bit_cast(int32_t, kMagic) + zero_point);
+  }
+}
+void quantise_u8(uint8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) { quantise(dst, src, scale, zero_point, count, 0, 255); }
+void quantise_i8(int8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) { quantise(dst, src, scale, zero_point, count, -128, 127); }
+
+template <class T>
+void dequantise(float* dst, const T* src, float scale, int32_t zero_point, int64_t count) {
+  for (int64_t at = 0; at < count; ++at) dst[at] = (float)((int32_t)src[at] - zero_point) * scale;
+}
+
+void to_half(uint16_t* dst, const float* src, int64_t count) {
+  int64_t at = 0;
+#if defined(__F16C__)
+  for (; at + 8 <= count; at += 8) _mm_storeu_si128((__m128i*)(dst + at), _mm256_cvtps_ph(_mm256_loadu_ps(src + at), 0));
+#endif
+  for (; at < count; ++at) {
+    const auto bits = __builtin_bit_cast(uint32_t, src[at]);
+    const uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    const float shifted = __builtin_bit_cast(float, magnitude) + 0.5f;
+    const uint32_t small = __builtin_bit_cast(uint32_t, shifted) - 0x3f000000u;
+    const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+    const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+    dst[at] = (uint16_t)(sign | (magnitude > 0x7f800000u ? nan : magnitude >= 0x477ff000u ? 0x7c00u : magnitude < 0x38800000u ? small : normal));
+  }
+}
+
+void from_half(float* dst, const uint16_t* src, int64_t count) {
+  int64_t at = 0;
+#if defined(__F16C__)
+  for (; at + 8 <= count; at += 8) _mm256_storeu_ps(dst + at, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(src + at))));
+#endif
+  for (; at < count; ++at) {
+    const uint32_t sign = (uint32_t)(src[at] & 0x8000u) << 16, exponent = (src[at] >> 10) & 31u, mantissa = src[at] & 0x3ffu;
+    const uint32_t small = __builtin_bit_cast(uint32_t, (float)mantissa * 0x1p-24f);
+    const uint32_t special = 0x7f800000u | (mantissa << 13) | (mantissa ? 0x400000u : 0u);
+    const uint32_t normal = ((exponent + 112) << 23) | (mantissa << 13);
+    dst[at] = __builtin_bit_cast(float, sign | (exponent == 31 ? special : exponent == 0 ? small : normal));
+  }
+}
+
+template <class F>
+TENON_INLINE void compare_by(uint8_t* dst, const float* a, int a_step, const float* b, int b_step, int64_t count, F f) {
+  if (a_step && b_step)
+    for (int64_t at = 0; at < count; ++at) dst[at] = f(a[at], b[at]);
+  else if (a_step)
+    for (int64_t at = 0; at < count; ++at) dst[at] = f(a[at], *b);
+  else
+    for (int64_t at = 0; at < count; ++at) dst[at] = f(*a, b[at * b_step]);
+}
+
+void compare(Compare op, uint8_t* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
+  switch (op) {
+    case Compare::less: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x < y; });
+    case Compare::less_equal: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x <= y; });
+    case Compare::greater: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x > y; });
+    case Compare::greater_equal: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x >= y; });
+    case Compare::equal: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x == y; });
+  }
+}
+
+void select(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint32_t* b, const int* steps, int64_t count) {
+  if (!steps[0]) {
+    const uint32_t* from = *choice ? a : b;
+    const int step = *choice ? steps[1] : steps[2];
+    for (int64_t at = 0; at < count; ++at) dst[at] = from[at * step];
+  } else if (steps[1] && steps[2]) {
+    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? a[at] : b[at];
+  } else if (steps[1]) {
+    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? a[at] : *b;
+  } else if (steps[2]) {
+    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? *a : b[at];
+  } else {
+    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? *a : *b;
+  }
+}
+
+// Squares of 4 x 4 through registers, in bands of 64 columns that stay in L1.
+void turn(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pitch, int64_t rows, int64_t columns) {
+  constexpr int64_t kBand = 64;
+  const int64_t whole = rows & ~int64_t{3};
+  for (int64_t band = 0; band < columns; band += kBand) {
+    const int64_t end = std::min(columns, band + kBand), square = band + ((end - band) & ~int64_t{3});
+    for (int64_t r = 0; r < whole; r += 4) {
+      const float* from = (const float*)(src + r * src_pitch);
+      int64_t c = band;
+      for (; c < square; c += 4) {
+        __m128 v0 = _mm_loadu_ps(from + c), v1 = _mm_loadu_ps(from + src_pitch + c);
+        __m128 v2 = _mm_loadu_ps(from + 2 * src_pitch + c), v3 = _mm_loadu_ps(from + 3 * src_pitch + c);
+        _MM_TRANSPOSE4_PS(v0, v1, v2, v3);
+        float* to = (float*)(dst + c * dst_pitch + r);
+        _mm_storeu_ps(to, v0);
+        _mm_storeu_ps(to + dst_pitch, v1);
+        _mm_storeu_ps(to + 2 * dst_pitch, v2);
+        _mm_storeu_ps(to + 3 * dst_pitch, v3);
+      }
+      for (; c < end; ++c)
+        for (int64_t k = 0; k < 4; ++k) dst[c * dst_pitch + r + k] = src[(r + k) * src_pitch + c];
+    }
+    for (int64_t r = whole; r < rows; ++r)
+      for (int64_t c = band; c < end; ++c) dst[c * dst_pitch + r] = src[r * src_pitch + c];
+  }
+}
+
+}  // namespace
+
+extern const Loops loop_table;
+const Loops loop_table = {weighted, fold, fold_into, moments, normalise, affine, quantise_u8, quantise_i8, dequantise<uint8_t>, dequantise<int8_t>,
+                          dequantise<int32_t>, to_half, from_half, compare, select, turn};
+
+}  // namespace TENON_ISA_NAMESPACE
+}  // namespace tenon::cpu

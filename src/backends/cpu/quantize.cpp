@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/backend.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/loops.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+
+/// Scale and zero point for runs of equal ones: one run, or the entries of an axis with `inner` elements each.
+struct Scales {
+  std::vector<float> scale;
+  std::vector<int32_t> zero;
+  int64_t inner = 1;
+};
+
+int64_t axis_of(const Problem& problem) {
+  const int64_t axis = problem.node->integer("axis", 1);
+  return axis < 0 ? axis + static_cast<int64_t>(problem.inputs[0].dims.rank()) : axis;
+}
+
+Scales scales_of(const Problem& problem) {
+  const Tensor& scale = problem.inputs[1].constant;
+  Scales scales;
+  scales.scale.assign(scale.data<float>(), scale.data<float>() + scale.elements());
+  scales.zero.resize(scales.scale.size());
+  if (problem.inputs.size() > 2 && problem.inputs[2]) {
+    const Tensor& zero = problem.inputs[2].constant;
+    for (size_t at = 0; at < scales.zero.size(); ++at) {
+      const auto index = static_cast<int64_t>(at);
+      if (zero.dtype() == DType::u8) scales.zero[at] = zero.data<uint8_t>()[index];
+      else if (zero.dtype() == DType::i8) scales.zero[at] = zero.data<int8_t>()[index];
+      else scales.zero[at] = zero.data<int32_t>()[index];
+    }
+  }
+  const Dims& dims = problem.inputs[0].dims;
+  scales.inner = 1;
+  for (size_t axis = scale.elements() == 1 ? 0 : static_cast<size_t>(axis_of(problem)) + 1; axis < dims.rank(); ++axis) scales.inner *= dims[axis];
+  return scales;
+}
+
+constexpr int64_t chunk = 4096;  // elements handed out at a time
+
+class ScaleStep : public backends::Step {
+ public:
+  explicit ScaleStep(const Problem& problem)
+      : scales_(scales_of(problem)), count_(problem.inputs[0].dims.elements()), quantise_(problem.node->op == "QuantizeLinear"),
+        type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype), loops_(loops(active_isa())) {}
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    int64_t begin, end;
+    worker.share((count_ + chunk - 1) / chunk, begin, end);
+    begin *= chunk;
+    end = std::min(end * chunk, count_);
+    while (begin < end) {
+      const int64_t run = begin / scales_.inner;
+      const auto entry = static_cast<size_t>(run) % scales_.scale.size();
+      const int64_t stop = scales_.scale.size() == 1 ? end : std::min(end, (run + 1) * scales_.inner);
+      part(inputs[0], outputs[0], begin, stop - begin, scales_.scale[entry], scales_.zero[entry]);
+      begin = stop;
+    }
+  }
+
+ private:
+  void part(const std::byte* x, std::byte* y, int64_t at, int64_t count, float scale, int32_t zero) const {
+    if (quantise_) {
+      const float* from = reinterpret_cast<const float*>(x) + at;
+      if (type_ == DType::u8) loops_.quantise_u8(reinterpret_cast<uint8_t*>(y) + at, from, scale, zero, count);
+      else loops_.quantise_i8(reinterpret_cast<int8_t*>(y) + at, from, scale, zero, count);
+      return;
+    }
+    float* to = reinterpret_cast<float*>(y) + at;
+    if (type_ == DType::u8) loops_.dequantise_u8(to, reinterpret_cast<const uint8_t*>(x) + at, scale, zero, count);
+    else if (type_ == DType::i8) loops_.dequantise_i8(to, reinterpret_cast<const int8_t*>(x) + at, scale, zero, count);
+    else loops_.dequantise_i32(to, reinterpret_cast<const int32_t*>(x) + at, scale, zero, count);
+  }
+
+  Scales scales_;
+  int64_t count_;
+  bool quantise_;
+  DType type_;
+  const Loops& loops_;
+};
+
+const char* refuses(const Problem& problem) {
+  const bool quantise = problem.node->op == "QuantizeLinear";
+  const Operand &x = problem.inputs[0], &scale = problem.inputs[1], &y = problem.outputs[0];
+  const DType whole = quantise ? y.dtype : x.dtype;
+  if ((quantise ? x : y).dtype != DType::f32 || scale.dtype != DType::f32) return "only f32";
+  if (whole != DType::u8 && whole != DType::i8 && (quantise || whole != DType::i32)) return "only 8-bit integers";
+  if (!scale.constant || scale.constant.elements() == 0) return "its scale is not constant";
+  if (problem.node->integer("block_size", 0)) return "only one scale, or one for each entry of an axis";
+  if (problem.inputs.size() > 2 && problem.inputs[2]) {
+    const Tensor& zero = problem.inputs[2].constant;
+    if (!zero || zero.elements() != scale.constant.elements()) return "its zero point is not constant";
+    if (zero.dtype() == DType::i32)
+      for (int32_t value : zero.values<int32_t>())
+        if (value) return "a zero point of 32 bits";
+  }
+  if (scale.constant.elements() > 1 && scale.constant.elements() != x.dims[static_cast<size_t>(axis_of(problem))]) return "the scale does not fit";
+  return x.dense() && y.dense() ? nullptr : "operands are views";
+}
+
+std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ScaleStep>(problem); }
+
+/// Quantises by the range of the data itself, widened to hold 0; outputs the scale and the zero point as well.
+class DynamicStep : public backends::Step {
+ public:
+  explicit DynamicStep(const Problem& problem) : count_(problem.inputs[0].dims.elements()), chunks_((count_ + chunk - 1) / chunk), loops_(loops(active_isa())) {}
+  size_t workspace_bytes() const override { return static_cast<size_t>(chunks_) * 2 * sizeof(float); }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const auto* x = reinterpret_cast<const float*>(inputs[0]);
+    auto* ends = reinterpret_cast<float*>(worker.workspace);
+    int64_t begin, end;
+    worker.share(chunks_, begin, end);
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t size = std::min(chunk, count_ - at * chunk);
+      ends[2 * at] = loops_.fold(Fold::min, Before::none, x + at * chunk, size);
+      ends[2 * at + 1] = loops_.fold(Fold::max, Before::none, x + at * chunk, size);
+    }
+    worker.sync();
+    float low = 0, high = 0;
+    for (int64_t at = 0; at < chunks_; ++at) low = std::min(low, ends[2 * at]), high = std::max(high, ends[2 * at + 1]);
+    const float scale = high == low ? 1.f : (high - low) / 255.f;
+    const auto zero = static_cast<uint8_t>(std::nearbyint(std::clamp(-low / scale, 0.f, 255.f)));
+    if (worker.id == 0 && outputs[1]) *reinterpret_cast<float*>(outputs[1]) = scale;
+    if (worker.id == 0 && outputs[2]) *reinterpret_cast<uint8_t*>(outputs[2]) = zero;
+    if (begin < end) loops_.quantise_u8(reinterpret_cast<uint8_t*>(outputs[0]) + begin * chunk, x + begin * chunk, scale, zero, std::min(end * chunk, count_) - begin * chunk);
+  }
+
+ private:
+  int64_t count_, chunks_;
+  const Loops& loops_;
+};
+
+const char* refuses_dynamic(const Problem& problem) {
+  if (problem.outputs.size() < 3) return "an output is absent";
+  return problem.inputs[0].dense() && problem.outputs[0].dense() ? nullptr : "operands are views";
+}
+std::unique_ptr<backends::Step> make_dynamic(const Problem& problem) { return std::make_unique<DynamicStep>(problem); }
+
+const backends::KernelRegistrar quantize({"QuantizeLinear", "loops", 1, refuses, make});
+const backends::KernelRegistrar dequantize({"DequantizeLinear", "loops", 1, refuses, make});
+const backends::KernelRegistrar dynamic({"DynamicQuantizeLinear", "loops", 1, refuses_dynamic, make_dynamic});
+
+}  // namespace
+}  // namespace tenon::cpu

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "backends/backend.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/loops.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+
+enum class After : uint8_t { none, mean, root, log };
+struct Reduction {
+  const char* op;
+  Fold fold;
+  Before before;
+  After after;
+};
+constexpr Reduction reductions[] = {
+    {"ReduceSum", Fold::sum, Before::none, After::none},      {"ReduceMean", Fold::sum, Before::none, After::mean},
+    {"ReduceMax", Fold::max, Before::none, After::none},      {"ReduceMin", Fold::min, Before::none, After::none},
+    {"ReduceProd", Fold::product, Before::none, After::none}, {"ReduceL1", Fold::sum, Before::absolute, After::none},
+    {"ReduceL2", Fold::sum, Before::square, After::root},     {"ReduceSumSquare", Fold::sum, Before::square, After::none},
+    {"ReduceLogSum", Fold::sum, Before::none, After::log}};
+
+/// One neighbouring group of reduced axes of a dense tensor: outer x count x inner to outer x inner.
+struct Pass {
+  int64_t outer, count, inner;
+  Before before;
+};
+
+constexpr int64_t tile = 512;     // elements of a line that one worker folds at a time
+constexpr int64_t piece = 16384;  // a longer row is cut, so that workers share it
+
+/// Reduces one group of axes after the other, the last first; results in between lie in the workspace.
+class ReduceStep : public backends::Step {
+ public:
+  ReduceStep(const Problem& problem, const Reduction& how, const std::vector<char>& reduced)
+      : fold_(how.fold), after_(how.after), loops_(loops(active_isa())) {
+    // Sizes of neighbouring groups, kept and reduced by turns.
+    std::vector<int64_t> sizes;
+    std::vector<char> gone;
+    const Dims& dims = problem.inputs[0].dims;
+    for (size_t axis = 0; axis < dims.rank(); ++axis) {
+      if (dims[axis] == 1) continue;
+      if (gone.empty() || gone.back() != reduced[axis]) sizes.push_back(1), gone.push_back(reduced[axis]);
+      sizes.back() *= dims[axis];
+      if (reduced[axis]) elements_ *= dims[axis];
+    }
+    Before before = how.before;
+    const auto product = [&](size_t begin, size_t end) {
+      int64_t total = 1;
+      for (size_t at = begin; at < end; ++at) total *= sizes[at];
+      return total;
+    };
+    for (size_t at = sizes.size(); at-- > 0;) {
+      if (!gone[at]) continue;
+      Pass pass{product(0, at), sizes[at], product(at + 1, sizes.size()), before};
+      if (pass.inner == 1 && pass.outer < 8 && pass.count >= 2 * piece && pass.count % 64 == 0) {
+        // Few long rows: 64 parts of each are folded first.
+        passes_.push_back({pass.outer * 64, pass.count / 64, 1, before});
+        pass.count = 64;
+        pass.before = Before::none;
+      }
+      passes_.push_back(pass);
+      sizes[at] = 1;
+      before = Before::none;
+    }
+    if (passes_.empty()) passes_.push_back({product(0, sizes.size()), 1, 1, before});
+    for (size_t at = 0; at + 1 < passes_.size(); ++at) between_ = std::max(between_, passes_[at].outer * passes_[at].inner);
+  }
+  size_t workspace_bytes() const override { return static_cast<size_t>(between_) * 2 * sizeof(float); }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const auto* from = reinterpret_cast<const float*>(inputs[0]);
+    for (size_t at = 0; at < passes_.size(); ++at) {
+      const bool last = at + 1 == passes_.size();
+      float* to = last ? reinterpret_cast<float*>(outputs[0]) : reinterpret_cast<float*>(worker.workspace) + static_cast<int64_t>(at % 2) * between_;
+      fold_pass(passes_[at], from, to, last, worker);
+      if (!last) worker.sync();
+      from = to;
+    }
+  }
+
+ private:
+  void fold_pass(const Pass& pass, const float* from, float* to, bool last, const Worker& worker) const {
+    const int64_t tiles = (pass.inner + tile - 1) / tile;
+    int64_t begin, end;
+    worker.share(pass.outer * tiles, begin, end);
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t outer = at / tiles, first = at % tiles * tile, size = std::min(tile, pass.inner - first);
+      const float* src = from + outer * pass.count * pass.inner + first;
+      float* dst = to + outer * pass.inner + first;
+      if (pass.inner == 1) {
+        *dst = loops_.fold(fold_, pass.before, src, pass.count);
+      } else {
+        fold_lines(pass, src, dst, size);
+      }
+      if (last && after_ != After::none) finish(dst, size);
+    }
+  }
+  void fold_lines(const Pass& pass, const float* src, float* dst, int64_t size) const {
+    const bool direct = pass.before == Before::none;
+    if (direct) std::copy(src, src + size, dst);
+    else std::fill(dst, dst + size, 0.f);
+    for (int64_t line = direct ? 1 : 0; line < pass.count; ++line) loops_.fold_into(fold_, pass.before, dst, src + line * pass.inner, size);
+  }
+  void finish(float* values, int64_t count) const {
+    for (int64_t at = 0; at < count; ++at) {
+      if (after_ == After::mean) values[at] /= static_cast<float>(elements_);
+      else if (after_ == After::root) values[at] = std::sqrt(values[at]);
+      else values[at] = std::log(values[at]);
+    }
+  }
+
+  Fold fold_;
+  After after_;
+  std::vector<Pass> passes_;
+  int64_t elements_ = 1, between_ = 0;
+  const Loops& loops_;
+};
+
+const Reduction* reduction_of(const std::string& op) {
+  for (const Reduction& entry : reductions)
+    if (op == entry.op) return &entry;
+  return nullptr;
+}
+
+/// Which axes go; nullopt where they are not known.
+std::optional<std::vector<char>> reduced_axes(const Problem& problem) {
+  const size_t rank = problem.inputs[0].dims.rank();
+  const bool given = problem.inputs.size() > 1 && problem.inputs[1];
+  if (given && !problem.inputs[1].constant) return std::nullopt;
+  if (!given || problem.inputs[1].constant.elements() == 0)
+    return std::vector<char>(rank, problem.node->integer("noop_with_empty_axes", 0) == 0);
+  std::vector<char> reduced(rank, 0);
+  const Tensor& axes = problem.inputs[1].constant;
+  for (int64_t at = 0; at < axes.elements(); ++at) {
+    const int64_t axis = axes.dtype() == DType::i32 ? axes.data<int32_t>()[at] : axes.data<int64_t>()[at];
+    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)] = 1;
+  }
+  return reduced;
+}
+
+const char* refuses(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (x.dtype != DType::f32) return "only f32";
+  if (x.dims.elements() == 0) return "nothing to do";
+  if (!reduced_axes(problem)) return "its axes are not constant";
+  return x.dense() && y.dense() ? nullptr : "operands are views";
+}
+std::unique_ptr<backends::Step> make(const Problem& problem) {
+  return std::make_unique<ReduceStep>(problem, *reduction_of(problem.node->op), *reduced_axes(problem));
+}
+
+/// Global average and maximum of N, C, spatial…: a reduction of all but two axes.
+const char* refuses_global(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (x.dtype != DType::f32) return "only f32";
+  if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
+  if (x.dims.elements() == 0) return "nothing to do";
+  return x.dense() && y.dense() ? nullptr : "operands are views";
+}
+std::unique_ptr<backends::Step> make_global(const Problem& problem) {
+  std::vector<char> reduced(problem.inputs[0].dims.rank(), 1);
+  reduced[0] = reduced[1] = 0;
+  return std::make_unique<ReduceStep>(problem, *reduction_of(problem.node->op == "GlobalAveragePool" ? "ReduceMean" : "ReduceMax"), reduced);
+}
+
+struct Register {
+  Register() {
+    for (const Reduction& entry : reductions) backends::KernelRegistrar({entry.op, "lines", 1, refuses, make});
+    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) backends::KernelRegistrar({op, "lines", 1, refuses_global, make_global});
+  }
+};
+const Register registered;
+
+}  // namespace
+}  // namespace tenon::cpu
