@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backends/backend.h"
+#include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 
@@ -47,7 +48,7 @@ class LayerStep : public backends::Step {
 };
 
 const char* refuses_layer(const Problem& problem) {
-  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const Operand& x = problem.inputs[0];
   for (const Operand& operand : problem.inputs)
     if (operand && operand.dtype != DType::f32) return "only f32";
   for (size_t at = 1; at < problem.outputs.size(); ++at)
@@ -57,8 +58,8 @@ const char* refuses_layer(const Problem& problem) {
   if (axis < 0) axis += static_cast<int64_t>(x.dims.rank());
   for (auto at = static_cast<size_t>(axis); at < x.dims.rank(); ++at) count *= x.dims[at];
   for (size_t at : {size_t{1}, size_t{2}})
-    if (present(problem, at) && (problem.inputs[at].dims.elements() != count || !problem.inputs[at].dense())) return "scale and bias are not of a row's size";
-  return x.dense() && y.dense() ? nullptr : "operands are views";
+    if (present(problem, at) && (problem.inputs[at].dims.elements() != count)) return "scale and bias are not of a row's size";
+  return nullptr;
 }
 std::unique_ptr<backends::Step> make_layer(const Problem& problem) { return std::make_unique<LayerStep>(problem); }
 
@@ -94,10 +95,10 @@ class InstanceStep : public backends::Step {
 
 const char* refuses_instance(const Problem& problem) {
   for (const Operand& operand : problem.inputs)
-    if (operand.dtype != DType::f32 || !operand.dense()) return "only dense f32";
+    if (operand.dtype != DType::f32) return "only f32";
   if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
   if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
-  return problem.outputs[0].dense() ? nullptr : "the output is a view";
+  return nullptr;
 }
 std::unique_ptr<backends::Step> make_instance(const Problem& problem) { return std::make_unique<InstanceStep>(problem); }
 
@@ -145,14 +146,14 @@ const char* refuses_batch(const Problem& problem) {
   for (size_t at = 1; at < problem.outputs.size(); ++at)
     if (problem.outputs[at]) return "statistics are wanted";
   if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
-  return problem.inputs[0].dense() && problem.outputs[0].dense() ? nullptr : "operands are views";
+  return nullptr;
 }
 std::unique_ptr<backends::Step> make_batch(const Problem& problem) { return std::make_unique<BatchStep>(problem); }
 
-const backends::KernelRegistrar layer({"LayerNormalization", "rows", 1, refuses_layer, make_layer});
-const backends::KernelRegistrar rms({"RMSNormalization", "rows", 1, refuses_layer, make_layer});
-const backends::KernelRegistrar instance({"InstanceNormalization", "planes", 1, refuses_instance, make_instance});
-const backends::KernelRegistrar batch({"BatchNormalization", "affine", 1, refuses_batch, make_batch});
+const backends::KernelRegistrar layer({"LayerNormalization", "rows", 1, refuses_any<refuses_layer>, make_any<make_layer>});
+const backends::KernelRegistrar rms({"RMSNormalization", "rows", 1, refuses_any<refuses_layer>, make_any<make_layer>});
+const backends::KernelRegistrar instance({"InstanceNormalization", "planes", 1, refuses_any<refuses_instance>, make_any<make_instance>});
+const backends::KernelRegistrar batch({"BatchNormalization", "affine", 1, refuses_any<refuses_batch>, make_any<make_batch>});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backends/backend.h"
+#include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 
@@ -102,7 +103,7 @@ const char* refuses(const Problem& problem) {
         if (value) return "a zero point of 32 bits";
   }
   if (scale.constant.elements() > 1 && scale.constant.elements() != x.dims[static_cast<size_t>(axis_of(problem))]) return "the scale does not fit";
-  return x.dense() && y.dense() ? nullptr : "operands are views";
+  return nullptr;
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ScaleStep>(problem); }
@@ -140,13 +141,13 @@ class DynamicStep : public backends::Step {
 
 const char* refuses_dynamic(const Problem& problem) {
   if (problem.outputs.size() < 3) return "an output is absent";
-  return problem.inputs[0].dense() && problem.outputs[0].dense() ? nullptr : "operands are views";
+  return nullptr;
 }
 std::unique_ptr<backends::Step> make_dynamic(const Problem& problem) { return std::make_unique<DynamicStep>(problem); }
 
-const backends::KernelRegistrar quantize({"QuantizeLinear", "loops", 1, refuses, make});
-const backends::KernelRegistrar dequantize({"DequantizeLinear", "loops", 1, refuses, make});
-const backends::KernelRegistrar dynamic({"DynamicQuantizeLinear", "loops", 1, refuses_dynamic, make_dynamic});
+const backends::KernelRegistrar quantize({"QuantizeLinear", "loops", 1, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar dequantize({"DequantizeLinear", "loops", 1, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar dynamic({"DynamicQuantizeLinear", "loops", 1, refuses_any<refuses_dynamic>, make_any<make_dynamic>});
 
 }  // namespace
 }  // namespace tenon::cpu

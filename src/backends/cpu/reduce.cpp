@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backends/backend.h"
+#include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 
@@ -146,11 +147,11 @@ std::optional<std::vector<char>> reduced_axes(const Problem& problem) {
 }
 
 const char* refuses(const Problem& problem) {
-  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const Operand& x = problem.inputs[0];
   if (x.dtype != DType::f32) return "only f32";
   if (x.dims.elements() == 0) return "nothing to do";
   if (!reduced_axes(problem)) return "its axes are not constant";
-  return x.dense() && y.dense() ? nullptr : "operands are views";
+  return nullptr;
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   return std::make_unique<ReduceStep>(problem, *reduction_of(problem.node->op), *reduced_axes(problem));
@@ -158,11 +159,11 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 
 /// Global average and maximum of N, C, spatial…: a reduction of all but two axes.
 const char* refuses_global(const Problem& problem) {
-  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const Operand& x = problem.inputs[0];
   if (x.dtype != DType::f32) return "only f32";
   if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
   if (x.dims.elements() == 0) return "nothing to do";
-  return x.dense() && y.dense() ? nullptr : "operands are views";
+  return nullptr;
 }
 std::unique_ptr<backends::Step> make_global(const Problem& problem) {
   std::vector<char> reduced(problem.inputs[0].dims.rank(), 1);
@@ -172,8 +173,8 @@ std::unique_ptr<backends::Step> make_global(const Problem& problem) {
 
 struct Register {
   Register() {
-    for (const Reduction& entry : reductions) backends::KernelRegistrar({entry.op, "lines", 1, refuses, make});
-    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) backends::KernelRegistrar({op, "lines", 1, refuses_global, make_global});
+    for (const Reduction& entry : reductions) backends::KernelRegistrar({entry.op, "lines", 1, refuses_any<refuses>, make_any<make>});
+    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) backends::KernelRegistrar({op, "lines", 1, refuses_any<refuses_global>, make_any<make_global>});
   }
 };
 const Register registered;

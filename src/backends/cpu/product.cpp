@@ -1,0 +1,124 @@
+#include <algorithm>
+
+#include "backends/backend.h"
+#include "backends/cpu/dense.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/rows.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+
+constexpr int64_t block = 96;  // rows of one matrix that a worker takes at a time
+
+/// MatMul and Gemm of any operands: matrices of a batch, in blocks of rows.
+class ProductStep : public backends::Step {
+ public:
+  explicit ProductStep(const Problem& problem) : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(active_isa()), ops_(row_ops(isa_)) {
+    Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
+    if (problem.node->op == "Gemm") {
+      shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);
+      alpha_ = problem.node->real("alpha", 1), beta_ = problem.node->real("beta", 1);
+    }
+    if (a.rank() == 1) a.insert(0, 1);
+    if (b.rank() == 1) b.push_back(1);
+    const size_t ra = a.rank(), rb = b.rank();
+    shape_.m = a[ra - (shape_.trans_a ? 1 : 2)], shape_.k = a[ra - (shape_.trans_a ? 2 : 1)], shape_.n = b[rb - (shape_.trans_b ? 2 : 1)];
+    shape_.lda = a.back(), shape_.ldb = b.back(), shape_.ldc = shape_.n;
+    // The batch, row-major, with the matrices of a and b each entry uses.
+    const size_t rank = std::max(ra, rb) - 2;
+    const auto size = [&](const Dims& dims, size_t axis) { return axis + dims.rank() < rank + 2 ? int64_t{1} : dims[axis + dims.rank() - rank - 2]; };
+    int64_t batch = 1;
+    for (size_t axis = 0; axis < rank; ++axis) batch *= std::max(size(a, axis), size(b, axis));
+    for (int64_t at = 0; at < batch; ++at) {
+      int64_t rest = at, in_a = 0, in_b = 0, step_a = 1, step_b = 1;
+      for (size_t axis = rank; axis-- > 0;) {
+        const int64_t count = std::max(size(a, axis), size(b, axis)), index = rest % count;
+        rest /= count;
+        if (size(a, axis) > 1) in_a += index * step_a;
+        if (size(b, axis) > 1) in_b += index * step_b;
+        step_a *= size(a, axis), step_b *= size(b, axis);
+      }
+      a_matrix_.push_back(in_a), b_matrix_.push_back(in_b);
+    }
+    GemmShape one = shape_;
+    one.m = std::min(block, shape_.m);
+    workspace_ = (gemm_workspace_floats(isa_, one) + 15) / 16 * 16;
+    if (problem.inputs.size() > 2 && problem.inputs[2]) {
+      const Operand& c = problem.inputs[2];
+      c_row_ = c.dims.rank() > 1 && c.dims[c.dims.rank() - 2] > 1 ? c.dims.back() : 0;
+      c_column_ = c.dims.rank() > 0 && c.dims.back() > 1 ? 1 : 0;
+      has_c_ = true;
+    }
+  }
+  size_t workspace_bytes() const override { return workspace_ * sizeof(float) * static_cast<size_t>(threads_); }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const auto* a = reinterpret_cast<const float*>(inputs[0]);
+    const auto* b = reinterpret_cast<const float*>(inputs[1]);
+    auto* y = reinterpret_cast<float*>(outputs[0]);
+    float* workspace = reinterpret_cast<float*>(worker.workspace) + workspace_ * static_cast<size_t>(worker.id);
+    const int64_t blocks = (shape_.m + block - 1) / block;
+    int64_t begin, end;
+    worker.share(static_cast<int64_t>(a_matrix_.size()) * blocks, begin, end);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const auto matrix = static_cast<size_t>(unit / blocks);
+      const int64_t first = unit % blocks * block;
+      GemmShape part = shape_;
+      part.m = std::min(block, shape_.m - first);
+      float* to = y + (static_cast<int64_t>(matrix) * shape_.m + first) * shape_.n;
+      gemm(isa_, part, a + a_matrix_[matrix] * shape_.m * shape_.k + first * (shape_.trans_a ? 1 : shape_.lda), b + b_matrix_[matrix] * shape_.k * shape_.n, to, nullptr, workspace);
+      for (int64_t row = 0; row < part.m; ++row) finish(to + row * shape_.n, first + row, inputs, static_cast<int64_t>(matrix));
+    }
+  }
+
+ private:
+  void finish(float* row, int64_t at, std::byte* const* inputs, int64_t matrix) const {
+    const int64_t n = shape_.n;
+    if (alpha_ != 1) ops_.scale(row, alpha_, n);
+    if (has_c_ && beta_ != 0) {
+      const float* c = reinterpret_cast<const float*>(inputs[2]) + at * c_row_;
+      if (beta_ == 1) ops_.binary(Binary::add, row, row, 1, c, c_column_, n);
+      else if (c_column_) ops_.blend(row, row, 1, c, beta_, n);
+      else {
+        const float scaled = *c * beta_;
+        ops_.binary(Binary::add, row, row, 1, &scaled, 0, n);
+      }
+    }
+    const float* residual = epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[3]) + (matrix * shape_.m + at) * n;
+    if (epilogue_.residual == Residual::before) ops_.binary(Binary::add, row, row, 1, residual, 1, n);
+    if (epilogue_.act != Activation::none) ops_.unary(Unary::activation, epilogue_, row, row, n);
+    if (epilogue_.residual == Residual::after) ops_.binary(Binary::add, row, row, 1, residual, 1, n);
+  }
+
+  GemmShape shape_{};
+  Epilogue epilogue_;
+  int threads_;
+  Isa isa_;
+  const RowOps& ops_;
+  float alpha_ = 1, beta_ = 1;
+  std::vector<int64_t> a_matrix_, b_matrix_;
+  size_t workspace_;
+  bool has_c_ = false;
+  int64_t c_row_ = 0;
+  int c_column_ = 0;
+};
+
+const char* refuses(const Problem& problem) {
+  for (const Operand& operand : problem.inputs)
+    if (operand && operand.dtype != DType::f32) return "only f32";
+  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return "nothing to do";
+  const auto epilogue = epilogue_of(*problem.node);
+  if (!epilogue) return "the epilogue has no kernel";
+  return nullptr;
+}
+std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }
+
+const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_any<make>});
+
+}  // namespace
+}  // namespace tenon::cpu

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/backend.h"
+#include "backends/cpu/dense.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/loops.h"
+#include "backends/cpu/kernels/rows.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+
+constexpr int64_t tile = 256;  // neighbouring lines done together
+
+/// Softmax and LogSoftmax along any axis: a tile of lines advances through the axis together.
+class AxisStep : public backends::Step {
+ public:
+  explicit AxisStep(const Problem& problem) : log_(problem.node->op == "LogSoftmax"), ops_(row_ops(active_isa())), loops_(loops(active_isa())) {
+    const Dims& dims = problem.inputs[0].dims;
+    int64_t axis = problem.node->integer("axis", -1);
+    if (axis < 0) axis += static_cast<int64_t>(dims.rank());
+    for (size_t at = 0; at < dims.rank(); ++at)
+      (static_cast<int64_t>(at) < axis ? outer_ : static_cast<int64_t>(at) == axis ? count_ : inner_) *= dims[at];
+  }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const int64_t tiles = (inner_ + tile - 1) / tile;
+    int64_t begin, end;
+    worker.share(outer_ * tiles, begin, end);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t first = unit / tiles * count_ * inner_ + unit % tiles * tile;
+      lines(reinterpret_cast<const float*>(inputs[0]) + first, reinterpret_cast<float*>(outputs[0]) + first, std::min(tile, inner_ - unit % tiles * tile));
+    }
+  }
+
+ private:
+  void lines(const float* x, float* y, int64_t width) const {
+    float highest[tile], sum[tile];
+    std::copy(x, x + width, highest);
+    for (int64_t at = 1; at < count_; ++at) loops_.fold_into(Fold::max, Before::none, highest, x + at * inner_, width);
+    std::fill(sum, sum + width, 0.f);
+    for (int64_t at = 0; at < count_; ++at) {
+      float* row = y + at * inner_;
+      ops_.binary(Binary::sub, row, x + at * inner_, 1, highest, 1, width);
+      if (!log_) {
+        ops_.unary(Unary::exp, {}, row, row, width);
+        ops_.binary(Binary::add, sum, sum, 1, row, 1, width);
+        continue;
+      }
+      float power[tile];
+      ops_.unary(Unary::exp, {}, power, row, width);
+      ops_.binary(Binary::add, sum, sum, 1, power, 1, width);
+    }
+    if (log_)
+      for (int64_t at = 0; at < width; ++at) sum[at] = std::log(sum[at]);
+    else ops_.unary(Unary::reciprocal, {}, sum, sum, width);
+    for (int64_t at = 0; at < count_; ++at) ops_.binary(log_ ? Binary::sub : Binary::mul, y + at * inner_, y + at * inner_, 1, sum, 1, width);
+  }
+
+  bool log_;
+  int64_t outer_ = 1, count_ = 1, inner_ = 1;
+  const RowOps& ops_;
+  const Loops& loops_;
+};
+
+const char* refuses(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return "only f32";
+  return problem.inputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
+}
+std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<AxisStep>(problem); }
+
+const backends::KernelRegistrar softmax({"Softmax", "lines", 0, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar log_softmax({"LogSoftmax", "lines", 0, refuses_any<refuses>, make_any<make>});
+
+}  // namespace
+}  // namespace tenon::cpu
