@@ -16,7 +16,7 @@ namespace tenon {
 Engine build(const std::string& model, const BuildOptions& options) {
   auto impl = std::make_shared<Engine::Impl>();
   plan::Plan& plan = impl->plan;
-  plan.graph = onnx::import_file(model);
+  plan.graph = onnx::import_file(model, {}, options.external_root);
   passes::optimise(plan.graph, options.skip_passes);
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();

@@ -1,5 +1,6 @@
 #pragma once
 #include <tenon/error.h>
+#include <tenon/limits.h>
 #include <tenon/tensor.h>
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct BuildOptions {
   double budget_seconds = -1;  ///< time for tuning; below 0: until every tactic is measured, 0: none
   std::string timing_cache;    ///< file; "" is the user's cache folder, "-" is none
   std::vector<std::string> skip_passes;
+  std::string external_root;   ///< folder that external data may lie in, beside the model's own
   bool strict = false;         ///< no Winograd: direct summation only
   Progress progress;
 };

@@ -18,11 +18,25 @@ const char* name(Code code) {
   return "internal";
 }
 
+namespace {
+/// Names come from files: what would move the cursor or end the line is spelled out.
+std::string printable(const std::string& text) {
+  static const char digits[] = "0123456789abcdef";
+  std::string clean;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) clean += c;
+    else clean += std::string("\\x") + digits[byte / 16] + digits[byte % 16];
+  }
+  return clean;
+}
+}  // namespace
+
 std::string Error::text() const {
-  std::string text = std::string("error: ") + what();
-  if (!where().empty()) text += "\n  where:   " + where();
-  if (!why().empty()) text += "\n  why:     " + why();
-  if (!hint().empty()) text += "\n  you can: " + hint();
+  std::string text = "error: " + printable(what());
+  if (!where().empty()) text += "\n  where:   " + printable(where());
+  if (!why().empty()) text += "\n  why:     " + printable(why());
+  if (!hint().empty()) text += "\n  you can: " + printable(hint());
   return text;
 }
 

@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/memory.h"
+#include "tenon/limits.h"
 
 namespace tenon {
 
@@ -58,18 +60,36 @@ int64_t bytes_of(DType type, const Dims& dims) {
 }
 }  // namespace
 
+namespace {
+[[noreturn]] void refuse(DType type, const Dims& dims, int64_t bytes) {
+  throw Error(Code::resource, "out of memory for a tensor " + dims.str() + " of " + std::string(name(type)),
+              {.why = "it takes " + memory_text(bytes) + ", the limit for all tensors is " + memory_text(limits().memory_bytes)});
+}
+}  // namespace
+
 Tensor::Tensor(DType type, const Dims& dims) : dtype_(type), dims_(dims) {
   if (type == DType::string) {
-    strings_ = std::make_shared<std::vector<std::string>>(dims.elements());
+    const int64_t bytes = checked_mul(dims.elements(), sizeof(std::string), "tensor bytes");
+    if (!take_memory(bytes)) refuse(type, dims, bytes);
+    strings_ = {new std::vector<std::string>(dims.elements()), [bytes](std::vector<std::string>* strings) {
+                  delete strings;
+                  give_memory_back(bytes);
+                }};
     return;
   }
-  const size_t size = static_cast<size_t>(bytes_of(type, dims));
+  const int64_t bytes = bytes_of(type, dims);
+  if (!take_memory(bytes)) refuse(type, dims, bytes);
+  const auto size = static_cast<size_t>(bytes);
   void* memory = ::operator new(size ? size : 1, std::align_val_t(64), std::nothrow);
-  if (!memory) throw Error(Code::resource, "out of memory for a tensor " + dims.str(), {.why = std::to_string(size) + " bytes"});
+  if (!memory) {
+    give_memory_back(bytes);
+    refuse(type, dims, bytes);
+  }
   std::memset(memory, 0, size);
   data_ = memory;
-  keep_ = std::shared_ptr<const void>(memory, [](const void* p) {
+  keep_ = std::shared_ptr<const void>(memory, [bytes](const void* p) {
     ::operator delete(const_cast<void*>(p), std::align_val_t(64));
+    give_memory_back(bytes);
   });
 }
 

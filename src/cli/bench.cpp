@@ -136,7 +136,7 @@ void print(const Json& result, bool header) {
 
 int work(const Options& options) {
   if (options.iterations < 0 || options.warmup < 0) throw Error(Code::usage, "a negative number of runs");
-  const std::vector<TensorInfo> infos = stated_inputs(options.path());
+  const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
   const std::vector<int64_t> batches = options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);
   Json results = Json::array();
   for (const int64_t batch : batches) {

@@ -66,13 +66,13 @@ void print(const Json& json) {
 bool any_op(const std::string&) { return true; }
 
 ir::Graph optimised(const Options& options) {
-  ir::Graph graph = onnx::import_file(options.path());
+  ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
   passes::optimise(graph, options.skip_passes);
   return graph;
 }
 
 int passes_of(const Options& options) {
-  ir::Graph graph = onnx::import_file(options.path());
+  ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
   Json list = Json::array();
   for (const passes::PassRecord& record : passes::optimise(graph, options.skip_passes)) {
     list.push_back({{"name", record.name}, {"changed", record.changed}, {"nodes_before", record.nodes_before}, {"nodes_after", record.nodes_after}, {"ms", record.milliseconds}});
@@ -116,7 +116,7 @@ int work(const Options& options) {
     throw Error(Code::usage, "no stage is called \"" + options.stage + "\"", {.where = "--stage", .hint = "give import, passes or plan"});
   if (is_engine_file(options.path()))
     throw Error(Code::usage, "an engine holds only the last stage", {.where = options.model, .hint = "give --stage plan, or the model that it was built from"});
-  const ir::Graph graph = options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), any_op);
+  const ir::Graph graph = options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), any_op, options.external_root);
   Json json = summary(graph);
   if (options.path() == options.model) json["file_bytes"] = std::filesystem::file_size(options.path());
   if (!options.json.empty()) write_json(options.json, json);

@@ -19,11 +19,15 @@ constexpr int64_t stdin_limit = int64_t{16} << 30;
 
 /// Copies the standard input to a temporary file that goes with the last reference to its name.
 std::shared_ptr<const std::string> spool_stdin() {
-  std::string path = (std::filesystem::temp_directory_path() / "tenon-stdin-XXXXXX").string();
-  const int file = mkstemp(path.data());
+  // In a folder of its own, so that no other file can pass for its external data.
+  std::string folder = (std::filesystem::temp_directory_path() / "tenon-stdin-XXXXXX").string();
+  const bool made = mkdtemp(folder.data()) != nullptr;
+  const std::string path = folder + "/model";
+  const int file = made ? ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
   if (file < 0) throw Error(Code::io, "cannot make a temporary file for the model on the standard input", {.where = path});
   std::shared_ptr<const std::string> name(new std::string(path), [](const std::string* spooled) {
-    unlink(spooled->c_str());
+    std::error_code fault;
+    std::filesystem::remove_all(std::filesystem::path(*spooled).parent_path(), fault);
     delete spooled;
   });
   std::vector<char> buffer(1 << 20);
@@ -54,6 +58,18 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   parts.push_back(text);
   return parts;
 }
+
+void limit_memory(const std::string& text) {
+  Limits limits = tenon::limits();
+  limits.memory_bytes = parse_bytes(text);
+  set_limits(limits);
+}
+
+void limit_rounds(int64_t rounds) {
+  Limits limits = tenon::limits();
+  limits.loop_rounds = rounds;
+  set_limits(limits);
+}
 }  // namespace
 
 void ModelOptions::add_to(CLI::App& app) {
@@ -66,6 +82,12 @@ void ModelOptions::add_to(CLI::App& app) {
   app.add_option("--timing-cache", timing_cache, "File of measured kernel times; - is none. Default: in the user's cache folder")
       ->type_name("FILE");
   app.add_option("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)")->type_name("NAME");
+  app.add_option_function<std::string>("--max-memory", limit_memory, "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
+      ->type_name("SIZE");
+  app.add_option_function<int64_t>("--max-rounds", limit_rounds, "Rounds after which a loop in the model is given up. Default: 1000000")
+      ->type_name("N");
+  app.add_option("--external-root", external_root, "A folder that weights outside the model file may lie in, beside the model's own")
+      ->type_name("DIR");
   app.add_flag("--strict", strict, "Direct summation only: no Winograd");
   app.add_flag("-q,--quiet", quiet, "No progress on stderr");
 }
@@ -92,6 +114,7 @@ BuildOptions ModelOptions::build_options() const {
   options.budget_seconds = budget.empty() ? -1 : parse_seconds(budget);
   options.timing_cache = timing_cache;
   options.skip_passes = skip_passes;
+  options.external_root = external_root;
   options.strict = strict;
   options.progress = progress_to_stderr(quiet);
   return options;
@@ -135,6 +158,18 @@ double parse_seconds(const std::string& text) {
   return value * factor;
 }
 
+int64_t parse_bytes(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit(end, static_cast<const char*>(text.data() + text.size()));
+  if (unit.size() > 1 && unit.back() == 'B') unit.pop_back();
+  if (unit.size() == 2 && unit[1] == 'i') unit.pop_back();
+  const size_t power = unit.empty() ? 0 : std::string("KMGT").find(unit) + 1;
+  if (fault != std::errc() || value < 1 || unit.size() > 1 || power > 4 || value > (INT64_MAX >> (10 * power)))
+    throw Error(Code::usage, "\"" + text + "\" is no size of memory", {.hint = "sizes look like 512M or 4G"});
+  return value << (10 * power);
+}
+
 std::vector<int64_t> parse_counts(const std::string& text) {
   std::vector<int64_t> counts;
   for (const std::string_view part : split(text, ',')) {
@@ -144,9 +179,9 @@ std::vector<int64_t> parse_counts(const std::string& text) {
   return counts;
 }
 
-std::vector<TensorInfo> stated_inputs(const std::string& path) {
+std::vector<TensorInfo> stated_inputs(const std::string& path, const std::string& external_root) {
   if (is_engine_file(path)) return Engine::load(path).inputs();
-  const ir::Graph graph = onnx::import_file(path);
+  const ir::Graph graph = onnx::import_file(path, {}, external_root);
   std::vector<TensorInfo> infos;
   for (const ir::ValueId id : graph.inputs) {
     const ir::Value& value = graph.value(id);

@@ -15,12 +15,13 @@ namespace tenon::cli {
 struct ModelOptions {
   std::string model;
   std::string device = "cpu", precision = "fp32";
-  std::string shapes, budget, timing_cache;
+  std::string shapes, budget, timing_cache, external_root;
   std::vector<std::string> skip_passes;
   int threads = 0;
   bool strict = false, quiet = false;
 
-  /// MODEL, --device, --precision, --shapes, --threads, --budget, --timing-cache, --skip-pass, --strict, -q.
+  /// MODEL, --device, --precision, --shapes, --threads, --budget, --timing-cache, --skip-pass, --max-memory,
+  /// --max-rounds, --external-root, --strict, -q.
   void add_to(CLI::App& app);
   /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
   BuildOptions build_options() const;
@@ -39,11 +40,13 @@ void add_json(CLI::App& app, std::string& json);
 Shapes parse_shapes(const std::string& text);
 /// "500ms", "5s", "1m", "2" (seconds). Throws Error(usage).
 double parse_seconds(const std::string& text);
+/// "4096", "512M", "4G", in powers of 1024. Throws Error(usage).
+int64_t parse_bytes(const std::string& text);
 /// "1,4,8". Throws Error(usage) for anything but positive numbers.
 std::vector<int64_t> parse_counts(const std::string& text);
 
 /// Inputs as the file states them, without building it: -1 for sizes that are free.
-std::vector<TensorInfo> stated_inputs(const std::string& path);
+std::vector<TensorInfo> stated_inputs(const std::string& path, const std::string& external_root = "");
 /// "1x3xHxW" of a TensorInfo, "?" for a free size.
 std::string shape_text(const std::vector<int64_t>& shape);
 

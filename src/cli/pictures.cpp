@@ -21,7 +21,7 @@ constexpr int64_t usual_side = 640;
 
 /// Sizes for the picture input: the model's own, with batch 1, and --preprocess or 640 for free sides.
 Shapes picture_shapes(const PictureOptions& options, const std::string& preset) {
-  const std::vector<TensorInfo> infos = stated_inputs(options.path());
+  const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
   if (infos.size() != 1 || infos[0].shape.size() != 4)
     throw Error(Code::unsupported, "the model does not take one picture", {.where = options.model, .hint = "tenon run takes any model"});
   Shapes shapes = parse_shapes(options.shapes);

@@ -47,7 +47,7 @@ std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words,
 }
 
 int work(const Options& options) {
-  const auto inputs = read_inputs(options.inputs, stated_inputs(options.path()));
+  const auto inputs = read_inputs(options.inputs, stated_inputs(options.path(), options.external_root));
   Shapes shapes;
   for (const auto& [input, tensor] : inputs)
     if (tensor.dtype() != DType::sequence) shapes[input] = {tensor.dims().begin(), tensor.dims().end()};

@@ -40,13 +40,11 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-}  // namespace
-
-ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
-                       std::shared_ptr<const void> keep, const Knows& knows) {
+ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std::string& name, std::shared_ptr<const void> keep,
+                 const Knows& knows) {
   const ModelProto model = parse(bytes, name);
   Job job;
-  job.source = {name, std::move(keep), std::make_shared<ExternalData>(folder)};
+  job.source = {name, std::move(keep), std::move(external)};
   job.knows = knows ? knows : [](const std::string& op) { return ops::find(op) != nullptr; };
   job.opsets = model.opsets;
   const auto opset = model.opsets.find("");
@@ -69,9 +67,16 @@ ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& fold
   return graph;
 }
 
-ir::Graph import_file(const std::string& path, const Knows& knows) {
+}  // namespace
+
+ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
+                       std::shared_ptr<const void> keep, const Knows& knows) {
+  return import(bytes, std::make_shared<ExternalData>(folder), name, std::move(keep), knows);
+}
+
+ir::Graph import_file(const std::string& path, const Knows& knows, const std::string& external_root) {
   const auto file = MappedFile::open(path);
-  return import_bytes(file->bytes(), folder_of(path), path, file, knows);
+  return import(file->bytes(), std::make_shared<ExternalData>(folder_of(path), path, external_root), path, file, knows);
 }
 
 }  // namespace tenon::onnx

@@ -66,7 +66,9 @@ void evaluate_loop(Evaluation& ctx) {
   std::vector<Tensor> carried;
   for (size_t at = 0; at < parts.carried; ++at) carried.push_back(ctx.input(2 + at));
   std::vector<std::vector<Tensor>> scans(parts.scans);
+  Rounds counter;
   for (int64_t round = 0; round < rounds && truth(ctx, condition); ++round) {
+    counter.next(ctx.node());
     Tensor number(DType::i64, {});
     *number.data<int64_t>() = round;
     std::vector<Tensor> inputs{number, condition};

@@ -90,7 +90,9 @@ void evaluate_scan(Evaluation& ctx) {
     length = dims[axes[at]];
   }
   std::vector<std::vector<Tensor>> scans(parts.scans);
+  Rounds counter;
   for (int64_t round = 0; round < length; ++round) {
+    counter.next(ctx.node());
     std::vector<Tensor> inputs = states;
     for (size_t at = 0; at < parts.scanned; ++at)
       inputs.push_back(slice(ctx, ctx.input(parts.states + at), axes[at], parts.input_directions[at] ? length - 1 - round : round));

@@ -1,4 +1,7 @@
 #pragma once
+#include <tenon/error.h>
+#include <tenon/limits.h>
+
 #include <cstring>
 #include <string>
 #include <vector>
@@ -77,6 +80,28 @@ inline void set_known(Inference& ctx, size_t output, const Known& known) {
   ctx.set(output, known.dtype, known.dtype == DType::sequence ? std::nullopt : known.shape);
   if (known.content) ctx.set_content(output, *known.content);
 }
+
+/// Counts the rounds of a loop, and of the loops inside it, against Limits::loop_rounds.
+class Rounds {
+ public:
+  Rounds() {
+    if (depth_++ == 0) left_ = limits().loop_rounds;
+  }
+  ~Rounds() { --depth_; }
+  Rounds(const Rounds&) = delete;
+  /// Throws Error(resource) when there have been too many.
+  void next(const ir::Node& node) {
+    if (left_-- > 0) return;
+    throw Error(Code::resource, "a loop runs longer than it may",
+                {.where = "node " + node.label() + " (" + node.op + ")",
+                 .why = "it has run " + std::to_string(limits().loop_rounds) + " rounds, those of inner loops counted along",
+                 .hint = "raise the limit with --max-rounds where this is meant"});
+  }
+
+ private:
+  static inline thread_local int depth_ = 0;
+  static inline thread_local int64_t left_ = 0;
+};
 
 inline int64_t capture_count(const ir::Node& node) { return node.integer("captures", 0); }
 

@@ -7,7 +7,8 @@
 namespace tenon::passes {
 namespace {
 
-constexpr int64_t largest_result = 64 << 20;  // bytes of one folded tensor
+constexpr int64_t largest_result = 64 << 20;   // bytes of one folded tensor
+constexpr int64_t largest_growth = 256 << 20;  // bytes that one run of the pass may add beyond what it reads
 
 /// Results of unknown size are folded only where the inputs are small; what is known must be in bounds.
 bool is_affordable(const ir::Graph& graph, const ir::Node& node) {
@@ -27,6 +28,8 @@ bool is_affordable(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
+int64_t bytes_of(const Tensor& tensor) { return tensor && size_of(tensor.dtype()) ? static_cast<int64_t>(tensor.bytes()) : 0; }
+
 bool is_foldable(const ir::Graph& graph, const ir::Node& node) {
   if (!ops::find(node.op) || is_random(node) || has_subgraph(node)) return false;
   for (ir::ValueId id : node.inputs)
@@ -37,9 +40,10 @@ bool is_foldable(const ir::Graph& graph, const ir::Node& node) {
 }  // namespace
 
 bool constant_folding(ir::Graph& graph) {
+  int64_t growth = 0;
   return each_node(graph, [&](ir::NodeId id) {
     const ir::Node node = graph.node(id);
-    if (!is_foldable(graph, node)) return false;
+    if (growth > largest_growth || !is_foldable(graph, node)) return false;
     std::vector<Tensor> inputs, results;
     for (ir::ValueId input : node.inputs) inputs.push_back(input == ir::no_value ? Tensor() : graph.value(input).constant);
     try {
@@ -49,6 +53,8 @@ bool constant_folding(ir::Graph& graph) {
     }
     for (size_t at = 0; at < node.outputs.size(); ++at)
       if (node.outputs[at] != ir::no_value && !results[at]) return false;
+    for (const Tensor& tensor : results) growth += bytes_of(tensor);
+    for (const Tensor& tensor : inputs) growth -= bytes_of(tensor);
     for (size_t at = 0; at < node.outputs.size(); ++at)
       if (const ir::ValueId output = node.outputs[at]; output != ir::no_value)
         graph.replace_uses(output, graph.add_constant(graph.value(output).name, results[at]));

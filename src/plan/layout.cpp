@@ -1,9 +1,12 @@
 #include <tenon/error.h>
+#include <tenon/limits.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "base/check.h"
+#include "base/checked.h"
+#include "base/memory.h"
 #include "ops/op.h"
 #include "plan/plan.h"
 
@@ -65,12 +68,39 @@ struct Layouter {
     return id != ir::no_value && !fixed[id] && !graph.value(id).is_constant() && graph.value(id).producer != ir::no_node;
   }
 
+  int64_t bytes_of(ir::ValueId id) const {
+    return checked_mul(dims(id).elements(), static_cast<int64_t>(size_of(graph.value(id).dtype)), "tensor bytes");
+  }
+
+  [[noreturn]] void refuse(const ir::Value& largest, int64_t bytes) const {
+    const ir::Node* node = largest.producer == ir::no_node ? nullptr : &graph.node(largest.producer);
+    throw Error(Code::resource, "the model needs more memory than it may take",
+                {.where = (node ? "node " + node->label() + " (" + node->op + "), " : std::string()) + "tensor \"" + largest.name + "\" " + ir::str(*largest.shape),
+                 .why = "it takes " + memory_text(bytes) + ", the limit is " + memory_text(limits().memory_bytes),
+                 .hint = "raise the limit with --max-memory, or give smaller --shapes"});
+  }
+
+  /// Before anything is allocated: the arena must fit beside the inputs.
+  void check_memory() const {
+    int64_t bytes = layout.arena_bytes;
+    ir::ValueId largest = ir::no_value;
+    const auto look = [&](ir::ValueId id) {
+      if (id != ir::no_value && !graph.value(id).is_constant() && (largest == ir::no_value || bytes_of(id) > bytes_of(largest))) largest = id;
+    };
+    for (ir::ValueId id : graph.inputs) bytes = checked_add(bytes, bytes_of(id), "memory"), look(id);
+    for (const ir::Node& node : graph.nodes)
+      for (ir::ValueId id : node.outputs) look(id);
+    if (bytes > limits().memory_bytes && largest != ir::no_value) refuse(graph.value(largest), bytes);
+  }
+
   void own_storage(ir::ValueId id) {
     Place& place = layout.places[id];
     place.storage = static_cast<int>(layout.storages.size());
     place.offset = 0;
     place.strides = backends::dense_strides(place.dims);
-    layout.storages.push_back({place.dims.elements() * static_cast<int64_t>(size_of(graph.value(id).dtype)), INT32_MAX, -1, 0});
+    const int64_t bytes = bytes_of(id);
+    if (bytes > limits().memory_bytes) refuse(graph.value(id), bytes);
+    layout.storages.push_back({bytes, INT32_MAX, -1, 0});
     fixed[id] = 1;
   }
 
@@ -233,6 +263,7 @@ Layout lay_out(const ir::Graph& graph) {
   for (size_t at = graph.nodes.size(); at-- > 0;) layouter.backward(graph.nodes[at]);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) layouter.forward(id);
   layouter.lifetimes();
+  layouter.check_memory();
   return std::move(layouter.layout);
 }
 

@@ -1,21 +1,34 @@
 #include "runtime/program.h"
 
 #include <tenon/error.h>
+#include <tenon/limits.h>
 
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "ops/op.h"
 
 namespace tenon::runtime {
 namespace {
 
 std::shared_ptr<std::byte> allocate(size_t bytes) {
+  const auto counted = static_cast<int64_t>(bytes);
+  if (!take_memory(counted))
+    throw Error(Code::resource, "out of memory for the arena",
+                {.why = "it takes " + memory_text(counted) + ", the limit for all tensors is " + memory_text(limits().memory_bytes)});
   auto* memory = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t(4096), std::nothrow));
-  if (!memory) throw Error(Code::resource, "out of memory for the arena", {.why = std::to_string(bytes) + " bytes"});
-  return {memory, [](std::byte* p) { ::operator delete(p, std::align_val_t(4096)); }};
+  if (!memory) {
+    give_memory_back(counted);
+    throw Error(Code::resource, "out of memory for the arena", {.why = memory_text(counted)});
+  }
+  return {memory, [counted](std::byte* p) {
+            ::operator delete(p, std::align_val_t(4096));
+            give_memory_back(counted);
+          }};
 }
 
 /// The recorded kernel where it still accepts, else the first that does.
@@ -104,10 +117,26 @@ void Program::work(void* context, int id) {
   for (size_t at = 0; at < self.steps_.size(); ++at) {
     BoundStep& step = self.steps_[at];
     const auto begin = self.times_ ? Clock::now() : Clock::time_point();
-    step.step->run(step.inputs.data(), step.outputs.data(), worker);
+    // A step that throws must not keep the others waiting at the barrier: the rest is skipped and run() throws.
+    if (!self.failed_.load(std::memory_order_relaxed)) try {
+        step.step->run(step.inputs.data(), step.outputs.data(), worker);
+      } catch (...) {
+        self.fail(std::current_exception());
+      }
     worker.sync();
     if (self.times_ && id == 0) (*self.times_)[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   }
+}
+
+void Program::fail(std::exception_ptr fault) {
+  if (!failed_.exchange(true)) fault_ = std::move(fault);
+}
+
+void Program::run_team() {
+  team_.run(&Program::work, this);
+  if (!failed_.exchange(false)) return;
+  times_ = nullptr;
+  std::rethrow_exception(std::exchange(fault_, nullptr));
 }
 
 void Program::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
@@ -134,7 +163,7 @@ void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
     return;
   }
   point_at(inputs);
-  team_.run(&Program::work, this);
+  run_team();
   collect(inputs, outputs);
 }
 
@@ -144,7 +173,7 @@ std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iter
   point_at(inputs);
   std::vector<double> times(steps_.size(), 0);
   times_ = &times;
-  for (int iteration = 0; iteration < iterations; ++iteration) team_.run(&Program::work, this);
+  for (int iteration = 0; iteration < iterations; ++iteration) run_team();
   times_ = nullptr;
   for (size_t at = 0; at < steps_.size(); ++at) {
     const ir::Node& node = graph_.node(steps_[at].node);

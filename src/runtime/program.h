@@ -1,4 +1,6 @@
 #pragma once
+#include <atomic>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +40,9 @@ class Program {
   void point_at(std::span<const Tensor> inputs);
   void collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   static void work(void* self, int id);
+  /// Lets the team work; throws what a step threw.
+  void run_team();
+  void fail(std::exception_ptr fault);
 
   Team& team_;
   ir::Graph graph_;
@@ -49,6 +54,8 @@ class Program {
   std::byte* workspace_ = nullptr;
   size_t workspace_bytes_ = 0, packed_bytes_ = 0;
   std::vector<double>* times_ = nullptr;  // per step, while profiling
+  std::atomic<bool> failed_{false};
+  std::exception_ptr fault_;  // of the first step that failed
 };
 
 }  // namespace tenon::runtime

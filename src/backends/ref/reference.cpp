@@ -1,3 +1,5 @@
+#include <tenon/error.h>
+
 #include <cstring>
 
 #include "backends/backend.h"
@@ -29,7 +31,11 @@ class ReferenceStep : public Step {
     std::vector<Tensor> results = ops::evaluate(node_, operands);
     for (size_t at = 0; at < results.size(); ++at) {
       const Operand& operand = problem_.outputs[at];
-      if (operand) strided_copy(operand.dims, size_of(operand.dtype), results[at].data<std::byte>(), dense_strides(operand.dims), outputs[at], operand.strides);
+      if (!operand) continue;
+      if (results[at].dtype() != operand.dtype || !(results[at].dims() == operand.dims))
+        throw Error(Code::invalid_model, "node \"" + node_.label() + "\" (" + node_.op + ") gives " + results[at].dims().str(),
+                    {.where = "node " + node_.label(), .why = "the model's sizes promise " + operand.dims.str()});
+      strided_copy(operand.dims, size_of(operand.dtype), results[at].data<std::byte>(), dense_strides(operand.dims), outputs[at], operand.strides);
     }
   }
 
