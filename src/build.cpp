@@ -6,6 +6,7 @@
 #include "base/team.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
+#include "onnx/odd_weights.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
 #include "plan/timing_cache.h"
@@ -17,6 +18,8 @@ Engine build(const std::string& model, const BuildOptions& options) {
   auto impl = std::make_shared<Engine::Impl>();
   plan::Plan& plan = impl->plan;
   plan.graph = onnx::import_file(model, {}, options.external_root);
+  if (options.warn)
+    if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
   passes::optimise(plan.graph, options.skip_passes);
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();

@@ -38,6 +38,7 @@ struct BuildOptions {
   std::string external_root;   ///< folder that external data may lie in, beside the model's own
   bool strict = false;         ///< no Winograd: direct summation only
   Progress progress;
+  std::function<void(const std::string&)> warn;  ///< told what is odd and not wrong, as weights that are not finite
 };
 
 struct LayerTime {

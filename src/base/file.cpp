@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "tenon/error.h"
@@ -67,8 +68,36 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(data_, size_);
 }
 
+namespace {
+
+/// Where the bytes go: links are followed, so that a link stays one.
+std::string target_of(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
+  return real ? real.get() : path;
+}
+
+void write_all(int file, std::span<const std::byte> bytes, const auto& give_up) {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t count = ::write(file, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) give_up(errno);
+    done += static_cast<size_t>(count);
+  }
+}
+
+}  // namespace
+
 void write_atomically(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string pattern = path + ".XXXXXX";
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    if (S_ISDIR(status.st_mode)) fail("the path is a folder", path, 0, "give a file");
+    // A device or a pipe cannot be replaced.
+    const Descriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+    if (file.value < 0) fail("cannot write the file", path, errno);
+    return write_all(file.value, bytes, [&](int error) { fail("cannot write the file", path, error); });
+  }
+  const std::string target = target_of(path);
+  const std::string pattern = target + ".XXXXXX";
   std::vector<char> temporary(pattern.begin(), pattern.end());
   temporary.push_back('\0');
   Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
@@ -77,17 +106,12 @@ void write_atomically(const std::string& path, std::span<const std::byte> bytes)
     ::unlink(temporary.data());
     fail("cannot write the file", path, error, "nothing was changed; " + std::to_string(bytes.size()) + " bytes are needed");
   };
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t count = ::write(file.value, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) give_up(errno);
-    done += static_cast<size_t>(count);
-  }
+  write_all(file.value, bytes, give_up);
   const mode_t mask = ::umask(0);
   ::umask(mask);
   if (::fchmod(file.value, 0666 & ~mask) != 0 || ::fsync(file.value) != 0) give_up(errno);
-  if (::rename(temporary.data(), path.c_str()) != 0) give_up(errno);
-  const Descriptor folder{::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (::rename(temporary.data(), target.c_str()) != 0) give_up(errno);
+  const Descriptor folder{::open(folder_of(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (folder.value >= 0) ::fsync(folder.value);
 }
 

@@ -48,7 +48,7 @@ Limits limits() {
 
 void set_limits(const Limits& limits) {
   if (limits.memory_bytes < 0 || limits.loop_rounds < 1)
-    throw Error(Code::usage, "a limit makes no sense", {.why = "memory " + std::to_string(limits.memory_bytes) + " bytes, " + std::to_string(limits.loop_rounds) + " rounds"});
+    throw Error(Code::usage, limits.memory_bytes < 0 ? "the limit of memory is negative" : "a loop must be allowed a round");
   memory_cap = limits.memory_bytes;
   round_cap = limits.loop_rounds;
 }

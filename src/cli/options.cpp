@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
 
@@ -117,6 +118,7 @@ BuildOptions ModelOptions::build_options() const {
   options.external_root = external_root;
   options.strict = strict;
   options.progress = progress_to_stderr(quiet);
+  options.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", printable(text)); };
   return options;
 }
 

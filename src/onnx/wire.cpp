@@ -72,7 +72,9 @@ void Reader::expect(const Field& field, Wire wire) const {
 Reader Reader::message(const Field& field) const {
   expect(field, Wire::bytes);
   if (depth_ + 1 > max_depth) fail("messages are nested deeper than 100 levels", field.offset);
-  return Reader(field.bytes, start_, file_, depth_ + 1);
+  if (++*messages_ > max_messages)
+    throw Error(Code::resource, "the file holds too many parts", {.where = std::string(file_) + ", byte " + std::to_string(field.offset), .why = "more than " + std::to_string(max_messages) + " nodes, attributes and tensors"});
+  return Reader(field.bytes, *this, depth_ + 1);
 }
 
 Bytes Reader::raw(const Field& field) const {
@@ -100,7 +102,7 @@ void Reader::integers(const Field& field, std::vector<int64_t>& to) const {
     to.push_back(integer(field));
     return;
   }
-  Reader packed(field.bytes, start_, file_, depth_);
+  Reader packed(field.bytes, *this, depth_);
   while (packed.at_ < packed.bytes_.size()) to.push_back(static_cast<int64_t>(packed.varint()));
 }
 

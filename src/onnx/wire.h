@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,11 +24,13 @@ struct Field {
 };
 
 /// Walks the fields of one message without copying. Every length is checked against the message that holds it.
-/// Throws Error(invalid_model) naming file and byte.
+/// Throws Error(invalid_model) naming file and byte; Error(resource) for more than max_messages.
 class Reader {
  public:
   static constexpr int max_depth = 100;
-  Reader(Bytes bytes, std::string_view file) : bytes_(bytes), start_(bytes.data()), file_(file) {}
+  static constexpr int64_t max_messages = 4'000'000;  // in one file; each costs some hundred bytes of memory
+  Reader(Bytes bytes, std::string_view file)
+      : bytes_(bytes), start_(bytes.data()), file_(file), messages_(std::make_shared<int64_t>(0)) {}
   /// False at the end of the message.
   bool next(Field& field);
   /// A reader of the message in `field`, one level deeper.
@@ -44,8 +47,8 @@ class Reader {
   [[noreturn]] void fail(const std::string& why, size_t offset) const;
 
  private:
-  Reader(Bytes bytes, const std::byte* start, std::string_view file, int depth)
-      : bytes_(bytes), start_(start), file_(file), depth_(depth) {}
+  Reader(Bytes bytes, const Reader& outer, int depth)
+      : bytes_(bytes), start_(outer.start_), file_(outer.file_), messages_(outer.messages_), depth_(depth) {}
   size_t position() const { return static_cast<size_t>(bytes_.data() + at_ - start_); }
   uint64_t varint();
   void expect(const Field& field, Wire wire) const;
@@ -53,6 +56,7 @@ class Reader {
   Bytes bytes_;
   const std::byte* start_;
   std::string_view file_;
+  std::shared_ptr<int64_t> messages_;  // met so far
   int depth_ = 0;
   size_t at_ = 0;
 };

@@ -19,6 +19,19 @@ std::map<std::string, Op>& registry() {
               {.where = "node " + node.label(), .why = why, .hint = hint});
 }
 
+std::string more_than(int least, int most) { return most < 0 ? " or more" : most == least ? "" : " to " + std::to_string(most); }
+
+/// Errors of arithmetic and memory do not know their node.
+template <class Work>
+void named(const ir::Node& node, const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (!error.where().empty()) throw;
+    throw Error(error.code(), error.what(), {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
+  }
+}
+
 }  // namespace
 
 Registrar::Registrar(Op op) {
@@ -117,13 +130,13 @@ void infer(ir::Graph& graph, ir::NodeId id) {
   Inference inference(graph, id);
   if (inputs < op->min_inputs || (op->max_inputs >= 0 && inputs > op->max_inputs))
     inference.fail("it has " + std::to_string(inputs) + " inputs; " + node.op + " takes " + std::to_string(op->min_inputs) +
-                   (op->max_inputs < 0 ? " or more" : " to " + std::to_string(op->max_inputs)));
+                   more_than(op->min_inputs, op->max_inputs));
   if (outputs < op->min_outputs || (op->max_outputs >= 0 && outputs > op->max_outputs))
     inference.fail("it has " + std::to_string(outputs) + " outputs; " + node.op + " gives " + std::to_string(op->min_outputs) +
-                   (op->max_outputs < 0 ? " or more" : " to " + std::to_string(op->max_outputs)));
+                   more_than(op->min_outputs, op->max_outputs));
   for (int at = 0; at < op->min_inputs; ++at)
     if (node.inputs[at] == ir::no_value) inference.fail("required input " + std::to_string(at) + " is missing");
-  op->infer(inference);
+  named(node, [&] { op->infer(inference); });
 }
 
 void infer(ir::Graph& graph) {
@@ -141,7 +154,7 @@ std::vector<Tensor> evaluate_with(const ir::Node& node, std::span<const Tensor> 
   if (!op) throw Error(Code::unsupported, "op " + node.op + " is not supported", {.where = "node " + node.label()});
   std::vector<Tensor> outputs(node.outputs.size());
   Evaluation evaluation(node, inputs, outputs, run);
-  op->evaluate(evaluation);
+  named(node, [&] { op->evaluate(evaluation); });
   return outputs;
 }
 

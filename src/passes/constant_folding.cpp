@@ -1,5 +1,7 @@
 #include <tenon/error.h>
 
+#include <algorithm>
+
 #include "ops/op.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -22,8 +24,9 @@ bool is_affordable(const ir::Graph& graph, const ir::Node& node) {
       if (dim.value() < 0) return false;
       dims.push_back(dim.value());
     }
-    const auto size = static_cast<int64_t>(size_of(value.dtype));
-    if (dims.elements() > largest_result / (size ? size : 1)) return false;
+    int64_t room = largest_result / std::max<int64_t>(1, static_cast<int64_t>(size_of(value.dtype)));
+    for (int64_t size : dims) room /= std::max<int64_t>(1, size);
+    if (room == 0) return false;
   }
   return true;
 }

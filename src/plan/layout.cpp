@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/check.h"
-#include "base/checked.h"
 #include "base/memory.h"
 #include "ops/op.h"
 #include "plan/plan.h"
@@ -69,14 +68,19 @@ struct Layouter {
   }
 
   int64_t bytes_of(ir::ValueId id) const {
-    return checked_mul(dims(id).elements(), static_cast<int64_t>(size_of(graph.value(id).dtype)), "tensor bytes");
+    int64_t bytes = static_cast<int64_t>(size_of(graph.value(id).dtype));
+    for (int64_t size : dims(id))
+      if (size == 0) return 0;
+    for (int64_t size : dims(id))
+      if (__builtin_mul_overflow(bytes, size, &bytes)) return INT64_MAX;
+    return bytes;
   }
 
   [[noreturn]] void refuse(const ir::Value& largest, int64_t bytes) const {
     const ir::Node* node = largest.producer == ir::no_node ? nullptr : &graph.node(largest.producer);
     throw Error(Code::resource, "the model needs more memory than it may take",
                 {.where = (node ? "node " + node->label() + " (" + node->op + "), " : std::string()) + "tensor \"" + largest.name + "\" " + ir::str(*largest.shape),
-                 .why = "it takes " + memory_text(bytes) + ", the limit is " + memory_text(limits().memory_bytes),
+                 .why = "it takes " + (bytes == INT64_MAX ? "more than 64 bits can count" : memory_text(bytes)) + ", the limit is " + memory_text(limits().memory_bytes),
                  .hint = "raise the limit with --max-memory, or give smaller --shapes"});
   }
 
@@ -87,7 +91,10 @@ struct Layouter {
     const auto look = [&](ir::ValueId id) {
       if (id != ir::no_value && !graph.value(id).is_constant() && (largest == ir::no_value || bytes_of(id) > bytes_of(largest))) largest = id;
     };
-    for (ir::ValueId id : graph.inputs) bytes = checked_add(bytes, bytes_of(id), "memory"), look(id);
+    for (ir::ValueId id : graph.inputs) {
+      look(id);
+      if (__builtin_add_overflow(bytes, bytes_of(id), &bytes)) bytes = INT64_MAX;
+    }
     for (const ir::Node& node : graph.nodes)
       for (ir::ValueId id : node.outputs) look(id);
     if (bytes > limits().memory_bytes && largest != ir::no_value) refuse(graph.value(largest), bytes);
