@@ -44,25 +44,29 @@ bool is_foldable(const ir::Graph& graph, const ir::Node& node) {
 
 bool constant_folding(ir::Graph& graph) {
   int64_t growth = 0;
+  bool changed = false;
+  // A folded constant may decide later sizes, and those more constants: sizes are inferred anew on the way.
   return each_node(graph, [&](ir::NodeId id) {
+    if (changed) ops::infer(graph, id);
+    if (fold_shape(graph, id)) changed = true;
     const ir::Node node = graph.node(id);
-    if (growth > largest_growth || !is_foldable(graph, node)) return false;
+    if (growth > largest_growth || !is_foldable(graph, node)) return changed;
     std::vector<Tensor> inputs, results;
     for (ir::ValueId input : node.inputs) inputs.push_back(input == ir::no_value ? Tensor() : graph.value(input).constant);
     try {
       results = ops::evaluate(node, inputs);
     } catch (const Error&) {
-      return false;  // the node keeps its fault for the run, which may never reach it
+      return changed;  // the node keeps its fault for the run, which may never reach it
     }
     for (size_t at = 0; at < node.outputs.size(); ++at)
-      if (node.outputs[at] != ir::no_value && !results[at]) return false;
+      if (node.outputs[at] != ir::no_value && !results[at]) return changed;
     for (const Tensor& tensor : results) growth += bytes_of(tensor);
     for (const Tensor& tensor : inputs) growth -= bytes_of(tensor);
     for (size_t at = 0; at < node.outputs.size(); ++at)
       if (const ir::ValueId output = node.outputs[at]; output != ir::no_value)
         graph.replace_uses(output, graph.add_constant(graph.value(output).name, results[at]));
     graph.remove(id);
-    return true;
+    return changed = true;
   });
 }
 

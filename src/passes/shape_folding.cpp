@@ -38,19 +38,21 @@ bool fix_target(ir::Graph& graph, ir::NodeId id) {
 
 }  // namespace
 
+bool fold_shape(ir::Graph& graph, ir::NodeId id) {
+  bool changed = fix_target(graph, id);
+  const std::vector<ir::ValueId> outputs = graph.node(id).outputs;
+  for (ir::ValueId output : outputs) {
+    if (output == ir::no_value) continue;
+    const auto tensor = known(graph.value(output));
+    if (!tensor || (graph.value(output).users.empty() && !graph.is_output(output))) continue;
+    graph.replace_uses(output, graph.add_constant(graph.value(output).name, *tensor));
+    changed = true;
+  }
+  return changed;
+}
+
 bool shape_folding(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) {
-    bool changed = fix_target(graph, id);
-    const std::vector<ir::ValueId> outputs = graph.node(id).outputs;
-    for (ir::ValueId output : outputs) {
-      if (output == ir::no_value) continue;
-      const auto tensor = known(graph.value(output));
-      if (!tensor || (graph.value(output).users.empty() && !graph.is_output(output))) continue;
-      graph.replace_uses(output, graph.add_constant(graph.value(output).name, *tensor));
-      changed = true;
-    }
-    return changed;
-  });
+  return each_node(graph, [&](ir::NodeId id) { return fold_shape(graph, id); });
 }
 
 }  // namespace tenon::passes
