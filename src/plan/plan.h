@@ -56,6 +56,9 @@ struct Record {
 };
 using Records = std::map<std::string, Record>;
 
+/// The recorded kernel where it still accepts, else the first that does.
+const backends::Kernel& choose(const backends::Problem& problem, const Records& records);
+
 /// An engine's content.
 struct Plan {
   ir::Graph graph;  // optimised, symbolic

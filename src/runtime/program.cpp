@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "ops/op.h"
 
 namespace tenon::runtime {
 namespace {
@@ -31,22 +30,12 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
           }};
 }
 
-/// The recorded kernel where it still accepts, else the first that does.
-const backends::Kernel& choose(const backends::Problem& problem, const plan::Records& records) {
-  const auto kernels = backends::kernels_for(problem.node->op);
-  if (const auto record = records.find(backends::signature(problem)); record != records.end())
-    for (const backends::Kernel* kernel : kernels)
-      if (kernel->name == record->second.kernel && !kernel->refuses(problem)) return *kernel;
-  for (const backends::Kernel* kernel : kernels)
-    if (!kernel->refuses(problem)) return *kernel;
-  return backends::reference_kernel();
-}
-
 }  // namespace
 
 Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team)
     : team_(team), graph_(plan::concretise(plan.graph, shapes)), static_(plan::is_static(graph_)) {
   if (static_) bind(plan);
+  else dynamic_ = std::make_unique<DynamicProgram>(graph_, plan, team);
 }
 
 void Program::bind(const plan::Plan& plan) {
@@ -56,7 +45,7 @@ void Program::bind(const plan::Plan& plan) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
     if (!layout_.runs[id]) continue;
     const backends::Problem problem = plan::problem_of(graph_, id, layout_, team_.threads(), plan.strict);
-    const backends::Kernel& kernel = choose(problem, plan.records);
+    const backends::Kernel& kernel = plan::choose(problem, plan.records);
     BoundStep step{kernel.make(problem), {}, {}, id, kernel.name};
     const auto address = [&](ir::ValueId value, size_t operand, bool is_input) -> std::byte* {
       if (value == ir::no_value) return nullptr;
@@ -157,8 +146,7 @@ void Program::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs)
 
 void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   if (!static_) {
-    const FlushDenormals flush;
-    const std::vector<Tensor> results = ops::interpret(graph_, {inputs.begin(), inputs.end()});
+    const std::vector<Tensor> results = dynamic_->run(inputs);
     std::copy(results.begin(), results.end(), outputs.begin());
     return;
   }
@@ -168,8 +156,8 @@ void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
 }
 
 std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iterations) {
+  if (!static_) return dynamic_->profile(inputs, iterations);
   std::vector<LayerTime> layers;
-  if (!static_) return layers;
   point_at(inputs);
   std::vector<double> times(steps_.size(), 0);
   times_ = &times;

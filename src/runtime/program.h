@@ -7,15 +7,16 @@
 
 #include "base/team.h"
 #include "plan/plan.h"
+#include "runtime/dynamic.h"
 
 namespace tenon::runtime {
 
 /// A plan bound to concrete sizes: steps with resolved addresses in one arena. Run by one thread at a time.
 class Program {
  public:
-  /// `team` must outlive the program.
+  /// `plan` and `team` must outlive the program.
   Program(const plan::Plan& plan, const Shapes& shapes, Team& team);
-  /// Whether memory could be planned; otherwise run() interprets the graph, allocating.
+  /// Whether memory could be planned; otherwise run() goes node by node, allocating.
   bool is_static() const { return static_; }
   const ir::Graph& graph() const { return graph_; }
   /// Inputs and outputs in the graph's order, of the bound sizes. Outputs refer to the arena.
@@ -46,6 +47,7 @@ class Program {
 
   Team& team_;
   ir::Graph graph_;
+  std::unique_ptr<DynamicProgram> dynamic_;  // where memory could not be planned
   plan::Layout layout_;
   bool static_ = false;
   std::vector<BoundStep> steps_;
