@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "plan/plan.h"
 
@@ -7,6 +8,7 @@ namespace tenon::plan {
 namespace {
 
 constexpr int64_t alignment = 64;
+constexpr int64_t search_work = 100'000'000;  // pairs of storages looked at, about 0.1 s
 
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -57,13 +59,33 @@ void assign_offsets(Layout& layout, int steps) {
       },
   };
   std::vector<Storage> best;
+  std::vector<int> best_order;
   int64_t best_bytes = INT64_MAX;
+  const auto attempt = [&](const std::vector<int>& by) {  // kept when no worse
+    std::vector<Storage> candidate = storages;
+    const int64_t bytes = place_in_order(candidate, by);
+    if (bytes > best_bytes) return;
+    best_bytes = bytes;
+    best = std::move(candidate);
+    best_order = by;
+  };
   for (const Less& less : orders) {
     std::stable_sort(order.begin(), order.end(), less);
-    std::vector<Storage> candidate = storages;
-    const int64_t bytes = place_in_order(candidate, order);
-    if (bytes < best_bytes) best_bytes = bytes, best = std::move(candidate);
+    attempt(order);
     if (best_bytes == layout.lower_bound) break;
+  }
+  // Local search: what stands highest, or any other, takes another place in the order.
+  std::minstd_rand random(1);
+  const auto count = static_cast<int64_t>(storages.size());
+  for (int64_t tries = count > 1 ? std::min<int64_t>(2000, search_work / (count * count)) : 0; tries > 0 && best_bytes > layout.lower_bound; --tries) {
+    std::vector<int> changed = best_order;
+    const auto highest = std::max_element(changed.begin(), changed.end(), [&](int x, int y) { return best[x].offset + best[x].bytes < best[y].offset + best[y].bytes; });
+    const auto from = tries % 3 ? highest : changed.begin() + static_cast<int64_t>(random() % static_cast<unsigned>(count));
+    const int64_t to = static_cast<int64_t>(random() % static_cast<unsigned>(count));
+    const int id = *from;
+    changed.erase(from);
+    changed.insert(changed.begin() + std::min<int64_t>(to, count - 1), id);
+    attempt(changed);
   }
   storages = std::move(best);
   layout.arena_bytes = storages.empty() ? 0 : best_bytes;
