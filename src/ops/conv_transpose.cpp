@@ -1,3 +1,4 @@
+#include "ops/epilogue.h"
 #include "ops/floats.h"
 #include "ops/layout.h"
 #include "ops/window.h"
@@ -68,6 +69,7 @@ void infer_transpose(Inference& ctx) {
         ctx.fail("the bias is " + ir::str(*bias) + " for " + sizes->output[1].str() + " output channels");
     }
   }
+  check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), output);
   ctx.set(0, ctx.dtype(0), output);
 }
 
@@ -112,6 +114,13 @@ void evaluate_transpose(Evaluation& ctx) {
   if (static_cast<int64_t>(bias.size()) != out[1]) ctx.fail("the bias does not fit the output channels");
   const Window3 window = window3(sizes.window, {out.begin() + 2, out.end()}, {x.dims().begin() + 2, x.dims().end()});
   const int64_t plane = window.in_plane(), image = out[1] * plane, from = x.dims()[1] * window.out_plane();
+  const Epilogue epilogue = read_epilogue(ctx);
+  Tensor residual;
+  if (epilogue.residual != Residual::none) {
+    if (!ctx.has(3)) ctx.fail("a residual is asked for but input 3 is absent");
+    residual = to_channels_first(widened(ctx.input(3)), last);
+    if (residual.dtype() != x.dtype() || residual.dims() != out) ctx.fail("the residual does not fit the output");
+  }
   Tensor y(x.dtype(), out);
   with_wide(ctx, x.dtype(), [&]<class T>(Type<T>) {
     std::vector<double> sums(static_cast<size_t>(y.elements() ? image : 0));
@@ -120,11 +129,12 @@ void evaluate_transpose(Evaluation& ctx) {
       spread(window, sizes.groups, x.dims()[1], out[1], x.data<T>() + n * from, w.data<T>(), sums.data());
       std::copy(sums.begin(), sums.end(), y.data<T>() + n * image);
     }
+    apply(epilogue, y.data<T>(), residual ? residual.data<T>() : nullptr, y.elements());
   });
   deliver(ctx, 0, dtype, to_channels_last(y, last));
 }
 
-TENON_OP({"ConvTranspose", 2, 3, 1, 1, infer_transpose, evaluate_transpose});
+TENON_OP({"ConvTranspose", 2, 4, 1, 1, infer_transpose, evaluate_transpose});
 
 }  // namespace
 }  // namespace tenon::ops
