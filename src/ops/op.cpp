@@ -146,21 +146,26 @@ void infer(ir::Graph& graph) {
 
 namespace {
 
-std::vector<Tensor> evaluate_with(const ir::Node& node, std::span<const Tensor> inputs) {
+void evaluate_into(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   static const Evaluation::Run run = [](const ir::Graph& graph, std::vector<Tensor> values) {
     return interpret(graph, std::move(values));
   };
   const Op* op = find(node.op);
   if (!op) throw Error(Code::unsupported, "op " + node.op + " is not supported", {.where = "node " + node.label()});
-  std::vector<Tensor> outputs(node.outputs.size());
   Evaluation evaluation(node, inputs, outputs, run);
   named(node, [&] { op->evaluate(evaluation); });
+}
+
+std::vector<Tensor> evaluate_with(const ir::Node& node, std::span<const Tensor> inputs) {
+  std::vector<Tensor> outputs(node.outputs.size());
+  evaluate_into(node, inputs, outputs);
   return outputs;
 }
 
 }  // namespace
 
 std::vector<Tensor> evaluate(const ir::Node& node, std::span<const Tensor> inputs) { return evaluate_with(node, inputs); }
+void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) { evaluate_into(node, inputs, outputs); }
 
 std::vector<Tensor> interpret(const ir::Graph& graph, std::vector<Tensor> inputs) {
   if (inputs.size() != graph.inputs.size())

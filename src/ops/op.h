@@ -92,6 +92,8 @@ void infer(ir::Graph& graph);
 void infer(ir::Graph& graph, ir::NodeId node);
 /// Runs one node by its reference kernel.
 std::vector<Tensor> evaluate(const ir::Node& node, std::span<const Tensor> inputs);
+/// The same into tensors of the caller: one whose type and sizes fit is filled, another is replaced.
+void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs);
 /// Runs a whole graph by reference kernels: the oracle of all tests, and the way of graphs whose shapes depend on data.
 std::vector<Tensor> interpret(const ir::Graph& graph, std::vector<Tensor> inputs);
 

@@ -12,8 +12,6 @@ namespace {
 using backends::Operand;
 using backends::Problem;
 
-constexpr int64_t block = 96;  // rows of one matrix that a worker takes at a time
-
 /// MatMul and Gemm of any operands: matrices of a batch, in blocks of rows.
 class ProductStep : public backends::Step {
  public:
@@ -44,8 +42,10 @@ class ProductStep : public backends::Step {
       }
       a_matrix_.push_back(in_a), b_matrix_.push_back(in_b);
     }
+    // By the shape alone, so that results do not depend on the workers.
+    block_ = std::clamp<int64_t>((shape_.m * batch / 4 + 15) / 16 * 16, 16, 96);
     GemmShape one = shape_;
-    one.m = std::min(block, shape_.m);
+    one.m = std::min(block_, shape_.m);
     workspace_ = (gemm_workspace_floats(isa_, one) + 15) / 16 * 16;
     if (problem.inputs.size() > 2 && problem.inputs[2]) {
       const Operand& c = problem.inputs[2];
@@ -61,14 +61,14 @@ class ProductStep : public backends::Step {
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     float* workspace = reinterpret_cast<float*>(worker.workspace) + workspace_ * static_cast<size_t>(worker.id);
-    const int64_t blocks = (shape_.m + block - 1) / block;
+    const int64_t blocks = (shape_.m + block_ - 1) / block_;
     int64_t begin, end;
     worker.share(static_cast<int64_t>(a_matrix_.size()) * blocks, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {
       const auto matrix = static_cast<size_t>(unit / blocks);
-      const int64_t first = unit % blocks * block;
+      const int64_t first = unit % blocks * block_;
       GemmShape part = shape_;
-      part.m = std::min(block, shape_.m - first);
+      part.m = std::min(block_, shape_.m - first);
       float* to = y + (static_cast<int64_t>(matrix) * shape_.m + first) * shape_.n;
       gemm(isa_, part, a + a_matrix_[matrix] * shape_.m * shape_.k + first * (shape_.trans_a ? 1 : shape_.lda), b + b_matrix_[matrix] * shape_.k * shape_.n, to, nullptr, workspace);
       for (int64_t row = 0; row < part.m; ++row) finish(to + row * shape_.n, first + row, inputs, static_cast<int64_t>(matrix));
@@ -101,6 +101,7 @@ class ProductStep : public backends::Step {
   const RowOps& ops_;
   float alpha_ = 1, beta_ = 1;
   std::vector<int64_t> a_matrix_, b_matrix_;
+  int64_t block_;  // rows of one matrix that a worker takes at a time
   size_t workspace_;
   bool has_c_ = false;
   int64_t c_row_ = 0;

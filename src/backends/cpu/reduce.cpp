@@ -33,7 +33,7 @@ struct Pass {
   Before before;
 };
 
-constexpr int64_t tile = 512;     // elements of a line that one worker folds at a time
+constexpr int64_t tile = 512;     // elements of a line that one worker folds at a time, fewer where there are few
 constexpr int64_t piece = 16384;  // a longer row is cut, so that workers share it
 
 /// Reduces one group of axes after the other, the last first; results in between lie in the workspace.
@@ -88,11 +88,11 @@ class ReduceStep : public backends::Step {
 
  private:
   void fold_pass(const Pass& pass, const float* from, float* to, bool last, const Worker& worker) const {
-    const int64_t tiles = (pass.inner + tile - 1) / tile;
+    const int64_t width = std::clamp<int64_t>(pass.outer * pass.inner / 8 / 16 * 16, 16, tile), tiles = (pass.inner + width - 1) / width;
     int64_t begin, end;
     worker.share(pass.outer * tiles, begin, end);
     for (int64_t at = begin; at < end; ++at) {
-      const int64_t outer = at / tiles, first = at % tiles * tile, size = std::min(tile, pass.inner - first);
+      const int64_t outer = at / tiles, first = at % tiles * width, size = std::min(width, pass.inner - first);
       const float* src = from + outer * pass.count * pass.inner + first;
       float* dst = to + outer * pass.inner + first;
       if (pass.inner == 1) {

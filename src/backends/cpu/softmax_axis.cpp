@@ -26,6 +26,7 @@ class AxisStep : public backends::Step {
       (static_cast<int64_t>(at) < axis ? outer_ : static_cast<int64_t>(at) == axis ? count_ : inner_) *= dims[at];
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    if (inner_ == 1) return rows(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
     const int64_t tiles = (inner_ + tile - 1) / tile;
     int64_t begin, end;
     worker.share(outer_ * tiles, begin, end);
@@ -36,6 +37,30 @@ class AxisStep : public backends::Step {
   }
 
  private:
+  void rows(const float* x, float* y, const Worker& worker) const {
+    int64_t begin, end;
+    worker.share(outer_, begin, end);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* from = x + row * count_;
+      float* to = y + row * count_;
+      const float highest = loops_.fold(Fold::max, Before::none, from, count_);
+      ops_.binary(Binary::sub, to, from, 1, &highest, 0, count_);
+      if (!log_) {
+        ops_.unary(Unary::exp, {}, to, to, count_);
+        ops_.scale(to, 1.f / loops_.fold(Fold::sum, Before::none, to, count_), count_);
+        continue;
+      }
+      double sum = 0;
+      float power[tile];
+      for (int64_t at = 0; at < count_; at += tile) {
+        const int64_t size = std::min(tile, count_ - at);
+        ops_.unary(Unary::exp, {}, power, to + at, size);
+        sum += loops_.fold(Fold::sum, Before::none, power, size);
+      }
+      const auto shift = static_cast<float>(std::log(sum));
+      ops_.binary(Binary::sub, to, to, 1, &shift, 0, count_);
+    }
+  }
   void lines(const float* x, float* y, int64_t width) const {
     float highest[tile], sum[tile];
     std::copy(x, x + width, highest);
@@ -71,7 +96,7 @@ const char* refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<AxisStep>(problem); }
 
-const backends::KernelRegistrar softmax({"Softmax", "lines", 0, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar softmax({"Softmax", "lines", 2, refuses_any<refuses>, make_any<make>});
 const backends::KernelRegistrar log_softmax({"LogSoftmax", "lines", 0, refuses_any<refuses>, make_any<make>});
 
 }  // namespace

@@ -9,40 +9,45 @@
 namespace tenon::backends {
 namespace {
 
-/// Runs the op's reference kernel on one worker; operands that are views go through dense copies.
+/// Runs the op's reference kernel on one worker, into the outputs' own memory; operands that are views go through dense copies.
 class ReferenceStep : public Step {
  public:
-  explicit ReferenceStep(const Problem& problem) : problem_(problem), node_(*problem.node) {
-    for (const Operand& operand : problem_.inputs) inputs_.push_back(operand.constant);
-    for (size_t at = 0; at < problem_.inputs.size(); ++at)
-      if (const Operand& operand = problem_.inputs[at]; operand && !operand.constant && !operand.dense())
-        inputs_[at] = Tensor(operand.dtype, operand.dims);
+  explicit ReferenceStep(const Problem& problem) : problem_(problem), node_(*problem.node), results_(problem.outputs.size()) {
+    for (const Operand& operand : problem_.inputs) operands_.push_back(operand.constant ? operand.constant : dense_copy(operand));
+    for (const Operand& operand : problem_.outputs) spare_.push_back(dense_copy(operand));
   }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     if (worker.id != 0) return;
-    std::vector<Tensor> operands = inputs_;
-    for (size_t at = 0; at < operands.size(); ++at) {
+    for (size_t at = 0; at < operands_.size(); ++at) {
       const Operand& operand = problem_.inputs[at];
       if (!operand || operand.constant) continue;
-      if (operand.dense()) operands[at] = Tensor::view(operand.dtype, operand.dims, inputs[at]);
-      else strided_copy(operand.dims, size_of(operand.dtype), inputs[at], operand.strides, operands[at].data<std::byte>(), dense_strides(operand.dims));
+      if (operand.dense()) operands_[at] = Tensor::view(operand.dtype, operand.dims, inputs[at]);
+      else strided_copy(operand.dims, size_of(operand.dtype), inputs[at], operand.strides, operands_[at].data<std::byte>(), dense_strides(operand.dims));
     }
-    std::vector<Tensor> results = ops::evaluate(node_, operands);
-    for (size_t at = 0; at < results.size(); ++at) {
+    for (size_t at = 0; at < results_.size(); ++at) {
+      const Operand& operand = problem_.outputs[at];
+      if (operand) results_[at] = operand.dense() ? Tensor::view(operand.dtype, operand.dims, outputs[at]) : spare_[at];
+    }
+    ops::evaluate(node_, operands_, results_);
+    for (size_t at = 0; at < results_.size(); ++at) {
       const Operand& operand = problem_.outputs[at];
       if (!operand) continue;
-      if (results[at].dtype() != operand.dtype || !(results[at].dims() == operand.dims))
-        throw Error(Code::invalid_model, "node \"" + node_.label() + "\" (" + node_.op + ") gives " + results[at].dims().str(),
+      if (results_[at].dtype() != operand.dtype || !(results_[at].dims() == operand.dims))
+        throw Error(Code::invalid_model, "node \"" + node_.label() + "\" (" + node_.op + ") gives " + results_[at].dims().str(),
                     {.where = "node " + node_.label(), .why = "the model's sizes promise " + operand.dims.str()});
-      strided_copy(operand.dims, size_of(operand.dtype), results[at].data<std::byte>(), dense_strides(operand.dims), outputs[at], operand.strides);
+      if (results_[at].data<std::byte>() != outputs[at])
+        strided_copy(operand.dims, size_of(operand.dtype), results_[at].data<std::byte>(), dense_strides(operand.dims), outputs[at], operand.strides);
+      results_[at] = Tensor();
     }
   }
 
  private:
+  static Tensor dense_copy(const Operand& operand) { return operand && !operand.dense() ? Tensor(operand.dtype, operand.dims) : Tensor(); }
+
   Problem problem_;
   ir::Node node_;
-  std::vector<Tensor> inputs_;
+  std::vector<Tensor> operands_, spare_, results_;
 };
 
 const char* refuses_nothing(const Problem&) { return nullptr; }

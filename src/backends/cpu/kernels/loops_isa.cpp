@@ -55,19 +55,19 @@ TENON_INLINE Vec prepare(Vec x) {
   else return x;
 }
 
+// Lanes folded pairwise: sums and products go into `carry`, the largest or smallest lane is returned.
 template <Fold kFold>
 TENON_INLINE float join_lanes(Vec v, double& carry) {
   alignas(64) float lanes[kLanes];
   store(lanes, v);
-  float extreme = lanes[0];
-  for (int i = 0; i < kLanes; ++i) {
-    if (kFold == Fold::sum) carry += lanes[i];
-    else if (kFold == Fold::product) carry *= lanes[i];
-    else if (kFold == Fold::max) extreme = lanes[i] != lanes[i] || lanes[i] > extreme ? lanes[i] : extreme;
-    else extreme = lanes[i] != lanes[i] || lanes[i] < extreme ? lanes[i] : extreme;
-    if (extreme != extreme) break;
-  }
-  return extreme;
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) {
+      const float a = lanes[i], b = lanes[i + half];
+      lanes[i] = kFold == Fold::sum ? a + b : kFold == Fold::product ? a * b : kFold == Fold::max ? (a > b ? a : b) : (a < b ? a : b);
+    }
+  if (kFold == Fold::sum) carry += lanes[0];
+  if (kFold == Fold::product) carry *= lanes[0];
+  return lanes[0];
 }
 
 template <Fold kFold, Before kBefore>
@@ -91,22 +91,20 @@ float fold_row(const float* src, int64_t count) {
     }
     for (; at < end; at += kLanes) {
       const int n = (int)std::min<int64_t>(kLanes, end - at);
+      const Vec part = prepare<kBefore>(load_n(src + at, n));
+      if constexpr (kFold == Fold::max || kFold == Fold::min) odd = add(odd, mul(part, zero()));
       alignas(64) float lanes[kLanes];
       store(lanes, set1(kFirst));
-      store_n(lanes, prepare<kBefore>(load_n(src + at, n)), n);
-      v[0] = join<kFold>(v[0], load(lanes));
-      if constexpr (kFold == Fold::max || kFold == Fold::min)
-        for (int i = 0; i < n; ++i) nan |= lanes[i] != lanes[i];
+      if constexpr (kFold != Fold::sum) store_n(lanes, part, n);
+      v[0] = join<kFold>(v[0], kFold == Fold::sum ? part : load(lanes));
     }
     const Vec all = join<kFold>(join<kFold>(v[0], v[1]), join<kFold>(v[2], v[3]));
     const float part = join_lanes<kFold>(all, carry);
     if constexpr (kFold == Fold::max || kFold == Fold::min) {
-      alignas(64) float lanes[kLanes];
-      store(lanes, odd);
-      bool suspect = nan;
-      for (int i = 0; i < kLanes; ++i) suspect |= lanes[i] != lanes[i];
+      double unused = 0;
+      const float mark = join_lanes<Fold::sum>(odd, unused);
       // Infinities make `odd` NaN as well: look at the elements themselves.
-      if (suspect)
+      if (mark != mark)
         for (int64_t i = begin; i < end; ++i) nan |= src[i] != src[i];
       extreme = kFold == Fold::max ? std::max(extreme, part) : std::min(extreme, part);
     }
@@ -264,19 +262,31 @@ void compare(Compare op, uint8_t* dst, const float* a, int a_step, const float* 
   }
 }
 
+template <class A, class B>
+TENON_INLINE void select_by(uint32_t* dst, const uint8_t* choice, A a, B b, int64_t count) {
+  for (int64_t at = 0; at < count; ++at) {
+    const uint32_t yes = a(at), no = b(at), mask = choice[at] ? ~uint32_t{0} : 0;
+    dst[at] = no ^ ((yes ^ no) & mask);
+  }
+}
+
 void select(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint32_t* b, const int* steps, int64_t count) {
+  const auto a_one = [x = *a](int64_t) { return x; };
+  const auto b_one = [x = *b](int64_t) { return x; };
+  const auto a_row = [a](int64_t at) { return a[at]; };
+  const auto b_row = [b](int64_t at) { return b[at]; };
   if (!steps[0]) {
     const uint32_t* from = *choice ? a : b;
     const int step = *choice ? steps[1] : steps[2];
     for (int64_t at = 0; at < count; ++at) dst[at] = from[at * step];
   } else if (steps[1] && steps[2]) {
-    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? a[at] : b[at];
+    select_by(dst, choice, a_row, b_row, count);
   } else if (steps[1]) {
-    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? a[at] : *b;
+    select_by(dst, choice, a_row, b_one, count);
   } else if (steps[2]) {
-    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? *a : b[at];
+    select_by(dst, choice, a_one, b_row, count);
   } else {
-    for (int64_t at = 0; at < count; ++at) dst[at] = choice[at] ? *a : *b;
+    select_by(dst, choice, a_one, b_one, count);
   }
 }
 

@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <cstring>
+
+#include "backends/backend.h"
+#include "backends/cpu/dense.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/rows.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+
+bool present(const Problem& problem, size_t input) { return input < problem.inputs.size() && problem.inputs[input]; }
+
+/// Rows times a constant matrix (n x k, row-major) plus a constant bias, by all workers together.
+struct Product {
+  Tensor packed;
+  std::unique_ptr<ConvKernel> kernel;
+
+  Product(int64_t m, int64_t k, int64_t n, int64_t out_pitch, const float* weights, const std::vector<float>& bias, int threads) {
+    ConvShape shape{};
+    shape.batch = shape.in_h = shape.out_h = 1;
+    shape.in_w = shape.out_w = m;
+    shape.in_c = k;
+    shape.out_c = n;
+    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w = shape.groups = 1;
+    shape.in_pixel = k;
+    shape.in_row = shape.in_image = m * k;
+    shape.out_pixel = out_pitch;
+    shape.out_row = shape.out_image = m * out_pitch;
+    const ConvTactic* chosen = nullptr;
+    for (const char* name : {"gemv", "direct"})
+      for (const ConvTactic& tactic : conv_tactics(active_isa()))
+        if (!chosen && !std::strcmp(tactic.name, name) && !tactic.refuses(shape, {})) chosen = &tactic;
+    if (!chosen) return;
+    packed = Tensor(DType::f32, {static_cast<int64_t>(chosen->packed_floats(shape))});
+    chosen->pack(shape, weights, packed.data<float>());
+    kernel = chosen->make(shape, {}, packed.data<float>(), bias.data(), threads);
+  }
+};
+
+/// LSTM and GRU with their usual activations: the inputs of all steps in one product, then a product for each step.
+class RecurrentStep : public backends::Step {
+ public:
+  explicit RecurrentStep(const Problem& problem)
+      : gates_(problem.node->op == "LSTM" ? 4 : 3), reset_last_(problem.node->integer("linear_before_reset", 0) != 0), outputs_(problem.outputs.size()), ops_(row_ops(active_isa())) {
+    const Dims &x = problem.inputs[0].dims, &r = problem.inputs[2].dims;
+    sequence_ = x[0], batch_ = x[1], hidden_ = r[2], directions_ = r[0];
+    reverse_ = problem.node->text("direction", "forward") == "reverse";
+    initial_h_ = present(problem, 5), initial_c_ = gates_ == 4 && present(problem, 6);
+    const int64_t rows = gates_ * hidden_, input = x[2];
+    const float *w = problem.inputs[1].constant.data<float>(), *weights = problem.inputs[2].constant.data<float>();
+    for (int64_t d = 0; d < directions_; ++d) {
+      std::vector<float> in_bias(static_cast<size_t>(rows)), back_bias(static_cast<size_t>(rows));
+      if (present(problem, 3)) {
+        const float* b = problem.inputs[3].constant.data<float>() + d * 2 * rows;
+        std::copy_n(b, rows, in_bias.begin());
+        std::copy_n(b + rows, rows, back_bias.begin());
+      }
+      const int64_t first = gates_ == 4 ? rows : 2 * hidden_;  // gates that take the state as it is
+      in_.emplace_back(sequence_ * batch_, input, rows, rows, w + d * rows * input, in_bias, problem.threads);
+      back_.emplace_back(batch_, hidden_, first, rows, weights + d * rows * hidden_, std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem.threads);
+      if (gates_ == 3)
+        candidate_.emplace_back(batch_, hidden_, hidden_, rows, weights + (d * rows + first) * hidden_, std::vector<float>(back_bias.begin() + first, back_bias.end()), problem.threads);
+    }
+    for (const auto* list : {&in_, &back_, &candidate_})
+      for (const Product& product : *list)
+        if (product.kernel) kernel_bytes_ = std::max(kernel_bytes_, (product.kernel->workspace_bytes() + 63) / 64 * 64);
+  }
+  bool complete() const {
+    for (const auto* list : {&in_, &back_, &candidate_})
+      for (const Product& product : *list)
+        if (!product.kernel) return false;
+    return true;
+  }
+  size_t workspace_bytes() const override {
+    return kernel_bytes_ + static_cast<size_t>((sequence_ + 1) * batch_ * gates_ * hidden_ + 3 * batch_ * hidden_) * sizeof(float);
+  }
+  size_t packed_bytes() const override {
+    size_t bytes = 0;
+    for (const auto* list : {&in_, &back_, &candidate_})
+      for (const Product& product : *list) bytes += product.packed.bytes();
+    return bytes;
+  }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const int64_t rows = gates_ * hidden_, state = batch_ * hidden_;
+    auto* x_gates = reinterpret_cast<float*>(worker.workspace + kernel_bytes_);
+    float* gates = x_gates + sequence_ * batch_ * rows;
+    float *h = gates + batch_ * rows, *c = h + state, *masked = c + state;
+    int64_t begin, end;
+    worker.share((hidden_ + 15) / 16, begin, end);
+    begin = std::min(begin * 16, hidden_), end = std::min(end * 16, hidden_);
+    const auto each_row = [&](auto f) {
+      for (int64_t n = 0; n < batch_ && begin < end; ++n) f(n, n * hidden_ + begin, end - begin);
+    };
+    for (int64_t d = 0; d < directions_; ++d) {
+      in_[d].kernel->run(reinterpret_cast<const float*>(inputs[0]), nullptr, x_gates, worker);
+      each_row([&](int64_t, int64_t at, int64_t count) {
+        start(h + at, initial_h_ ? reinterpret_cast<const float*>(inputs[5]) + d * state + at : nullptr, count);
+        if (gates_ == 4) start(c + at, initial_c_ ? reinterpret_cast<const float*>(inputs[6]) + d * state + at : nullptr, count);
+      });
+      worker.sync();
+      for (int64_t step = 0; step < sequence_; ++step) {
+        const int64_t t = reverse_ || d == 1 ? sequence_ - 1 - step : step;
+        back_[d].kernel->run(h, nullptr, gates, worker);
+        if (gates_ == 3 && reset_last_) candidate_[d].kernel->run(h, nullptr, gates + 2 * hidden_, worker);
+        worker.sync();
+        const float* from = x_gates + t * batch_ * rows;
+        if (gates_ == 3 && !reset_last_) {
+          each_row([&](int64_t n, int64_t at, int64_t count) { mask(from + n * rows, gates + n * rows, h + at, masked + at, begin, count); });
+          worker.sync();
+          candidate_[d].kernel->run(masked, nullptr, gates + 2 * hidden_, worker);
+          worker.sync();
+        }
+        float* y = outputs[0] ? reinterpret_cast<float*>(outputs[0]) + (t * directions_ + d) * state : nullptr;
+        each_row([&](int64_t n, int64_t at, int64_t count) {
+          if (gates_ == 4) lstm(from + n * rows, gates + n * rows, h + at, c + at, begin, count);
+          else gru(from + n * rows, gates + n * rows, h + at, begin, count);
+          if (y) std::copy_n(h + at, count, y + at);
+        });
+        worker.sync();
+      }
+      each_row([&](int64_t, int64_t at, int64_t count) {
+        if (wants(1) && outputs[1]) std::copy_n(h + at, count, reinterpret_cast<float*>(outputs[1]) + d * state + at);
+        if (wants(2) && outputs[2]) std::copy_n(c + at, count, reinterpret_cast<float*>(outputs[2]) + d * state + at);
+      });
+      worker.sync();
+    }
+  }
+
+ private:
+  bool wants(size_t output) const { return output < outputs_; }
+  static void start(float* state, const float* from, int64_t count) {
+    if (from) std::copy_n(from, count, state);
+    else std::fill_n(state, count, 0.f);
+  }
+  void add(float* to, const float* from, int64_t count) const { ops_.binary(Binary::add, to, to, 1, from, 1, count); }
+  void curve(Activation act, float* to, const float* from, int64_t count) const { ops_.unary(Unary::activation, {act}, to, from, count); }
+  /// Gates i, o, f, c from unit `first` on.
+  void lstm(const float* in, float* gates, float* h, float* c, int64_t first, int64_t count) const {
+    float* g[4];
+    for (int64_t k = 0; k < 4; ++k) {
+      g[k] = gates + k * hidden_ + first;
+      add(g[k], in + k * hidden_ + first, count);
+      curve(k == 3 ? Activation::tanh : Activation::sigmoid, g[k], g[k], count);
+    }
+    ops_.binary(Binary::mul, c, c, 1, g[2], 1, count);
+    ops_.binary(Binary::mul, g[3], g[3], 1, g[0], 1, count);
+    add(c, g[3], count);
+    curve(Activation::tanh, h, c, count);
+    ops_.binary(Binary::mul, h, h, 1, g[1], 1, count);
+  }
+  /// The reset gate, and the state under it.
+  void mask(const float* in, float* gates, const float* h, float* masked, int64_t first, int64_t count) const {
+    float* r = gates + hidden_ + first;
+    add(r, in + hidden_ + first, count);
+    curve(Activation::sigmoid, r, r, count);
+    ops_.binary(Binary::mul, masked, h, 1, r, 1, count);
+  }
+  /// Gates z, r, h: h = h~ + z (h - h~).
+  void gru(const float* in, float* gates, float* h, int64_t first, int64_t count) const {
+    float *z = gates + first, *r = gates + hidden_ + first, *g = gates + 2 * hidden_ + first;
+    add(z, in + first, count);
+    curve(Activation::sigmoid, z, z, count);
+    if (reset_last_) {
+      add(r, in + hidden_ + first, count);
+      curve(Activation::sigmoid, r, r, count);
+      ops_.binary(Binary::mul, g, g, 1, r, 1, count);
+    }
+    add(g, in + 2 * hidden_ + first, count);
+    curve(Activation::tanh, g, g, count);
+    ops_.binary(Binary::sub, h, h, 1, g, 1, count);
+    ops_.binary(Binary::mul, h, h, 1, z, 1, count);
+    add(h, g, count);
+  }
+
+  int64_t gates_;
+  bool reset_last_, reverse_ = false, initial_h_ = false, initial_c_ = false;
+  int64_t sequence_ = 0, batch_ = 0, hidden_ = 0, directions_ = 0;
+  size_t kernel_bytes_ = 0, outputs_;
+  std::vector<Product> in_, back_, candidate_;
+  const RowOps& ops_;
+};
+
+const char* refuses(const Problem& problem) {
+  const ir::Node& node = *problem.node;
+  for (size_t at = 0; at < problem.inputs.size(); ++at)
+    if (problem.inputs[at] && at != 4 && problem.inputs[at].dtype != DType::f32) return "only f32";
+  for (size_t at : {size_t{1}, size_t{2}, size_t{3}})
+    if (present(problem, at) && !problem.inputs[at].constant) return "its weights are not constant";
+  if (present(problem, 4)) return "sequences of different lengths";
+  if (present(problem, 7)) return "peepholes";
+  if (node.integer("layout", 0) || node.integer("input_forget", 0) || node.real("clip", 0) != 0) return "an unusual form";
+  if (node.has("activations")) {
+    const auto* names = std::get_if<std::vector<std::string>>(&node.attributes.at("activations"));
+    const std::vector<std::string> usual = node.op == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"} : std::vector<std::string>{"Sigmoid", "Tanh"};
+    for (size_t at = 0; names && at < names->size(); ++at)
+      if ((*names)[at] != usual[at % usual.size()]) return "unusual activations";
+  }
+  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[2].dims.elements() == 0) return "nothing to do";
+  return nullptr;
+}
+
+std::unique_ptr<backends::Step> make(const Problem& problem) {
+  auto step = std::make_unique<RecurrentStep>(problem);
+  if (step->complete()) return step;
+  return backends::reference_kernel().make(problem);
+}
+
+const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>});
+
+}  // namespace
+}  // namespace tenon::cpu

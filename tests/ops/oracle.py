@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Runs the cases of tests/ops by ONNX Runtime and compares with what Tenon's reference kernels gave.
+
+Usage: oracle.py FOLDER     FOLDER holds NUMBER.json and NUMBER.{in,out}K.npy, written by ops_dump
+"""
+import json
+import pathlib
+import sys
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import helper
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+ATTRIBUTES_OF_TENON = {"layout", "input_layout", "activation", "residual"}
+
+
+def session(node, names, arrays):
+    """One node as a model; the same name for all absent operands."""
+    attributes = dict(node["attributes"])
+    made = helper.make_node(node["op"], [name if array is not None else "" for name, array in zip(names, arrays)],
+                            [f"out{k}" for k in range(node["outputs"])], **attributes)
+    graph = helper.make_graph(
+        [made], "case",
+        [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+         for name, array in zip(names, arrays) if array is not None],
+        [helper.make_empty_tensor_value_info(f"out{k}") for k in range(node["outputs"])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def main(folder):
+    compared = failed = 0
+    left = []
+    for path in sorted(pathlib.Path(folder).glob("*.json")):
+        node = json.loads(path.read_text())
+        if ATTRIBUTES_OF_TENON & node["attributes"].keys() or "nan" in node["text"]:  # ONNX Runtime drops NaN from maxima
+            continue
+        stem = str(path)[:-len(".json")]
+        names = [f"in{k}" for k in range(node["inputs"])]
+        arrays = [np.load(f"{stem}.{name}.npy") if pathlib.Path(f"{stem}.{name}.npy").exists() else None for name in names]
+        try:
+            run = session(node, names, arrays)
+            results = run.run(None, {name: array for name, array in zip(names, arrays) if array is not None})
+        except Exception as error:  # an op or type that ONNX Runtime has no kernel for
+            left.append(f"{node['text']}: {str(error).splitlines()[0][:120]}")
+            continue
+        compared += 1
+        for k, expected in enumerate(results):
+            got = np.load(f"{stem}.out{k}.npy").reshape(expected.shape)
+            exact = got.dtype.kind in "iub"
+            # Values halfway between two whole numbers round either way.
+            same = (np.abs(got.astype(np.int64) - expected.astype(np.int64)) <= (1 if "Quantize" in node["op"] else 0)).all() if exact else \
+                np.allclose(got.astype(np.float64), expected.astype(np.float64), rtol=2e-4, atol=2e-5, equal_nan=True)
+            if got.dtype != expected.dtype or not same:
+                failed += 1
+                print(f"differs: {node['text']}, output {k}")
+    for line in left:
+        print(f"not run: {line}")
+    print(f"{compared} cases compared, {failed} differ, {len(left)} not run by ONNX Runtime")
+    return 1 if failed or compared == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
