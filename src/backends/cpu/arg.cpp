@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/backend.h"
+#include "backends/cpu/dense.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/loops.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Problem;
+
+/// Sizes before, of and after the axis of a node.
+struct Axis {
+  int64_t outer = 1, count = 1, inner = 1;
+  Axis(const Problem& problem, int64_t otherwise) {
+    const Dims& dims = problem.inputs[0].dims;
+    int64_t axis = problem.node->integer("axis", otherwise);
+    if (axis < 0) axis += static_cast<int64_t>(dims.rank());
+    for (size_t at = 0; at < dims.rank(); ++at) (static_cast<int64_t>(at) < axis ? outer : static_cast<int64_t>(at) == axis ? count : inner) *= dims[at];
+  }
+};
+
+constexpr int64_t tile = 256;
+
+/// ArgMax and ArgMin: a row by its extreme and a search for it, neighbouring lines together. The first NaN wins over all.
+class ArgStep : public backends::Step {
+ public:
+  explicit ArgStep(const Problem& problem)
+      : axis_(problem, 0), max_(problem.node->op == "ArgMax"), last_(problem.node->integer("select_last_index", 0) != 0), loops_(loops(active_isa())) {}
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const auto* x = reinterpret_cast<const float*>(inputs[0]);
+    auto* y = reinterpret_cast<int64_t*>(outputs[0]);
+    const int64_t tiles = (axis_.inner + tile - 1) / tile;
+    int64_t begin, end;
+    worker.share(axis_.outer * tiles, begin, end);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t outer = unit / tiles, first = unit % tiles * tile;
+      const float* from = x + outer * axis_.count * axis_.inner + first;
+      if (axis_.inner == 1) y[outer] = row(from);
+      else lines(from, y + outer * axis_.inner + first, std::min(tile, axis_.inner - first));
+    }
+  }
+
+ private:
+  int64_t row(const float* x) const {
+    const float extreme = loops_.fold(max_ ? Fold::max : Fold::min, Before::none, x, axis_.count);
+    const auto is = [&](float value) { return value == extreme || (extreme != extreme && value != value); };
+    if (last_)
+      for (int64_t at = axis_.count; at-- > 0;)
+        if (is(x[at])) return at;
+    for (int64_t at = 0; at < axis_.count; ++at)
+      if (is(x[at])) return at;
+    return 0;
+  }
+  void lines(const float* x, int64_t* y, int64_t width) const {
+    float best[tile];
+    std::copy_n(x, width, best);
+    std::fill_n(y, width, 0);
+    for (int64_t at = 1; at < axis_.count; ++at) {
+      const float* line = x + at * axis_.inner;
+      for (int64_t i = 0; i < width; ++i) {
+        const float value = line[i], top = best[i];
+        bool wins = max_ ? value > top : value < top;
+        wins |= (value != value) & (top == top);
+        wins |= last_ & ((value == top) | ((value != value) & (top != top)));
+        wins &= last_ | (top == top);
+        best[i] = wins ? value : top;
+        y[i] = wins ? at : y[i];
+      }
+    }
+  }
+
+  Axis axis_;
+  bool max_, last_;
+  const Loops& loops_;
+};
+
+const char* refuses_arg(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return "only f32";
+  return problem.inputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
+}
+std::unique_ptr<backends::Step> make_arg(const Problem& problem) { return std::make_unique<ArgStep>(problem); }
+
+/// TopK along the last axis: a heap of the best so far, sorted at the end. Equal elements come in order of their index, NaN is largest.
+class TopKStep : public backends::Step {
+ public:
+  explicit TopKStep(const Problem& problem)
+      : axis_(problem, -1), k_(problem.outputs[0].dims.back()), largest_(problem.node->integer("largest", 1) != 0) {}
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    auto* values = reinterpret_cast<float*>(outputs[0]);
+    auto* places = reinterpret_cast<int64_t*>(outputs[1]);
+    int64_t begin, end;
+    worker.share(axis_.outer, begin, end);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x = reinterpret_cast<const float*>(inputs[0]) + row * axis_.count;
+      int64_t* heap = places + row * k_;
+      const auto before = [&](int64_t i, int64_t j) {
+        const float a = x[i], b = x[j];
+        if (a == b || (a != a && b != b)) return i < j;
+        const bool above = a != a || a > b;
+        return (b != b ? false : above) == largest_;
+      };
+      for (int64_t at = 0; at < k_; ++at) heap[at] = at;
+      std::make_heap(heap, heap + k_, before);
+      for (int64_t at = k_; at < axis_.count; ++at) {
+        if (!before(at, heap[0])) continue;
+        std::pop_heap(heap, heap + k_, before);
+        heap[k_ - 1] = at;
+        std::push_heap(heap, heap + k_, before);
+      }
+      std::sort_heap(heap, heap + k_, before);
+      for (int64_t at = 0; at < k_; ++at) values[row * k_ + at] = x[heap[at]];
+    }
+  }
+
+ private:
+  Axis axis_;
+  int64_t k_;
+  bool largest_;
+};
+
+const char* refuses_topk(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return "only f32";
+  if (problem.outputs.size() < 2 || !problem.outputs[1]) return "indices are not wanted";
+  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
+  if (Axis(problem, -1).inner != 1) return "only along the last axis";
+  return problem.inputs.size() > 1 && problem.inputs[1].constant ? nullptr : "k is not constant";
+}
+std::unique_ptr<backends::Step> make_topk(const Problem& problem) { return std::make_unique<TopKStep>(problem); }
+
+const backends::KernelRegistrar arg_max({"ArgMax", "lines", 1, refuses_any<refuses_arg>, make_any<make_arg>});
+const backends::KernelRegistrar arg_min({"ArgMin", "lines", 1, refuses_any<refuses_arg>, make_any<make_arg>});
+const backends::KernelRegistrar top_k({"TopK", "heap", 1, refuses_any<refuses_topk>, make_any<make_topk>});
+
+}  // namespace
+}  // namespace tenon::cpu
