@@ -27,7 +27,11 @@ Folder::~Folder() {
   std::filesystem::remove_all(path_, fault);
 }
 
-void Folder::write(const std::string& name, const std::string& bytes) const { std::ofstream(path_ + "/" + name, std::ios::binary) << bytes; }
+void Folder::write(const std::string& name, const std::string& bytes) const {
+  // A new file: some file systems wait for the disk when an old one is truncated and written.
+  std::filesystem::remove(path_ + "/" + name);
+  std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
+}
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -1,0 +1,161 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/hash.h"
+#include "engine/format.h"
+#include "support/net.h"
+
+namespace tenon {
+namespace {
+
+using namespace test;
+
+uint64_t hash_of(const std::string& bytes, size_t offset, size_t size) { return hash64(std::as_bytes(std::span(bytes)).subspan(offset, size)); }
+
+/// Makes the hashes right again, as someone who changes an engine on purpose would.
+void rehash(std::string& file) {
+  engine::Header header;
+  std::memcpy(&header, file.data(), sizeof header);
+  for (uint32_t at = 0; at < header.sections; ++at) {
+    engine::Section section;
+    char* entry = file.data() + sizeof header + at * sizeof section;
+    std::memcpy(&section, entry, sizeof section);
+    const uint64_t end = section.offset + (section.bytes + engine::alignment - 1) / engine::alignment * engine::alignment;
+    if (end > file.size() || end < section.offset) continue;
+    section.hash = hash_of(file, section.offset, end - section.offset);
+    std::memcpy(entry, &section, sizeof section);
+  }
+  const uint64_t head = (sizeof header + header.sections * sizeof(engine::Section) + engine::alignment - 1) / engine::alignment * engine::alignment;
+  header.hash = 0;
+  std::memcpy(file.data(), &header, sizeof header);
+  header.hash = hash_of(file, 0, std::min<uint64_t>(head, file.size()));
+  std::memcpy(file.data(), &header, sizeof header);
+}
+
+class EngineFile : public ::testing::Test {
+ protected:
+  EngineFile() : engine_(build_net(folder_, small_net())) {
+    engine_.save(folder_ / "m.tenon");
+    bytes_ = read_text(folder_ / "m.tenon");
+  }
+  std::string load_error(const std::string& bytes) {
+    folder_.write("other.tenon", bytes);
+    return error_of([&] { Engine::load(folder_ / "other.tenon"); });
+  }
+  std::string run(const Engine& engine, int threads = 2) {
+    Session session = engine.session(threads);
+    return bytes_of(session.run({{"x", random_tensor({1, 3, 8, 8}, 9)}})[0]);
+  }
+
+  Folder folder_;
+  Engine engine_;
+  std::string bytes_;
+};
+
+TEST_F(EngineFile, ComesBackAsItWas) {
+  const Engine loaded = Engine::load(folder_ / "m.tenon");
+  const plan::Plan &before = engine_.impl().plan, &after = loaded.impl().plan;
+  std::vector<Tensor> pool, other_pool;
+  EXPECT_EQ(ir::print(after.graph, &other_pool), ir::print(before.graph, &pool));
+  ASSERT_EQ(pool.size(), other_pool.size());
+  for (size_t at = 0; at < pool.size(); ++at) EXPECT_EQ(bytes_of(pool[at]), bytes_of(other_pool[at]));
+  EXPECT_EQ(after.shapes, before.shapes);
+  EXPECT_EQ(after.threads, before.threads);
+  EXPECT_EQ(after.isa, before.isa);
+  EXPECT_EQ(run(loaded), run(engine_));
+  loaded.save(folder_ / "again.tenon");
+  EXPECT_EQ(read_text(folder_ / "again.tenon"), bytes_);
+}
+
+TEST_F(EngineFile, EveryFlippedBitIsFound) {
+  int missed = 0;
+  for (size_t bit = 0; bit < bytes_.size() * 8; ++bit) {
+    std::string flipped = bytes_;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    const std::string error = load_error(flipped);
+    if (error.rfind("bad_engine: ", 0) != 0 && ++missed < 5) ADD_FAILURE() << "bit " << bit % 8 << " of byte " << bit / 8 << ": " << error;
+  }
+  EXPECT_EQ(missed, 0);
+}
+
+TEST_F(EngineFile, CutOffAndLengthenedFilesAreNamed) {
+  for (size_t size = 0; size < bytes_.size(); ++size) ASSERT_EQ(load_error(bytes_.substr(0, size)).rfind("bad_engine: the engine is damaged", 0), 0u) << size;
+  EXPECT_EQ(load_error(""), "bad_engine: the engine is damaged, it ends inside the header");
+  EXPECT_EQ(load_error(bytes_.substr(0, 100)), "bad_engine: the engine is damaged, it has 100 bytes and should have " + std::to_string(bytes_.size()));
+  EXPECT_EQ(load_error(bytes_ + "x"), "bad_engine: the engine is damaged, it has " + std::to_string(bytes_.size() + 1) + " bytes and should have " + std::to_string(bytes_.size()));
+  EXPECT_EQ(load_error("what is this" + bytes_), "bad_engine: the engine is damaged, it does not begin as an engine does");
+}
+
+TEST_F(EngineFile, ANewerVersionIsNamed) {
+  std::string newer = bytes_;
+  newer[offsetof(engine::Header, version)] = 7;
+  EXPECT_EQ(load_error(newer), "bad_engine: the engine was written by a newer Tenon, its format is 7, this Tenon reads up to " + std::to_string(engine::version));
+}
+
+/// Records of kernels that this machine or version lacks are passed over.
+TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
+  auto impl = std::make_shared<Engine::Impl>(engine_.impl());
+  impl->plan.isa = "avx1024";
+  const ir::Graph graph = plan::concretise(impl->plan.graph, impl->plan.shapes);
+  const plan::Layout layout = plan::lay_out(graph);
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
+    impl->plan.records[backends::signature(plan::problem_of(graph, id, layout, 2, false))] = {"kernel of tomorrow", 1};
+  Engine(impl).save(folder_ / "other.tenon");
+  const Engine loaded = Engine::load(folder_ / "other.tenon");
+  EXPECT_EQ(loaded.impl().plan.isa, "avx1024");
+  EXPECT_EQ(run(loaded), run(engine_));
+}
+
+TEST_F(EngineFile, TwoBuildsWithOneTimingCacheAreEqual) {
+  BuildOptions options;
+  options.threads = 2;
+  options.timing_cache = folder_ / "cache.json";
+  std::string files[2];
+  for (std::string& file : files) {
+    build_net(folder_, small_net(), options).save(folder_ / "built.tenon");
+    file = read_text(folder_ / "built.tenon");
+  }
+  EXPECT_EQ(files[0], files[1]);
+}
+
+/// Bytes changed at random under right hashes: loading and running give an Error or a result.
+TEST_F(EngineFile, AHostileEngineDoesNoHarm) {
+  set_limits({.memory_bytes = 256 << 20, .loop_rounds = 1000});
+  std::mt19937 random(5);
+  int ran = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = bytes_;
+    for (unsigned count = 1 + random() % 3; count > 0; --count) {
+      // The text sections lie in front; weights are of less interest.
+      const size_t at = sizeof(engine::Header) + random() % (changed.size() * 3 / 4);
+      const char* const pieces[] = {"9", "-", "0", "x", "1e9", ",", "]"};
+      if (random() % 2) changed[at] = static_cast<char>(random());
+      else {
+        const std::string piece = pieces[random() % std::size(pieces)];
+        changed.replace(at, piece.size(), piece);
+      }
+    }
+    rehash(changed);
+    folder_.write("other.tenon", changed);
+    const std::string error = error_of([&] {
+      const Engine engine = Engine::load(folder_ / "other.tenon");
+      Session session = engine.session(2);
+      std::map<std::string, Tensor> inputs;
+      for (const TensorInfo& info : engine.inputs()) {
+        Dims dims;
+        for (int64_t size : info.shape) dims.push_back(size < 0 ? 1 : size);
+        inputs[info.name] = Tensor(info.dtype, dims);
+      }
+      session.run(inputs);
+    });
+    ran += error == "none";
+  }
+  EXPECT_GT(ran, 100) << "too few get past the reader to tell anything";
+  set_limits({});
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,65 @@
+#pragma once
+#include <tenon/tenon.h>
+
+#include <random>
+#include <string>
+
+#include "support/command.h"
+#include "support/proto.h"
+
+/// Small networks with random weights, and what tests do with them.
+namespace tenon::test {
+
+inline std::string random_weights(const std::string& name, const std::vector<int64_t>& dims, unsigned seed) {
+  std::mt19937 random(seed);
+  int64_t count = 1;
+  for (int64_t size : dims) count *= size;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = static_cast<float>(random() >> 8) / static_cast<float>(1 << 24) - 0.5f;
+  return tensor(name, f32, dims, raw(values));
+}
+
+/// x (Nx3x8x8) -> a stem, a residual block's worth of convolutions, a pool and a classifier -> y (Nx5).
+inline std::string small_net(int64_t batch = -1) {
+  const std::string pads = integers("pads", {1, 1, 1, 1});
+  return model(input("x", {batch, 3, 8, 8}) + random_weights("w1", {4, 3, 3, 3}, 1) + random_weights("w2", {4, 4, 1, 1}, 2) + random_weights("w3", {5, 4}, 3) +
+               node("stem", "Conv", {"x", "w1"}, {"a"}, pads) + node("act", "Relu", {"a"}, {"b"}) + node("point", "Conv", {"b", "w2"}, {"c"}) +
+               node("sum", "Add", {"c", "b"}, {"d"}) + node("pool", "GlobalAveragePool", {"d"}, {"e"}) + node("flat", "Flatten", {"e"}, {"f"}) +
+               node("head", "Gemm", {"f", "w3"}, {"y"}, integer("transB", 1)) + output("y"));
+}
+
+inline BuildOptions quick_build() {
+  BuildOptions options;
+  options.threads = 2;
+  options.budget_seconds = 0;
+  options.timing_cache = "-";
+  return options;
+}
+
+inline Engine build_net(const Folder& folder, const std::string& bytes, BuildOptions options = quick_build()) {
+  folder.write("m.onnx", bytes);
+  return build(folder / "m.onnx", options);
+}
+
+inline Tensor random_tensor(const Dims& dims, unsigned seed) {
+  std::mt19937 random(seed);
+  Tensor tensor(DType::f32, dims);
+  float* data = tensor.data<float>();
+  for (int64_t at = 0; at < tensor.elements(); ++at) data[at] = static_cast<float>(random() >> 8) / static_cast<float>(1 << 24) - 0.5f;
+  return tensor;
+}
+
+inline std::string bytes_of(const Tensor& tensor) { return {tensor.data<char>(), tensor.bytes()}; }
+
+/// "usage: what, why" of the Error that `work` throws; "none".
+template <class Work>
+std::string error_of(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return std::string(name(error.code())) + ": " + error.what() + (error.why().empty() ? "" : ", " + error.why());
+  }
+  return "none";
+}
+
+}  // namespace tenon::test
