@@ -15,6 +15,8 @@ bool fold_pad(ir::Graph& graph);
 bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
+bool lift_1d(ir::Graph& graph);
+bool lower_conv3d(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
 bool fuse_elementwise(ir::Graph& graph);

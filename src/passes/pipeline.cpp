@@ -28,6 +28,11 @@ const std::vector<Pass>& pipeline() {
       {"fold_scale", "folds scales and shifts into weights and biases", fold_scale},
       {"fold_constants_again", "computes what the folds above made constant", constant_folding},
       {"cancel_transpose_reshape", "merges and drops transposes and reshapes", cancel_transpose_reshape},
+      // Windows over one or three axes become windows over two, which have the fast kernels.
+      {"lift_1d", "turns windows over one axis into windows over two", lift_1d},
+      {"lower_conv3d", "turns convolutions over three axes into convolutions over two", lower_conv3d},
+      {"canonical_again", "gives the reshapes of the two above their one form", canonical},
+      {"cancel_lifts", "merges the reshapes and transposes between them", cancel_transpose_reshape},
       // From here on tensors lie channels last.
       {"layout_nhwc", "puts convolutional networks in channels-last order", layout_nhwc},
       {"cancel_again", "drops the transposes and reshapes that the new order made idle", cancel_transpose_reshape},

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <map>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+bool is_window(const std::string& op) {
+  return op == "Conv" || op == "ConvTranspose" || op == "MaxPool" || op == "AveragePool" || op == "GlobalAveragePool" || op == "GlobalMaxPool";
+}
+
+/// Rewrites a graph of [N, C, L] windows over [N, C, 1, L]. Values are lifted on first use and kept.
+class Lifter {
+ public:
+  explicit Lifter(ir::Graph& graph) : graph_(graph) {}
+
+  bool visit(ir::NodeId id) {
+    const ir::Node node = graph_.node(id);
+    if (node.outputs.size() != 1 || rank_of(graph_, node.outputs[0]) != 3) return false;
+    if (graph_.value(node.outputs[0]).dtype != DType::f32) return false;
+    if (is_window(node.op)) return rank_of(graph_, node.inputs[0]) == 3 && window(id, node);
+    if (node.op == "Concat") return concat(id, node);
+    return is_elementwise(node) && elementwise(id, node);
+  }
+
+ private:
+  ir::ValueId lift(ir::ValueId id) {
+    const auto found = lifted_.find(id);
+    if (found != lifted_.end()) return found->second;
+    const std::string name = graph_.value(id).name;
+    ir::ValueId result;
+    if (const Tensor* tensor = graph_.constant(id)) {
+      if (tensor->dims().rank() < 2) return id;
+      Dims dims = tensor->dims();
+      dims.insert(dims.rank() - 1, 1);
+      result = graph_.add_constant(name, tensor->reshaped(dims));
+    } else {
+      result = graph_.apply("Unsqueeze", {id, constant(graph_, name + ".axes", {2})}, {}, {}, name);
+    }
+    return lifted_[id] = result;
+  }
+
+  void give(ir::NodeId id, const ir::Node& node, ir::ValueId result) {
+    const ir::ValueId out = node.outputs[0];
+    const std::string name = graph_.value(out).name;
+    const ir::ValueId flat = graph_.apply("Squeeze", {result, constant(graph_, name + ".axes", {2})}, {}, node.origins, name);
+    ir::Value& value = graph_.value(flat);
+    value.shape = graph_.value(out).shape;
+    value.dtype = graph_.value(out).dtype;
+    replace(graph_, id, flat);
+    lifted_[flat] = result;
+  }
+
+  bool window(ir::NodeId id, const ir::Node& node) {
+    ir::Attributes attributes = node.attributes;
+    for (const char* name : {"kernel_shape", "strides", "dilations", "output_shape"})
+      if (node.has(name)) {
+        auto values = node.integers(name);
+        if (values.size() != 1) return false;
+        values.insert(values.begin(), 1);
+        attributes[name] = values;
+      }
+    if (node.has("output_padding")) attributes["output_padding"] = std::vector<int64_t>{0, node.integers("output_padding")[0]};
+    if (node.has("pads")) {
+      const auto pads = node.integers("pads");
+      if (pads.size() != 2) return false;
+      attributes["pads"] = std::vector<int64_t>{0, pads[0], 0, pads[1]};
+    }
+    std::vector<ir::ValueId> inputs = node.inputs;
+    inputs[0] = lift(inputs[0]);
+    if (inputs.size() > 1 && node.op.find("Conv") != std::string::npos) inputs[1] = lift(inputs[1]);
+    if (inputs.size() > 3) return false;
+    give(id, node, graph_.apply(node.op, inputs, attributes, node.origins, graph_.value(node.outputs[0]).name));
+    return true;
+  }
+
+  bool any_lifted(const ir::Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId id) { return lifted_.count(id) && !graph_.value(id).is_constant(); });
+  }
+
+  bool concat(ir::NodeId id, const ir::Node& node) {
+    const auto axis = axis_of(node.integer("axis", 0), 3);
+    if (!axis || !any_lifted(node)) return false;
+    return rebuilt(id, node, {{"axis", static_cast<int64_t>(*axis == 2 ? 3 : *axis)}});
+  }
+
+  bool elementwise(ir::NodeId id, const ir::Node& node) {
+    if (!any_lifted(node)) return false;
+    for (ir::ValueId input : node.inputs) {
+      if (input == ir::no_value) continue;
+      const auto rank = rank_of(graph_, input);
+      if (!rank || (*rank != 3 && !graph_.value(input).is_constant())) return false;
+    }
+    return rebuilt(id, node, node.attributes);
+  }
+
+  bool rebuilt(ir::NodeId id, const ir::Node& node, ir::Attributes attributes) {
+    std::vector<ir::ValueId> inputs;
+    for (ir::ValueId input : node.inputs) inputs.push_back(input == ir::no_value ? input : lift(input));
+    give(id, node, graph_.apply(node.op, inputs, std::move(attributes), node.origins, graph_.value(node.outputs[0]).name));
+    return true;
+  }
+
+  ir::Graph& graph_;
+  std::map<ir::ValueId, ir::ValueId> lifted_;  // [N, C, L] to [N, C, 1, L]
+};
+
+}  // namespace
+
+bool lift_1d(ir::Graph& graph) {
+  Lifter lifter(graph);
+  return each_node(graph, [&](ir::NodeId id) { return lifter.visit(id); });
+}
+
+}  // namespace tenon::passes
