@@ -18,6 +18,7 @@ void set_input(ir::Value& value, const Shapes& shapes) {
     return;
   }
   ir::Shape& shape = *value.shape;
+  const ir::Shape stated = shape;
   if (given != shapes.end() && given->second.size() != shape.size())
     throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second), {.why = "the model says " + ir::str(shape)});
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -25,7 +26,7 @@ void set_input(ir::Value& value, const Shapes& shapes) {
       const int64_t size = given->second[axis];
       if (size < 0) throw Error(Code::usage, "input \"" + value.name + "\" is given a negative size", {.why = text(given->second)});
       if (shape[axis].is_constant() && shape[axis].value() != size)
-        throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second), {.why = "the model fixes it to " + ir::str(shape)});
+        throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second), {.why = "the model fixes it to " + ir::str(stated)});
       shape[axis] = ir::Dim(size);
     } else if (!shape[axis].is_constant()) {
       if (axis != 0)
