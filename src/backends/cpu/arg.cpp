@@ -56,20 +56,10 @@ class ArgStep : public backends::Step {
   }
   void lines(const float* x, int64_t* y, int64_t width) const {
     float best[tile];
+    int32_t place[tile] = {};
     std::copy_n(x, width, best);
-    std::fill_n(y, width, 0);
-    for (int64_t at = 1; at < axis_.count; ++at) {
-      const float* line = x + at * axis_.inner;
-      for (int64_t i = 0; i < width; ++i) {
-        const float value = line[i], top = best[i];
-        bool wins = max_ ? value > top : value < top;
-        wins |= (value != value) & (top == top);
-        wins |= last_ & ((value == top) | ((value != value) & (top != top)));
-        wins &= last_ | (top == top);
-        best[i] = wins ? value : top;
-        y[i] = wins ? at : y[i];
-      }
-    }
+    for (int64_t at = 1; at < axis_.count; ++at) loops_.arg_into(max_, last_, best, place, x + at * axis_.inner, static_cast<int32_t>(at), width);
+    std::copy_n(place, width, y);
   }
 
   Axis axis_;
@@ -79,7 +69,8 @@ class ArgStep : public backends::Step {
 
 const char* refuses_arg(const Problem& problem) {
   if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  return problem.inputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
+  if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
+  return Axis(problem, 0).count > INT32_MAX ? "a longer axis" : nullptr;
 }
 std::unique_ptr<backends::Step> make_arg(const Problem& problem) { return std::make_unique<ArgStep>(problem); }
 

@@ -41,6 +41,8 @@ struct Loops {
   void (*compare)(Compare op, uint8_t* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
   // dst[i] = choice[i * steps[0]] ? a[i * steps[1]] : b[i * steps[2]], elements of 4 bytes
   void (*select)(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint32_t* b, const int* steps, int64_t count);
+  // best and place of each element against src, whose place is `at`; the first NaN wins over all. `last`: of equal ones the later wins.
+  void (*arg_into)(bool max, bool last, float* best, int32_t* place, const float* src, int32_t at, int64_t count);
   // dst[c * rows + r] = src[r * pitch + c] for elements of 4 bytes; dst rows are dst_pitch apart
   void (*turn)(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pitch, int64_t rows, int64_t columns);
 };

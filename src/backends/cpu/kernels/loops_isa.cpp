@@ -290,6 +290,22 @@ void select(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint3
   }
 }
 
+template <bool kMax, bool kLast>
+TENON_INLINE void arg_by(float* best, int32_t* place, const float* src, int32_t at, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = src[i], top = best[i];
+    const bool odd = value != value, top_odd = top != top;
+    const bool better = (kMax ? value > top : value < top) | (odd & !top_odd);
+    const bool wins = kLast ? better | (value == top) | (odd & top_odd) : better;
+    best[i] = wins ? value : top;
+    place[i] = wins ? at : place[i];
+  }
+}
+void arg_into(bool max, bool last, float* best, int32_t* place, const float* src, int32_t at, int64_t count) {
+  if (max) return last ? arg_by<true, true>(best, place, src, at, count) : arg_by<true, false>(best, place, src, at, count);
+  return last ? arg_by<false, true>(best, place, src, at, count) : arg_by<false, false>(best, place, src, at, count);
+}
+
 // Squares of 4 x 4 through registers, in bands of 64 columns that stay in L1.
 void turn(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pitch, int64_t rows, int64_t columns) {
   constexpr int64_t kBand = 64;
@@ -321,7 +337,7 @@ void turn(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pit
 
 extern const Loops loop_table;
 const Loops loop_table = {weighted, fold, fold_into, moments, normalise, affine, quantise_u8, quantise_i8, dequantise<uint8_t>, dequantise<int8_t>,
-                          dequantise<int32_t>, to_half, from_half, compare, select, turn};
+                          dequantise<int32_t>, to_half, from_half, compare, select, arg_into, turn};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
