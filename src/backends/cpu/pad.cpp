@@ -78,9 +78,18 @@ std::unique_ptr<backends::Step> make_pad(const Problem& problem) { return std::m
 /// Expand and Tile: rows of the output, each copied from the row it repeats.
 class RepeatStep : public backends::Step {
  public:
-  explicit RepeatStep(const Problem& problem) : y_(problem.outputs[0].dims), size_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))) {
-    const Dims& x = problem.inputs[0].dims;
-    for (size_t axis = 0; axis < y_.rank(); ++axis) x_.push_back(axis + x.rank() < y_.rank() ? 1 : x[axis + x.rank() - y_.rank()]);
+  explicit RepeatStep(const Problem& problem) : size_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))) {
+    // Neighbouring axes that are both copied, or both repeated from one element, are one axis.
+    const Dims &x = problem.inputs[0].dims, &y = problem.outputs[0].dims;
+    for (size_t axis = 0; axis < y.rank(); ++axis) {
+      const int64_t from = axis + x.rank() < y.rank() ? 1 : x[axis + x.rank() - y.rank()];
+      const size_t last = y_.rank() - 1;
+      if (axis > 0 && ((x_[last] == y_[last] && from == y[axis]) || (x_[last] == 1 && from == 1))) {
+        x_[last] *= from, y_[last] *= y[axis];
+      } else {
+        x_.push_back(from), y_.push_back(y[axis]);
+      }
+    }
     strides_ = backends::dense_strides(x_);
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
