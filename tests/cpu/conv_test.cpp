@@ -247,6 +247,17 @@ TEST(Conv, Groups) {
   check(make_case(1, 9, 8, 6, 12, 3, 3, 1, {1, 1, 1, 1}, 1, 6));
 }
 
+TEST(Conv, SmallGroups) {
+  for (int group_in : {1, 2, 3, 4, 8})
+    for (int group_out : {1, 2, 4, 8, 16})
+      for (int groups : {3, 5, 8, 19})
+        for (int kernel : {1, 3, 5})
+          for (int stride : {1, 2}) {
+            const int pad = kernel / 2;
+            EXPECT_GT(check(make_case(2, 9, 7, groups * group_in, groups * group_out, kernel, kernel, stride, {pad, pad, pad, pad}, 1, groups, 0, 3)), 0);
+          }
+}
+
 TEST(Conv, Depthwise) {
   for (int channels : {1, 4, 8, 19, 32, 100})
     for (int kernel : {2, 3, 5, 7})

@@ -1,6 +1,7 @@
 #include "backends/cpu/kernels/depthwise.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/kernels/tactics.h"
@@ -26,7 +27,11 @@ class DepthwiseKernel final : public ConvKernel {
       : ops_(ops), bias_(align_up(shape.out_c, ops.lanes)) {
     if (bias) std::copy_n(bias, shape.out_c, bias_.data());
     const int64_t chunk = shape.batch * shape.out_h >= 32 ? shape.out_c : kChunk;
-    plan_ = {shape, epilogue, packed, bias_.data(), chunk, ceil_div(shape.out_c, chunk)};
+    const int64_t group_in = shape.in_c / shape.groups, group_out = shape.out_c / shape.groups;
+    for (int64_t j = 0; j < group_in && group_out > 1; ++j)
+      for (int64_t lane = 0; lane < ops.lanes; ++lane) index_.push_back(static_cast<int32_t>(lane / group_out * group_in + j));
+    plan_ = {shape, epilogue, packed, bias_.data(), static_cast<int>(group_in), ops.lanes / group_out * group_in,
+             index_.empty() ? nullptr : index_.data(), chunk, ceil_div(shape.out_c, chunk)};
   }
 
   size_t workspace_bytes() const override { return 0; }
@@ -37,26 +42,36 @@ class DepthwiseKernel final : public ConvKernel {
  private:
   const DepthwiseOps& ops_;
   AlignedFloats bias_;
+  std::vector<int32_t> index_;
   DepthwisePlan plan_{};
 };
 
+template <Isa kIsa>
 const char* refuses(const ConvShape& s, const Epilogue&) {
   if (s.in_nchw) return "reads NHWC only";
-  return s.groups != s.in_c || s.groups != s.out_c ? "needs one input and one output channel per group" : nullptr;
+  const int64_t in = s.in_c / s.groups, out = s.out_c / s.groups;
+  if (s.groups == 1 || ops_of(kIsa).lanes % out != 0) return "needs groups that fill a vector";
+  return in > out ? "has more inputs than outputs in a group" : nullptr;
 }
 
 template <Isa kIsa>
 size_t packed_floats(const ConvShape& s) {
-  return s.kernel_h * s.kernel_w * align_up(s.out_c, ops_of(kIsa).lanes);
+  return s.kernel_h * s.kernel_w * (s.in_c / s.groups) * align_up(s.out_c, ops_of(kIsa).lanes);
 }
 
-// [vector of channels][tap][lane], zeros behind the last channel.
+// The order that DepthwisePlan::packed states, zeros behind the last channel.
 template <Isa kIsa>
 void pack(const ConvShape& s, const float* weights, float* packed) {
-  const int64_t lanes = ops_of(kIsa).lanes, taps = s.kernel_h * s.kernel_w;
+  const int64_t lanes = ops_of(kIsa).lanes, group_in = s.in_c / s.groups;
   for (int64_t c0 = 0; c0 < s.out_c; c0 += lanes) {
-    for (int64_t t = 0; t < taps; ++t) {
-      for (int64_t c = c0; c < c0 + lanes; ++c) *packed++ = c < s.out_c ? weights[c * taps + t] : 0.f;
+    for (int64_t ky = 0; ky < s.kernel_h; ++ky) {
+      for (int64_t j = 0; j < group_in; ++j) {
+        for (int64_t kx = 0; kx < s.kernel_w; ++kx) {
+          for (int64_t c = c0; c < c0 + lanes; ++c) {
+            *packed++ = c < s.out_c ? weights[((c * group_in + j) * s.kernel_h + ky) * s.kernel_w + kx] : 0.f;
+          }
+        }
+      }
     }
   }
 }
@@ -69,7 +84,7 @@ std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogu
 
 template <Isa kIsa>
 ConvTactic tactic() {
-  return {"depthwise", refuses, packed_floats<kIsa>, pack<kIsa>, make<kIsa>};
+  return {"depthwise", refuses<kIsa>, packed_floats<kIsa>, pack<kIsa>, make<kIsa>};
 }
 
 }  // namespace

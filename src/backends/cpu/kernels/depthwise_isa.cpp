@@ -29,13 +29,27 @@ struct Sink {
   float low, high;
 };
 
-// Weights of the vector that starts at channel c, from kernel row ky0 on: [tap][lane].
-TENON_INLINE const float* weights_at(const RowJob& job, int64_t c, int kernel_h, int kernel_w) {
-  return job.plan.packed + c * kernel_h * kernel_w + job.ky0 * kernel_w * kLanes;
+// Weights of the vector that starts at channel c, from kernel row ky0 on.
+TENON_INLINE const float* weights_at(const RowJob& job, int64_t c) {
+  const int64_t row = int64_t{job.plan.shape.kernel_w} * job.plan.group_in;
+  return job.plan.packed + c * job.plan.shape.kernel_h * row + job.ky0 * row * kLanes;
+}
+
+// Calls vector(c, n, from, m) for the vectors of [c0, c1): n output channels from c, and m input channels from `from`.
+template <class F>
+TENON_INLINE void each_vector(const RowJob& job, int64_t c0, int64_t c1, const F& vector) {
+  const int64_t in_c = job.plan.shape.in_c, step = job.plan.vector_in;
+  int64_t c = c0, from = c0 / kLanes * step;
+  const int64_t stop = in_c < kLanes ? 0 : smaller(c1, (in_c - kLanes) / step * kLanes + kLanes);  // up to here whole vectors can be read
+  for (; c + kLanes <= stop; c += kLanes, from += step) vector.template operator()<false>(c, kLanes, from, kLanes);
+  for (; c < c1; c += kLanes, from += step) {
+    vector.template operator()<true>(c, static_cast<int>(smaller(kLanes, c1 - c)), from, static_cast<int>(smaller(kLanes, in_c - from)));
+  }
 }
 
 // kPixels pixels whose windows lie inside the picture in x; kRows = 0 leaves the number of kernel rows to the job.
-template <int kKernel, int kStride, int kPixels, int kRows>
+// kGroups: lanes take their inputs from other lanes, in several rounds.
+template <int kKernel, int kStride, int kPixels, int kRows, bool kGroups>
 TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, const Sink& sink) {
   constexpr int kColumns = (kPixels - 1) * kStride + kKernel;
   const ConvShape& s = job.plan.shape;
@@ -44,29 +58,38 @@ TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, c
   const float* const bias = job.plan.bias;
   float* const to = sink.to - c0;
   const Vec low = set1(sink.low), high = set1(sink.high);
-  const float* w = weights_at(job, c0, kKernel, kKernel);
-  const int rows = kRows ? kRows : job.rows;
-  const auto vector = [&]<bool kPartial>(int64_t c, int n) __attribute__((always_inline)) {
+  const float* w = weights_at(job, c0);
+  const int rows = kRows ? kRows : job.rows, group_in = kGroups ? job.plan.group_in : 1;
+  const int32_t* const index = job.plan.index;
+  each_vector(job, c0, c1, [&]<bool kPartial>(int64_t c, int n, int64_t from, int m) __attribute__((always_inline)) {
     Vec sums[kPixels];
     TENON_UNROLL
     for (int i = 0; i < kPixels; ++i) sums[i] = load(bias + c);
-    const float* row = in + c;
+    const float* row = in + (kGroups ? from : c);
     const float* taps_at = w;
-    const auto kernel_row = [&]() __attribute__((always_inline)) {
+    const auto one_input = [&](int j) __attribute__((always_inline)) {
       Vec taps[kKernel];
       TENON_UNROLL
       for (int kx = 0; kx < kKernel; ++kx) taps[kx] = load(taps_at + kx * kLanes);
       TENON_UNROLL
-      for (int j = 0; j < kColumns; ++j) {
-        const Vec v = kPartial ? load_n(row + j * pixel, n) : load(row + j * pixel);
+      for (int x = 0; x < kColumns; ++x) {
+        Vec v = kPartial ? load_n(row + x * pixel, m) : load(row + x * pixel);
+        if constexpr (kGroups) v = permute(v, index + j * kLanes);
         TENON_UNROLL
         for (int i = 0; i < kPixels; ++i) {
-          const int kx = j - i * kStride;
+          const int kx = x - i * kStride;
           if (kx >= 0 && kx < kKernel) add_product(sums[i], v, taps[kx]);
         }
       }
-      row += in_row;
       taps_at += kKernel * kLanes;
+    };
+    const auto kernel_row = [&]() __attribute__((always_inline)) {
+      if constexpr (kGroups) {
+        for (int j = 0; j < group_in; ++j) one_input(j);
+      } else {
+        one_input(0);
+      }
+      row += in_row;
     };
     if constexpr (kRows > 0) {
       TENON_UNROLL
@@ -83,11 +106,8 @@ TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, c
         store(to + i * pitch + c, v);
       }
     }
-    w += kKernel * kKernel * kLanes;
-  };
-  int64_t c = c0;
-  for (; c + kLanes <= c1; c += kLanes) vector.template operator()<false>(c, kLanes);
-  if (c < c1) vector.template operator()<true>(c, static_cast<int>(c1 - c));
+    w += kKernel * kKernel * group_in * kLanes;
+  });
 }
 
 // Any kernel, stride, dilation and place: one pixel, taps outside the picture left out. kColumns > 0 is the number of kernel
@@ -96,25 +116,31 @@ template <int kColumns>
 TENON_INLINE void pixel_of(const RowJob& job, int64_t x0, int first, int columns, int64_t c0, int64_t c1, const Sink& sink) {
   const ConvShape& s = job.plan.shape;
   const int64_t step = s.dilation_w * s.in_pixel, row_step = s.dilation_h * s.in_row, w_step = s.kernel_w * kLanes;
+  const int group_in = job.plan.group_in;
+  const int32_t* const index = job.plan.index;
   const Vec low = set1(sink.low), high = set1(sink.high);
   const float* const in = job.in + job.ky0 * row_step + (x0 + int64_t{first} * s.dilation_w) * s.in_pixel;
   const float* const bias = job.plan.bias;
   float* const to = sink.to - c0;
   const int rows = job.rows;
-  const float* w = weights_at(job, c0, s.kernel_h, s.kernel_w) + first * kLanes;
-  const int64_t w_vector = s.kernel_h * w_step;
-  const auto vector = [&]<bool kPartial>(int64_t c, int n) __attribute__((always_inline)) {
+  const float* w = weights_at(job, c0) + first * kLanes;
+  const int64_t w_vector = s.kernel_h * group_in * w_step;
+  each_vector(job, c0, c1, [&]<bool kPartial>(int64_t c, int n, int64_t from, int m) __attribute__((always_inline)) {
     Vec sum = load(bias + c);
-    const float *row = in + c, *taps = w;
-    for (int ky = 0; ky < rows; ++ky, row += row_step, taps += w_step) {
-      const auto tap = [&](int kx) __attribute__((always_inline)) {
-        sum = fma(kPartial ? load_n(row + kx * step, n) : load(row + kx * step), load(taps + kx * kLanes), sum);
-      };
-      if constexpr (kColumns > 0) {
-        TENON_UNROLL
-        for (int kx = 0; kx < kColumns; ++kx) tap(kx);
-      } else {
-        for (int kx = 0; kx < columns; ++kx) tap(kx);
+    const float *row = in + from, *taps = w;
+    for (int ky = 0; ky < rows; ++ky, row += row_step) {
+      for (int j = 0; j < group_in; ++j, taps += w_step) {
+        const auto tap = [&](int kx) __attribute__((always_inline)) {
+          Vec v = kPartial ? load_n(row + kx * step, m) : load(row + kx * step);
+          if (index) v = permute(v, index + j * kLanes);
+          sum = fma(v, load(taps + kx * kLanes), sum);
+        };
+        if constexpr (kColumns > 0) {
+          TENON_UNROLL
+          for (int kx = 0; kx < kColumns; ++kx) tap(kx);
+        } else {
+          for (int kx = 0; kx < columns; ++kx) tap(kx);
+        }
       }
     }
     sum = min(high, max(low, sum));
@@ -124,10 +150,7 @@ TENON_INLINE void pixel_of(const RowJob& job, int64_t x0, int first, int columns
       store(to + c, sum);
     }
     w += w_vector;
-  };
-  int64_t c = c0;
-  for (; c + kLanes <= c1; c += kLanes) vector.template operator()<false>(c, kLanes);
-  if (c < c1) vector.template operator()<true>(c, static_cast<int>(c1 - c));
+  });
 }
 
 void anywhere(const RowJob& job, int64_t x, int64_t c0, int64_t c1, const Sink& sink) {
@@ -167,19 +190,19 @@ TENON_INLINE void finish(const RowJob& job, int64_t x, int pixels, const F& comp
   }
 }
 
-template <int kKernel, int kStride, int kPixels>
+template <int kKernel, int kStride, int kPixels, bool kGroups>
 TENON_INLINE void run_inside(const RowJob& job, int64_t x) {
   finish(job, x, kPixels, [&](int64_t c0, int64_t c1, const Sink& sink) __attribute__((always_inline)) {
     if (job.rows == kKernel) {
-      inside<kKernel, kStride, kPixels, kKernel>(job, x, c0, c1, sink);
+      inside<kKernel, kStride, kPixels, kKernel, kGroups>(job, x, c0, c1, sink);
     } else {
-      inside<kKernel, kStride, kPixels, 0>(job, x, c0, c1, sink);
+      inside<kKernel, kStride, kPixels, 0, kGroups>(job, x, c0, c1, sink);
     }
   });
 }
 
 // kKernel = 0 stands for any shape, without the shared loads.
-template <int kKernel, int kStride>
+template <int kKernel, int kStride, bool kGroups>
 __attribute__((noinline)) void run_row(const RowJob& job) {
   const ConvShape& s = job.plan.shape;
   const auto run_anywhere = [&](int64_t x) {
@@ -191,17 +214,17 @@ __attribute__((noinline)) void run_row(const RowJob& job) {
     const int64_t fit = s.in_w + s.pad_left - kKernel;
     const int64_t end = fit < 0 ? 0 : smaller(s.out_w, fit / kStride + 1);
     for (; x < begin; ++x) run_anywhere(x);
-    for (; x + kGroup <= end; x += kGroup) run_inside<kKernel, kStride, kGroup>(job, x);
+    for (; x + kGroup <= end; x += kGroup) run_inside<kKernel, kStride, kGroup, kGroups>(job, x);
     if (x + 2 <= end) {
-      run_inside<kKernel, kStride, 2>(job, x);
+      run_inside<kKernel, kStride, 2, kGroups>(job, x);
       x += 2;
     }
-    if (x < end) run_inside<kKernel, kStride, 1>(job, x++);
+    if (x < end) run_inside<kKernel, kStride, 1, kGroups>(job, x++);
   }
   for (; x < s.out_w; ++x) run_anywhere(x);
 }
 
-template <int kKernel, int kStride>
+template <int kKernel, int kStride, bool kGroups>
 void run_rows(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
   const Epilogue e = normalised(plan.epilogue);
@@ -213,7 +236,7 @@ void run_rows(const DepthwisePlan& plan, const float* in, const float* residual,
     const int64_t first = smaller(s.kernel_h, y0 >= 0 ? 0 : (-y0 + dilation - 1) / dilation);
     const int64_t stop = smaller(s.kernel_h, y0 >= s.in_h ? 0 : (s.in_h - y0 + dilation - 1) / dilation);
     const int64_t c0 = chunk * plan.chunk;
-    run_row<kKernel, kStride>({plan,
+    run_row<kKernel, kStride, kGroups>({plan,
                                e,
                                in + image * s.in_image + y0 * s.in_row,
                                e.residual == Residual::none ? nullptr : residual + image * s.res_image + y * s.res_row,
@@ -225,16 +248,21 @@ void run_rows(const DepthwisePlan& plan, const float* in, const float* residual,
   }
 }
 
+template <int kKernel, int kStride>
+void run_form(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
+  (plan.index ? run_rows<kKernel, kStride, true> : run_rows<kKernel, kStride, false>)(plan, in, residual, out, worker);
+}
+
 void run(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
   const bool square = s.kernel_h == s.kernel_w && s.stride_h == s.stride_w && s.dilation_h == 1 && s.dilation_w == 1;
   const int form = square && s.stride_w <= 2 ? s.kernel_w * 10 + s.stride_w : 0;
   switch (form) {
-    case 31: return run_rows<3, 1>(plan, in, residual, out, worker);
-    case 32: return run_rows<3, 2>(plan, in, residual, out, worker);
-    case 51: return run_rows<5, 1>(plan, in, residual, out, worker);
-    case 52: return run_rows<5, 2>(plan, in, residual, out, worker);
-    default: return run_rows<0, 0>(plan, in, residual, out, worker);
+    case 31: return run_form<3, 1>(plan, in, residual, out, worker);
+    case 32: return run_form<3, 2>(plan, in, residual, out, worker);
+    case 51: return run_form<5, 1>(plan, in, residual, out, worker);
+    case 52: return run_form<5, 2>(plan, in, residual, out, worker);
+    default: return run_form<0, 0>(plan, in, residual, out, worker);
   }
 }
 

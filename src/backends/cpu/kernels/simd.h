@@ -48,6 +48,9 @@ static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
+// Lane i of the result is lane index[i] of v.
+static TENON_INLINE Vec permute(Vec v, const int32_t* index) { return _mm512_permutexvar_ps(_mm512_loadu_si512(index), v); }
+
 #elif defined(__AVX2__)
 
 using Vec = __m256;
@@ -85,6 +88,10 @@ static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm256_and_ps(a, b); }
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm256_or_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+
+static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
+  return _mm256_permutevar8x32_ps(v, _mm256_loadu_si256((const __m256i*)index));
 }
 
 #else
@@ -125,6 +132,11 @@ static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm_and_ps(a, b); }
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm_or_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm_blendv_ps(no, yes, _mm_cmplt_ps(a, b));
+}
+static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
+  alignas(16) float lanes[4];
+  _mm_store_ps(lanes, v);
+  return _mm_setr_ps(lanes[index[0]], lanes[index[1]], lanes[index[2]], lanes[index[3]]);
 }
 
 #endif
