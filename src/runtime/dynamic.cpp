@@ -20,6 +20,14 @@ bool may_decide_sizes(const Tensor& tensor) {
 
 bool is_dense_array(const Tensor& tensor) { return !tensor || size_of(tensor.dtype()) > 0; }
 
+Tensor allocate(const ir::Node& node, const backends::Operand& operand) {
+  try {
+    return Tensor(operand.dtype, operand.dims);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what(), {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
+  }
+}
+
 }  // namespace
 
 /// A node made ready for operands of certain sizes; without a step, the reference kernel runs it.
@@ -120,7 +128,7 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
   for (size_t at = 0; at < operands.size(); ++at) prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
   for (size_t at = 0; at < results.size(); ++at) {
     const backends::Operand& operand = prepared->problem.outputs[at];
-    if (operand) results[at] = Tensor(operand.dtype, operand.dims);
+    if (operand) results[at] = allocate(graph_.node(id), operand);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
   struct Context {
