@@ -20,7 +20,8 @@ enum class Code {
 const char* name(Code code);
 
 /// A fault on the user's side: a file, a flag or a value that cannot be used.
-/// `what` says what is wrong, `where` names file, node, tensor or byte, `why` the cause, `hint` what to do. Only `what` is always there.
+/// `what` says what is wrong, `where` names file, node, tensor or byte, `why` the cause, `hint` what to do. Only `what`
+/// is always there.
 class Error : public std::runtime_error {
  public:
   struct Detail {

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-/// Tenon: ONNX in, the fastest engine that keeps your accuracy out. Everything that fails on the user's side throws tenon::Error.
+/// Tenon: ONNX in, the fastest engine that keeps your accuracy out. Everything that fails on the user's side throws
+/// tenon::Error.
 namespace tenon {
 
 enum class Precision { fp32 };
@@ -23,7 +24,8 @@ struct TensorInfo {
   std::vector<int64_t> shape;
 };
 
-/// One line of progress: what is done, how far (0 to 1), and the seconds still expected (negative: unknown). Return false to cancel.
+/// One line of progress: what is done, how far (0 to 1), and the seconds still expected (negative: unknown). Return
+/// false to cancel.
 using Progress = std::function<bool(const std::string& stage, double done, double seconds_left)>;
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
@@ -35,8 +37,8 @@ struct BuildOptions {
   double budget_seconds = -1;  ///< time for tuning; below 0: until every tactic is measured, 0: none
   std::string timing_cache;    ///< file; "" is the user's cache folder, "-" is none
   std::vector<std::string> skip_passes;
-  std::string external_root;   ///< folder that external data may lie in, beside the model's own
-  bool strict = false;         ///< no Winograd: direct summation only
+  std::string external_root;  ///< folder that external data may lie in, beside the model's own
+  bool strict = false;        ///< no Winograd: direct summation only
   Progress progress;
   std::function<void(const std::string&)> warn;  ///< told what is odd and not wrong, as weights that are not finite
 };
@@ -67,7 +69,8 @@ class Engine {
   std::vector<TensorInfo> outputs() const;
   /// The model's metadata_props, with "names" and the like.
   const std::map<std::string, std::string>& metadata() const;
-  /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for, at most the cores there are.
+  /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
+  /// at most the cores there are.
   Session session(int threads = 0, const Shapes& shapes = {}) const;
   const Impl& impl() const { return *impl_; }
 
@@ -83,9 +86,11 @@ class Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
-  /// Inputs by name, outputs in the model's order. Throws Error(usage) naming an input that is missing, unknown, or of wrong type or sizes.
+  /// Inputs by name, outputs in the model's order. Throws Error(usage) naming an input that is missing, unknown, or of
+  /// wrong type or sizes.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
-  /// The steady state: no allocation. `inputs` and `outputs` in the engine's order; outputs are the session's memory, valid until the next run.
+  /// The steady state: no allocation. `inputs` and `outputs` in the engine's order; outputs are the session's memory,
+  /// valid until the next run.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
   /// Time of each step over `iterations` runs on the present inputs, in order.
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);

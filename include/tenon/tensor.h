@@ -66,11 +66,17 @@ class Tensor {
   int64_t elements() const { return dims_.elements(); }
   size_t bytes() const;
   template <class T = void>
-  T* data() { return static_cast<T*>(data_); }
+  T* data() {
+    return static_cast<T*>(data_);
+  }
   template <class T = void>
-  const T* data() const { return static_cast<const T*>(data_); }
+  const T* data() const {
+    return static_cast<const T*>(data_);
+  }
   template <class T>
-  std::span<const T> values() const { return {data<T>(), static_cast<size_t>(elements())}; }
+  std::span<const T> values() const {
+    return {data<T>(), static_cast<size_t>(elements())};
+  }
   std::vector<std::string>& strings() { return *strings_; }
   const std::vector<std::string>& strings() const { return *strings_; }
   std::vector<Tensor>& sequence() { return *sequence_; }

@@ -28,7 +28,8 @@ Tensor read_array(const std::string& path, DType dtype) {
     const auto bytes = vision::read_file(path, largest_file);
     const Tensor value = onnx::read_value(std::as_bytes(std::span(bytes)), path, dtype == DType::sequence);
     // The ONNX suite stores bfloat16 values under the type uint16.
-    if (value.dtype() == DType::u16 && dtype == DType::bf16) return Tensor::view(dtype, value.dims(), const_cast<void*>(value.data()), std::make_shared<Tensor>(value));
+    if (value.dtype() == DType::u16 && dtype == DType::bf16)
+      return Tensor::view(dtype, value.dims(), const_cast<void*>(value.data()), std::make_shared<Tensor>(value));
     return value;
   }
   const size_t npz = path.rfind(".npz");
@@ -36,7 +37,8 @@ Tensor read_array(const std::string& path, DType dtype) {
     const std::string file = path.substr(0, npz + 4), key = npz + 4 == path.size() ? "" : path.substr(npz + 5);
     return parse_npz(vision::read_file(file, largest_file), key, file);
   }
-  throw Error(Code::usage, "this file's name does not say what array it holds", {.where = path, .hint = "give a .npy, .npz:KEY or .pb file"});
+  throw Error(Code::usage, "this file's name does not say what array it holds",
+              {.where = path, .hint = "give a .npy, .npz:KEY or .pb file"});
 }
 
 Tensor random_array(DType dtype, const Dims& dims, uint64_t seed) {

@@ -5,9 +5,11 @@
 
 namespace tenon::cli {
 
-/// Reads an array by its ending: .npy, .npz (FILE.npz:KEY), .pb (ONNX TensorProto; a sequence where `dtype` says so). Throws Error.
+/// Reads an array by its ending: .npy, .npz (FILE.npz:KEY), .pb (ONNX TensorProto; a sequence where `dtype` says so).
+/// Throws Error.
 Tensor read_array(const std::string& path, DType dtype = DType::undefined);
-/// Values for an input of concrete sizes, the same for the same seed: floats in [0, 1), small whole numbers for other types.
+/// Values for an input of concrete sizes, the same for the same seed: floats in [0, 1), small whole numbers for other
+/// types.
 Tensor random_array(DType dtype, const Dims& dims, uint64_t seed);
 /// "NAME.npy" with / and : as _.
 std::string file_name_of(const std::string& tensor_name);

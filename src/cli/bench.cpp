@@ -36,7 +36,8 @@ Shapes shapes_for(const std::vector<TensorInfo>& infos, const Shapes& given, int
     std::vector<int64_t> sizes = found == given.end() ? info.shape : found->second;
     if (!sizes.empty() && batch > 0) {
       if (!info.shape.empty() && info.shape[0] >= 0 && info.shape[0] != batch)
-        throw Error(Code::usage, fmt::format("the batch of input \"{}\" is fixed at {}", printable(info.name), info.shape[0]),
+        throw Error(Code::usage,
+                    fmt::format("the batch of input \"{}\" is fixed at {}", printable(info.name), info.shape[0]),
                     {.where = fmt::format("--batch {}", batch), .hint = "export the model with a dynamic batch"});
       sizes[0] = batch;
     } else if (!sizes.empty() && sizes[0] < 0) {
@@ -58,15 +59,19 @@ double percentile(const std::vector<double>& sorted, double part) {
 }
 
 /// Milliseconds of each run, in order.
-std::vector<double> measure(Session& session, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Options& options) {
-  for (int run = 0; run < options.warmup && interrupted() == 0; ++run) session.run(std::span<const Tensor>(inputs), outputs);
+std::vector<double> measure(Session& session, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
+                            const Options& options) {
+  for (int run = 0; run < options.warmup && interrupted() == 0; ++run)
+    session.run(std::span<const Tensor>(inputs), outputs);
   const double limit = parse_seconds(options.seconds);
   std::vector<double> times;
   times.reserve(static_cast<size_t>(options.iterations > 0 ? options.iterations : most_runs));
   const auto start = Clock::now();
   while (interrupted() == 0 && times.size() < times.capacity()) {
     const auto before = Clock::now();
-    if (options.iterations == 0 && times.size() >= fewest_runs && std::chrono::duration<double>(before - start).count() >= limit) break;
+    if (options.iterations == 0 && times.size() >= fewest_runs &&
+        std::chrono::duration<double>(before - start).count() >= limit)
+      break;
     session.run(std::span<const Tensor>(inputs), outputs);
     times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - before).count());
   }
@@ -83,9 +88,16 @@ Json summary(std::vector<double> times, int64_t batch) {
   if (times.empty()) return {{"runs", 0}};
   std::sort(times.begin(), times.end());
   const double total = std::accumulate(times.begin(), times.end(), 0.0);
-  const Json latency = {{"mean", total / static_cast<double>(times.size())}, {"median", percentile(times, 0.5)}, {"p90", percentile(times, 0.9)},
-                        {"p95", percentile(times, 0.95)}, {"p99", percentile(times, 0.99)}, {"min", times.front()}, {"max", times.back()}};
-  return {{"latency_ms", latency}, {"throughput", static_cast<double>(batch) * static_cast<double>(times.size()) * 1000 / total}, {"runs", times.size()}};
+  const Json latency = {{"mean", total / static_cast<double>(times.size())},
+                        {"median", percentile(times, 0.5)},
+                        {"p90", percentile(times, 0.9)},
+                        {"p95", percentile(times, 0.95)},
+                        {"p99", percentile(times, 0.99)},
+                        {"min", times.front()},
+                        {"max", times.back()}};
+  return {{"latency_ms", latency},
+          {"throughput", static_cast<double>(batch) * static_cast<double>(times.size()) * 1000 / total},
+          {"runs", times.size()}};
 }
 
 Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t batch) {
@@ -94,12 +106,16 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
   const Engine engine = options.open(shapes);
   Session session = engine.session(options.threads, shapes);
   std::vector<Tensor> inputs, outputs(engine.outputs().size());
-  for (const TensorInfo& info : engine.inputs()) inputs.push_back(random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size()));
+  for (const TensorInfo& info : engine.inputs())
+    inputs.push_back(random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size()));
 
   Json result = {{"model", options.model}};
   result.update(summary(measure(session, inputs, outputs, options), batch));
   const MemoryUse memory = session.memory();
-  result["memory"] = {{"arena_bytes", memory.arena_bytes}, {"arena_lower_bound", memory.arena_lower_bound}, {"weights_bytes", memory.weights_bytes}, {"peak_rss_bytes", peak_rss_bytes()}};
+  result["memory"] = {{"arena_bytes", memory.arena_bytes},
+                      {"arena_lower_bound", memory.arena_lower_bound},
+                      {"weights_bytes", memory.weights_bytes},
+                      {"peak_rss_bytes", peak_rss_bytes()}};
   result["precision"] = options.precision;
   result["device"] = options.device;
   result["batch"] = batch;
@@ -108,7 +124,8 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
   result["layers"] = Json::array();
   if (interrupted() == 0)
     for (const LayerTime& layer : session.profile(inputs, profiled_runs))
-      result["layers"].push_back({{"name", layer.name}, {"origins", layer.origins}, {"tactic", layer.tactic}, {"us", layer.microseconds}});
+      result["layers"].push_back(
+          {{"name", layer.name}, {"origins", layer.origins}, {"tactic", layer.tactic}, {"us", layer.microseconds}});
   result["complete"] = interrupted() == 0;
   return result;
 }
@@ -119,8 +136,8 @@ void print_layers(const Json& layers) {
   fmt::print("\n{:>10} {:>6}  {:<28} {}\n", "us", "%", "kernel", "layer");
   for (const Json& layer : layers) {
     const double time = layer["us"].get<double>();
-    fmt::print("{:10.1f} {:6.1f}  {:<28} {}\n", time, total > 0 ? 100 * time / total : 0, layer["tactic"].get<std::string>(),
-               printable(layer["name"].get<std::string>()));
+    fmt::print("{:10.1f} {:6.1f}  {:<28} {}\n", time, total > 0 ? 100 * time / total : 0,
+               layer["tactic"].get<std::string>(), printable(layer["name"].get<std::string>()));
   }
 }
 
@@ -128,16 +145,20 @@ void print(const Json& result, bool header) {
   if (!result.contains("latency_ms")) return;
   const Json& latency = result["latency_ms"];
   if (header)
-    fmt::print("{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>10} {:>10}\n", "batch", "median ms", "mean", "p90", "p99", "min", "items/s", "arena", "weights");
-  fmt::print("{:6} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:12.1f} {:>10} {:>10}\n", result["batch"].get<int64_t>(), latency["median"].get<double>(),
-             latency["mean"].get<double>(), latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
-             result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]), bytes_text(result["memory"]["weights_bytes"]));
+    fmt::print("{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>10} {:>10}\n", "batch", "median ms", "mean", "p90",
+               "p99", "min", "items/s", "arena", "weights");
+  fmt::print("{:6} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:12.1f} {:>10} {:>10}\n",
+             result["batch"].get<int64_t>(), latency["median"].get<double>(), latency["mean"].get<double>(),
+             latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
+             result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]),
+             bytes_text(result["memory"]["weights_bytes"]));
 }
 
 int work(const Options& options) {
   if (options.iterations < 0 || options.warmup < 0) throw Error(Code::usage, "a negative number of runs");
   const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
-  const std::vector<int64_t> batches = options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);
+  const std::vector<int64_t> batches =
+      options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);
   Json results = Json::array();
   for (const int64_t batch : batches) {
     if (interrupted() != 0) break;
@@ -153,10 +174,12 @@ int work(const Options& options) {
 std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10")->type_name("N");
+  app.add_option("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10")
+      ->type_name("N");
   app.add_option("--warmup", options->warmup, "Runs before them")->type_name("N")->capture_default_str();
   app.add_option("--seconds", options->seconds, "Time for the timed runs")->type_name("TIME")->capture_default_str();
-  app.add_option("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")->type_name("LIST");
+  app.add_option("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")
+      ->type_name("LIST");
   app.add_flag("--layers", options->layers, "Print the time of each layer");
   add_json(app, options->json);
   app.footer(

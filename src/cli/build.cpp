@@ -22,8 +22,13 @@ int work(const Options& options) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
   if (!options.json.empty())
-    write_json(options.json, {{"engine", options.output}, {"seconds", seconds}, {"bytes", size}, {"precision", options.precision}, {"device", options.device}});
-  if (options.json != "-") fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
+    write_json(options.json, {{"engine", options.output},
+                              {"seconds", seconds},
+                              {"bytes", size},
+                              {"precision", options.precision},
+                              {"device", options.device}});
+  if (options.json != "-")
+    fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
   return 0;
 }
 

@@ -25,7 +25,8 @@ struct Options : PictureOptions {
 /// The first picture's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
 std::vector<double> probabilities(const Tensor& output, int64_t batch) {
   if (output.dtype() != DType::f32 || output.elements() < 2 * batch || output.elements() % batch != 0)
-    throw Error(Code::unsupported, "the output holds no class scores", {.hint = "tenon inspect shows the outputs; tenon run gives them as arrays"});
+    throw Error(Code::unsupported, "the output holds no class scores",
+                {.hint = "tenon inspect shows the outputs; tenon run gives them as arrays"});
   const auto values = output.values<float>().first(static_cast<size_t>(output.elements() / batch));
   std::vector<double> scores(values.begin(), values.end());
   const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);
@@ -56,7 +57,8 @@ int work(const Options& options) {
     Json entry = {{"image", picture.path}};
     if (picture.frame >= 0) entry["frame"] = picture.frame;
     entry["top"] = Json::array();
-    if (options.json != "-") fmt::print("{}{}\n", printable(picture.path), picture.frame < 0 ? "" : fmt::format(" frame {}", picture.frame));
+    if (options.json != "-")
+      fmt::print("{}{}\n", printable(picture.path), picture.frame < 0 ? "" : fmt::format(" frame {}", picture.frame));
     std::vector<std::string> lines;
     for (size_t at = 0; at < count; ++at) {
       const std::string label = vision::label(model.labels(), order[at]);
@@ -78,7 +80,8 @@ int work(const Options& options) {
 std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-o,--output", options->output_dir, "Folder for the pictures or the video with the names drawn")->type_name("DIR");
+  app.add_option("-o,--output", options->output_dir, "Folder for the pictures or the video with the names drawn")
+      ->type_name("DIR");
   app.add_option("--top", options->top, "Classes to name for each picture")->capture_default_str();
   app.footer(
       "Examples:\n"

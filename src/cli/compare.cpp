@@ -27,36 +27,45 @@ std::string scan(const Tensor& got, const Tensor& expected, double rtol, double 
   for (int64_t at = 0, count = got.elements(); at < count; ++at) {
     if (a[at] == b[at]) continue;
     const double x = read(a[at]), y = read(b[at]);
-    if (x == y || (std::isnan(x) && std::isnan(y)) || (std::isfinite(y) && std::abs(x - y) <= atol + rtol * std::abs(y))) continue;
+    if (x == y || (std::isnan(x) && std::isnan(y)) ||
+        (std::isfinite(y) && std::abs(x - y) <= atol + rtol * std::abs(y)))
+      continue;
     if (wrong++ == 0) first = at;
   }
   if (wrong == 0) return "";
-  return fmt::format("{} is {:.9g}, expected {:.9g} ({} of {} elements differ)", place(got.dims(), first), read(a[first]), read(b[first]), wrong, got.elements());
+  return fmt::format("{} is {:.9g}, expected {:.9g} ({} of {} elements differ)", place(got.dims(), first),
+                     read(a[first]), read(b[first]), wrong, got.elements());
 }
 }  // namespace
 
 std::string difference(const Tensor& got, const Tensor& expected, double rtol, double atol) {
-  if (got.dtype() != expected.dtype()) return fmt::format("type is {}, expected {}", name(got.dtype()), name(expected.dtype()));
+  if (got.dtype() != expected.dtype())
+    return fmt::format("type is {}, expected {}", name(got.dtype()), name(expected.dtype()));
   if (got.dtype() == DType::undefined) return "";
   if (got.dtype() == DType::sequence) {
     if (got.sequence().size() != expected.sequence().size())
       return fmt::format("{} tensors in the sequence, expected {}", got.sequence().size(), expected.sequence().size());
     for (size_t at = 0; at < got.sequence().size(); ++at)
-      if (std::string why = difference(got.sequence()[at], expected.sequence()[at], rtol, atol); !why.empty()) return fmt::format("item {}: {}", at, why);
+      if (std::string why = difference(got.sequence()[at], expected.sequence()[at], rtol, atol); !why.empty())
+        return fmt::format("item {}: {}", at, why);
     return "";
   }
-  if (!(got.dims() == expected.dims())) return fmt::format("sizes are {}, expected {}", got.dims().str(), expected.dims().str());
+  if (!(got.dims() == expected.dims()))
+    return fmt::format("sizes are {}, expected {}", got.dims().str(), expected.dims().str());
   const auto number = [](auto value) { return static_cast<double>(value); };
   switch (got.dtype()) {
     case DType::string:
       for (size_t at = 0; at < got.strings().size(); ++at)
         if (got.strings()[at] != expected.strings()[at])
-          return fmt::format("{} is \"{}\", expected \"{}\"", place(got.dims(), static_cast<int64_t>(at)), got.strings()[at], expected.strings()[at]);
+          return fmt::format("{} is \"{}\", expected \"{}\"", place(got.dims(), static_cast<int64_t>(at)),
+                             got.strings()[at], expected.strings()[at]);
       return "";
     case DType::f32: return scan<float>(got, expected, rtol, atol, number);
     case DType::f64: return scan<double>(got, expected, rtol, atol, number);
-    case DType::f16: return scan<uint16_t>(got, expected, rtol, atol, [](uint16_t bits) { return double{ops::f16_value(bits)}; });
-    case DType::bf16: return scan<uint16_t>(got, expected, rtol, atol, [](uint16_t bits) { return double{ops::bf16_value(bits)}; });
+    case DType::f16:
+      return scan<uint16_t>(got, expected, rtol, atol, [](uint16_t bits) { return double{ops::f16_value(bits)}; });
+    case DType::bf16:
+      return scan<uint16_t>(got, expected, rtol, atol, [](uint16_t bits) { return double{ops::bf16_value(bits)}; });
     case DType::i8:
     case DType::i4: return scan<int8_t>(got, expected, rtol, atol, number);
     case DType::i16: return scan<int16_t>(got, expected, rtol, atol, number);

@@ -5,8 +5,9 @@
 
 namespace tenon::cli {
 
-/// "" where `got` is `expected` within |got - expected| <= atol + rtol |expected| (NumPy's assert_allclose: equal infinities and NaNs
-/// agree), else the first difference in words. Type and sizes must be equal; strings, integers and booleans are held to the same rule.
+/// "" where `got` is `expected` within |got - expected| <= atol + rtol |expected| (NumPy's assert_allclose: equal
+/// infinities and NaNs agree), else the first difference in words. Type and sizes must be equal; strings, integers and
+/// booleans are held to the same rule.
 std::string difference(const Tensor& got, const Tensor& expected, double rtol, double atol);
 
 }  // namespace tenon::cli

@@ -24,24 +24,29 @@ struct Options : PictureOptions {
 Json to_json(const std::vector<vision::Detection>& found, const std::vector<std::string>& labels) {
   Json list = Json::array();
   for (const vision::Detection& one : found)
-    list.push_back({{"class", one.class_id}, {"label", vision::label(labels, one.class_id)}, {"score", one.score}, {"box", one.box}});
+    list.push_back({{"class", one.class_id},
+                    {"label", vision::label(labels, one.class_id)},
+                    {"score", one.score},
+                    {"box", one.box}});
   return list;
 }
 
 void check(const vision::DetectOptions& options) {
   const auto fraction = [](float value, const char* where) {
-    if (!(value >= 0 && value <= 1)) throw Error(Code::usage, fmt::format("{} is not between 0 and 1", value), {.where = where});
+    if (!(value >= 0 && value <= 1))
+      throw Error(Code::usage, fmt::format("{} is not between 0 and 1", value), {.where = where});
   };
   fraction(options.confidence, "--conf");
   fraction(options.iou, "--iou");
   if (options.max_detections < 1) throw Error(Code::usage, "at least one box must be allowed", {.where = "--max-det"});
 }
 
-void print(const Picture& picture, const std::vector<vision::Detection>& found, const std::vector<std::string>& labels) {
+void print(const Picture& picture, const std::vector<vision::Detection>& found,
+           const std::vector<std::string>& labels) {
   fmt::print("{}: {}\n", printable(picture.path), counted(static_cast<int64_t>(found.size()), "object"));
   for (const vision::Detection& one : found)
-    fmt::print("  {:<16} {:.3f}  {:.1f} {:.1f} {:.1f} {:.1f}\n", printable(vision::label(labels, one.class_id)), one.score, one.box[0], one.box[1], one.box[2],
-               one.box[3]);
+    fmt::print("  {:<16} {:.3f}  {:.1f} {:.1f} {:.1f} {:.1f}\n", printable(vision::label(labels, one.class_id)),
+               one.score, one.box[0], one.box[1], one.box[2], one.box[3]);
 }
 
 int work(const Options& options) {
@@ -79,7 +84,8 @@ int work(const Options& options) {
   gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);
   if (options.json != "-")
-    fmt::print("{} in {}{}\n", counted(boxes, "object"), counted(static_cast<int64_t>(list.size()), frame_rate(options.source) > 0 ? "frame" : "picture"),
+    fmt::print("{} in {}{}\n", counted(boxes, "object"),
+               counted(static_cast<int64_t>(list.size()), frame_rate(options.source) > 0 ? "frame" : "picture"),
                unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
@@ -88,9 +94,11 @@ int work(const Options& options) {
 std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-o,--output", options->output_dir, "Folder for the pictures or the video with boxes drawn")->type_name("DIR");
+  app.add_option("-o,--output", options->output_dir, "Folder for the pictures or the video with boxes drawn")
+      ->type_name("DIR");
   app.add_option("--conf", options->detect.confidence, "Least score of a box")->capture_default_str();
-  app.add_option("--iou", options->detect.iou, "Overlap above which the weaker box of a class falls")->capture_default_str();
+  app.add_option("--iou", options->detect.iou, "Overlap above which the weaker box of a class falls")
+      ->capture_default_str();
   app.add_option("--max-det", options->detect.max_detections, "Most boxes of a picture")->capture_default_str();
   app.footer(
       "Boxes are x1 y1 x2 y2 in pixels of the source. YOLOv5 to v11, YOLOX, YOLOv10 and UltraFace outputs are known.\n"

@@ -42,7 +42,8 @@ Json caches() {
   for (int index = 0; index < 8; ++index) {
     const std::filesystem::path folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}", index);
     const std::string size = line_of(folder / "size");
-    if (!size.empty()) list.push_back({{"level", line_of(folder / "level")}, {"type", line_of(folder / "type")}, {"size", size}});
+    if (!size.empty())
+      list.push_back({{"level", line_of(folder / "level")}, {"type", line_of(folder / "type")}, {"size", size}});
   }
   return list;
 }
@@ -56,31 +57,48 @@ Json environment() {
   Json list = Json::array();
   for (const knobs::Knob* knob : knobs::all()) {
     const auto value = knobs::value(*knob);
-    list.push_back({{"name", knob->name}, {"value", value ? Json(*value) : Json()}, {"values", knob->values}, {"says", knob->says}});
+    list.push_back({{"name", knob->name},
+                    {"value", value ? Json(*value) : Json()},
+                    {"values", knob->values},
+                    {"says", knob->says}});
   }
   return list;
 }
 
-int64_t kilobytes(const std::string& key) { return std::strtoll(field("/proc/meminfo", key).c_str(), nullptr, 10) * 1024; }
+int64_t kilobytes(const std::string& key) {
+  return std::strtoll(field("/proc/meminfo", key).c_str(), nullptr, 10) * 1024;
+}
 
 int work(const std::string& json) {
-  Json cpu = {{"name", field("/proc/cpuinfo", "model name")}, {"isa", cpu::isa_name(cpu::detect_isa())}, {"isa_used", cpu::isa_name(cpu::active_isa())}, {"cores_usable", usable()},
-              {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)}, {"caches", caches()}, {"memory_bytes", kilobytes("MemTotal")}, {"memory_available_bytes", kilobytes("MemAvailable")}};
+  Json cpu = {{"name", field("/proc/cpuinfo", "model name")},  {"isa", cpu::isa_name(cpu::detect_isa())},
+              {"isa_used", cpu::isa_name(cpu::active_isa())},  {"cores_usable", usable()},
+              {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)}, {"caches", caches()},
+              {"memory_bytes", kilobytes("MemTotal")},         {"memory_available_bytes", kilobytes("MemAvailable")}};
   const Json known = environment();
   const std::string no_cuda = "this version has no CUDA backend";
   if (json != "-") {
     fmt::print("cpu   {}\n", cpu["name"].get<std::string>());
-    fmt::print("      kernels for {}, {} of {} cores usable\n", cpu["isa_used"].get<std::string>(), usable(), cpu["cores_online"].get<int64_t>());
+    fmt::print("      kernels for {}, {} of {} cores usable\n", cpu["isa_used"].get<std::string>(), usable(),
+               cpu["cores_online"].get<int64_t>());
     for (const Json& cache : cpu["caches"])
-      fmt::print("      L{} {} {}\n", cache["level"].get<std::string>(), cache["type"].get<std::string>(), cache["size"].get<std::string>());
-    fmt::print("      memory {}, {} available\n", bytes_text(cpu["memory_bytes"]), bytes_text(cpu["memory_available_bytes"]));
-    fmt::print("cuda  none: {}\nvideo {}\n", no_cuda, vision::video_available() ? "yes, by FFmpeg" : "no: this build has no FFmpeg");
+      fmt::print("      L{} {} {}\n", cache["level"].get<std::string>(), cache["type"].get<std::string>(),
+                 cache["size"].get<std::string>());
+    fmt::print("      memory {}, {} available\n", bytes_text(cpu["memory_bytes"]),
+               bytes_text(cpu["memory_available_bytes"]));
+    fmt::print("cuda  none: {}\nvideo {}\n", no_cuda,
+               vision::video_available() ? "yes, by FFmpeg" : "no: this build has no FFmpeg");
     fmt::print("\nEnvironment:\n");
     for (const Json& knob : known)
       fmt::print("  {:<16} {}\n                   {} ({})\n", knob["name"].get<std::string>(),
-                 knob["value"].is_null() ? "not set" : printable(knob["value"].get<std::string>()), knob["says"].get<std::string>(), knob["values"].get<std::string>());
+                 knob["value"].is_null() ? "not set" : printable(knob["value"].get<std::string>()),
+                 knob["says"].get<std::string>(), knob["values"].get<std::string>());
   }
-  if (!json.empty()) write_json(json, {{"cpu", cpu}, {"cuda", Json::array()}, {"cuda_why", no_cuda}, {"video", vision::video_available()}, {"environment", known}});
+  if (!json.empty())
+    write_json(json, {{"cpu", cpu},
+                      {"cuda", Json::array()},
+                      {"cuda_why", no_cuda},
+                      {"video", vision::video_available()},
+                      {"environment", known}});
   return 0;
 }
 

@@ -22,11 +22,13 @@ struct Options : ModelOptions {
 
 Json infos(const std::vector<TensorInfo>& list) {
   Json json = Json::array();
-  for (const TensorInfo& info : list) json.push_back({{"name", info.name}, {"dtype", name(info.dtype)}, {"shape", info.shape}});
+  for (const TensorInfo& info : list)
+    json.push_back({{"name", info.name}, {"dtype", name(info.dtype)}, {"shape", info.shape}});
   return json;
 }
 
-std::vector<TensorInfo> infos_of(const ir::Graph& graph, const std::vector<ir::ValueId>& ids, const std::vector<std::string>& names = {}) {
+std::vector<TensorInfo> infos_of(const ir::Graph& graph, const std::vector<ir::ValueId>& ids,
+                                 const std::vector<std::string>& names = {}) {
   std::vector<TensorInfo> list;
   for (size_t at = 0; at < ids.size(); ++at) {
     const ir::Value& value = graph.value(ids[at]);
@@ -48,18 +50,26 @@ Json summary(const ir::Graph& graph) {
       parameters += value.constant.elements();
       bytes += static_cast<int64_t>(value.constant.bytes());
     }
-  return {{"inputs", infos(infos_of(graph, graph.inputs))}, {"outputs", infos(infos_of(graph, graph.outputs, graph.output_names))}, {"ops", ops},
-          {"parameters", parameters}, {"weights_bytes", bytes}, {"metadata", graph.metadata}};
+  return {{"inputs", infos(infos_of(graph, graph.inputs))},
+          {"outputs", infos(infos_of(graph, graph.outputs, graph.output_names))},
+          {"ops", ops},
+          {"parameters", parameters},
+          {"weights_bytes", bytes},
+          {"metadata", graph.metadata}};
 }
 
 void print(const Json& json) {
   for (const char* end : {"inputs", "outputs"})
     for (const Json& info : json[end])
-      fmt::print("{:<8} {}  {} {}\n", std::string(end).substr(0, std::strlen(end) - 1), printable(info["name"].get<std::string>()), info["dtype"].get<std::string>(),
+      fmt::print("{:<8} {}  {} {}\n", std::string(end).substr(0, std::strlen(end) - 1),
+                 printable(info["name"].get<std::string>()), info["dtype"].get<std::string>(),
                  shape_text(info["shape"].get<std::vector<int64_t>>()));
-  fmt::print("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(), bytes_text(json["weights_bytes"]));
-  for (const auto& [op, count] : json["ops"].items()) fmt::print("{:<8} {:5} x {}\n", "op", count.get<int>(), printable(op));
-  for (const auto& [key, value] : json["metadata"].items()) fmt::print("{:<8} {} = {}\n", "meta", printable(key), printable(value.get<std::string>()));
+  fmt::print("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(),
+             bytes_text(json["weights_bytes"]));
+  for (const auto& [op, count] : json["ops"].items())
+    fmt::print("{:<8} {:5} x {}\n", "op", count.get<int>(), printable(op));
+  for (const auto& [key, value] : json["metadata"].items())
+    fmt::print("{:<8} {} = {}\n", "meta", printable(key), printable(value.get<std::string>()));
 }
 
 /// A model can be looked at though some of its ops cannot be run.
@@ -75,9 +85,14 @@ int passes_of(const Options& options) {
   ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
   Json list = Json::array();
   for (const passes::PassRecord& record : passes::optimise(graph, options.skip_passes)) {
-    list.push_back({{"name", record.name}, {"changed", record.changed}, {"nodes_before", record.nodes_before}, {"nodes_after", record.nodes_after}, {"ms", record.milliseconds}});
+    list.push_back({{"name", record.name},
+                    {"changed", record.changed},
+                    {"nodes_before", record.nodes_before},
+                    {"nodes_after", record.nodes_after},
+                    {"ms", record.milliseconds}});
     if (options.json != "-")
-      fmt::print("{:<28} {:6} -> {:6} nodes {:9.2f} ms{}\n", record.name, record.nodes_before, record.nodes_after, record.milliseconds, record.changed ? "" : "  (no change)");
+      fmt::print("{:<28} {:6} -> {:6} nodes {:9.2f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
+                 record.milliseconds, record.changed ? "" : "  (no change)");
   }
   if (!options.json.empty()) write_json(options.json, {{"passes", list}});
   return 0;
@@ -94,18 +109,24 @@ int plan_of(const Options& options) {
   json["strict"] = plan.strict;
   json["shapes"] = plan.shapes;
   const MemoryUse memory = engine.session(options.threads).memory();
-  json["memory"] = {{"arena_bytes", memory.arena_bytes}, {"arena_lower_bound", memory.arena_lower_bound}, {"weights_bytes", memory.weights_bytes}};
+  json["memory"] = {{"arena_bytes", memory.arena_bytes},
+                    {"arena_lower_bound", memory.arena_lower_bound},
+                    {"weights_bytes", memory.weights_bytes}};
   json["tactics"] = Json::array();
-  for (const auto& [problem, record] : plan.records) json["tactics"].push_back({{"problem", problem}, {"kernel", record.kernel}, {"us", record.microseconds}});
+  for (const auto& [problem, record] : plan.records)
+    json["tactics"].push_back({{"problem", problem}, {"kernel", record.kernel}, {"us", record.microseconds}});
   if (!options.json.empty()) write_json(options.json, json);
   if (options.json == "-") return 0;
   if (options.stage == "plan") fmt::print("{}", ir::print(plan.graph));
   print(json);
   fmt::print("{:<8} {} threads, kernels for {}, {}\n", "built", plan.threads, plan.isa, options.precision);
-  for (const auto& [input, sizes] : plan.shapes) fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
-  fmt::print("{:<8} arena {}, weights {}\n", "memory", bytes_text(memory.arena_bytes), bytes_text(memory.weights_bytes));
+  for (const auto& [input, sizes] : plan.shapes)
+    fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
+  fmt::print("{:<8} arena {}, weights {}\n", "memory", bytes_text(memory.arena_bytes),
+             bytes_text(memory.weights_bytes));
   if (options.stage == "plan")
-    for (const auto& [problem, record] : plan.records) fmt::print("{:<8} {:10.1f} us  {:<28} {}\n", "tactic", record.microseconds, record.kernel, problem);
+    for (const auto& [problem, record] : plan.records)
+      fmt::print("{:<8} {:10.1f} us  {:<28} {}\n", "tactic", record.microseconds, record.kernel, problem);
   return 0;
 }
 
@@ -113,10 +134,13 @@ int work(const Options& options) {
   if (options.passes) return passes_of(options);
   if (options.stage == "plan" || (options.stage.empty() && is_engine_file(options.path()))) return plan_of(options);
   if (!options.stage.empty() && options.stage != "import" && options.stage != "passes")
-    throw Error(Code::usage, "no stage is called \"" + options.stage + "\"", {.where = "--stage", .hint = "give import, passes or plan"});
+    throw Error(Code::usage, "no stage is called \"" + options.stage + "\"",
+                {.where = "--stage", .hint = "give import, passes or plan"});
   if (is_engine_file(options.path()))
-    throw Error(Code::usage, "an engine holds only the last stage", {.where = options.model, .hint = "give --stage plan, or the model that it was built from"});
-  const ir::Graph graph = options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), any_op, options.external_root);
+    throw Error(Code::usage, "an engine holds only the last stage",
+                {.where = options.model, .hint = "give --stage plan, or the model that it was built from"});
+  const ir::Graph graph =
+      options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), any_op, options.external_root);
   Json json = summary(graph);
   if (options.path() == options.model) json["file_bytes"] = std::filesystem::file_size(options.path());
   if (!options.json.empty()) write_json(options.json, json);

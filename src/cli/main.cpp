@@ -46,7 +46,9 @@ Error explain(const CLI::ParseError& error, const CLI::App& app, int argc, char*
   const bool is_verb = std::find(known.begin(), known.end(), verb) != known.end();
   if (!verb.empty() && verb[0] != '-' && !is_verb) {
     const std::string meant = nearest(verb, known);
-    return {Code::usage, "there is no verb \"" + verb + "\"", {.hint = meant.empty() ? "tenon --help lists the verbs" : "did you mean \"" + meant + "\"?"}};
+    return {Code::usage,
+            "there is no verb \"" + verb + "\"",
+            {.hint = meant.empty() ? "tenon --help lists the verbs" : "did you mean \"" + meant + "\"?"}};
   }
   const CLI::App& scope = is_verb ? *app.get_subcommand(verb) : app;
   const std::vector<std::string> flags = flags_of(scope);
@@ -57,7 +59,9 @@ Error explain(const CLI::ParseError& error, const CLI::App& app, int argc, char*
     const std::string help = (is_verb ? "tenon " + verb : std::string("tenon")) + " --help lists the options";
     return {Code::usage, "there is no option " + flag, {.hint = meant.empty() ? help : "did you mean " + meant + "?"}};
   }
-  return {Code::usage, error.what(), {.hint = is_verb ? "tenon " + verb + " --help shows how" : "tenon --help lists the verbs"}};
+  return {Code::usage,
+          error.what(),
+          {.hint = is_verb ? "tenon " + verb + " --help shows how" : "tenon --help lists the verbs"}};
 }
 
 int report(const Error& error) {
@@ -104,8 +108,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     status = cli::report(Error(Code::resource, "not enough memory"));
   } catch (const std::exception& fault) {
-    status = cli::report(Error(Code::internal, "a fault in Tenon", {.why = fault.what(), .hint = "please report this with the model"}));
+    status = cli::report(
+        Error(Code::internal, "a fault in Tenon", {.why = fault.what(), .hint = "please report this with the model"}));
   }
-  if (std::fflush(stdout) != 0 && status == 0) status = cli::report(Error(Code::io, "cannot write to the standard output"));
+  if (std::fflush(stdout) != 0 && status == 0)
+    status = cli::report(Error(Code::io, "cannot write to the standard output"));
   return cli::interrupted() != 0 ? cli::interrupted() : status;
 }

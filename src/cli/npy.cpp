@@ -20,9 +20,9 @@ struct Kind {
   const char* descr;
   DType dtype;
 };
-constexpr Kind kinds[] = {
-    {"<f4", DType::f32}, {"<f8", DType::f64}, {"<f2", DType::f16}, {"|i1", DType::i8},  {"<i2", DType::i16},    {"<i4", DType::i32}, {"<i8", DType::i64},
-    {"|u1", DType::u8},  {"<u2", DType::u16}, {"<u4", DType::u32}, {"<u8", DType::u64}, {"|b1", DType::boolean}};
+constexpr Kind kinds[] = {{"<f4", DType::f32}, {"<f8", DType::f64}, {"<f2", DType::f16}, {"|i1", DType::i8},
+                          {"<i2", DType::i16}, {"<i4", DType::i32}, {"<i8", DType::i64}, {"|u1", DType::u8},
+                          {"<u2", DType::u16}, {"<u4", DType::u32}, {"<u8", DType::u64}, {"|b1", DType::boolean}};
 
 const char* descr_of(DType dtype) {
   for (const Kind& kind : kinds)
@@ -89,10 +89,12 @@ Tensor parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
   for (const Kind& each : kinds)
     if (descr.substr(1, 3) == each.descr && descr.substr(4, 1) == descr.substr(0, 1)) kind = &each;
   if (!kind)
-    throw Error(Code::unsupported, fmt::format("element type {} cannot be read", descr.substr(0, std::min<size_t>(descr.find(','), 40))),
+    throw Error(Code::unsupported,
+                fmt::format("element type {} cannot be read", descr.substr(0, std::min<size_t>(descr.find(','), 40))),
                 {.where = name, .hint = "save with numpy as a little-endian number type"});
   if (entry(header, "fortran_order", name).substr(0, 5) != "False")
-    throw Error(Code::unsupported, "the array is in Fortran order", {.where = name, .hint = "save numpy.ascontiguousarray(array)"});
+    throw Error(Code::unsupported, "the array is in Fortran order",
+                {.where = name, .hint = "save numpy.ascontiguousarray(array)"});
   const Dims dims = shape_of(entry(header, "shape", name), name);
 
   const int64_t expected = checked_mul(dims.elements(), static_cast<int64_t>(size_of(kind->dtype)), "array");
@@ -106,7 +108,9 @@ Tensor parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
 std::vector<uint8_t> npy_bytes(const Tensor& tensor, const std::string& name) {
   const char* descr = descr_of(tensor.dtype());
   if (!descr)
-    throw Error(Code::unsupported, fmt::format("a tensor of type {} cannot be written as .npy", tenon::name(tensor.dtype())), {.where = name});
+    throw Error(Code::unsupported,
+                fmt::format("a tensor of type {} cannot be written as .npy", tenon::name(tensor.dtype())),
+                {.where = name});
   std::string shape;
   for (const int64_t size : tensor.dims()) shape += std::to_string(size) + ",";
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, shape);
@@ -114,7 +118,8 @@ std::vector<uint8_t> npy_bytes(const Tensor& tensor, const std::string& name) {
   header.append((alignment - unpadded % alignment) % alignment, ' ');
   header += '\n';
   std::vector<uint8_t> bytes(magic, magic + magic_bytes);
-  for (const size_t byte : {size_t{1}, size_t{0}, header.size() & 255, header.size() >> 8}) bytes.push_back(static_cast<uint8_t>(byte));
+  for (const size_t byte : {size_t{1}, size_t{0}, header.size() & 255, header.size() >> 8})
+    bytes.push_back(static_cast<uint8_t>(byte));
   bytes.insert(bytes.end(), header.begin(), header.end());
   const auto* data = tensor.data<uint8_t>();
   bytes.insert(bytes.end(), data, data + tensor.bytes());

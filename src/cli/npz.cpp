@@ -5,7 +5,8 @@
 
 #include "cli/npy.h"
 
-/// .npz is a zip archive of .npy files; only the fields that stored (uncompressed) entries need are read (PKWARE APPNOTE 4.3).
+/// .npz is a zip archive of .npy files; only the fields that stored (uncompressed) entries need are read (PKWARE
+/// APPNOTE 4.3).
 namespace tenon::cli {
 
 namespace {
@@ -46,7 +47,8 @@ Tensor parse_npz(std::span<const uint8_t> bytes, const std::string& key, const s
   const size_t end = archive.end_record();
   const uint64_t entries = archive.field(end + 10, 2);
   if (key.empty() && entries != 1)
-    throw Error(Code::usage, fmt::format("the archive holds {} arrays", entries), {.where = name, .hint = "name one, as in input=file.npz:key"});
+    throw Error(Code::usage, fmt::format("the archive holds {} arrays", entries),
+                {.where = name, .hint = "name one, as in input=file.npz:key"});
   uint64_t at = archive.field(end + 16, 4);
   std::string keys;
   for (uint64_t entry = 0; entry < entries; ++entry) {
@@ -57,7 +59,8 @@ Tensor parse_npz(std::span<const uint8_t> bytes, const std::string& key, const s
     if (entry_key.ends_with(".npy")) entry_key.resize(entry_key.size() - 4);
     if (key.empty() || entry_key == key) {
       if (archive.field(at + 10, 2) != 0)
-        throw Error(Code::unsupported, "the archive is compressed", {.where = name, .hint = "save it with numpy.savez"});
+        throw Error(Code::unsupported, "the archive is compressed",
+                    {.where = name, .hint = "save it with numpy.savez"});
       const uint64_t local = archive.field(at + 42, 4);
       if (archive.field(local, 4) != local_signature) archive.fail("an entry is broken");
       const uint64_t data = local + local_bytes + archive.field(local + 26, 2) + archive.field(local + 28, 2);
@@ -66,7 +69,8 @@ Tensor parse_npz(std::span<const uint8_t> bytes, const std::string& key, const s
     keys += (keys.empty() ? "" : ", ") + entry_key;
     at += central_bytes + name_size + archive.field(at + 30, 2) + archive.field(at + 32, 2);
   }
-  throw Error(Code::usage, fmt::format("the archive has no array \"{}\"", key), {.where = name, .hint = "it has " + keys});
+  throw Error(Code::usage, fmt::format("the archive has no array \"{}\"", key),
+              {.where = name, .hint = "it has " + keys});
 }
 
 }  // namespace tenon::cli

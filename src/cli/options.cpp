@@ -25,7 +25,8 @@ std::shared_ptr<const std::string> spool_stdin() {
   const bool made = mkdtemp(folder.data()) != nullptr;
   const std::string path = folder + "/model";
   const int file = made ? ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-  if (file < 0) throw Error(Code::io, "cannot make a temporary file for the model on the standard input", {.where = path});
+  if (file < 0)
+    throw Error(Code::io, "cannot make a temporary file for the model on the standard input", {.where = path});
   std::shared_ptr<const std::string> name(new std::string(path), [](const std::string* spooled) {
     std::error_code fault;
     std::filesystem::remove_all(std::filesystem::path(*spooled).parent_path(), fault);
@@ -40,7 +41,8 @@ std::shared_ptr<const std::string> spool_stdin() {
   }
   close(file);
   if (!whole) throw Error(Code::io, "cannot keep the model from the standard input", {.where = path});
-  if (total == 0) throw Error(Code::usage, "the standard input is empty", {.hint = "MODEL \"-\" reads a model from it"});
+  if (total == 0)
+    throw Error(Code::usage, "the standard input is empty", {.hint = "MODEL \"-\" reads a model from it"});
   return name;
 }
 
@@ -48,7 +50,8 @@ int64_t number(std::string_view text, const std::string& where) {
   int64_t value = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (fault != std::errc() || end != text.data() + text.size() || text.empty() || value < 0)
-    throw Error(Code::usage, fmt::format("\"{}\" is no size", text), {.where = where, .hint = "sizes look like 1x3x640x640"});
+    throw Error(Code::usage, fmt::format("\"{}\" is no size", text),
+                {.where = where, .hint = "sizes look like 1x3x640x640"});
   return value;
 }
 
@@ -74,20 +77,26 @@ void limit_rounds(int64_t rounds) {
 }  // namespace
 
 void ModelOptions::add_to(CLI::App& app) {
-  app.add_option("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")->required();
+  app.add_option("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")
+      ->required();
   app.add_option("--device", device, "Where to run: cpu")->type_name("NAME");
   app.add_option("--precision", precision, "Arithmetic: fp32")->type_name("NAME");
   app.add_option("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8")->type_name("SIZES");
   app.add_option("--threads", threads, "Threads; 0 is the cores this process may use")->type_name("N");
-  app.add_option("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")->type_name("TIME");
-  app.add_option("--timing-cache", timing_cache, "File of measured kernel times; - is none. Default: in the user's cache folder")
+  app.add_option("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
+      ->type_name("TIME");
+  app.add_option("--timing-cache", timing_cache,
+                 "File of measured kernel times; - is none. Default: in the user's cache folder")
       ->type_name("FILE");
   app.add_option("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)")->type_name("NAME");
-  app.add_option_function<std::string>("--max-memory", limit_memory, "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
+  app.add_option_function<std::string>("--max-memory", limit_memory,
+                                       "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
       ->type_name("SIZE");
-  app.add_option_function<int64_t>("--max-rounds", limit_rounds, "Rounds after which a loop in the model is given up. Default: 1000000")
+  app.add_option_function<int64_t>("--max-rounds", limit_rounds,
+                                   "Rounds after which a loop in the model is given up. Default: 1000000")
       ->type_name("N");
-  app.add_option("--external-root", external_root, "A folder that weights outside the model file may lie in, beside the model's own")
+  app.add_option("--external-root", external_root,
+                 "A folder that weights outside the model file may lie in, beside the model's own")
       ->type_name("DIR");
   app.add_flag("--strict", strict, "Direct summation only: no Winograd");
   app.add_flag("-q,--quiet", quiet, "No progress on stderr");
@@ -99,14 +108,17 @@ void add_json(CLI::App& app, std::string& json) {
 
 BuildOptions ModelOptions::build_options() const {
   if (device == "cuda" || device.rfind("cuda:", 0) == 0)
-    throw Error(Code::unsupported, "this version runs on the CPU only", {.where = "--device " + device, .hint = "leave out --device, or give cpu"});
-  if (device != "cpu") throw Error(Code::usage, "no device is called \"" + device + "\"", {.where = "--device", .hint = "give cpu"});
+    throw Error(Code::unsupported, "this version runs on the CPU only",
+                {.where = "--device " + device, .hint = "leave out --device, or give cpu"});
+  if (device != "cpu")
+    throw Error(Code::usage, "no device is called \"" + device + "\"", {.where = "--device", .hint = "give cpu"});
   if (precision != "fp32") {
     for (const char* known : {"tf32", "bf16", "fp16", "int8", "best"})
       if (precision == known)
         throw Error(Code::unsupported, "this version computes in fp32 only",
                     {.where = "--precision " + precision, .hint = "leave out --precision, or give fp32"});
-    throw Error(Code::usage, "no precision is called \"" + precision + "\"", {.where = "--precision", .hint = "give fp32"});
+    throw Error(Code::usage, "no precision is called \"" + precision + "\"",
+                {.where = "--precision", .hint = "give fp32"});
   }
   if (threads < 0) throw Error(Code::usage, "a negative number of threads", {.where = "--threads"});
   BuildOptions options;
@@ -140,7 +152,8 @@ Shapes parse_shapes(const std::string& text) {
   for (const std::string_view part : split(text, ',')) {
     const size_t colon = part.rfind(':');
     if (colon == std::string_view::npos || colon == 0)
-      throw Error(Code::usage, fmt::format("\"{}\" names no input", part), {.where = "--shapes", .hint = "write NAME:SIZES, as in images:1x3x640x640"});
+      throw Error(Code::usage, fmt::format("\"{}\" names no input", part),
+                  {.where = "--shapes", .hint = "write NAME:SIZES, as in images:1x3x640x640"});
     std::vector<int64_t>& sizes = shapes[std::string(part.substr(0, colon))];
     const std::string_view list = part.substr(colon + 1);
     sizes.clear();
@@ -154,7 +167,11 @@ double parse_seconds(const std::string& text) {
   double value = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit(end, static_cast<const char*>(text.data() + text.size()));
-  const double factor = unit.empty() || unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "m" || unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  const double factor = unit.empty() || unit == "s"    ? 1
+                        : unit == "ms"                 ? 1e-3
+                        : unit == "m" || unit == "min" ? 60
+                        : unit == "h"                  ? 3600
+                                                       : 0;
   if (fault != std::errc() || factor == 0 || !(value >= 0 && value < 1e9))
     throw Error(Code::usage, "\"" + text + "\" is no time", {.hint = "times look like 500ms, 5s or 1m"});
   return value * factor;

@@ -23,7 +23,8 @@ constexpr int64_t usual_side = 640;
 Shapes picture_shapes(const PictureOptions& options, const std::string& preset) {
   const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
   if (infos.size() != 1 || infos[0].shape.size() != 4)
-    throw Error(Code::unsupported, "the model does not take one picture", {.where = options.model, .hint = "tenon run takes any model"});
+    throw Error(Code::unsupported, "the model does not take one picture",
+                {.where = options.model, .hint = "tenon run takes any model"});
   Shapes shapes = parse_shapes(options.shapes);
   if (shapes.count(infos[0].name)) return shapes;
   std::vector<int64_t> sizes = infos[0].shape;
@@ -42,15 +43,18 @@ void PictureOptions::add_to(CLI::App& app) {
   ModelOptions::add_to(app);
   app.add_option("-s,--source", source, "A picture, a folder of pictures, or a video")->required()->type_name("PATH");
   app.add_option("--labels", labels, "Class names, one a line; default: those in the model")->type_name("FILE");
-  app.add_option("--preprocess", preprocess, "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
+  app.add_option("--preprocess", preprocess,
+                 "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
       ->type_name("SPEC");
   add_json(app, json);
 }
 
 PictureModel::PictureModel(const PictureOptions& options, const std::string& preset)
-    : engine_(options.open(picture_shapes(options, preset))), session_(engine_.session(options.threads, picture_shapes(options, preset))) {
+    : engine_(options.open(picture_shapes(options, preset))),
+      session_(engine_.session(options.threads, picture_shapes(options, preset))) {
   const std::vector<TensorInfo> infos = engine_.inputs();
-  if (infos[0].dtype != DType::f32) throw Error(Code::unsupported, "the picture input is not f32", {.where = infos[0].name});
+  if (infos[0].dtype != DType::f32)
+    throw Error(Code::unsupported, "the picture input is not f32", {.where = infos[0].name});
   input_ = Tensor(DType::f32, Dims(picture_shapes(options, preset).at(infos[0].name)));
   outputs_.resize(engine_.outputs().size());
   prepare_as(options.preprocess.empty() ? preset : options.preprocess);
@@ -59,7 +63,9 @@ PictureModel::PictureModel(const PictureOptions& options, const std::string& pre
   else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
 }
 
-void PictureModel::prepare_as(const std::string& spec) { spec_ = vision::resolve(vision::parse_spec(spec), input_.dims()); }
+void PictureModel::prepare_as(const std::string& spec) {
+  spec_ = vision::resolve(vision::parse_spec(spec), input_.dims());
+}
 
 const std::vector<Tensor>& PictureModel::run(const vision::Image& image, vision::Transform& transform) {
   transform = vision::preprocess(image, spec_, input_.data<float>());
@@ -70,7 +76,8 @@ const std::vector<Tensor>& PictureModel::run(const vision::Image& image, vision:
 void require_source(const std::string& source) {
   std::error_code fault;
   if (!fs::exists(source, fault))
-    throw Error(Code::io, "cannot open the source", {.where = source, .why = fault ? fault.message() : "No such file or directory"});
+    throw Error(Code::io, "cannot open the source",
+                {.where = source, .why = fault ? fault.message() : "No such file or directory"});
 }
 
 namespace {
@@ -88,7 +95,9 @@ int64_t for_each_frame(const std::string& source, const std::function<void(Pictu
   };
   for (; interrupted() == 0 && next(); ++picture.frame) each(picture);
   if (reader.fault().empty()) return 0;
-  const Error error(Code::io, "the video is damaged", {.where = source, .why = reader.fault() + fmt::format("; {} could be read", counted(picture.frame, "frame"))});
+  const Error error(
+      Code::io, "the video is damaged",
+      {.where = source, .why = reader.fault() + fmt::format("; {} could be read", counted(picture.frame, "frame"))});
   if (picture.frame == 0) throw error;
   fmt::print(stderr, "{}\n", error.text());
   return 1;
@@ -102,9 +111,12 @@ int64_t for_each_picture(const std::string& source, const std::function<void(Pic
   if (fs::is_directory(source)) {
     paths.clear();
     for (const fs::directory_entry& entry : fs::directory_iterator(source))
-      if (entry.is_regular_file() && vision::is_image_name(entry.path().string())) paths.push_back(entry.path().string());
+      if (entry.is_regular_file() && vision::is_image_name(entry.path().string()))
+        paths.push_back(entry.path().string());
     std::sort(paths.begin(), paths.end());
-    if (paths.empty()) throw Error(Code::io, "the folder has no pictures", {.where = source, .hint = "pictures are .jpg, .jpeg and .png files"});
+    if (paths.empty())
+      throw Error(Code::io, "the folder has no pictures",
+                  {.where = source, .hint = "pictures are .jpg, .jpeg and .png files"});
   }
   int64_t unreadable = 0;
   for (const std::string& path : paths) {
@@ -123,6 +135,8 @@ int64_t for_each_picture(const std::string& source, const std::function<void(Pic
   return unreadable;
 }
 
-double frame_rate(const std::string& source) { return vision::is_video_name(source) && !fs::is_directory(source) ? vision::VideoReader(source).fps() : 0; }
+double frame_rate(const std::string& source) {
+  return vision::is_video_name(source) && !fs::is_directory(source) ? vision::VideoReader(source).fps() : 0;
+}
 
 }  // namespace tenon::cli

@@ -46,8 +46,9 @@ struct Picture {
   vision::Image image;
 };
 
-/// Calls `each` for the pictures of a file, a folder (by name, not below it) or the frames of a video. A picture that cannot be read is
-/// named on stderr and passed over, and so is the damaged rest of a video; gives the number of those. Throws Error(io) where nothing can be read.
+/// Calls `each` for the pictures of a file, a folder (by name, not below it) or the frames of a video. A picture that
+/// cannot be read is named on stderr and passed over, and so is the damaged rest of a video; gives the number of those.
+/// Throws Error(io) where nothing can be read.
 int64_t for_each_picture(const std::string& source, const std::function<void(Picture&)>& each);
 
 /// Throws Error(io) where there is no such file or folder, so that a wrong name is known before a model is built.

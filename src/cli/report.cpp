@@ -29,7 +29,9 @@ std::string printable(const std::string& text) {
   return clean;
 }
 
-std::string counted(int64_t count, const std::string& noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+std::string counted(int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 std::string bytes_text(int64_t bytes) {
   if (bytes < 1000) return fmt::format("{} B", bytes);

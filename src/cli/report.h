@@ -4,7 +4,8 @@
 
 namespace tenon::cli {
 
-/// Writes JSON to a file, or to stdout for "-"; the file appears whole or not at all. Bytes that are no UTF-8 become U+FFFD. Throws Error(io).
+/// Writes JSON to a file, or to stdout for "-"; the file appears whole or not at all. Bytes that are no UTF-8 become
+/// U+FFFD. Throws Error(io).
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 /// Text with control characters as \xNN, for names that come from files.

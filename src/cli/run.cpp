@@ -21,7 +21,8 @@ struct Options : ModelOptions {
 std::string list(const std::vector<TensorInfo>& infos) {
   std::string text;
   for (const TensorInfo& info : infos)
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", printable(info.name), name(info.dtype), shape_text(info.shape));
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", printable(info.name), name(info.dtype),
+                        shape_text(info.shape));
   return text;
 }
 
@@ -30,19 +31,23 @@ std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words,
   for (const std::string& word : words) {
     auto named = infos.end();
     size_t equals = word.find('=');
-    for (; equals != std::string::npos && named == infos.end(); equals = named == infos.end() ? word.find('=', equals + 1) : equals)
-      named = std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == word.substr(0, equals); });
+    for (; equals != std::string::npos && named == infos.end();
+         equals = named == infos.end() ? word.find('=', equals + 1) : equals)
+      named = std::find_if(infos.begin(), infos.end(),
+                           [&](const TensorInfo& info) { return info.name == word.substr(0, equals); });
     if (named == infos.end() && infos.size() == 1 && word.find('=') == std::string::npos) {
       inputs[infos[0].name] = read_array(word, infos[0].dtype);
       continue;
     }
     if (named == infos.end())
-      throw Error(Code::usage, "this names no input of the model", {.where = "--input " + word, .hint = "write NAME=FILE; its inputs are " + list(infos)});
+      throw Error(Code::usage, "this names no input of the model",
+                  {.where = "--input " + word, .hint = "write NAME=FILE; its inputs are " + list(infos)});
     inputs[named->name] = read_array(word.substr(named->name.size() + 1), named->dtype);
   }
   for (const TensorInfo& info : infos)
     if (!inputs.count(info.name))
-      throw Error(Code::usage, "input \"" + printable(info.name) + "\" is missing", {.hint = "give --input NAME=FILE for each of " + list(infos)});
+      throw Error(Code::usage, "input \"" + printable(info.name) + "\" is missing",
+                  {.hint = "give --input NAME=FILE for each of " + list(infos)});
   return inputs;
 }
 
@@ -59,7 +64,10 @@ int work(const Options& options) {
   if (!options.output_dir.empty()) std::filesystem::create_directories(options.output_dir);
   nlohmann::ordered_json report = nlohmann::ordered_json::array();
   for (size_t at = 0; at < outputs.size(); ++at) {
-    nlohmann::ordered_json entry = {{"name", infos[at].name}, {"dtype", name(outputs[at].dtype())}, {"shape", std::vector<int64_t>(outputs[at].dims().begin(), outputs[at].dims().end())}};
+    nlohmann::ordered_json entry = {
+        {"name", infos[at].name},
+        {"dtype", name(outputs[at].dtype())},
+        {"shape", std::vector<int64_t>(outputs[at].dims().begin(), outputs[at].dims().end())}};
     if (!options.output_dir.empty()) {
       const std::string file = (std::filesystem::path(options.output_dir) / file_name_of(infos[at].name)).string();
       write_npy(file, outputs[at]);
@@ -77,7 +85,8 @@ int work(const Options& options) {
 std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-i,--input", options->inputs, "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may go where there is but one")
+  app.add_option("-i,--input", options->inputs,
+                 "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may go where there is but one")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   app.add_option("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy")->type_name("DIR");

@@ -4,7 +4,8 @@
 
 namespace tenon::cli {
 
-/// The candidate nearest to `word` by edits (Damerau-Levenshtein, optimal string alignment); "" where none is near enough to be meant.
+/// The candidate nearest to `word` by edits (Damerau-Levenshtein, optimal string alignment); "" where none is near
+/// enough to be meant.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace tenon::cli

@@ -9,8 +9,8 @@ class App;
 
 namespace tenon::cli {
 
-/// A verb of the command, one file each. `add` declares its options on `app` and gives the function that does the work; that function
-/// returns the exit status and throws tenon::Error.
+/// A verb of the command, one file each. `add` declares its options on `app` and gives the function that does the work;
+/// that function returns the exit status and throws tenon::Error.
 struct Verb {
   int rank;  // place in --help
   const char* name;

@@ -26,7 +26,8 @@ struct Options {
   bool strict_ops = false, quiet = false;
 };
 
-/// A model with its data sets; none: NAME_output_0.pb beside the model, for an input of 0/n, 1/n, … as the ONNX suite's light models have.
+/// A model with its data sets; none: NAME_output_0.pb beside the model, for an input of 0/n, 1/n, … as the ONNX suite's
+/// light models have.
 struct Case {
   std::string name;
   fs::path model;
@@ -58,14 +59,16 @@ void collect(const fs::path& folder, int depth, std::vector<Case>& cases) {
     else if (fs::is_directory(path)) collect(path, depth + 1, cases);
   }
   if (!own.sets.empty()) {
-    const auto model = std::find_if(models.begin(), models.end(), [](const fs::path& path) { return path.filename() == "model.onnx"; });
+    const auto model = std::find_if(models.begin(), models.end(),
+                                    [](const fs::path& path) { return path.filename() == "model.onnx"; });
     if (model == models.end() && models.size() != 1) return;
     own.model = model == models.end() ? models[0] : *model;
     cases.push_back(std::move(own));
     return;
   }
   for (const fs::path& model : models)
-    if (fs::exists(folder / (model.stem().string() + "_output_0.pb"))) cases.push_back({model.stem().string(), model, {}});
+    if (fs::exists(folder / (model.stem().string() + "_output_0.pb")))
+      cases.push_back({model.stem().string(), model, {}});
 }
 
 std::vector<fs::path> numbered(const fs::path& folder, const std::string& prefix) {
@@ -77,14 +80,17 @@ std::vector<fs::path> numbered(const fs::path& folder, const std::string& prefix
 Tensor ramp(const TensorInfo& info) {
   Dims dims;
   for (const int64_t size : info.shape) dims.push_back(size < 0 ? 1 : size);
-  if (info.dtype != DType::f32) throw Error(Code::unsupported, "there is no input data, and the input is not f32", {.where = info.name});
+  if (info.dtype != DType::f32)
+    throw Error(Code::unsupported, "there is no input data, and the input is not f32", {.where = info.name});
   Tensor tensor(DType::f32, dims);
   const auto count = static_cast<double>(dims.elements());
-  for (int64_t at = 0; at < dims.elements(); ++at) tensor.data<float>()[at] = static_cast<float>(static_cast<double>(at) / count);
+  for (int64_t at = 0; at < dims.elements(); ++at)
+    tensor.data<float>()[at] = static_cast<float>(static_cast<double>(at) / count);
   return tensor;
 }
 
-std::vector<Tensor> evaluate(const Case& one, const std::vector<TensorInfo>& infos, std::vector<Tensor> inputs, const Options& options) {
+std::vector<Tensor> evaluate(const Case& one, const std::vector<TensorInfo>& infos, std::vector<Tensor> inputs,
+                             const Options& options) {
   if (options.backend == "ref") {
     ir::Graph graph = onnx::import_file(one.model.string());
     graph.tidy();
@@ -98,25 +104,30 @@ std::vector<Tensor> evaluate(const Case& one, const std::vector<TensorInfo>& inf
   std::map<std::string, Tensor> named;
   for (size_t at = 0; at < inputs.size(); ++at) {
     named[infos[at].name] = inputs[at];
-    if (inputs[at] && inputs[at].dtype() != DType::sequence) how.shapes[infos[at].name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
+    if (inputs[at] && inputs[at].dtype() != DType::sequence)
+      how.shapes[infos[at].name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
   }
   return build(one.model.string(), how).session(options.threads).run(named);
 }
 
-std::string run_set(const Case& one, const std::vector<TensorInfo>& infos, const fs::path* set, const Options& options) {
+std::string run_set(const Case& one, const std::vector<TensorInfo>& infos, const fs::path* set,
+                    const Options& options) {
   std::vector<Tensor> inputs;
   if (set) {
     const std::vector<fs::path> files = numbered(*set, "input_");
-    if (files.size() > infos.size()) return fmt::format("{} inputs given, the model takes {}", files.size(), infos.size());
+    if (files.size() > infos.size())
+      return fmt::format("{} inputs given, the model takes {}", files.size(), infos.size());
     for (size_t at = 0; at < files.size(); ++at) inputs.push_back(read_array(files[at].string(), infos[at].dtype));
   } else {
     for (const TensorInfo& info : infos) inputs.push_back(ramp(info));
   }
-  const std::vector<fs::path> wanted = set ? numbered(*set, "output_") : numbered(one.model.parent_path(), one.model.stem().string() + "_output_");
+  const std::vector<fs::path> wanted =
+      set ? numbered(*set, "output_") : numbered(one.model.parent_path(), one.model.stem().string() + "_output_");
   const std::vector<Tensor> outputs = evaluate(one, infos, std::move(inputs), options);
   if (outputs.size() != wanted.size()) return fmt::format("{} outputs, expected {}", outputs.size(), wanted.size());
   for (size_t at = 0; at < outputs.size(); ++at) {
-    const std::string why = difference(outputs[at], read_array(wanted[at].string(), outputs[at].dtype()), options.rtol, options.atol);
+    const std::string why =
+        difference(outputs[at], read_array(wanted[at].string(), outputs[at].dtype()), options.rtol, options.atol);
     if (!why.empty()) return fmt::format("{}output {}: {}", set ? set->filename().string() + ", " : "", at, why);
   }
   return "";
@@ -146,11 +157,13 @@ Outcome run_case(const Case& one, const Options& options) {
 
 int work(const Options& options) {
   if (options.backend != "cpu" && options.backend != "ref")
-    throw Error(Code::usage, "no backend is called \"" + options.backend + "\"", {.where = "--backend", .hint = "give cpu or ref"});
+    throw Error(Code::usage, "no backend is called \"" + options.backend + "\"",
+                {.where = "--backend", .hint = "give cpu or ref"});
   std::vector<Case> cases;
   for (const std::string& folder : options.folders) collect(folder, 0, cases);
   if (cases.empty())
-    throw Error(Code::usage, "there are no cases here", {.where = options.folders[0], .hint = "a case is a folder with model.onnx and test_data_set_0"});
+    throw Error(Code::usage, "there are no cases here",
+                {.where = options.folders[0], .hint = "a case is a folder with model.onnx and test_data_set_0"});
   std::map<std::string, int> totals{{"passed", 0}, {"failed", 0}, {"skipped", 0}};
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Case& one : cases) {
@@ -159,28 +172,38 @@ int work(const Options& options) {
     ++totals[outcome.status];
     list.push_back({{"name", outcome.name}, {"status", outcome.status}, {"why", outcome.why}});
     if (options.json != "-" && !(options.quiet && outcome.status == "passed"))
-      fmt::print("{:<7} {}{}{}\n", outcome.status, outcome.name, outcome.why.empty() ? "" : ": ", printable(outcome.why));
+      fmt::print("{:<7} {}{}{}\n", outcome.status, outcome.name, outcome.why.empty() ? "" : ": ",
+                 printable(outcome.why));
   }
-  if (options.json != "-") fmt::print("{} passed, {} failed, {} skipped\n", totals["passed"], totals["failed"], totals["skipped"]);
+  if (options.json != "-")
+    fmt::print("{} passed, {} failed, {} skipped\n", totals["passed"], totals["failed"], totals["skipped"]);
   if (!options.json.empty())
-    write_json(options.json, {{"passed", totals["passed"]}, {"failed", totals["failed"]}, {"skipped", totals["skipped"]}, {"cases", list}});
+    write_json(
+        options.json,
+        {{"passed", totals["passed"]}, {"failed", totals["failed"]}, {"skipped", totals["skipped"]}, {"cases", list}});
   if (interrupted() != 0) return interrupted();
   return totals["failed"] == 0 ? 0 : static_cast<int>(Code::gate_failed);
 }
 
 std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("DIR", options->folders, "Folders of cases: model.onnx with test_data_set_*/input_0.pb, output_0.pb")->required();
-  app.add_option("--backend", options->backend, "cpu: the optimised path; ref: plain kernels without any pass")->type_name("NAME")->capture_default_str();
+  app.add_option("DIR", options->folders, "Folders of cases: model.onnx with test_data_set_*/input_0.pb, output_0.pb")
+      ->required();
+  app.add_option("--backend", options->backend, "cpu: the optimised path; ref: plain kernels without any pass")
+      ->type_name("NAME")
+      ->capture_default_str();
   app.add_option("--rtol", options->rtol, "Relative tolerance")->capture_default_str();
   app.add_option("--atol", options->atol, "Absolute tolerance")->capture_default_str();
   app.add_option("--threads", options->threads, "Threads; 0 is the cores this process may use")->type_name("N");
-  app.add_option("--skip-pass", options->skip_passes, "Leave out an optimisation pass (may be given again)")->type_name("NAME")->allow_extra_args(false);
+  app.add_option("--skip-pass", options->skip_passes, "Leave out an optimisation pass (may be given again)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   app.add_flag("--strict-ops", options->strict_ops, "Unsupported operations fail instead of being skipped");
   app.add_flag("-q,--quiet", options->quiet, "Do not print passed cases");
   add_json(app, options->json);
   app.footer(
-      "A case passes when |got - expected| <= atol + rtol |expected| for every element. Exit status 6 when a case fails.\n"
+      "A case passes when |got - expected| <= atol + rtol |expected| for every element. Exit status 6 when a case "
+      "fails.\n"
       "Examples:\n"
       "  tenon verify onnx/backend/test/data/node -q\n"
       "  tenon verify my_model_case --backend ref --json -");

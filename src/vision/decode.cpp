@@ -28,7 +28,8 @@ std::string ending(const std::string& path) {
 
 void check_drawable(const Image& image, const std::string& path) {
   if (image.width <= 0 || image.height <= 0 || image.width > 65500 || image.height > 65500)
-    throw Error(Code::io, "cannot write a picture of this size", {.where = path, .why = std::to_string(image.width) + "x" + std::to_string(image.height) + " pixels"});
+    throw Error(Code::io, "cannot write a picture of this size",
+                {.where = path, .why = std::to_string(image.width) + "x" + std::to_string(image.height) + " pixels"});
 }
 
 }  // namespace
@@ -37,7 +38,9 @@ Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   if (begins(bytes, jpeg_start)) return decode_jpeg(bytes, name);
   if (begins(bytes, png_start)) return decode_png(bytes, name);
   throw Error(Code::io, "not a picture of a known kind",
-              {.where = name, .why = bytes.empty() ? "the file is empty" : "it begins like neither JPEG nor PNG", .hint = "convert it to JPEG or PNG"});
+              {.where = name,
+               .why = bytes.empty() ? "the file is empty" : "it begins like neither JPEG nor PNG",
+               .hint = "convert it to JPEG or PNG"});
 }
 
 Image decode_image(const std::string& path) { return decode_image(read_file(path), path); }
@@ -58,7 +61,8 @@ void encode_png(const Image& image, const std::string& path) {
 }
 
 void encode_image(const Image& image, const std::string& path) {
-  if (!is_image_name(path)) throw Error(Code::usage, "unknown kind of picture", {.where = path, .hint = "name it .jpg or .png"});
+  if (!is_image_name(path))
+    throw Error(Code::usage, "unknown kind of picture", {.where = path, .hint = "name it .jpg or .png"});
   ending(path) == ".png" ? encode_png(image, path) : encode_jpeg(image, path);
 }
 

@@ -19,7 +19,9 @@ int64_t cells(int width, int height) {
   return sum;
 }
 
-bool is_f32_cube(const Tensor& tensor) { return tensor.dtype() == DType::f32 && tensor.dims().rank() == 3 && tensor.elements() > 0; }
+bool is_f32_cube(const Tensor& tensor) {
+  return tensor.dtype() == DType::f32 && tensor.dims().rank() == 3 && tensor.elements() > 0;
+}
 
 /// Whether columns 2 and 3 of [N,A,values] are logarithms of sizes, not pixels.
 bool sizes_are_logarithms(const Tensor& tensor) {
@@ -52,7 +54,8 @@ std::optional<Head> recognise_ssd(std::span<const Tensor> outputs) {
   const bool boxes_first = first[2] == 4 && !(second[2] == 4 && rows_sum_to_one(outputs[0]));
   const Dims &boxes = boxes_first ? first : second, &scores = boxes_first ? second : first;
   if (boxes[2] != 4 || scores[2] < 2) return std::nullopt;
-  return Head{HeadKind::ssd, false, boxes_first ? size_t{1} : size_t{0}, boxes_first ? size_t{0} : size_t{1}, boxes[1], scores[2] - 1};
+  return Head{HeadKind::ssd, false,        boxes_first ? size_t{1} : size_t{0}, boxes_first ? size_t{0} : size_t{1},
+              boxes[1],      scores[2] - 1};
 }
 
 float logistic(float value) { return 1 / (1 + std::exp(-value)); }
@@ -114,7 +117,8 @@ void from_grid(const Head& head, const float* data, float threshold, Collector& 
   const int64_t values = 5 + head.classes;
   // Exporters differ on whether scores pass the logistic function inside the network.
   bool logits = false;
-  for (int64_t at = 0; at < head.candidates && !logits; ++at) logits = data[at * values + 4] < 0 || data[at * values + 4] > 1;
+  for (int64_t at = 0; at < head.candidates && !logits; ++at)
+    logits = data[at * values + 4] < 0 || data[at * values + 4] > 1;
   const auto probability = [&](float value) { return logits ? logistic(value) : value; };
   for (const int stride : strides)
     for (int y = 0; y < out.transform.input_height / stride; ++y)
@@ -125,27 +129,32 @@ void from_grid(const Head& head, const float* data, float threshold, Collector& 
         const float score = object * probability(top.score);
         if (!(score > threshold)) continue;
         const auto step = static_cast<float>(stride);
-        const float box[4] = {(data[0] + static_cast<float>(x)) * step, (data[1] + static_cast<float>(y)) * step, std::exp(data[2]) * step,
-                              std::exp(data[3]) * step};
+        const float box[4] = {(data[0] + static_cast<float>(x)) * step, (data[1] + static_cast<float>(y)) * step,
+                              std::exp(data[2]) * step, std::exp(data[3]) * step};
         out.add_centred(top.class_id, score, box);
       }
 }
 
 void from_ssd(const Head& head, const float* scores, const float* boxes, float threshold, Collector& out) {
-  const auto width = static_cast<float>(out.transform.input_width), height = static_cast<float>(out.transform.input_height);
+  const auto width = static_cast<float>(out.transform.input_width),
+             height = static_cast<float>(out.transform.input_height);
   for (int64_t at = 0; at < head.candidates; ++at, scores += head.classes + 1, boxes += 4) {
     const Best top = best_of(scores + 1, head.classes);
-    if (top.score > threshold) out.add(top.class_id, top.score, boxes[0] * width, boxes[1] * height, boxes[2] * width, boxes[3] * height);
+    if (top.score > threshold)
+      out.add(top.class_id, top.score, boxes[0] * width, boxes[1] * height, boxes[2] * width, boxes[3] * height);
   }
 }
 
 void from_end_to_end(const Head& head, const float* data, float threshold, Collector& out) {
   for (int64_t at = 0; at < head.candidates; ++at, data += 6)
-    if (data[4] > threshold && data[5] >= 0 && data[5] < 1e6f) out.add(static_cast<int64_t>(data[5]), data[4], data[0], data[1], data[2], data[3]);
+    if (data[4] > threshold && data[5] >= 0 && data[5] < 1e6f)
+      out.add(static_cast<int64_t>(data[5]), data[4], data[0], data[1], data[2], data[3]);
 }
 
 void to_source(std::vector<Detection>& found, const Transform& transform) {
-  const auto clip = [](double value, int limit) { return static_cast<float>(std::clamp(value, 0.0, static_cast<double>(limit))); };
+  const auto clip = [](double value, int limit) {
+    return static_cast<float>(std::clamp(value, 0.0, static_cast<double>(limit)));
+  };
   for (Detection& detection : found)
     for (int corner = 0; corner < 4; corner += 2) {
       detection.box[corner] = clip(transform.source_x(detection.box[corner]), transform.source_width);
@@ -159,9 +168,12 @@ int64_t values_of(const Head& head) {
 
 void check(const Head& head, std::span<const Tensor> outputs, int64_t picture) {
   const auto expect = [&](size_t at, const Dims& dims) {
-    if (at >= outputs.size() || outputs[at].dtype() != DType::f32 || outputs[at].dims() != dims || picture < 0 || picture >= dims[0])
-      throw Error(Code::unsupported, "the outputs are not those of the detection head",
-                  {.where = "output " + std::to_string(at), .why = std::string(name(head.kind)) + " needs f32 " + dims.str() + " and a picture inside the batch"});
+    if (at >= outputs.size() || outputs[at].dtype() != DType::f32 || outputs[at].dims() != dims || picture < 0 ||
+        picture >= dims[0])
+      throw Error(
+          Code::unsupported, "the outputs are not those of the detection head",
+          {.where = "output " + std::to_string(at),
+           .why = std::string(name(head.kind)) + " needs f32 " + dims.str() + " and a picture inside the batch"});
   };
   const int64_t batch = outputs.empty() || outputs[0].dims().rank() == 0 ? 0 : outputs[0].dims()[0];
   if (head.kind == HeadKind::ssd) {
@@ -169,7 +181,8 @@ void check(const Head& head, std::span<const Tensor> outputs, int64_t picture) {
     expect(head.boxes, {batch, head.candidates, 4});
   } else {
     const int64_t values = values_of(head);
-    expect(head.scores, head.candidates_last ? Dims{batch, values, head.candidates} : Dims{batch, head.candidates, values});
+    expect(head.scores,
+           head.candidates_last ? Dims{batch, values, head.candidates} : Dims{batch, head.candidates, values});
   }
 }
 
@@ -199,15 +212,21 @@ std::optional<Head> recognise(std::span<const Tensor> outputs, int input_width, 
   return Head{raw ? HeadKind::yolox : HeadKind::yolov5, false, 0, 0, count, values - 5};
 }
 
-std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs, int64_t picture, const Transform& transform,
-                              const DetectOptions& options) {
+std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs, int64_t picture,
+                              const Transform& transform, const DetectOptions& options) {
   check(head, outputs, picture);
   if (head.kind == HeadKind::yolox && head.candidates != cells(transform.input_width, transform.input_height))
-    throw Error(Code::unsupported, "the outputs are not those of the detection head", {.why = "the grid does not cover the input"});
+    throw Error(Code::unsupported, "the outputs are not those of the detection head",
+                {.why = "the grid does not cover the input"});
   Collector out{transform, {}};
-  const auto data = [&](size_t at) { return outputs[at].data<float>() + picture * (outputs[at].elements() / outputs[at].dims()[0]); };
+  const auto data = [&](size_t at) {
+    return outputs[at].data<float>() + picture * (outputs[at].elements() / outputs[at].dims()[0]);
+  };
   switch (head.kind) {
-    case HeadKind::yolov8: head.candidates_last ? from_planes(head, data(0), options.confidence, out) : from_rows(head, data(0), options.confidence, out); break;
+    case HeadKind::yolov8:
+      head.candidates_last ? from_planes(head, data(0), options.confidence, out)
+                           : from_rows(head, data(0), options.confidence, out);
+      break;
     case HeadKind::yolov5: from_rows(head, data(0), options.confidence, out); break;
     case HeadKind::yolox: from_grid(head, data(0), options.confidence, out); break;
     case HeadKind::end_to_end: from_end_to_end(head, data(0), options.confidence, out); break;

@@ -11,8 +11,9 @@ namespace tenon::vision {
 namespace {
 
 constexpr Rgb palette[] = {
-    {255, 56, 78},  {0, 145, 255},  {18, 184, 104}, {255, 170, 0}, {150, 80, 245}, {0, 190, 200},  {250, 90, 180}, {120, 170, 30},
-    {255, 108, 20}, {62, 82, 222},  {0, 150, 120},  {200, 40, 140}, {170, 115, 60}, {85, 180, 250}, {205, 210, 40}, {130, 105, 200},
+    {255, 56, 78},  {0, 145, 255},  {18, 184, 104}, {255, 170, 0},   {150, 80, 245}, {0, 190, 200},
+    {250, 90, 180}, {120, 170, 30}, {255, 108, 20}, {62, 82, 222},   {0, 150, 120},  {200, 40, 140},
+    {170, 115, 60}, {85, 180, 250}, {205, 210, 40}, {130, 105, 200},
 };
 constexpr float pen = 0.75f;  // half the width of a letter's stroke, in font units
 
@@ -60,14 +61,16 @@ void outline(Image& image, const Box& box, float width, Rgb colour) {
 
 void plate(Image& image, const Box& box, float radius, Rgb colour) {
   around(image, box, 1, INFINITY, [&](int x, int y) {
-    const float coverage = std::clamp(0.5f - distance(box, radius, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f), 0.0f, 1.0f);
+    const float coverage = std::clamp(
+        0.5f - distance(box, radius, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f), 0.0f, 1.0f);
     if (coverage > 0) blend(image, x, y, colour, coverage);
   });
 }
 
 float distance(const Stroke& stroke, float x, float y) {
   const float across = stroke.x1 - stroke.x0, down = stroke.y1 - stroke.y0, length = across * across + down * down;
-  const float along = length > 0 ? std::clamp(((x - stroke.x0) * across + (y - stroke.y0) * down) / length, 0.0f, 1.0f) : 0.0f;
+  const float along =
+      length > 0 ? std::clamp(((x - stroke.x0) * across + (y - stroke.y0) * down) / length, 0.0f, 1.0f) : 0.0f;
   return std::hypot(x - stroke.x0 - along * across, y - stroke.y0 - along * down);
 }
 
@@ -82,7 +85,8 @@ struct Tag {
 };
 
 Box rounded(const Detection& detection) {
-  return {std::round(detection.box[0]), std::round(detection.box[1]), std::round(detection.box[2]), std::round(detection.box[3])};
+  return {std::round(detection.box[0]), std::round(detection.box[1]), std::round(detection.box[2]),
+          std::round(detection.box[3])};
 }
 
 bool meet(const Box& a, const Box& b) { return a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1; }
@@ -92,14 +96,16 @@ void place_tag(std::vector<Tag>& tags, const Image& image, const Box& box, float
   constexpr int tries = 4;
   std::vector<Stroke> unused;
   Tag& tag = tags.back();
-  const float across = std::ceil(text_strokes(tag.text, unused) * height / cap_units) + 2 * margin, down = height + 2 * margin;
+  const float across = std::ceil(text_strokes(tag.text, unused) * height / cap_units) + 2 * margin,
+              down = height + 2 * margin;
   const float left = std::clamp(box.x0 - width / 2, 0.0f, std::max(static_cast<float>(image.width) - across, 0.0f));
   const float above = box.y0 + width / 2 - down, first = above >= 0 ? above : std::max(box.y0 - width / 2, 0.0f);
   for (int attempt = 0; attempt < tries; ++attempt) {
     const float top = first + static_cast<float>(attempt) * down;
     const Box plate{left, top, left + across, top + down};
     if (attempt > 0 && plate.y1 > static_cast<float>(image.height)) return;
-    const bool hidden = std::any_of(tags.begin(), tags.end() - 1, [&](const Tag& other) { return meet(other.plate, plate); });
+    const bool hidden =
+        std::any_of(tags.begin(), tags.end() - 1, [&](const Tag& other) { return meet(other.plate, plate); });
     if (attempt == 0 || !hidden) tag.plate = plate;
     if (!hidden) return;
   }
@@ -110,7 +116,8 @@ struct Sizes {
 };
 
 Sizes sizes_for(const Image& image) {
-  const float size = static_cast<float>(image.width + image.height) / 2, text = std::max(8.0f, std::round(size * 0.014f));
+  const float size = static_cast<float>(image.width + image.height) / 2,
+              text = std::max(8.0f, std::round(size * 0.014f));
   return {std::max(2.0f, std::round(size * 0.0035f)), text, std::round(text * 0.55f)};
 }
 
@@ -128,8 +135,12 @@ float draw_text(Image& image, std::string_view text, float x, float y, float hei
   std::vector<float> mask(static_cast<size_t>(columns) * static_cast<size_t>(rows));
   for (const Stroke& s : strokes) {
     const Stroke at{x + s.x0 * unit, y + s.y0 * unit, x + s.x1 * unit, y + s.y1 * unit};
-    const auto low = [&](float a, float b, int origin) { return std::max(static_cast<int>(std::min(a, b) - reach - 1) - origin, 0); };
-    const auto high = [&](float a, float b, int origin, int limit) { return std::min(static_cast<int>(std::max(a, b) + reach + 2) - origin, limit); };
+    const auto low = [&](float a, float b, int origin) {
+      return std::max(static_cast<int>(std::min(a, b) - reach - 1) - origin, 0);
+    };
+    const auto high = [&](float a, float b, int origin, int limit) {
+      return std::min(static_cast<int>(std::max(a, b) + reach + 2) - origin, limit);
+    };
     for (int row = low(at.y0, at.y1, top), bottom = high(at.y0, at.y1, top, rows); row < bottom; ++row)
       for (int column = low(at.x0, at.x1, left), right = high(at.x0, at.x1, left, columns); column < right; ++column) {
         const float off = distance(at, static_cast<float>(left + column) + 0.5f, static_cast<float>(top + row) + 0.5f);
@@ -139,7 +150,8 @@ float draw_text(Image& image, std::string_view text, float x, float y, float hei
   }
   for (int row = std::max(-top, 0); row < std::min(rows, image.height - top); ++row)
     for (int column = std::max(-left, 0); column < std::min(columns, image.width - left); ++column)
-      blend(image, left + column, top + row, colour, mask[static_cast<size_t>(row) * static_cast<size_t>(columns) + static_cast<size_t>(column)]);
+      blend(image, left + column, top + row, colour,
+            mask[static_cast<size_t>(row) * static_cast<size_t>(columns) + static_cast<size_t>(column)]);
   return width;
 }
 
@@ -152,7 +164,8 @@ void draw_detections(Image& image, std::span<const Detection> detections, const 
     tags.push_back({label(labels, detection.class_id) + score, {}});
     place_tag(tags, image, rounded(detection), width, height, margin);
   }
-  for (size_t at = detections.size(); at-- > 0;) outline(image, rounded(detections[at]), width, class_colour(detections[at].class_id));
+  for (size_t at = detections.size(); at-- > 0;)
+    outline(image, rounded(detections[at]), width, class_colour(detections[at].class_id));
   for (size_t at = detections.size(); at-- > 0;) {
     const Rgb colour = class_colour(detections[at].class_id);
     const Tag& tag = tags[at];

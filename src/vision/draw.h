@@ -21,7 +21,8 @@ void draw_detections(Image& image, std::span<const Detection> detections, const 
 /// Writes lines in the top left corner, each on a plate of its own.
 void draw_lines(Image& image, std::span<const std::string> lines);
 
-/// Writes a line of text whose capitals are `height` pixels high, their top left corner at (x, y). Gives its width in pixels.
+/// Writes a line of text whose capitals are `height` pixels high, their top left corner at (x, y). Gives its width in
+/// pixels.
 float draw_text(Image& image, std::string_view text, float x, float y, float height, Rgb colour);
 
 }  // namespace tenon::vision

@@ -30,8 +30,8 @@ struct Failure {
   std::longjmp(failure->escape, 1);
 }
 
-// Missing data is an error, though libjpeg would go on with grey; other warnings keep the picture. A file that only lacks
-// its end marker is whole, unless it is progressive: there whole scans may be missing.
+// Missing data is an error, though libjpeg would go on with grey; other warnings keep the picture. A file that only
+// lacks its end marker is whole, unless it is progressive: there whole scans may be missing.
 void on_message(j_common_ptr common, int level) {
   if (level >= 0 || !common->is_decompressor) return;
   const int code = common->err->msg_code;
@@ -90,7 +90,8 @@ bool read_rows(Decoder& decoder, uint8_t* pixels, size_t pitch) {
   return true;
 }
 
-// Adobe writers store inverted ink, so that each value is already a light intensity. The product is rounded as OpenCV does.
+// Adobe writers store inverted ink, so that each value is already a light intensity. The product is rounded as OpenCV
+// does.
 void cmyk_to_rgb(const std::vector<uint8_t>& ink, bool inverted, Image& image) {
   const int flip = inverted ? 0 : 255;
   for (size_t at = 0, count = ink.size() / 4; at < count; ++at) {
@@ -113,11 +114,15 @@ int orientation_of(const jpeg_decompress_struct& jpeg) {
 
 Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& name) {
   Decoder decoder;
-  const auto broken = [&] { return Error(Code::io, "cannot decode the JPEG picture", {.where = name, .why = decoder.failure.text}); };
+  const auto broken = [&] {
+    return Error(Code::io, "cannot decode the JPEG picture", {.where = name, .why = decoder.failure.text});
+  };
   if (!open_header(decoder, bytes.data(), bytes.size())) throw broken();
   const jpeg_decompress_struct& jpeg = decoder.jpeg;
   if (static_cast<int64_t>(jpeg.image_width) * jpeg.image_height > max_pixels)
-    throw Error(Code::resource, "the picture is too large", {.where = name, .why = std::to_string(jpeg.image_width) + "x" + std::to_string(jpeg.image_height) + " pixels"});
+    throw Error(
+        Code::resource, "the picture is too large",
+        {.where = name, .why = std::to_string(jpeg.image_width) + "x" + std::to_string(jpeg.image_height) + " pixels"});
   const int orientation = orientation_of(jpeg);
   Image image(static_cast<int>(jpeg.image_width), static_cast<int>(jpeg.image_height));
   if (jpeg.num_components == 4) {
@@ -170,7 +175,8 @@ bool encode(Encoder& encoder, const Image& image, int quality) {
 
 std::vector<uint8_t> jpeg_bytes(const Image& image, int quality) {
   Encoder encoder;
-  if (!encode(encoder, image, quality)) throw Error(Code::io, "cannot encode the JPEG picture", {.why = encoder.failure.text});
+  if (!encode(encoder, image, quality))
+    throw Error(Code::io, "cannot encode the JPEG picture", {.why = encoder.failure.text});
   return {encoder.bytes, encoder.bytes + encoder.size};
 }
 

@@ -54,12 +54,15 @@ class Scanner {
   }
   [[noreturn]] void refuse(std::string why) const {
     throw Error(Code::invalid_model, "cannot read the model's class names",
-                {.where = "byte " + std::to_string(at_) + " of the metadata entry \"names\"", .why = std::move(why), .hint = "give a labels file, one name a line"});
+                {.where = "byte " + std::to_string(at_) + " of the metadata entry \"names\"",
+                 .why = std::move(why),
+                 .hint = "give a labels file, one name a line"});
   }
 
  private:
   void skip_blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+      ++at_;
   }
   std::string_view text_;
   size_t at_ = 0;

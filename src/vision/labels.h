@@ -5,8 +5,8 @@
 
 namespace tenon::vision {
 
-/// Class names by id from a model's "names" entry, Python text such as {0: 'person', 1: 'bicycle'} or ['person', 'bicycle'].
-/// Ids without a name get "". Throws Error(invalid_model) where the text cannot be read.
+/// Class names by id from a model's "names" entry, Python text such as {0: 'person', 1: 'bicycle'} or ['person',
+/// 'bicycle']. Ids without a name get "". Throws Error(invalid_model) where the text cannot be read.
 std::vector<std::string> labels_from_metadata(std::string_view text);
 
 /// One name a line; blank lines at the end do not count. Throws Error(io).

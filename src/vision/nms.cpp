@@ -21,7 +21,8 @@ float overlap(const Detection& a, const Detection& b) {
 }  // namespace
 
 std::vector<Detection> suppress(std::vector<Detection> candidates, float iou, int max_kept) {
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Detection& a, const Detection& b) { return a.score > b.score; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Detection& a, const Detection& b) { return a.score > b.score; });
   if (candidates.size() > max_candidates) candidates.resize(max_candidates);
   std::vector<Detection> kept;
   for (const Detection& candidate : candidates) {

@@ -31,11 +31,13 @@ Image decode_png(std::span<const uint8_t> bytes, const std::string& name) {
   spng_ihdr header{};
   check(spng_get_ihdr(context.get(), &header));
   if (static_cast<int64_t>(header.width) * header.height > max_pixels || header.width > 1u << 28)
-    throw Error(Code::resource, "the picture is too large", {.where = name, .why = std::to_string(header.width) + "x" + std::to_string(header.height) + " pixels"});
+    throw Error(Code::resource, "the picture is too large",
+                {.where = name, .why = std::to_string(header.width) + "x" + std::to_string(header.height) + " pixels"});
   size_t size = 0;
   check(spng_decoded_image_size(context.get(), SPNG_FMT_RGB8, &size));
   Image image(static_cast<int>(header.width), static_cast<int>(header.height));
-  if (size != image.pixels.size()) throw Error(Code::io, "cannot decode the PNG picture", {.where = name, .why = "unexpected size"});
+  if (size != image.pixels.size())
+    throw Error(Code::io, "cannot decode the PNG picture", {.where = name, .why = "unexpected size"});
   check(spng_decode_image(context.get(), image.pixels.data(), size, SPNG_FMT_RGB8, 0));
   spng_exif exif{};
   if (spng_get_exif(context.get(), &exif) != 0) return image;

@@ -23,7 +23,8 @@ struct Placement {
 int at_least_one(double side) { return std::max(static_cast<int>(side), 1); }
 
 Placement letterbox(const Image& image, const Spec& spec) {
-  double ratio = std::min(static_cast<double>(spec.height) / image.height, static_cast<double>(spec.width) / image.width);
+  double ratio =
+      std::min(static_cast<double>(spec.height) / image.height, static_cast<double>(spec.width) / image.width);
   if (!spec.scale_up) ratio = std::min(ratio, 1.0);
   Placement place{};
   if (spec.anchor == Anchor::top_left) {
@@ -36,13 +37,17 @@ Placement letterbox(const Image& image, const Spec& spec) {
     place.top = static_cast<int>(std::nearbyint((spec.height - place.height) / 2.0 - 0.1));
   }
   place.region = {0, 0, place.width, place.height};
-  place.transform = {.scale_x = ratio, .scale_y = ratio, .offset_x = static_cast<double>(place.left), .offset_y = static_cast<double>(place.top)};
+  place.transform = {.scale_x = ratio,
+                     .scale_y = ratio,
+                     .offset_x = static_cast<double>(place.left),
+                     .offset_y = static_cast<double>(place.top)};
   return place;
 }
 
 Placement stretch(const Image& image, const Spec& spec) {
   Placement place{.width = spec.width, .height = spec.height, .region = {0, 0, spec.width, spec.height}};
-  place.transform = {.scale_x = static_cast<double>(spec.width) / image.width, .scale_y = static_cast<double>(spec.height) / image.height};
+  place.transform = {.scale_x = static_cast<double>(spec.width) / image.width,
+                     .scale_y = static_cast<double>(spec.height) / image.height};
   return place;
 }
 
@@ -51,12 +56,16 @@ Placement crop(const Image& image, const Spec& spec) {
   const int side = spec.short_side > 0 ? spec.short_side : static_cast<int>(std::lrint(longer * 8.0 / 7.0));
   if (side < longer)
     throw Error(Code::usage, "cannot use this preprocessing",
-                {.where = spec.str(), .why = "the crop is larger than the shorter side", .hint = "short must be at least " + std::to_string(longer)});
+                {.where = spec.str(),
+                 .why = "the crop is larger than the shorter side",
+                 .hint = "short must be at least " + std::to_string(longer)});
   const bool wide = image.width > image.height;
-  const int64_t longest = static_cast<int64_t>(side) * std::max(image.width, image.height) / std::min(image.width, image.height);
+  const int64_t longest =
+      static_cast<int64_t>(side) * std::max(image.width, image.height) / std::min(image.width, image.height);
   if (longest * side > max_pixels)
     throw Error(Code::resource, "the picture is too long for its width",
-                {.where = std::to_string(image.width) + "x" + std::to_string(image.height) + " pixels", .hint = "use resize or letterbox"});
+                {.where = std::to_string(image.width) + "x" + std::to_string(image.height) + " pixels",
+                 .hint = "use resize or letterbox"});
   Placement place{};
   place.width = wide ? static_cast<int>(longest) : side;
   place.height = wide ? side : static_cast<int>(longest);
@@ -74,7 +83,9 @@ Placement place(const Image& image, const Spec& spec) {
   if (image.width <= 0 || image.height <= 0) throw Error(Code::usage, "the picture is empty");
   if (spec.width <= 0 || spec.height <= 0)
     throw Error(Code::usage, "the preprocessing has no size", {.where = spec.str(), .hint = "add size=WIDTHxHEIGHT"});
-  Placement placed = spec.fit == Fit::letterbox ? letterbox(image, spec) : spec.fit == Fit::resize ? stretch(image, spec) : crop(image, spec);
+  Placement placed = spec.fit == Fit::letterbox ? letterbox(image, spec)
+                     : spec.fit == Fit::resize  ? stretch(image, spec)
+                                                : crop(image, spec);
   placed.transform.source_width = image.width;
   placed.transform.source_height = image.height;
   placed.transform.input_width = spec.width;
@@ -105,7 +116,8 @@ Transform preprocess(const Image& image, const Spec& spec, float* out) {
     for (size_t channel = 0; channel < 3; ++channel) {
       const auto factor = static_cast<float>(static_cast<double>(spec.scale) / spec.std[channel]);
       const auto bias = static_cast<float>(-static_cast<double>(spec.mean[channel]) / spec.std[channel]);
-      float* const to = planar ? out + channel * plane + static_cast<size_t>(y) * width : out + static_cast<size_t>(y) * width * 3 + channel;
+      float* const to = planar ? out + channel * plane + static_cast<size_t>(y) * width
+                               : out + static_cast<size_t>(y) * width * 3 + channel;
       const size_t step = planar ? 1 : 3;
       const auto write = planar ? scale_plane : scale_strided;
       if (!inside) {
@@ -123,7 +135,8 @@ Transform preprocess(const Image& image, const Spec& spec, float* out) {
 
 Tensor preprocess(std::span<const Image> images, const Spec& spec, std::vector<Transform>* transforms) {
   const auto count = static_cast<int64_t>(images.size());
-  const Dims dims = spec.layout == Layout::nchw ? Dims{count, 3, spec.height, spec.width} : Dims{count, spec.height, spec.width, 3};
+  const Dims dims =
+      spec.layout == Layout::nchw ? Dims{count, 3, spec.height, spec.width} : Dims{count, spec.height, spec.width, 3};
   Tensor tensor(DType::f32, dims);
   const size_t each = static_cast<size_t>(spec.width) * static_cast<size_t>(spec.height) * 3;
   if (transforms) transforms->clear();

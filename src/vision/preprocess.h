@@ -17,8 +17,8 @@ struct Transform {
   double source_y(double y) const { return (y - offset_y) / scale_y; }
 };
 
-/// Writes one picture as 3 x height x width floats (or height x width x 3, by the spec's layout) and says where it lies.
-/// Throws Error(usage) where the spec has no size or the picture is empty.
+/// Writes one picture as 3 x height x width floats (or height x width x 3, by the spec's layout) and says where it
+/// lies. Throws Error(usage) where the spec has no size or the picture is empty.
 Transform preprocess(const Image& image, const Spec& spec, float* out);
 
 /// A batch: [N,3,H,W] or [N,H,W,3], f32. `transforms`, where given, gets one entry for each picture.

@@ -25,7 +25,8 @@ class Copy final : public Resampler {
   Copy(const Image& image, const Region& region) : image_(image), region_(region) {}
   void row(int y, uint8_t* planes) override {
     const size_t width = static_cast<size_t>(region_.width);
-    separate(image_.row(region_.y + y) + static_cast<size_t>(region_.x) * 3, width, planes, planes + width, planes + 2 * width);
+    separate(image_.row(region_.y + y) + static_cast<size_t>(region_.x) * 3, width, planes, planes + width,
+             planes + 2 * width);
   }
 
  private:
@@ -59,9 +60,11 @@ class Nearest final : public Resampler {
 
 }  // namespace
 
-std::unique_ptr<Resampler> resampler(const Image& image, int width, int height, Interpolation interpolation, const Region& region) {
+std::unique_ptr<Resampler> resampler(const Image& image, int width, int height, Interpolation interpolation,
+                                     const Region& region) {
   TENON_CHECK(image.width > 0 && image.height > 0 && width > 0 && height > 0, "empty picture");
-  TENON_CHECK(region.x >= 0 && region.y >= 0 && region.width <= width - region.x && region.height <= height - region.y, "region leaves the picture");
+  TENON_CHECK(region.x >= 0 && region.y >= 0 && region.width <= width - region.x && region.height <= height - region.y,
+              "region leaves the picture");
   if (width == image.width && height == image.height) return std::make_unique<Copy>(image, region);
   switch (interpolation) {
     case Interpolation::nearest: return std::make_unique<Nearest>(image, width, height, region);

@@ -20,7 +20,8 @@ class Resampler {
   virtual void row(int y, uint8_t* planes) = 0;
 };
 
-std::unique_ptr<Resampler> resampler(const Image& image, int width, int height, Interpolation interpolation, const Region& region);
+std::unique_ptr<Resampler> resampler(const Image& image, int width, int height, Interpolation interpolation,
+                                     const Region& region);
 
 /// The whole picture, resampled.
 Image resize(const Image& image, int width, int height, Interpolation interpolation);

@@ -80,7 +80,9 @@ TENON_CLONES void finish(const int32_t* sums, size_t count, uint8_t* out) {
 class Antialias final : public Resampler {
  public:
   Antialias(const Image& image, int width, int height, const Region& region)
-      : down_(triangle(image.height, height, region.y, region.height)), pitch_(static_cast<size_t>(region.width) * 3), sums_(pitch_) {
+      : down_(triangle(image.height, height, region.y, region.height)),
+        pitch_(static_cast<size_t>(region.width) * 3),
+        sums_(pitch_) {
     first_ = image.height;
     int end = 0;
     for (const Filter::Span& span : down_.spans) {
@@ -90,7 +92,8 @@ class Antialias final : public Resampler {
     if (end <= first_) return;
     const Filter across = triangle(image.width, width, region.x, region.width);
     narrowed_.resize(static_cast<size_t>(end - first_) * pitch_);
-    for (int y = first_; y < end; ++y) filter_columns(image.row(y), across, narrowed_.data() + static_cast<size_t>(y - first_) * pitch_);
+    for (int y = first_; y < end; ++y)
+      filter_columns(image.row(y), across, narrowed_.data() + static_cast<size_t>(y - first_) * pitch_);
   }
 
   void row(int y, uint8_t* planes) override {

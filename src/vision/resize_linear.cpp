@@ -21,7 +21,8 @@ Tap tap_at(int at, double scale) {
   float place = static_cast<float>((at + 0.5) * scale - 0.5);
   const int first = static_cast<int>(std::floor(place));
   place -= static_cast<float>(first);
-  return {first, static_cast<int16_t>(std::lrint((1.0f - place) * weight_one)), static_cast<int16_t>(std::lrint(place * weight_one))};
+  return {first, static_cast<int16_t>(std::lrint((1.0f - place) * weight_one)),
+          static_cast<int16_t>(std::lrint(place * weight_one))};
 }
 
 // Sums of two 8-bit values under 11-bit weights, four bits dropped, fit in 15 bits.
@@ -39,7 +40,8 @@ void blend_columns(const uint8_t* source, const Tap* taps, size_t count, size_t 
   }
 }
 
-TENON_CLONES void blend_rows(const int16_t* near, const int16_t* far, int16_t a, int16_t b, size_t count, uint8_t* out) {
+TENON_CLONES void blend_rows(const int16_t* near, const int16_t* far, int16_t a, int16_t b, size_t count,
+                             uint8_t* out) {
   for (size_t x = 0; x < count; ++x) {
     const auto first = static_cast<int16_t>((a * near[x]) >> 16);
     const auto second = static_cast<int16_t>((b * far[x]) >> 16);
@@ -108,7 +110,8 @@ class Half final : public Resampler {
     for (size_t x = 0; x < width; ++x)
       for (size_t channel = 0; channel < 3; ++channel) {
         const size_t at = x * 6 + channel;
-        planes[channel * width + x] = static_cast<uint8_t>((upper[at] + upper[at + 3] + lower[at] + lower[at + 3] + 2) >> 2);
+        planes[channel * width + x] =
+            static_cast<uint8_t>((upper[at] + upper[at + 3] + lower[at] + lower[at + 3] + 2) >> 2);
       }
   }
 

@@ -22,13 +22,16 @@ struct Choice {
   std::string_view word;
   Value value;
 };
-constexpr Choice<Fit> fits[] = {
-    {"letterbox", Fit::letterbox}, {"resize", Fit::resize}, {"center_crop", Fit::center_crop}, {"centre_crop", Fit::center_crop}};
+constexpr Choice<Fit> fits[] = {{"letterbox", Fit::letterbox},
+                                {"resize", Fit::resize},
+                                {"center_crop", Fit::center_crop},
+                                {"centre_crop", Fit::center_crop}};
 constexpr Choice<Anchor> anchors[] = {{"center", Anchor::center}, {"top_left", Anchor::top_left}};
 constexpr Choice<Colour> colours[] = {{"rgb", Colour::rgb}, {"bgr", Colour::bgr}};
 constexpr Choice<Layout> layouts[] = {{"nchw", Layout::nchw}, {"nhwc", Layout::nhwc}};
-constexpr Choice<Interpolation> interpolations[] = {
-    {"cv_linear", Interpolation::cv_linear}, {"antialias", Interpolation::antialias}, {"nearest", Interpolation::nearest}};
+constexpr Choice<Interpolation> interpolations[] = {{"cv_linear", Interpolation::cv_linear},
+                                                    {"antialias", Interpolation::antialias},
+                                                    {"nearest", Interpolation::nearest}};
 constexpr Choice<bool> switches[] = {{"yes", true}, {"no", false}};
 
 struct Preset {
@@ -43,7 +46,8 @@ constexpr Preset presets[] = {
 [[noreturn]] void refuse(const Word& word, std::string why, std::string hint = {}) {
   std::string where(word.key);
   if (!word.value.empty()) where.append("=").append(word.value);
-  throw Error(Code::usage, "cannot use this preprocessing", {.where = where, .why = std::move(why), .hint = std::move(hint)});
+  throw Error(Code::usage, "cannot use this preprocessing",
+              {.where = where, .why = std::move(why), .hint = std::move(hint)});
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -72,14 +76,16 @@ std::optional<Number> number(std::string_view text) {
 
 int integer(const Word& word, int low, int high) {
   const std::optional<int> value = number<int>(word.value);
-  if (!value || *value < low || *value > high) refuse(word, "needs an integer from " + std::to_string(low) + " to " + std::to_string(high));
+  if (!value || *value < low || *value > high)
+    refuse(word, "needs an integer from " + std::to_string(low) + " to " + std::to_string(high));
   return *value;
 }
 
 float real(const Word& word, std::string_view text) {
   const size_t slash = text.find('/');
   const std::optional<double> over = number<double>(text.substr(0, slash));
-  const std::optional<double> under = slash == std::string_view::npos ? std::optional(1.0) : number<double>(text.substr(slash + 1));
+  const std::optional<double> under =
+      slash == std::string_view::npos ? std::optional(1.0) : number<double>(text.substr(slash + 1));
   const float value = over && under ? static_cast<float>(*over / *under) : NAN;
   if (!std::isfinite(value)) refuse(word, "needs a number or a fraction, as in 0.5 or 1/255");
   return value;
@@ -162,7 +168,8 @@ void apply(Spec& spec, const Word& word) {
   else if (word.key == "layout") spec.layout = choice(word, layouts);
   else
     refuse(word, "unknown word",
-           "a preset (yolo, yolox, imagenet) or letterbox, resize, center_crop, size, short, anchor, scaleup, colour, scale, "
+           "a preset (yolo, yolox, imagenet) or letterbox, resize, center_crop, size, short, anchor, scaleup, colour, "
+           "scale, "
            "mean, std, pad, interpolation, layout");
   for (const float value : spec.std)
     if (value == 0) refuse(word, "std must not be 0");
@@ -192,7 +199,9 @@ std::string Spec::str() const {
   const Spec plain;
   std::string text(word_for(fit, fits));
   if (width > 0) text.append("=").append(std::to_string(width)).append("x").append(std::to_string(height));
-  const auto add = [&](std::string_view key, std::string_view value) { text.append(",").append(key).append("=").append(value); };
+  const auto add = [&](std::string_view key, std::string_view value) {
+    text.append(",").append(key).append("=").append(value);
+  };
   if (short_side != plain.short_side) add("short", std::to_string(short_side));
   if (anchor != plain.anchor) add("anchor", word_for(anchor, anchors));
   if (scale_up != plain.scale_up) add("scaleup", word_for(scale_up, switches));
@@ -208,14 +217,16 @@ std::string Spec::str() const {
 
 Spec parse_spec(std::string_view text) {
   Spec spec;
-  if (trimmed(text).empty()) refuse({"(empty)", ""}, "nothing is given", "a preset (yolo, yolox, imagenet) or key=value words");
+  if (trimmed(text).empty())
+    refuse({"(empty)", ""}, "nothing is given", "a preset (yolo, yolox, imagenet) or key=value words");
   apply_all(spec, text);
   return spec;
 }
 
 Spec resolve(Spec spec, const Dims& input) {
   const auto refuse_dims = [&](std::string why) {
-    throw Error(Code::usage, "the preprocessing does not fit the model's input", {.where = input.str(), .why = std::move(why)});
+    throw Error(Code::usage, "the preprocessing does not fit the model's input",
+                {.where = input.str(), .why = std::move(why)});
   };
   if (input.rank() != 4) refuse_dims("a picture input has 4 dimensions");
   const bool last = input[3] == 3 && input[1] != 3;
@@ -225,7 +236,8 @@ Spec resolve(Spec spec, const Dims& input) {
     if (given < 1) return;
     if (given > max_side) refuse_dims(std::string(name) + " is above " + std::to_string(max_side));
     if (side != 0 && side != given)
-      refuse_dims(std::string(name) + " is " + std::to_string(given) + " there, and " + std::to_string(side) + " in the preprocessing");
+      refuse_dims(std::string(name) + " is " + std::to_string(given) + " there, and " + std::to_string(side) +
+                  " in the preprocessing");
     side = static_cast<int>(given);
   };
   settle(spec.height, input[last ? 1 : 2], "height");

@@ -45,8 +45,8 @@ struct Spec {
 };
 
 /// Reads a preset, "key=value" words, or both, separated by commas: "yolo", "yolox,size=416x416",
-/// "letterbox=640x640,scale=1/255,colour=rgb", "center_crop=224x224,short=256,mean=0.5:0.5:0.5". Sizes are WIDTHxHEIGHT.
-/// Presets: yolo (Ultralytics), yolox, imagenet (torchvision). Throws Error(usage) naming the word.
+/// "letterbox=640x640,scale=1/255,colour=rgb", "center_crop=224x224,short=256,mean=0.5:0.5:0.5". Sizes are
+/// WIDTHxHEIGHT. Presets: yolo (Ultralytics), yolox, imagenet (torchvision). Throws Error(usage) naming the word.
 Spec parse_spec(std::string_view text);
 
 /// Fills size and layout from the dims of a model's input, [N,3,H,W] or [N,H,W,3]; sizes below 1 are free.

@@ -13,7 +13,8 @@ bool video_available();
 bool is_video_name(const std::string& path);
 
 /// Reads the first video stream of a local file, frame by frame, as RGB in the stored size.
-/// Throws Error(io) where the file is not a video, Error(resource) for frames above max_pixels, Error(unsupported) without FFmpeg.
+/// Throws Error(io) where the file is not a video, Error(resource) for frames above max_pixels, Error(unsupported)
+/// without FFmpeg.
 class VideoReader {
  public:
   explicit VideoReader(const std::string& path);
@@ -37,8 +38,9 @@ class VideoReader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Writes an MP4 file: H.264 where the build's FFmpeg has libx264, else MPEG-4 part 2. Odd sizes gain a repeated row or column.
-/// The file appears under its name at finish(); without that nothing stays. Throws Error(io), and Error(unsupported) without FFmpeg.
+/// Writes an MP4 file: H.264 where the build's FFmpeg has libx264, else MPEG-4 part 2. Odd sizes gain a repeated row or
+/// column. The file appears under its name at finish(); without that nothing stays. Throws Error(io), and
+/// Error(unsupported) without FFmpeg.
 class VideoWriter {
  public:
   VideoWriter(const std::string& path, int width, int height, double fps);

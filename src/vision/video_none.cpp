@@ -7,7 +7,9 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& path) {
   throw Error(Code::unsupported, "video needs FFmpeg",
-              {.where = path, .why = "this build was made without it", .hint = "build with libavformat, libavcodec and libswscale, or use a folder of pictures"});
+              {.where = path,
+               .why = "this build was made without it",
+               .hint = "build with libavformat, libavcodec and libswscale, or use a folder of pictures"});
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ struct VideoReader::Impl {
 
   ~Impl() { avformat_close_input(&format); }
 
-  [[noreturn]] void fail(const std::string& what, std::string why) const { throw Error(Code::io, what, {.where = path, .why = std::move(why)}); }
+  [[noreturn]] void fail(const std::string& what, std::string why) const {
+    throw Error(Code::io, what, {.where = path, .why = std::move(why)});
+  }
   void check(int status, const char* what) const {
     if (status < 0) fail(what, ffmpeg_text(status));
   }
@@ -50,7 +52,9 @@ struct VideoReader::Impl {
     check(avcodec_parameters_to_context(codec.get(), format->streams[stream]->codecpar), "cannot open the video");
     codec->max_pixels = max_pixels;
     if (static_cast<int64_t>(codec->width) * codec->height > max_pixels)
-      throw Error(Code::resource, "the video is too large", {.where = path, .why = std::to_string(codec->width) + "x" + std::to_string(codec->height) + " pixels"});
+      throw Error(
+          Code::resource, "the video is too large",
+          {.where = path, .why = std::to_string(codec->width) + "x" + std::to_string(codec->height) + " pixels"});
     check(avcodec_open2(codec.get(), decoder, nullptr), "cannot open the video");
   }
 
@@ -99,14 +103,16 @@ struct VideoReader::Impl {
 
   void convert(Image& out) {
     const int width = frame->width, height = frame->height;
-    if (width <= 0 || height <= 0 || static_cast<int64_t>(width) * height > max_pixels) fail("cannot decode the video", "a frame has no usable size");
+    if (width <= 0 || height <= 0 || static_cast<int64_t>(width) * height > max_pixels)
+      fail("cannot decode the video", "a frame has no usable size");
     if (!scaler || width != scaled_width || height != scaled_height || frame->format != scaled_format) {
       const auto format_in = static_cast<AVPixelFormat>(frame->format);
-      scaler.reset(sws_getContext(width, height, format_in, width, height, AV_PIX_FMT_RGB24, SWS_BICUBIC | SWS_ACCURATE_RND, nullptr, nullptr, nullptr));
+      scaler.reset(sws_getContext(width, height, format_in, width, height, AV_PIX_FMT_RGB24,
+                                  SWS_BICUBIC | SWS_ACCURATE_RND, nullptr, nullptr, nullptr));
       if (!scaler) fail("cannot decode the video", "its pixel format cannot be converted to RGB");
       const int matrix = frame->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : frame->colorspace;
-      sws_setColorspaceDetails(scaler.get(), sws_getCoefficients(matrix), frame->color_range == AVCOL_RANGE_JPEG, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
-                               1 << 16);
+      sws_setColorspaceDetails(scaler.get(), sws_getCoefficients(matrix), frame->color_range == AVCOL_RANGE_JPEG,
+                               sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
       scaled_width = width;
       scaled_height = height;
       scaled_format = frame->format;
@@ -118,7 +124,8 @@ struct VideoReader::Impl {
     uint8_t* planes[] = {buffer.data(), nullptr, nullptr, nullptr};
     const int pitches[] = {pitch, 0, 0, 0};
     check(sws_scale(scaler.get(), frame->data, frame->linesize, 0, height, planes, pitches), "cannot decode the video");
-    for (int y = 0; y < height; ++y) std::copy_n(buffer.data() + static_cast<size_t>(y) * static_cast<size_t>(pitch), out.pitch(), out.row(y));
+    for (int y = 0; y < height; ++y)
+      std::copy_n(buffer.data() + static_cast<size_t>(y) * static_cast<size_t>(pitch), out.pitch(), out.row(y));
   }
 
   std::vector<uint8_t> buffer;

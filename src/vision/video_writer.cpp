@@ -49,7 +49,9 @@ struct VideoWriter::Impl {
   void open(double fps) {
     quiet_ffmpeg();
     const AVCodec* found = encoder();
-    if (!found) throw Error(Code::unsupported, "cannot write the video", {.where = path, .why = "this FFmpeg has neither libx264 nor an MPEG-4 encoder"});
+    if (!found)
+      throw Error(Code::unsupported, "cannot write the video",
+                  {.where = path, .why = "this FFmpeg has neither libx264 nor an MPEG-4 encoder"});
     check(avformat_alloc_output_context2(&format, nullptr, "mp4", nullptr));
     codec.reset(avcodec_alloc_context3(found));
     if (!codec || !frame || !packet) throw Error(Code::resource, "out of memory", {.where = path});
@@ -82,9 +84,10 @@ struct VideoWriter::Impl {
     frame->width = codec->width;
     frame->height = codec->height;
     check(av_frame_get_buffer(frame.get(), 0));
-    scaler.reset(sws_getContext(codec->width, codec->height, AV_PIX_FMT_RGB24, codec->width, codec->height, codec->pix_fmt, SWS_BICUBIC | SWS_ACCURATE_RND, nullptr,
-                                nullptr, nullptr));
-    if (!scaler) throw Error(Code::io, "cannot write the video", {.where = path, .why = "its size cannot be converted"});
+    scaler.reset(sws_getContext(codec->width, codec->height, AV_PIX_FMT_RGB24, codec->width, codec->height,
+                                codec->pix_fmt, SWS_BICUBIC | SWS_ACCURATE_RND, nullptr, nullptr, nullptr));
+    if (!scaler)
+      throw Error(Code::io, "cannot write the video", {.where = path, .why = "its size cannot be converted"});
   }
 
   void send(const AVFrame* picture) {
@@ -115,7 +118,8 @@ struct VideoWriter::Impl {
 
 VideoWriter::VideoWriter(const std::string& path, int width, int height, double fps) : impl_(std::make_unique<Impl>()) {
   if (width <= 0 || height <= 0 || width > max_video_side || height > max_video_side || !(fps > 0 && fps <= 1000))
-    throw Error(Code::usage, "cannot write a video of this size and rate", {.where = path, .why = std::to_string(width) + "x" + std::to_string(height)});
+    throw Error(Code::usage, "cannot write a video of this size and rate",
+                {.where = path, .why = std::to_string(width) + "x" + std::to_string(height)});
   impl_->path = path;
   impl_->width = width;
   impl_->height = height;
@@ -128,7 +132,8 @@ VideoWriter& VideoWriter::operator=(VideoWriter&&) noexcept = default;
 void VideoWriter::add(const Image& image) {
   Impl& to = *impl_;
   if (image.width != to.width || image.height != to.height || !to.format)
-    throw Error(Code::usage, "cannot add the frame to the video", {.where = to.path, .why = to.format ? "it has another size" : "the video is finished"});
+    throw Error(Code::usage, "cannot add the frame to the video",
+                {.where = to.path, .why = to.format ? "it has another size" : "the video is finished"});
   to.check(av_frame_make_writable(to.frame.get()));
   const int pitches[] = {to.spread(image), 0, 0, 0};
   const uint8_t* planes[] = {to.even.data(), nullptr, nullptr, nullptr};

@@ -35,7 +35,9 @@ std::string reason(const std::vector<uint8_t>& bytes) {
 
 class Folder {
  public:
-  Folder() : path_(std::filesystem::path(testing::TempDir()) / ("tenon_vision_" + std::to_string(getpid()))) { std::filesystem::create_directories(path_); }
+  Folder() : path_(std::filesystem::path(testing::TempDir()) / ("tenon_vision_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
   ~Folder() { std::filesystem::remove_all(path_); }
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   size_t files() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {})); }
@@ -115,7 +117,8 @@ TEST(Encode, RoundTripsAndLeavesOneFile) {
   Image image(33, 17);
   for (int y = 0; y < image.height; ++y)
     for (int x = 0; x < image.width; ++x)
-      for (int channel = 0; channel < 3; ++channel) image.row(y)[x * 3 + channel] = static_cast<uint8_t>(x * 4 + y * 3 + channel * 20);
+      for (int channel = 0; channel < 3; ++channel)
+        image.row(y)[x * 3 + channel] = static_cast<uint8_t>(x * 4 + y * 3 + channel * 20);
   encode_image(image, temporary / "a.png");
   EXPECT_EQ(decode_image(temporary / "a.png").pixels, image.pixels);
   encode_image(image, temporary / "a.jpg");

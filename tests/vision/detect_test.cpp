@@ -20,7 +20,8 @@ void expect_box(const Detection& d, int class_id, float score, std::array<float,
   for (size_t at = 0; at < 4; ++at) EXPECT_NEAR(d.box[at], box[at], 1e-3) << at;
 }
 
-std::vector<Detection> run(std::span<const Tensor> outputs, HeadKind kind, size_t labels = 0, DetectOptions options = {}) {
+std::vector<Detection> run(std::span<const Tensor> outputs, HeadKind kind, size_t labels = 0,
+                           DetectOptions options = {}) {
   const std::optional<Head> head = recognise(outputs, 64, 64, labels);
   EXPECT_TRUE(head.has_value());
   if (!head) return {};
@@ -102,7 +103,8 @@ TEST(Detect, EndToEndKeepsOverlaps) {
 }
 
 TEST(Detect, OtherOutputsAreNoDetector) {
-  const Tensor classes[] = {Tensor(DType::f32, {1, 1000})}, ints[] = {Tensor(DType::i64, {1, 84, 8400})}, wide[] = {Tensor(DType::f32, {1, 32, 160, 160})};
+  const Tensor classes[] = {Tensor(DType::f32, {1, 1000})}, ints[] = {Tensor(DType::i64, {1, 84, 8400})},
+               wide[] = {Tensor(DType::f32, {1, 32, 160, 160})};
   EXPECT_FALSE(recognise(classes, 64, 64));
   EXPECT_FALSE(recognise(ints, 64, 64));
   EXPECT_FALSE(recognise(wide, 64, 64));
@@ -121,7 +123,11 @@ TEST(Detect, ValuesThatAreNotNumbersAreLeftOut) {
 }
 
 TEST(Nms, KeepsTheBestOfEachClass) {
-  const std::vector<Detection> boxes = {{0, 0.5f, {0, 0, 10, 10}}, {0, 0.9f, {1, 0, 11, 10}}, {1, 0.4f, {0, 0, 10, 10}}, {0, 0.3f, {20, 0, 30, 10}}, {0, 0.9f, {1, 1, 11, 11}}};
+  const std::vector<Detection> boxes = {{0, 0.5f, {0, 0, 10, 10}},
+                                        {0, 0.9f, {1, 0, 11, 10}},
+                                        {1, 0.4f, {0, 0, 10, 10}},
+                                        {0, 0.3f, {20, 0, 30, 10}},
+                                        {0, 0.9f, {1, 1, 11, 11}}};
   const auto kept = suppress(boxes, 0.6f, 300);
   ASSERT_EQ(kept.size(), 3u);
   EXPECT_FLOAT_EQ(kept[0].box[1], 0) << "equal scores keep their order";
@@ -132,11 +138,13 @@ TEST(Nms, KeepsTheBestOfEachClass) {
 }
 
 TEST(Labels, ReadPythonText) {
-  EXPECT_EQ(labels_from_metadata("{0: 'person', 1: \"it's\", 3: 'a\\'b',}"), (std::vector<std::string>{"person", "it's", "", "a'b"}));
+  EXPECT_EQ(labels_from_metadata("{0: 'person', 1: \"it's\", 3: 'a\\'b',}"),
+            (std::vector<std::string>{"person", "it's", "", "a'b"}));
   EXPECT_EQ(labels_from_metadata(" ['x', 'y'] "), (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(labels_from_metadata("{\"0\": \"cat\"}"), (std::vector<std::string>{"cat"}));
   EXPECT_TRUE(labels_from_metadata("{}").empty());
-  for (const char* text : {"", "{", "{0 'a'}", "{0: 'a}", "{0: 'a'} x", "{999999999999: 'a'}", "{-1: 'a'}", "['a' 'b']", "{0: a}"})
+  for (const char* text :
+       {"", "{", "{0 'a'}", "{0: 'a}", "{0: 'a'} x", "{999999999999: 'a'}", "{-1: 'a'}", "['a' 'b']", "{0: a}"})
     EXPECT_THROW(labels_from_metadata(text), Error) << text;
   EXPECT_EQ(label({"a", ""}, 0), "a");
   EXPECT_EQ(label({"a", ""}, 1), "1");

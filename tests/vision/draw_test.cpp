@@ -25,7 +25,8 @@ TEST(Draw, AnyBoxStaysInsideAnyPicture) {
   for (const auto& [width, height] : {std::pair(1, 1), std::pair(3, 40), std::pair(64, 48)})
     for (const float size : {0.0f, 1.0f, 30.0f, 5000.0f}) {
       Image image(width, height);
-      const std::vector<Detection> boxes = {{0, 1, {-size, -size, size, size}}, {-5, 0, {size, size, size, size}}, {7, 0.3f, {0, 0, 0, 0}}};
+      const std::vector<Detection> boxes = {
+          {0, 1, {-size, -size, size, size}}, {-5, 0, {size, size, size, size}}, {7, 0.3f, {0, 0, 0, 0}}};
       draw_detections(image, boxes, {"a long name that does not fit", "\xC3\xA9"});
       EXPECT_EQ(image.pixels.size(), static_cast<size_t>(width * height * 3));
     }
@@ -43,7 +44,9 @@ TEST(Font, EveryCharacterHasItsOwnGlyph) {
     }
     const auto same = [&](const std::vector<Stroke>& other) {
       return std::equal(other.begin(), other.end(), strokes.begin(), strokes.end(),
-                        [](const Stroke& a, const Stroke& b) { return a.x0 == b.x0 && a.y0 == b.y0 && a.x1 == b.x1 && a.y1 == b.y1; });
+                        [](const Stroke& a, const Stroke& b) {
+                          return a.x0 == b.x0 && a.y0 == b.y0 && a.x1 == b.x1 && a.y1 == b.y1;
+                        });
     };
     EXPECT_TRUE(std::none_of(seen.begin(), seen.end(), same)) << letter;
     seen.push_back(strokes);

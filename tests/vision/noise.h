@@ -10,7 +10,8 @@ namespace tenon::vision {
 inline Image noise(int width, int height) {
   Image image(width, height);
   for (size_t at = 0; at < image.pixels.size(); ++at) {
-    auto mixed = static_cast<uint32_t>(at * 2654435761u + static_cast<uint64_t>(width) * 40503 + static_cast<uint64_t>(height));
+    auto mixed =
+        static_cast<uint32_t>(at * 2654435761u + static_cast<uint64_t>(width) * 40503 + static_cast<uint64_t>(height));
     mixed ^= mixed >> 15;
     mixed *= 2246822519u;
     image.pixels[at] = static_cast<uint8_t>(mixed >> 13);

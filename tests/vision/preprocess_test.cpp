@@ -24,8 +24,10 @@ TEST(Resize, EqualsOpenCvAndPillowBitForBit) {
   for (const ResizeCase& c : resize_cases) {
     SCOPED_TRACE(testing::Message() << c.width << "x" << c.height << " to " << c.to_width << "x" << c.to_height);
     const Image image = noise(c.width, c.height);
-    EXPECT_EQ(crc32(resize(image, c.to_width, c.to_height, Interpolation::cv_linear).pixels), c.cv_linear) << "cv_linear";
-    EXPECT_EQ(crc32(resize(image, c.to_width, c.to_height, Interpolation::antialias).pixels), c.antialias) << "antialias";
+    EXPECT_EQ(crc32(resize(image, c.to_width, c.to_height, Interpolation::cv_linear).pixels), c.cv_linear)
+        << "cv_linear";
+    EXPECT_EQ(crc32(resize(image, c.to_width, c.to_height, Interpolation::antialias).pixels), c.antialias)
+        << "antialias";
     EXPECT_EQ(crc32(resize(image, c.to_width, c.to_height, Interpolation::nearest).pixels), c.nearest) << "nearest";
   }
 }
@@ -39,7 +41,8 @@ TEST(Preprocess, PlacesPicturesAsTheTrainersDo) {
 
 TEST(Preprocess, ScalesEveryPixelOfEveryLayoutAndColourOrder) {
   const Image image = noise(50, 30);
-  for (const char* text : {"yolo=64x48", "yolox=64x48", "imagenet=16x24", "resize=20x10,layout=nhwc,mean=1:2:3,std=4:5:6,scale=0.5,colour=bgr"}) {
+  for (const char* text : {"yolo=64x48", "yolox=64x48", "imagenet=16x24",
+                           "resize=20x10,layout=nhwc,mean=1:2:3,std=4:5:6,scale=0.5,colour=bgr"}) {
     const Spec spec = parse_spec(text);
     const Image placed = fit(image, spec);
     const Tensor tensor = preprocess({&image, 1}, spec);
@@ -48,8 +51,10 @@ TEST(Preprocess, ScalesEveryPixelOfEveryLayoutAndColourOrder) {
         for (int channel = 0; channel < 3; ++channel) {
           const int source = spec.colour == Colour::rgb ? channel : 2 - channel;
           const auto c = static_cast<size_t>(channel);
-          const double expected = (placed.row(y)[x * 3 + source] * static_cast<double>(spec.scale) - spec.mean[c]) / spec.std[c];
-          const int at = spec.layout == Layout::nchw ? (channel * spec.height + y) * spec.width + x : (y * spec.width + x) * 3 + channel;
+          const double expected =
+              (placed.row(y)[x * 3 + source] * static_cast<double>(spec.scale) - spec.mean[c]) / spec.std[c];
+          const int at = spec.layout == Layout::nchw ? (channel * spec.height + y) * spec.width + x
+                                                     : (y * spec.width + x) * 3 + channel;
           ASSERT_NEAR(tensor.data<float>()[at], expected, 1e-6 * (1 + std::abs(expected))) << text;
         }
   }
@@ -68,15 +73,19 @@ TEST(Preprocess, TransformLeadsBackToTheSource) {
 }
 
 TEST(Spec, TextComesBackAsTheSameValue) {
-  for (const char* text : {"yolo", "yolox", "imagenet", "yolox,size=416x416", "resize=300x200,colour=bgr,scale=1,mean=104:117:123,layout=nhwc",
-                           "letterbox=640,scale=1/127,std=0.1:0.2:0.3,pad=0,scaleup=no,interpolation=nearest", "center_crop=299x299,short=342"})
+  for (const char* text : {"yolo", "yolox", "imagenet", "yolox,size=416x416",
+                           "resize=300x200,colour=bgr,scale=1,mean=104:117:123,layout=nhwc",
+                           "letterbox=640,scale=1/127,std=0.1:0.2:0.3,pad=0,scaleup=no,interpolation=nearest",
+                           "center_crop=299x299,short=342"})
     EXPECT_EQ(parse_spec(parse_spec(text).str()), parse_spec(text)) << text << " printed as " << parse_spec(text).str();
-  EXPECT_EQ(parse_spec("yolo=640x480").str(), "letterbox=640x480,colour=rgb,scale=1/255,pad=114,interpolation=cv_linear,layout=nchw");
+  EXPECT_EQ(parse_spec("yolo=640x480").str(),
+            "letterbox=640x480,colour=rgb,scale=1/255,pad=114,interpolation=cv_linear,layout=nchw");
 }
 
 TEST(Spec, RefusesWhatItCannotRead) {
-  for (const char* text : {"", "yolo,", "fast", "letterbox=0x4", "letterbox=axb", "letterbox=99999x1", "pad=256", "std=0", "std=1:0:1", "mean=1:2", "scale=1/0",
-                           "scale=nan", "colour=grey", "short=-1", "layout", "size=640x640x3"})
+  for (const char* text :
+       {"", "yolo,", "fast", "letterbox=0x4", "letterbox=axb", "letterbox=99999x1", "pad=256", "std=0", "std=1:0:1",
+        "mean=1:2", "scale=1/0", "scale=nan", "colour=grey", "short=-1", "layout", "size=640x640x3"})
     EXPECT_THROW(parse_spec(text), Error) << text;
 }
 

@@ -19,7 +19,8 @@ class Video : public testing::Test {
     if (!video_available()) GTEST_SKIP() << "built without FFmpeg";
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("tenon_video_" + std::to_string(getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("tenon_video_" + std::to_string(getpid()));
   const std::string path = (folder / "clip.mp4").string();
 };
 
