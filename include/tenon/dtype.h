@@ -9,7 +9,8 @@ namespace tenon {
 /// Element types; the values are those of ONNX's TensorProto.DataType.
 enum class DType : uint8_t {
   undefined = 0, f32 = 1, u8 = 2, i8 = 3, u16 = 4, i16 = 5, i32 = 6, i64 = 7, string = 8, boolean = 9, f16 = 10,
-  f64 = 11, u32 = 12, u64 = 13, bf16 = 16, f8e4m3fn = 17, f8e4m3fnuz = 18, f8e5m2 = 19, f8e5m2fnuz = 20, u4 = 21, i4 = 22,
+  f64 = 11, u32 = 12, u64 = 13, bf16 = 16, f8e4m3fn = 17, f8e4m3fnuz = 18, f8e5m2 = 19, f8e5m2fnuz = 20, u4 = 21,
+  i4 = 22,
   sequence = 255,  ///< a list of tensors (ONNX sequence types)
 };
 

@@ -11,11 +11,14 @@
 #include <string>
 #include <vector>
 
-/// Tenon: ONNX in, the fastest engine that keeps your accuracy out. Everything that fails on the user's side throws
+/// Tenon: an ONNX model in, an engine tuned for this machine out. Everything that fails on the user's side throws
 /// tenon::Error.
 namespace tenon {
 
-enum class Precision { fp32 };
+enum class Precision {
+  fp32,
+  best,  ///< the fastest of those that a build may use; without calibration that is fp32
+};
 
 /// Name, element type and sizes of an engine's input or output; -1 is a size that may change from run to run.
 struct TensorInfo {
@@ -32,15 +35,16 @@ using Shapes = std::map<std::string, std::vector<int64_t>>;
 
 struct BuildOptions {
   Precision precision = Precision::fp32;
-  Shapes shapes;               ///< sizes of inputs that are dynamic in the model; a missing batch is 1
-  int threads = 0;             ///< 0: the cores this process may use
-  double budget_seconds = -1;  ///< time for tuning; below 0: until every tactic is measured, 0: none
-  std::string timing_cache;    ///< file; "" is the user's cache folder, "-" is none
-  std::vector<std::string> skip_passes;
-  std::string external_root;  ///< folder that external data may lie in, beside the model's own
-  bool strict = false;        ///< no Winograd: direct summation only
-  Progress progress;
-  std::function<void(const std::string&)> warn;  ///< told what is odd and not wrong, as weights that are not finite
+  Shapes shapes = {};             ///< sizes of inputs that are dynamic in the model; a missing batch is 1
+  int threads = 0;                ///< 0: the cores this process may use
+  double budget_seconds = -1;     ///< time for tuning; below 0: until every tactic is measured, 0: none
+  std::string timing_cache = {};  ///< file; "" is the user's cache folder, "-" is none
+  std::vector<std::string> skip_passes = {};
+  std::string external_root = {};  ///< folder that external data may lie in, beside the model's own
+  bool strict = false;             ///< no Winograd: direct summation only
+  Progress progress = {};
+  /// Told what is odd and not wrong, as weights that are not finite.
+  std::function<void(const std::string&)> warn = {};
 };
 
 struct LayerTime {
@@ -103,6 +107,7 @@ class Session {
 
 /// Model file to engine. Throws Error naming file, node and reason.
 Engine build(const std::string& model, const BuildOptions& options = {});
+inline Engine load(const std::string& engine) { return Engine::load(engine); }
 /// Engine::load for an engine, build with `options` for a model: whichever the file is.
 Engine open(const std::string& model_or_engine, const BuildOptions& options = {});
 

@@ -1,0 +1,29 @@
+# Installs the library into a fresh folder, builds samples/api and a page of the public API against it, and runs both.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGN}\n${text}")
+  endif()
+  set(output "${text}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --component library --prefix ${WORK}/prefix)
+file(GLOB_RECURSE headers RELATIVE ${WORK}/prefix/include ${WORK}/prefix/include/*)
+foreach(header ${headers})
+  if(NOT header MATCHES "^tenon/[a-z_]+\\.h$")
+    message(FATAL_ERROR "${header} is no public header")
+  endif()
+endforeach()
+
+foreach(program ${SOURCE}/samples/api ${SOURCE}/tests/package/program)
+  get_filename_component(name ${program} NAME)
+  run(${CMAKE_COMMAND} -S ${program} -B ${WORK}/${name} -G Ninja -DCMAKE_PREFIX_PATH=${WORK}/prefix
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=-Wall\ -Wextra\ -Werror)
+  run(${CMAKE_COMMAND} --build ${WORK}/${name})
+  run(${CMAKE_COMMAND} -E env XDG_CACHE_HOME=${WORK} ${WORK}/${name}/first ${SOURCE}/samples/detector.onnx
+    ${WORK}/${name}.tenon)
+  if(NOT output MATCHES "output0 f32 1x13x2100")
+    message(FATAL_ERROR "${program} printed\n${output}")
+  endif()
+endforeach()
