@@ -156,6 +156,7 @@ void print(const Json& result, bool header) {
 
 int work(const Options& options) {
   if (options.iterations < 0 || options.warmup < 0) throw Error(Code::usage, "a negative number of runs");
+  parse_seconds(options.seconds);  // a wrong word is known before the model is built
   const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
   const std::vector<int64_t> batches =
       options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);

@@ -7,6 +7,9 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
+#include "engine/engine.h"
+
+namespace fs = std::filesystem;
 
 namespace tenon::cli {
 namespace {
@@ -15,7 +18,23 @@ struct Options : ModelOptions {
   std::string output, json;
 };
 
+/// A wrong name is known before the model is built.
+void check_names(const std::string& model, const std::string& output) {
+  std::error_code fault;
+  const fs::path folder = fs::path(output).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, fault))
+    throw Error(Code::io, "there is no such folder", {.where = folder.string()});
+  if (fs::is_directory(output, fault))
+    throw Error(Code::io, "the path is a folder", {.where = output, .hint = "name a file in it"});
+  if (fs::equivalent(model, output, fault))
+    throw Error(Code::usage, "the engine would replace the model", {.where = output, .hint = "give another name"});
+  if (is_engine_file(model))
+    throw Error(Code::usage, "the file is an engine already",
+                {.where = model, .hint = "give the model that it was built from"});
+}
+
 int work(const Options& options) {
+  check_names(options.path(), options.output);
   const auto start = std::chrono::steady_clock::now();
   const Engine engine = build(options.path(), options.build_options());
   engine.save(options.output);

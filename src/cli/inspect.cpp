@@ -8,6 +8,7 @@
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
+#include "ops/op.h"
 #include "passes/pass.h"
 
 namespace tenon::cli {
@@ -20,21 +21,17 @@ struct Options : ModelOptions {
   bool passes = false;
 };
 
-Json infos(const std::vector<TensorInfo>& list) {
-  Json json = Json::array();
-  for (const TensorInfo& info : list)
-    json.push_back({{"name", info.name}, {"dtype", name(info.dtype)}, {"shape", info.shape}});
-  return json;
-}
-
-std::vector<TensorInfo> infos_of(const ir::Graph& graph, const std::vector<ir::ValueId>& ids,
-                                 const std::vector<std::string>& names = {}) {
-  std::vector<TensorInfo> list;
+/// Inputs or outputs; the shape is null where the file does not state one, a size that may change -1.
+Json ends_of(const ir::Graph& graph, const std::vector<ir::ValueId>& ids, const std::vector<std::string>& names = {}) {
+  Json list = Json::array();
   for (size_t at = 0; at < ids.size(); ++at) {
     const ir::Value& value = graph.value(ids[at]);
-    list.push_back({at < names.size() ? names[at] : value.name, value.dtype, {}});
-    if (!value.shape) continue;
-    for (const ir::Dim& dim : *value.shape) list.back().shape.push_back(dim.is_constant() ? dim.value() : -1);
+    Json shape;
+    if (value.shape) shape = Json::array();
+    if (value.shape)
+      for (const ir::Dim& dim : *value.shape) shape.push_back(dim.is_constant() ? dim.value() : -1);
+    const std::string& called = at < names.size() ? names[at] : value.name;
+    list.push_back({{"name", called}, {"dtype", name(value.dtype)}, {"shape", shape}});
   }
   return list;
 }
@@ -50,8 +47,8 @@ Json summary(const ir::Graph& graph) {
       parameters += value.constant.elements();
       bytes += static_cast<int64_t>(value.constant.bytes());
     }
-  return {{"inputs", infos(infos_of(graph, graph.inputs))},
-          {"outputs", infos(infos_of(graph, graph.outputs, graph.output_names))},
+  return {{"inputs", ends_of(graph, graph.inputs)},
+          {"outputs", ends_of(graph, graph.outputs, graph.output_names)},
           {"ops", ops},
           {"parameters", parameters},
           {"weights_bytes", bytes},
@@ -62,8 +59,9 @@ void print(const Json& json) {
   for (const char* end : {"inputs", "outputs"})
     for (const Json& info : json[end])
       fmt::print("{:<8} {}  {} {}\n", std::string(end).substr(0, std::strlen(end) - 1),
-                 printable(info["name"].get<std::string>()), info["dtype"].get<std::string>(),
-                 shape_text(info["shape"].get<std::vector<int64_t>>()));
+                 printable(info["name"].get<std::string>()),
+                 info["dtype"] == "undefined" ? "of unstated type" : info["dtype"].get<std::string>(),
+                 info["shape"].is_null() ? "of unstated shape" : shape_text(info["shape"].get<std::vector<int64_t>>()));
   fmt::print("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(),
              bytes_text(json["weights_bytes"]));
   for (const auto& [op, count] : json["ops"].items())
@@ -74,6 +72,16 @@ void print(const Json& json) {
 
 /// A model can be looked at though some of its ops cannot be run.
 bool any_op(const std::string&) { return true; }
+
+/// With the types that the file does not state, as far as they can be known.
+ir::Graph typed(ir::Graph graph) {
+  try {
+    ops::infer(graph);
+  } catch (const Error&) {
+    // What is wrong with the model is the business of build; it can be looked at all the same.
+  }
+  return graph;
+}
 
 ir::Graph optimised(const Options& options) {
   ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
@@ -141,7 +149,7 @@ int work(const Options& options) {
                 {.where = options.model, .hint = "give --stage plan, or the model that it was built from"});
   const ir::Graph graph =
       options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), any_op, options.external_root);
-  Json json = summary(graph);
+  Json json = summary(options.stage.empty() ? typed(graph) : graph);
   if (options.path() == options.model) json["file_bytes"] = std::filesystem::file_size(options.path());
   if (!options.json.empty()) write_json(options.json, json);
   if (options.json == "-") return 0;

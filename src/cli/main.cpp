@@ -72,6 +72,8 @@ int report(const Error& error) {
 int run(int argc, char** argv) {
   CLI::App app(about);
   app.name("tenon");
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.get_formatter()->label("Subcommands", "Verbs");
   app.footer(footer());
   app.set_version_flag("--version", "tenon " TENON_VERSION);
   app.require_subcommand(1);

@@ -192,8 +192,12 @@ int64_t parse_bytes(const std::string& text) {
 std::vector<int64_t> parse_counts(const std::string& text) {
   std::vector<int64_t> counts;
   for (const std::string_view part : split(text, ',')) {
-    counts.push_back(number(part, "--batch"));
-    if (counts.back() == 0) throw Error(Code::usage, "a batch of 0", {.where = "--batch"});
+    int64_t count = 0;
+    const auto [end, fault] = std::from_chars(part.data(), part.data() + part.size(), count);
+    if (fault != std::errc() || end != part.data() + part.size() || count < 1)
+      throw Error(Code::usage, fmt::format("\"{}\" is no batch", part),
+                  {.where = "--batch", .hint = "batches look like 1,4,8"});
+    counts.push_back(count);
   }
   return counts;
 }
