@@ -11,8 +11,8 @@ from PIL import Image  # noqa: E402
 TOP, TOLERANCE = 5, 0.001
 SPECS = {
     'mobilenet_v2_fp32.onnx': ('imagenet', 'rgb', 1 / 255, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    'squeezenet1.1_fp32.onnx': ('center_crop,short=256,interpolation=antialias,colour=bgr,scale=1,mean=104:117:123', 'bgr', 1,
-                                (104, 117, 123), (1, 1, 1)),
+    'squeezenet1.1_fp32.onnx': ('center_crop,short=256,interpolation=antialias,colour=bgr,scale=1,mean=104:117:123',
+                                'bgr', 1, (104, 117, 123), (1, 1, 1)),
 }
 
 
@@ -21,13 +21,15 @@ def prepared(path, side, colour, scale, mean, std):
     image = Image.open(path).convert('RGB')
     width, height = image.size
     short, long = min(width, height), max(width, height)
-    size = (256, int(256 * long / short)) if width <= height else (int(256 * long / short), 256)
+    longer = int(256 * long / short)
+    size = (256, longer) if width <= height else (longer, 256)
     image = image.resize(size, Image.BILINEAR)
     left, top = int(round((size[0] - side) / 2.0)), int(round((size[1] - side) / 2.0))
     pixels = np.asarray(image.crop((left, top, left + side, top + side)), np.float32)
     if colour == 'bgr':
         pixels = pixels[:, :, ::-1]
-    return np.ascontiguousarray(((pixels * scale - np.array(mean)) / np.array(std)).transpose(2, 0, 1)[None], np.float32)
+    values = (pixels * scale - np.array(mean)) / np.array(std)
+    return np.ascontiguousarray(values.transpose(2, 0, 1)[None], np.float32)
 
 
 def main():
@@ -50,7 +52,8 @@ def main():
         for got, want in zip(entry['top'], order):
             if abs(got['score'] - scores[want]) > TOLERANCE or abs(scores[got['class']] - scores[want]) > TOLERANCE:
                 wrong += 1
-                print('%s: got class %d %.4f, expected %d %.4f' % (os.path.basename(entry['image']), got['class'], got['score'], want, scores[want]))
+                print('%s: got class %d %.4f, expected %d %.4f' %
+                      (os.path.basename(entry['image']), got['class'], got['score'], want, scores[want]))
     print('%s: %d pictures compared, %d classes differ' % (name, compared, wrong))
     return 1 if wrong or not compared else 0
 

@@ -77,7 +77,8 @@ def expected(session, kind, path):
         first = order.pop(0)
         found.append(first)
         rivals = [at for at in order if classes[at] == classes[first]]
-        hidden = {at for at, overlap in zip(rivals, iou(boxes[first], boxes[rivals])) if overlap > IOU} if rivals else set()
+        overlaps = iou(boxes[first], boxes[rivals]) if rivals else []
+        hidden = {at for at, overlap in zip(rivals, overlaps) if overlap > IOU}
         order = [at for at in order if at not in hidden]
     boxes = (boxes[found] - [left, top, left, top]) / ratio
     boxes[:, 0::2] = boxes[:, 0::2].clip(0, image.shape[1])
@@ -112,7 +113,8 @@ def main():
         for side, missing in (('missing', unmatched(want, got)), ('extra', unmatched(got, want))):
             for found, score, box in missing:
                 wrong += 1
-                print('%s: %s class %d score %.4f box %s' % (os.path.basename(entry['image']), side, found, score, box.round(1)))
+                print('%s: %s class %d score %.4f box %s' %
+                      (os.path.basename(entry['image']), side, found, score, box.round(1)))
     print('%s: %d boxes compared, %d without a partner' % (sys.argv[1], compared, wrong))
     return 1 if wrong or not compared else 0
 

@@ -59,14 +59,16 @@ def center_crop(picture, short, size):
 
 RESIZES = [
     (1920, 1080, 640, 360), (1280, 720, 640, 360), (3840, 2160, 640, 360), (1919, 1079, 640, 360), (333, 517, 640, 993),
-    (100, 75, 640, 480), (1280, 960, 640, 480), (2, 2, 7, 9), (1, 5, 3, 4), (5, 1, 4, 3), (1, 1, 6, 6), (1280, 720, 640, 361),
-    (1281, 720, 640, 360), (500, 375, 416, 312), (375, 500, 640, 853), (17, 23, 16, 22), (64, 64, 32, 16), (66, 65, 33, 33),
+    (100, 75, 640, 480), (1280, 960, 640, 480), (2, 2, 7, 9), (1, 5, 3, 4), (5, 1, 4, 3), (1, 1, 6, 6),
+    (1280, 720, 640, 361), (1281, 720, 640, 360), (500, 375, 416, 312), (375, 500, 640, 853), (17, 23, 16, 22),
+    (64, 64, 32, 16), (66, 65, 33, 33),
     (7, 300, 290, 6), (640, 426, 256, 170),
 ]
 FITS = [(1920, 1080), (1280, 720), (640, 480), (641, 479), (1280, 1280), (100, 900), (255, 257), (427, 640), (33, 31)]
 
 if __name__ == "__main__":
-    sys.stdout.write("// Written by make_golden.py with OpenCV %s and Pillow %s.\n" % (cv2.__version__, PIL.__version__))
+    sys.stdout.write("// Written by make_golden.py with OpenCV %s and Pillow %s.\n" %
+                     (cv2.__version__, PIL.__version__))
     sys.stdout.write("constexpr ResizeCase resize_cases[] = {\n")
     for width, height, to_width, to_height in RESIZES:
         picture, size = noise(width, height), (to_width, to_height)

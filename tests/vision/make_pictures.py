@@ -33,8 +33,10 @@ Image.fromarray(np.dstack([pixels, (x * 3 % 256).astype(np.uint8)])).save(folder
 cv2.imwrite(str(folder / "rgb16.png"), pixels.astype(np.uint16) * 256 + 77)
 
 with open(folder / "pictures.inc", "w") as out:
-    out.write("// Written by make_pictures.py with OpenCV %s.\nconstexpr PictureCase picture_cases[] = {\n" % cv2.__version__)
+    out.write("// Written by make_pictures.py with OpenCV %s.\n" % cv2.__version__)
+    out.write("constexpr PictureCase picture_cases[] = {\n")
     for path in sorted(list(folder.glob("*.jpg")) + list(folder.glob("*.png"))):
         read = np.ascontiguousarray(cv2.imread(str(path))[:, :, ::-1])
-        out.write('    {"%s", %d, %d, 0x%08xu},\n' % (path.name, read.shape[1], read.shape[0], zlib.crc32(read.tobytes())))
+        height, width = read.shape[:2]
+        out.write('    {"%s", %d, %d, 0x%08xu},\n' % (path.name, width, height, zlib.crc32(read.tobytes())))
     out.write("};\n")
