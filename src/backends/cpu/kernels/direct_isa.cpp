@@ -116,6 +116,64 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
   }
 }
 
+// The same for a last block of at most kLanes channels: even and odd steps of K have sums of their own, so that one vector of
+// channels still keeps the multipliers busy.
+template <int R, bool kBy4>
+__attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin, int64_t end) {
+  for (int64_t t = begin; t < end; ++t) {
+    Vec even[R], odd[R];
+    float* partial = job.partial + t * (kTilePixels * kBlock);
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) {
+      even[i] = job.first ? zero() : load(partial + i * kBlock);
+      odd[i] = zero();
+    }
+    const Segment* segment = job.ranges[t * job.range_pitch];
+    const Segment* const stop = job.ranges[t * job.range_pitch + 1];
+    const float* b = job.weights;
+    do {
+      const float* a[R];
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) a[i] = segment->source[i];
+      const auto step = [&](Vec(&sums)[R], int64_t k) __attribute__((always_inline)) {
+        const Vec w = load(b + k * kBlock);
+        TENON_UNROLL
+        for (int i = 0; i < R; ++i) add_product(sums[i], set1(a[i][k]), w);
+      };
+      const int64_t length = segment->length;
+      int64_t k = 0;
+      if constexpr (kBy4) {
+        for (; k < length; k += 4) {
+          step(even, k);
+          step(odd, k + 1);
+          step(even, k + 2);
+          step(odd, k + 3);
+        }
+      } else {
+        for (; k + 2 <= length; k += 2) {
+          step(even, k);
+          step(odd, k + 1);
+        }
+        if (k < length) step(even, k);
+      }
+      b += length * kBlock;
+    } while (++segment != stop);
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) even[i] = add(even[i], odd[i]);
+    const PixelTile& tile = job.tiles[t];
+    if (job.last && job.in_registers && !job.residual) {
+      const Vec low = set1(job.low), high = set1(job.high), bias = load(job.bias);
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) store(job.out + tile.out[i], min(high, max(low, add(even[i], bias))));
+      continue;
+    }
+    const Vec bias = job.last ? load(job.bias) : zero();
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) store(partial + i * kBlock, add(even[i], bias));
+    if (job.last) finish_tile(partial, R, job.channels, *job.epilogue, job.residual, tile.residual, job.out, tile.out);
+  }
+}
+
 // Walks output pixels in order: batch, row, column.
 struct PixelCursor {
   const ConvShape& s;
@@ -236,6 +294,11 @@ int64_t block_k(const DirectPlan& plan, int block) {
 
 template <bool kBy4>
 void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
+  if (job.channels <= kLanes) {
+    if (large) with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, 0, large); });
+    if (count > large) with_rows(small, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, large, count); });
+    return;
+  }
   // The first tile of a panel fetches the next panel.
   if (large) {
     with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) {
@@ -290,7 +353,7 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
       if (group != filled) fill_tables(plan, tables, in + group * group_in, first, count, large, small);
       filled = group;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
-      job.in_registers = clamp && job.channels == kBlock;
+      job.in_registers = clamp && (job.channels == kBlock || job.channels == kLanes);
       job.bias = plan.bias + n * kBlock;
       job.residual = residual ? residual + channel : nullptr;
       job.out = out + channel;
