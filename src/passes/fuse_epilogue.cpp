@@ -98,9 +98,33 @@ bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   return true;
 }
 
+/// An activation behind reshapes and transposes of the anchor's result goes before them: it works on elements wherever they lie.
+bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
+  std::vector<ir::NodeId> moves;
+  ir::NodeId user = graph.only_user(graph.node(id).outputs[0]);
+  while (user != ir::no_node && (graph.node(user).op == "Reshape" || graph.node(user).op == "Transpose") &&
+         graph.node(user).inputs[0] == graph.node(moves.empty() ? id : moves.back()).outputs[0]) {
+    moves.push_back(user);
+    user = graph.only_user(graph.node(user).outputs[0]);
+  }
+  if (moves.empty() || user == ir::no_node || graph.node(user).outputs.size() != 1) return false;
+  const ir::Node next = graph.node(user);
+  if (next.inputs[0] != graph.node(moves.back()).outputs[0] || !activation_of(graph, next)) return false;
+  const ir::ValueId result = graph.node(id).outputs[0];
+  std::vector<ir::ValueId> inputs = next.inputs;
+  inputs[0] = result;
+  graph.replace_uses(next.outputs[0], graph.node(moves.back()).outputs[0]);
+  graph.remove(user);
+  const ir::ValueId active = graph.apply(next.op, inputs, next.attributes, next.origins, graph.value(result).name);
+  graph.value(active).shape = graph.value(result).shape;
+  graph.value(active).dtype = graph.value(result).dtype;
+  graph.set_input(moves.front(), 0, active);
+  return true;
+}
+
 bool fuse(ir::Graph& graph, ir::NodeId id) {
   if (!is_anchor(graph, graph.node(id))) return false;
-  bool changed = false;
+  bool changed = hoist_activation(graph, id);
   for (;;) {
     const ir::ValueId result = graph.node(id).outputs[0];
     const ir::NodeId user = graph.only_user(result);

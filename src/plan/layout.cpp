@@ -127,6 +127,20 @@ struct Layouter {
     return place;
   }
 
+  /// Where a value's only user, an elementwise node, writes its result: the value may lie there too.
+  const Place* in_place(ir::ValueId id) const {
+    if (id == ir::no_value || graph.value(id).users.size() != 1 || graph.is_output(id)) return nullptr;
+    const ir::Node& user = graph.node(graph.value(id).users[0]);
+    const ops::Op* op = ops::find(user.op);
+    if (!op || op->kind != ops::Kind::elementwise || user.outputs.size() != 1 || !fixed[user.outputs[0]]) return nullptr;
+    const ir::ValueId out = user.outputs[0];
+    if (!(dims(out) == dims(id)) || graph.value(out).dtype != graph.value(id).dtype) return nullptr;
+    // One input alone can lie there.
+    for (ir::ValueId other : user.inputs)
+      if (other != id && other != ir::no_value && same(layout.places[other], layout.places[out])) return nullptr;
+    return &layout.places[out];
+  }
+
   void backward(const ir::Node& node) {
     if (node.op == "Concat") {
       const ir::ValueId out = node.outputs[0];
@@ -153,14 +167,17 @@ struct Layouter {
       const ir::ValueId in = node.inputs[0];
       int64_t axis = node.integer("axis", 0);
       if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
-      const Place& first = layout.places[node.outputs[0]];
-      int64_t offset = first.offset;
+      const auto place_of = [&](ir::ValueId out) { return out == ir::no_value ? nullptr : fixed[out] ? &layout.places[out] : in_place(out); };
+      const Place* first = place_of(node.outputs[0]);
+      int64_t offset = first ? first->offset : 0;
       for (ir::ValueId out : node.outputs) {
-        const Place& place = layout.places[out];
-        if (out == ir::no_value || !fixed[out] || place.storage != first.storage || place.offset != offset || !(place.strides == first.strides)) return;
-        offset += dims(out)[axis] * place.strides[axis];
+        const Place* place = place_of(out);
+        if (!first || !place || place->storage < 0 || place->storage != first->storage || place->offset != offset || !(place->strides == first->strides)) return;
+        offset += dims(out)[axis] * place->strides[axis];
       }
-      layout.places[in] = {first.storage, first.offset, dims(in), first.strides};
+      for (ir::ValueId out : node.outputs)
+        if (!fixed[out]) layout.places[out] = *place_of(out), fixed[out] = 1;
+      layout.places[in] = {first->storage, first->offset, dims(in), first->strides};
       fixed[in] = 1;
     }
   }

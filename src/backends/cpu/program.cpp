@@ -15,6 +15,7 @@ using ops::Instruction;
 using Word = Instruction::Word;
 
 constexpr int64_t strip = 512;  // elements a program works on at a time, so that its registers stay in L1
+constexpr int64_t short_row = 16;  // below this, rows are gathered into strips
 
 /// The loop of a one-operand word; false where only the scalar form exists.
 bool loop_of(const Instruction& step, Unary& loop, Epilogue& activation) {
@@ -57,23 +58,46 @@ std::vector<Instruction> program_of(const Problem& problem) {
 class ProgramStep : public backends::Step {
  public:
   explicit ProgramStep(const Problem& problem)
-      : rows_(problem, problem.inputs.size()), inputs_(problem.inputs.size()), program_(program_of(problem)), threads_(problem.threads), ops_(row_ops(active_isa())) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * program_.size() * strip * sizeof(float); }
+      : rows_(problem, problem.inputs.size()), gathers_(!rows_.contiguous() || rows_.row_length() < short_row), inputs_(problem.inputs.size()), program_(program_of(problem)), threads_(problem.threads), ops_(row_ops(active_isa())) {}
+  size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * registers() * strip * sizeof(float); }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    float* registers = reinterpret_cast<float*>(worker.workspace) + static_cast<size_t>(worker.id) * program_.size() * strip;
+    float* own = reinterpret_cast<float*>(worker.workspace) + static_cast<size_t>(worker.id) * registers() * strip;
     auto* y = reinterpret_cast<float*>(outputs[0]);
+    if (gathers_) return run_gathered(inputs, y, own, worker);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       for (int64_t begin = 0; begin < count; begin += strip) {
-        std::array<const float*, Rows::most_operands> sources;
+        Sources sources;
         for (size_t k = 0; k < inputs_; ++k) sources[k] = reinterpret_cast<const float*>(inputs[k]) + at[k] + begin * rows_.step(k);
-        evaluate(sources, registers, y + at[inputs_] + begin, std::min(strip, count - begin));
+        evaluate(sources, own, y + at[inputs_] + begin, std::min(strip, count - begin));
       }
     });
   }
 
  private:
-  void evaluate(const std::array<const float*, Rows::most_operands>& sources, float* registers, float* y, int64_t count) const {
+  using Sources = std::array<const float*, Rows::most_operands>;
+
+  /// Strips each worker holds: results of the program, then gathered inputs and the output.
+  size_t registers() const { return program_.size() + (gathers_ ? inputs_ + 1 : 0); }
+
+  void run_gathered(std::byte* const* inputs, float* y, float* own, const Worker& worker) const {
+    float* gathered = own + program_.size() * strip;
+    float* result = gathered + inputs_ * strip;
+    int64_t begin, end;
+    worker.share((rows_.elements() + strip - 1) / strip, begin, end);
+    for (int64_t first = begin * strip; first < end * strip && first < rows_.elements(); first += strip) {
+      const int64_t count = std::min(strip, rows_.elements() - first);
+      Sources sources;
+      for (size_t k = 0; k < inputs_; ++k) {
+        sources[k] = gathered + k * strip;
+        rows_.gather(k, reinterpret_cast<const float*>(inputs[k]), first, count, gathered + k * strip);
+      }
+      evaluate(sources, own, result, count);
+      rows_.scatter(result, first, count, y);
+    }
+  }
+
+  void evaluate(const Sources& sources, float* registers, float* y, int64_t count) const {
     for (size_t k = 0; k < program_.size(); ++k) {
       const Instruction& step = program_[k];
       float* dst = k + 1 == program_.size() ? y : registers + static_cast<int64_t>(k) * strip;
@@ -82,7 +106,7 @@ class ProgramStep : public backends::Step {
         if (from.reg < 0) return &from.number;
         const auto reg = static_cast<size_t>(from.reg);
         if (reg >= inputs_) return registers + static_cast<int64_t>(reg - inputs_) * strip;
-        stride = rows_.step(reg);
+        stride = gathers_ ? 1 : rows_.step(reg);
         return sources[reg];
       };
       int a_step, b_step = 0;
@@ -100,6 +124,7 @@ class ProgramStep : public backends::Step {
   }
 
   Rows rows_;
+  bool gathers_;
   size_t inputs_;
   std::vector<Instruction> program_;
   int threads_;
@@ -110,8 +135,7 @@ const char* refuses(const Problem& problem) {
   if (problem.inputs.empty() || problem.inputs.size() > Rows::most_operands) return "too many operands";
   for (const backends::Operand& operand : problem.inputs)
     if (operand.dtype != DType::f32) return "only f32";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  return Rows(problem, problem.inputs.size()).contiguous() ? nullptr : "rows are not contiguous";
+  return problem.outputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProgramStep>(problem); }

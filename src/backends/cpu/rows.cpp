@@ -1,5 +1,7 @@
 #include "backends/cpu/rows.h"
 
+#include <algorithm>
+
 namespace tenon::cpu {
 
 Rows::Rows(const backends::Problem& problem, size_t count) : count_(count) {
@@ -37,6 +39,46 @@ bool Rows::contiguous() const {
   for (size_t k = 0; k < count_; ++k)
     if (strides_[k][last] > 1) return false;
   return strides_[count_][last] == 1 || dims_[last] == 1;
+}
+
+/// Calls f(offset, stride, done, count) for the pieces of rows that make up the elements asked for.
+template <class F>
+void Rows::each_piece(size_t operand, int64_t first, int64_t count, F f) const {
+  const Dims& strides = strides_[operand];
+  const size_t last = dims_.rank() - 1;
+  std::array<int64_t, Dims::max_rank> index{};
+  int64_t rest = first, offset = 0;
+  for (size_t axis = last + 1; axis-- > 0;) {
+    index[axis] = rest % dims_[axis];
+    rest /= dims_[axis];
+    if (axis < last) offset += index[axis] * strides[axis];
+  }
+  for (int64_t done = 0; done < count;) {
+    const int64_t piece = std::min(count - done, dims_[last] - index[last]);
+    f(offset + index[last] * strides[last], strides[last], done, piece);
+    done += piece;
+    index[last] = 0;
+    for (size_t axis = last; axis-- > 0;) {
+      offset += strides[axis];
+      if (++index[axis] < dims_[axis]) break;
+      offset -= dims_[axis] * strides[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+void Rows::gather(size_t operand, const float* from, int64_t first, int64_t count, float* to) const {
+  each_piece(operand, first, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t piece) {
+    const float* source = from + offset;
+    for (int64_t at = 0; at < piece; ++at) to[done + at] = source[at * stride];
+  });
+}
+
+void Rows::scatter(const float* from, int64_t first, int64_t count, float* to) const {
+  each_piece(count_, first, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t piece) {
+    float* target = to + offset;
+    for (int64_t at = 0; at < piece; ++at) target[at * stride] = from[done + at];
+  });
 }
 
 }  // namespace tenon::cpu

@@ -13,7 +13,13 @@ class Rows {
   Rows(const backends::Problem& problem, size_t count);
   /// Whether the innermost axis has stride 0 or 1 in every operand.
   bool contiguous() const;
-  /// Floats from one element of the row to the next: 0 or 1.
+  int64_t row_length() const { return dims_.back(); }
+  int64_t elements() const { return dims_.elements(); }
+  /// Copies elements [first, first + count) of an input, counted in the output's order, side by side.
+  void gather(size_t operand, const float* from, int64_t first, int64_t count, float* to) const;
+  /// Writes elements [first, first + count) of the output.
+  void scatter(const float* from, int64_t first, int64_t count, float* to) const;
+  /// Floats from one element of the row to the next: 0 or 1 where rows are contiguous.
   int step(size_t operand) const { return static_cast<int>(strides_[operand][dims_.rank() - 1]); }
 
   /// Calls f(offsets, count) for this worker's rows: offsets of the operands' first elements, the output's last.
@@ -46,6 +52,9 @@ class Rows {
     }
     f(offset.data(), count);
   }
+
+  template <class F>
+  void each_piece(size_t operand, int64_t first, int64_t count, F f) const;
 
   size_t count_;
   Dims dims_;                                     // the output's, merged where every operand allows
