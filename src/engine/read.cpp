@@ -1,6 +1,7 @@
 #include <tenon/error.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -88,6 +89,8 @@ std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, 
 
 bool is_engine_file(const std::string& path) {
   char head[sizeof engine::magic] = {};
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // opening a pipe would wait for a writer
   std::ifstream file(path, std::ios::binary);
   return file.read(head, sizeof head) && std::memcmp(head, engine::magic, sizeof head) == 0;
 }
