@@ -1,11 +1,7 @@
 #include "base/team.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
-#include <algorithm>
-#include <fstream>
-#include <string>
 
 namespace tenon {
 namespace {
@@ -14,29 +10,14 @@ constexpr int spins_before_yield = 4000;
 constexpr int yields_before_sleep = 200;
 constexpr unsigned flush_bits = 0x8040;  // FTZ and DAZ of MXCSR
 
-/// Whole cores of the cgroup's quota; 0 where there is none.
-int quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return std::max(1, static_cast<int>(std::stod(quota) / period + 0.5));
-}
-
 }  // namespace
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  if (const int quota = quota_cores()) cores = std::min(cores, quota);
-  return std::max(1, cores);
-}
 
 FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | flush_bits); }
 FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
 
 Team::Team(int threads) : threads_(threads) {
+  // One core is left to the caller. Where other teams hold the cores, the system places the workers.
+  if (threads_ > 1 && static_cast<size_t>(threads_) <= allowed_cores().size()) claims_ = CoreClaim::of(threads_ - 1);
   for (int id = 1; id < threads_; ++id) others_.emplace_back([this, id] { serve(id); });
 }
 
@@ -49,6 +30,7 @@ Team::~Team() {
 
 void Team::serve(int id) {
   _mm_setcsr(_mm_getcsr() | flush_bits);
+  if (!claims_.empty()) claims_[static_cast<size_t>(id) - 1].pin();
   uint32_t seen = 0;
   for (;;) {
     int spins = 0, yields = 0;

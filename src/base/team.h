@@ -4,14 +4,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/worker.h"
 
 namespace tenon {
 
-/// Cores this process may use: the affinity mask, cut by the cgroup's CPU quota; at least 1.
-int usable_cores();
-
-/// Threads that run one function together: one region per inference, spinning barriers inside, sleep when idle.
+/// Threads that run one function together: one region per inference, spinning barriers inside, sleep when idle. Each worker but the
+/// caller's is pinned to a core that no other team holds, where there are as many.
 /// Every worker flushes denormals to zero. Not thread-safe: one run at a time.
 class Team {
  public:
@@ -29,6 +28,7 @@ class Team {
   void serve(int id);
 
   int threads_;
+  std::vector<CoreClaim> claims_;  // of workers 1 and up; empty: not pinned
   std::vector<std::thread> others_;
   alignas(64) std::atomic<uint32_t> epoch_{0};
   alignas(64) std::atomic<int> left_{0};
