@@ -87,7 +87,7 @@ Tensor parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
   const std::string_view descr = entry(header, "descr", name);
   const Kind* kind = nullptr;
   for (const Kind& each : kinds)
-    if (descr.substr(1, 3) == each.descr && descr.substr(4, 1) == descr.substr(0, 1)) kind = &each;
+    if (descr.size() > 4 && descr.substr(1, 3) == each.descr && descr.substr(4, 1) == descr.substr(0, 1)) kind = &each;
   if (!kind)
     throw Error(Code::unsupported,
                 fmt::format("element type {} cannot be read", descr.substr(0, std::min<size_t>(descr.find(','), 40))),

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 /// The engine file, little-endian: a header, a table of sections, then the sections, each 64-byte aligned and zero-padded to that.
 /// Every byte is covered by a hash: the header's covers header and table, a section's covers the section with its padding.
@@ -23,6 +24,11 @@ struct Section {
   uint64_t offset, bytes;  // bytes without padding
   uint64_t hash;
 };
+
+/// Names come from models and may hold any bytes, JSON may not: bytes above 0x7f and '%' are written as %xx.
+std::string json_text(const std::string& bytes);
+/// The bytes again; what is no escape stays as it is.
+std::string json_bytes(const std::string& text);
 
 static_assert(sizeof(Header) == 32 && sizeof(Section) == 40);
 

@@ -72,7 +72,8 @@ std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, 
       if (size < 0) corrupt(path, "a constant has a negative size");
     const Dims dims(sizes);
     if (*type == DType::string) {
-      auto strings = entry.at("strings").get<std::vector<std::string>>();
+      auto strings = entry.value("strings", std::vector<std::string>());
+      for (std::string& text : strings) text = engine::json_bytes(text);
       if (static_cast<int64_t>(strings.size()) != dims.elements()) corrupt(path, "a constant of strings has the wrong count");
       pool.push_back(Tensor::of_strings(dims, std::move(strings)));
       continue;
@@ -104,11 +105,11 @@ Engine Engine::load(const std::string& path) {
     const json table = json::parse(text_of(sections.at("pool")));
     plan.graph = ir::parse(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file));
     const json content = json::parse(text_of(sections.at("plan")));
-    plan.shapes = content.at("shapes").get<Shapes>();
+    for (const auto& [name, sizes] : content.at("shapes").items()) plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
     plan.threads = content.at("threads").get<int>();
     plan.strict = content.at("strict").get<bool>();
     plan.isa = content.at("isa").get<std::string>();
-    for (const auto& [key, entry] : content.at("records").items()) plan.records[key] = {entry.at(0).get<std::string>(), entry.at(1).get<double>()};
+    for (const auto& [key, entry] : content.at("records").items()) plan.records[engine::json_bytes(key)] = {entry.at(0).get<std::string>(), entry.at(1).get<double>()};
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
     plan.graph.tidy();
     ops::infer(plan.graph);

@@ -17,8 +17,10 @@ uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engi
 
 std::string plan_text(const plan::Plan& plan) {
   json records = json::object();
-  for (const auto& [key, record] : plan.records) records[key] = json::array({record.kernel, record.microseconds});
-  return json{{"shapes", plan.shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa}, {"records", records}}.dump();
+  for (const auto& [key, record] : plan.records) records[engine::json_text(key)] = json::array({record.kernel, record.microseconds});
+  json shapes = json::object();
+  for (const auto& [name, sizes] : plan.shapes) shapes[engine::json_text(name)] = sizes;
+  return json{{"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa}, {"records", records}}.dump();
 }
 
 /// Table and bytes of the constants that the graph's text refers to.
@@ -27,7 +29,7 @@ std::string pool_text(const std::vector<Tensor>& pool, std::string& data) {
   for (const Tensor& tensor : pool) {
     json entry{{"dtype", name(tensor.dtype())}, {"dims", std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end())}};
     if (tensor.dtype() == DType::string) {
-      entry["strings"] = tensor.strings();
+      for (const std::string& text : tensor.strings()) entry["strings"].push_back(engine::json_text(text));
     } else {
       data.resize(aligned(data.size()));
       entry["offset"] = data.size();

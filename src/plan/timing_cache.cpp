@@ -40,12 +40,24 @@ std::string default_path() {
   return error ? "-" : (folder / "timing.json").string();
 }
 
+/// The file's content; an empty object where there is none that this version wrote.
+json content_of(const std::string& path) {
+  json content;
+  try {
+    const auto file = MappedFile::open(path);
+    const auto bytes = file->bytes();
+    content = json::parse(reinterpret_cast<const char*>(bytes.data()), reinterpret_cast<const char*>(bytes.data()) + bytes.size(), nullptr, false);
+  } catch (const Error&) {
+    return json::object();
+  }
+  const bool known = content.is_object() && content.contains("version") && content["version"].is_number_integer() && content["version"] == version;
+  return known ? content : json::object();
+}
+
 Records read(const std::string& path, const std::string& machine) {
   Records records;
-  std::ifstream file(path);
-  if (!file) return records;
-  const json content = json::parse(file, nullptr, false);
-  if (!content.is_object() || content.value("version", 0) != version || !content.contains(machine) || !content[machine].is_object()) return records;
+  const json content = content_of(path);
+  if (!content.contains(machine) || !content[machine].is_object()) return records;
   for (const auto& [key, entry] : content[machine].items())
     if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_number()) records[key] = {entry[0], entry[1]};
   return records;
@@ -62,12 +74,14 @@ void TimingCache::add(const Records& records) {
   const int lock = ::open((path_ + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
   if (lock < 0) return;
   ::flock(lock, LOCK_EX);
-  json content = json::object();
-  if (std::ifstream file(path_); file) content = json::parse(file, nullptr, false);
-  if (!content.is_object() || content.value("version", 0) != version) content = json{{"version", version}};
+  json content = content_of(path_);
+  content["version"] = version;
+  json& machine = content[machine_];
+  if (!machine.is_object()) machine = json::object();
   for (const auto& [key, record] : records)
-    if (!content[machine_].contains(key)) content[machine_][key] = json::array({record.kernel, record.microseconds});
-  const std::string text = content.dump(1);
+    if (!machine.contains(key) || !machine[key].is_array()) machine[key] = json::array({record.kernel, record.microseconds});
+  // Attributes of a model may hold any bytes, JSON may not.
+  const std::string text = content.dump(1, ' ', false, json::error_handler_t::replace);
   try {
     write_atomically(path_, std::as_bytes(std::span(text)));
   } catch (const Error&) {

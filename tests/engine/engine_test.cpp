@@ -2,38 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
-#include "base/hash.h"
 #include "engine/format.h"
+#include "rehash.h"
 #include "support/net.h"
 
 namespace tenon {
 namespace {
 
 using namespace test;
-
-uint64_t hash_of(const std::string& bytes, size_t offset, size_t size) { return hash64(std::as_bytes(std::span(bytes)).subspan(offset, size)); }
-
-/// Makes the hashes right again, as someone who changes an engine on purpose would.
-void rehash(std::string& file) {
-  engine::Header header;
-  std::memcpy(&header, file.data(), sizeof header);
-  for (uint32_t at = 0; at < header.sections; ++at) {
-    engine::Section section;
-    char* entry = file.data() + sizeof header + at * sizeof section;
-    std::memcpy(&section, entry, sizeof section);
-    const uint64_t end = section.offset + (section.bytes + engine::alignment - 1) / engine::alignment * engine::alignment;
-    if (end > file.size() || end < section.offset) continue;
-    section.hash = hash_of(file, section.offset, end - section.offset);
-    std::memcpy(entry, &section, sizeof section);
-  }
-  const uint64_t head = (sizeof header + header.sections * sizeof(engine::Section) + engine::alignment - 1) / engine::alignment * engine::alignment;
-  header.hash = 0;
-  std::memcpy(file.data(), &header, sizeof header);
-  header.hash = hash_of(file, 0, std::min<uint64_t>(head, file.size()));
-  std::memcpy(file.data(), &header, sizeof header);
-}
 
 class EngineFile : public ::testing::Test {
  protected:
@@ -107,6 +83,17 @@ TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
   const Engine loaded = Engine::load(folder_ / "other.tenon");
   EXPECT_EQ(loaded.impl().plan.isa, "avx1024");
   EXPECT_EQ(run(loaded), run(engine_));
+}
+
+TEST_F(EngineFile, NamesMayHoldAnyBytes) {
+  const std::string odd = "in\xff\xfe%41\xc3\xa9\n\"";
+  const Engine engine = build_net(folder_, model(input(odd, {2}) + node("r\x80", "Relu", {odd}, {"y\xff"}) + output("y\xff")));
+  engine.save(folder_ / "odd.tenon");
+  const Engine loaded = Engine::load(folder_ / "odd.tenon");
+  EXPECT_EQ(loaded.inputs()[0].name, odd);
+  EXPECT_EQ(loaded.outputs()[0].name, "y\xff");
+  EXPECT_EQ(loaded.impl().plan.shapes.count(odd), 1u);
+  EXPECT_EQ(loaded.session().run({{odd, random_tensor({2}, 1)}}).size(), 1u);
 }
 
 TEST_F(EngineFile, TwoBuildsWithOneTimingCacheAreEqual) {

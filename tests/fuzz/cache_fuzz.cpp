@@ -1,0 +1,21 @@
+#include "plan/timing_cache.h"
+#include "support/net.h"
+#include "target.h"
+
+/// A timing cache: whatever it holds, builds go on, and afterwards it holds what they measured.
+namespace tenon::fuzz {
+
+std::vector<std::string> seeds() {
+  const test::Folder folder;
+  plan::TimingCache(folder / "c", "avx2").add({{"Conv f32:1x2", {"direct", 1.5}}, {"Relu", {"rows", 2}}});
+  return {test::read_text(folder / "c"), "{\"version\": 1}", "{\"version\": 1, \"unknown avx2\": []}", ""};
+}
+
+void eat(std::span<const uint8_t> bytes) {
+  static const test::Folder folder;
+  folder.write("c", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  plan::TimingCache(folder / "c", "avx2").add({{"Relu f32:7", {"rows", 2}}});
+  if (plan::TimingCache(folder / "c", "avx2").records().count("Relu f32:7") == 0) throw std::logic_error("the cache lost a record");
+}
+
+}  // namespace tenon::fuzz

@@ -1,0 +1,38 @@
+#include <cstring>
+
+#include "../engine/rehash.h"
+#include "support/net.h"
+#include "target.h"
+
+/// An engine file, its hashes set right where its frame is whole, so that what is inside is reached.
+namespace tenon::fuzz {
+
+using namespace test;
+
+std::vector<std::string> seeds() {
+  const Folder folder;
+  std::vector<std::string> files;
+  for (int64_t batch : {-1, 2}) {
+    build_net(folder, small_net(batch)).save(folder / "m.tenon");
+    files.push_back(read_text(folder / "m.tenon"));
+  }
+  return files;
+}
+
+void eat(std::span<const uint8_t> bytes) {
+  static const Folder folder;
+  std::string file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  rehash(file);
+  folder.write("m.tenon", file);
+  const Engine engine = Engine::load(folder / "m.tenon");
+  Session session = engine.session(1);
+  std::map<std::string, Tensor> inputs;
+  for (const TensorInfo& info : engine.inputs()) {
+    Dims dims;
+    for (int64_t size : info.shape) dims.push_back(size < 0 ? 1 : size);
+    inputs[info.name] = Tensor(info.dtype, dims);
+  }
+  session.run(inputs);
+}
+
+}  // namespace tenon::fuzz
