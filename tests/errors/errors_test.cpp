@@ -9,7 +9,7 @@ namespace tenon::errors {
 namespace {
 
 constexpr char golden_path[] = TENON_SOURCE_DIR "/tests/errors/messages.golden";
-constexpr int seconds = 20;
+constexpr int seconds = 60;
 constexpr long most_kib = 1 << 20;
 
 std::vector<Case> all_cases() {
