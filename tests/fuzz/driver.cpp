@@ -1,10 +1,15 @@
 #include <tenon/error.h>
 #include <tenon/limits.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -37,9 +42,16 @@ std::string damaged(const std::vector<std::string>& seeds, std::mt19937_64& rand
   return bytes;
 }
 
-std::string current;
+std::string current, kept;
 
-/// Keeps what crashed: the handler of the signal cannot name it otherwise.
+/// Keeps the input of a crash, then lets the signal do what it does.
+void keep(int signal) {
+  const int file = ::open(kept.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file >= 0 && ::write(file, current.data(), current.size()) >= 0) ::dprintf(STDERR_FILENO, "the input is kept in %s\n", kept.c_str());
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 void try_one(const std::string& bytes) {
   current = bytes;
   try {
@@ -47,7 +59,6 @@ void try_one(const std::string& bytes) {
   } catch (const tenon::Error&) {
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "%s\n", fault.what());
-    std::ofstream("crash.bin", std::ios::binary) << bytes;
     std::abort();
   }
 }
@@ -55,6 +66,8 @@ void try_one(const std::string& bytes) {
 }  // namespace
 
 int main(int count, char** words) {
+  kept = (std::filesystem::temp_directory_path() / ("tenon-crash-" + std::to_string(::getpid()))).string();
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, keep);
   tenon::set_limits({.memory_bytes = 256 << 20, .loop_rounds = 1000});
   char* end = nullptr;
   const double seconds = count == 2 ? std::strtod(words[1], &end) : 0;
