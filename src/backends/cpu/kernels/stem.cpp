@@ -27,11 +27,13 @@ class StemKernel final : public ConvKernel {
              const float* bias, int threads)
       : ops_(ops), threads_(threads), bias_(align_up(shape.out_c, ops.block)) {
     if (bias) std::copy_n(bias, shape.out_c, bias_.data());
-    // Each phase reaches the last tap of the last pixel; the offsets of all K taps follow the rows.
+    // Each phase reaches the last tap of the last pixel. Behind the rows and a row of zeros lie the offsets of all K taps and what
+    // each slot holds.
     const int64_t reach = (shape.kernel_w - 1) * shape.dilation_w / shape.stride_w;
     const int64_t k = sum_length(shape), phase = align_up(shape.out_w + reach, 16);
-    const int64_t rows = shape.kernel_h * shape.in_c * shape.stride_w * phase;
-    plan_ = {shape, epilogue, packed, bias_.data(), k, phase, rows + 2 * align_up(k, 8)};
+    const int64_t slots = int64_t{shape.kernel_h - 1} * shape.dilation_h + 1;
+    const int64_t rows = align_up((slots + 1) * shape.in_c * shape.stride_w * phase, 16);
+    plan_ = {shape, epilogue, packed, bias_.data(), k, phase, slots, rows + 2 * align_up(k + slots, 8)};
   }
 
   size_t workspace_bytes() const override { return threads_ * plan_.worker_floats * sizeof(float); }

@@ -14,6 +14,7 @@ struct StemPlan {
   const float* bias;    // whole blocks
   int64_t k;            // floats summed per output
   int64_t phase;        // floats of one phase of a row
+  int64_t slots;        // input rows kept: the window's height
   int64_t worker_floats;
 };
 

@@ -7,6 +7,7 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 struct StemJob {
   const float* rows;
@@ -63,15 +64,11 @@ __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t
   }
 }
 
-// One input row (null outside the picture) with its padding, split into phases.
+// One input row with its padding, split into phases.
 void fill_row(const StemPlan& plan, const float* row, float* to) {
   const ConvShape& s = plan.shape;
   const int64_t stride = s.stride_w, pad = s.pad_left;
   for (int64_t p = 0; p < stride; ++p, to += plan.phase) {
-    if (!row) {
-      for (int64_t i = 0; i < plan.phase; ++i) to[i] = 0;
-      continue;
-    }
     // to[i] is input column i * stride + p - pad.
     const int64_t first = p >= pad ? 0 : smaller(plan.phase, (pad - p + stride - 1) / stride);
     const int64_t columns = s.in_w + pad - p;
@@ -93,16 +90,12 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
   const ConvShape& s = plan.shape;
   const Epilogue e = normalised(plan.epilogue);
   if (e.residual == Residual::none) residual = nullptr;
+  const int64_t row_floats = s.stride_w * plan.phase, slot_floats = s.in_c * row_floats, zeros = plan.slots;
   float* const rows = reinterpret_cast<float*>(worker.workspace) + worker.id * plan.worker_floats;
-  const int64_t row_floats = s.stride_w * plan.phase;
-  auto* const taps = reinterpret_cast<int64_t*>(rows + plan.worker_floats - 2 * ((plan.k + 7) / 8 * 8));
-  int64_t k = 0;
-  for (int64_t r = 0; r < s.kernel_h * s.in_c; ++r) {
-    for (int64_t kx = 0; kx < s.kernel_w; ++kx) {
-      const int64_t column = kx * s.dilation_w;
-      taps[k++] = r * row_floats + column % s.stride_w * plan.phase + column / s.stride_w;
-    }
-  }
+  auto* const taps = reinterpret_cast<int64_t*>(rows + round_up((plan.slots + 1) * slot_floats, 16));
+  int64_t* const held = taps + plan.k;  // the input row in each slot
+  for (int64_t slot = 0; slot < plan.slots; ++slot) held[slot] = -1;
+  for (int64_t i = 0; i < slot_floats; ++i) rows[zeros * slot_floats + i] = 0;
   StemJob job;
   job.rows = rows;
   job.taps = taps;
@@ -115,12 +108,22 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
   const int64_t all = s.batch * s.out_h, end = all * (worker.id + 1) / worker.count;
   for (int64_t row = all * worker.id / worker.count; row < end; ++row) {
     const int64_t image = row / s.out_h, y = row % s.out_h;
+    int64_t* tap = taps;
     for (int ky = 0; ky < s.kernel_h; ++ky) {
       const int64_t iy = y * s.stride_h - s.pad_top + int64_t{ky} * s.dilation_h;
+      const bool inside = iy >= 0 && iy < s.in_h;
+      const int64_t slot = inside ? iy % plan.slots : zeros, held_row = image * s.in_h + iy;
+      if (inside && held[slot] != held_row) {
+        for (int64_t c = 0; c < s.in_c; ++c) {
+          fill_row(plan, in + ((image * s.in_c + c) * s.in_h + iy) * s.in_w, rows + slot * slot_floats + c * row_floats);
+        }
+        held[slot] = held_row;
+      }
       for (int64_t c = 0; c < s.in_c; ++c) {
-        const bool inside = iy >= 0 && iy < s.in_h;
-        fill_row(plan, inside ? in + ((image * s.in_c + c) * s.in_h + iy) * s.in_w : nullptr,
-                 rows + (ky * s.in_c + c) * row_floats);
+        for (int64_t kx = 0; kx < s.kernel_w; ++kx) {
+          const int64_t column = kx * s.dilation_w;
+          *tap++ = slot * slot_floats + c * row_floats + column % s.stride_w * plan.phase + column / s.stride_w;
+        }
       }
     }
     for (int64_t n = 0; n < s.out_c; n += kBlock) {
