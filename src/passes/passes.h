@@ -15,6 +15,7 @@ bool fold_pad(ir::Graph& graph);
 bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
+bool lower_einsum(ir::Graph& graph);
 bool lift_1d(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);

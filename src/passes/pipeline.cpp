@@ -22,6 +22,7 @@ const std::vector<Pass>& pipeline() {
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
+      {"lower_einsum", "turns sums over shared labels into products", lower_einsum},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the convolution.
       {"fold_pad", "moves zero padding into convolutions and pools", fold_pad},
       {"fold_batch_norm", "turns batch normalisation into a scale and a shift", fold_batch_norm},

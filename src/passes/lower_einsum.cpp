@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <cctype>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+/// "ab,bc->ac" of two operands without repeated labels or "..."; false otherwise.
+bool read_equation(std::string text, std::string (&terms)[2], std::string& output) {
+  text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
+  const size_t comma = text.find(','), arrow = text.find("->");
+  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) return false;
+  terms[0] = text.substr(0, comma);
+  terms[1] = text.substr(comma + 1, arrow - comma - 1);
+  output = text.substr(arrow + 2);
+  for (const std::string& term : {terms[0], terms[1], output}) {
+    std::string sorted = term;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return false;
+    if (!std::all_of(term.begin(), term.end(), [](unsigned char c) { return std::isalpha(c); })) return false;
+  }
+  return true;
+}
+
+bool has(const std::string& term, char label) { return term.find(label) != std::string::npos; }
+
+/// A sum over shared labels is a batched product: operands as [batch, rows, sum] and [batch, sum, columns].
+bool lower(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Einsum" || node.inputs.size() != 2 || graph.value(node.outputs[0]).dtype != DType::f32) return false;
+  std::string terms[2], output;
+  if (!read_equation(node.text("equation", ""), terms, output)) return false;
+  int64_t size_of_label[256];
+  std::fill(std::begin(size_of_label), std::end(size_of_label), -1);
+  for (size_t k = 0; k < 2; ++k) {
+    const ir::Shape* shape = shape_of(graph, node.inputs[k]);
+    if (!shape || shape->size() != terms[k].size()) return false;
+    for (size_t axis = 0; axis < shape->size(); ++axis) {
+      const auto label = static_cast<unsigned char>(terms[k][axis]);
+      if (!(*shape)[axis].is_constant() || (size_of_label[label] >= 0 && size_of_label[label] != (*shape)[axis].value())) return false;
+      size_of_label[label] = (*shape)[axis].value();
+    }
+  }
+  // Batch, rows and columns in the output's order, so that its last transpose is often none.
+  std::string batch, rows, columns, sum;
+  for (char label : output)
+    (has(terms[0], label) && has(terms[1], label) ? batch : has(terms[0], label) ? rows : columns) += label;
+  for (char label : terms[0])
+    if (!has(output, label)) sum += label;
+  if (sum.empty()) return false;
+  for (char label : sum)
+    if (!has(terms[1], label)) return false;
+  for (char label : terms[1])
+    if (!has(output, label) && !has(terms[0], label)) return false;
+  for (char label : columns)
+    if (!has(terms[1], label)) return false;
+
+  const std::string name = graph.value(node.outputs[0]).name;
+  const auto product = [&](const std::string& labels) {
+    int64_t result = 1;
+    for (char label : labels) result *= size_of_label[static_cast<unsigned char>(label)];
+    return result;
+  };
+  const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& sizes) {
+    return graph.apply("Reshape", {value, constant(graph, name + ".shape", sizes)}, {}, node.origins, name);
+  };
+  const auto ordered = [&](ir::ValueId value, const std::string& from, const std::string& to) {
+    if (from == to) return value;
+    std::vector<int64_t> perm;
+    for (char label : to) perm.push_back(static_cast<int64_t>(from.find(label)));
+    return graph.apply("Transpose", {value}, {{"perm", perm}}, node.origins, name);
+  };
+  const ir::ValueId a = reshaped(ordered(node.inputs[0], terms[0], batch + rows + sum), {product(batch), product(rows), product(sum)});
+  const ir::ValueId b = reshaped(ordered(node.inputs[1], terms[1], batch + sum + columns), {product(batch), product(sum), product(columns)});
+  ir::ValueId result = graph.apply("MatMul", {a, b}, {}, node.origins, name);
+  const std::string natural = batch + rows + columns;
+  std::vector<int64_t> sizes;
+  for (char label : natural) sizes.push_back(size_of_label[static_cast<unsigned char>(label)]);
+  replace(graph, id, ordered(reshaped(result, sizes), natural, output));
+  return true;
+}
+
+}  // namespace
+
+bool lower_einsum(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return lower(graph, id); });
+}
+
+}  // namespace tenon::passes
