@@ -218,7 +218,8 @@ double time_layer(SpinTeam& team, int threads, int rounds, Isa isa, const Layer&
       const double peak = peak_gflops(team, threads, isa);
       const double begin = now();
       team.run([&](int id) {
-        kernel->run(in, residual, out, {id, threads, SpinTeam::barrier, &team, reinterpret_cast<std::byte*>(workspace)});
+        kernel->run(in, residual, out,
+                    {id, threads, SpinTeam::barrier, &team, reinterpret_cast<std::byte*>(workspace)});
       });
       const double time = now() - begin;
       if (i < 2) continue;
@@ -229,9 +230,9 @@ double time_layer(SpinTeam& team, int threads, int rounds, Isa isa, const Layer&
     std::sort(peaks.begin(), peaks.end());
     // The best round against the best yardstick: medians mean nothing while other processes run.
     const double fastest = times[0], peak = peaks.back(), gflops = flop / fastest * 1e-9;
-    std::printf("%-9s %d x %4d %4d>%-4d %dx%d/%d g%-3d %-10s %8.1f us (median %8.1f) %6.1f GFLOP/s %5.1f %% of %5.1f\n", l.net,
-                l.count, l.size, l.in_c, l.out_c, l.kernel, l.kernel, l.stride, l.groups, tactic.name, fastest * 1e6,
-                times[times.size() / 2] * 1e6, gflops, 100 * gflops / peak, peak);
+    std::printf("%-9s %d x %4d %4d>%-4d %dx%d/%d g%-3d %-10s %8.1f us (median %8.1f) %6.1f GFLOP/s %5.1f %% of %5.1f\n",
+                l.net, l.count, l.size, l.in_c, l.out_c, l.kernel, l.kernel, l.stride, l.groups, tactic.name,
+                fastest * 1e6, times[times.size() / 2] * 1e6, gflops, 100 * gflops / peak, peak);
     best = std::min(best, fastest * 1e6);
     std::free(packed);
     std::free(workspace);

@@ -52,8 +52,10 @@ std::string signature(const Problem& problem) {
     if (const auto* integer = std::get_if<int64_t>(&value)) text += std::to_string(*integer);
     else if (const auto* real = std::get_if<float>(&value)) text += std::to_string(*real);
     else if (const auto* words = std::get_if<std::string>(&value)) text += *words;
-    else if (const auto* integers = std::get_if<std::vector<int64_t>>(&value)) for (int64_t item : *integers) text += std::to_string(item) + ',';
-    else if (const auto* lines = std::get_if<std::vector<std::string>>(&value)) for (const auto& item : *lines) text += item + ';';
+    else if (const auto* integers = std::get_if<std::vector<int64_t>>(&value))
+      for (int64_t item : *integers) text += std::to_string(item) + ',';
+    else if (const auto* lines = std::get_if<std::vector<std::string>>(&value))
+      for (const auto& item : *lines) text += item + ';';
   }
   text += " t" + std::to_string(problem.threads) + (problem.strict ? " strict" : "");
   return text;

@@ -12,7 +12,8 @@
 /// How a node is run: kernels answer for a problem, and make a step from it.
 namespace tenon::backends {
 
-/// One input or output of a node with concrete sizes. Strides are in elements; a view has larger ones than a dense tensor.
+/// One input or output of a node with concrete sizes. Strides are in elements; a view has larger ones than a dense
+/// tensor.
 struct Operand {
   DType dtype = DType::undefined;  // undefined: an optional operand that is absent
   Dims dims, strides;

@@ -14,7 +14,8 @@ void copy_row(const std::byte* src, int64_t src_stride, std::byte* dst, int64_t 
 
 }  // namespace
 
-void strided_copy(const Dims& dims, size_t size, const std::byte* src, const Dims& src_strides, std::byte* dst, const Dims& dst_strides) {
+void strided_copy(const Dims& dims, size_t size, const std::byte* src, const Dims& src_strides, std::byte* dst,
+                  const Dims& dst_strides) {
   if (dims.elements() == 0) return;
   // Axes that are contiguous together in both layouts are merged; the innermost remaining one is the row.
   int64_t count[Dims::max_rank + 1], from[Dims::max_rank + 1], to[Dims::max_rank + 1];

@@ -67,7 +67,8 @@ std::vector<CoreClaim> CoreClaim::of(int count) {
     address.sun_family = AF_UNIX;  // a first byte of zero makes the name abstract: no file
     const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "tenon.core.%d", *core);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
-    if (::bind(claim.socket_, reinterpret_cast<const sockaddr*>(&address), size) == 0) claims.push_back(std::move(claim));
+    if (::bind(claim.socket_, reinterpret_cast<const sockaddr*>(&address), size) == 0)
+      claims.push_back(std::move(claim));
   }
   if (static_cast<int>(claims.size()) < count) claims.clear();
   return claims;

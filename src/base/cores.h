@@ -3,20 +3,24 @@
 
 namespace tenon {
 
-/// Physical cores this process may use, as the number of one logical CPU of each: those in the affinity mask, siblings of a core counted once.
+/// Physical cores this process may use, as the number of one logical CPU of each: those in the affinity mask, siblings
+/// of a core counted once.
 std::vector<int> allowed_cores();
 
 /// Cores to use by default: the allowed ones, cut by the cgroup's CPU quota; at least 1.
 int usable_cores();
 
-/// A core that this thread team has to itself as far as other teams go, of this process or another. Held by the name of an abstract
-/// socket, which the system frees when the holder dies.
+/// A core that this thread team has to itself as far as other teams go, of this process or another. Held by the name of
+/// an abstract socket, which the system frees when the holder dies.
 class CoreClaim {
  public:
   CoreClaim() = default;
-  CoreClaim(CoreClaim&& other) noexcept : core_(other.core_), socket_(other.socket_) { other.core_ = other.socket_ = -1; }
+  CoreClaim(CoreClaim&& other) noexcept : core_(other.core_), socket_(other.socket_) {
+    other.core_ = other.socket_ = -1;
+  }
   ~CoreClaim();
-  /// Claims of `count` different cores that nobody holds; empty when there are not as many, or names cannot be held here.
+  /// Claims of `count` different cores that nobody holds; empty when there are not as many, or names cannot be held
+  /// here.
   static std::vector<CoreClaim> of(int count);
   /// Keeps the calling thread on the core.
   void pin() const;

@@ -41,7 +41,8 @@ std::string Error::text() const {
 }
 
 void broken_invariant(const char* condition, const char* file, int line, std::string_view message) {
-  throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": " + condition + ": " + std::string(message));
+  throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": " + condition + ": " +
+                         std::string(message));
 }
 
 }  // namespace tenon

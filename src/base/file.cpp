@@ -54,7 +54,8 @@ std::shared_ptr<const MappedFile> MappedFile::adopt(int descriptor, const std::s
   const Descriptor file{descriptor};
   struct stat status;
   if (::fstat(file.value, &status) != 0) fail("cannot read the file", path, errno);
-  if (!S_ISREG(status.st_mode)) fail(std::string("the path is ") + kind_of(status.st_mode), path, 0, "give a regular file");
+  if (!S_ISREG(status.st_mode))
+    fail(std::string("the path is ") + kind_of(status.st_mode), path, 0, "give a regular file");
   const size_t size = static_cast<size_t>(status.st_size);
   void* data = nullptr;
   if (size > 0) {
@@ -104,7 +105,8 @@ void write_atomically(const std::string& path, std::span<const std::byte> bytes)
   if (file.value < 0) fail("cannot write the file", path, errno);
   const auto give_up = [&](int error) {
     ::unlink(temporary.data());
-    fail("cannot write the file", path, error, "nothing was changed; " + std::to_string(bytes.size()) + " bytes are needed");
+    fail("cannot write the file", path, error,
+         "nothing was changed; " + std::to_string(bytes.size()) + " bytes are needed");
   };
   write_all(file.value, bytes, give_up);
   const mode_t mask = ::umask(0);

@@ -26,8 +26,9 @@ class MappedFile {
   std::string path_;
 };
 
-/// Writes a temporary file in the same folder, syncs it and renames it over `path`: afterwards `path` holds the old bytes or all the
-/// new ones. The temporary file is removed on failure. Links are followed; a device or a pipe is written to. Throws Error(io).
+/// Writes a temporary file in the same folder, syncs it and renames it over `path`: afterwards `path` holds the old
+/// bytes or all the new ones. The temporary file is removed on failure. Links are followed; a device or a pipe is
+/// written to. Throws Error(io).
 void write_atomically(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace tenon

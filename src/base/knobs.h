@@ -3,7 +3,8 @@
 #include <span>
 #include <string>
 
-/// Everything that Tenon reads from the environment. Nothing else calls getenv; what belongs to a model or a build is an option.
+/// Everything that Tenon reads from the environment. Nothing else calls getenv; what belongs to a model or a build is
+/// an option.
 namespace tenon::knobs {
 
 struct Knob {

@@ -30,7 +30,8 @@ int64_t free_bytes() {
   for (int64_t kib; file >> key >> kib && std::getline(file, unit);)
     if (key == "MemAvailable:") bytes = kib * 1024;
   const int64_t allowed = number_in("/sys/fs/cgroup/memory.max");
-  if (allowed < most) bytes = std::min(bytes, std::max<int64_t>(0, allowed - number_in("/sys/fs/cgroup/memory.current")));
+  if (allowed < most)
+    bytes = std::min(bytes, std::max<int64_t>(0, allowed - number_in("/sys/fs/cgroup/memory.current")));
   return bytes;
 }
 
@@ -48,7 +49,8 @@ Limits limits() {
 
 void set_limits(const Limits& limits) {
   if (limits.memory_bytes < 0 || limits.loop_rounds < 1)
-    throw Error(Code::usage, limits.memory_bytes < 0 ? "the limit of memory is negative" : "a loop must be allowed a round");
+    throw Error(Code::usage,
+                limits.memory_bytes < 0 ? "the limit of memory is negative" : "a loop must be allowed a round");
   memory_cap = limits.memory_bytes;
   round_cap = limits.loop_rounds;
 }

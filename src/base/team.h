@@ -9,16 +9,17 @@
 
 namespace tenon {
 
-/// Threads that run one function together: one region per inference, spinning barriers inside, sleep when idle. Each worker but the
-/// caller's is pinned to a core that no other team holds, where there are as many.
-/// Every worker flushes denormals to zero. Not thread-safe: one run at a time.
+/// Threads that run one function together: one region per inference, spinning barriers inside, sleep when idle. Each
+/// worker but the caller's is pinned to a core that no other team holds, where there are as many. Every worker flushes
+/// denormals to zero. Not thread-safe: one run at a time.
 class Team {
  public:
   explicit Team(int threads);
   ~Team();
   Team(const Team&) = delete;
   int threads() const { return threads_; }
-  /// Calls function(context, worker id) on every worker, the caller being worker 0; returns when all have. Must not throw.
+  /// Calls function(context, worker id) on every worker, the caller being worker 0; returns when all have. Must not
+  /// throw.
   void run(void (*function)(void*, int), void* context);
   void barrier();
   static void barrier_of(void* team) { static_cast<Team*>(team)->barrier(); }

@@ -63,7 +63,8 @@ int64_t bytes_of(DType type, const Dims& dims) {
 namespace {
 [[noreturn]] void refuse(DType type, const Dims& dims, int64_t bytes) {
   throw Error(Code::resource, "out of memory for a tensor " + dims.str() + " of " + std::string(name(type)),
-              {.why = "it takes " + memory_text(bytes) + ", the limit for all tensors is " + memory_text(limits().memory_bytes)});
+              {.why = "it takes " + memory_text(bytes) + ", the limit for all tensors is " +
+                      memory_text(limits().memory_bytes)});
 }
 }  // namespace
 

@@ -4,7 +4,8 @@
 
 namespace tenon {
 
-/// One thread of a team, as a kernel sees it: which of how many it is, the barrier they share, and the step's workspace.
+/// One thread of a team, as a kernel sees it: which of how many it is, the barrier they share, and the step's
+/// workspace.
 struct Worker {
   int id, count;
   void (*barrier)(void*);

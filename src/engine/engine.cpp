@@ -14,7 +14,8 @@ TensorInfo info(const ir::Value& value, const std::string& name) {
 
 std::vector<TensorInfo> Engine::inputs() const {
   std::vector<TensorInfo> infos;
-  for (ir::ValueId id : impl_->plan.graph.inputs) infos.push_back(info(impl_->plan.graph.value(id), impl_->plan.graph.value(id).name));
+  for (ir::ValueId id : impl_->plan.graph.inputs)
+    infos.push_back(info(impl_->plan.graph.value(id), impl_->plan.graph.value(id).name));
   return infos;
 }
 
@@ -22,7 +23,9 @@ std::vector<TensorInfo> Engine::outputs() const {
   const ir::Graph& graph = impl_->plan.graph;
   std::vector<TensorInfo> infos;
   for (size_t at = 0; at < graph.outputs.size(); ++at)
-    infos.push_back(info(graph.value(graph.outputs[at]), at < graph.output_names.size() ? graph.output_names[at] : graph.value(graph.outputs[at]).name));
+    infos.push_back(info(graph.value(graph.outputs[at]), at < graph.output_names.size()
+                                                             ? graph.output_names[at]
+                                                             : graph.value(graph.outputs[at]).name));
   return infos;
 }
 

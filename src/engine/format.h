@@ -2,8 +2,9 @@
 #include <cstdint>
 #include <string>
 
-/// The engine file, little-endian: a header, a table of sections, then the sections, each 64-byte aligned and zero-padded to that.
-/// Every byte is covered by a hash: the header's covers header and table, a section's covers the section with its padding.
+/// The engine file, little-endian: a header, a table of sections, then the sections, each 64-byte aligned and
+/// zero-padded to that. Every byte is covered by a hash: the header's covers header and table, a section's covers the
+/// section with its padding.
 namespace tenon::engine {
 
 constexpr char magic[8] = {'T', 'E', 'N', 'O', 'N', '\r', '\n', '\x1a'};

@@ -21,21 +21,28 @@ using nlohmann::json;
 uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engine::alignment * engine::alignment; }
 
 [[noreturn]] void corrupt(const std::string& path, const std::string& why) {
-  throw Error(Code::bad_engine, "the engine is damaged", {.where = path, .why = why, .hint = "copy it again, or build it from its model"});
+  throw Error(Code::bad_engine, "the engine is damaged",
+              {.where = path, .why = why, .hint = "copy it again, or build it from its model"});
 }
 
-std::map<std::string, std::span<const std::byte>> sections_of(std::span<const std::byte> file, const std::string& path) {
+std::map<std::string, std::span<const std::byte>> sections_of(std::span<const std::byte> file,
+                                                              const std::string& path) {
   engine::Header header;
   if (file.size() < sizeof header) corrupt(path, "it ends inside the header");
   std::memcpy(&header, file.data(), sizeof header);
-  if (std::memcmp(header.magic, engine::magic, sizeof header.magic) != 0) corrupt(path, "it does not begin as an engine does");
+  if (std::memcmp(header.magic, engine::magic, sizeof header.magic) != 0)
+    corrupt(path, "it does not begin as an engine does");
   if (header.version > engine::version)
     throw Error(Code::bad_engine, "the engine was written by a newer Tenon",
-                {.where = path, .why = "its format is " + std::to_string(header.version) + ", this Tenon reads up to " + std::to_string(engine::version),
+                {.where = path,
+                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads up to " +
+                        std::to_string(engine::version),
                  .hint = "update Tenon, or build the engine from its model"});
   if (header.file_bytes != file.size())
-    corrupt(path, "it has " + std::to_string(file.size()) + " bytes and should have " + std::to_string(header.file_bytes));
-  if (header.version != engine::version || header.sections > engine::max_sections) corrupt(path, "the header makes no sense");
+    corrupt(path,
+            "it has " + std::to_string(file.size()) + " bytes and should have " + std::to_string(header.file_bytes));
+  if (header.version != engine::version || header.sections > engine::max_sections)
+    corrupt(path, "the header makes no sense");
   const uint64_t head = aligned(sizeof header + header.sections * sizeof(engine::Section));
   if (head > file.size()) corrupt(path, "it ends inside the table of sections");
   std::vector<std::byte> copy(file.begin(), file.begin() + static_cast<ptrdiff_t>(head));
@@ -47,7 +54,8 @@ std::map<std::string, std::span<const std::byte>> sections_of(std::span<const st
     engine::Section section;
     std::memcpy(&section, file.data() + sizeof header + at * sizeof section, sizeof section);
     section.name[sizeof section.name - 1] = 0;
-    if (section.offset != expected || section.bytes > file.size() || aligned(section.bytes) > file.size() - section.offset)
+    if (section.offset != expected || section.bytes > file.size() ||
+        aligned(section.bytes) > file.size() - section.offset)
       corrupt(path, "section \"" + std::string(section.name) + "\" lies outside the file");
     expected += aligned(section.bytes);
     if (hash64(file.subspan(section.offset, aligned(section.bytes))) != section.hash)
@@ -60,9 +68,12 @@ std::map<std::string, std::span<const std::byte>> sections_of(std::span<const st
   return sections;
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
-std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, const std::string& path, const std::shared_ptr<const void>& keep) {
+std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, const std::string& path,
+                            const std::shared_ptr<const void>& keep) {
   std::vector<Tensor> pool;
   for (const json& entry : table) {
     const auto type = dtype_named(entry.at("dtype").get<std::string>());
@@ -74,13 +85,15 @@ std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, 
     if (*type == DType::string) {
       auto strings = entry.value("strings", std::vector<std::string>());
       for (std::string& text : strings) text = engine::json_bytes(text);
-      if (static_cast<int64_t>(strings.size()) != dims.elements()) corrupt(path, "a constant of strings has the wrong count");
+      if (static_cast<int64_t>(strings.size()) != dims.elements())
+        corrupt(path, "a constant of strings has the wrong count");
       pool.push_back(Tensor::of_strings(dims, std::move(strings)));
       continue;
     }
     const auto offset = entry.at("offset").get<uint64_t>();
     Tensor tensor = Tensor::view(*type, dims, nullptr);
-    if (offset % engine::alignment != 0 || offset > data.size() || tensor.bytes() > data.size() - offset) corrupt(path, "a constant lies outside its section");
+    if (offset % engine::alignment != 0 || offset > data.size() || tensor.bytes() > data.size() - offset)
+      corrupt(path, "a constant lies outside its section");
     pool.push_back(Tensor::view(*type, dims, const_cast<std::byte*>(data.data() + offset), keep));
   }
   return pool;
@@ -105,11 +118,13 @@ Engine Engine::load(const std::string& path) {
     const json table = json::parse(text_of(sections.at("pool")));
     plan.graph = ir::parse(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file));
     const json content = json::parse(text_of(sections.at("plan")));
-    for (const auto& [name, sizes] : content.at("shapes").items()) plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
+    for (const auto& [name, sizes] : content.at("shapes").items())
+      plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
     plan.threads = content.at("threads").get<int>();
     plan.strict = content.at("strict").get<bool>();
     plan.isa = content.at("isa").get<std::string>();
-    for (const auto& [key, entry] : content.at("records").items()) plan.records[engine::json_bytes(key)] = {entry.at(0).get<std::string>(), entry.at(1).get<double>()};
+    for (const auto& [key, entry] : content.at("records").items())
+      plan.records[engine::json_bytes(key)] = {entry.at(0).get<std::string>(), entry.at(1).get<double>()};
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
     plan.graph.tidy();
     ops::infer(plan.graph);

@@ -17,17 +17,21 @@ uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engi
 
 std::string plan_text(const plan::Plan& plan) {
   json records = json::object();
-  for (const auto& [key, record] : plan.records) records[engine::json_text(key)] = json::array({record.kernel, record.microseconds});
+  for (const auto& [key, record] : plan.records)
+    records[engine::json_text(key)] = json::array({record.kernel, record.microseconds});
   json shapes = json::object();
   for (const auto& [name, sizes] : plan.shapes) shapes[engine::json_text(name)] = sizes;
-  return json{{"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa}, {"records", records}}.dump();
+  return json{
+      {"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa}, {"records", records}}
+      .dump();
 }
 
 /// Table and bytes of the constants that the graph's text refers to.
 std::string pool_text(const std::vector<Tensor>& pool, std::string& data) {
   json table = json::array();
   for (const Tensor& tensor : pool) {
-    json entry{{"dtype", name(tensor.dtype())}, {"dims", std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end())}};
+    json entry{{"dtype", name(tensor.dtype())},
+               {"dims", std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end())}};
     if (tensor.dtype() == DType::string) {
       for (const std::string& text : tensor.strings()) entry["strings"].push_back(engine::json_text(text));
     } else {
@@ -47,7 +51,8 @@ void Engine::save(const std::string& path) const {
   const std::string graph = ir::print(impl_->plan.graph, &pool);
   std::string data;
   const std::string table = pool_text(pool, data);
-  const std::pair<const char*, std::string> contents[] = {{"plan", plan_text(impl_->plan)}, {"graph", graph}, {"pool", table}, {"data", std::move(data)}};
+  const std::pair<const char*, std::string> contents[] = {
+      {"plan", plan_text(impl_->plan)}, {"graph", graph}, {"pool", table}, {"data", std::move(data)}};
 
   constexpr uint32_t count = 4;
   engine::Header header{};

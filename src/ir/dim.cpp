@@ -60,7 +60,8 @@ struct Parser {
     return value;
   }
   static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '?';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '?';
   }
   std::optional<Dim> factor() {
     if (at >= text.size()) return std::nullopt;
@@ -159,7 +160,8 @@ Dim Dim::operator+(const Dim& other) const {
 
 Dim Dim::operator-(const Dim& other) const {
   Dim result = *this;
-  for (const auto& [monomial, coefficient] : other.terms_) add_to(result.terms_, monomial, checked_mul(coefficient, -1));
+  for (const auto& [monomial, coefficient] : other.terms_)
+    add_to(result.terms_, monomial, checked_mul(coefficient, -1));
   return result;
 }
 

@@ -8,8 +8,8 @@
 
 namespace tenon::ir {
 
-/// One size of a shape: an integer or a polynomial over named symbols ("N", "H"), with floor division by a constant as an atom.
-/// Kept in normal form, so equal expressions compare equal. Text form: "2*N+1", "(H+1)//2".
+/// One size of a shape: an integer or a polynomial over named symbols ("N", "H"), with floor division by a constant as
+/// an atom. Kept in normal form, so equal expressions compare equal. Text form: "2*N+1", "(H+1)//2".
 class Dim {
  public:
   Dim(int64_t value = 0) { if (value) terms_[""] = value; }

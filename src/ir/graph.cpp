@@ -37,8 +37,8 @@ ValueId Graph::add_constant(const std::string& name, Tensor tensor) {
   return id;
 }
 
-NodeId Graph::add_node(std::string op, std::vector<ValueId> node_inputs, std::vector<ValueId> node_outputs, Attributes attributes,
-                       std::vector<std::string> origins) {
+NodeId Graph::add_node(std::string op, std::vector<ValueId> node_inputs, std::vector<ValueId> node_outputs,
+                       Attributes attributes, std::vector<std::string> origins) {
   const NodeId id = static_cast<NodeId>(nodes.size());
   for (ValueId input : node_inputs)
     if (input != no_value) values[input].users.push_back(id);
@@ -47,7 +47,8 @@ NodeId Graph::add_node(std::string op, std::vector<ValueId> node_inputs, std::ve
       TENON_CHECK(values[output].producer == no_node, values[output].name);
       values[output].producer = id;
     }
-  nodes.push_back({std::move(op), std::move(node_inputs), std::move(node_outputs), std::move(attributes), std::move(origins)});
+  nodes.push_back(
+      {std::move(op), std::move(node_inputs), std::move(node_outputs), std::move(attributes), std::move(origins)});
   return id;
 }
 

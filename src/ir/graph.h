@@ -14,8 +14,8 @@ namespace tenon::ir {
 
 struct Graph;
 using GraphRef = std::shared_ptr<Graph>;
-using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
-                               Tensor, GraphRef>;
+using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
+                               std::vector<std::string>, Tensor, GraphRef>;
 using Attributes = std::map<std::string, Attribute>;
 
 using ValueId = int32_t;
@@ -35,7 +35,8 @@ struct Value {
   bool is_constant() const { return static_cast<bool>(constant); }
 };
 
-/// One operation. The meaning of `op`, inputs and attributes is ONNX's newest form, or that of an op in src/ops marked internal.
+/// One operation. The meaning of `op`, inputs and attributes is ONNX's newest form, or that of an op in src/ops marked
+/// internal.
 struct Node {
   std::string op;
   std::vector<ValueId> inputs, outputs;
@@ -54,10 +55,10 @@ struct Node {
   std::string label() const { return origins.empty() ? op : origins.front(); }
 };
 
-/// Nodes over values in single-assignment form. Mutation goes through the methods, which keep producers and users right.
-/// Every graph is closed: the outer values a subgraph (of If, Loop, Scan, SequenceMap) reads are the node's last inputs, their number is
-/// the attribute "captures", and all subgraphs of the node take all of them, in that order, after their own inputs. Constants of the
-/// outer graph are shared with the subgraph instead.
+/// Nodes over values in single-assignment form. Mutation goes through the methods, which keep producers and users
+/// right. Every graph is closed: the outer values a subgraph (of If, Loop, Scan, SequenceMap) reads are the node's last
+/// inputs, their number is the attribute "captures", and all subgraphs of the node take all of them, in that order,
+/// after their own inputs. Constants of the outer graph are shared with the subgraph instead.
 struct Graph {
   std::string name;
   std::vector<Value> values;
@@ -78,8 +79,8 @@ struct Graph {
   NodeId add_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes = {},
                   std::vector<std::string> origins = {});
   /// Adds a node with one new output named after `name`; returns that output.
-  ValueId apply(const std::string& op, std::vector<ValueId> inputs, Attributes attributes, std::vector<std::string> origins,
-                const std::string& name = "");
+  ValueId apply(const std::string& op, std::vector<ValueId> inputs, Attributes attributes,
+                std::vector<std::string> origins, const std::string& name = "");
   void set_input(NodeId node, size_t slot, ValueId value);
   void add_input(NodeId node, ValueId value);
   void set_inputs(NodeId node, std::vector<ValueId> values);
@@ -105,11 +106,12 @@ struct Graph {
   std::string unique(const std::string& name);
 };
 
-/// Checks single assignment, order, producers, users and arity; throws std::logic_error naming the value (a fault of ours).
+/// Checks single assignment, order, producers, users and arity; throws std::logic_error naming the value (a fault of
+/// ours).
 void verify(const Graph& graph);
 
-/// The readable form used by inspect, golden tests and the engine file. Constants of more than `inline_limit` elements are printed as
-/// references "@k" into `pool` (appended to) when it is given, else elided.
+/// The readable form used by inspect, golden tests and the engine file. Constants of more than `inline_limit` elements
+/// are printed as references "@k" into `pool` (appended to) when it is given, else elided.
 std::string print(const Graph& graph, std::vector<Tensor>* pool = nullptr, size_t inline_limit = 16);
 /// Reads that form back. Throws Error(invalid_model) naming the line.
 Graph parse(std::string_view text, const std::vector<Tensor>& pool = {});

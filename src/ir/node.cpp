@@ -5,7 +5,8 @@
 namespace tenon::ir {
 namespace {
 const char* kind_of(const Attribute& attribute) {
-  static const char* const kinds[] = {"an integer", "a number", "a text", "a list of integers", "a list of numbers", "a list of texts", "a tensor", "a graph"};
+  static const char* const kinds[] = {"an integer",        "a number",        "a text",   "a list of integers",
+                                      "a list of numbers", "a list of texts", "a tensor", "a graph"};
   static_assert(std::variant_size_v<Attribute> == std::size(kinds));
   return kinds[attribute.index()];
 }
@@ -18,8 +19,10 @@ const T* find(const Node& node, const std::string& name) {
   const T* value = std::get_if<T>(&found->second);
   const auto* list = std::get_if<std::vector<int64_t>>(&found->second);
   if (!value && !(list && list->empty()))
-    throw Error(Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") cannot be right",
-                {.where = "node " + node.label(), .why = "the attribute " + name + " is " + kind_of(found->second) + ", not " + kind_of(Attribute(T()))});
+    throw Error(
+        Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") cannot be right",
+        {.where = "node " + node.label(),
+         .why = "the attribute " + name + " is " + kind_of(found->second) + ", not " + kind_of(Attribute(T()))});
   return value;
 }
 }  // namespace

@@ -119,7 +119,8 @@ class Parser {
   T number(std::string_view token) const {
     T result{};
     const auto [end, fault] = std::from_chars(token.data(), token.data() + token.size(), result);
-    if (fault != std::errc() || end != token.data() + token.size()) fail("'" + std::string(token) + "' is no number of its type");
+    if (fault != std::errc() || end != token.data() + token.size())
+      fail("'" + std::string(token) + "' is no number of its type");
     return result;
   }
   template <class T>
@@ -177,7 +178,8 @@ class Parser {
       const auto index = number<uint64_t>(word());
       if (index >= pool_.size()) fail("there is no tensor @" + std::to_string(index));
       const Tensor& tensor = pool_[index];
-      if (tensor.dtype() != type || !(tensor.dims() == dims)) fail("tensor @" + std::to_string(index) + " is of another type");
+      if (tensor.dtype() != type || !(tensor.dims() == dims))
+        fail("tensor @" + std::to_string(index) + " is of another type");
       return tensor;
     }
     if (peek() == '.') fail("the elements of this constant were left out of the text");

@@ -45,7 +45,8 @@ ir::Attribute attribute_value(const AttributeProto& proto, const std::string& la
     case Type::undefined: return std::vector<int64_t>();  // an empty list that says no type
     default: break;
   }
-  scope.job.fail("an attribute has a kind that no op uses", "node '" + label + "', attribute '" + std::string(proto.name) + "'");
+  scope.job.fail("an attribute has a kind that no op uses",
+                 "node '" + label + "', attribute '" + std::string(proto.name) + "'");
 }
 
 }  // namespace
@@ -60,7 +61,8 @@ NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t versio
     }
     const auto found = scope.names.find(name);
     if (found == scope.names.end())
-      scope.job.fail("a node reads a value that nothing makes", "node '" + label_ + "' (" + op + ") reads '" + std::string(name) + "'");
+      scope.job.fail("a node reads a value that nothing makes",
+                     "node '" + label_ + "' (" + op + ") reads '" + std::string(name) + "'");
     inputs.push_back(found->second);
   }
   while (!inputs.empty() && inputs.back() == ir::no_value) inputs.pop_back();
@@ -107,7 +109,9 @@ ir::ValueId NodeImport::add(const std::string& helper, std::vector<ir::ValueId> 
   return graph().apply(helper, std::move(values), std::move(with), {label_}, label_ + "/" + helper);
 }
 
-ir::ValueId NodeImport::constant(Tensor tensor) { return graph().add_constant(label_ + "/constant", std::move(tensor)); }
+ir::ValueId NodeImport::constant(Tensor tensor) {
+  return graph().add_constant(label_ + "/constant", std::move(tensor));
+}
 
 ir::ValueId NodeImport::named_constant(size_t output, Tensor tensor) {
   return graph().add_constant(scope_.prefix + std::string(proto_.outputs[output]), std::move(tensor));
@@ -168,7 +172,8 @@ void NodeImport::drop(std::initializer_list<const char*> names) {
 }
 
 void NodeImport::fail(const std::string& why) const {
-  scope_.job.fail("a node contradicts the specification of its op", "node '" + label_ + "' (" + op + "-" + std::to_string(opset) + "): " + why);
+  scope_.job.fail("a node contradicts the specification of its op",
+                  "node '" + label_ + "' (" + op + "-" + std::to_string(opset) + "): " + why);
 }
 
 void NodeImport::unsupported(const std::string& why) { note(op, why); }
@@ -199,15 +204,64 @@ DType NodeImport::dtype(ir::ValueId value) const {
     if (graph.value(value).dtype != DType::undefined) return graph.value(value).dtype;
     if (const Tensor* constant = graph.constant(value)) return constant->dtype();
     const auto declared = scope_.types.find(value);
-    if (declared != scope_.types.end() && declared->second->kind == TypeProto::Kind::tensor && declared->second->element)
+    if (declared != scope_.types.end() && declared->second->kind == TypeProto::Kind::tensor &&
+        declared->second->element)
       return element_type(declared->second->element, graph.value(value).name);
     size_t slot = 0;
     const ir::Node* node = carrier(graph, value, slot);
-    static const std::set<std::string> keep = {
-        "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "Relu", "LeakyRelu", "PRelu", "Sigmoid", "Tanh", "Add", "Sub", "Mul",
-        "Div", "Sum", "Max", "Min", "Mean", "Concat", "MatMul", "Gemm", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape",
-        "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Pad", "Identity", "Clip", "Resize", "Gather", "ReduceMean", "ReduceSum", "Exp",
-        "Sqrt", "Softmax", "Where", "Neg", "Abs", "Pow", "Log", "Expand", "Tile", "Split", "Elu", "Selu", "HardSigmoid", "Floor", "Ceil"};
+    static const std::set<std::string> keep = {"Conv",
+                                               "ConvTranspose",
+                                               "BatchNormalization",
+                                               "InstanceNormalization",
+                                               "Relu",
+                                               "LeakyRelu",
+                                               "PRelu",
+                                               "Sigmoid",
+                                               "Tanh",
+                                               "Add",
+                                               "Sub",
+                                               "Mul",
+                                               "Div",
+                                               "Sum",
+                                               "Max",
+                                               "Min",
+                                               "Mean",
+                                               "Concat",
+                                               "MatMul",
+                                               "Gemm",
+                                               "MaxPool",
+                                               "AveragePool",
+                                               "GlobalAveragePool",
+                                               "GlobalMaxPool",
+                                               "Reshape",
+                                               "Transpose",
+                                               "Squeeze",
+                                               "Unsqueeze",
+                                               "Flatten",
+                                               "Slice",
+                                               "Pad",
+                                               "Identity",
+                                               "Clip",
+                                               "Resize",
+                                               "Gather",
+                                               "ReduceMean",
+                                               "ReduceSum",
+                                               "Exp",
+                                               "Sqrt",
+                                               "Softmax",
+                                               "Where",
+                                               "Neg",
+                                               "Abs",
+                                               "Pow",
+                                               "Log",
+                                               "Expand",
+                                               "Tile",
+                                               "Split",
+                                               "Elu",
+                                               "Selu",
+                                               "HardSigmoid",
+                                               "Floor",
+                                               "Ceil"};
     if (!node || !keep.count(node->op)) {
       if (node && (node->op == "Cast")) return static_cast<DType>(node->integer("to", 0));
       return DType::undefined;
@@ -226,10 +280,40 @@ std::optional<size_t> NodeImport::rank(ir::ValueId value) const {
     if (declared != scope_.types.end() && declared->second->shape) return declared->second->shape->size();
     size_t slot = 0;
     const ir::Node* node = carrier(graph, value, slot);
-    static const std::set<std::string> keep = {
-        "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "Relu", "LeakyRelu", "PRelu", "Sigmoid", "Tanh", "Concat",
-        "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Transpose", "Slice", "Pad", "Identity", "Clip", "Resize", "Exp", "Sqrt",
-        "Softmax", "Neg", "Abs", "Log", "Elu", "Selu", "HardSigmoid", "Floor", "Ceil", "Cast", "Split", "LRN"};
+    static const std::set<std::string> keep = {"Conv",
+                                               "ConvTranspose",
+                                               "BatchNormalization",
+                                               "InstanceNormalization",
+                                               "Relu",
+                                               "LeakyRelu",
+                                               "PRelu",
+                                               "Sigmoid",
+                                               "Tanh",
+                                               "Concat",
+                                               "MaxPool",
+                                               "AveragePool",
+                                               "GlobalAveragePool",
+                                               "GlobalMaxPool",
+                                               "Transpose",
+                                               "Slice",
+                                               "Pad",
+                                               "Identity",
+                                               "Clip",
+                                               "Resize",
+                                               "Exp",
+                                               "Sqrt",
+                                               "Softmax",
+                                               "Neg",
+                                               "Abs",
+                                               "Log",
+                                               "Elu",
+                                               "Selu",
+                                               "HardSigmoid",
+                                               "Floor",
+                                               "Ceil",
+                                               "Cast",
+                                               "Split",
+                                               "LRN"};
     if (!node) return std::nullopt;
     if (node->op == "Flatten" || node->op == "Gemm") return 2;
     if (node->op == "Conv" && node->inputs.size() > 1)

@@ -9,7 +9,8 @@
 /// Old forms of an op are turned into the newest one by a small function in convert/, registered by TENON_IMPORT.
 namespace tenon::onnx {
 
-/// One ONNX node on its way into the graph. A conversion changes op, inputs and attributes and calls emit(), or builds other nodes.
+/// One ONNX node on its way into the graph. A conversion changes op, inputs and attributes and calls emit(), or builds
+/// other nodes.
 class NodeImport {
  public:
   NodeImport(const NodeProto& proto, std::string label, int64_t opset, Scope& scope);

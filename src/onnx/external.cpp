@@ -25,7 +25,8 @@ int open_step_by_step(int folder, const std::string& location) {
     const size_t slash = location.find('/', at);
     const bool last = slash == std::string::npos;
     const std::string part = location.substr(at, last ? std::string::npos : slash - at);
-    const int next = ::openat(current, part.empty() ? "." : part.c_str(), flags | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
+    const int next =
+        ::openat(current, part.empty() ? "." : part.c_str(), flags | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
     const int error = errno;
     ::close(current);
     errno = error;
@@ -63,7 +64,9 @@ int open_folder(const std::string& path) { return ::open(path.c_str(), O_RDONLY 
 
 /// Opens a resolved path where it lies in a resolved folder; links put there meanwhile are not followed.
 int open_real(const std::string& path, const std::string& inside) {
-  if (inside.empty() || path.size() <= inside.size() + 1 || path.compare(0, inside.size(), inside) != 0 || path[inside.size()] != '/') return -1;
+  if (inside.empty() || path.size() <= inside.size() + 1 || path.compare(0, inside.size(), inside) != 0 ||
+      path[inside.size()] != '/')
+    return -1;
   const int folder = open_folder(inside);
   if (folder < 0) return -1;
   const int descriptor = open_beneath(folder, path.substr(inside.size() + 1));
@@ -79,7 +82,9 @@ int ExternalData::open_widened(const std::string& location) const {
   if (!root_.empty())
     if (const int descriptor = open_real(path, real_path(root_)); descriptor >= 0) return descriptor;
   struct stat status;
-  if (model_.empty() || ::lstat(model_.c_str(), &status) != 0 || !S_ISLNK(status.st_mode) || location.front() == '/' || has_parent_step(location)) return -1;
+  if (model_.empty() || ::lstat(model_.c_str(), &status) != 0 || !S_ISLNK(status.st_mode) || location.front() == '/' ||
+      has_parent_step(location))
+    return -1;
   const std::string model = real_path(model_);
   return open_real(path, model.substr(0, model.rfind('/')));
 }
@@ -90,7 +95,9 @@ std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location
   const std::string where = "tensor '" + tensor + "', external file '" + location + "'";
   const auto refuse = [&](const std::string& why) {
     throw Error(Code::invalid_model, "external data is refused",
-                {.where = where, .why = why, .hint = "keep the data file inside the model's folder, or name its folder with --external-root"});
+                {.where = where,
+                 .why = why,
+                 .hint = "keep the data file inside the model's folder, or name its folder with --external-root"});
   };
   if (folder_.empty()) refuse("the model has no folder");
   if (location.empty()) refuse("the location is empty");
@@ -101,12 +108,14 @@ std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location
     if (location.front() == '/') refuse("the location is an absolute path");
     if (has_parent_step(location)) refuse("the location leaves the model's folder");
     const int folder = open_folder(folder_);
-    if (folder < 0) throw Error(Code::io, "cannot open the model's folder", {.where = folder_, .why = std::strerror(errno)});
+    if (folder < 0)
+      throw Error(Code::io, "cannot open the model's folder", {.where = folder_, .why = std::strerror(errno)});
     descriptor = open_beneath(folder, location);
     const int error = errno;
     ::close(folder);
     if (descriptor < 0 && (error == ELOOP || error == EXDEV)) refuse("a symbolic link is on the way");
-    if (descriptor < 0) throw Error(Code::io, "cannot open external data", {.where = where, .why = std::strerror(error)});
+    if (descriptor < 0)
+      throw Error(Code::io, "cannot open external data", {.where = where, .why = std::strerror(error)});
   }
   struct stat status;
   if (!widened && ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1) {

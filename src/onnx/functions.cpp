@@ -30,11 +30,13 @@ void import_call(const NodeProto& node, const std::string& label, const Function
     for (auto call = active; call != job.calls.end(); ++call) path += job.functions.at(*call)->name, path += " -> ";
     job.fail("a function calls itself", path + name);
   }
-  if (job.calls.size() >= max_depth) job.fail("functions call each other more than 64 levels deep", "function '" + name + "'");
+  if (job.calls.size() >= max_depth)
+    job.fail("functions call each other more than 64 levels deep", "function '" + name + "'");
   if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
-    job.fail("a call does not fit its function", "node '" + label + "' has " + std::to_string(node.inputs.size()) + " inputs and " +
-             std::to_string(node.outputs.size()) + " outputs, function '" + name + "' " + std::to_string(function.inputs.size()) + " and " +
-             std::to_string(function.outputs.size()));
+    job.fail("a call does not fit its function",
+             "node '" + label + "' has " + std::to_string(node.inputs.size()) + " inputs and " +
+                 std::to_string(node.outputs.size()) + " outputs, function '" + name + "' " +
+                 std::to_string(function.inputs.size()) + " and " + std::to_string(function.outputs.size()));
 
   Arguments arguments;
   for (const AttributeProto& attribute : function.defaults) arguments[attribute.name] = &attribute;
@@ -46,7 +48,8 @@ void import_call(const NodeProto& node, const std::string& label, const Function
     if (at < node.inputs.size() && !node.inputs[at].empty()) {
       const auto found = scope.names.find(node.inputs[at]);
       if (found == scope.names.end())
-        job.fail("a node reads a value that nothing makes", "node '" + label + "' reads '" + std::string(node.inputs[at]) + "'");
+        job.fail("a node reads a value that nothing makes",
+                 "node '" + label + "' reads '" + std::string(node.inputs[at]) + "'");
       value = found->second;
       const auto declared = scope.types.find(value);
       if (declared != scope.types.end()) body.types[value] = declared->second;
@@ -60,7 +63,8 @@ void import_call(const NodeProto& node, const std::string& label, const Function
     if (node.outputs[at].empty()) continue;
     const auto found = body.names.find(function.outputs[at]);
     if (found == body.names.end() || found->second == ir::no_value)
-      job.fail("an output is made by no node", "output '" + std::string(function.outputs[at]) + "' of function '" + name + "'");
+      job.fail("an output is made by no node",
+               "output '" + std::string(function.outputs[at]) + "' of function '" + name + "'");
     scope.names[node.outputs[at]] = found->second;
   }
 }

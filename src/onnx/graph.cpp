@@ -42,14 +42,17 @@ DType type_of(const ValueProto& value) {
   while (type->kind == TypeProto::Kind::optional && type->inner) type = type->inner.get();
   if (type->kind == TypeProto::Kind::sequence) return DType::sequence;
   if (type->kind == TypeProto::Kind::other)
-    throw Error(Code::unsupported, "maps and sparse tensors are not supported as inputs", {.where = "input '" + std::string(value.name) + "'"});
-  return type->kind == TypeProto::Kind::tensor && type->element ? element_type(type->element, std::string(value.name)) : DType::undefined;
+    throw Error(Code::unsupported, "maps and sparse tensors are not supported as inputs",
+                {.where = "input '" + std::string(value.name) + "'"});
+  return type->kind == TypeProto::Kind::tensor && type->element ? element_type(type->element, std::string(value.name))
+                                                                : DType::undefined;
 }
 
 std::optional<ir::Shape> shape_of(const ValueProto& value, Symbols& symbols) {
   if (value.type.kind != TypeProto::Kind::tensor || !value.type.shape) return std::nullopt;
   if (value.type.shape->size() > Dims::max_rank)
-    throw Error(Code::unsupported, "a tensor of rank " + std::to_string(value.type.shape->size()) + " is above the limit of 8",
+    throw Error(Code::unsupported,
+                "a tensor of rank " + std::to_string(value.type.shape->size()) + " is above the limit of 8",
                 {.where = "input '" + std::string(value.name) + "'"});
   ir::Shape shape;
   for (const TypeProto::Size& size : *value.type.shape) {
@@ -91,14 +94,16 @@ Arguments resolve(const NodeProto& node, const Scope& scope) {
   for (const AttributeProto& attribute : node.attributes) {
     const AttributeProto* value = &attribute;
     if (!attribute.reference.empty()) {
-      if (!scope.arguments) scope.job.fail("an attribute refers to a function's attribute outside a function", std::string(attribute.reference));
+      if (!scope.arguments)
+        scope.job.fail("an attribute refers to a function's attribute outside a function",
+                       std::string(attribute.reference));
       const auto found = scope.arguments->find(attribute.reference);
       if (found == scope.arguments->end()) continue;
       value = found->second;
     }
     if (!resolved.emplace(attribute.name, value).second)
-      scope.job.fail("a node has an attribute twice", "node '" + std::string(node.name) + "' (" + std::string(node.op) + "), attribute '" +
-                     std::string(attribute.name) + "'");
+      scope.job.fail("a node has an attribute twice", "node '" + std::string(node.name) + "' (" + std::string(node.op) +
+                                                          "), attribute '" + std::string(attribute.name) + "'");
   }
   return resolved;
 }
@@ -127,7 +132,8 @@ void import_inputs(const GraphProto& proto, Scope& scope, bool is_main) {
   for (const ValueProto& value : proto.outputs) scope.declared[value.name] = &value.type;
   std::unordered_set<std::string_view> constants;
   const auto declare = [&](std::string_view name) {
-    if (!constants.insert(name).second) scope.job.fail("a value is made twice", "two initializers are named '" + std::string(name) + "'");
+    if (!constants.insert(name).second)
+      scope.job.fail("a value is made twice", "two initializers are named '" + std::string(name) + "'");
   };
   for (const TensorProto& tensor : proto.initializers) declare(tensor.name);
   for (const auto& [name, sparse] : proto.sparse_initializers) declare(name);
@@ -139,11 +145,15 @@ void import_inputs(const GraphProto& proto, Scope& scope, bool is_main) {
   for (const ValueProto& input : proto.inputs) {
     // An initializer that is listed as an input is a default nobody overrides here.
     if (constants.count(input.name)) {
-      if (!is_main) scope.job.fail("a value is made twice", "'" + std::string(input.name) + "' is an input and an initializer of a subgraph");
+      if (!is_main)
+        scope.job.fail("a value is made twice",
+                       "'" + std::string(input.name) + "' is an input and an initializer of a subgraph");
       continue;
     }
-    if (scope.names.count(input.name)) scope.job.fail("a value is made twice", "two inputs are named '" + std::string(input.name) + "'");
-    const ir::ValueId id = graph.add_value(std::string(input.name), type_of(input), is_main ? shape_of(input, symbols) : std::nullopt);
+    if (scope.names.count(input.name))
+      scope.job.fail("a value is made twice", "two inputs are named '" + std::string(input.name) + "'");
+    const ir::ValueId id =
+        graph.add_value(std::string(input.name), type_of(input), is_main ? shape_of(input, symbols) : std::nullopt);
     scope.names[input.name] = id;
     scope.types[id] = &input.type;
     graph.inputs.push_back(id);

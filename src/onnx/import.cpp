@@ -20,7 +20,8 @@ void refuse_missing(const Job& job) {
     list += missing.count > missing.nodes.size() ? ", ...)" : ")";
     for (const std::string& reason : missing.reasons) list += ", " + reason;
   }
-  throw Error(Code::unsupported, "the model uses operators that are not supported", {.where = job.source.file, .why = list});
+  throw Error(Code::unsupported, "the model uses operators that are not supported",
+              {.where = job.source.file, .why = list});
 }
 
 ModelProto parse(Bytes bytes, const std::string& name) {
@@ -31,7 +32,8 @@ ModelProto parse(Bytes bytes, const std::string& name) {
     if (looks_like(bytes).empty()) throw;
   }
   const std::string kind = looks_like(bytes);
-  throw Error(Code::invalid_model, "not an ONNX file", {.where = name, .why = kind.empty() ? "it holds no graph" : "it looks like " + kind});
+  throw Error(Code::invalid_model, "not an ONNX file",
+              {.where = name, .why = kind.empty() ? "it holds no graph" : "it looks like " + kind});
 }
 
 std::string folder_of(const std::string& path) {
@@ -40,8 +42,8 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std::string& name, std::shared_ptr<const void> keep,
-                 const Knows& knows) {
+ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std::string& name,
+                 std::shared_ptr<const void> keep, const Knows& knows) {
   const ModelProto model = parse(bytes, name);
   Job job;
   job.source = {name, std::move(keep), std::move(external)};
@@ -51,12 +53,16 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
   if (opset != model.opsets.end() && opset->second < 1)
     job.fail("the opset does not exist", "opset " + std::to_string(opset->second));
   if (opset != model.opsets.end() && opset->second > newest_opset)
-    throw Error(Code::unsupported, "the model's opset is too new",
-                {.where = name, .why = "opset " + std::to_string(opset->second) + ", the newest known is " + std::to_string(newest_opset),
-                 .hint = "convert it with onnx.version_converter"});
+    throw Error(
+        Code::unsupported, "the model's opset is too new",
+        {.where = name,
+         .why = "opset " + std::to_string(opset->second) + ", the newest known is " + std::to_string(newest_opset),
+         .hint = "convert it with onnx.version_converter"});
   for (const FunctionProto& function : model.functions) {
-    const std::string key = std::string(function.domain) + ":" + std::string(function.name) + ":" + std::string(function.overload);
-    if (!job.functions.emplace(key, &function).second) job.fail("a function is given twice", "function '" + std::string(function.name) + "'");
+    const std::string key =
+        std::string(function.domain) + ":" + std::string(function.name) + ":" + std::string(function.overload);
+    if (!job.functions.emplace(key, &function).second)
+      job.fail("a function is given twice", "function '" + std::string(function.name) + "'");
   }
   ir::Graph graph;
   Scope scope{job, graph, job.opsets, "", nullptr, {}, {}, {}};

@@ -11,17 +11,20 @@ namespace tenon::onnx {
 /// Says whether an op can be run; the default asks tenon::ops::find.
 using Knows = std::function<bool(const std::string& op)>;
 
-/// Reads an ONNX file (opset 7 to 25; 1 to 6 as far as the forms agree) into a graph of present-day ops; initializers are views of the
-/// mapped file where alignment allows. External data is read only from inside the model's folder; where the model itself is a symbolic link,
-/// as in the Hugging Face cache, also through links into the folder that the model lies in; and from inside `external_root` where given.
-/// Nothing is inferred or folded yet.
-/// An op outside the ONNX domain is named "domain.Op". Optional tensors have the type of what they hold; optional sequences are sequences.
-/// Throws Error(invalid_model) with the byte offset, Error(unsupported) listing every unsupported op with counts and node names, Error(io).
+/// Reads an ONNX file (opset 7 to 25; 1 to 6 as far as the forms agree) into a graph of present-day ops; initializers
+/// are views of the mapped file where alignment allows. External data is read only from inside the model's folder;
+/// where the model itself is a symbolic link, as in the Hugging Face cache, also through links into the folder that the
+/// model lies in; and from inside `external_root` where given. Nothing is inferred or folded yet. An op outside the
+/// ONNX domain is named "domain.Op". Optional tensors have the type of what they hold; optional sequences are
+/// sequences. Throws Error(invalid_model) with the byte offset, Error(unsupported) listing every unsupported op with
+/// counts and node names, Error(io).
 ir::Graph import_file(const std::string& path, const Knows& knows = {}, const std::string& external_root = "");
-/// The same from memory; `folder` is where external data lies ("" refuses it), `name` is used in messages. Without `keep`, elements are copied.
+/// The same from memory; `folder` is where external data lies ("" refuses it), `name` is used in messages. Without
+/// `keep`, elements are copied.
 ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
                        std::shared_ptr<const void> keep = nullptr, const Knows& knows = {});
-/// Reads one serialised TensorProto (a .pb file of a test data set), or an OptionalProto of a tensor (empty tensor when it holds none).
+/// Reads one serialised TensorProto (a .pb file of a test data set), or an OptionalProto of a tensor (empty tensor when
+/// it holds none).
 Tensor read_tensor(std::span<const std::byte> bytes, const std::string& name);
 /// The same; with `is_sequence` a SequenceProto, or an OptionalProto of a sequence, as a tensor of type sequence.
 Tensor read_value(std::span<const std::byte> bytes, const std::string& name, bool is_sequence);

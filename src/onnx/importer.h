@@ -70,8 +70,9 @@ const FunctionProto* function_of(const NodeProto& node, const Job& job);
 void import_inputs(const GraphProto& proto, Scope& scope, bool is_main);
 /// Adds its nodes and outputs.
 void import_body(const GraphProto& proto, Scope& scope);
-/// Imports the graph attributes of a node as closed graphs; appends the outer values they read to `inputs` and sets "captures".
-void import_subgraphs(const Arguments& arguments, const std::string& label, Scope& scope, std::vector<ir::ValueId>& inputs,
-                      ir::Attributes& attributes);
+/// Imports the graph attributes of a node as closed graphs; appends the outer values they read to `inputs` and sets
+/// "captures".
+void import_subgraphs(const Arguments& arguments, const std::string& label, Scope& scope,
+                      std::vector<ir::ValueId>& inputs, ir::Attributes& attributes);
 
 }  // namespace tenon::onnx

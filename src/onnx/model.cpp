@@ -103,17 +103,29 @@ AttributeProto parse_attribute(Reader reader, size_t offset) {
       case 2: attribute.real = reader.real(field); seen = Type::real; break;
       case 3: attribute.integer = reader.integer(field); seen = Type::integer; break;
       case 4: attribute.text = reader.text(field); seen = Type::text; break;
-      case 5: attribute.tensor = std::make_shared<TensorProto>(parse_tensor(reader.message(field))); seen = Type::tensor; break;
-      case 6: attribute.graph = std::make_shared<GraphProto>(parse_graph(reader.message(field))); seen = Type::graph; break;
+      case 5:
+        attribute.tensor = std::make_shared<TensorProto>(parse_tensor(reader.message(field)));
+        seen = Type::tensor;
+        break;
+      case 6:
+        attribute.graph = std::make_shared<GraphProto>(parse_graph(reader.message(field)));
+        seen = Type::graph;
+        break;
       case 7: reader.reals(field, attribute.reals); seen = Type::reals; break;
       case 8: reader.integers(field, attribute.integers); seen = Type::integers; break;
       case 9: attribute.texts.push_back(reader.text(field)); seen = Type::texts; break;
       case 10: seen = Type::tensors; break;
       case 11: seen = Type::graphs; break;
-      case 14: attribute.type_proto = std::make_shared<TypeProto>(parse_type(reader.message(field))); seen = Type::type; break;
+      case 14:
+        attribute.type_proto = std::make_shared<TypeProto>(parse_type(reader.message(field)));
+        seen = Type::type;
+        break;
       case 20: attribute.type = attribute_type(reader.integer(field), reader, field.offset); typed = true; break;
       case 21: attribute.reference = reader.text(field); break;
-      case 22: attribute.sparse = std::make_shared<SparseProto>(parse_sparse(reader.message(field))); seen = Type::sparse; break;
+      case 22:
+        attribute.sparse = std::make_shared<SparseProto>(parse_sparse(reader.message(field)));
+        seen = Type::sparse;
+        break;
       default: break;
     }
   }

@@ -51,7 +51,23 @@ struct ValueProto {
 struct GraphProto;
 
 struct AttributeProto {
-  enum class Type { undefined, real, integer, text, tensor, graph, reals, integers, texts, tensors, graphs, sparse, sparses, type, types };
+  enum class Type {
+    undefined,
+    real,
+    integer,
+    text,
+    tensor,
+    graph,
+    reals,
+    integers,
+    texts,
+    tensors,
+    graphs,
+    sparse,
+    sparses,
+    type,
+    types
+  };
   std::string_view name, reference;
   Type type = Type::undefined;
   float real = 0;

@@ -33,13 +33,17 @@ std::string odd_weights(const ir::Graph& graph) {
   size_t tensors = 0;
   for (const ir::Value& value : graph.values) {
     // A single number is a bound or a mask, where infinity is meant.
-    if (!value.is_constant() || value.dtype == DType::sequence || value.dtype == DType::string || value.constant.elements() < 2) continue;
+    if (!value.is_constant() || value.dtype == DType::sequence || value.dtype == DType::string ||
+        value.constant.elements() < 2)
+      continue;
     const int64_t odd = odd_elements(value.constant);
     if (odd == 0 || ++tensors > named) continue;
-    list += (list.empty() ? "" : ", ") + ("'" + value.name + "' (" + std::to_string(odd) + " of " + std::to_string(value.constant.elements()) + ")");
+    list += (list.empty() ? "" : ", ") +
+            ("'" + value.name + "' (" + std::to_string(odd) + " of " + std::to_string(value.constant.elements()) + ")");
   }
   if (tensors == 0) return "";
-  return "weights hold NaN or infinite numbers: " + list + (tensors > named ? " and " + std::to_string(tensors - named) + " more" : "");
+  return "weights hold NaN or infinite numbers: " + list +
+         (tensors > named ? " and " + std::to_string(tensors - named) + " more" : "");
 }
 
 }  // namespace tenon::onnx

@@ -16,7 +16,8 @@ void each_read(const NodeProto& node, Scope& scope, const Visit& visit) {
       for (std::string_view read : free_names(*attribute->graph, scope.job)) visit(read);
 }
 
-[[noreturn]] void fail_cycle(const std::vector<NodeProto>& nodes, const std::vector<size_t>& waits, const Producers& producers, Scope& scope) {
+[[noreturn]] void fail_cycle(const std::vector<NodeProto>& nodes, const std::vector<size_t>& waits,
+                             const Producers& producers, Scope& scope) {
   size_t at = 0;
   while (waits[at] == 0) ++at;
   // Every node that waits reads from a node that waits: walking backwards ends in a cycle.
@@ -50,7 +51,9 @@ std::vector<size_t> ordered(const std::vector<NodeProto>& nodes, Scope& scope) {
       if (name.empty()) continue;
       const auto [other, fresh] = producers.emplace(name, at);
       const std::string who = "node '" + label_of(nodes[at], at) + "' makes '" + std::string(name) + "', which ";
-      if (!fresh) scope.job.fail("a value is made twice", who + "node '" + label_of(nodes[other->second], other->second) + "' makes too");
+      if (!fresh)
+        scope.job.fail("a value is made twice",
+                       who + "node '" + label_of(nodes[other->second], other->second) + "' makes too");
       if (scope.names.count(name)) scope.job.fail("a value is made twice", who + "is an input or an initializer");
     }
   }

@@ -32,7 +32,8 @@ std::string looks_like(Bytes bytes) {
     if (text.substr(0, magic.size()) == magic) return name;
   if (text.size() > 8 && (text.substr(4, 4) == "TFL3" || text.substr(4, 4) == "ORTM"))
     return text.substr(4, 4) == "TFL3" ? "a TensorFlow Lite model" : "an ORT-format model";
-  if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) return "a Python pickle (a PyTorch checkpoint)";
+  if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
+    return "a Python pickle (a PyTorch checkpoint)";
   if (text.size() > 262 && text.substr(257, 5) == "ustar") return "a tar archive";
   if (std::all_of(text.begin(), text.end(), [](char c) { return c == 0; })) return "zeros only";
   size_t start = text.substr(0, 3) == "\xef\xbb\xbf" ? 3 : 0;

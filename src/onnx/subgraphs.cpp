@@ -55,8 +55,8 @@ const std::vector<std::string_view>& free_names(const GraphProto& graph, Job& jo
   return job.free.emplace(&graph, std::move(free)).first->second;
 }
 
-void import_subgraphs(const Arguments& arguments, const std::string& label, Scope& scope, std::vector<ir::ValueId>& inputs,
-                      ir::Attributes& attributes) {
+void import_subgraphs(const Arguments& arguments, const std::string& label, Scope& scope,
+                      std::vector<ir::ValueId>& inputs, ir::Attributes& attributes) {
   std::vector<std::string_view> reads;
   std::unordered_set<std::string_view> listed;
   bool any = false;
@@ -71,7 +71,8 @@ void import_subgraphs(const Arguments& arguments, const std::string& label, Scop
   for (std::string_view read : reads) {
     const auto found = scope.names.find(read);
     if (found == scope.names.end())
-      scope.job.fail("a node reads a value that nothing makes", "a subgraph of node '" + label + "' reads '" + std::string(read) + "'");
+      scope.job.fail("a node reads a value that nothing makes",
+                     "a subgraph of node '" + label + "' reads '" + std::string(read) + "'");
     if (!is_captured(found->second, scope)) continue;
     ++captured;
     inputs.push_back(found->second);

@@ -17,15 +17,17 @@ struct Decoder {
   std::string name = std::string(proto.name);
 
   [[noreturn]] void fail(const std::string& what, const std::string& why) const {
-    throw Error(Code::invalid_model, what,
-                {.where = "tensor '" + name + "' in " + source.file + ", byte " + std::to_string(proto.offset), .why = why});
+    throw Error(
+        Code::invalid_model, what,
+        {.where = "tensor '" + name + "' in " + source.file + ", byte " + std::to_string(proto.offset), .why = why});
   }
 
   Dims dims() const {
     for (int64_t size : proto.dims)
       if (size < 0) fail("a tensor has a negative size", "size " + std::to_string(size));
     if (proto.dims.size() > Dims::max_rank)
-      throw Error(Code::unsupported, "a tensor of rank " + std::to_string(proto.dims.size()) + " is above the limit of 8",
+      throw Error(Code::unsupported,
+                  "a tensor of rank " + std::to_string(proto.dims.size()) + " is above the limit of 8",
                   {.where = "tensor '" + name + "'"});
     return Dims(proto.dims);
   }
@@ -143,8 +145,9 @@ struct Decoder {
     const int64_t size = static_cast<int64_t>(file->bytes().size());
     if (length < 0) length = bytes;
     if (length != bytes)
-      fail("external data has the wrong size", "length is " + std::to_string(length) + ", " + std::string(tenon::name(type)) + " " +
-               dims.str() + " needs " + std::to_string(bytes));
+      fail("external data has the wrong size", "length is " + std::to_string(length) + ", " +
+                                                   std::string(tenon::name(type)) + " " + dims.str() + " needs " +
+                                                   std::to_string(bytes));
     if (offset > size || length > size - offset)
       fail("external data ends too early", "'" + location + "' has " + std::to_string(size) + " bytes, " +
                std::to_string(length) + " at " + std::to_string(offset) + " are needed");
@@ -181,8 +184,10 @@ DType element_type(int64_t type, const std::string& tensor) {
   static const char* const others[] = {"complex64", "complex128", "float4e2m1", "float8e8m0", "uint2", "int2"};
   const int at = type == 14 ? 0 : type == 15 ? 1 : type >= 23 && type <= 26 ? static_cast<int>(type) - 21 : -1;
   if (at >= 0)
-    throw Error(Code::unsupported, std::string("element type ") + others[at] + " is not supported", {.where = "tensor '" + tensor + "'"});
-  throw Error(Code::invalid_model, "element type " + std::to_string(type) + " does not exist", {.where = "tensor '" + tensor + "'"});
+    throw Error(Code::unsupported, std::string("element type ") + others[at] + " is not supported",
+                {.where = "tensor '" + tensor + "'"});
+  throw Error(Code::invalid_model, "element type " + std::to_string(type) + " does not exist",
+              {.where = "tensor '" + tensor + "'"});
 }
 
 Tensor decode(const TensorProto& proto, const Source& source) { return Decoder{proto, source}.decode(); }
@@ -201,22 +206,26 @@ Tensor decode(const SparseProto& sparse, const Source& source) {
   if (size == 0) decoder.fail("a sparse tensor has elements of type " + std::string(name(values.dtype())), "");
   // A few bytes must not ask for any amount of memory.
   if (checked_mul(elements, static_cast<int64_t>(size)) > (int64_t{1} << 30))
-    throw Error(Code::resource, "a sparse tensor is too large", {.where = "tensor '" + decoder.name + "'", .why = dims.str()});
+    throw Error(Code::resource, "a sparse tensor is too large",
+                {.where = "tensor '" + decoder.name + "'", .why = dims.str()});
   const bool linear = indices.dims().rank() == 1;
   if (indices.dtype() != DType::i64 || values.dims().rank() != 1 ||
       !(linear ? indices.dims() == Dims{count} : indices.dims() == Dims{count, static_cast<int64_t>(dims.rank())}))
-    decoder.fail("the indices of a sparse tensor do not fit", "values " + values.dims().str() + ", indices " + indices.dims().str());
+    decoder.fail("the indices of a sparse tensor do not fit",
+                 "values " + values.dims().str() + ", indices " + indices.dims().str());
   Tensor dense(values.dtype(), dims);
   const int64_t* index = indices.data<int64_t>();
   for (int64_t at = 0; at < count; ++at) {
     int64_t flat = linear ? index[at] : 0;
     for (size_t axis = 0; !linear && axis < dims.rank(); ++axis) {
       const int64_t step = *index++;
-      if (step < 0 || step >= dims[axis]) decoder.fail("an index of a sparse tensor is out of range", std::to_string(step));
+      if (step < 0 || step >= dims[axis])
+        decoder.fail("an index of a sparse tensor is out of range", std::to_string(step));
       flat = flat * dims[axis] + step;
     }
     if (flat < 0 || flat >= elements) decoder.fail("an index of a sparse tensor is out of range", std::to_string(flat));
-    std::memcpy(dense.data<std::byte>() + flat * static_cast<int64_t>(size), values.data<std::byte>() + at * static_cast<int64_t>(size), size);
+    std::memcpy(dense.data<std::byte>() + flat * static_cast<int64_t>(size),
+                values.data<std::byte>() + at * static_cast<int64_t>(size), size);
   }
   return dense;
 }

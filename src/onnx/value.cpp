@@ -29,7 +29,8 @@ Holder read_holder(Reader reader, const Source& source) {
   return holder;
 }
 
-// TensorProto uses field 3 for segments only, which nothing writes; without type and data a message is an empty holder, perhaps with a name.
+// TensorProto uses field 3 for segments only, which nothing writes; without type and data a message is an empty holder,
+// perhaps with a name.
 bool is_optional(Reader reader) {
   bool any = false;
   int64_t type = 0;

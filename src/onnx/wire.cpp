@@ -40,7 +40,8 @@ bool Reader::next(Field& field) {
   field.offset = position();
   const uint64_t tag = varint();
   const uint64_t number = tag >> 3;
-  if (number == 0 || number > 0x1fffffff) fail("field number " + std::to_string(number) + " does not exist", field.offset);
+  if (number == 0 || number > 0x1fffffff)
+    fail("field number " + std::to_string(number) + " does not exist", field.offset);
   field.number = static_cast<uint32_t>(number);
   field.bytes = {};
   field.value = 0;
@@ -73,7 +74,9 @@ Reader Reader::message(const Field& field) const {
   expect(field, Wire::bytes);
   if (depth_ + 1 > max_depth) fail("messages are nested deeper than 100 levels", field.offset);
   if (++*messages_ > max_messages)
-    throw Error(Code::resource, "the file holds too many parts", {.where = std::string(file_) + ", byte " + std::to_string(field.offset), .why = "more than " + std::to_string(max_messages) + " nodes, attributes and tensors"});
+    throw Error(Code::resource, "the file holds too many parts",
+                {.where = std::string(file_) + ", byte " + std::to_string(field.offset),
+                 .why = "more than " + std::to_string(max_messages) + " nodes, attributes and tensors"});
   return Reader(field.bytes, *this, depth_ + 1);
 }
 
@@ -111,7 +114,8 @@ void Reader::reals(const Field& field, std::vector<float>& to) const {
     to.push_back(real(field));
     return;
   }
-  if (field.bytes.size() % 4) fail("a list of floats has " + std::to_string(field.bytes.size()) + " bytes", field.offset);
+  if (field.bytes.size() % 4)
+    fail("a list of floats has " + std::to_string(field.bytes.size()) + " bytes", field.offset);
   const size_t before = to.size();
   to.resize(before + field.bytes.size() / 4);
   if (!field.bytes.empty()) std::memcpy(to.data() + before, field.bytes.data(), field.bytes.size());
@@ -123,7 +127,8 @@ void Reader::doubles(const Field& field, std::vector<double>& to) const {
     to.push_back(std::bit_cast<double>(field.value));
     return;
   }
-  if (field.bytes.size() % 8) fail("a list of doubles has " + std::to_string(field.bytes.size()) + " bytes", field.offset);
+  if (field.bytes.size() % 8)
+    fail("a list of doubles has " + std::to_string(field.bytes.size()) + " bytes", field.offset);
   const size_t before = to.size();
   to.resize(before + field.bytes.size() / 8);
   if (!field.bytes.empty()) std::memcpy(to.data() + before, field.bytes.data(), field.bytes.size());

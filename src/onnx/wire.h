@@ -11,7 +11,8 @@ namespace tenon::onnx {
 
 using Bytes = std::span<const std::byte>;
 
-/// The four wire types of Protocol Buffers that ONNX uses (https://protobuf.dev/programming-guides/encoding); groups are refused.
+/// The four wire types of Protocol Buffers that ONNX uses (https://protobuf.dev/programming-guides/encoding); groups
+/// are refused.
 enum class Wire : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 /// One field of a message: `value` of a number, `bytes` of a length-delimited one. Refers to the file.

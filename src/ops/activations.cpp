@@ -40,7 +40,8 @@ void hard_sigmoid(Evaluation& ctx) {
                         [](auto x, auto a, auto b) { return scalar::hard_sigmoid(x, a, b); });
 }
 void leaky_relu(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 0.01f), 0, [](auto x, auto a, auto) { return scalar::leaky_relu(x, a); });
+  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 0.01f), 0,
+                        [](auto x, auto a, auto) { return scalar::leaky_relu(x, a); });
 }
 void elu(Evaluation& ctx) {
   evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0, [](auto x, auto a, auto) { return scalar::elu(x, a); });
@@ -62,7 +63,8 @@ void shrink(Evaluation& ctx) {
                          [](auto x, auto bias, auto lambd) { return scalar::shrink(x, bias, lambd); });
 }
 void swish(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0, [](auto x, auto a, auto) { return x * scalar::sigmoid(a * x); });
+  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0,
+                        [](auto x, auto a, auto) { return x * scalar::sigmoid(a * x); });
 }
 void gelu(Evaluation& ctx) {
   const std::string form = ctx.node().text("approximate", "none");
@@ -122,7 +124,8 @@ TENON_OP({"Sigmoid", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar
 TENON_OP({"Silu", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::silu(x); }>, Kind::elementwise});
 TENON_OP({"Swish", 1, 1, 1, 1, infer_same, swish, Kind::elementwise});
 TENON_OP({"HardSigmoid", 1, 1, 1, 1, infer_same, hard_sigmoid, Kind::elementwise});
-TENON_OP({"HardSwish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::hard_swish(x); }>, Kind::elementwise});
+TENON_OP({"HardSwish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::hard_swish(x); }>,
+          Kind::elementwise});
 TENON_OP({"LeakyRelu", 1, 1, 1, 1, infer_same, leaky_relu, Kind::elementwise});
 TENON_OP({"Elu", 1, 1, 1, 1, infer_same, elu, Kind::elementwise});
 TENON_OP({"Celu", 1, 1, 1, 1, infer_same, celu, Kind::elementwise});

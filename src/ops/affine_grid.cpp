@@ -7,20 +7,25 @@ namespace {
 void infer(Inference& ctx) {
   const auto size = ctx.content(1);
   const auto rank = known_length(ctx, 1);
-  if (rank && *rank != 4 && *rank != 5) ctx.fail("the size has " + std::to_string(*rank) + " entries; 4 or 5 are supported");
-  if (!size) return ctx.set(0, ctx.dtype(0), rank ? std::optional(unknown_shape(ctx, static_cast<size_t>(*rank))) : std::nullopt);
+  if (rank && *rank != 4 && *rank != 5)
+    ctx.fail("the size has " + std::to_string(*rank) + " entries; 4 or 5 are supported");
+  if (!size)
+    return ctx.set(0, ctx.dtype(0),
+                   rank ? std::optional(unknown_shape(ctx, static_cast<size_t>(*rank))) : std::nullopt);
   ir::Shape grid{(*size)[0]};
   grid.insert(grid.end(), size->begin() + 2, size->end());
   grid.push_back(static_cast<int64_t>(size->size()) - 2);
   ctx.set(0, ctx.dtype(0), std::move(grid));
 }
 
-/// Maps the centres of an output picture's elements, in [-1, 1] with x first, by one affine matrix for each picture of the batch.
+/// Maps the centres of an output picture's elements, in [-1, 1] with x first, by one affine matrix for each picture of
+/// the batch.
 void evaluate(Evaluation& ctx) {
   const Tensor& theta = ctx.input(0);
   const auto size = ctx.integers(1);
   const auto rank = static_cast<int64_t>(size.size()) - 2;
-  if (rank != 2 && rank != 3) ctx.fail("the size has " + std::to_string(size.size()) + " entries; 4 or 5 are supported");
+  if (rank != 2 && rank != 3)
+    ctx.fail("the size has " + std::to_string(size.size()) + " entries; 4 or 5 are supported");
   if (!(theta.dims() == Dims{size[0], rank, rank + 1})) ctx.fail("theta is " + theta.dims().str());
   const bool corners = ctx.node().integer("align_corners", 0);
   Dims dims{size[0]};
@@ -41,7 +46,8 @@ void evaluate(Evaluation& ctx) {
       for (int64_t point = 0; point < points; ++point) {
         std::array<double, 3> position{};
         int64_t rest = point;
-        for (int64_t axis = rank; axis-- > 0; rest /= size[2 + axis]) position[rank - 1 - axis] = centre(rest % size[2 + axis], size[2 + axis]);
+        for (int64_t axis = rank; axis-- > 0; rest /= size[2 + axis])
+          position[rank - 1 - axis] = centre(rest % size[2 + axis], size[2 + axis]);
         for (int64_t row = 0; row < rank; ++row) {
           const double* factors = matrix.data() + (n * rank + row) * (rank + 1);
           double sum = factors[rank];

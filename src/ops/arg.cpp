@@ -33,7 +33,8 @@ void evaluate(Evaluation& ctx) {
         int64_t best = 0;
         for (int64_t i = 1; i < all.size; ++i) {
           const Wide<T> value = line[i * all.inner], top = line[best * all.inner];
-          if (top != top ? last && value != value : value != value || better(value, top) || (last && value == top)) best = i;
+          if (top != top ? last && value != value : value != value || better(value, top) || (last && value == top))
+            best = i;
         }
         to[outer * all.inner + inner] = best;
       }

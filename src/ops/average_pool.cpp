@@ -3,7 +3,8 @@
 namespace tenon::ops {
 namespace {
 
-/// Taps of a window that lie inside the padded input: what count_include_pad divides by. Positions added by ceil_mode do not count.
+/// Taps of a window that lie inside the padded input: what count_include_pad divides by. Positions added by ceil_mode
+/// do not count.
 int64_t padded_taps(const Window3& window, const std::array<int64_t, 3>& output) {
   int64_t count = 1;
   for (size_t axis = 0; axis < 3; ++axis) {

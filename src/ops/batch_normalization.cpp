@@ -15,7 +15,9 @@ void infer_batch(Inference& ctx) {
     const ir::Dim channels = x->size() == 1 ? ir::Dim(1) : (*x)[last ? x->size() - 1 : 1];
     statistic = ir::Shape{channels};
     for (size_t input = 1; input < 5; ++input)
-      if (const ir::Shape* other = ctx.shape(input); other && (other->size() != 1 || ((*other)[0].is_constant() && channels.is_constant() && !((*other)[0] == channels))))
+      if (const ir::Shape* other = ctx.shape(input);
+          other &&
+          (other->size() != 1 || ((*other)[0].is_constant() && channels.is_constant() && !((*other)[0] == channels))))
         ctx.fail("input " + std::to_string(input) + " is " + ir::str(*other) + " for " + channels.str() + " channels");
   }
   ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);
@@ -24,7 +26,8 @@ void infer_batch(Inference& ctx) {
 
 /// Mean and population variance of each channel, over batch and space.
 template <class T>
-void measure(const T* x, int64_t batch, int64_t channels, int64_t plane, std::vector<double>& mean, std::vector<double>& variance) {
+void measure(const T* x, int64_t batch, int64_t channels, int64_t plane, std::vector<double>& mean,
+             std::vector<double>& variance) {
   const double count = static_cast<double>(batch * plane);
   for (int64_t c = 0; c < channels; ++c) {
     double sum = 0, squares = 0;
@@ -50,7 +53,8 @@ void evaluate_batch(Evaluation& ctx) {
   std::vector<double> mean = reals(ctx, ctx.input(3)), variance = reals(ctx, ctx.input(4));
   for (const auto* list : {&scale, &bias, &mean, &variance})
     if (static_cast<int64_t>(list->size()) != channels)
-      ctx.fail("a parameter has " + std::to_string(list->size()) + " elements for " + std::to_string(channels) + " channels");
+      ctx.fail("a parameter has " + std::to_string(list->size()) + " elements for " + std::to_string(channels) +
+               " channels");
   const double epsilon = ctx.node().real("epsilon", 1e-5f), momentum = ctx.node().real("momentum", 0.9f);
   const int64_t plane = x.elements() ? x.elements() / dims[0] / channels : 0;
   Tensor y(x.dtype(), dims);

@@ -36,21 +36,24 @@ void infer_arithmetic(Inference& ctx, F&& f) {
 void infer_add(Inference& ctx) {
   infer_arithmetic(ctx, [](const Dim& a, const Dim& b) -> std::optional<Dim> {
     int64_t unused;
-    if (a.is_constant() && b.is_constant() && __builtin_add_overflow(a.value(), b.value(), &unused)) return std::nullopt;
+    if (a.is_constant() && b.is_constant() && __builtin_add_overflow(a.value(), b.value(), &unused))
+      return std::nullopt;
     return a + b;
   });
 }
 void infer_sub(Inference& ctx) {
   infer_arithmetic(ctx, [](const Dim& a, const Dim& b) -> std::optional<Dim> {
     int64_t unused;
-    if (a.is_constant() && b.is_constant() && __builtin_sub_overflow(a.value(), b.value(), &unused)) return std::nullopt;
+    if (a.is_constant() && b.is_constant() && __builtin_sub_overflow(a.value(), b.value(), &unused))
+      return std::nullopt;
     return a - b;
   });
 }
 void infer_mul(Inference& ctx) {
   infer_arithmetic(ctx, [](const Dim& a, const Dim& b) -> std::optional<Dim> {
     int64_t unused;
-    if (a.is_constant() && b.is_constant() && __builtin_mul_overflow(a.value(), b.value(), &unused)) return std::nullopt;
+    if (a.is_constant() && b.is_constant() && __builtin_mul_overflow(a.value(), b.value(), &unused))
+      return std::nullopt;
     return a * b;
   });
 }
@@ -174,7 +177,8 @@ void evaluate_pow(Evaluation& ctx) {
 
 void evaluate_shift(Evaluation& ctx) {
   const std::string direction = ctx.node().text("direction", "");
-  if (direction != "LEFT" && direction != "RIGHT") ctx.fail("direction is \"" + direction + "\"", "it is \"LEFT\" or \"RIGHT\"");
+  if (direction != "LEFT" && direction != "RIGHT")
+    ctx.fail("direction is \"" + direction + "\"", "it is \"LEFT\" or \"RIGHT\"");
   const bool left = direction == "LEFT";
   evaluate<Types<uint8_t, uint16_t, uint32_t, uint64_t>, void>(ctx, [&]<class T>(T value, T by) -> T {
     if (by >= 8 * sizeof(T)) return 0;
@@ -203,20 +207,20 @@ TENON_OP({"Less", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, [](au
           Kind::elementwise});
 TENON_OP({"GreaterOrEqual", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, greater_or_equal>,
           Kind::elementwise});
-TENON_OP({"LessOrEqual", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, [](auto a, auto b) { return a <= b; }>,
-          Kind::elementwise});
+TENON_OP({"LessOrEqual", 2, 2, 1, 1, infer_compare,
+          evaluate_fixed<Numbers, Bool, [](auto a, auto b) { return a <= b; }>, Kind::elementwise});
 TENON_OP({"And", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a && b; }>,
           Kind::elementwise});
 TENON_OP({"Or", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a || b; }>,
           Kind::elementwise});
 TENON_OP({"Xor", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a != b; }>,
           Kind::elementwise});
-TENON_OP({"BitwiseAnd", 2, 2, 1, 1, infer_like_operands, evaluate_fixed<Integers, void, [](auto a, auto b) { return a & b; }>,
-          Kind::elementwise});
-TENON_OP({"BitwiseOr", 2, 2, 1, 1, infer_like_operands, evaluate_fixed<Integers, void, [](auto a, auto b) { return a | b; }>,
-          Kind::elementwise});
-TENON_OP({"BitwiseXor", 2, 2, 1, 1, infer_like_operands, evaluate_fixed<Integers, void, [](auto a, auto b) { return a ^ b; }>,
-          Kind::elementwise});
+TENON_OP({"BitwiseAnd", 2, 2, 1, 1, infer_like_operands,
+          evaluate_fixed<Integers, void, [](auto a, auto b) { return a & b; }>, Kind::elementwise});
+TENON_OP({"BitwiseOr", 2, 2, 1, 1, infer_like_operands,
+          evaluate_fixed<Integers, void, [](auto a, auto b) { return a | b; }>, Kind::elementwise});
+TENON_OP({"BitwiseXor", 2, 2, 1, 1, infer_like_operands,
+          evaluate_fixed<Integers, void, [](auto a, auto b) { return a ^ b; }>, Kind::elementwise});
 TENON_OP({"BitShift", 2, 2, 1, 1, infer_like_operands, evaluate_shift, Kind::elementwise});
 
 }  // namespace

@@ -15,7 +15,8 @@ using Strides = std::array<int64_t, Dims::max_rank>;
 inline Strides strides_of(const Dims& dims) {
   Strides strides{};
   uint64_t step = 1;
-  for (size_t axis = dims.rank(); axis-- > 0; step *= static_cast<uint64_t>(dims[axis])) strides[axis] = static_cast<int64_t>(step);
+  for (size_t axis = dims.rank(); axis-- > 0; step *= static_cast<uint64_t>(dims[axis]))
+    strides[axis] = static_cast<int64_t>(step);
   return strides;
 }
 
@@ -28,8 +29,8 @@ inline Strides broadcast_strides(const Dims& from, const Dims& to) {
   return strides;
 }
 
-/// Visits all elements of `dims` for N operands of given strides: row(offsets, count, steps) once per innermost run, in row-major
-/// order. Neighbouring axes that are contiguous in every operand are joined.
+/// Visits all elements of `dims` for N operands of given strides: row(offsets, count, steps) once per innermost run, in
+/// row-major order. Neighbouring axes that are contiguous in every operand are joined.
 template <size_t N, class F>
 void walk(const Dims& dims, const std::array<Strides, N>& strides, F&& row) {
   Dims sizes;
@@ -62,7 +63,8 @@ void walk(const Dims& dims, const std::array<Strides, N>& strides, F&& row) {
   }
 }
 
-/// The size that two sizes broadcast to. Equal gives the same; 1 gives the other; a constant above 1 wins over a symbol.
+/// The size that two sizes broadcast to. Equal gives the same; 1 gives the other; a constant above 1 wins over a
+/// symbol.
 template <class Context>
 ir::Dim broadcast_dim(Context& ctx, const ir::Dim& a, const ir::Dim& b) {
   if (a == b) return a;
@@ -94,7 +96,8 @@ Dims broadcast(const Context& ctx, const Dims& a, const Dims& b) {
   for (size_t axis = 0; axis < small.rank(); ++axis) {
     int64_t& size = out[axis + shift];
     if (size == 1) size = small[axis];
-    else if (small[axis] != 1 && small[axis] != size) ctx.fail("shapes " + a.str() + " and " + b.str() + " cannot be broadcast");
+    else if (small[axis] != 1 && small[axis] != size)
+      ctx.fail("shapes " + a.str() + " and " + b.str() + " cannot be broadcast");
   }
   return out;
 }

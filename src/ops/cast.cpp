@@ -32,7 +32,9 @@ T from_text(Evaluation& ctx, const std::string& text) {
     const size_t first = std::min(text.find_first_not_of(" \t+"), text.size());
     T value{};
     const auto [end, error] = std::from_chars(text.data() + first, text.data() + text.size(), value);
-    if (error == std::errc() && text.find_first_not_of(" \t", static_cast<size_t>(end - text.data())) == std::string::npos) return value;
+    if (error == std::errc() &&
+        text.find_first_not_of(" \t", static_cast<size_t>(end - text.data())) == std::string::npos)
+      return value;
   }
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -112,7 +114,8 @@ DType target(const auto& ctx) {
 
 void infer_to(Inference& ctx, DType to) {
   ctx.set(0, to, known_shape(ctx, 0));
-  const bool exact = (to == DType::i64 || to == DType::i32) && (is_integer(ctx.dtype(0)) || ctx.dtype(0) == DType::boolean);
+  const bool exact =
+      (to == DType::i64 || to == DType::i32) && (is_integer(ctx.dtype(0)) || ctx.dtype(0) == DType::boolean);
   if (exact) pass_content(ctx);
 }
 

@@ -9,7 +9,8 @@ std::vector<size_t> cut_axes(const auto& ctx, size_t rank, size_t sizes) {
   std::vector<int64_t> axes = ctx.node().integers("axes");
   if (axes.empty())
     for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
-  if (axes.size() != sizes) ctx.fail(std::to_string(sizes) + " sizes are given for " + std::to_string(axes.size()) + " axes");
+  if (axes.size() != sizes)
+    ctx.fail(std::to_string(sizes) + " sizes are given for " + std::to_string(axes.size()) + " axes");
   mark_axes(ctx, axes, rank);
   std::vector<size_t> list;
   for (int64_t axis : axes) list.push_back(normal_axis(ctx, axis, rank));
@@ -44,7 +45,8 @@ void evaluate(Evaluation& ctx) {
   for (size_t axis = 0; axis < rank; ++axis) {
     const int64_t more = dims[axis] - x.dims()[axis];
     common[axis] = std::min(dims[axis], x.dims()[axis]);
-    (more < 0 ? from_offset : to_offset) += (more < 0 ? -more : more) / 2 * (more < 0 ? from_strides : to_strides)[axis];
+    (more < 0 ? from_offset : to_offset) +=
+        (more < 0 ? -more : more) / 2 * (more < 0 ? from_strides : to_strides)[axis];
   }
   dispatch_moved(ctx, x.dtype(), [&]<class T>(Type<T>) {
     T* to = elements_of<T>(ctx.output(0, x.dtype(), dims));

@@ -22,7 +22,8 @@ void infer(Inference& ctx) {
       sum.reset();
       continue;
     }
-    if (shape->size() != rank) ctx.fail("inputs of rank " + std::to_string(rank) + " and " + std::to_string(shape->size()));
+    if (shape->size() != rank)
+      ctx.fail("inputs of rank " + std::to_string(rank) + " and " + std::to_string(shape->size()));
     if (sum) sum = *sum + (*shape)[axis];
     for (size_t at = 0; at < rank; ++at) {
       if (at == axis || (*shape)[at] == to[at]) continue;
@@ -54,7 +55,9 @@ void evaluate(Evaluation& ctx) {
     Dims same = x.dims();
     if (same.rank() != rank) ctx.fail("inputs of rank " + std::to_string(rank) + " and " + std::to_string(same.rank()));
     same[axis] = dims[axis];
-    if (same != dims) ctx.fail("inputs " + first.dims().str() + " and " + x.dims().str() + " differ besides axis " + std::to_string(axis));
+    if (same != dims)
+      ctx.fail("inputs " + first.dims().str() + " and " + x.dims().str() + " differ besides axis " +
+               std::to_string(axis));
     dims[axis] += x.dims()[axis];
   }
   dispatch_moved(ctx, first.dtype(), [&]<class T>(Type<T>) {

@@ -5,7 +5,8 @@
 namespace tenon::ops {
 namespace {
 
-/// The internal attribute input_layout="NCHW" beside layout="NHWC": a stem reads its picture as it lies and writes channels last.
+/// The internal attribute input_layout="NCHW" beside layout="NHWC": a stem reads its picture as it lies and writes
+/// channels last.
 template <class Context>
 bool input_channels_last(Context& ctx) {
   return channels_last(ctx) && ctx.node().text("input_layout", "NHWC") != "NCHW";
@@ -20,7 +21,8 @@ void infer_conv(Inference& ctx) {
   if (x && w) {
     if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*x, false) : *x, *w))
       output = last ? move_channel(sizes->output, true) : sizes->output;
-    if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr; bias && (bias->size() != 1 || differ((*bias)[0], (*w)[0])))
+    if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr;
+        bias && (bias->size() != 1 || differ((*bias)[0], (*w)[0])))
       ctx.fail("the bias is " + ir::str(*bias) + " for " + (*w)[0].str() + " output channels");
   }
   check_residual(ctx, epilogue, dtype, output);
@@ -36,7 +38,8 @@ void evaluate_conv(Evaluation& ctx) {
   const ConvSizes sizes = *size_convolution(ctx, shape_of(x.dims()), shape_of(w.dims()));
   const Dims out = dims_of(sizes.output);
   const Tensor bias = ctx.has(2) ? widened(ctx.input(2)) : Tensor();
-  if (bias && (bias.dtype() != x.dtype() || bias.dims() != Dims{out[1]})) ctx.fail("the bias does not fit the output channels");
+  if (bias && (bias.dtype() != x.dtype() || bias.dims() != Dims{out[1]}))
+    ctx.fail("the bias does not fit the output channels");
   Tensor residual;
   if (epilogue.residual != Residual::none) {
     if (!ctx.has(3)) ctx.fail("a residual is asked for but input 3 is absent");
@@ -50,7 +53,8 @@ void evaluate_conv(Evaluation& ctx) {
     std::vector<double> sums(static_cast<size_t>(image));
     for (int64_t n = 0; n < out[0]; ++n) {
       for (int64_t i = 0; i < image; ++i) sums[i] = bias ? bias.data<T>()[i / plane] : 0;
-      convolve(window, sizes.groups, x.dims()[1], out[1], x.data<T>() + n * x.dims()[1] * window.in_plane(), w.data<T>(), sums.data());
+      convolve(window, sizes.groups, x.dims()[1], out[1], x.data<T>() + n * x.dims()[1] * window.in_plane(),
+               w.data<T>(), sums.data());
       std::copy(sums.begin(), sums.end(), y.data<T>() + n * image);
     }
     apply(epilogue, y.data<T>(), residual ? residual.data<T>() : nullptr, y.elements());

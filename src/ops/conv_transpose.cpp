@@ -16,7 +16,8 @@ struct TransposeSizes {
 template <class Context>
 std::optional<TransposeSizes> size_transpose(Context& ctx, const ir::Shape& x, const ir::Shape& w) {
   if (x.size() < 3 || w.size() != x.size())
-    ctx.fail("the input is of rank " + std::to_string(x.size()) + " and the weights of rank " + std::to_string(w.size()));
+    ctx.fail("the input is of rank " + std::to_string(x.size()) + " and the weights of rank " +
+             std::to_string(w.size()));
   TransposeSizes sizes;
   sizes.groups = ctx.node().integer("group", 1);
   if (sizes.groups < 1 || sizes.groups > int64_t{1} << 31) ctx.fail("group is " + std::to_string(sizes.groups));
@@ -65,7 +66,8 @@ void infer_transpose(Inference& ctx) {
   if (x && w) {
     if (const auto sizes = size_transpose(ctx, last ? move_channel(*x, false) : *x, *w)) {
       output = last ? move_channel(sizes->output, true) : sizes->output;
-      if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr; bias && (bias->size() != 1 || differ((*bias)[0], sizes->output[1])))
+      if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr;
+          bias && (bias->size() != 1 || differ((*bias)[0], sizes->output[1])))
         ctx.fail("the bias is " + ir::str(*bias) + " for " + sizes->output[1].str() + " output channels");
     }
   }
@@ -75,7 +77,8 @@ void infer_transpose(Inference& ctx) {
 
 /// Adds one image of C planes into one of M planes. The window slides over the output: its `in` is the output's size.
 template <class T>
-void spread(const Window3& window, int64_t groups, int64_t in_channels, int64_t out_channels, const T* x, const T* w, double* y) {
+void spread(const Window3& window, int64_t groups, int64_t in_channels, int64_t out_channels, const T* x, const T* w,
+            double* y) {
   const int64_t in_each = in_channels / groups, out_each = out_channels / groups;
   const auto& in = window.out;
   const auto& out = window.in;
@@ -97,7 +100,8 @@ void spread(const Window3& window, int64_t groups, int64_t in_channels, int64_t 
                 const int64_t to_h = h * window.stride[1] - window.begin[1] + kh * window.dilation[1];
                 double* row = image + (to_d * out[1] + to_h) * out[2];
                 int64_t at = w0 * window.stride[2] - window.begin[2] + kw * window.dilation[2];
-                for (int64_t i = w0; i < w1; ++i, at += window.stride[2]) row[at] += weight * from[(d * in[1] + h) * in[2] + i];
+                for (int64_t i = w0; i < w1; ++i, at += window.stride[2])
+                  row[at] += weight * from[(d * in[1] + h) * in[2] + i];
               }
           }
     }
@@ -110,7 +114,8 @@ void evaluate_transpose(Evaluation& ctx) {
   if (x.dtype() != w.dtype()) ctx.fail("input and weights are of different element types");
   const TransposeSizes sizes = *size_transpose(ctx, shape_of(x.dims()), shape_of(w.dims()));
   const Dims out = dims_of(sizes.output);
-  const std::vector<double> bias = ctx.has(2) ? reals(ctx, ctx.input(2)) : std::vector<double>(static_cast<size_t>(out[1]));
+  const std::vector<double> bias =
+      ctx.has(2) ? reals(ctx, ctx.input(2)) : std::vector<double>(static_cast<size_t>(out[1]));
   if (static_cast<int64_t>(bias.size()) != out[1]) ctx.fail("the bias does not fit the output channels");
   const Window3 window = window3(sizes.window, {out.begin() + 2, out.end()}, {x.dims().begin() + 2, x.dims().end()});
   const int64_t plane = window.in_plane(), image = out[1] * plane, from = x.dims()[1] * window.out_plane();

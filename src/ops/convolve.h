@@ -39,15 +39,18 @@ std::optional<ConvSizes> size_convolution(Context& ctx, const ir::Shape& x, cons
     if (differ(spatial[axis], kernel[axis])) ctx.fail("kernel_shape differs from the weights' " + ir::str(w));
   sizes.window = read_window(ctx, kernel);
   sizes.output = {x[0], w[0]};
-  for (size_t axis = 0; axis < kernel.size(); ++axis) sizes.output.push_back(slide(ctx, sizes.window, axis, x[axis + 2]));
+  for (size_t axis = 0; axis < kernel.size(); ++axis)
+    sizes.output.push_back(slide(ctx, sizes.window, axis, x[axis + 2]));
   return sizes;
 }
 
 inline std::vector<int64_t> spatial(const Dims& dims) { return {dims.begin() + 2, dims.end()}; }
 
-/// y[m][out] += sum over channels and taps; `y` holds one image of `out_channels` planes and comes initialised (bias or zero).
+/// y[m][out] += sum over channels and taps; `y` holds one image of `out_channels` planes and comes initialised (bias or
+/// zero).
 template <class T, class Acc>
-void convolve(const Window3& window, int64_t groups, int64_t in_channels, int64_t out_channels, const T* x, const T* w, Acc* y) {
+void convolve(const Window3& window, int64_t groups, int64_t in_channels, int64_t out_channels, const T* x, const T* w,
+              Acc* y) {
   const int64_t in_each = in_channels / groups, out_each = out_channels / groups;
   const auto& in = window.in;
   const auto& out = window.out;

@@ -64,14 +64,16 @@ void evaluate_loss(Evaluation& ctx) {
   std::vector<double> logs = reals(ctx, x), weights(static_cast<size_t>(classes), 1.0);
   if (scores) log_softmax(logs, batch, classes, inner);
   if (ctx.has(2)) weights = reals(ctx, ctx.input(2));
-  if (static_cast<int64_t>(weights.size()) != classes) ctx.fail("the weights do not fit the " + std::to_string(classes) + " classes");
+  if (static_cast<int64_t>(weights.size()) != classes)
+    ctx.fail("the weights do not fit the " + std::to_string(classes) + " classes");
   const bool ignores = ctx.node().has("ignore_index");
   const int64_t ignored = ctx.node().integer("ignore_index", 0);
   std::vector<double> losses(targets.size());
   double sum = 0, mass = 0;
   for (size_t i = 0; i < targets.size(); ++i) {
     if (ignores && targets[i] == ignored) continue;
-    if (targets[i] < 0 || targets[i] >= classes) ctx.fail("a target is class " + std::to_string(targets[i]) + " of " + std::to_string(classes));
+    if (targets[i] < 0 || targets[i] >= classes)
+      ctx.fail("a target is class " + std::to_string(targets[i]) + " of " + std::to_string(classes));
     const auto n = static_cast<int64_t>(i) / inner, at = static_cast<int64_t>(i) % inner;
     const double weight = weights[static_cast<size_t>(targets[i])];
     losses[i] = -weight * logs[static_cast<size_t>((n * classes + targets[i]) * inner + at)];

@@ -9,7 +9,8 @@ namespace {
 
 template <class Context>
 ir::Shape convolved(Context& ctx, const ir::Shape& x, const ir::Shape& w, Window& window) {
-  if (x.size() != 4 || w.size() != 4) ctx.fail("input " + ir::str(x) + " and weights " + ir::str(w) + "; only two spatial axes are supported");
+  if (x.size() != 4 || w.size() != 4)
+    ctx.fail("input " + ir::str(x) + " and weights " + ir::str(w) + "; only two spatial axes are supported");
   if (!w[2].is_constant() || !w[3].is_constant()) ctx.fail("the kernel size is not known");
   window = read_window(ctx, {w[2].value(), w[3].value()});
   ir::Shape y{x[0], w[0]};
@@ -31,7 +32,8 @@ double sample(const double* plane, int64_t height, int64_t width, double y, doub
     if (row < 0 || column < 0 || row >= static_cast<double>(height) || column >= static_cast<double>(width)) return 0.0;
     return plane[static_cast<int64_t>(row) * width + static_cast<int64_t>(column)];
   };
-  return (1 - dy) * ((1 - dx) * at(top, left) + dx * at(top, left + 1)) + dy * ((1 - dx) * at(top + 1, left) + dx * at(top + 1, left + 1));
+  return (1 - dy) * ((1 - dx) * at(top, left) + dx * at(top, left + 1)) +
+         dy * ((1 - dx) * at(top + 1, left) + dx * at(top + 1, left + 1));
 }
 
 /// Deformable convolution: each tap of each output is read at its own offset (y, x) and scaled by its mask.
@@ -43,13 +45,18 @@ void evaluate(Evaluation& ctx) {
   const int64_t batch = dims[0], out_channels = dims[1], height = dims[2], width = dims[3];
   const int64_t channels = x.dims()[1], in_height = x.dims()[2], in_width = x.dims()[3];
   const int64_t kernel_h = w.dims()[2], kernel_w = w.dims()[3], taps = kernel_h * kernel_w, per_group = w.dims()[1];
-  if (groups < 1 || offset_groups < 1 || channels % groups || channels % offset_groups || out_channels % groups || per_group * groups != channels)
-    ctx.fail("channels " + std::to_string(channels) + " do not fit " + std::to_string(groups) + " groups and " + std::to_string(offset_groups) + " offset groups");
-  if (!(ctx.input(2).dims() == Dims{batch, offset_groups * taps * 2, height, width})) ctx.fail("the offsets are " + ctx.input(2).dims().str());
+  if (groups < 1 || offset_groups < 1 || channels % groups || channels % offset_groups || out_channels % groups ||
+      per_group * groups != channels)
+    ctx.fail("channels " + std::to_string(channels) + " do not fit " + std::to_string(groups) + " groups and " +
+             std::to_string(offset_groups) + " offset groups");
+  if (!(ctx.input(2).dims() == Dims{batch, offset_groups * taps * 2, height, width}))
+    ctx.fail("the offsets are " + ctx.input(2).dims().str());
   if (ctx.has(3) && !(ctx.input(3).dims() == Dims{out_channels})) ctx.fail("the bias is " + ctx.input(3).dims().str());
-  if (ctx.has(4) && !(ctx.input(4).dims() == Dims{batch, offset_groups * taps, height, width})) ctx.fail("the mask is " + ctx.input(4).dims().str());
+  if (ctx.has(4) && !(ctx.input(4).dims() == Dims{batch, offset_groups * taps, height, width}))
+    ctx.fail("the mask is " + ctx.input(4).dims().str());
   const std::vector<double> source = reals(ctx, x), weights = reals(ctx, w), offsets = reals(ctx, ctx.input(2));
-  const std::vector<double> bias = ctx.has(3) ? reals(ctx, ctx.input(3)) : std::vector<double>(static_cast<size_t>(out_channels));
+  const std::vector<double> bias =
+      ctx.has(3) ? reals(ctx, ctx.input(3)) : std::vector<double>(static_cast<size_t>(out_channels));
   const std::vector<double> mask = ctx.has(4) ? reals(ctx, ctx.input(4)) : std::vector<double>();
   std::vector<double> patch(static_cast<size_t>(channels * taps));
   const int64_t plane = height * width;
@@ -60,9 +67,15 @@ void evaluate(Evaluation& ctx) {
         for (int64_t c = 0; c < channels; ++c)
           for (int64_t tap = 0; tap < taps; ++tap) {
             const int64_t entry = (n * offset_groups + c / (channels / offset_groups)) * taps + tap;
-            const double y = static_cast<double>(at / width * window.strides[0] - window.begin[0] + tap / kernel_w * window.dilations[0]) + offsets[entry * 2 * plane + at];
-            const double column = static_cast<double>(at % width * window.strides[1] - window.begin[1] + tap % kernel_w * window.dilations[1]) + offsets[(entry * 2 + 1) * plane + at];
-            patch[c * taps + tap] = sample(source.data() + (n * channels + c) * in_height * in_width, in_height, in_width, y, column) * (mask.empty() ? 1 : mask[entry * plane + at]);
+            const double y = static_cast<double>(at / width * window.strides[0] - window.begin[0] +
+                                                 tap / kernel_w * window.dilations[0]) +
+                             offsets[entry * 2 * plane + at];
+            const double column = static_cast<double>(at % width * window.strides[1] - window.begin[1] +
+                                                      tap % kernel_w * window.dilations[1]) +
+                                  offsets[(entry * 2 + 1) * plane + at];
+            patch[c * taps + tap] =
+                sample(source.data() + (n * channels + c) * in_height * in_width, in_height, in_width, y, column) *
+                (mask.empty() ? 1 : mask[entry * plane + at]);
           }
         for (int64_t o = 0; o < out_channels; ++o) {
           const double* values = patch.data() + o / (out_channels / groups) * per_group * taps;

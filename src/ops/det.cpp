@@ -40,7 +40,8 @@ double determinant(std::vector<double> m, int64_t n) {
 void evaluate(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const size_t rank = x.dims().rank();
-  if (rank < 2 || x.dims()[rank - 1] != x.dims()[rank - 2]) ctx.fail("the input " + x.dims().str() + " holds no square matrices");
+  if (rank < 2 || x.dims()[rank - 1] != x.dims()[rank - 2])
+    ctx.fail("the input " + x.dims().str() + " holds no square matrices");
   const int64_t n = x.dims().back();
   Dims dims = x.dims();
   dims.erase(rank - 1), dims.erase(rank - 2);

@@ -28,11 +28,12 @@ static_assert(sizeof(Bool) == 1);
 
 using Floats = Types<float, double, Half, BFloat>;
 using Integers = Types<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
-using Numbers = Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+using Numbers =
+    Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
 using NumbersAndBool =
     Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, Bool>;
-using NumbersAndString =
-    Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, Bool, std::string>;
+using NumbersAndString = Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
+                               uint32_t, uint64_t, Bool, std::string>;
 using Indices = Types<int32_t, int64_t>;
 
 template <class T>
@@ -70,7 +71,8 @@ bool dispatch_over(DType type, F&& f, Types<Ts...>) {
 /// Calls `f` with the type of the set that `type` names; fails the node where the set lacks it.
 template <class Set, class Context, class F>
 void dispatch(Context& ctx, DType type, F&& f) {
-  if (!dispatch_over(type, f, Set{})) ctx.fail("element type " + std::string(name(type)) + " is not supported by this operation");
+  if (!dispatch_over(type, f, Set{}))
+    ctx.fail("element type " + std::string(name(type)) + " is not supported by this operation");
 }
 
 /// For ops that only move elements: `f` gets an unsigned integer of the element's size, or std::string.

@@ -16,7 +16,8 @@ void infer(Inference& ctx) {
 /// Identity, unless input 2 asks for training, which drops elements with probability `ratio` and scales the others.
 void evaluate(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
-  const bool training = ctx.has(2) && ctx.input(2).dtype() == DType::boolean && ctx.input(2).elements() == 1 && *ctx.input(2).data<uint8_t>();
+  const bool training = ctx.has(2) && ctx.input(2).dtype() == DType::boolean && ctx.input(2).elements() == 1 &&
+                        *ctx.input(2).data<uint8_t>();
   double ratio = 0;
   if (training) {
     ratio = 0.5;
@@ -31,7 +32,8 @@ void evaluate(Evaluation& ctx) {
   std::memset(mask.data(), 1, mask.bytes());
   if (x.bytes()) std::memcpy(y.data(), x.data(), x.bytes());
   if (ratio > 0) {
-    // Two draws of a Mersenne Twister give 53 bits, as NumPy's legacy generator does: the source of ONNX's expected values.
+    // Two draws of a Mersenne Twister give 53 bits, as NumPy's legacy generator does: the source of ONNX's expected
+    // values.
     std::mt19937 random(static_cast<uint32_t>(ctx.node().integer("seed", 0)));
     const auto draw = [&random] {
       const uint64_t high = random() >> 5, low = random() >> 6;

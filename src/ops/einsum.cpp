@@ -36,7 +36,8 @@ std::vector<int> read_term(Context& ctx, const std::string& text, size_t rank, b
     for (size_t k = covered; k-- > 0;) term.push_back(256 + static_cast<int>(k));
   }
   if (!is_output && term.size() != rank)
-    ctx.fail("the term \"" + text + "\" labels " + std::to_string(term.size()) + " axes of an operand of rank " + std::to_string(rank));
+    ctx.fail("the term \"" + text + "\" labels " + std::to_string(term.size()) + " axes of an operand of rank " +
+             std::to_string(rank));
   return term;
 }
 
@@ -117,7 +118,8 @@ void evaluate(Evaluation& ctx) {
     for (size_t axis = 0; axis < ranks[k]; ++axis) {
       const size_t label = equation.operands[k][axis];
       if (dims[axis] == 1) continue;
-      if (sizes[label] != 1 && sizes[label] != dims[axis]) ctx.fail("a label stands for sizes " + std::to_string(sizes[label]) + " and " + std::to_string(dims[axis]));
+      if (sizes[label] != 1 && sizes[label] != dims[axis])
+        ctx.fail("a label stands for sizes " + std::to_string(sizes[label]) + " and " + std::to_string(dims[axis]));
       sizes[label] = dims[axis];
       strides[k][label] += own[axis];
     }

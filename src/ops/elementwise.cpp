@@ -11,9 +11,10 @@ namespace tenon::ops {
 namespace {
 
 using Word = Instruction::Word;
-constexpr const char* words[] = {"add",  "sub", "mul",  "div",  "max", "min", "pow",        "relu", "sigmoid", "tanh",  "silu",
-                                 "hardswish", "mish", "softplus", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "erf",
-                                 "floor", "ceil", "sin", "cos", "clip", "hardsigmoid", "leakyrelu", "elu", "gelu", "gelutanh"};
+constexpr const char* words[] = {"add",     "sub",  "mul",         "div",        "max",  "min",      "pow",     "relu",
+                                 "sigmoid", "tanh", "silu",        "hardswish",  "mish", "softplus", "exp",     "log",
+                                 "sqrt",    "neg",  "abs",         "reciprocal", "erf",  "floor",    "ceil",    "sin",
+                                 "cos",     "clip", "hardsigmoid", "leakyrelu",  "elu",  "gelu",     "gelutanh"};
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> parts(1);
@@ -39,7 +40,8 @@ Instruction::Operand operand(const std::string& line, const std::string& text, s
   if (text.empty() || text[0] != '%') return {-1, number(line, text)};
   size_t reg = 0;
   const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), reg);
-  if (error != std::errc() || end != text.data() + text.size() || reg >= registers) wrong(line, "it names a register that is not there");
+  if (error != std::errc() || end != text.data() + text.size() || reg >= registers)
+    wrong(line, "it names a register that is not there");
   return {static_cast<int>(reg), 0};
 }
 
@@ -119,7 +121,8 @@ namespace {
 
 std::vector<Instruction> program_of(const auto& ctx) {
   const auto found = ctx.node().attributes.find("program");
-  const auto* lines = found == ctx.node().attributes.end() ? nullptr : std::get_if<std::vector<std::string>>(&found->second);
+  const auto* lines =
+      found == ctx.node().attributes.end() ? nullptr : std::get_if<std::vector<std::string>>(&found->second);
   if (!lines) ctx.fail("it has no program");
   try {
     return parse_program(*lines, ctx.inputs());
@@ -165,7 +168,9 @@ void evaluate(Evaluation& ctx) {
       registers[input] = ctx.input(input).data<float>()[offset];
     }
     for (size_t k = 0; k < program.size(); ++k) {
-      const auto value = [&](const Instruction::Operand& operand) { return operand.reg < 0 ? operand.number : registers[static_cast<size_t>(operand.reg)]; };
+      const auto value = [&](const Instruction::Operand& operand) {
+        return operand.reg < 0 ? operand.number : registers[static_cast<size_t>(operand.reg)];
+      };
       registers[ctx.inputs() + k] = apply(program[k], value(program[k].a), value(program[k].b));
     }
     y.data<float>()[at] = registers.back();

@@ -4,12 +4,42 @@
 
 namespace tenon::ops {
 
-/// A fused tree of elementwise nodes over f32: one instruction a line ("mul %0 %1", "clip %3 0 6"). Registers are numbered from the
-/// node's inputs on, each line defining the next; the last one is the result. Operands are registers or numbers.
+/// A fused tree of elementwise nodes over f32: one instruction a line ("mul %0 %1", "clip %3 0 6"). Registers are
+/// numbered from the node's inputs on, each line defining the next; the last one is the result. Operands are registers
+/// or numbers.
 struct Instruction {
   enum class Word {
-    add, sub, mul, div, max, min, pow, relu, sigmoid, tanh, silu, hardswish, mish, softplus, exp, log, sqrt, neg, abs, reciprocal, erf,
-    floor, ceil, sin, cos, clip, hardsigmoid, leakyrelu, elu, gelu, gelutanh
+    add,
+    sub,
+    mul,
+    div,
+    max,
+    min,
+    pow,
+    relu,
+    sigmoid,
+    tanh,
+    silu,
+    hardswish,
+    mish,
+    softplus,
+    exp,
+    log,
+    sqrt,
+    neg,
+    abs,
+    reciprocal,
+    erf,
+    floor,
+    ceil,
+    sin,
+    cos,
+    clip,
+    hardsigmoid,
+    leakyrelu,
+    elu,
+    gelu,
+    gelutanh
   };
   struct Operand {
     int reg = -1;      // -1: the number

@@ -6,11 +6,26 @@
 
 #include "ops/op.h"
 
-/// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation" with floats "alpha" and "beta",
-/// and "residual" = "before" or "after" (the activation), which adds a tensor of the output's shape given as input 3.
+/// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation" with floats
+/// "alpha" and "beta", and "residual" = "before" or "after" (the activation), which adds a tensor of the output's shape
+/// given as input 3.
 namespace tenon::ops {
 
-enum class Activation { none, relu, clip, silu, sigmoid, hardswish, hardsigmoid, leakyrelu, tanh, gelu, gelutanh, mish, elu };
+enum class Activation {
+  none,
+  relu,
+  clip,
+  silu,
+  sigmoid,
+  hardswish,
+  hardsigmoid,
+  leakyrelu,
+  tanh,
+  gelu,
+  gelutanh,
+  mish,
+  elu
+};
 enum class Residual { none, before, after };
 
 struct Epilogue {
@@ -31,7 +46,8 @@ Epilogue read_epilogue(Context& ctx) {
   const ir::Node& node = ctx.node();
   Epilogue epilogue;
   const std::string word = node.text("activation", "");
-  const auto* found = std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return word == entry.first; });
+  const auto* found =
+      std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return word == entry.first; });
   if (found == std::end(names)) ctx.fail("activation \"" + word + "\" is not known");
   epilogue.activation = found->second;
   float alpha = 0, beta = 0;
@@ -84,7 +100,8 @@ void apply(const Epilogue& epilogue, T* values, const T* residual, int64_t count
 }
 
 /// Checks during inference that the residual, where there is one, is an input of the output's type and shape.
-inline void check_residual(Inference& ctx, const Epilogue& epilogue, DType dtype, const std::optional<ir::Shape>& output) {
+inline void check_residual(Inference& ctx, const Epilogue& epilogue, DType dtype,
+                           const std::optional<ir::Shape>& output) {
   if (epilogue.residual == Residual::none) return;
   if (!ctx.has(3)) ctx.fail("a residual is asked for but input 3 is absent");
   if (ctx.dtype(3) != dtype) ctx.fail("the residual is of another element type than the output");

@@ -32,9 +32,10 @@ void evaluate_expand(Evaluation& ctx) {
   dispatch_moved(ctx, x.dtype(), [&]<class T>(Type<T>) {
     const T* from = elements_of<T>(x);
     T* to = elements_of<T>(ctx.output(0, x.dtype(), dims));
-    walk<2>(dims, {broadcast_strides(x.dims(), dims), strides_of(dims)}, [&](const auto& at, int64_t count, const auto& step) {
-      for (int64_t i = 0; i < count; ++i) to[at[1] + i] = from[at[0] + i * step[0]];
-    });
+    walk<2>(dims, {broadcast_strides(x.dims(), dims), strides_of(dims)},
+            [&](const auto& at, int64_t count, const auto& step) {
+              for (int64_t i = 0; i < count; ++i) to[at[1] + i] = from[at[0] + i * step[0]];
+            });
   });
 }
 
@@ -59,7 +60,8 @@ void evaluate_tile(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const auto repeats = ctx.integers(1);
   const size_t rank = x.dims().rank();
-  if (repeats.size() != rank) ctx.fail(std::to_string(repeats.size()) + " repeats for a tensor of rank " + std::to_string(rank));
+  if (repeats.size() != rank)
+    ctx.fail(std::to_string(repeats.size()) + " repeats for a tensor of rank " + std::to_string(rank));
   Dims dims = x.dims();
   for (size_t axis = 0; axis < rank; ++axis) {
     if (repeats[axis] < 0) ctx.fail("repeats has a negative count " + std::to_string(repeats[axis]));

@@ -21,7 +21,8 @@ void infer_constant(Inference& ctx) {
   const auto shape = ctx.content(0);
   if (!shape) {
     const auto rank = known_length(ctx, 0);
-    if (rank && *rank >= 0 && *rank <= static_cast<int64_t>(Dims::max_rank)) ctx.set(0, value.dtype(), unknown_shape(ctx, *rank));
+    if (rank && *rank >= 0 && *rank <= static_cast<int64_t>(Dims::max_rank))
+      ctx.set(0, value.dtype(), unknown_shape(ctx, *rank));
     else ctx.set(0, value.dtype(), std::nullopt);
     return;
   }
@@ -53,7 +54,8 @@ void infer_range(Inference& ctx) {
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
   std::optional<ir::Dim> length;
-  if (start && limit && step && start->size() == 1 && limit->size() == 1 && step->size() == 1 && (*step)[0].is_constant()) {
+  if (start && limit && step && start->size() == 1 && limit->size() == 1 && step->size() == 1 &&
+      (*step)[0].is_constant()) {
     const int64_t by = (*step)[0].value();
     if (by == 0) ctx.fail("the step is 0");
     const ir::Dim span = (*limit)[0] - (*start)[0];
@@ -79,7 +81,8 @@ void evaluate_range(Evaluation& ctx) {
   }
   dispatch<RangeTypes>(ctx, type, [&]<class T>(Type<T>) {
     using W = Wide<T>;
-    const W start = *ctx.input(0).template data<T>(), limit = *ctx.input(1).template data<T>(), step = *ctx.input(2).template data<T>();
+    const W start = *ctx.input(0).template data<T>(), limit = *ctx.input(1).template data<T>(),
+            step = *ctx.input(2).template data<T>();
     if (!(step != 0)) ctx.fail("the step is 0");
     int64_t count = 0;
     if constexpr (std::is_integral_v<W>) {
@@ -89,7 +92,8 @@ void evaluate_range(Evaluation& ctx) {
       const uint64_t by = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
       if (any) count = scalar::convert<int64_t>(std::ceil(static_cast<double>((way - 1) / by + 1)));
     } else {
-      const double length = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(step));
+      const double length =
+          std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(step));
       if (!std::isfinite(length)) ctx.fail("the range is not finite");
       count = std::max<int64_t>(0, scalar::convert<int64_t>(length));
     }
@@ -99,7 +103,9 @@ void evaluate_range(Evaluation& ctx) {
   });
 }
 
-DType eye_type(const auto& ctx, DType like) { return static_cast<DType>(ctx.node().integer("dtype", static_cast<int64_t>(like))); }
+DType eye_type(const auto& ctx, DType like) {
+  return static_cast<DType>(ctx.node().integer("dtype", static_cast<int64_t>(like)));
+}
 
 void infer_eye(Inference& ctx) { ctx.set(0, eye_type(ctx, ctx.dtype(0)), known_shape(ctx, 0)); }
 
@@ -111,7 +117,8 @@ void evaluate_eye(Evaluation& ctx) {
   dispatch<NumbersAndBool>(ctx, type, [&]<class T>(Type<T>) {
     T* to = ctx.output(0, type, dims).template data<T>();
     for (int64_t row = 0; row < dims[0]; ++row)
-      for (int64_t column = 0; column < dims[1]; ++column) to[row * dims[1] + column] = static_cast<T>(column - row == k);
+      for (int64_t column = 0; column < dims[1]; ++column)
+        to[row * dims[1] + column] = static_cast<T>(column - row == k);
   });
 }
 

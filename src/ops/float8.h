@@ -36,7 +36,8 @@ inline float f8_value(uint8_t bits, DType type) {
   if (format.infinity && exponent == 31)
     value = mantissa ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
   else if (exponent == 0) value = std::ldexp(static_cast<float>(mantissa), 1 - format.bias - format.mantissa);
-  else value = std::ldexp(static_cast<float>(mantissa + (1 << format.mantissa)), exponent - format.bias - format.mantissa);
+  else
+    value = std::ldexp(static_cast<float>(mantissa + (1 << format.mantissa)), exponent - format.bias - format.mantissa);
   return bits & 0x80 ? -value : value;
 }
 

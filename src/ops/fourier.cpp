@@ -27,7 +27,9 @@ void transform(const std::vector<Complex>& line, const std::vector<Complex>& roo
 
 std::vector<Complex> roots_of(int64_t n, bool inverse) {
   std::vector<Complex> roots;
-  for (int64_t k = 0; k < n; ++k) roots.push_back(std::polar(1.0, (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n)));
+  for (int64_t k = 0; k < n; ++k)
+    roots.push_back(
+        std::polar(1.0, (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n)));
   return roots;
 }
 
@@ -59,7 +61,8 @@ void evaluate_dft(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const bool inverse = ctx.node().integer("inverse", 0), onesided = ctx.node().integer("onesided", 0);
   const size_t rank = x.dims().rank(), axis = normal_axis(ctx, scalar_at(ctx, 2).value_or(-2), rank);
-  if (rank < 2 || axis + 1 == rank || x.dims().back() < 1 || x.dims().back() > 2) ctx.fail("the input " + x.dims().str() + " does not end in 1 (real) or 2 (complex)");
+  if (rank < 2 || axis + 1 == rank || x.dims().back() < 1 || x.dims().back() > 2)
+    ctx.fail("the input " + x.dims().str() + " does not end in 1 (real) or 2 (complex)");
   if (inverse && onesided) ctx.fail("an inverse transform cannot be one-sided");
   const int64_t given = x.dims()[axis], length = scalar_at(ctx, 1).value_or(given), parts = x.dims().back();
   if (length < 1 || length > (int64_t{1} << 24)) ctx.fail("the length is " + std::to_string(length));
@@ -108,7 +111,8 @@ void infer_stft(Inference& ctx) {
 /// Transforms of windowed frames of a signal (batch, length, 1 or 2), one every `frame_step`.
 void evaluate_stft(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
-  if (x.dims().rank() < 2 || x.dims().rank() > 3 || (x.dims().rank() == 3 && (x.dims()[2] < 1 || x.dims()[2] > 2))) ctx.fail("the signal is " + x.dims().str());
+  if (x.dims().rank() < 2 || x.dims().rank() > 3 || (x.dims().rank() == 3 && (x.dims()[2] < 1 || x.dims()[2] > 2)))
+    ctx.fail("the signal is " + x.dims().str());
   const int64_t batch = x.dims()[0], size = x.dims()[1], parts = x.dims().rank() == 3 ? x.dims()[2] : 1;
   const int64_t step = scalar_at(ctx, 1).value_or(0);
   std::vector<double> window;
@@ -116,7 +120,8 @@ void evaluate_stft(Evaluation& ctx) {
   const int64_t length = scalar_at(ctx, 3).value_or(ctx.has(2) ? static_cast<int64_t>(window.size()) : 0);
   if (window.empty()) window.assign(static_cast<size_t>(std::max<int64_t>(0, std::min(length, size))), 1);
   if (step < 1 || length < 1 || length > size || static_cast<int64_t>(window.size()) != length)
-    ctx.fail("frames of " + std::to_string(length) + " every " + std::to_string(step) + " do not fit a signal of " + std::to_string(size));
+    ctx.fail("frames of " + std::to_string(length) + " every " + std::to_string(step) + " do not fit a signal of " +
+             std::to_string(size));
   const bool onesided = ctx.node().integer("onesided", 1);
   const int64_t frames = (size - length) / step + 1, bins = onesided ? length / 2 + 1 : length;
   const std::vector<double> from = reals(ctx, x);

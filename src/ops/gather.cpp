@@ -6,7 +6,8 @@ namespace {
 
 /// An index in [-size, size) as one in [0, size).
 int64_t place(const auto& ctx, int64_t index, int64_t size) {
-  if (index < -size || index >= size) ctx.fail("index " + std::to_string(index) + " is outside an axis of size " + std::to_string(size));
+  if (index < -size || index >= size)
+    ctx.fail("index " + std::to_string(index) + " is outside an axis of size " + std::to_string(size));
   return index < 0 ? index + size : index;
 }
 
@@ -61,9 +62,11 @@ void evaluate_gather_elements(Evaluation& ctx) {
   const Tensor &x = ctx.input(0), &where = ctx.input(1);
   const size_t rank = x.dims().rank(), axis = normal_axis(ctx, ctx.node().integer("axis", 0), rank);
   const Dims& dims = where.dims();
-  if (dims.rank() != rank) ctx.fail("indices of rank " + std::to_string(dims.rank()) + " for data of rank " + std::to_string(rank));
+  if (dims.rank() != rank)
+    ctx.fail("indices of rank " + std::to_string(dims.rank()) + " for data of rank " + std::to_string(rank));
   for (size_t at = 0; at < rank; ++at)
-    if (at != axis && dims[at] > x.dims()[at]) ctx.fail("indices " + dims.str() + " reach outside data " + x.dims().str());
+    if (at != axis && dims[at] > x.dims()[at])
+      ctx.fail("indices " + dims.str() + " reach outside data " + x.dims().str());
   const auto indices = ctx.integers(1);
   Strides strides = strides_of(x.dims());
   const int64_t step_on_axis = strides[axis], size = x.dims()[axis];
@@ -81,10 +84,13 @@ void evaluate_gather_elements(Evaluation& ctx) {
 void infer_gather_nd(Inference& ctx) {
   const ir::Shape *data = ctx.shape(0), *indices = ctx.shape(1);
   const int64_t batch = ctx.node().integer("batch_dims", 0);
-  if (!data || !indices || indices->empty() || !indices->back().is_constant()) return ctx.set(0, ctx.dtype(0), std::nullopt);
+  if (!data || !indices || indices->empty() || !indices->back().is_constant())
+    return ctx.set(0, ctx.dtype(0), std::nullopt);
   const int64_t tuple = indices->back().value();
-  if (batch < 0 || tuple < 1 || tuple > static_cast<int64_t>(data->size()) - batch || batch >= static_cast<int64_t>(indices->size()))
-    ctx.fail("indices " + ir::str(*indices) + " with batch_dims " + std::to_string(batch) + " do not fit data " + ir::str(*data));
+  if (batch < 0 || tuple < 1 || tuple > static_cast<int64_t>(data->size()) - batch ||
+      batch >= static_cast<int64_t>(indices->size()))
+    ctx.fail("indices " + ir::str(*indices) + " with batch_dims " + std::to_string(batch) + " do not fit data " +
+             ir::str(*data));
   ir::Shape to(indices->begin(), indices->end() - 1);
   to.insert(to.end(), data->begin() + batch + tuple, data->end());
   ctx.set(0, ctx.dtype(0), std::move(to));
@@ -96,7 +102,8 @@ void evaluate_gather_nd(Evaluation& ctx) {
   const int64_t rank = static_cast<int64_t>(x.dims().rank()), places = static_cast<int64_t>(where.dims().rank());
   const int64_t tuple = places ? where.dims().back() : 0;
   if (batch < 0 || tuple < 1 || tuple > rank - batch || batch >= places)
-    ctx.fail("indices " + where.dims().str() + " with batch_dims " + std::to_string(batch) + " do not fit data " + x.dims().str());
+    ctx.fail("indices " + where.dims().str() + " with batch_dims " + std::to_string(batch) + " do not fit data " +
+             x.dims().str());
   Dims dims, batch_dims, slice_dims;
   for (int64_t at = 0; at + 1 < places; ++at) dims.push_back(where.dims()[at]);
   for (int64_t at = 0; at < batch; ++at) {
@@ -118,7 +125,8 @@ void evaluate_gather_nd(Evaluation& ctx) {
     const int64_t per_batch = tuples / batches, batch_size = x.elements() / batches;
     for (int64_t n = 0; n < tuples; ++n) {
       int64_t offset = n / per_batch * batch_size;
-      for (int64_t k = 0; k < tuple; ++k) offset += place(ctx, indices[n * tuple + k], x.dims()[batch + k]) * strides[batch + k];
+      for (int64_t k = 0; k < tuple; ++k)
+        offset += place(ctx, indices[n * tuple + k], x.dims()[batch + k]) * strides[batch + k];
       std::copy_n(from + offset, slice, to + n * slice);
     }
   });

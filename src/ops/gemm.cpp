@@ -10,7 +10,8 @@ void infer(Inference& ctx) {
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   const ir::Shape *a = ctx.shape(0), *b = ctx.shape(1);
   if (!a || !b) return ctx.set(0, ctx.dtype(0), unknown_shape(ctx, 2));
-  if (a->size() != 2 || b->size() != 2) ctx.fail("operands " + ir::str(*a) + " and " + ir::str(*b) + " are not both matrices");
+  if (a->size() != 2 || b->size() != 2)
+    ctx.fail("operands " + ir::str(*a) + " and " + ir::str(*b) + " are not both matrices");
   const bool turn_a = ctx.node().integer("transA", 0), turn_b = ctx.node().integer("transB", 0);
   const ir::Dim &inner = (*a)[turn_a ? 0 : 1], &other = (*b)[turn_b ? 1 : 0];
   if (inner.is_constant() && other.is_constant() && !(inner == other))
@@ -23,15 +24,18 @@ void infer(Inference& ctx) {
 void evaluate(Evaluation& ctx) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   want_same_dtype(ctx, a.dtype(), b.dtype());
-  if (a.dims().rank() != 2 || b.dims().rank() != 2) ctx.fail("operands " + a.dims().str() + " and " + b.dims().str() + " are not both matrices");
+  if (a.dims().rank() != 2 || b.dims().rank() != 2)
+    ctx.fail("operands " + a.dims().str() + " and " + b.dims().str() + " are not both matrices");
   const bool turn_a = ctx.node().integer("transA", 0), turn_b = ctx.node().integer("transB", 0);
   const float alpha = ctx.node().real("alpha", 1), beta = ctx.node().real("beta", 1);
   const int64_t m = a.dims()[turn_a ? 1 : 0], k = a.dims()[turn_a ? 0 : 1], n = b.dims()[turn_b ? 0 : 1];
-  if (b.dims()[turn_b ? 1 : 0] != k) ctx.fail("inner sizes of " + a.dims().str() + " and " + b.dims().str() + " differ");
+  if (b.dims()[turn_b ? 1 : 0] != k)
+    ctx.fail("inner sizes of " + a.dims().str() + " and " + b.dims().str() + " differ");
   const Dims dims{m, n};
   if (ctx.has(2)) {
     want_same_dtype(ctx, a.dtype(), ctx.input(2).dtype());
-    if (broadcast(ctx, dims, ctx.input(2).dims()) != dims) ctx.fail("C of shape " + ctx.input(2).dims().str() + " does not broadcast to " + dims.str());
+    if (broadcast(ctx, dims, ctx.input(2).dims()) != dims)
+      ctx.fail("C of shape " + ctx.input(2).dims().str() + " does not broadcast to " + dims.str());
   }
   dispatch<Numbers>(ctx, a.dtype(), [&]<class T>(Type<T>) {
     using C = std::conditional_t<std::is_integral_v<Wide<T>>, T, double>;
@@ -44,7 +48,8 @@ void evaluate(Evaluation& ctx) {
     };
     const Epilogue epilogue = read_epilogue(ctx);
     const bool residual = epilogue.residual != Residual::none;
-    if (residual && (!ctx.has(3) || ctx.input(3).dtype() != a.dtype() || !(ctx.input(3).dims() == dims))) ctx.fail("the residual is not like the output");
+    if (residual && (!ctx.has(3) || ctx.input(3).dtype() != a.dtype() || !(ctx.input(3).dims() == dims)))
+      ctx.fail("the residual is not like the output");
     const T* other = residual ? ctx.input(3).template data<T>() : nullptr;
     int64_t at = 0;
     const T zero{};

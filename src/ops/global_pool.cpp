@@ -32,7 +32,8 @@ void reduce_planes(Evaluation& ctx, F&& value) {
   Tensor y(x.dtype(), out);
   dispatch<Floats>(ctx, x.dtype(), [&]<class T>(Type<T>) {
     const int64_t count = planes ? x.elements() / planes : 0;
-    for (int64_t plane = 0; plane < planes; ++plane) y.data<T>()[plane] = rounded<T>(value(x.data<T>() + plane * count, count));
+    for (int64_t plane = 0; plane < planes; ++plane)
+      y.data<T>()[plane] = rounded<T>(value(x.data<T>() + plane * count, count));
   });
   deliver(ctx, 0, x.dtype(), to_channels_last(y, last));
 }

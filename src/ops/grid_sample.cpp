@@ -33,7 +33,8 @@ Setting read_setting(Context& ctx, size_t spatial) {
 
 template <class Context>
 ir::Shape sized(Context& ctx, const ir::Shape& x, const ir::Shape& grid) {
-  if (x.size() < 3 || grid.size() != x.size() || differ(grid.back(), static_cast<int64_t>(x.size()) - 2) || differ(x[0], grid[0]))
+  if (x.size() < 3 || grid.size() != x.size() || differ(grid.back(), static_cast<int64_t>(x.size()) - 2) ||
+      differ(x[0], grid[0]))
     ctx.fail("input " + ir::str(x) + " and grid " + ir::str(grid) + " do not fit");
   ir::Shape output{x[0], x[1]};
   output.insert(output.end(), grid.begin() + 1, grid.end() - 1);
@@ -57,7 +58,8 @@ double reflected(double x, double low, double high) {
 double placed(double x, int64_t size, const Setting& setting) {
   const auto last = static_cast<double>(size - 1);
   if (setting.padding == Padding::border) return std::clamp(x, 0.0, last);
-  if (setting.padding == Padding::reflection) return setting.corners ? reflected(x, 0, last) : std::clamp(reflected(x, -0.5, last + 0.5), 0.0, last);
+  if (setting.padding == Padding::reflection)
+    return setting.corners ? reflected(x, 0, last) : std::clamp(reflected(x, -0.5, last + 0.5), 0.0, last);
   return x;
 }
 
@@ -121,7 +123,10 @@ void evaluate(Evaluation& ctx) {
         for (size_t axis = 0; axis < 3; ++axis) {
           // The grid's last axis counts x first.
           if (axis < 3 - rank) taps[axis].add(0, 1, 1, Setting{Mode::linear, Padding::zeros, false});
-          else taps[axis] = taps_of(grid[(n * out_plane + p) * static_cast<int64_t>(rank) + static_cast<int64_t>(2 - axis)], size[axis], setting);
+          else
+            taps[axis] =
+                taps_of(grid[(n * out_plane + p) * static_cast<int64_t>(rank) + static_cast<int64_t>(2 - axis)],
+                        size[axis], setting);
         }
         for (int64_t c = 0; c < out[1]; ++c) {
           const T* plane = x.data<T>() + (n * out[1] + c) * in_plane;
@@ -131,7 +136,8 @@ void evaluate(Evaluation& ctx) {
               for (int k = 0; k < taps[2].count; ++k) {
                 const int64_t d = taps[0].index[i], h = taps[1].index[j], w = taps[2].index[k];
                 if (d < 0 || h < 0 || w < 0) continue;
-                sum += taps[0].weight[i] * taps[1].weight[j] * taps[2].weight[k] * plane[(d * size[1] + h) * size[2] + w];
+                sum +=
+                    taps[0].weight[i] * taps[1].weight[j] * taps[2].weight[k] * plane[(d * size[1] + h) * size[2] + w];
               }
           y.data<T>()[(n * out[1] + c) * out_plane + p] = rounded<T>(sum);
         }

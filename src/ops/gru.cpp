@@ -17,7 +17,8 @@ void evaluate(Evaluation& ctx) {
     }
     for (int64_t i = 0; i < n; ++i) {
       const double update = cell.curve(0, cell.in(i, x) + cell.back(i, old.data()));
-      const double recurrence = after ? reset[i] * cell.back(2 * n + i, old.data()) : cell.back(2 * n + i, gated.data());
+      const double recurrence =
+          after ? reset[i] * cell.back(2 * n + i, old.data()) : cell.back(2 * n + i, gated.data());
       const double fresh = cell.curve(1, cell.in(2 * n + i, x) + recurrence);
       h[i] = (1 - update) * fresh + update * old[i];
     }

@@ -5,7 +5,9 @@ namespace {
 
 /// Inputs: the condition, then the values both branches take.
 void infer_if(Inference& ctx) {
-  const auto branch = [&](const char* name) -> const ir::Graph& { return subgraph(ctx, name, ctx.inputs() - 1, ctx.outputs()); };
+  const auto branch = [&](const char* name) -> const ir::Graph& {
+    return subgraph(ctx, name, ctx.inputs() - 1, ctx.outputs());
+  };
   const ir::Graph &yes = branch("then_branch"), &no = branch("else_branch");
   std::vector<Known> inputs;
   for (size_t at = 1; at < ctx.inputs(); ++at) inputs.push_back(known_input(ctx, at));
@@ -15,13 +17,15 @@ void infer_if(Inference& ctx) {
   } else {
     outputs = infer_subgraph(ctx, yes, inputs);
     const std::vector<Known> others = infer_subgraph(ctx, no, inputs);
-    for (size_t at = 0; at < ctx.outputs(); ++at) outputs[at] = merge(ctx, outputs[at], others[at], "m" + std::to_string(at));
+    for (size_t at = 0; at < ctx.outputs(); ++at)
+      outputs[at] = merge(ctx, outputs[at], others[at], "m" + std::to_string(at));
   }
   for (size_t at = 0; at < ctx.outputs(); ++at) set_known(ctx, at, outputs[at]);
 }
 
 void evaluate_if(Evaluation& ctx) {
-  const ir::Graph& graph = subgraph(ctx, truth(ctx, ctx.input(0)) ? "then_branch" : "else_branch", ctx.inputs() - 1, ctx.outputs());
+  const ir::Graph& graph =
+      subgraph(ctx, truth(ctx, ctx.input(0)) ? "then_branch" : "else_branch", ctx.inputs() - 1, ctx.outputs());
   std::vector<Tensor> inputs;
   for (size_t at = 1; at < ctx.inputs(); ++at) inputs.push_back(ctx.input(at));
   std::vector<Tensor> results = ctx.run(graph, std::move(inputs));

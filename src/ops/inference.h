@@ -60,7 +60,8 @@ inline void infer_broadcast_bool(Inference& ctx) { ctx.set(0, DType::boolean, br
 template <class Context>
 void want_same_dtype(const Context& ctx, DType a, DType b) {
   if (a != b && a != DType::undefined && b != DType::undefined)
-    ctx.fail("operands of different element types " + std::string(name(a)) + " and " + std::string(name(b)), "add a Cast");
+    ctx.fail("operands of different element types " + std::string(name(a)) + " and " + std::string(name(b)),
+             "add a Cast");
 }
 
 /// The known elements of a scalar or 1-D input, whose broadcasting needs no strides.

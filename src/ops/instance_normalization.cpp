@@ -34,7 +34,8 @@ void infer_groups(Inference& ctx) {
   ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);
 }
 
-/// An instance norm is a group norm with one channel a group. Parameters are one per channel, or one per group (opset 18).
+/// An instance norm is a group norm with one channel a group. Parameters are one per channel, or one per group (opset
+/// 18).
 template <bool grouped>
 void evaluate_groups(Evaluation& ctx) {
   const bool last = channels_last(ctx);
@@ -47,8 +48,8 @@ void evaluate_groups(Evaluation& ctx) {
   const std::vector<double> scale = reals(ctx, ctx.input(1)), bias = reals(ctx, ctx.input(2));
   const int64_t parameters = static_cast<int64_t>(scale.size());
   if (scale.size() != bias.size() || (parameters != channels && parameters != groups))
-    ctx.fail("scale and bias have " + std::to_string(scale.size()) + " and " + std::to_string(bias.size()) + " elements for " +
-             std::to_string(channels) + " channels");
+    ctx.fail("scale and bias have " + std::to_string(scale.size()) + " and " + std::to_string(bias.size()) +
+             " elements for " + std::to_string(channels) + " channels");
   const double epsilon = ctx.node().real("epsilon", 1e-5f);
   Tensor y(x.dtype(), dims);
   if (x.elements() > 0) {
@@ -61,7 +62,8 @@ void evaluate_groups(Evaluation& ctx) {
         for (int64_t i = 0; i < count; ++i) {
           const int64_t channel = row % groups * (channels / groups) + i / plane;
           const int64_t at = channel * parameters / channels;
-          y.data<T>()[row * count + i] = rounded<T>((static_cast<double>(from[i]) - moments.mean) * factor * scale[at] + bias[at]);
+          y.data<T>()[row * count + i] =
+              rounded<T>((static_cast<double>(from[i]) - moments.mean) * factor * scale[at] + bias[at]);
         }
       }
     });

@@ -50,9 +50,10 @@ void evaluate_layer(Evaluation& ctx) {
     if (tensor.dims().rank() > dims.rank() || !(broadcast(ctx, tensor.dims(), dims) == dims))
       ctx.fail("input " + std::to_string(input) + " is " + tensor.dims().str() + " for an input " + dims.str());
     const std::vector<double> list = reals(ctx, tensor);
-    walk<2>(dims, {broadcast_strides(tensor.dims(), dims), strides_of(dims)}, [&](const auto& at, int64_t run, const auto& step) {
-      for (int64_t i = 0; i < run; ++i) spread[at[1] + i * step[1]] = list[at[0] + i * step[0]];
-    });
+    walk<2>(dims, {broadcast_strides(tensor.dims(), dims), strides_of(dims)},
+            [&](const auto& at, int64_t run, const auto& step) {
+              for (int64_t i = 0; i < run; ++i) spread[at[1] + i * step[1]] = list[at[0] + i * step[0]];
+            });
     return spread;
   };
   const std::vector<double> scale = parameter(1, 1), bias = parameter(2, 0);
@@ -65,7 +66,8 @@ void evaluate_layer(Evaluation& ctx) {
       means[row] = moments.mean;
       inverses[row] = 1 / std::sqrt(moments.variance + epsilon);
       for (int64_t i = row * count; i < (row + 1) * count; ++i)
-        y.data<T>()[i] = rounded<T>((static_cast<double>(x.data<T>()[i]) - means[row]) * inverses[row] * scale[i] + bias[i]);
+        y.data<T>()[i] =
+            rounded<T>((static_cast<double>(x.data<T>()[i]) - means[row]) * inverses[row] * scale[i] + bias[i]);
     }
   });
   for (size_t output = 1; output < 3; ++output) {

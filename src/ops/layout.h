@@ -4,7 +4,8 @@
 
 #include "ops/op.h"
 
-/// The internal attribute layout="NHWC": activations are N, spatial…, C. Kernels work on N, C, spatial… and convert at their ends.
+/// The internal attribute layout="NHWC": activations are N, spatial…, C. Kernels work on N, C, spatial… and convert at
+/// their ends.
 namespace tenon::ops {
 
 template <class Context>
@@ -31,7 +32,8 @@ List move_channel(const List& sizes, bool to_last) {
   return moved;
 }
 
-/// The same elements with the channel axis moved: a copy, or the tensor itself where `convert` is false. Not for strings.
+/// The same elements with the channel axis moved: a copy, or the tensor itself where `convert` is false. Not for
+/// strings.
 inline Tensor move_channel(const Tensor& from, bool convert, bool to_last) {
   if (!convert || from.dims().rank() < 3) return from;
   const Dims dims = move_channel(from.dims(), to_last);
@@ -47,7 +49,8 @@ inline Tensor move_channel(const Tensor& from, bool convert, bool to_last) {
   for (int64_t n = 0; n < batch; ++n)
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < columns; ++column)
-        std::memcpy(target + ((n * columns + column) * rows + row) * size, source + ((n * rows + row) * columns + column) * size, size);
+        std::memcpy(target + ((n * columns + column) * rows + row) * size,
+                    source + ((n * rows + row) * columns + column) * size, size);
   return to;
 }
 

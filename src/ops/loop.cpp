@@ -3,8 +3,8 @@
 namespace tenon::ops {
 namespace {
 
-/// Inputs: trip count, condition, carried values, captures. The body takes round, condition, carried values, captures, and gives
-/// condition, carried values, scan outputs.
+/// Inputs: trip count, condition, carried values, captures. The body takes round, condition, carried values, captures,
+/// and gives condition, carried values, scan outputs.
 struct Parts {
   size_t carried, captures, scans;
 };

@@ -31,10 +31,12 @@ void evaluate(Evaluation& ctx) {
         for (int64_t i = 0; i < plane; ++i) {
           const T* from = x.data<T>() + n * channels * plane + i;
           double sum = 0;
-          for (int64_t k = std::max<int64_t>(0, c - before); k <= std::min(channels - 1, c + std::min(after, channels)); ++k)
+          for (int64_t k = std::max<int64_t>(0, c - before); k <= std::min(channels - 1, c + std::min(after, channels));
+               ++k)
             sum += static_cast<double>(from[k * plane]) * static_cast<double>(from[k * plane]);
           const double base = bias + alpha / static_cast<double>(size) * sum;
-          y.data<T>()[(n * channels + c) * plane + i] = rounded<T>(static_cast<double>(from[c * plane]) / std::pow(base, beta));
+          y.data<T>()[(n * channels + c) * plane + i] =
+              rounded<T>(static_cast<double>(from[c * plane]) / std::pow(base, beta));
         }
   });
   deliver(ctx, 0, x.dtype(), to_channels_last(y, last));

@@ -10,7 +10,9 @@ void evaluate(Evaluation& ctx) {
                 [coupled](const Cell& cell, const double* x, std::vector<double>& h, std::vector<double>& c) {
     const int64_t n = cell.hidden;
     const std::vector<double> old = h;
-    const auto sum = [&](int64_t gate, int64_t i) { return cell.in(gate * n + i, x) + cell.back(gate * n + i, old.data()); };
+    const auto sum = [&](int64_t gate, int64_t i) {
+      return cell.in(gate * n + i, x) + cell.back(gate * n + i, old.data());
+    };
     for (int64_t i = 0; i < n; ++i) {
       const double input = cell.curve(0, sum(0, i) + (cell.p ? cell.p[i] * c[i] : 0));
       const double forget = coupled ? 1 - input : cell.curve(0, sum(2, i) + (cell.p ? cell.p[2 * n + i] * c[i] : 0));

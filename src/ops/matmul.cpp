@@ -19,7 +19,8 @@ void infer(Inference& ctx) {
   if (column) b.push_back(1);
   const ir::Dim &inner = a.back(), &other = b[b.size() - 2];
   if (inner.is_constant() && other.is_constant() && !(inner == other))
-    ctx.fail("inner sizes " + inner.str() + " and " + other.str() + " of " + ir::str(*left) + " and " + ir::str(*right) + " differ");
+    ctx.fail("inner sizes " + inner.str() + " and " + other.str() + " of " + ir::str(*left) + " and " +
+             ir::str(*right) + " differ");
   ir::Shape to = broadcast(ctx, {a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
   if (!row) to.push_back(a[a.size() - 2]);
   if (!column) to.push_back(b.back());
@@ -34,8 +35,10 @@ void finish(Evaluation& ctx, T* to, const Dims& dims) {
   const bool residual = epilogue.residual != Residual::none;
   if (!ctx.has(2) && epilogue.empty()) return;
   if (ctx.has(2)) want_same_dtype(ctx, ctx.input(0).dtype(), ctx.input(2).dtype());
-  if (ctx.has(2) && (dims.rank() == 0 || ctx.input(2).elements() != dims.back())) ctx.fail("the bias is " + ctx.input(2).dims().str() + " where the output is " + dims.str());
-  if (residual && (!ctx.has(3) || ctx.input(3).dtype() != ctx.input(0).dtype() || !(ctx.input(3).dims() == dims))) ctx.fail("the residual is not like the output");
+  if (ctx.has(2) && (dims.rank() == 0 || ctx.input(2).elements() != dims.back()))
+    ctx.fail("the bias is " + ctx.input(2).dims().str() + " where the output is " + dims.str());
+  if (residual && (!ctx.has(3) || ctx.input(3).dtype() != ctx.input(0).dtype() || !(ctx.input(3).dims() == dims)))
+    ctx.fail("the residual is not like the output");
   const T* bias = ctx.has(2) ? ctx.input(2).template data<T>() : nullptr;
   for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
     double sum = static_cast<double>(static_cast<Wide<T>>(to[at]));
@@ -71,8 +74,8 @@ void evaluate(Evaluation& ctx) {
     walk<3>(batch, {broadcast_strides(a_batch, batch), broadcast_strides(b_batch, batch), strides_of(batch)},
             [&](const auto& at, int64_t count, const auto& step) {
               for (int64_t i = 0; i < count; ++i)
-                multiply(left.data<T>() + (at[0] + i * step[0]) * m * k, false, right.data<T>() + (at[1] + i * step[1]) * k * n,
-                         false, to + (at[2] + i) * m * n, m, n, k);
+                multiply(left.data<T>() + (at[0] + i * step[0]) * m * k, false,
+                         right.data<T>() + (at[1] + i * step[1]) * k * n, false, to + (at[2] + i) * m * n, m, n, k);
             });
     finish(ctx, to, dims);
   });

@@ -30,9 +30,12 @@ void multiply(const T* a, bool transpose_a, const T* b, bool transpose_b, C* c, 
         const S by = static_cast<W>(transpose_a ? a[p * m + first + r] : a[(first + r) * k + p]);
         S* sum = sums.data() + r * n;
         const T* row = b + p * n;
-        for (int64_t j = 0; j < n; ++j) sum[j] = scalar::add(sum[j], scalar::mul(by, static_cast<S>(static_cast<W>(row[j]))));
+        for (int64_t j = 0; j < n; ++j)
+          sum[j] = scalar::add(sum[j], scalar::mul(by, static_cast<S>(static_cast<W>(row[j]))));
       }
-    for (int64_t at = 0; at < rows * n; ++at) c[first * n + at] = static_cast<C>(static_cast<std::conditional_t<std::is_same_v<C, double>, double, W>>(sums[at]));
+    for (int64_t at = 0; at < rows * n; ++at)
+      c[first * n + at] =
+          static_cast<C>(static_cast<std::conditional_t<std::is_same_v<C, double>, double, W>>(sums[at]));
   }
 }
 

@@ -7,7 +7,8 @@ using Poolable = Types<float, double, Half, BFloat, int8_t, uint8_t>;
 
 /// An offset in a row-major plane as one in column-major order.
 int64_t column_major(const Window3& window, int64_t offset) {
-  const int64_t w = offset % window.in[2], h = offset / window.in[2] % window.in[1], d = offset / window.in[2] / window.in[1];
+  const int64_t w = offset % window.in[2], h = offset / window.in[2] % window.in[1],
+                d = offset / window.in[2] / window.in[1];
   return (w * window.in[1] + h) * window.in[0] + d;
 }
 
@@ -27,7 +28,8 @@ void evaluate(Evaluation& ctx) {
       });
       if (best >= 0) y.data<T>()[at] = from[best];
       else y.data<T>()[at] = static_cast<T>(std::numeric_limits<Wide<T>>::lowest());
-      if (ctx.wants(1)) indices.data<int64_t>()[at] = best < 0 ? -1 : plane + (columns ? column_major(window, best) : best);
+      if (ctx.wants(1))
+        indices.data<int64_t>()[at] = best < 0 ? -1 : plane + (columns ? column_major(window, best) : best);
     });
   });
   deliver(ctx, 0, x.dtype(), to_channels_last(y, last));

@@ -45,7 +45,8 @@ void evaluate(Evaluation& ctx) {
     T* out = elements_of<T>(ctx.output(0, x.dtype(), dims));
     std::fill_n(out, dims.elements(), T());
     for (size_t at = 0; at < indices.size(); ++at) {
-      if (indices[at] < 0 || indices[at] >= limit) ctx.fail("index " + std::to_string(indices[at]) + " is outside " + inner.str());
+      if (indices[at] < 0 || indices[at] >= limit)
+        ctx.fail("index " + std::to_string(indices[at]) + " is outside " + inner.str());
       int64_t offset = 0;
       for (size_t axis = 0; axis < inner.rank(); ++axis) offset += indices[at] / from[axis] % inner[axis] * to[axis];
       out[offset] = elements_of<T>(x)[at];

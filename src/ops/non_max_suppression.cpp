@@ -8,8 +8,10 @@ namespace {
 
 void infer(Inference& ctx) {
   const ir::Shape *boxes = ctx.shape(0), *scores = ctx.shape(1);
-  if (boxes && (boxes->size() != 3 || differ((*boxes)[2], 4))) ctx.fail("the boxes are " + ir::str(*boxes) + " where N x M x 4 is needed");
-  if (scores && scores->size() != 3) ctx.fail("the scores are " + ir::str(*scores) + " where N x classes x M is needed");
+  if (boxes && (boxes->size() != 3 || differ((*boxes)[2], 4)))
+    ctx.fail("the boxes are " + ir::str(*boxes) + " where N x M x 4 is needed");
+  if (scores && scores->size() != 3)
+    ctx.fail("the scores are " + ir::str(*scores) + " where N x classes x M is needed");
   if (boxes && scores && (differ((*boxes)[0], (*scores)[0]) || differ((*boxes)[1], (*scores)[2])))
     ctx.fail("boxes " + ir::str(*boxes) + " and scores " + ir::str(*scores) + " do not fit");
   ctx.set(0, DType::i64, ir::Shape{ctx.unknown(), 3});
@@ -23,12 +25,14 @@ struct Box {
 
 Box read_box(const float* from, bool centred) {
   if (centred) return {from[1] - from[3] / 2, from[0] - from[2] / 2, from[1] + from[3] / 2, from[0] + from[2] / 2};
-  return {std::min(from[0], from[2]), std::min(from[1], from[3]), std::max(from[0], from[2]), std::max(from[1], from[3])};
+  return {std::min(from[0], from[2]), std::min(from[1], from[3]), std::max(from[0], from[2]),
+          std::max(from[1], from[3])};
 }
 
 /// Intersection over union; 0 where either box is empty.
 float overlap(const Box& a, const Box& b) {
-  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top), width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top),
+              width = std::min(a.right, b.right) - std::max(a.left, b.left);
   if (height <= 0 || width <= 0 || a.area() <= 0 || b.area() <= 0) return 0;
   const float both = height * width;
   return both / (a.area() + b.area() - both);
@@ -68,7 +72,9 @@ void evaluate(Evaluation& ctx) {
       for (int64_t i : order) {
         if (static_cast<int64_t>(kept.size()) >= most) break;
         const Box box = read_box(boxes.data<float>() + (n * b[1] + i) * 4, centred);
-        if (std::any_of(kept.begin(), kept.end(), [&](const Box& other) { return overlap(box, other) > overlap_limit; })) continue;
+        if (std::any_of(kept.begin(), kept.end(),
+                        [&](const Box& other) { return overlap(box, other) > overlap_limit; }))
+          continue;
         kept.push_back(box);
         rows.insert(rows.end(), {n, c, i});
       }

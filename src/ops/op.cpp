@@ -19,7 +19,9 @@ std::map<std::string, Op>& registry() {
               {.where = "node " + node.label(), .why = why, .hint = hint});
 }
 
-std::string more_than(int least, int most) { return most < 0 ? " or more" : most == least ? "" : " to " + std::to_string(most); }
+std::string more_than(int least, int most) {
+  return most < 0 ? " or more" : most == least ? "" : " to " + std::to_string(most);
+}
 
 /// Errors of arithmetic and memory do not know their node.
 template <class Work>
@@ -28,7 +30,8 @@ void named(const ir::Node& node, const Work& work) {
     work();
   } catch (const Error& error) {
     if (!error.where().empty()) throw;
-    throw Error(error.code(), error.what(), {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
+    throw Error(error.code(), error.what(),
+                {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
   }
 }
 
@@ -50,7 +53,9 @@ std::vector<std::string> names() {
   return all;
 }
 
-DType Inference::dtype(size_t input) const { return has(input) ? graph_.value(node().inputs[input]).dtype : DType::undefined; }
+DType Inference::dtype(size_t input) const {
+  return has(input) ? graph_.value(node().inputs[input]).dtype : DType::undefined;
+}
 
 const ir::Shape* Inference::shape(size_t input) const {
   if (!has(input)) return nullptr;
@@ -58,14 +63,18 @@ const ir::Shape* Inference::shape(size_t input) const {
   return shape ? &*shape : nullptr;
 }
 
-const Tensor* Inference::constant(size_t input) const { return has(input) ? graph_.constant(node().inputs[input]) : nullptr; }
+const Tensor* Inference::constant(size_t input) const {
+  return has(input) ? graph_.constant(node().inputs[input]) : nullptr;
+}
 
 std::optional<std::vector<int64_t>> Inference::integers(size_t input) const {
   const Tensor* tensor = constant(input);
   if (!tensor) return std::nullopt;
   std::vector<int64_t> values;
-  if (tensor->dtype() == DType::i64) values.assign(tensor->data<int64_t>(), tensor->data<int64_t>() + tensor->elements());
-  else if (tensor->dtype() == DType::i32) values.assign(tensor->data<int32_t>(), tensor->data<int32_t>() + tensor->elements());
+  if (tensor->dtype() == DType::i64)
+    values.assign(tensor->data<int64_t>(), tensor->data<int64_t>() + tensor->elements());
+  else if (tensor->dtype() == DType::i32)
+    values.assign(tensor->data<int32_t>(), tensor->data<int32_t>() + tensor->elements());
   else return std::nullopt;
   return values;
 }
@@ -84,7 +93,8 @@ std::optional<std::vector<ir::Dim>> Inference::content(size_t input) const {
 void Inference::set(size_t output, DType dtype, std::optional<ir::Shape> shape) {
   if (output >= outputs() || node().outputs[output] == ir::no_value) return;
   if (shape) {
-    if (shape->size() > Dims::max_rank) fail("an output of rank " + std::to_string(shape->size()) + " is above the limit of 8");
+    if (shape->size() > Dims::max_rank)
+      fail("an output of rank " + std::to_string(shape->size()) + " is above the limit of 8");
     for (const ir::Dim& dim : *shape)
       if (dim.is_constant() && dim.value() < 0) fail("an output size is negative: " + ir::str(*shape));
   }
@@ -129,11 +139,11 @@ void infer(ir::Graph& graph, ir::NodeId id) {
   const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
   Inference inference(graph, id);
   if (inputs < op->min_inputs || (op->max_inputs >= 0 && inputs > op->max_inputs))
-    inference.fail("it has " + std::to_string(inputs) + " inputs; " + node.op + " takes " + std::to_string(op->min_inputs) +
-                   more_than(op->min_inputs, op->max_inputs));
+    inference.fail("it has " + std::to_string(inputs) + " inputs; " + node.op + " takes " +
+                   std::to_string(op->min_inputs) + more_than(op->min_inputs, op->max_inputs));
   if (outputs < op->min_outputs || (op->max_outputs >= 0 && outputs > op->max_outputs))
-    inference.fail("it has " + std::to_string(outputs) + " outputs; " + node.op + " gives " + std::to_string(op->min_outputs) +
-                   more_than(op->min_outputs, op->max_outputs));
+    inference.fail("it has " + std::to_string(outputs) + " outputs; " + node.op + " gives " +
+                   std::to_string(op->min_outputs) + more_than(op->min_outputs, op->max_outputs));
   for (int at = 0; at < op->min_inputs; ++at)
     if (node.inputs[at] == ir::no_value) inference.fail("required input " + std::to_string(at) + " is missing");
   named(node, [&] { op->infer(inference); });
@@ -164,12 +174,17 @@ std::vector<Tensor> evaluate_with(const ir::Node& node, std::span<const Tensor> 
 
 }  // namespace
 
-std::vector<Tensor> evaluate(const ir::Node& node, std::span<const Tensor> inputs) { return evaluate_with(node, inputs); }
-void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) { evaluate_into(node, inputs, outputs); }
+std::vector<Tensor> evaluate(const ir::Node& node, std::span<const Tensor> inputs) {
+  return evaluate_with(node, inputs);
+}
+void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  evaluate_into(node, inputs, outputs);
+}
 
 std::vector<Tensor> interpret(const ir::Graph& graph, std::vector<Tensor> inputs) {
   if (inputs.size() != graph.inputs.size())
-    throw Error(Code::usage, "the graph takes " + std::to_string(graph.inputs.size()) + " inputs, not " + std::to_string(inputs.size()));
+    throw Error(Code::usage, "the graph takes " + std::to_string(graph.inputs.size()) + " inputs, not " +
+                                 std::to_string(inputs.size()));
   std::vector<Tensor> values(graph.values.size());
   std::vector<size_t> uses(graph.values.size());
   for (size_t id = 0; id < graph.values.size(); ++id) {

@@ -48,14 +48,17 @@ class Evaluation {
   size_t outputs() const { return outputs_.size(); }
   bool has(size_t input) const { return input < inputs_.size() && static_cast<bool>(inputs_[input]); }
   const Tensor& input(size_t at) const { return inputs_[at]; }
-  /// The output to fill: memory the caller planned where it has the same type and sizes, else a new tensor. nullptr-safe: wants(at) first for optional outputs.
+  /// The output to fill: memory the caller planned where it has the same type and sizes, else a new tensor.
+  /// nullptr-safe: wants(at) first for optional outputs.
   Tensor& output(size_t at, DType dtype, const Dims& dims);
   void set(size_t at, Tensor tensor) { outputs_[at] = std::move(tensor); }
   bool wants(size_t output) const { return output < node_.outputs.size() && node_.outputs[output] != ir::no_value; }
   /// Integers of an i32 or i64 input.
   std::vector<int64_t> integers(size_t input) const;
   /// Runs a subgraph on its inputs.
-  std::vector<Tensor> run(const ir::Graph& graph, std::vector<Tensor> inputs) const { return run_(graph, std::move(inputs)); }
+  std::vector<Tensor> run(const ir::Graph& graph, std::vector<Tensor> inputs) const {
+    return run_(graph, std::move(inputs));
+  }
   [[noreturn]] void fail(const std::string& why, const std::string& hint = "") const;
 
  private:
@@ -87,7 +90,8 @@ struct Registrar {
 /// TENON_OP({"Relu", 1, 1, 1, 1, infer, evaluate, Kind::elementwise});
 #define TENON_OP(...) static const ::tenon::ops::Registrar TENON_OP_NAME(__COUNTER__)(::tenon::ops::Op __VA_ARGS__)
 
-/// Infers every node's output types in order, and folds shape arithmetic into `content`. Throws Error(invalid_model) naming the node.
+/// Infers every node's output types in order, and folds shape arithmetic into `content`. Throws Error(invalid_model)
+/// naming the node.
 void infer(ir::Graph& graph);
 void infer(ir::Graph& graph, ir::NodeId node);
 /// Runs one node by its reference kernel.

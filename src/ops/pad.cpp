@@ -7,8 +7,8 @@ namespace {
 
 /// Before and after each axis, from operands that may name only some axes.
 template <class Size>
-std::vector<std::pair<Size, Size>> margins(const auto& ctx, const std::vector<Size>& pads, const std::optional<std::vector<int64_t>>& axes,
-                                           size_t rank) {
+std::vector<std::pair<Size, Size>> margins(const auto& ctx, const std::vector<Size>& pads,
+                                           const std::optional<std::vector<int64_t>>& axes, size_t rank) {
   std::vector<std::pair<Size, Size>> all(rank, {Size(0), Size(0)});
   const size_t count = axes ? axes->size() : rank;
   if (pads.size() != 2 * count) ctx.fail(std::to_string(pads.size()) + " pads for " + std::to_string(count) + " axes");
@@ -37,7 +37,8 @@ void infer(Inference& ctx) {
 }
 
 /// The source index for each place along an axis; -1 where the constant goes.
-std::vector<int64_t> sources(const Evaluation& ctx, const std::string& mode, int64_t size, int64_t before, int64_t padded) {
+std::vector<int64_t> sources(const Evaluation& ctx, const std::string& mode, int64_t size, int64_t before,
+                             int64_t padded) {
   std::vector<int64_t> from(static_cast<size_t>(padded));
   if (size == 0 && padded > 0 && mode != "constant") ctx.fail("an empty axis cannot be padded in mode " + mode);
   for (int64_t i = 0; i < padded; ++i) {
@@ -68,8 +69,10 @@ void evaluate(Evaluation& ctx) {
   const auto all = margins(ctx, ctx.integers(1), axes, rank);
   Dims dims;
   for (size_t axis = 0; axis < rank; ++axis) {
-    dims.push_back(checked_add(x.dims()[axis], checked_add(all[axis].first, all[axis].second, "padding"), "padded size"));
-    if (dims[axis] < 0) ctx.fail("padding leaves axis " + std::to_string(axis) + " with size " + std::to_string(dims[axis]));
+    dims.push_back(
+        checked_add(x.dims()[axis], checked_add(all[axis].first, all[axis].second, "padding"), "padded size"));
+    if (dims[axis] < 0)
+      ctx.fail("padding leaves axis " + std::to_string(axis) + " with size " + std::to_string(dims[axis]));
   }
   if (ctx.has(2)) {
     want_same_dtype(ctx, x.dtype(), ctx.input(2).dtype());
@@ -81,7 +84,8 @@ void evaluate(Evaluation& ctx) {
     const T* from = elements_of<T>(x);
     const T fill = ctx.has(2) ? *elements_of<T>(ctx.input(2)) : T{};
     std::vector<std::vector<int64_t>> maps;
-    for (size_t axis = 0; axis < rank; ++axis) maps.push_back(sources(ctx, mode, x.dims()[axis], all[axis].first, dims[axis]));
+    for (size_t axis = 0; axis < rank; ++axis)
+      maps.push_back(sources(ctx, mode, x.dims()[axis], all[axis].first, dims[axis]));
     if (rank == 0) return void(*to = *from);
     const Strides own = strides_of(x.dims());
     const int64_t width = dims.back(), rows = dims.elements() / width;

@@ -19,9 +19,11 @@ PoolSizes size_pool(Context& ctx, const ir::Shape& x) {
   if (x.size() < 3) ctx.fail("the input has rank " + std::to_string(x.size()) + "; at least 3 is needed");
   std::vector<int64_t> kernel = ctx.node().integers("kernel_shape");
   if (kernel.size() != x.size() - 2)
-    ctx.fail("kernel_shape has " + std::to_string(kernel.size()) + " entries for " + std::to_string(x.size() - 2) + " spatial axes");
+    ctx.fail("kernel_shape has " + std::to_string(kernel.size()) + " entries for " + std::to_string(x.size() - 2) +
+             " spatial axes");
   PoolSizes sizes{read_window(ctx, std::move(kernel)), {x[0], x[1]}};
-  for (size_t axis = 0; axis + 2 < x.size(); ++axis) sizes.output.push_back(slide(ctx, sizes.window, axis, x[axis + 2]));
+  for (size_t axis = 0; axis + 2 < x.size(); ++axis)
+    sizes.output.push_back(slide(ctx, sizes.window, axis, x[axis + 2]));
   return sizes;
 }
 
@@ -43,7 +45,8 @@ void each_window(const Window3& window, int64_t planes, F&& visit) {
   for (int64_t plane = 0; plane < planes; ++plane)
     for (int64_t d = 0; d < window.out[0]; ++d)
       for (int64_t h = 0; h < window.out[1]; ++h)
-        for (int64_t w = 0; w < window.out[2]; ++w) visit(at++, plane * window.in_plane(), std::array<int64_t, 3>{d, h, w});
+        for (int64_t w = 0; w < window.out[2]; ++w)
+          visit(at++, plane * window.in_plane(), std::array<int64_t, 3>{d, h, w});
 }
 
 /// Calls visit(offset in the plane) for every input under the window of an output position.

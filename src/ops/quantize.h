@@ -75,8 +75,10 @@ void check_spread(Context& ctx, const ir::Shape& x, const ir::Shape& scale, int6
   if (block == 0 && (scale.empty() || scale == ir::Shape{1})) return;
   const size_t at = normal_axis(ctx, axis, x.size());
   bool fits = block ? scale.size() == x.size() : scale.size() == 1 && !differ(scale[0], x[at]);
-  for (size_t i = 0; fits && block && i < x.size(); ++i) fits = !differ(scale[i], i == at ? x[i].ceil_div(block) : x[i]);
-  if (!fits) ctx.fail("the scale is " + ir::str(scale) + " for a tensor " + ir::str(x) + " and axis " + std::to_string(axis));
+  for (size_t i = 0; fits && block && i < x.size(); ++i)
+    fits = !differ(scale[i], i == at ? x[i].ceil_div(block) : x[i]);
+  if (!fits)
+    ctx.fail("the scale is " + ir::str(scale) + " for a tensor " + ir::str(x) + " and axis " + std::to_string(axis));
 }
 
 inline Spread spread_of(Evaluation& ctx, const Dims& x, const Dims& scale) {
@@ -85,7 +87,8 @@ inline Spread spread_of(Evaluation& ctx, const Dims& x, const Dims& scale) {
   Spread spread;
   if (block == 0 && scale.elements() == 1 && scale.rank() < 2) return spread;
   const Around parts = around(x, normal_axis(ctx, axis, x.rank()));
-  return {block ? Spread::blocks : Spread::axis, parts.size, std::max<int64_t>(1, parts.inner), std::max<int64_t>(1, block)};
+  return {block ? Spread::blocks : Spread::axis, parts.size, std::max<int64_t>(1, parts.inner),
+          std::max<int64_t>(1, block)};
 }
 
 }  // namespace tenon::ops

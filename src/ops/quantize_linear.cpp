@@ -7,7 +7,8 @@ namespace {
 template <class Context>
 void check_type(const Context& ctx, DType type) {
   IntegerRange range;
-  if (!is_float8(type) && !quantised_range(type, range)) ctx.fail("cannot quantise to element type " + std::string(name(type)));
+  if (!is_float8(type) && !quantised_range(type, range))
+    ctx.fail("cannot quantise to element type " + std::string(name(type)));
 }
 
 DType output_type(const ir::Node& node, DType zero_point) {
@@ -39,7 +40,8 @@ void infer_dequantize(Inference& ctx) {
 }
 
 void check_zero_point(Evaluation& ctx) {
-  if (ctx.has(2) && ctx.input(2).elements() != ctx.input(1).elements()) ctx.fail("scale and zero point are of different sizes");
+  if (ctx.has(2) && ctx.input(2).elements() != ctx.input(1).elements())
+    ctx.fail("scale and zero point are of different sizes");
 }
 
 void evaluate_quantize(Evaluation& ctx) {
@@ -67,7 +69,8 @@ void evaluate_quantize(Evaluation& ctx) {
       }
       IntegerRange range{};
       quantised_range(type, range);
-      const std::vector<int32_t> zeros = ctx.has(2) ? whole_numbers(ctx, ctx.input(2)) : std::vector<int32_t>(scales.elements());
+      const std::vector<int32_t> zeros =
+          ctx.has(2) ? whole_numbers(ctx, ctx.input(2)) : std::vector<int32_t>(scales.elements());
       dispatch_quantised(ctx, type, [&]<class Q>(Type<Q>) {
         for (int64_t i = 0; i < x.elements(); ++i)
           y.data<Q>()[i] = static_cast<Q>(quantised(quotient(i), zeros[spread.at(i)], range));
@@ -79,7 +82,8 @@ void evaluate_quantize(Evaluation& ctx) {
 void evaluate_dequantize(Evaluation& ctx) {
   const Tensor &x = ctx.input(0), &scale = ctx.input(1);
   check_zero_point(ctx);
-  if (ctx.has(2) && ctx.input(2).dtype() != x.dtype()) ctx.fail("the zero point is of another element type than the data");
+  if (ctx.has(2) && ctx.input(2).dtype() != x.dtype())
+    ctx.fail("the zero point is of another element type than the data");
   const Spread spread = spread_of(ctx, x.dims(), scale.dims());
   const std::vector<double> scales = reals(ctx, scale);
   const int64_t asked = ctx.node().integer("output_dtype", 0);
@@ -88,7 +92,8 @@ void evaluate_dequantize(Evaluation& ctx) {
   const auto store = [&](auto&& distance) {
     dispatch<Floats>(ctx, y.dtype(), [&]<class T>(Type<T>) {
       using W = Wide<T>;
-      for (int64_t i = 0; i < count; ++i) y.data<T>()[i] = static_cast<T>(static_cast<W>(distance(i)) * static_cast<W>(scales[spread.at(i)]));
+      for (int64_t i = 0; i < count; ++i)
+        y.data<T>()[i] = static_cast<T>(static_cast<W>(distance(i)) * static_cast<W>(scales[spread.at(i)]));
     });
   };
   if (is_float8(x.dtype())) {
@@ -99,7 +104,8 @@ void evaluate_dequantize(Evaluation& ctx) {
     return;
   }
   const std::vector<int32_t> values = whole_numbers(ctx, x);
-  const std::vector<int32_t> zeros = ctx.has(2) ? whole_numbers(ctx, ctx.input(2)) : std::vector<int32_t>(scales.size());
+  const std::vector<int32_t> zeros =
+      ctx.has(2) ? whole_numbers(ctx, ctx.input(2)) : std::vector<int32_t>(scales.size());
   store([&](int64_t i) { return int64_t{values[i]} - zeros[spread.at(i)]; });
 }
 
@@ -119,7 +125,8 @@ void evaluate_dynamic(Evaluation& ctx) {
   const float scale = high == low ? 1.f : (high - low) / 255.f;
   const auto zero = static_cast<uint8_t>(std::nearbyint(std::clamp(-low / scale, 0.f, 255.f)));
   Tensor& y = ctx.output(0, DType::u8, x.dims());
-  for (int64_t i = 0; i < x.elements(); ++i) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(x.data<float>()[i] / scale, zero, {0, 255}));
+  for (int64_t i = 0; i < x.elements(); ++i)
+    y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(x.data<float>()[i] / scale, zero, {0, 255}));
   if (ctx.wants(1)) *ctx.output(1, DType::f32, {}).data<float>() = scale;
   if (ctx.wants(2)) *ctx.output(2, DType::u8, {}).data<uint8_t>() = zero;
 }

@@ -13,7 +13,8 @@ T per_channel(const std::vector<T>& list, int64_t channel, T otherwise) {
 template <class T>
 void check_per_channel(Evaluation& ctx, const std::vector<T>& list, int64_t channels, const char* what) {
   if (list.size() > 1 && static_cast<int64_t>(list.size()) != channels)
-    ctx.fail(std::string(what) + " has " + std::to_string(list.size()) + " entries for " + std::to_string(channels) + " channels");
+    ctx.fail(std::string(what) + " has " + std::to_string(list.size()) + " entries for " + std::to_string(channels) +
+             " channels");
 }
 
 struct Sums {
@@ -29,7 +30,9 @@ Sums convolve_integers(Evaluation& ctx, size_t x_at, size_t x_zero_at, size_t w_
   Sums sums{dims_of(sizes.output), {}};
   const Dims& out = sums.dims;
   std::vector<int32_t> inputs = whole_numbers(ctx, x), weights = whole_numbers(ctx, w);
-  const auto zeros = [&](size_t at) { return ctx.has(at) ? whole_numbers(ctx, ctx.input(at)) : std::vector<int32_t>(1); };
+  const auto zeros = [&](size_t at) {
+    return ctx.has(at) ? whole_numbers(ctx, ctx.input(at)) : std::vector<int32_t>(1);
+  };
   const std::vector<int32_t> x_zero = zeros(x_zero_at), w_zero = zeros(w_zero_at);
   if (x_zero.size() != 1) ctx.fail("the input's zero point must be one number");
   check_per_channel(ctx, w_zero, out[1], "the weights' zero point");
@@ -39,8 +42,8 @@ Sums convolve_integers(Evaluation& ctx, size_t x_at, size_t x_zero_at, size_t w_
   const Window3 window = window3(sizes.window, spatial(x.dims()), spatial(out));
   sums.values.resize(static_cast<size_t>(out.elements()));
   for (int64_t n = 0; n < out[0]; ++n)
-    convolve(window, sizes.groups, x.dims()[1], out[1], inputs.data() + n * x.dims()[1] * window.in_plane(), weights.data(),
-             sums.values.data() + n * out[1] * window.out_plane());
+    convolve(window, sizes.groups, x.dims()[1], out[1], inputs.data() + n * x.dims()[1] * window.in_plane(),
+             weights.data(), sums.values.data() + n * out[1] * window.out_plane());
   return sums;
 }
 
@@ -65,17 +68,22 @@ void evaluate_integer(Evaluation& ctx) {
 
 void infer_qlinear(Inference& ctx) { ctx.set(0, ctx.dtype(7), conv_shape(ctx, 0, 3)); }
 
-/// Inputs x, its scale and zero point, w, its scale and zero point, those of y, and an i32 bias of scale x_scale * w_scale.
+/// Inputs x, its scale and zero point, w, its scale and zero point, those of y, and an i32 bias of scale x_scale *
+/// w_scale.
 void evaluate_qlinear(Evaluation& ctx) {
   const bool last = channels_last(ctx);
   const Sums sums = convolve_integers(ctx, 0, 2, 3, 5, last);
-  const int64_t channels = sums.dims[1], plane = channels && sums.dims[0] ? sums.dims.elements() / channels / sums.dims[0] : 0;
-  const std::vector<double> x_scale = reals(ctx, ctx.input(1)), w_scale = reals(ctx, ctx.input(4)), y_scale = reals(ctx, ctx.input(6));
+  const int64_t channels = sums.dims[1],
+                plane = channels && sums.dims[0] ? sums.dims.elements() / channels / sums.dims[0] : 0;
+  const std::vector<double> x_scale = reals(ctx, ctx.input(1)), w_scale = reals(ctx, ctx.input(4)),
+                            y_scale = reals(ctx, ctx.input(6));
   const std::vector<int32_t> y_zero = whole_numbers(ctx, ctx.input(7));
   const std::vector<int32_t> bias = ctx.has(8) ? whole_numbers(ctx, ctx.input(8)) : std::vector<int32_t>();
-  if (x_scale.size() != 1 || y_scale.size() != 1 || y_zero.size() != 1 || w_scale.empty()) ctx.fail("scales of x and y must be one number");
+  if (x_scale.size() != 1 || y_scale.size() != 1 || y_zero.size() != 1 || w_scale.empty())
+    ctx.fail("scales of x and y must be one number");
   check_per_channel(ctx, w_scale, channels, "the weights' scale");
-  if (!bias.empty() && static_cast<int64_t>(bias.size()) != channels) ctx.fail("the bias does not fit the output channels");
+  if (!bias.empty() && static_cast<int64_t>(bias.size()) != channels)
+    ctx.fail("the bias does not fit the output channels");
   IntegerRange range{};
   const DType type = ctx.input(7).dtype();
   if (!quantised_range(type, range)) ctx.fail("the output's zero point is " + std::string(name(type)));

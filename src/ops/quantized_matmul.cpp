@@ -9,7 +9,9 @@ std::optional<ir::Shape> product_shape(Inference& ctx, size_t a_at, size_t b_at)
   if (a->empty() || b->empty()) ctx.fail("a factor is a scalar");
   const ir::Dim& inner = b->size() == 1 ? (*b)[0] : (*b)[b->size() - 2];
   if (differ(a->back(), inner)) ctx.fail("factors " + ir::str(*a) + " and " + ir::str(*b) + " do not fit");
-  const auto batch = [](const ir::Shape& shape) { return ir::Shape(shape.begin(), shape.end() - std::min<size_t>(2, shape.size())); };
+  const auto batch = [](const ir::Shape& shape) {
+    return ir::Shape(shape.begin(), shape.end() - std::min<size_t>(2, shape.size()));
+  };
   ir::Shape out = broadcast(ctx, batch(*a), batch(*b));
   if (a->size() > 1) out.push_back((*a)[a->size() - 2]);
   if (b->size() > 1) out.push_back(b->back());
@@ -58,17 +60,20 @@ Product multiply(Evaluation& ctx, size_t a_at, size_t a_zero_at, size_t b_at, si
   product.n = n;
   product.a_matrices = a_batch.elements();
   product.b_matrices = b_batch.elements();
-  walk<2>(batch, {broadcast_strides(a_batch, batch), broadcast_strides(b_batch, batch)}, [&](const auto& at, int64_t run, const auto& step) {
-    for (int64_t i = 0; i < run; ++i) {
-      product.a_matrix.push_back(at[0] + i * step[0]);
-      product.b_matrix.push_back(at[1] + i * step[1]);
-    }
-  });
+  walk<2>(batch, {broadcast_strides(a_batch, batch), broadcast_strides(b_batch, batch)},
+          [&](const auto& at, int64_t run, const auto& step) {
+            for (int64_t i = 0; i < run; ++i) {
+              product.a_matrix.push_back(at[0] + i * step[0]);
+              product.b_matrix.push_back(at[1] + i * step[1]);
+            }
+          });
   product.dims = batch;
   if (!row) product.dims.push_back(m);
   if (!column) product.dims.push_back(n);
   const std::vector<int32_t> left = whole_numbers(ctx, ctx.input(a_at)), right = whole_numbers(ctx, ctx.input(b_at));
-  const auto zeros = [&](size_t at) { return ctx.has(at) ? whole_numbers(ctx, ctx.input(at)) : std::vector<int32_t>(1); };
+  const auto zeros = [&](size_t at) {
+    return ctx.has(at) ? whole_numbers(ctx, ctx.input(at)) : std::vector<int32_t>(1);
+  };
   const auto a_zero = per_line(ctx, zeros(a_zero_at), product.a_matrices, m);
   const auto b_zero = per_line(ctx, zeros(b_zero_at), product.b_matrices, n);
   product.sums.resize(static_cast<size_t>(product.dims.elements()));
@@ -111,8 +116,10 @@ void evaluate_qlinear(Evaluation& ctx) {
   dispatch_quantised(ctx, type, [&]<class Q>(Type<Q>) {
     for (int64_t at = 0; at < static_cast<int64_t>(product.sums.size()); ++at) {
       const int64_t matrix = at / product.n / product.m, i = at / product.n % product.m, j = at % product.n;
-      const double factor = a_scale.at(product.a_matrix[matrix], i) * b_scale.at(product.b_matrix[matrix], j) / y_scales.at(matrix, i);
-      y.data<Q>()[at] = static_cast<Q>(quantised(static_cast<double>(product.sums[at]) * factor, y_zeros.at(matrix, i), range));
+      const double factor =
+          a_scale.at(product.a_matrix[matrix], i) * b_scale.at(product.b_matrix[matrix], j) / y_scales.at(matrix, i);
+      y.data<Q>()[at] =
+          static_cast<Q>(quantised(static_cast<double>(product.sums[at]) * factor, y_zeros.at(matrix, i), range));
     }
   });
 }

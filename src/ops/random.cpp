@@ -26,7 +26,9 @@ double normal_at(uint64_t seed, uint64_t at) {
 }
 uint64_t seed_of(const ir::Node& node) { return bits_at(std::bit_cast<uint32_t>(node.real("seed", 0)), 0); }
 
-DType type_of(const auto& ctx, DType otherwise) { return static_cast<DType>(ctx.node().integer("dtype", static_cast<int64_t>(otherwise))); }
+DType type_of(const auto& ctx, DType otherwise) {
+  return static_cast<DType>(ctx.node().integer("dtype", static_cast<int64_t>(otherwise)));
+}
 
 void infer_shaped(Inference& ctx) {
   ir::Shape shape;
@@ -41,12 +43,14 @@ void infer_like(Inference& ctx) { ctx.set(0, type_of(ctx, ctx.dtype(0)), known_s
 template <bool normal>
 void fill(Evaluation& ctx, DType type, const Dims& dims) {
   const uint64_t seed = seed_of(ctx.node());
-  const double a = normal ? ctx.node().real("mean", 0) : ctx.node().real("low", 0), b = normal ? ctx.node().real("scale", 1) : ctx.node().real("high", 1) - a;
+  const double a = normal ? ctx.node().real("mean", 0) : ctx.node().real("low", 0),
+               b = normal ? ctx.node().real("scale", 1) : ctx.node().real("high", 1) - a;
   dispatch<Floats>(ctx, type, [&]<class T>(Type<T>) {
     T* to = ctx.output(0, type, dims).template data<T>();
     for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
       const auto place = static_cast<uint64_t>(at);
-      to[at] = static_cast<T>(static_cast<Wide<T>>(a + b * (normal ? normal_at(seed, place) : uniform_at(seed, place))));
+      to[at] =
+          static_cast<T>(static_cast<Wide<T>>(a + b * (normal ? normal_at(seed, place) : uniform_at(seed, place))));
     }
   });
 }
@@ -68,7 +72,8 @@ void evaluate_bernoulli(Evaluation& ctx) {
     dispatch<NumbersAndBool>(ctx, type, [&]<class O>(Type<O>) {
       O* to = ctx.output(0, type, x.dims()).template data<O>();
       for (int64_t at = 0, count = x.elements(); at < count; ++at) {
-        const bool one = uniform_at(seed, static_cast<uint64_t>(at)) < static_cast<double>(static_cast<Wide<T>>(x.data<T>()[at]));
+        const bool one =
+            uniform_at(seed, static_cast<uint64_t>(at)) < static_cast<double>(static_cast<Wide<T>>(x.data<T>()[at]));
         if constexpr (std::is_same_v<O, Bool>) to[at] = Bool(one);
         else to[at] = static_cast<O>(static_cast<Wide<O>>(one ? 1 : 0));
       }
@@ -78,14 +83,16 @@ void evaluate_bernoulli(Evaluation& ctx) {
 
 void infer_multinomial(Inference& ctx) {
   const ir::Shape* x = ctx.shape(0);
-  ctx.set(0, type_of(ctx, DType::i32), ir::Shape{x && x->size() == 2 ? (*x)[0] : ctx.unknown(), ctx.node().integer("sample_size", 1)});
+  ctx.set(0, type_of(ctx, DType::i32),
+          ir::Shape{x && x->size() == 2 ? (*x)[0] : ctx.unknown(), ctx.node().integer("sample_size", 1)});
 }
 
 /// Classes drawn by unnormalised log probabilities, a row of them for each batch entry.
 void evaluate_multinomial(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const int64_t samples = ctx.node().integer("sample_size", 1);
-  if (x.dims().rank() != 2 || x.dims()[1] < 1 || samples < 0) ctx.fail("the input is " + x.dims().str() + " for " + std::to_string(samples) + " samples");
+  if (x.dims().rank() != 2 || x.dims()[1] < 1 || samples < 0)
+    ctx.fail("the input is " + x.dims().str() + " for " + std::to_string(samples) + " samples");
   const int64_t rows = x.dims()[0], classes = x.dims()[1];
   const uint64_t seed = seed_of(ctx.node());
   const DType type = type_of(ctx, DType::i32);
@@ -97,10 +104,12 @@ void evaluate_multinomial(Evaluation& ctx) {
         const T* logits = x.data<T>() + row * classes;
         double highest = -INFINITY, total = 0;
         for (int64_t k = 0; k < classes; ++k) highest = std::max<double>(highest, static_cast<Wide<T>>(logits[k]));
-        for (int64_t k = 0; k < classes; ++k) sums[k] = total += std::exp(static_cast<double>(static_cast<Wide<T>>(logits[k])) - highest);
+        for (int64_t k = 0; k < classes; ++k)
+          sums[k] = total += std::exp(static_cast<double>(static_cast<Wide<T>>(logits[k])) - highest);
         for (int64_t at = 0; at < samples; ++at) {
           const double wanted = uniform_at(seed, static_cast<uint64_t>(row * samples + at)) * total;
-          to[row * samples + at] = static_cast<O>(std::min<int64_t>(classes - 1, std::upper_bound(sums.begin(), sums.end(), wanted) - sums.begin()));
+          to[row * samples + at] = static_cast<O>(
+              std::min<int64_t>(classes - 1, std::upper_bound(sums.begin(), sums.end(), wanted) - sums.begin()));
         }
       }
     });

@@ -54,7 +54,8 @@ void depth_to_space(Evaluation& ctx) {
   const int64_t b = block_of(ctx);
   const std::string mode = ctx.node().text("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") ctx.fail("mode is \"" + mode + "\"", "it is DCR or CRD");
-  if (d.rank() != 4 || d[1] % (b * b)) ctx.fail("shape " + d.str() + " does not divide into blocks of " + std::to_string(b));
+  if (d.rank() != 4 || d[1] % (b * b))
+    ctx.fail("shape " + d.str() + " does not divide into blocks of " + std::to_string(b));
   const int64_t c = d[1] / (b * b);
   const Dims to{d[0], c, d[2] * b, d[3] * b};
   if (mode == "DCR") permute(ctx, {d[0], b, b, c, d[2], d[3]}, {0, 3, 4, 1, 5, 2}, to);
@@ -64,7 +65,8 @@ void depth_to_space(Evaluation& ctx) {
 void space_to_depth(Evaluation& ctx) {
   const Dims d = ctx.input(0).dims();
   const int64_t b = block_of(ctx);
-  if (d.rank() != 4 || d[2] % b || d[3] % b) ctx.fail("shape " + d.str() + " does not divide into blocks of " + std::to_string(b));
+  if (d.rank() != 4 || d[2] % b || d[3] % b)
+    ctx.fail("shape " + d.str() + " does not divide into blocks of " + std::to_string(b));
   permute(ctx, {d[0], d[1], d[2] / b, b, d[3] / b, b}, {0, 3, 5, 1, 2, 4}, {d[0], d[1] * b * b, d[2] / b, d[3] / b});
 }
 
@@ -73,7 +75,8 @@ void reverse_sequence(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const Dims& dims = x.dims();
   const size_t rank = dims.rank();
-  const size_t batch = normal_axis(ctx, ctx.node().integer("batch_axis", 1), rank), time = normal_axis(ctx, ctx.node().integer("time_axis", 0), rank);
+  const size_t batch = normal_axis(ctx, ctx.node().integer("batch_axis", 1), rank),
+               time = normal_axis(ctx, ctx.node().integer("time_axis", 0), rank);
   if (rank < 2 || batch + time != 1) ctx.fail("batch_axis and time_axis must be 0 and 1 in either order");
   const auto lengths = ctx.integers(1);
   if (static_cast<int64_t>(lengths.size()) != dims[batch]) ctx.fail("one length per sequence is wanted");
@@ -87,7 +90,9 @@ void reverse_sequence(Evaluation& ctx) {
     for (int64_t n = 0; n < dims[batch]; ++n)
       for (int64_t t = 0; t < dims[time]; ++t) {
         const int64_t source = t < lengths[n] ? lengths[n] - 1 - t : t;
-        const auto offset = [&](int64_t step) { return (batch == 0 ? n * dims[1] + step : step * dims[1] + n) * inner; };
+        const auto offset = [&](int64_t step) {
+          return (batch == 0 ? n * dims[1] + step : step * dims[1] + n) * inner;
+        };
         std::copy_n(from + offset(source), inner, to + offset(t));
       }
   });

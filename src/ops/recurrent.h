@@ -62,21 +62,27 @@ inline void infer_recurrent(Inference& ctx, int64_t gates) {
 
 using Curve = std::function<double(double)>;
 
-/// The activations of all directions, `count` for each. Alphas and betas are handed out, in order, to those that take one.
+/// The activations of all directions, `count` for each. Alphas and betas are handed out, in order, to those that take
+/// one.
 template <class Context>
 std::vector<Curve> read_curves(Context& ctx, size_t count, size_t directions, std::vector<std::string> defaults) {
   std::vector<std::string> names = defaults;
   if (directions == 2) names.insert(names.end(), defaults.begin(), defaults.end());
-  if (ctx.node().has("activations")) names = std::get<std::vector<std::string>>(ctx.node().attributes.at("activations"));
+  if (ctx.node().has("activations"))
+    names = std::get<std::vector<std::string>>(ctx.node().attributes.at("activations"));
   if (names.size() != count * directions)
-    ctx.fail("activations has " + std::to_string(names.size()) + " entries where " + std::to_string(count * directions) + " are needed");
+    ctx.fail("activations has " + std::to_string(names.size()) + " entries where " +
+             std::to_string(count * directions) + " are needed");
   const std::vector<float> alphas = ctx.node().reals("activation_alpha"), betas = ctx.node().reals("activation_beta");
   size_t next_alpha = 0, next_beta = 0;
-  const auto alpha = [&](double otherwise) { return next_alpha < alphas.size() ? double(alphas[next_alpha++]) : otherwise; };
+  const auto alpha = [&](double otherwise) {
+    return next_alpha < alphas.size() ? double(alphas[next_alpha++]) : otherwise;
+  };
   const auto beta = [&](double otherwise) { return next_beta < betas.size() ? double(betas[next_beta++]) : otherwise; };
   std::vector<Curve> curves;
   for (std::string name : names) {
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (name == "tanh") curves.push_back([](double x) { return std::tanh(x); });
     else if (name == "sigmoid") curves.push_back([](double x) { return 1 / (1 + std::exp(-x)); });
     else if (name == "relu") curves.push_back([](double x) { return x < 0 ? 0 : x; });
@@ -85,8 +91,10 @@ std::vector<Curve> read_curves(Context& ctx, size_t count, size_t directions, st
     else if (name == "affine") curves.push_back([a = alpha(1), b = beta(0)](double x) { return a * x + b; });
     else if (name == "leakyrelu") curves.push_back([a = alpha(0.01)](double x) { return x < 0 ? a * x : x; });
     else if (name == "thresholdedrelu") curves.push_back([a = alpha(1)](double x) { return x > a ? x : 0; });
-    else if (name == "scaledtanh") curves.push_back([a = alpha(1), b = beta(1)](double x) { return a * std::tanh(b * x); });
-    else if (name == "hardsigmoid") curves.push_back([a = alpha(0.2), b = beta(0.5)](double x) { return std::clamp(a * x + b, 0.0, 1.0); });
+    else if (name == "scaledtanh")
+      curves.push_back([a = alpha(1), b = beta(1)](double x) { return a * std::tanh(b * x); });
+    else if (name == "hardsigmoid")
+      curves.push_back([a = alpha(0.2), b = beta(0.5)](double x) { return std::clamp(a * x + b, 0.0, 1.0); });
     else if (name == "elu") curves.push_back([a = alpha(1)](double x) { return x < 0 ? a * std::expm1(x) : x; });
     else ctx.fail("activation \"" + name + "\" is not known");
   }
@@ -115,7 +123,8 @@ struct Cell {
 
 /// step(cell, x, h, c) turns the states into those after one input.
 template <class Step>
-void run_recurrent(Evaluation& ctx, int64_t gates, size_t curve_count, std::vector<std::string> default_curves, Step&& step) {
+void run_recurrent(Evaluation& ctx, int64_t gates, size_t curve_count, std::vector<std::string> default_curves,
+                   Step&& step) {
   const DType dtype = ctx.input(0).dtype();
   const RecurrentSizes sizes = size_recurrent(ctx, gates, shape_of(ctx.input(0).dims()), shape_of(ctx.input(1).dims()),
                                               shape_of(ctx.input(2).dims()));
@@ -125,7 +134,8 @@ void run_recurrent(Evaluation& ctx, int64_t gates, size_t curve_count, std::vect
     if (!ctx.has(at)) return std::vector<double>();
     std::vector<double> list = reals(ctx, ctx.input(at));
     if (static_cast<int64_t>(list.size()) != count)
-      ctx.fail(std::string(what) + " has " + std::to_string(list.size()) + " elements where " + std::to_string(count) + " are needed");
+      ctx.fail(std::string(what) + " has " + std::to_string(list.size()) + " elements where " + std::to_string(count) +
+               " are needed");
     return list;
   };
   const std::vector<double> x = reals(ctx, ctx.input(0)), w = reals(ctx, ctx.input(1)), r = reals(ctx, ctx.input(2));
@@ -134,22 +144,32 @@ void run_recurrent(Evaluation& ctx, int64_t gates, size_t curve_count, std::vect
   const bool lstm = gates == 4;
   const std::vector<double> c0 = lstm ? optional(6, directions * batch * hidden, "initial_c") : std::vector<double>();
   const std::vector<double> p = lstm ? optional(7, directions * 3 * hidden, "P") : std::vector<double>();
-  const std::vector<Curve> curves = read_curves(ctx, curve_count, static_cast<size_t>(directions), std::move(default_curves));
+  const std::vector<Curve> curves =
+      read_curves(ctx, curve_count, static_cast<size_t>(directions), std::move(default_curves));
   std::vector<int64_t> lengths(static_cast<size_t>(batch), sequence);
   if (ctx.has(4)) {
     lengths = ctx.integers(4);
     if (static_cast<int64_t>(lengths.size()) != batch) ctx.fail("sequence_lens must have one entry per batch entry");
     for (int64_t length : lengths)
-      if (length < 0 || length > sequence) ctx.fail("a sequence length is " + std::to_string(length) + " of " + std::to_string(sequence));
+      if (length < 0 || length > sequence)
+        ctx.fail("a sequence length is " + std::to_string(length) + " of " + std::to_string(sequence));
   }
   const bool reverse = ctx.node().text("direction", "forward") == "reverse";
-  const auto state_at = [&](int64_t d, int64_t n) { return (sizes.batch_first ? n * directions + d : d * batch + n) * hidden; };
+  const auto state_at = [&](int64_t d, int64_t n) {
+    return (sizes.batch_first ? n * directions + d : d * batch + n) * hidden;
+  };
   const Dims y_dims = dims_of(sizes.y), state_dims = dims_of(sizes.y_h);
   std::vector<double> y(y_dims.elements()), y_h(state_dims.elements()), y_c(state_dims.elements());
   for (int64_t d = 0; d < directions; ++d) {
-    const Cell cell{hidden, input, w.data() + d * rows * input, r.data() + d * rows * hidden,
-                    b.empty() ? nullptr : b.data() + d * 2 * rows, b.empty() ? nullptr : b.data() + (d * 2 + 1) * rows,
-                    p.empty() ? nullptr : p.data() + d * 3 * hidden, curves.data() + d * curve_count, ctx.node().real("clip", 0)};
+    const Cell cell{hidden,
+                    input,
+                    w.data() + d * rows * input,
+                    r.data() + d * rows * hidden,
+                    b.empty() ? nullptr : b.data() + d * 2 * rows,
+                    b.empty() ? nullptr : b.data() + (d * 2 + 1) * rows,
+                    p.empty() ? nullptr : p.data() + d * 3 * hidden,
+                    curves.data() + d * curve_count,
+                    ctx.node().real("clip", 0)};
     for (int64_t n = 0; n < batch; ++n) {
       std::vector<double> h(hidden), c(hidden);
       if (!h0.empty()) std::copy_n(h0.begin() + state_at(d, n), hidden, h.begin());

@@ -37,13 +37,16 @@ void infer_prod(Inference& ctx) {
   infer(ctx);
   const auto content = ctx.content(0);
   const ir::Shape* from = ctx.shape(0);
-  if (!content || !from || from->size() != 1 || !is_integer(ctx.dtype(0)) || ctx.node().integer("noop_with_empty_axes", 0)) return;
+  if (!content || !from || from->size() != 1 || !is_integer(ctx.dtype(0)) ||
+      ctx.node().integer("noop_with_empty_axes", 0))
+    return;
   ctx.set_content(0, {ir::product(*content)});
 }
 
 /// The accumulator of a reduction over T: double for floats, 64 bits for integers.
 template <class T>
-using Sum = std::conditional_t<std::is_integral_v<Wide<T>>, std::conditional_t<std::is_signed_v<Wide<T>>, int64_t, uint64_t>, double>;
+using Sum = std::conditional_t<std::is_integral_v<Wide<T>>,
+                               std::conditional_t<std::is_signed_v<Wide<T>>, int64_t, uint64_t>, double>;
 
 /// Folds with `step(accumulator, element)` from `first`, then applies `last(accumulator, count)`.
 /// With `shifted`, elements arrive less the maximum of their group, which is added back to the result (for LogSumExp).
@@ -72,7 +75,8 @@ void evaluate(Evaluation& ctx) {
       walk<2>(x.dims(), {from_strides, to_strides}, [&](const auto& at, int64_t length, const auto& by) {
         for (int64_t i = 0; i < length; ++i) {
           S& sum = sums[at[1] + i * by[1]];
-          sum = step(sum, static_cast<S>(static_cast<Wide<T>>(from[at[0] + i])), static_cast<size_t>(at[1] + i * by[1]));
+          sum =
+              step(sum, static_cast<S>(static_cast<Wide<T>>(from[at[0] + i])), static_cast<size_t>(at[1] + i * by[1]));
         }
       });
     };

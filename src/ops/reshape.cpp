@@ -13,7 +13,8 @@ void infer_reshape(Inference& ctx) {
   const auto wanted = ctx.content(1);
   if (!wanted) {
     const auto rank = known_length(ctx, 1);
-    if (rank && *rank >= 0 && *rank <= static_cast<int64_t>(Dims::max_rank)) ctx.set(0, ctx.dtype(0), unknown_shape(ctx, *rank));
+    if (rank && *rank >= 0 && *rank <= static_cast<int64_t>(Dims::max_rank))
+      ctx.set(0, ctx.dtype(0), unknown_shape(ctx, *rank));
     else ctx.set(0, ctx.dtype(0), std::nullopt);
     return pass_content(ctx);
   }
@@ -27,9 +28,11 @@ void infer_reshape(Inference& ctx) {
       open = axis;
     } else if (is_zero(to[axis]) && !keep_zero) {
       if (!from) to[axis] = ctx.unknown();
-      else if (axis >= from->size()) ctx.fail("the new shape copies axis " + std::to_string(axis) + ", which the input lacks");
+      else if (axis >= from->size())
+        ctx.fail("the new shape copies axis " + std::to_string(axis) + ", which the input lacks");
       else to[axis] = (*from)[axis];
-    } else if (to[axis].is_constant() && to[axis].value() < 0) ctx.fail("the new shape has a negative size " + to[axis].str());
+    } else if (to[axis].is_constant() && to[axis].value() < 0)
+      ctx.fail("the new shape has a negative size " + to[axis].str());
   }
   if (open) {
     Dim rest(1);
@@ -61,7 +64,8 @@ void evaluate_reshape(Evaluation& ctx) {
       open = axis;
       size = 1;
     } else if (size == 0 && !keep_zero) {
-      if (axis >= x.dims().rank()) ctx.fail("the new shape copies axis " + std::to_string(axis) + ", which the input lacks");
+      if (axis >= x.dims().rank())
+        ctx.fail("the new shape copies axis " + std::to_string(axis) + ", which the input lacks");
       size = x.dims()[axis];
     } else if (size < 0) ctx.fail("the new shape has a negative size " + std::to_string(size));
     to.push_back(size);
@@ -86,7 +90,9 @@ void infer_flatten(Inference& ctx) {
   const ir::Shape* from = ctx.shape(0);
   if (!from) return ctx.set(0, ctx.dtype(0), unknown_shape(ctx, 2));
   const size_t axis = flatten_axis(ctx, from->size());
-  ctx.set(0, ctx.dtype(0), ir::Shape{ir::product({from->begin(), from->begin() + axis}), ir::product({from->begin() + axis, from->end()})});
+  ctx.set(
+      0, ctx.dtype(0),
+      ir::Shape{ir::product({from->begin(), from->begin() + axis}), ir::product({from->begin() + axis, from->end()})});
   pass_content(ctx);
 }
 
@@ -103,7 +109,8 @@ void infer_squeeze(Inference& ctx) {
   const auto axes = ctx.has(1) ? ctx.integers(1) : std::nullopt;
   if (!from || (ctx.has(1) && !axes)) {
     const auto fewer = known_length(ctx, 1);
-    if (from && fewer && *fewer <= static_cast<int64_t>(from->size())) ctx.set(0, ctx.dtype(0), unknown_shape(ctx, from->size() - *fewer));
+    if (from && fewer && *fewer <= static_cast<int64_t>(from->size()))
+      ctx.set(0, ctx.dtype(0), unknown_shape(ctx, from->size() - *fewer));
     else ctx.set(0, ctx.dtype(0), std::nullopt);
     return pass_content(ctx);
   }
@@ -113,7 +120,8 @@ void infer_squeeze(Inference& ctx) {
     for (size_t axis = 0; axis < from->size(); ++axis) {
       const Dim& dim = (*from)[axis];
       if (!marked[axis]) to.push_back(dim);
-      else if (dim.is_constant() && dim.value() != 1) ctx.fail("axis " + std::to_string(axis) + " has size " + dim.str() + ", not 1");
+      else if (dim.is_constant() && dim.value() != 1)
+        ctx.fail("axis " + std::to_string(axis) + " has size " + dim.str() + ", not 1");
     }
   } else {
     if (!ir::is_constant(*from)) return ctx.set(0, ctx.dtype(0), std::nullopt);
@@ -132,7 +140,8 @@ void evaluate_squeeze(Evaluation& ctx) {
     const auto marked = mark_axes(ctx, ctx.integers(1), rank);
     for (size_t axis = 0; axis < rank; ++axis) {
       if (!marked[axis]) to.push_back(x.dims()[axis]);
-      else if (x.dims()[axis] != 1) ctx.fail("axis " + std::to_string(axis) + " has size " + std::to_string(x.dims()[axis]) + ", not 1");
+      else if (x.dims()[axis] != 1)
+        ctx.fail("axis " + std::to_string(axis) + " has size " + std::to_string(x.dims()[axis]) + ", not 1");
     }
   } else {
     for (int64_t size : x.dims())

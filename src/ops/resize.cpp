@@ -18,7 +18,8 @@ void infer(Inference& ctx) {
   const auto sizes = ctx.has(3) ? ctx.content(3) : std::nullopt;
   ir::Shape to = *from;
   if (scales && scales->elements() > 0) {
-    if (scales->dtype() != DType::f32 || scales->elements() != static_cast<int64_t>(axes.size())) ctx.fail("scales do not fit the axes");
+    if (scales->dtype() != DType::f32 || scales->elements() != static_cast<int64_t>(axes.size()))
+      ctx.fail("scales do not fit the axes");
     for (size_t k = 0; k < axes.size(); ++k) {
       const double scale = scales->data<float>()[k];
       ir::Dim& dim = to[axes[k]];
@@ -54,7 +55,8 @@ template <class T>
 T rounded(double value) {
   if constexpr (std::is_integral_v<T>) {
     const double whole = std::nearbyint(value);
-    return static_cast<T>(std::clamp(whole, static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max())));
+    return static_cast<T>(std::clamp(whole, static_cast<double>(std::numeric_limits<T>::min()),
+                                     static_cast<double>(std::numeric_limits<T>::max())));
   } else {
     return T(static_cast<float>(value));
   }
@@ -67,7 +69,9 @@ void evaluate(Evaluation& ctx) {
     if (!ctx.has(at)) return values;
     const Tensor& tensor = ctx.input(at);
     for (int64_t i = 0; i < tensor.elements(); ++i)
-      values.push_back(tensor.dtype() == DType::f64 ? tensor.data<double>()[i] : tensor.dtype() == DType::f32 ? tensor.data<float>()[i] : 0.0);
+      values.push_back(tensor.dtype() == DType::f64   ? tensor.data<double>()[i]
+                       : tensor.dtype() == DType::f32 ? tensor.data<float>()[i]
+                                                      : 0.0);
     return values;
   };
   const std::vector<double> scales = floats(2), roi = floats(1);
@@ -76,7 +80,8 @@ void evaluate(Evaluation& ctx) {
   if (ctx.node().text("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
     const auto named = axes_of(ctx, x.dims().rank());
     if (roi.size() != 2 * named.size()) ctx.fail("the region of interest does not fit the axes");
-    for (size_t k = 0; k < named.size(); ++k) axes[named[k]].roi_begin = roi[k], axes[named[k]].roi_end = roi[k + named.size()];
+    for (size_t k = 0; k < named.size(); ++k)
+      axes[named[k]].roi_begin = roi[k], axes[named[k]].roi_end = roi[k + named.size()];
   }
   Dims dims;
   for (const Axis& axis : axes) dims.push_back(axis.out);
@@ -91,7 +96,9 @@ void evaluate(Evaluation& ctx) {
     std::vector<char> extrapolated(static_cast<size_t>(x.elements()), 0);
     Dims now = x.dims();
     for (size_t axis = 0; axis < axes.size(); ++axis) {
-      if (axes[axis].in == axes[axis].out && axes[axis].scale == 1 && axes[axis].roi_begin == 0 && axes[axis].roi_end == 1) continue;
+      if (axes[axis].in == axes[axis].out && axes[axis].scale == 1 && axes[axis].roi_begin == 0 &&
+          axes[axis].roi_end == 1)
+        continue;
       const std::vector<Taps> taps = taps_of(ctx.node(), axes[axis]);
       int64_t outer = 1, inner = 1;
       for (size_t k = 0; k < axis; ++k) outer *= now[k];

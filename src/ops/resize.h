@@ -31,7 +31,8 @@ std::vector<size_t> axes_of(const auto& ctx, size_t rank) {
 }
 
 /// The scale and output size of each axis from `scales` or `sizes`.
-std::vector<Axis> resized(const auto& ctx, const Dims& dims, const std::vector<double>& scales, const std::vector<int64_t>& sizes) {
+std::vector<Axis> resized(const auto& ctx, const Dims& dims, const std::vector<double>& scales,
+                          const std::vector<int64_t>& sizes) {
   std::vector<Axis> result(dims.rank());
   for (size_t axis = 0; axis < dims.rank(); ++axis) result[axis].in = result[axis].out = dims[axis];
   const std::vector<size_t> axes = axes_of(ctx, dims.rank());
@@ -54,7 +55,8 @@ std::vector<Axis> resized(const auto& ctx, const Dims& dims, const std::vector<d
   const std::string policy = ctx.node().text("keep_aspect_ratio_policy", "stretch");
   if (!sizes.empty() && policy != "stretch") {
     double scale = result[axes[0]].scale;
-    for (size_t axis : axes) scale = policy == "not_larger" ? std::min(scale, result[axis].scale) : std::max(scale, result[axis].scale);
+    for (size_t axis : axes)
+      scale = policy == "not_larger" ? std::min(scale, result[axis].scale) : std::max(scale, result[axis].scale);
     for (size_t axis : axes) {
       result[axis].scale = scale;
       result[axis].out = static_cast<int64_t>(std::floor(scale * static_cast<double>(result[axis].in) + 0.5));
@@ -94,7 +96,8 @@ inline double kernel(bool cubic, double a, double x) {
 }
 
 inline std::vector<Taps> taps_of(const ir::Node& node, const Axis& axis) {
-  const std::string mode = node.text("mode", "nearest"), transform = node.text("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = node.text("mode", "nearest"),
+                    transform = node.text("coordinate_transformation_mode", "half_pixel");
   const bool cubic = mode == "cubic", exclude = node.integer("exclude_outside", 0) != 0;
   const double a = node.real("cubic_coeff_a", -0.75f);
   const double stretch = node.integer("antialias", 0) && axis.scale < 1 ? axis.scale : 1;
@@ -112,7 +115,8 @@ inline std::vector<Taps> taps_of(const ir::Node& node, const Axis& axis) {
     }
     const double reach = (cubic ? 2 : 1) / stretch;
     double sum = 0;
-    for (int64_t k = static_cast<int64_t>(std::ceil(x - reach)); k <= static_cast<int64_t>(std::floor(x + reach)); ++k) {
+    for (int64_t k = static_cast<int64_t>(std::ceil(x - reach)); k <= static_cast<int64_t>(std::floor(x + reach));
+         ++k) {
       const double weight = kernel(cubic, a, (x - static_cast<double>(k)) * stretch);
       if (weight == 0 || (exclude && (k < 0 || k >= axis.in))) continue;
       taps.index.push_back(std::clamp<int64_t>(k, 0, axis.in - 1));

@@ -4,10 +4,12 @@ namespace tenon::ops {
 namespace {
 
 void evaluate(Evaluation& ctx) {
-  run_recurrent(ctx, 1, 1, {"Tanh"}, [](const Cell& cell, const double* x, std::vector<double>& h, std::vector<double>&) {
-    const std::vector<double> old = h;
-    for (int64_t i = 0; i < cell.hidden; ++i) h[i] = cell.curve(0, cell.in(i, x) + cell.back(i, old.data()));
-  });
+  run_recurrent(ctx, 1, 1, {"Tanh"},
+                [](const Cell& cell, const double* x, std::vector<double>& h, std::vector<double>&) {
+                  const std::vector<double> old = h;
+                  for (int64_t i = 0; i < cell.hidden; ++i)
+                    h[i] = cell.curve(0, cell.in(i, x) + cell.back(i, old.data()));
+                });
 }
 
 TENON_OP({"RNN", 3, 6, 0, 2, [](Inference& ctx) { infer_recurrent(ctx, 1); }, evaluate});

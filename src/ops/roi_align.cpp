@@ -15,12 +15,16 @@ struct Setting {
 template <class Context>
 Setting read_setting(Context& ctx) {
   const ir::Node& node = ctx.node();
-  const std::string mode = node.text("mode", "avg"), transform = node.text("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = node.text("mode", "avg"),
+                    transform = node.text("coordinate_transformation_mode", "half_pixel");
   if (mode != "avg" && mode != "max") ctx.fail("mode is \"" + mode + "\"");
-  if (transform != "half_pixel" && transform != "output_half_pixel") ctx.fail("coordinate_transformation_mode is \"" + transform + "\"");
-  const Setting setting{node.integer("output_height", 1), node.integer("output_width", 1), node.integer("sampling_ratio", 0),
-                        mode == "max", transform == "half_pixel", node.real("spatial_scale", 1)};
-  if (setting.height < 1 || setting.width < 1 || setting.ratio < 0 || setting.ratio > 1024) ctx.fail("an output size or sampling_ratio is out of range");
+  if (transform != "half_pixel" && transform != "output_half_pixel")
+    ctx.fail("coordinate_transformation_mode is \"" + transform + "\"");
+  const Setting setting{node.integer("output_height", 1),  node.integer("output_width", 1),
+                        node.integer("sampling_ratio", 0), mode == "max",
+                        transform == "half_pixel",         node.real("spatial_scale", 1)};
+  if (setting.height < 1 || setting.width < 1 || setting.ratio < 0 || setting.ratio > 1024)
+    ctx.fail("an output size or sampling_ratio is out of range");
   return setting;
 }
 
@@ -28,13 +32,15 @@ void infer(Inference& ctx) {
   const Setting setting = read_setting(ctx);
   const ir::Shape *x = ctx.shape(0), *rois = ctx.shape(1);
   if (x && x->size() != 4) ctx.fail("the input must be N x C x H x W");
-  if (rois && (rois->size() != 2 || differ((*rois)[1], 4))) ctx.fail("the regions are " + ir::str(*rois) + " where R x 4 is needed");
+  if (rois && (rois->size() != 2 || differ((*rois)[1], 4)))
+    ctx.fail("the regions are " + ir::str(*rois) + " where R x 4 is needed");
   std::optional<ir::Shape> output;
   if (x && rois) output = ir::Shape{(*rois)[0], (*x)[1], setting.height, setting.width};
   ctx.set(0, ctx.dtype(0), output);
 }
 
-/// Calls use(corner value * weight) for the four neighbours of a point; a point more than one pixel outside counts as 0.
+/// Calls use(corner value * weight) for the four neighbours of a point; a point more than one pixel outside counts as
+/// 0.
 template <class T, class F>
 void sample(const T* plane, int64_t height, int64_t width, double y, double x, F&& use) {
   if (y < -1 || y > static_cast<double>(height) || x < -1 || x > static_cast<double>(width)) {
@@ -65,7 +71,8 @@ void evaluate(Evaluation& ctx) {
     if (batch < 0 || batch >= dims[0]) ctx.fail("a batch index is " + std::to_string(batch));
   const int64_t channels = dims[1], height = dims[2], width = dims[3];
   if (height < 1 || width < 1) ctx.fail("the input has empty planes");
-  Tensor& output = ctx.output(0, x.dtype(), Dims{static_cast<int64_t>(batches.size()), channels, setting.height, setting.width});
+  Tensor& output =
+      ctx.output(0, x.dtype(), Dims{static_cast<int64_t>(batches.size()), channels, setting.height, setting.width});
   dispatch<Floats>(ctx, x.dtype(), [&]<class T>(Type<T>) {
     T* to = output.data<T>();
     for (size_t r = 0; r < batches.size(); ++r) {
@@ -86,9 +93,12 @@ void evaluate(Evaluation& ctx) {
             double sum = 0, best = -INFINITY;
             for (int64_t p = 0; p < rows; ++p)
               for (int64_t q = 0; q < columns; ++q) {
-                const double at_y = top + bin_h * (static_cast<double>(i) + (static_cast<double>(p) + 0.5) / static_cast<double>(rows));
-                const double at_x = left + bin_w * (static_cast<double>(j) + (static_cast<double>(q) + 0.5) / static_cast<double>(columns));
-                sample(plane, height, width, at_y, at_x, [&](double value) { sum += value, best = std::max(best, value); });
+                const double at_y =
+                    top + bin_h * (static_cast<double>(i) + (static_cast<double>(p) + 0.5) / static_cast<double>(rows));
+                const double at_x = left + bin_w * (static_cast<double>(j) +
+                                                    (static_cast<double>(q) + 0.5) / static_cast<double>(columns));
+                sample(plane, height, width, at_y, at_x,
+                       [&](double value) { sum += value, best = std::max(best, value); });
               }
             const int64_t count = rows * columns;
             *to++ = rounded<T>(count == 0 ? 0 : setting.maximum ? best : sum / static_cast<double>(count));

@@ -5,7 +5,8 @@
 namespace tenon::ops {
 namespace {
 
-/// Inputs: states, scanned tensors, captures. The body takes states, one slice of each, captures, and gives states and scan outputs.
+/// Inputs: states, scanned tensors, captures. The body takes states, one slice of each, captures, and gives states and
+/// scan outputs.
 struct Parts {
   size_t states, scanned, captures, scans;
   std::vector<int64_t> input_axes, input_directions, output_axes, output_directions;
@@ -18,7 +19,14 @@ Parts parts_of(Context& ctx) {
   const auto inputs = static_cast<int64_t>(ctx.inputs());
   if (captures < 0 || scanned < 1 || captures > inputs || scanned > inputs - captures)
     ctx.fail("num_scan_inputs is " + std::to_string(scanned) + " for " + std::to_string(inputs) + " inputs");
-  Parts parts{static_cast<size_t>(inputs - captures - scanned), static_cast<size_t>(scanned), static_cast<size_t>(captures), 0, {}, {}, {}, {}};
+  Parts parts{static_cast<size_t>(inputs - captures - scanned),
+              static_cast<size_t>(scanned),
+              static_cast<size_t>(captures),
+              0,
+              {},
+              {},
+              {},
+              {}};
   if (ctx.outputs() < parts.states) ctx.fail("fewer outputs than states");
   parts.scans = ctx.outputs() - parts.states;
   const auto list = [&](const char* name, size_t count) {
@@ -47,17 +55,20 @@ void infer_scan(Inference& ctx) {
     if (at < parts.states || !inputs[at].shape) continue;
     const size_t axis = normal_axis(ctx, parts.input_axes[at - parts.states], inputs[at].shape->size());
     const ir::Dim size = (*inputs[at].shape)[axis];
-    if (length && differ(*length, size)) ctx.fail("scanned tensors have lengths " + length->str() + " and " + size.str());
+    if (length && differ(*length, size))
+      ctx.fail("scanned tensors have lengths " + length->str() + " and " + size.str());
     if (!length || size.is_constant()) length = size;
     inputs[at].shape->erase(inputs[at].shape->begin() + static_cast<int64_t>(axis));
   }
   const std::vector<Known> outputs = infer_subgraph(ctx, body, inputs);
-  for (size_t at = 0; at < parts.states; ++at) set_known(ctx, at, merge(ctx, inputs[at], outputs[at], "s" + std::to_string(at)));
+  for (size_t at = 0; at < parts.states; ++at)
+    set_known(ctx, at, merge(ctx, inputs[at], outputs[at], "s" + std::to_string(at)));
   for (size_t at = 0; at < parts.scans; ++at) {
     Known scan = outputs[parts.states + at];
     if (scan.shape) {
       const size_t axis = normal_axis(ctx, parts.output_axes[at], scan.shape->size() + 1);
-      scan.shape->insert(scan.shape->begin() + static_cast<int64_t>(axis), length ? *length : tagged_unknown(ctx, "length"));
+      scan.shape->insert(scan.shape->begin() + static_cast<int64_t>(axis),
+                         length ? *length : tagged_unknown(ctx, "length"));
     }
     set_known(ctx, parts.states + at, scan);
   }
@@ -71,7 +82,8 @@ Tensor slice(Evaluation& ctx, const Tensor& from, size_t axis, int64_t index) {
   Tensor to(from.dtype(), dims);
   dispatch_moved(ctx, from.dtype(), [&]<class T>(Type<T>) {
     for (int64_t outer = 0; outer < parts.outer; ++outer)
-      std::copy_n(elements_of<T>(from) + (outer * parts.size + index) * parts.inner, parts.inner, elements_of<T>(to) + outer * parts.inner);
+      std::copy_n(elements_of<T>(from) + (outer * parts.size + index) * parts.inner, parts.inner,
+                  elements_of<T>(to) + outer * parts.inner);
   });
   return to;
 }
@@ -95,7 +107,8 @@ void evaluate_scan(Evaluation& ctx) {
     counter.next(ctx.node());
     std::vector<Tensor> inputs = states;
     for (size_t at = 0; at < parts.scanned; ++at)
-      inputs.push_back(slice(ctx, ctx.input(parts.states + at), axes[at], parts.input_directions[at] ? length - 1 - round : round));
+      inputs.push_back(
+          slice(ctx, ctx.input(parts.states + at), axes[at], parts.input_directions[at] ? length - 1 - round : round));
     for (size_t at = 0; at < parts.captures; ++at) inputs.push_back(ctx.input(parts.states + parts.scanned + at));
     std::vector<Tensor> results = ctx.run(body, std::move(inputs));
     for (size_t at = 0; at < parts.states; ++at) states[at] = std::move(results[at]);
@@ -105,7 +118,8 @@ void evaluate_scan(Evaluation& ctx) {
   for (size_t at = 0; at < parts.scans; ++at) {
     const size_t rank = scans[at].empty() ? 0 : scans[at][0].dims().rank();
     const size_t axis = scans[at].empty() ? 0 : normal_axis(ctx, parts.output_axes[at], rank + 1);
-    ctx.set(parts.states + at, stack(ctx, scans[at], axis, parts.output_directions[at] != 0, body.value(body.outputs[parts.states + at])));
+    ctx.set(parts.states + at,
+            stack(ctx, scans[at], axis, parts.output_directions[at] != 0, body.value(body.outputs[parts.states + at])));
   }
 }
 

@@ -6,7 +6,8 @@ namespace tenon::ops {
 namespace {
 
 int64_t place(const Evaluation& ctx, int64_t index, int64_t size) {
-  if (index < -size || index >= size) ctx.fail("index " + std::to_string(index) + " is outside an axis of size " + std::to_string(size));
+  if (index < -size || index >= size)
+    ctx.fail("index " + std::to_string(index) + " is outside an axis of size " + std::to_string(size));
   return index < 0 ? index + size : index;
 }
 
@@ -60,7 +61,8 @@ void evaluate_elements(Evaluation& ctx) {
   const Dims data = ctx.input(0).dims(), dims = ctx.input(1).dims();
   const size_t rank = data.rank(), axis = normal_axis(ctx, ctx.node().integer("axis", 0), rank);
   if (dims.rank() != rank || ctx.input(2).dims() != dims)
-    ctx.fail("data " + data.str() + ", indices " + dims.str() + " and updates " + ctx.input(2).dims().str() + " do not fit");
+    ctx.fail("data " + data.str() + ", indices " + dims.str() + " and updates " + ctx.input(2).dims().str() +
+             " do not fit");
   for (size_t at = 0; at < rank; ++at)
     if (at != axis && dims[at] > data[at]) ctx.fail("indices " + dims.str() + " reach outside data " + data.str());
   const auto indices = ctx.integers(1);

@@ -17,9 +17,11 @@ void infer_one_hot(Inference& ctx) {
 /// Indices outside [-depth, depth) give a line of off values.
 void one_hot(Evaluation& ctx) {
   const Tensor &indices = ctx.input(0), &depth_of = ctx.input(1), &values = ctx.input(2);
-  if (depth_of.elements() != 1 || values.dims() != Dims{2}) ctx.fail("depth must be a scalar and values hold two elements");
+  if (depth_of.elements() != 1 || values.dims() != Dims{2})
+    ctx.fail("depth must be a scalar and values hold two elements");
   int64_t depth = 0;
-  dispatch<Numbers>(ctx, depth_of.dtype(), [&]<class T>(Type<T>) { depth = static_cast<int64_t>(*depth_of.data<T>()); });
+  dispatch<Numbers>(ctx, depth_of.dtype(),
+                    [&]<class T>(Type<T>) { depth = static_cast<int64_t>(*depth_of.data<T>()); });
   if (depth < 0) ctx.fail("depth is " + std::to_string(depth));
   const size_t axis = normal_axis(ctx, ctx.node().integer("axis", -1), indices.dims().rank() + 1);
   Dims dims = indices.dims();
@@ -73,14 +75,17 @@ void infer_compress(Inference& ctx) {
 /// Keeps the slices whose condition is true; a condition shorter than the axis drops the rest.
 void compress(Evaluation& ctx) {
   const Tensor& condition = ctx.input(1);
-  if (condition.dtype() != DType::boolean || condition.dims().rank() != 1) ctx.fail("the condition is not a boolean vector");
+  if (condition.dtype() != DType::boolean || condition.dims().rank() != 1)
+    ctx.fail("the condition is not a boolean vector");
   const Tensor x = ctx.node().has("axis") ? ctx.input(0) : ctx.input(0).reshaped({ctx.input(0).elements()});
   const size_t axis = normal_axis(ctx, ctx.node().integer("axis", 0), x.dims().rank());
   const Around all = around(x.dims(), axis);
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < condition.elements(); ++i)
     if (condition.data<Bool>()[i]) {
-      if (i >= all.size) ctx.fail("the condition keeps element " + std::to_string(i) + " of an axis of size " + std::to_string(all.size));
+      if (i >= all.size)
+        ctx.fail("the condition keeps element " + std::to_string(i) + " of an axis of size " +
+                 std::to_string(all.size));
       kept.push_back(i);
     }
   Dims dims = x.dims();
@@ -102,7 +107,8 @@ void trilu(Evaluation& ctx) {
   const bool upper = ctx.node().integer("upper", 1);
   const auto given = ctx.has(1) ? ctx.integers(1) : std::vector<int64_t>{0};
   if (given.size() != 1) ctx.fail("k is not a scalar");
-  const int64_t rows = x.dims()[rank - 2], columns = x.dims()[rank - 1], k = std::clamp(given[0], -rows - 1, columns + 1);
+  const int64_t rows = x.dims()[rank - 2], columns = x.dims()[rank - 1],
+                k = std::clamp(given[0], -rows - 1, columns + 1);
   dispatch_moved(ctx, x.dtype(), [&]<class T>(Type<T>) {
     const T* from = elements_of<T>(x);
     T* to = elements_of<T>(ctx.output(0, x.dtype(), x.dims()));

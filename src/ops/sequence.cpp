@@ -28,7 +28,8 @@ size_t position(Evaluation& ctx, size_t input, size_t limit, bool insertion) {
   const std::vector<int64_t> place = ctx.integers(input);
   const auto size = static_cast<int64_t>(limit);
   if (place.size() != 1 || place[0] < -size || place[0] > (insertion ? size : size - 1))
-    ctx.fail("position " + (place.size() == 1 ? std::to_string(place[0]) : "?") + " is outside a sequence of " + std::to_string(limit));
+    ctx.fail("position " + (place.size() == 1 ? std::to_string(place[0]) : "?") + " is outside a sequence of " +
+             std::to_string(limit));
   return static_cast<size_t>(place[0] < 0 ? place[0] + size : place[0]);
 }
 
@@ -41,7 +42,8 @@ void evaluate_at(Evaluation& ctx) {
 void infer_insert(Inference& ctx) { set_sequence(ctx, 0, ctx.dtype(1)); }
 void evaluate_insert(Evaluation& ctx) {
   std::vector<Tensor> items = items_of(ctx, 0);
-  if (!items.empty() && items[0].dtype() != ctx.input(1).dtype()) ctx.fail("the tensor's element type differs from the sequence's");
+  if (!items.empty() && items[0].dtype() != ctx.input(1).dtype())
+    ctx.fail("the tensor's element type differs from the sequence's");
   const size_t at = ctx.has(2) ? position(ctx, 2, items.size(), true) : items.size();
   items.insert(items.begin() + static_cast<int64_t>(at), ctx.input(1).copy());
   ctx.set(0, Tensor::of_sequence(std::move(items)));
@@ -115,13 +117,15 @@ void evaluate_concat(Evaluation& ctx) {
   Dims dims;
   for (const Tensor& item : items) {
     Dims own = item.dims();
-    if (item.dims().rank() != items[0].dims().rank() || item.dtype() != items[0].dtype()) ctx.fail("the items are of different types or ranks");
+    if (item.dims().rank() != items[0].dims().rank() || item.dtype() != items[0].dtype())
+      ctx.fail("the items are of different types or ranks");
     if (fresh) own.insert(axis, 1);
     if (sizes.empty()) dims = own;
     else dims[axis] += own[axis];
     sizes.push_back(own);
     for (size_t at = 0; at < own.rank(); ++at)
-      if (at != axis && own[at] != dims[at]) ctx.fail("items " + items[0].dims().str() + " and " + item.dims().str() + " do not fit");
+      if (at != axis && own[at] != dims[at])
+        ctx.fail("items " + items[0].dims().str() + " and " + item.dims().str() + " do not fit");
   }
   const Around all = around(dims, axis);
   Tensor& joined = ctx.output(0, items[0].dtype(), dims);

@@ -16,11 +16,13 @@ inline DType item_type(const Inference& ctx, size_t input) {
   if (const Tensor* constant = ctx.constant(input); constant && constant->dtype() == DType::sequence)
     return constant->sequence().empty() ? DType::undefined : constant->sequence()[0].dtype();
   const auto content = ctx.content(input);
-  return content && content->size() == 1 && (*content)[0].is_constant() ? static_cast<DType>((*content)[0].value()) : DType::undefined;
+  return content && content->size() == 1 && (*content)[0].is_constant() ? static_cast<DType>((*content)[0].value())
+                                                                        : DType::undefined;
 }
 
 inline const std::vector<Tensor>& items_of(const Evaluation& ctx, size_t input) {
-  if (!ctx.has(input) || ctx.input(input).dtype() != DType::sequence) ctx.fail("input " + std::to_string(input) + " is no sequence");
+  if (!ctx.has(input) || ctx.input(input).dtype() != DType::sequence)
+    ctx.fail("input " + std::to_string(input) + " is no sequence");
   return ctx.input(input).sequence();
 }
 

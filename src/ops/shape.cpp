@@ -8,7 +8,9 @@ namespace {
 /// The axes [first, last) that attributes start and end name; out-of-range ones are clamped.
 std::pair<size_t, size_t> span_of(const ir::Node& node, size_t rank) {
   const auto limit = static_cast<int64_t>(rank);
-  const auto place = [&](int64_t axis) { return static_cast<size_t>(std::clamp<int64_t>(axis < 0 ? axis + limit : axis, 0, limit)); };
+  const auto place = [&](int64_t axis) {
+    return static_cast<size_t>(std::clamp<int64_t>(axis < 0 ? axis + limit : axis, 0, limit));
+  };
   const size_t first = place(node.integer("start", 0)), last = place(node.integer("end", limit));
   return {first, std::max(first, last)};
 }
@@ -25,7 +27,8 @@ void infer_shape(Inference& ctx) {
 void evaluate_shape(Evaluation& ctx) {
   const Dims& dims = ctx.input(0).dims();
   const auto [first, last] = span_of(ctx.node(), dims.rank());
-  std::copy(dims.begin() + first, dims.begin() + last, ctx.output(0, DType::i64, {static_cast<int64_t>(last - first)}).data<int64_t>());
+  std::copy(dims.begin() + first, dims.begin() + last,
+            ctx.output(0, DType::i64, {static_cast<int64_t>(last - first)}).data<int64_t>());
 }
 
 void infer_size(Inference& ctx) {

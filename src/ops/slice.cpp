@@ -38,7 +38,9 @@ std::vector<int64_t> first_axes(size_t count) {
 /// The length of a slice whose bounds or size are symbols; nullopt where it cannot be told.
 std::optional<ir::Dim> symbolic_length(const ir::Dim& start, const ir::Dim& end, int64_t step, const ir::Dim& size) {
   using ir::Dim;
-  if (step == -1 && start.is_constant() && start.value() == -1 && end.is_constant() && end.value() < -(int64_t{1} << 30)) return size;
+  if (step == -1 && start.is_constant() && start.value() == -1 && end.is_constant() &&
+      end.value() < -(int64_t{1} << 30))
+    return size;
   if (step < 1) return std::nullopt;
   const bool to_end = end == size || (end.is_constant() && end.value() >= int64_t{1} << 30);
   const auto place = [&](const Dim& at) -> Dim { return at.is_constant() && at.value() < 0 ? size + at : at; };

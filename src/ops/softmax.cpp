@@ -26,7 +26,8 @@ void each_line(Evaluation& ctx, F&& line) {
         const int64_t base = outer * all.size * all.inner + inner;
         for (int64_t i = 0; i < all.size; ++i) values[i] = static_cast<Wide<T>>(from[base + i * all.inner]);
         line(values);
-        for (int64_t i = 0; i < all.size; ++i) to[base + i * all.inner] = static_cast<T>(static_cast<Wide<T>>(values[i]));
+        for (int64_t i = 0; i < all.size; ++i)
+          to[base + i * all.inner] = static_cast<T>(static_cast<Wide<T>>(values[i]));
       }
   });
 }

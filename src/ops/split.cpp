@@ -6,7 +6,8 @@ namespace {
 
 /// Part sizes when none are given: equal, the last one smaller where they do not divide.
 std::vector<int64_t> equal_parts(const auto& ctx, int64_t size, int64_t parts) {
-  if (parts < 1 || parts != static_cast<int64_t>(ctx.outputs())) ctx.fail("num_outputs differs from the number of outputs");
+  if (parts < 1 || parts != static_cast<int64_t>(ctx.outputs()))
+    ctx.fail("num_outputs differs from the number of outputs");
   const int64_t each = size / parts + (size % parts != 0);
   std::vector<int64_t> sizes;
   for (int64_t part = 0, left = size; part < parts; ++part, left -= sizes.back()) sizes.push_back(std::min(each, left));
@@ -14,11 +15,13 @@ std::vector<int64_t> equal_parts(const auto& ctx, int64_t size, int64_t parts) {
 }
 
 void check_parts(const auto& ctx, const std::vector<int64_t>& sizes, std::optional<int64_t> size) {
-  if (sizes.size() != ctx.outputs()) ctx.fail(std::to_string(sizes.size()) + " part sizes for " + std::to_string(ctx.outputs()) + " outputs");
+  if (sizes.size() != ctx.outputs())
+    ctx.fail(std::to_string(sizes.size()) + " part sizes for " + std::to_string(ctx.outputs()) + " outputs");
   int64_t sum = 0;
   for (int64_t part : sizes)
     if (part < 0 || __builtin_add_overflow(sum, part, &sum)) ctx.fail("a part has size " + std::to_string(part));
-  if (size && sum != *size) ctx.fail("the parts sum to " + std::to_string(sum) + ", the axis has size " + std::to_string(*size));
+  if (size && sum != *size)
+    ctx.fail("the parts sum to " + std::to_string(sum) + ", the axis has size " + std::to_string(*size));
 }
 
 void infer(Inference& ctx) {
@@ -43,7 +46,8 @@ void infer(Inference& ctx) {
     if (parts) to[axis] = (*parts)[output];
     else if (ctx.has(1)) to[axis] = ctx.unknown();
     else if (const auto even = size.exact_div(outputs)) to[axis] = *even;
-    else to[axis] = output + 1 < outputs ? size.ceil_div(outputs) : size - size.ceil_div(outputs) * ir::Dim(outputs - 1);
+    else
+      to[axis] = output + 1 < outputs ? size.ceil_div(outputs) : size - size.ceil_div(outputs) * ir::Dim(outputs - 1);
     ctx.set(output, ctx.dtype(0), std::move(to));
     if (!content || !parts) continue;
     const size_t count = static_cast<size_t>((*parts)[output]);
@@ -58,7 +62,8 @@ void evaluate(Evaluation& ctx) {
   const size_t axis = normal_axis(ctx, ctx.node().integer("axis", 0), x.dims().rank());
   const Around all = around(x.dims(), axis);
   const int64_t outputs = static_cast<int64_t>(ctx.outputs());
-  const auto parts = ctx.has(1) ? ctx.integers(1) : equal_parts(ctx, all.size, ctx.node().integer("num_outputs", outputs));
+  const auto parts =
+      ctx.has(1) ? ctx.integers(1) : equal_parts(ctx, all.size, ctx.node().integer("num_outputs", outputs));
   check_parts(ctx, parts, all.size);
   dispatch_moved(ctx, x.dtype(), [&]<class T>(Type<T>) {
     const T* from = elements_of<T>(x);

@@ -43,7 +43,8 @@ std::vector<std::string> split(const std::string& text, const std::string& delim
   size_t at = 0;
   if (delimiter.empty()) {
     while ((at = text.find_first_not_of(blanks, at)) != std::string::npos) {
-      const size_t end = static_cast<int64_t>(parts.size()) < limit ? text.find_first_of(blanks, at) : std::string::npos;
+      const size_t end =
+          static_cast<int64_t>(parts.size()) < limit ? text.find_first_of(blanks, at) : std::string::npos;
       parts.push_back(text.substr(at, end == std::string::npos ? end : end - at));
       if (end == std::string::npos) break;
       at = end;
@@ -112,7 +113,8 @@ void evaluate_normalize(Evaluation& ctx) {
     if (const auto* list = std::get_if<std::vector<std::string>>(&node.attributes.at("stopwords")))
       for (const std::string& word : *list) stop.insert(sensitive ? word : cased(word, "LOWER"));
   Dims dims = ctx.input(0).dims();
-  if (dims.rank() == 0 || dims.rank() > 2 || (dims.rank() == 2 && dims[0] != 1)) ctx.fail("the input must be of shape C or 1 x C");
+  if (dims.rank() == 0 || dims.rank() > 2 || (dims.rank() == 2 && dims[0] != 1))
+    ctx.fail("the input must be of shape C or 1 x C");
   std::vector<std::string> kept;
   for (const std::string& word : words(ctx, 0))
     if (!stop.count(sensitive ? word : cased(word, "LOWER"))) kept.push_back(cased(word, action));

@@ -32,13 +32,16 @@ const ir::Graph& subgraph(Context& ctx, const std::string& name, size_t inputs, 
   const ir::GraphRef* graph = std::get_if<ir::GraphRef>(&ctx.node().attributes.at(name));
   if (!graph || !*graph) ctx.fail("the attribute " + name + " is no graph");
   if ((*graph)->inputs.size() != inputs)
-    ctx.fail("the subgraph " + name + " takes " + std::to_string((*graph)->inputs.size()) + " values and is given " + std::to_string(inputs));
+    ctx.fail("the subgraph " + name + " takes " + std::to_string((*graph)->inputs.size()) + " values and is given " +
+             std::to_string(inputs));
   if ((*graph)->outputs.size() < outputs)
-    ctx.fail("the subgraph " + name + " gives " + std::to_string((*graph)->outputs.size()) + " values; " + std::to_string(outputs) + " are needed");
+    ctx.fail("the subgraph " + name + " gives " + std::to_string((*graph)->outputs.size()) + " values; " +
+             std::to_string(outputs) + " are needed");
   return **graph;
 }
 
-/// What a subgraph gives for inputs of which this is known. Symbols made up inside it are unique only there, so they come out renamed.
+/// What a subgraph gives for inputs of which this is known. Symbols made up inside it are unique only there, so they
+/// come out renamed.
 inline std::vector<Known> infer_subgraph(Inference& ctx, const ir::Graph& graph, const std::vector<Known>& inputs) {
   ir::Graph copy = graph;
   for (size_t at = 0; at < inputs.size(); ++at) {
@@ -57,7 +60,8 @@ inline std::vector<Known> infer_subgraph(Inference& ctx, const ir::Graph& graph,
     Known known{value.dtype, value.shape, value.content, value.constant};
     for (size_t axis = 0; known.shape && axis < known.shape->size(); ++axis) {
       ir::Dim& dim = (*known.shape)[axis];
-      if (dim.str().find('?') != std::string::npos) dim = tagged_unknown(ctx, "o" + std::to_string(at) + "_" + std::to_string(axis));
+      if (dim.str().find('?') != std::string::npos)
+        dim = tagged_unknown(ctx, "o" + std::to_string(at) + "_" + std::to_string(axis));
     }
     if (known.content && value.dtype != DType::sequence) known.content.reset();
     outputs.push_back(std::move(known));
@@ -72,7 +76,8 @@ inline Known merge(Inference& ctx, const Known& a, const Known& b, const std::st
   if (!a.shape || !b.shape || a.shape->size() != b.shape->size()) return both;
   both.shape = a.shape;
   for (size_t axis = 0; axis < a.shape->size(); ++axis)
-    if (!((*a.shape)[axis] == (*b.shape)[axis])) (*both.shape)[axis] = tagged_unknown(ctx, tag + "_" + std::to_string(axis));
+    if (!((*a.shape)[axis] == (*b.shape)[axis]))
+      (*both.shape)[axis] = tagged_unknown(ctx, tag + "_" + std::to_string(axis));
   return both;
 }
 
@@ -92,10 +97,11 @@ class Rounds {
   /// Throws Error(resource) when there have been too many.
   void next(const ir::Node& node) {
     if (left_-- > 0) return;
-    throw Error(Code::resource, "a loop runs longer than it may",
-                {.where = "node " + node.label() + " (" + node.op + ")",
-                 .why = "it has run " + std::to_string(limits().loop_rounds) + " rounds, those of inner loops counted along",
-                 .hint = "raise the limit with --max-rounds where this is meant"});
+    throw Error(
+        Code::resource, "a loop runs longer than it may",
+        {.where = "node " + node.label() + " (" + node.op + ")",
+         .why = "it has run " + std::to_string(limits().loop_rounds) + " rounds, those of inner loops counted along",
+         .hint = "raise the limit with --max-rounds where this is meant"});
   }
 
  private:
@@ -124,16 +130,19 @@ Tensor stack(Context& ctx, const std::vector<Tensor>& items, size_t axis, bool r
   Tensor joined(items[0].dtype(), dims);
   for (int64_t at = 0; at < count; ++at) {
     const Tensor& item = items[static_cast<size_t>(reversed ? count - 1 - at : at)];
-    if (item.dtype() != items[0].dtype() || !(item.dims() == items[0].dims())) ctx.fail("scan outputs of different rounds differ in shape");
+    if (item.dtype() != items[0].dtype() || !(item.dims() == items[0].dims()))
+      ctx.fail("scan outputs of different rounds differ in shape");
     const int64_t elements = outer ? item.elements() / outer : 0;
     if (item.dtype() == DType::string) {
       for (int64_t o = 0; o < outer; ++o)
-        for (int64_t i = 0; i < elements; ++i) joined.strings()[(o * count + at) * elements + i] = item.strings()[o * elements + i];
+        for (int64_t i = 0; i < elements; ++i)
+          joined.strings()[(o * count + at) * elements + i] = item.strings()[o * elements + i];
       continue;
     }
     const size_t bytes = outer ? item.bytes() / static_cast<size_t>(outer) : 0;
     for (int64_t o = 0; o < outer && bytes; ++o)
-      std::memcpy(joined.data<char>() + static_cast<size_t>(o * count + at) * bytes, item.data<char>() + static_cast<size_t>(o) * bytes, bytes);
+      std::memcpy(joined.data<char>() + static_cast<size_t>(o * count + at) * bytes,
+                  item.data<char>() + static_cast<size_t>(o) * bytes, bytes);
   }
   return joined;
 }

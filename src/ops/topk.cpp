@@ -33,7 +33,8 @@ void evaluate(Evaluation& ctx) {
   const bool largest = ctx.node().integer("largest", 1);
   const auto k = ctx.integers(1);
   const Around all = around(x.dims(), axis);
-  if (k.size() != 1 || k[0] < 0 || k[0] > all.size) ctx.fail("k does not fit an axis of size " + std::to_string(all.size));
+  if (k.size() != 1 || k[0] < 0 || k[0] > all.size)
+    ctx.fail("k does not fit an axis of size " + std::to_string(all.size));
   const int64_t count = k[0];
   Dims dims = x.dims();
   dims[axis] = count;

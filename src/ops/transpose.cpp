@@ -11,7 +11,8 @@ std::vector<size_t> order_of(const auto& ctx, size_t rank) {
     for (size_t axis = rank; axis-- > 0;) order.push_back(axis);
     return order;
   }
-  if (perm.size() != rank) ctx.fail("perm has " + std::to_string(perm.size()) + " axes for a tensor of rank " + std::to_string(rank));
+  if (perm.size() != rank)
+    ctx.fail("perm has " + std::to_string(perm.size()) + " axes for a tensor of rank " + std::to_string(rank));
   mark_axes(ctx, perm, rank);
   for (int64_t axis : perm) order.push_back(normal_axis(ctx, axis, rank));
   return order;

@@ -72,7 +72,8 @@ TENON_OP({"Sqrt", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return s
 TENON_OP({"Reciprocal", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return 1 / x; }>, Kind::elementwise});
 TENON_OP({"Floor", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::floor(x); }>, Kind::elementwise});
 TENON_OP({"Ceil", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::ceil(x); }>, Kind::elementwise});
-TENON_OP({"Round", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::nearbyint(x); }>, Kind::elementwise});
+TENON_OP({"Round", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::nearbyint(x); }>,
+          Kind::elementwise});
 TENON_OP({"Sin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sin(x); }>, Kind::elementwise});
 TENON_OP({"Cos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cos(x); }>, Kind::elementwise});
 TENON_OP({"Tan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tan(x); }>, Kind::elementwise});
@@ -88,7 +89,8 @@ TENON_OP({"Atanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return 
 TENON_OP({"Erf", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::erf(x); }>, Kind::elementwise});
 TENON_OP({"BitwiseNot", 1, 1, 1, 1, infer_same, evaluate<Integers, [](auto x) { return ~x; }>, Kind::elementwise});
 TENON_OP({"Not", 1, 1, 1, 1, infer_same_bool, evaluate_not, Kind::elementwise});
-TENON_OP({"IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>, Kind::elementwise});
+TENON_OP({"IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>,
+          Kind::elementwise});
 TENON_OP({"IsInf", 1, 1, 1, 1, infer_same_bool, evaluate_test<is_infinite>, Kind::elementwise});
 TENON_OP({"Identity", 1, 1, 1, 1, infer_identity, evaluate_identity, Kind::view});
 

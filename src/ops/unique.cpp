@@ -61,7 +61,8 @@ void evaluate(Evaluation& ctx) {
     }
     std::vector<size_t> sequence(first.size());
     std::iota(sequence.begin(), sequence.end(), size_t{0});
-    if (!ctx.node().integer("sorted", 1)) std::sort(sequence.begin(), sequence.end(), [&](size_t a, size_t b) { return first[a] < first[b]; });
+    if (!ctx.node().integer("sorted", 1))
+      std::sort(sequence.begin(), sequence.end(), [&](size_t a, size_t b) { return first[a] < first[b]; });
     std::vector<int64_t> place(first.size());
     for (size_t at = 0; at < sequence.size(); ++at) place[sequence[at]] = static_cast<int64_t>(at);
     const auto found = static_cast<int64_t>(first.size());
@@ -70,7 +71,8 @@ void evaluate(Evaluation& ctx) {
     T* to = elements_of<T>(ctx.output(0, x.dtype(), dims));
     for (int64_t outer = 0; outer < all.outer; ++outer)
       for (int64_t at = 0; at < found; ++at)
-        to = std::copy_n(from + (outer * all.size + first[sequence[static_cast<size_t>(at)]]) * all.inner, all.inner, to);
+        to = std::copy_n(from + (outer * all.size + first[sequence[static_cast<size_t>(at)]]) * all.inner, all.inner,
+                         to);
     const auto deliver = [&](size_t output, size_t length, auto&& value) {
       if (!ctx.wants(output)) return;
       auto* list = ctx.output(output, DType::i64, {static_cast<int64_t>(length)}).template data<int64_t>();

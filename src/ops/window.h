@@ -7,7 +7,8 @@
 #include "base/check.h"
 #include "ops/op.h"
 
-/// The sliding window shared by convolutions and pools, over 1 to 3 spatial axes. Contexts are Inference and Evaluation.
+/// The sliding window shared by convolutions and pools, over 1 to 3 spatial axes. Contexts are Inference and
+/// Evaluation.
 namespace tenon::ops {
 
 enum class AutoPad { none, valid, same_upper, same_lower };

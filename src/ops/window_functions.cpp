@@ -8,7 +8,9 @@
 namespace tenon::ops {
 namespace {
 
-DType output_type(const auto& ctx) { return static_cast<DType>(ctx.node().integer("output_datatype", static_cast<int64_t>(DType::f32))); }
+DType output_type(const auto& ctx) {
+  return static_cast<DType>(ctx.node().integer("output_datatype", static_cast<int64_t>(DType::f32)));
+}
 
 void infer_window(Inference& ctx) {
   const auto size = ctx.content(0);
@@ -16,7 +18,8 @@ void infer_window(Inference& ctx) {
   ctx.set(0, output_type(ctx), ir::Shape{size ? (*size)[0] : ctx.unknown()});
 }
 
-/// c0 - c1 cos(t) + c2 cos(2t), t from 0 to a full turn: at the end of a symmetric window, one past the end of a periodic one.
+/// c0 - c1 cos(t) + c2 cos(2t), t from 0 to a full turn: at the end of a symmetric window, one past the end of a
+/// periodic one.
 template <int c0, int c1, int c2, int whole>
 void evaluate_window(Evaluation& ctx) {
   const auto sizes = ctx.integers(0);
@@ -33,14 +36,17 @@ void evaluate_window(Evaluation& ctx) {
 
 void infer_mel(Inference& ctx) {
   const auto bins = ctx.content(0), length = ctx.content(1);
-  ctx.set(0, output_type(ctx), ir::Shape{length && length->size() == 1 ? (*length)[0].floor_div(2) + 1 : ctx.unknown(), bins && bins->size() == 1 ? (*bins)[0] : ctx.unknown()});
+  ctx.set(0, output_type(ctx),
+          ir::Shape{length && length->size() == 1 ? (*length)[0].floor_div(2) + 1 : ctx.unknown(),
+                    bins && bins->size() == 1 ? (*bins)[0] : ctx.unknown()});
 }
 
 /// Triangles over the bins of a spectrum, equally wide on the mel scale m = 2595 log10(1 + f / 700).
 void evaluate_mel(Evaluation& ctx) {
   const auto whole = [&](size_t input) {
     const auto list = ctx.integers(input);
-    if (list.size() != 1 || list[0] < 1 || list[0] > (int64_t{1} << 24)) ctx.fail("input " + std::to_string(input) + " is out of range");
+    if (list.size() != 1 || list[0] < 1 || list[0] > (int64_t{1} << 24))
+      ctx.fail("input " + std::to_string(input) + " is out of range");
     return list[0];
   };
   const auto hertz = [&](size_t input) {
@@ -56,7 +62,8 @@ void evaluate_mel(Evaluation& ctx) {
   std::vector<int64_t> edge;
   for (int64_t at = 0; at < mels + 2; ++at) {
     const double mel = low + static_cast<double>(at) * (high - low) / static_cast<double>(mels + 2);
-    edge.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * 700 * (std::pow(10, mel / 2595) - 1) / static_cast<double>(rate))));
+    edge.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * 700 *
+                                                   (std::pow(10, mel / 2595) - 1) / static_cast<double>(rate))));
     if (edge.back() < 0 || edge.back() >= bins) ctx.fail("the frequencies leave the spectrum");
   }
   dispatch<Numbers>(ctx, output_type(ctx), [&]<class T>(Type<T>) {
@@ -64,7 +71,10 @@ void evaluate_mel(Evaluation& ctx) {
     std::fill_n(to, bins * mels, T(0));
     for (int64_t mel = 0; mel < mels; ++mel) {
       const int64_t left = edge[mel], top = edge[mel + 1], right = edge[mel + 2];
-      const auto put = [&](int64_t bin, int64_t part, int64_t of) { to[bin * mels + mel] = static_cast<T>(static_cast<Wide<T>>(static_cast<double>(part) / static_cast<double>(of))); };
+      const auto put = [&](int64_t bin, int64_t part, int64_t of) {
+        to[bin * mels + mel] =
+            static_cast<T>(static_cast<Wide<T>>(static_cast<double>(part) / static_cast<double>(of)));
+      };
       if (left == top) put(top, 1, 1);
       else
         for (int64_t bin = left; bin <= top; ++bin) put(bin, bin - left, top - left);

@@ -24,17 +24,20 @@ bool transpose(ir::Graph& graph, ir::NodeId id) {
       const Perm both = compose(first, perm);
       const ir::ValueId from = before->inputs[0];
       const auto origins = joined(before->origins, node.origins);
-      const ir::ValueId result = is_identity(both) ? from : graph.apply("Transpose", {from}, {{"perm", both}}, origins, name);
+      const ir::ValueId result =
+          is_identity(both) ? from : graph.apply("Transpose", {from}, {{"perm", both}}, origins, name);
       return replace(graph, id, result), true;
     }
   }
   // Where only axes of one element move, the elements stay in order.
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
-  if (!from || !to || from->size() != perm.size() || !moves_only_ones(*from, perm) || graph.value(node.inputs[0]).dtype == DType::string)
+  if (!from || !to || from->size() != perm.size() || !moves_only_ones(*from, perm) ||
+      graph.value(node.inputs[0]).dtype == DType::string)
     return false;
   const auto target = reshape_target(*from, *to);
   if (!target) return false;
-  const ir::ValueId result = graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name);
+  const ir::ValueId result =
+      graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name);
   return replace(graph, id, result), true;
 }
 

@@ -15,7 +15,8 @@ bool to_reshape(ir::Graph& graph, ir::NodeId id) {
   const auto target = reshape_target(*from, *to);
   if (!target) return false;
   const std::string name = graph.value(node.outputs[0]).name;
-  replace(graph, id, graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name));
+  replace(graph, id,
+          graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name));
   return true;
 }
 
@@ -25,7 +26,9 @@ bool to_global_pool(ir::Graph& graph, ir::NodeId id) {
   if (node.op != "ReduceMean" || node.inputs.size() < 2) return false;
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
   const auto axes = integers(graph, node.inputs[1]);
-  if (!from || !to || from->size() != 4 || !axes || axes->size() != 2 || graph.value(node.inputs[0]).dtype != DType::f32) return false;
+  if (!from || !to || from->size() != 4 || !axes || axes->size() != 2 ||
+      graph.value(node.inputs[0]).dtype != DType::f32)
+    return false;
   for (int64_t axis : *axes)
     if (axis != 2 && axis != 3 && axis != -1 && axis != -2) return false;
   if (((*axes)[0] - (*axes)[1]) % 4 == 0) return false;
@@ -34,7 +37,8 @@ bool to_global_pool(ir::Graph& graph, ir::NodeId id) {
   if (!keeps && !target) return false;
   const std::string name = graph.value(node.outputs[0]).name;
   ir::ValueId pooled = graph.apply("GlobalAveragePool", {node.inputs[0]}, {}, node.origins, name);
-  if (!keeps) pooled = graph.apply("Reshape", {pooled, constant(graph, name + ".shape", *target)}, {}, node.origins, name);
+  if (!keeps)
+    pooled = graph.apply("Reshape", {pooled, constant(graph, name + ".shape", *target)}, {}, node.origins, name);
   replace(graph, id, pooled);
   return true;
 }
@@ -57,7 +61,8 @@ bool to_simple(ir::Graph& graph, ir::NodeId id) {
     changed.op = "Clip";
     // A minimum over a clip that has no upper bound joins it.
     ir::ValueId low = max ? limit : ir::no_value;
-    if (const ir::Node* clip = min ? sole(graph, from, "Clip") : nullptr; clip && (clip->inputs.size() < 3 || clip->inputs[2] == ir::no_value)) {
+    if (const ir::Node* clip = min ? sole(graph, from, "Clip") : nullptr;
+        clip && (clip->inputs.size() < 3 || clip->inputs[2] == ir::no_value)) {
       const auto floor = clip->inputs.size() > 1 ? scalar(graph, clip->inputs[1]) : std::nullopt;
       if (floor && *floor <= *scalar(graph, limit)) {
         low = clip->inputs[1];
@@ -82,7 +87,8 @@ bool to_simple(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool canonical(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id); });
+  return each_node(
+      graph, [&](ir::NodeId id) { return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id); });
 }
 
 }  // namespace tenon::passes

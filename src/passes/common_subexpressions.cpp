@@ -22,7 +22,8 @@ void put(std::string& key, const Tensor& tensor) {
 
 /// The bytes of plain tensors stand for them; others are never equal.
 bool is_comparable(const Tensor& tensor) {
-  return tensor && tensor.dtype() != DType::string && tensor.dtype() != DType::sequence && tensor.bytes() <= largest_compared;
+  return tensor && tensor.dtype() != DType::string && tensor.dtype() != DType::sequence &&
+         tensor.bytes() <= largest_compared;
 }
 
 template <class Items>

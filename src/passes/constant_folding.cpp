@@ -31,7 +31,9 @@ bool is_affordable(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
-int64_t bytes_of(const Tensor& tensor) { return tensor && size_of(tensor.dtype()) ? static_cast<int64_t>(tensor.bytes()) : 0; }
+int64_t bytes_of(const Tensor& tensor) {
+  return tensor && size_of(tensor.dtype()) ? static_cast<int64_t>(tensor.bytes()) : 0;
+}
 
 bool is_foldable(const ir::Graph& graph, const ir::Node& node) {
   if (!ops::find(node.op) || is_random(node) || has_subgraph(node)) return false;
@@ -52,7 +54,8 @@ bool constant_folding(ir::Graph& graph) {
     const ir::Node node = graph.node(id);
     if (growth > largest_growth || !is_foldable(graph, node)) return changed;
     std::vector<Tensor> inputs, results;
-    for (ir::ValueId input : node.inputs) inputs.push_back(input == ir::no_value ? Tensor() : graph.value(input).constant);
+    for (ir::ValueId input : node.inputs)
+      inputs.push_back(input == ir::no_value ? Tensor() : graph.value(input).constant);
     try {
       results = ops::evaluate(node, inputs);
     } catch (const Error&) {

@@ -5,7 +5,8 @@
 
 namespace tenon::passes {
 
-/// scale * (x - mean) / sqrt(variance + epsilon) + bias, with all four constant, is a Mul and an Add; fold_scale takes them further.
+/// scale * (x - mean) / sqrt(variance + epsilon) + bias, with all four constant, is a Mul and an Add; fold_scale takes
+/// them further.
 bool fold_batch_norm(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     const ir::Node node = graph.node(id);
@@ -28,8 +29,10 @@ bool fold_batch_norm(ir::Graph& graph) {
     Dims dims{channels};
     for (size_t at = 2; at < *rank; ++at) dims.push_back(1);
     const std::string name = graph.value(node.outputs[0]).name;
-    const auto scaled = graph.apply("Mul", {node.inputs[0], constant(graph, name + ".scale", dims, scale)}, {}, node.origins, name + ".scaled");
-    replace(graph, id, graph.apply("Add", {scaled, constant(graph, name + ".shift", dims, shift)}, {}, node.origins, name));
+    const auto scaled = graph.apply("Mul", {node.inputs[0], constant(graph, name + ".scale", dims, scale)}, {},
+                                    node.origins, name + ".scaled");
+    replace(graph, id,
+            graph.apply("Add", {scaled, constant(graph, name + ".shift", dims, shift)}, {}, node.origins, name));
     return true;
   });
 }

@@ -12,7 +12,8 @@ std::optional<std::vector<int64_t>> spatial_zeros(const ir::Graph& graph, const 
   const auto rank = rank_of(graph, pad.inputs[0]);
   const auto given = integers(graph, pad.inputs[1]);
   if (!rank || *rank < 3 || !given) return std::nullopt;
-  if (pad.inputs.size() > 2 && pad.inputs[2] != ir::no_value && scalar(graph, pad.inputs[2]) != 0.0) return std::nullopt;
+  if (pad.inputs.size() > 2 && pad.inputs[2] != ir::no_value && scalar(graph, pad.inputs[2]) != 0.0)
+    return std::nullopt;
   std::vector<int64_t> full(2 * *rank, 0);
   std::vector<int64_t> axes;
   if (pad.inputs.size() > 3 && pad.inputs[3] != ir::no_value) {
@@ -41,7 +42,8 @@ bool takes_padding(const ir::Node& node, const std::vector<int64_t>& own) {
   if (node.op == "Conv") return true;
   // An average counts the padded zeros, so the pool must count all of its padding.
   const bool bare = std::all_of(own.begin(), own.end(), [](int64_t size) { return size == 0; });
-  return node.op == "AveragePool" && node.integer("ceil_mode", 0) == 0 && (bare || node.integer("count_include_pad", 0) == 1);
+  return node.op == "AveragePool" && node.integer("ceil_mode", 0) == 0 &&
+         (bare || node.integer("count_include_pad", 0) == 1);
 }
 
 }  // namespace

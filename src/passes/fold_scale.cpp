@@ -24,7 +24,8 @@ std::optional<std::vector<float>> per_channel(const Tensor& tensor, size_t axis,
   return result;
 }
 
-std::optional<Step> read_step(const ir::Graph& graph, const ir::Node& node, size_t axis, size_t rank, int64_t channels) {
+std::optional<Step> read_step(const ir::Graph& graph, const ir::Node& node, size_t axis, size_t rank,
+                              int64_t channels) {
   const bool mul = node.op == "Mul", add = node.op == "Add", sub = node.op == "Sub", div = node.op == "Div";
   if (!mul && !add && !sub && !div) return std::nullopt;
   const bool swapped = graph.constant(node.inputs[0]) != nullptr;
@@ -55,7 +56,8 @@ struct Weights {
 };
 
 std::optional<Weights> weights_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.inputs.size() < 2 || node.has("activation") || node.has("residual") || node.has("layout")) return std::nullopt;
+  if (node.inputs.size() < 2 || node.has("activation") || node.has("residual") || node.has("layout"))
+    return std::nullopt;
   const Tensor* tensor = graph.constant(node.inputs[1]);
   const auto rank = rank_of(graph, node.outputs[0]);
   if (!tensor || !rank || tensor->dtype() != DType::f32 || tensor->dims().rank() < 2) return std::nullopt;
@@ -105,8 +107,9 @@ bool absorb(ir::Graph& graph, ir::NodeId id) {
     std::vector<float> bias(weights->channels, 0.0f);
     const bool has_bias = source->inputs.size() > 2 && source->inputs[2] != ir::no_value;
     if (has_bias) {
-      const auto old = per_channel(*graph.constant(source->inputs[2]), weights->output_axis == 1 && source->op == "Gemm" ? 1 : 0,
-                                   source->op == "Gemm" ? 2 : 1, weights->channels);
+      const auto old =
+          per_channel(*graph.constant(source->inputs[2]), weights->output_axis == 1 && source->op == "Gemm" ? 1 : 0,
+                      source->op == "Gemm" ? 2 : 1, weights->channels);
       if (!old) continue;
       bias = *old;
     }

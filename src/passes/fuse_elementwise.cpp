@@ -21,13 +21,35 @@ struct Instruction {
 
 const Instruction* instruction(const ir::Node& node) {
   static const std::map<std::string, Instruction> table{
-      {"Add", {"add", {}}}, {"Sub", {"sub", {}}}, {"Mul", {"mul", {}}}, {"Div", {"div", {}}}, {"Max", {"max", {}}},
-      {"Min", {"min", {}}}, {"Pow", {"pow", {}}}, {"Relu", {"relu", {}}}, {"Sigmoid", {"sigmoid", {}}}, {"Tanh", {"tanh", {}}},
-      {"Silu", {"silu", {}}}, {"HardSwish", {"hardswish", {}}}, {"Mish", {"mish", {}}}, {"Softplus", {"softplus", {}}},
-      {"Exp", {"exp", {}}}, {"Log", {"log", {}}}, {"Sqrt", {"sqrt", {}}}, {"Neg", {"neg", {}}}, {"Abs", {"abs", {}}},
-      {"Reciprocal", {"reciprocal", {}}}, {"Erf", {"erf", {}}}, {"Floor", {"floor", {}}}, {"Ceil", {"ceil", {}}}, {"Sin", {"sin", {}}},
-      {"Cos", {"cos", {}}}, {"Clip", {"clip", {}}}, {"HardSigmoid", {"hardsigmoid", {{"alpha", 0.2f}, {"beta", 0.5f}}}},
-      {"LeakyRelu", {"leakyrelu", {{"alpha", 0.01f}}}}, {"Elu", {"elu", {{"alpha", 1.0f}}}}};
+      {"Add", {"add", {}}},
+      {"Sub", {"sub", {}}},
+      {"Mul", {"mul", {}}},
+      {"Div", {"div", {}}},
+      {"Max", {"max", {}}},
+      {"Min", {"min", {}}},
+      {"Pow", {"pow", {}}},
+      {"Relu", {"relu", {}}},
+      {"Sigmoid", {"sigmoid", {}}},
+      {"Tanh", {"tanh", {}}},
+      {"Silu", {"silu", {}}},
+      {"HardSwish", {"hardswish", {}}},
+      {"Mish", {"mish", {}}},
+      {"Softplus", {"softplus", {}}},
+      {"Exp", {"exp", {}}},
+      {"Log", {"log", {}}},
+      {"Sqrt", {"sqrt", {}}},
+      {"Neg", {"neg", {}}},
+      {"Abs", {"abs", {}}},
+      {"Reciprocal", {"reciprocal", {}}},
+      {"Erf", {"erf", {}}},
+      {"Floor", {"floor", {}}},
+      {"Ceil", {"ceil", {}}},
+      {"Sin", {"sin", {}}},
+      {"Cos", {"cos", {}}},
+      {"Clip", {"clip", {}}},
+      {"HardSigmoid", {"hardsigmoid", {{"alpha", 0.2f}, {"beta", 0.5f}}}},
+      {"LeakyRelu", {"leakyrelu", {{"alpha", 0.01f}}}},
+      {"Elu", {"elu", {{"alpha", 1.0f}}}}};
   static const Instruction gelu{"gelu", {}}, gelu_tanh{"gelutanh", {}};
   if (node.op == "Gelu") return node.text("approximate", "none") == "tanh" ? &gelu_tanh : &gelu;
   const auto found = table.find(node.op);
@@ -43,7 +65,8 @@ std::string literal(float number) {
 
 class Program {
  public:
-  Program(ir::Graph& graph, ir::NodeId root) : graph_(graph), root_(root), shape_(*graph.value(graph.node(root).outputs[0]).shape) {}
+  Program(ir::Graph& graph, ir::NodeId root)
+      : graph_(graph), root_(root), shape_(*graph.value(graph.node(root).outputs[0]).shape) {}
 
   bool build() {
     collect(root_);
@@ -58,9 +81,11 @@ class Program {
 
   void install() {
     std::vector<std::string> origins;
-    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) origins = joined(origins, graph_.node(*node).origins);
+    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node)
+      origins = joined(origins, graph_.node(*node).origins);
     const ir::ValueId old = graph_.node(root_).outputs[0];
-    const ir::ValueId result = graph_.apply("Elementwise", inputs_, {{"program", lines_}}, origins, graph_.value(old).name);
+    const ir::ValueId result =
+        graph_.apply("Elementwise", inputs_, {{"program", lines_}}, origins, graph_.value(old).name);
     graph_.value(result).shape = graph_.value(old).shape;
     graph_.value(result).dtype = DType::f32;
     graph_.replace_uses(old, result);
@@ -87,14 +112,16 @@ class Program {
   }
   bool is_literal(ir::ValueId id) const { return number(graph_, id) && shape_of(graph_, id)->size() <= shape_.size(); }
 
-  /// Consumers stand before producers in nodes_. An inner node is taken where only this tree reads it, at the full shape.
+  /// Consumers stand before producers in nodes_. An inner node is taken where only this tree reads it, at the full
+  /// shape.
   void collect(ir::NodeId id) {
     nodes_.push_back(id);
     for (ir::ValueId input : graph_.node(id).inputs) {
       if (input == ir::no_value || is_literal(input)) continue;
       const ir::NodeId maker = graph_.value(input).producer;
-      const bool inner = maker != ir::no_node && graph_.only_user(input) == id && *graph_.value(input).shape == shape_ &&
-                         fits(graph_, graph_.node(maker)) && nodes_.size() < most_steps && inputs_.size() + 2 < most_inputs;
+      const bool inner = maker != ir::no_node && graph_.only_user(input) == id &&
+                         *graph_.value(input).shape == shape_ && fits(graph_, graph_.node(maker)) &&
+                         nodes_.size() < most_steps && inputs_.size() + 2 < most_inputs;
       if (inner) collect(maker);
       else if (std::find(inputs_.begin(), inputs_.end(), input) == inputs_.end()) inputs_.push_back(input);
     }

@@ -53,7 +53,8 @@ bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
 bool take_activation(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   const ir::Node next = graph.node(user);
   ir::Node& anchor = graph.node(id);
-  if (anchor.has("activation") || anchor.text("residual", "") == "after" || next.inputs[0] != anchor.outputs[0]) return false;
+  if (anchor.has("activation") || anchor.text("residual", "") == "after" || next.inputs[0] != anchor.outputs[0])
+    return false;
   const auto activation = activation_of(graph, next);
   if (!activation) return false;
   // Gemm has an alpha and a beta of its own.
@@ -69,12 +70,15 @@ bool take_bias(ir::Graph& graph, ir::NodeId id, ir::ValueId other) {
   const ir::Node& anchor = graph.node(id);
   const Tensor* bias = graph.constant(other);
   const ir::Shape* shape = shape_of(graph, anchor.outputs[0]);
-  if (anchor.op != "MatMul" || anchor.inputs.size() != 2 || anchor.has("activation") || anchor.has("residual") || !bias || !shape)
+  if (anchor.op != "MatMul" || anchor.inputs.size() != 2 || anchor.has("activation") || anchor.has("residual") ||
+      !bias || !shape)
     return false;
-  if (shape->empty() || !(shape->back() == ir::Dim(bias->elements())) || bias->dims().rank() == 0 || bias->dims().back() != bias->elements())
+  if (shape->empty() || !(shape->back() == ir::Dim(bias->elements())) || bias->dims().rank() == 0 ||
+      bias->dims().back() != bias->elements())
     return false;
   if (bias->dims().rank() > shape->size()) return false;
-  const ir::ValueId flat = bias->dims().rank() == 1 ? other : graph.add_constant("", bias->reshaped({bias->elements()}));
+  const ir::ValueId flat =
+      bias->dims().rank() == 1 ? other : graph.add_constant("", bias->reshaped({bias->elements()}));
   graph.add_input(id, flat);
   return true;
 }
@@ -86,10 +90,12 @@ bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   const ir::ValueId other = add.inputs[add.inputs[0] == from ? 1 : 0];
   if (!same_shape(graph, from, add.outputs[0])) return false;
   if (take_bias(graph, id, other)) return true;
-  if (graph.node(id).has("residual") || !same_shape(graph, from, other) || graph.value(other).dtype != DType::f32) return false;
+  if (graph.node(id).has("residual") || !same_shape(graph, from, other) || graph.value(other).dtype != DType::f32)
+    return false;
   // Of two anchors that meet in a sum, the later one adds, so that what it adds is ready.
   const ir::Node* rival = graph.producer(other);
-  if (rival && graph.only_user(other) != ir::no_node && graph.value(other).producer > id && is_anchor(graph, *rival)) return false;
+  if (rival && graph.only_user(other) != ir::no_node && graph.value(other).producer > id && is_anchor(graph, *rival))
+    return false;
   std::vector<ir::ValueId> inputs = graph.node(id).inputs;
   inputs.resize(3, ir::no_value);
   inputs.push_back(other);
@@ -98,7 +104,8 @@ bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   return true;
 }
 
-/// An activation behind reshapes and transposes of the anchor's result goes before them: it works on elements wherever they lie.
+/// An activation behind reshapes and transposes of the anchor's result goes before them: it works on elements wherever
+/// they lie.
 bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
   std::vector<ir::NodeId> moves;
   ir::NodeId user = graph.only_user(graph.node(id).outputs[0]);

@@ -25,7 +25,8 @@ class Layout {
   /// The order of these values of one rank that moves the fewest elements; empty when a shape is unknown.
   Perm choose(const std::vector<ir::ValueId>& ids);
   /// Replaces a node by the same op on `inputs` in the order given for its outputs.
-  void rewrite(ir::NodeId id, std::vector<ir::ValueId> inputs, ir::Attributes attributes, const Perm& perm, const std::string& op = "");
+  void rewrite(ir::NodeId id, std::vector<ir::ValueId> inputs, ir::Attributes attributes, const Perm& perm,
+               const std::string& op = "");
 
   ir::Graph& graph;
 
@@ -35,5 +36,7 @@ class Layout {
 
 /// Tries to carry a node over to permuted operands; false where it needs the order of the original.
 bool carry(Layout& layout, ir::NodeId id);
+/// The same for a Reshape: axes that are split or joined side by side keep the order.
+bool carry_reshape(Layout& layout, ir::NodeId id);
 
 }  // namespace tenon::passes

@@ -57,7 +57,8 @@ ir::ValueId Layout::broadcast_in_order(ir::ValueId id, const Perm& perm) {
   const ir::Shape shape = *shape_of(graph, id);
   if (shape.size() == rank) return in_order(id, perm);
   const Perm own = identity(shape.size());
-  if (std::all_of(shape.begin(), shape.end(), [](const ir::Dim& dim) { return dim == ir::Dim(1); })) return in_order(id, own);
+  if (std::all_of(shape.begin(), shape.end(), [](const ir::Dim& dim) { return dim == ir::Dim(1); }))
+    return in_order(id, own);
   const size_t missing = rank - shape.size();
   const std::string name = graph.value(id).name;
   if (const Tensor* tensor = graph.constant(id)) {
@@ -95,11 +96,13 @@ Perm Layout::choose(const std::vector<ir::ValueId>& ids) {
   return best;
 }
 
-void Layout::rewrite(ir::NodeId id, std::vector<ir::ValueId> inputs, ir::Attributes attributes, const Perm& perm, const std::string& op) {
+void Layout::rewrite(ir::NodeId id, std::vector<ir::ValueId> inputs, ir::Attributes attributes, const Perm& perm,
+                     const std::string& op) {
   const ir::Node old = graph.node(id);
   std::vector<ir::ValueId> outputs;
   for (ir::ValueId output : old.outputs)
-    outputs.push_back(output == ir::no_value ? output : graph.add_value(graph.value(output).name, graph.value(output).dtype));
+    outputs.push_back(output == ir::no_value ? output
+                                             : graph.add_value(graph.value(output).name, graph.value(output).dtype));
   graph.remove(id);
   graph.add_node(op.empty() ? old.op : op, std::move(inputs), outputs, std::move(attributes), old.origins);
   forms_.resize(graph.values.size());
@@ -112,7 +115,8 @@ void Layout::run() {
     if (carry(*this, id)) return true;
     const std::vector<ir::ValueId> inputs = graph.node(id).inputs;
     for (size_t at = 0; at < inputs.size(); ++at)
-      if (inputs[at] != ir::no_value) graph.set_input(id, at, in_order(inputs[at], identity(rank_of(graph, inputs[at]).value_or(0))));
+      if (inputs[at] != ir::no_value)
+        graph.set_input(id, at, in_order(inputs[at], identity(rank_of(graph, inputs[at]).value_or(0))));
     return false;
   });
   for (ir::ValueId& output : graph.outputs) output = in_order(output, identity(rank_of(graph, output).value_or(0)));

@@ -8,7 +8,8 @@ namespace tenon::passes {
 namespace {
 
 bool is_window(const std::string& op) {
-  return op == "Conv" || op == "ConvTranspose" || op == "MaxPool" || op == "AveragePool" || op == "GlobalAveragePool" || op == "GlobalMaxPool";
+  return op == "Conv" || op == "ConvTranspose" || op == "MaxPool" || op == "AveragePool" || op == "GlobalAveragePool" ||
+         op == "GlobalMaxPool";
 }
 
 /// Rewrites a graph of [N, C, L] windows over [N, C, 1, L]. Values are lifted on first use and kept.
@@ -45,7 +46,8 @@ class Lifter {
   void give(ir::NodeId id, const ir::Node& node, ir::ValueId result) {
     const ir::ValueId out = node.outputs[0];
     const std::string name = graph_.value(out).name;
-    const ir::ValueId flat = graph_.apply("Squeeze", {result, constant(graph_, name + ".axes", {2})}, {}, node.origins, name);
+    const ir::ValueId flat =
+        graph_.apply("Squeeze", {result, constant(graph_, name + ".axes", {2})}, {}, node.origins, name);
     ir::Value& value = graph_.value(flat);
     value.shape = graph_.value(out).shape;
     value.dtype = graph_.value(out).dtype;
@@ -62,7 +64,8 @@ class Lifter {
         values.insert(values.begin(), 1);
         attributes[name] = values;
       }
-    if (node.has("output_padding")) attributes["output_padding"] = std::vector<int64_t>{0, node.integers("output_padding")[0]};
+    if (node.has("output_padding"))
+      attributes["output_padding"] = std::vector<int64_t>{0, node.integers("output_padding")[0]};
     if (node.has("pads")) {
       const auto pads = node.integers("pads");
       if (pads.size() != 2) return false;
@@ -77,7 +80,8 @@ class Lifter {
   }
 
   bool any_lifted(const ir::Node& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId id) { return lifted_.count(id) && !graph_.value(id).is_constant(); });
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ir::ValueId id) { return lifted_.count(id) && !graph_.value(id).is_constant(); });
   }
 
   bool concat(ir::NodeId id, const ir::Node& node) {
@@ -99,7 +103,8 @@ class Lifter {
   bool rebuilt(ir::NodeId id, const ir::Node& node, ir::Attributes attributes) {
     std::vector<ir::ValueId> inputs;
     for (ir::ValueId input : node.inputs) inputs.push_back(input == ir::no_value ? input : lift(input));
-    give(id, node, graph_.apply(node.op, inputs, std::move(attributes), node.origins, graph_.value(node.outputs[0]).name));
+    give(id, node,
+         graph_.apply(node.op, inputs, std::move(attributes), node.origins, graph_.value(node.outputs[0]).name));
     return true;
   }
 

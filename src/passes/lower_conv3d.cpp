@@ -20,38 +20,50 @@ Tensor frames_as_channels(const Tensor& weights) {
   for (int64_t o = 0; o < out; ++o)
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t k = 0; k < depth; ++k)
-        std::copy_n(from + ((o * channels + c) * depth + k) * plane, plane, to + ((o * depth + k) * channels + c) * plane);
+        std::copy_n(from + ((o * channels + c) * depth + k) * plane, plane,
+                    to + ((o * depth + k) * channels + c) * plane);
   return result;
 }
 
-/// The frames that one output frame sees become channels, and the output frames the batch of a convolution over height and width.
+/// The frames that one output frame sees become channels, and the output frames the batch of a convolution over height
+/// and width.
 bool lower(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  if (node.op != "Conv" || node.inputs.size() > 3 || node.integer("group", 1) != 1 || node.text("auto_pad", "NOTSET") != "NOTSET") return false;
+  if (node.op != "Conv" || node.inputs.size() > 3 || node.integer("group", 1) != 1 ||
+      node.text("auto_pad", "NOTSET") != "NOTSET")
+    return false;
   const ir::Shape *x = shape_of(graph, node.inputs[0]), *y = shape_of(graph, node.outputs[0]);
   if (!x || !y || x->size() != 5 || y->size() != 5 || !graph.constant(node.inputs[1])) return false;
   const Tensor weights = *graph.constant(node.inputs[1]);
   if (weights.dtype() != DType::f32) return false;
   for (size_t axis = 1; axis < 5; ++axis)
     if (!(*x)[axis].is_constant() || !(*y)[axis].is_constant()) return false;
-  const auto strides = three(node, "strides", 1), dilations = three(node, "dilations", 1), pads = three(node, "pads", 0, 6);
+  const auto strides = three(node, "strides", 1), dilations = three(node, "dilations", 1),
+             pads = three(node, "pads", 0, 6);
   if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; })) return false;
-  const int64_t channels = (*x)[1].value(), height = (*x)[3].value(), width = (*x)[4].value(), depth = weights.dims()[2];
-  const int64_t frames = (*y)[2].value(), outputs = (*y)[1].value(), out_height = (*y)[3].value(), out_width = (*y)[4].value();
+  const int64_t channels = (*x)[1].value(), height = (*x)[3].value(), width = (*x)[4].value(),
+                depth = weights.dims()[2];
+  const int64_t frames = (*y)[2].value(), outputs = (*y)[1].value(), out_height = (*y)[3].value(),
+                out_width = (*y)[4].value();
   const std::string name = graph.value(node.outputs[0]).name;
   const auto numbers = [&](std::vector<int64_t> values) { return constant(graph, name + ".sizes", values); };
 
   // [N, C, D, H, W] to [N, D, C, H, W], padded in D.
-  ir::ValueId value = graph.apply("Transpose", {node.inputs[0]}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}, node.origins, name);
-  if (pads[0] || pads[3]) value = graph.apply("Pad", {value, numbers({0, pads[0], 0, 0, 0, 0, pads[3], 0, 0, 0})}, {{"mode", "constant"}}, node.origins, name);
+  ir::ValueId value =
+      graph.apply("Transpose", {node.inputs[0]}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}, node.origins, name);
+  if (pads[0] || pads[3])
+    value = graph.apply("Pad", {value, numbers({0, pads[0], 0, 0, 0, 0, pads[3], 0, 0, 0})}, {{"mode", "constant"}},
+                        node.origins, name);
   std::vector<ir::ValueId> seen;
   for (int64_t k = 0; k < depth; ++k) {
     const int64_t begin = k * dilations[0], end = begin + (frames - 1) * strides[0] + 1;
-    seen.push_back(graph.apply("Slice", {value, numbers({begin}), numbers({end}), numbers({1}), numbers({strides[0]})}, {}, node.origins, name));
+    seen.push_back(graph.apply("Slice", {value, numbers({begin}), numbers({end}), numbers({1}), numbers({strides[0]})},
+                               {}, node.origins, name));
   }
   value = depth == 1 ? seen[0] : graph.apply("Concat", seen, {{"axis", int64_t{2}}}, node.origins, name);
   value = graph.apply("Reshape", {value, numbers({-1, depth * channels, height, width})}, {}, node.origins, name);
-  std::vector<ir::ValueId> inputs = {value, graph.add_constant(graph.value(node.inputs[1]).name, frames_as_channels(weights))};
+  std::vector<ir::ValueId> inputs = {value,
+                                     graph.add_constant(graph.value(node.inputs[1]).name, frames_as_channels(weights))};
   if (node.inputs.size() > 2) inputs.push_back(node.inputs[2]);
   value = graph.apply("Conv", inputs,
                       {{"kernel_shape", std::vector<int64_t>{weights.dims()[3], weights.dims()[4]}},
@@ -60,8 +72,10 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
                        {"pads", std::vector<int64_t>{pads[1], pads[2], pads[4], pads[5]}},
                        {"group", int64_t{1}}},
                       node.origins, name);
-  value = graph.apply("Reshape", {value, numbers({-1, frames, outputs, out_height, out_width})}, {}, node.origins, name);
-  replace(graph, id, graph.apply("Transpose", {value}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}, node.origins, name));
+  value =
+      graph.apply("Reshape", {value, numbers({-1, frames, outputs, out_height, out_width})}, {}, node.origins, name);
+  replace(graph, id,
+          graph.apply("Transpose", {value}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}, node.origins, name));
   return true;
 }
 

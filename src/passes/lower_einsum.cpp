@@ -39,7 +39,9 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
     if (!shape || shape->size() != terms[k].size()) return false;
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       const auto label = static_cast<unsigned char>(terms[k][axis]);
-      if (!(*shape)[axis].is_constant() || (size_of_label[label] >= 0 && size_of_label[label] != (*shape)[axis].value())) return false;
+      if (!(*shape)[axis].is_constant() ||
+          (size_of_label[label] >= 0 && size_of_label[label] != (*shape)[axis].value()))
+        return false;
       size_of_label[label] = (*shape)[axis].value();
     }
   }
@@ -72,8 +74,10 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
     for (char label : to) perm.push_back(static_cast<int64_t>(from.find(label)));
     return graph.apply("Transpose", {value}, {{"perm", perm}}, node.origins, name);
   };
-  const ir::ValueId a = reshaped(ordered(node.inputs[0], terms[0], batch + rows + sum), {product(batch), product(rows), product(sum)});
-  const ir::ValueId b = reshaped(ordered(node.inputs[1], terms[1], batch + sum + columns), {product(batch), product(sum), product(columns)});
+  const ir::ValueId a =
+      reshaped(ordered(node.inputs[0], terms[0], batch + rows + sum), {product(batch), product(rows), product(sum)});
+  const ir::ValueId b = reshaped(ordered(node.inputs[1], terms[1], batch + sum + columns),
+                                 {product(batch), product(sum), product(columns)});
   ir::ValueId result = graph.apply("MatMul", {a, b}, {}, node.origins, name);
   const std::string natural = batch + rows + columns;
   std::vector<int64_t> sizes;

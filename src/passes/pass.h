@@ -6,7 +6,8 @@
 
 namespace tenon::passes {
 
-/// A rewrite of the graph. It may leave dead nodes and values without types: the driver cleans, infers and verifies after each pass.
+/// A rewrite of the graph. It may leave dead nodes and values without types: the driver cleans, infers and verifies
+/// after each pass.
 struct Pass {
   const char* name;
   const char* says;                  // one sentence, shown by `inspect --passes`

@@ -1,7 +1,8 @@
 #pragma once
 #include "ir/graph.h"
 
-/// The passes themselves, one file each; pipeline.cpp tells their story in order. Each returns whether it changed the graph.
+/// The passes themselves, one file each; pipeline.cpp tells their story in order. Each returns whether it changed the
+/// graph.
 namespace tenon::passes {
 
 bool widen_f16(ir::Graph& graph);

@@ -23,7 +23,8 @@ const std::vector<Pass>& pipeline() {
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
       {"lower_einsum", "turns sums over shared labels into products", lower_einsum},
-      // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the convolution.
+      // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the
+      // convolution.
       {"fold_pad", "moves zero padding into convolutions and pools", fold_pad},
       {"fold_batch_norm", "turns batch normalisation into a scale and a shift", fold_batch_norm},
       {"fold_scale", "folds scales and shifts into weights and biases", fold_scale},
@@ -49,7 +50,8 @@ const std::vector<Pass>& pipeline() {
 namespace {
 
 size_t live(const ir::Graph& graph) {
-  return static_cast<size_t>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& node) { return node.alive; }));
+  return static_cast<size_t>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& node) { return node.alive; }));
 }
 
 PassRecord run(ir::Graph& graph, const Pass& pass) {

@@ -42,7 +42,8 @@ class Matcher {
 
   /// x times a gate that is a function of x.
   std::optional<Found> product(ir::ValueId x, ir::ValueId gate) {
-    if (const ir::Node* node = sole(graph_, gate, "Sigmoid"); node && node->inputs[0] == x) return note(node), result("Silu", x);
+    if (const ir::Node* node = sole(graph_, gate, "Sigmoid"); node && node->inputs[0] == x)
+      return note(node), result("Silu", x);
     if (const ir::Node* node = sole(graph_, gate, "HardSigmoid"); node && node->inputs[0] == x)
       if (std::abs(node->real("alpha", 0.2f) - 1.0f / 6) < 1e-5f && std::abs(node->real("beta", 0.5f) - 0.5f) < 1e-6f)
         return note(node), result("HardSwish", x);
@@ -109,7 +110,8 @@ class Matcher {
         if (add->inputs[side] != x) continue;
         const ir::ValueId cube = scaled_by(add->inputs[1 - side], 0.044715);
         const ir::Node* power = cube == ir::no_value ? nullptr : sole(graph_, cube, "Pow");
-        if (power && power->inputs[0] == x && is_scalar(graph_, power->inputs[1], 3)) return note(add), note(power), "tanh";
+        if (power && power->inputs[0] == x && is_scalar(graph_, power->inputs[1], 3))
+          return note(add), note(power), "tanh";
       }
     }
     return std::nullopt;
@@ -117,7 +119,9 @@ class Matcher {
   /// 0.5 * x * g(x) in its three groupings; called with the two sides of the outermost product.
   std::optional<Found> gelu(ir::ValueId left, ir::ValueId right) {
     const std::vector<std::string> before = origins_;
-    const auto found = [&](const std::string& form, ir::ValueId x) { return result("Gelu", x, {{"approximate", form}}); };
+    const auto found = [&](const std::string& form, ir::ValueId x) {
+      return result("Gelu", x, {{"approximate", form}});
+    };
     // (0.5 x) g
     if (const ir::ValueId x = scaled_by(left, 0.5); x != ir::no_value)
       if (const auto form = gelu_gate(right, x)) return found(*form, x);
@@ -130,7 +134,8 @@ class Matcher {
     if (is_scalar(graph_, left, 0.5))
       if (const ir::Node* mul = sole(graph_, right, "Mul"))
         for (size_t side = 0; side < 2; ++side) {
-          if (const auto form = gelu_gate(mul->inputs[1 - side], mul->inputs[side])) return note(mul), found(*form, mul->inputs[side]);
+          if (const auto form = gelu_gate(mul->inputs[1 - side], mul->inputs[side]))
+            return note(mul), found(*form, mul->inputs[side]);
           origins_ = before;
         }
     return std::nullopt;

@@ -51,7 +51,8 @@ std::optional<std::vector<int64_t>> reshape_target(const ir::Shape& from, const 
 
 /// Calls `visit` on every live node that is there now; true when any call returned true.
 bool each_node(ir::Graph& graph, const std::function<bool(ir::NodeId)>& visit);
-/// Turns outputs whose elements inference knows into constants, and the target of a Reshape into one with a -1; true when it did.
+/// Turns outputs whose elements inference knows into constants, and the target of a Reshape into one with a -1; true
+/// when it did.
 bool fold_shape(ir::Graph& graph, ir::NodeId node);
 /// Makes a value stand for a node's first output, gives it that type where it has none, and removes the node.
 void replace(ir::Graph& graph, ir::NodeId node, ir::ValueId with);

@@ -87,7 +87,8 @@ bool widen_f16(ir::Graph& graph) {
   }
   for (size_t at = 0; at < outputs.size(); ++at)
     if (is_narrow(outputs[at]))
-      graph.outputs[at] = graph.apply("Cast", {graph.outputs[at]}, {{"to", static_cast<int64_t>(outputs[at])}}, {}, graph.value(graph.outputs[at]).name + ".narrow");
+      graph.outputs[at] = graph.apply("Cast", {graph.outputs[at]}, {{"to", static_cast<int64_t>(outputs[at])}}, {},
+                                      graph.value(graph.outputs[at]).name + ".narrow");
   return true;
 }
 

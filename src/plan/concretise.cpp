@@ -13,25 +13,30 @@ void set_input(ir::Value& value, const Shapes& shapes) {
   const auto given = shapes.find(value.name);
   if (!value.shape) {
     if (given == shapes.end())
-      throw Error(Code::usage, "input \"" + value.name + "\" has no sizes in the model", {.hint = "give them: --shapes " + value.name + ":1x…"});
+      throw Error(Code::usage, "input \"" + value.name + "\" has no sizes in the model",
+                  {.hint = "give them: --shapes " + value.name + ":1x…"});
     value.shape = ir::Shape(given->second.begin(), given->second.end());
     return;
   }
   ir::Shape& shape = *value.shape;
   const ir::Shape stated = shape;
   if (given != shapes.end() && given->second.size() != shape.size())
-    throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second), {.why = "the model says " + ir::str(shape)});
+    throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second),
+                {.why = "the model says " + ir::str(shape)});
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (given != shapes.end()) {
       const int64_t size = given->second[axis];
-      if (size < 0) throw Error(Code::usage, "input \"" + value.name + "\" is given a negative size", {.why = text(given->second)});
+      if (size < 0)
+        throw Error(Code::usage, "input \"" + value.name + "\" is given a negative size", {.why = text(given->second)});
       if (shape[axis].is_constant() && shape[axis].value() != size)
-        throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second), {.why = "the model fixes it to " + ir::str(stated)});
+        throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second),
+                    {.why = "the model fixes it to " + ir::str(stated)});
       shape[axis] = ir::Dim(size);
     } else if (!shape[axis].is_constant()) {
       if (axis != 0)
         throw Error(Code::usage, "input \"" + value.name + "\" has a dynamic size " + shape[axis].str(),
-                    {.where = "axis " + std::to_string(axis) + " of " + ir::str(shape), .hint = "give it: --shapes " + value.name + ":…"});
+                    {.where = "axis " + std::to_string(axis) + " of " + ir::str(shape),
+                     .hint = "give it: --shapes " + value.name + ":…"});
       shape[axis] = ir::Dim(1);
     }
   }
@@ -48,7 +53,8 @@ ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes) {
       known |= result.value(input).name == name;
       names += (names.empty() ? "" : ", ") + result.value(input).name;
     }
-    if (!known) throw Error(Code::usage, "the model has no input \"" + name + "\"", {.hint = "its inputs are " + names});
+    if (!known)
+      throw Error(Code::usage, "the model has no input \"" + name + "\"", {.hint = "its inputs are " + names});
   }
   std::vector<char> is_input(result.values.size(), 0);
   for (ir::ValueId input : result.inputs) {

@@ -27,7 +27,8 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
     // A run of source axes that is contiguous: inner stride, total length.
     const int64_t inner = strides[from_axis - 1];
     int64_t run = dims[--from_axis];
-    while (from_axis > 0 && (dims[from_axis - 1] == 1 || strides[from_axis - 1] == inner * run)) run *= dims[--from_axis];
+    while (from_axis > 0 && (dims[from_axis - 1] == 1 || strides[from_axis - 1] == inner * run))
+      run *= dims[--from_axis];
     int64_t filled = 1;
     while (to_axis > 0 && filled < run) {
       --to_axis;
@@ -64,7 +65,8 @@ struct Layouter {
 
   const Dims& dims(ir::ValueId id) const { return layout.places[id].dims; }
   bool movable(ir::ValueId id) const {  // may be written into another value's storage
-    return id != ir::no_value && !fixed[id] && !graph.value(id).is_constant() && graph.value(id).producer != ir::no_node;
+    return id != ir::no_value && !fixed[id] && !graph.value(id).is_constant() &&
+           graph.value(id).producer != ir::no_node;
   }
 
   int64_t bytes_of(ir::ValueId id) const {
@@ -79,8 +81,10 @@ struct Layouter {
   [[noreturn]] void refuse(const ir::Value& largest, int64_t bytes) const {
     const ir::Node* node = largest.producer == ir::no_node ? nullptr : &graph.node(largest.producer);
     throw Error(Code::resource, "the model needs more memory than it may take",
-                {.where = (node ? "node " + node->label() + " (" + node->op + "), " : std::string()) + "tensor \"" + largest.name + "\" " + ir::str(*largest.shape),
-                 .why = "it takes " + (bytes == INT64_MAX ? "more than 64 bits can count" : memory_text(bytes)) + ", the limit is " + memory_text(limits().memory_bytes),
+                {.where = (node ? "node " + node->label() + " (" + node->op + "), " : std::string()) + "tensor \"" +
+                          largest.name + "\" " + ir::str(*largest.shape),
+                 .why = "it takes " + (bytes == INT64_MAX ? "more than 64 bits can count" : memory_text(bytes)) +
+                        ", the limit is " + memory_text(limits().memory_bytes),
                  .hint = "raise the limit with --max-memory, or give smaller --shapes"});
   }
 
@@ -89,7 +93,9 @@ struct Layouter {
     int64_t bytes = layout.arena_bytes;
     ir::ValueId largest = ir::no_value;
     const auto look = [&](ir::ValueId id) {
-      if (id != ir::no_value && !graph.value(id).is_constant() && (largest == ir::no_value || bytes_of(id) > bytes_of(largest))) largest = id;
+      if (id != ir::no_value && !graph.value(id).is_constant() &&
+          (largest == ir::no_value || bytes_of(id) > bytes_of(largest)))
+        largest = id;
     };
     for (ir::ValueId id : graph.inputs) {
       look(id);
@@ -112,7 +118,8 @@ struct Layouter {
   }
 
   static bool is_alias(const ir::Node& node) {
-    return node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Identity";
+    return node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
+           node.op == "Identity";
   }
 
   int64_t concat_axis(const ir::Node& node) const {
@@ -132,7 +139,8 @@ struct Layouter {
     if (id == ir::no_value || graph.value(id).users.size() != 1 || graph.is_output(id)) return nullptr;
     const ir::Node& user = graph.node(graph.value(id).users[0]);
     const ops::Op* op = ops::find(user.op);
-    if (!op || op->kind != ops::Kind::elementwise || user.outputs.size() != 1 || !fixed[user.outputs[0]]) return nullptr;
+    if (!op || op->kind != ops::Kind::elementwise || user.outputs.size() != 1 || !fixed[user.outputs[0]])
+      return nullptr;
     const ir::ValueId out = user.outputs[0];
     if (!(dims(out) == dims(id)) || graph.value(out).dtype != graph.value(id).dtype) return nullptr;
     // One input alone can lie there.
@@ -167,12 +175,16 @@ struct Layouter {
       const ir::ValueId in = node.inputs[0];
       int64_t axis = node.integer("axis", 0);
       if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
-      const auto place_of = [&](ir::ValueId out) { return out == ir::no_value ? nullptr : fixed[out] ? &layout.places[out] : in_place(out); };
+      const auto place_of = [&](ir::ValueId out) {
+        return out == ir::no_value ? nullptr : fixed[out] ? &layout.places[out] : in_place(out);
+      };
       const Place* first = place_of(node.outputs[0]);
       int64_t offset = first ? first->offset : 0;
       for (ir::ValueId out : node.outputs) {
         const Place* place = place_of(out);
-        if (!first || !place || place->storage < 0 || place->storage != first->storage || place->offset != offset || !(place->strides == first->strides)) return;
+        if (!first || !place || place->storage < 0 || place->storage != first->storage || place->offset != offset ||
+            !(place->strides == first->strides))
+          return;
         offset += dims(out)[axis] * place->strides[axis];
       }
       for (ir::ValueId out : node.outputs)
@@ -195,7 +207,8 @@ struct Layouter {
         (node.inputs.size() > 4 && node.inputs[4] != ir::no_value && !steps))
       return std::nullopt;
     const auto at = [](const Tensor& tensor, int64_t index) {
-      return tensor.dtype() == DType::i32 ? static_cast<int64_t>(tensor.data<int32_t>()[index]) : tensor.data<int64_t>()[index];
+      return tensor.dtype() == DType::i32 ? static_cast<int64_t>(tensor.data<int32_t>()[index])
+                                          : tensor.data<int64_t>()[index];
     };
     Place place = in;
     place.dims = dims(node.outputs[0]);
@@ -210,7 +223,8 @@ struct Layouter {
       place.offset += start * in.strides[axis];
       place.strides[axis] = in.strides[axis] * step;
     }
-    if (place.dims.rank() > 0 && place.dims.back() > 1 && place.strides[place.dims.rank() - 1] != 1) return std::nullopt;
+    if (place.dims.rank() > 0 && place.dims.back() > 1 && place.strides[place.dims.rank() - 1] != 1)
+      return std::nullopt;
     return place;
   }
 
@@ -226,7 +240,8 @@ struct Layouter {
         layout.places[out] = {layout.places[in].storage, layout.places[in].offset, dims(out), strides};
         fixed[out] = 1;
         layout.runs[id] = 0;
-      } else if (fits && same(layout.places[out], {layout.places[in].storage, layout.places[in].offset, dims(out), strides})) {
+      } else if (fits &&
+                 same(layout.places[out], {layout.places[in].storage, layout.places[in].offset, dims(out), strides})) {
         layout.runs[id] = 0;
       }
     } else if (node.op == "Split" && in_arena) {

@@ -54,7 +54,8 @@ void assign_offsets(Layout& layout, int steps) {
       [&](int a, int b) { return storages[a].first < storages[b].first; },
       [&](int a, int b) {  // those alive where the peak is go first
         const auto peak = std::max_element(live.begin(), live.end()) - live.begin();
-        const bool at_a = storages[a].first <= peak && peak <= storages[a].last, at_b = storages[b].first <= peak && peak <= storages[b].last;
+        const bool at_a = storages[a].first <= peak && peak <= storages[a].last,
+                   at_b = storages[b].first <= peak && peak <= storages[b].last;
         return at_a != at_b ? at_a : storages[a].bytes > storages[b].bytes;
       },
   };
@@ -77,10 +78,14 @@ void assign_offsets(Layout& layout, int steps) {
   // Local search: what stands highest, or any other, takes another place in the order.
   std::minstd_rand random(1);
   const auto count = static_cast<int64_t>(storages.size());
-  for (int64_t tries = count > 1 ? std::min<int64_t>(2000, search_work / (count * count)) : 0; tries > 0 && best_bytes > layout.lower_bound; --tries) {
+  for (int64_t tries = count > 1 ? std::min<int64_t>(2000, search_work / (count * count)) : 0;
+       tries > 0 && best_bytes > layout.lower_bound; --tries) {
     std::vector<int> changed = best_order;
-    const auto highest = std::max_element(changed.begin(), changed.end(), [&](int x, int y) { return best[x].offset + best[x].bytes < best[y].offset + best[y].bytes; });
-    const auto from = tries % 3 ? highest : changed.begin() + static_cast<int64_t>(random() % static_cast<unsigned>(count));
+    const auto highest = std::max_element(changed.begin(), changed.end(), [&](int x, int y) {
+      return best[x].offset + best[x].bytes < best[y].offset + best[y].bytes;
+    });
+    const auto from =
+        tries % 3 ? highest : changed.begin() + static_cast<int64_t>(random() % static_cast<unsigned>(count));
     const int64_t to = static_cast<int64_t>(random() % static_cast<unsigned>(count));
     const int id = *from;
     changed.erase(from);

@@ -12,8 +12,9 @@
 /// From an optimised graph and concrete input sizes to steps with places in one arena.
 namespace tenon::plan {
 
-/// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis is 1, others throw
-/// Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict the model.
+/// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis
+/// is 1, others throw Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict
+/// the model.
 ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes);
 /// Whether every value has concrete sizes, so that memory can be planned.
 bool is_static(const ir::Graph& graph);
@@ -38,7 +39,8 @@ struct Layout {
   int64_t arena_bytes = 0, lower_bound = 0;
 };
 
-/// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by liveness.
+/// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by
+/// liveness.
 Layout lay_out(const ir::Graph& graph);
 /// Gives storages offsets so that those in use together do not overlap; fills arena_bytes and lower_bound.
 void assign_offsets(Layout& layout, int steps);
@@ -69,8 +71,8 @@ struct Plan {
   Records records;
 };
 
-/// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills plan.records.
-/// Records that `known` holds are taken as they are.
+/// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills
+/// plan.records. Records that `known` holds are taken as they are.
 void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);
 
 }  // namespace tenon::plan

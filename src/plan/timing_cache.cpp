@@ -46,11 +46,13 @@ json content_of(const std::string& path) {
   try {
     const auto file = MappedFile::open(path);
     const auto bytes = file->bytes();
-    content = json::parse(reinterpret_cast<const char*>(bytes.data()), reinterpret_cast<const char*>(bytes.data()) + bytes.size(), nullptr, false);
+    content = json::parse(reinterpret_cast<const char*>(bytes.data()),
+                          reinterpret_cast<const char*>(bytes.data()) + bytes.size(), nullptr, false);
   } catch (const Error&) {
     return json::object();
   }
-  const bool known = content.is_object() && content.contains("version") && content["version"].is_number_integer() && content["version"] == version;
+  const bool known = content.is_object() && content.contains("version") && content["version"].is_number_integer() &&
+                     content["version"] == version;
   return known ? content : json::object();
 }
 
@@ -59,13 +61,15 @@ Records read(const std::string& path, const std::string& machine) {
   const json content = content_of(path);
   if (!content.contains(machine) || !content[machine].is_object()) return records;
   for (const auto& [key, entry] : content[machine].items())
-    if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_number()) records[key] = {entry[0], entry[1]};
+    if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_number())
+      records[key] = {entry[0], entry[1]};
   return records;
 }
 
 }  // namespace
 
-TimingCache::TimingCache(const std::string& path, const std::string& isa) : path_(path.empty() ? default_path() : path), machine_(processor() + " " + isa) {
+TimingCache::TimingCache(const std::string& path, const std::string& isa)
+    : path_(path.empty() ? default_path() : path), machine_(processor() + " " + isa) {
   if (path_ != "-") records_ = read(path_, machine_);
 }
 
@@ -79,7 +83,8 @@ void TimingCache::add(const Records& records) {
   json& machine = content[machine_];
   if (!machine.is_object()) machine = json::object();
   for (const auto& [key, record] : records)
-    if (!machine.contains(key) || !machine[key].is_array()) machine[key] = json::array({record.kernel, record.microseconds});
+    if (!machine.contains(key) || !machine[key].is_array())
+      machine[key] = json::array({record.kernel, record.microseconds});
   // Attributes of a model may hold any bytes, JSON may not.
   const std::string text = content.dump(1, ' ', false, json::error_handler_t::replace);
   try {

@@ -5,8 +5,9 @@
 
 namespace tenon::plan {
 
-/// Measured kernel times that outlive a build, shared by all builds on this machine. One JSON file a machine kind; several builders may
-/// use it at once: each merges under a lock and replaces it atomically. A file that cannot be read counts as empty.
+/// Measured kernel times that outlive a build, shared by all builds on this machine. One JSON file a machine kind;
+/// several builders may use it at once: each merges under a lock and replaces it atomically. A file that cannot be read
+/// counts as empty.
 class TimingCache {
  public:
   /// `path`: "" is TENON_CACHE_DIR, XDG_CACHE_HOME/tenon or ~/.cache/tenon; "-" is no cache.

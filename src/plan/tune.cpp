@@ -16,13 +16,15 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 std::shared_ptr<std::byte> buffer(size_t bytes) {
   auto* memory = static_cast<std::byte*>(::operator new(bytes + 64, std::align_val_t(4096)));
   // Small finite values of any type: neither denormals nor NaN.
-  for (size_t at = 0; at + 4 <= bytes; at += 4) *reinterpret_cast<uint32_t*>(memory + at) = 0x3d800000u + static_cast<uint32_t>(at * 2654435761u % 0x400000u);
+  for (size_t at = 0; at + 4 <= bytes; at += 4)
+    *reinterpret_cast<uint32_t*>(memory + at) = 0x3d800000u + static_cast<uint32_t>(at * 2654435761u % 0x400000u);
   return {memory, [](std::byte* p) { ::operator delete(p, std::align_val_t(4096)); }};
 }
 
 size_t extent(const backends::Operand& operand) {
   int64_t last = 1;
-  for (size_t axis = 0; axis < operand.dims.rank(); ++axis) last += std::max<int64_t>(0, operand.dims[axis] - 1) * operand.strides[axis];
+  for (size_t axis = 0; axis < operand.dims.rank(); ++axis)
+    last += std::max<int64_t>(0, operand.dims[axis] - 1) * operand.strides[axis];
   return static_cast<size_t>(last) * size_of(operand.dtype);
 }
 

@@ -12,7 +12,8 @@
 namespace tenon::runtime {
 namespace {
 
-constexpr int64_t most_deciding = 64;  // elements of an integer operand that may decide sizes, such as the target of a Reshape
+constexpr int64_t most_deciding =
+    64;  // elements of an integer operand that may decide sizes, such as the target of a Reshape
 
 bool may_decide_sizes(const Tensor& tensor) {
   return (tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32) && tensor.elements() <= most_deciding;
@@ -24,7 +25,8 @@ Tensor allocate(const ir::Node& node, const backends::Operand& operand) {
   try {
     return Tensor(operand.dtype, operand.dims);
   } catch (const Error& error) {
-    throw Error(error.code(), error.what(), {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
+    throw Error(error.code(), error.what(),
+                {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
   }
 }
 
@@ -45,7 +47,8 @@ struct DynamicProgram::Prepared {
   bool matches(std::span<const Tensor> operands) const {
     for (size_t at = 0; at < operands.size(); ++at) {
       if (operands[at].dtype() != dtypes[at] || !(operands[at].dims() == dims[at])) return false;
-      if (!deciding[at].empty() && std::memcmp(deciding[at].data(), operands[at].data(), deciding[at].size()) != 0) return false;
+      if (!deciding[at].empty() && std::memcmp(deciding[at].data(), operands[at].data(), deciding[at].size()) != 0)
+        return false;
     }
     return true;
   }
@@ -55,7 +58,8 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
     : graph_(graph), plan_(plan), team_(team), prepared_(graph.nodes.size()), times_(graph.nodes.size(), 0) {}
 DynamicProgram::~DynamicProgram() = default;
 
-std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id, std::span<const Tensor> operands) const {
+std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
+                                                                  std::span<const Tensor> operands) const {
   const ir::Node& node = graph_.node(id);
   auto prepared = std::make_unique<Prepared>();
   std::vector<ir::ValueId> inputs, outputs;
@@ -81,9 +85,11 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
       prepared->graph.inputs.push_back(inputs.back());
     }
   }
-  for (ir::ValueId output : node.outputs) outputs.push_back(output == ir::no_value ? ir::no_value : prepared->graph.add_value(""));
+  for (ir::ValueId output : node.outputs)
+    outputs.push_back(output == ir::no_value ? ir::no_value : prepared->graph.add_value(""));
   prepared->graph.add_node(node.op, inputs, outputs, node.attributes, node.origins);
-  if (backends::kernels_for(node.op).size() < 2 || !std::all_of(operands.begin(), operands.end(), is_dense_array)) return prepared;
+  if (backends::kernels_for(node.op).size() < 2 || !std::all_of(operands.begin(), operands.end(), is_dense_array))
+    return prepared;
 
   ops::infer(prepared->graph);
   const ir::Graph& graph = prepared->graph;
@@ -92,7 +98,8 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   problem.threads = team_.threads();
   problem.strict = plan_.strict;
   for (size_t at = 0; at < operands.size(); ++at) {
-    backends::Operand operand{operands[at].dtype(), operands[at].dims(), backends::dense_strides(operands[at].dims()), {}};
+    backends::Operand operand{
+        operands[at].dtype(), operands[at].dims(), backends::dense_strides(operands[at].dims()), {}};
     if (operand) operand.constant = graph.value(inputs[at]).constant;
     problem.inputs.push_back(std::move(operand));
   }
@@ -125,7 +132,8 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     std::move(values.begin(), values.end(), results.begin());
     return;
   }
-  for (size_t at = 0; at < operands.size(); ++at) prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
+  for (size_t at = 0; at < operands.size(); ++at)
+    prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
   for (size_t at = 0; at < results.size(); ++at) {
     const backends::Operand& operand = prepared->problem.outputs[at];
     if (operand) results[at] = allocate(graph_.node(id), operand);
@@ -138,7 +146,8 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
   team_.run(
       [](void* pointer, int worker) {
         auto& [prepared, team] = *static_cast<Context*>(pointer);
-        prepared.step->run(prepared.inputs.data(), prepared.outputs.data(), team.worker(worker, prepared.workspace.data<std::byte>()));
+        prepared.step->run(prepared.inputs.data(), prepared.outputs.data(),
+                           team.worker(worker, prepared.workspace.data<std::byte>()));
       },
       &context);
 }
@@ -178,7 +187,9 @@ std::vector<LayerTime> DynamicProgram::profile(std::span<const Tensor> inputs, i
   std::vector<LayerTime> layers;
   for (size_t id = 0; id < times_.size(); ++id) {
     const ir::Node& node = graph_.nodes[id];
-    if (node.alive) layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id] ? prepared_[id]->kernel : "ref", times_[id] / std::max(1, iterations)});
+    if (node.alive)
+      layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id] ? prepared_[id]->kernel : "ref",
+                        times_[id] / std::max(1, iterations)});
   }
   return layers;
 }

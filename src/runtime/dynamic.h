@@ -8,8 +8,8 @@
 
 namespace tenon::runtime {
 
-/// Runs a graph whose sizes depend on its data, node by node, allocating each result. A node keeps the kernel of the sizes it saw last,
-/// so that a network with a few data-dependent nodes still runs at the speed of its kernels.
+/// Runs a graph whose sizes depend on its data, node by node, allocating each result. A node keeps the kernel of the
+/// sizes it saw last, so that a network with a few data-dependent nodes still runs at the speed of its kernels.
 class DynamicProgram {
  public:
   /// All three must outlive it.

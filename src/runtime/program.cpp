@@ -18,8 +18,10 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
   const auto counted = static_cast<int64_t>(bytes);
   if (!take_memory(counted))
     throw Error(Code::resource, "out of memory for the arena",
-                {.why = "it takes " + memory_text(counted) + ", the limit for all tensors is " + memory_text(limits().memory_bytes)});
-  auto* memory = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t(4096), std::nothrow));
+                {.why = "it takes " + memory_text(counted) + ", the limit for all tensors is " +
+                        memory_text(limits().memory_bytes)});
+  auto* memory =
+      static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t(4096), std::nothrow));
   if (!memory) {
     give_memory_back(counted);
     throw Error(Code::resource, "out of memory for the arena", {.why = memory_text(counted)});
@@ -73,7 +75,8 @@ void Program::bind(const plan::Plan& plan) {
     arena_ = allocate(begin + workspace_bytes_);
     workspace_ = arena_.get() + begin;
     const auto move = [&](std::byte*& pointer) {
-      if (pointer >= old && pointer < old + std::max<int64_t>(layout_.arena_bytes, 1)) pointer = arena_.get() + (pointer - old);
+      if (pointer >= old && pointer < old + std::max<int64_t>(layout_.arena_bytes, 1))
+        pointer = arena_.get() + (pointer - old);
     };
     for (BoundStep& step : steps_) {
       for (std::byte*& pointer : step.inputs) move(pointer);
@@ -113,7 +116,8 @@ void Program::work(void* context, int id) {
         self.fail(std::current_exception());
       }
     worker.sync();
-    if (self.times_ && id == 0) (*self.times_)[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    if (self.times_ && id == 0)
+      (*self.times_)[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   }
 }
 
@@ -136,8 +140,9 @@ void Program::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs)
       outputs[at] = *constant;
     } else if (place.storage >= 0) {
       const DType dtype = graph_.value(id).dtype;
-      outputs[at] = Tensor::view(dtype, place.dims,
-                                 arena_.get() + layout_.storages[place.storage].offset + place.offset * static_cast<int64_t>(size_of(dtype)));
+      outputs[at] = Tensor::view(
+          dtype, place.dims,
+          arena_.get() + layout_.storages[place.storage].offset + place.offset * static_cast<int64_t>(size_of(dtype)));
     } else {
       outputs[at] = inputs[std::find(graph_.inputs.begin(), graph_.inputs.end(), id) - graph_.inputs.begin()];
     }
@@ -165,7 +170,8 @@ std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iter
   times_ = nullptr;
   for (size_t at = 0; at < steps_.size(); ++at) {
     const ir::Node& node = graph_.node(steps_[at].node);
-    layers.push_back({node.op + " " + node.label(), node.origins, steps_[at].kernel, times[at] / std::max(1, iterations)});
+    layers.push_back(
+        {node.op + " " + node.label(), node.origins, steps_[at].kernel, times[at] / std::max(1, iterations)});
   }
   return layers;
 }

@@ -52,7 +52,8 @@ class Busy {
  public:
   explicit Busy(std::atomic_flag& flag) : flag_(flag) {
     if (flag_.test_and_set(std::memory_order_acquire))
-      throw Error(Code::usage, "two threads use one session at the same time", {.hint = "make one session for each thread; an engine is shared freely"});
+      throw Error(Code::usage, "two threads use one session at the same time",
+                  {.hint = "make one session for each thread; an engine is shared freely"});
   }
   ~Busy() { flag_.clear(std::memory_order_release); }
 
@@ -69,7 +70,8 @@ Session::~Session() = default;
 Session Engine::session(int threads, const Shapes& shapes) const {
   const int most = usable_cores();
   if (threads == 0) threads = std::min(impl_->plan.threads, most);
-  if (threads < 1 || threads > 256) throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads", {.hint = "give 1 to 256"});
+  if (threads < 1 || threads > 256)
+    throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads", {.hint = "give 1 to 256"});
   auto impl = std::make_unique<Session::Impl>(impl_, threads);
   Shapes bound = impl_->plan.shapes;
   for (const auto& [name, sizes] : shapes) bound[name] = sizes;

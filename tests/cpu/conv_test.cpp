@@ -254,7 +254,9 @@ TEST(Conv, SmallGroups) {
         for (int kernel : {1, 3, 5})
           for (int stride : {1, 2}) {
             const int pad = kernel / 2;
-            EXPECT_GT(check(make_case(2, 9, 7, groups * group_in, groups * group_out, kernel, kernel, stride, {pad, pad, pad, pad}, 1, groups, 0, 3)), 0);
+            EXPECT_GT(check(make_case(2, 9, 7, groups * group_in, groups * group_out, kernel, kernel, stride,
+                                      {pad, pad, pad, pad}, 1, groups, 0, 3)),
+                      0);
           }
 }
 
@@ -265,8 +267,8 @@ TEST(Conv, Depthwise) {
         for (int size : {1, 5, 14}) {
           const int pad = kernel / 2;
           if (size + 2 * pad < kernel) continue;
-          EXPECT_GT(check(make_case(2, size, size + 3, channels, channels, kernel, kernel, stride, {pad, pad, pad, pad}, 1,
-                                    channels, 5, 3)),
+          EXPECT_GT(check(make_case(2, size, size + 3, channels, channels, kernel, kernel, stride, {pad, pad, pad, pad},
+                                    1, channels, 5, 3)),
                     0);
         }
   check(make_case(1, 17, 9, 24, 24, 3, 3, 1, {2, 2, 2, 2}, 2, 24));
@@ -277,8 +279,8 @@ TEST(Conv, StemReadsNchw) {
     for (int kernel : {3, 4, 6, 7})
       for (int stride : {1, 2, 4})
         for (int out_c : {5, 16, 32, 64}) {
-          Case c = make_case(2, 19, 23, in_c, out_c, kernel, kernel, stride, {kernel / 2, 1, kernel / 2, kernel / 2}, 1, 1,
-                             0, 4);
+          Case c = make_case(2, 19, 23, in_c, out_c, kernel, kernel, stride, {kernel / 2, 1, kernel / 2, kernel / 2}, 1,
+                             1, 0, 4);
           c.epilogue = {Activation::relu, 0, 0, Residual::none};
           c.shape.in_nchw = true;
           EXPECT_GT(check(c), 0);
@@ -322,7 +324,8 @@ TEST(Gemm, AllTransposesAgainstDouble) {
             for (auto* v : {&a, &b, &bias})
               for (float& x : *v) x = uniform(random);
             std::unique_ptr<float, decltype(&std::free)> workspace(
-                static_cast<float*>(std::aligned_alloc(64, (gemm_workspace_floats(isa, g) + 16) / 16 * 64)), &std::free);
+                static_cast<float*>(std::aligned_alloc(64, (gemm_workspace_floats(isa, g) + 16) / 16 * 64)),
+                &std::free);
             gemm(isa, g, a.data(), b.data(), c.data(), with_bias ? bias.data() : nullptr, workspace.get());
             for (int64_t i = 0; i < m; ++i) {
               for (int64_t j = 0; j < g.ldc; ++j) {

@@ -52,23 +52,30 @@ TEST_F(EngineFile, EveryFlippedBitIsFound) {
     std::string flipped = bytes_;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
     const std::string error = load_error(flipped);
-    if (error.rfind("bad_engine: ", 0) != 0 && ++missed < 5) ADD_FAILURE() << "bit " << bit % 8 << " of byte " << bit / 8 << ": " << error;
+    if (error.rfind("bad_engine: ", 0) != 0 && ++missed < 5)
+      ADD_FAILURE() << "bit " << bit % 8 << " of byte " << bit / 8 << ": " << error;
   }
   EXPECT_EQ(missed, 0);
 }
 
 TEST_F(EngineFile, CutOffAndLengthenedFilesAreNamed) {
-  for (size_t size = 0; size < bytes_.size(); ++size) ASSERT_EQ(load_error(bytes_.substr(0, size)).rfind("bad_engine: the engine is damaged", 0), 0u) << size;
+  for (size_t size = 0; size < bytes_.size(); ++size)
+    ASSERT_EQ(load_error(bytes_.substr(0, size)).rfind("bad_engine: the engine is damaged", 0), 0u) << size;
   EXPECT_EQ(load_error(""), "bad_engine: the engine is damaged, it ends inside the header");
-  EXPECT_EQ(load_error(bytes_.substr(0, 100)), "bad_engine: the engine is damaged, it has 100 bytes and should have " + std::to_string(bytes_.size()));
-  EXPECT_EQ(load_error(bytes_ + "x"), "bad_engine: the engine is damaged, it has " + std::to_string(bytes_.size() + 1) + " bytes and should have " + std::to_string(bytes_.size()));
-  EXPECT_EQ(load_error("what is this" + bytes_), "bad_engine: the engine is damaged, it does not begin as an engine does");
+  EXPECT_EQ(load_error(bytes_.substr(0, 100)),
+            "bad_engine: the engine is damaged, it has 100 bytes and should have " + std::to_string(bytes_.size()));
+  EXPECT_EQ(load_error(bytes_ + "x"), "bad_engine: the engine is damaged, it has " + std::to_string(bytes_.size() + 1) +
+                                          " bytes and should have " + std::to_string(bytes_.size()));
+  EXPECT_EQ(load_error("what is this" + bytes_),
+            "bad_engine: the engine is damaged, it does not begin as an engine does");
 }
 
 TEST_F(EngineFile, ANewerVersionIsNamed) {
   std::string newer = bytes_;
   newer[offsetof(engine::Header, version)] = 7;
-  EXPECT_EQ(load_error(newer), "bad_engine: the engine was written by a newer Tenon, its format is 7, this Tenon reads up to " + std::to_string(engine::version));
+  EXPECT_EQ(load_error(newer),
+            "bad_engine: the engine was written by a newer Tenon, its format is 7, this Tenon reads up to " +
+                std::to_string(engine::version));
 }
 
 /// Records of kernels that this machine or version lacks are passed over.
@@ -87,7 +94,8 @@ TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
 
 TEST_F(EngineFile, NamesMayHoldAnyBytes) {
   const std::string odd = "in\xff\xfe%41\xc3\xa9\n\"";
-  const Engine engine = build_net(folder_, model(input(odd, {2}) + node("r\x80", "Relu", {odd}, {"y\xff"}) + output("y\xff")));
+  const Engine engine =
+      build_net(folder_, model(input(odd, {2}) + node("r\x80", "Relu", {odd}, {"y\xff"}) + output("y\xff")));
   engine.save(folder_ / "odd.tenon");
   const Engine loaded = Engine::load(folder_ / "odd.tenon");
   EXPECT_EQ(loaded.inputs()[0].name, odd);

@@ -8,7 +8,9 @@
 
 namespace tenon::test {
 
-inline uint64_t hash_of(const std::string& bytes, size_t offset, size_t size) { return hash64(std::as_bytes(std::span(bytes)).subspan(offset, size)); }
+inline uint64_t hash_of(const std::string& bytes, size_t offset, size_t size) {
+  return hash64(std::as_bytes(std::span(bytes)).subspan(offset, size));
+}
 
 /// Makes the hashes right again, as someone who changes an engine on purpose would.
 inline void rehash(std::string& file) {
@@ -21,7 +23,8 @@ inline void rehash(std::string& file) {
     engine::Section section;
     char* entry = file.data() + sizeof header + at * sizeof section;
     std::memcpy(&section, entry, sizeof section);
-    const uint64_t end = section.offset + (section.bytes + engine::alignment - 1) / engine::alignment * engine::alignment;
+    const uint64_t end =
+        section.offset + (section.bytes + engine::alignment - 1) / engine::alignment * engine::alignment;
     if (section.offset > file.size() || end > file.size() || end < section.offset) continue;
     section.hash = hash_of(file, section.offset, end - section.offset);
     std::memcpy(entry, &section, sizeof section);

@@ -7,7 +7,8 @@
 #include "support/command.h"
 #include "support/proto.h"
 
-/// Inputs that must fail. Each case puts files in a folder and runs the command there; what must come out stands in messages.golden.
+/// Inputs that must fail. Each case puts files in a folder and runs the command there; what must come out stands in
+/// messages.golden.
 namespace tenon::errors {
 
 using test::Folder;
@@ -22,13 +23,15 @@ inline void PrintTo(const Case& one, std::ostream* to) { *to << one.name; }
 
 /// A model file m.onnx that is built; `more` are options.
 inline Case building(const std::string& name, const std::string& bytes, std::vector<std::string> more = {}) {
-  std::vector<std::string> words{"build", "m.onnx", "-o", "m.tenon", "-q", "--budget", "0", "--timing-cache", "-", "--threads", "2"};
+  std::vector<std::string> words{"build", "m.onnx",         "-o", "m.tenon",   "-q", "--budget",
+                                 "0",     "--timing-cache", "-",  "--threads", "2"};
   words.insert(words.end(), more.begin(), more.end());
   return {name, [bytes](const Folder& folder) { folder.write("m.onnx", bytes); }, words};
 }
 /// The same, built and run on zeros: what fails only when it runs.
 inline Case running(const std::string& name, const std::string& bytes, std::vector<std::string> more = {}) {
-  std::vector<std::string> words{"bench", "m.onnx", "-q", "--budget", "0", "--timing-cache", "-", "--threads", "2", "--iterations", "1", "--warmup", "0"};
+  std::vector<std::string> words{"bench", "m.onnx",       "-q", "--budget", "0", "--timing-cache", "-", "--threads",
+                                 "2",     "--iterations", "1",  "--warmup", "0"};
   words.insert(words.end(), more.begin(), more.end());
   return {name, [bytes](const Folder& folder) { folder.write("m.onnx", bytes); }, words};
 }

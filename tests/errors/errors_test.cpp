@@ -14,7 +14,9 @@ constexpr long most_kib = 1 << 20;
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const auto& group : {wire_cases(), tensor_cases(), external_cases(), memory_cases(), graph_cases(), value_cases()}) all.insert(all.end(), group.begin(), group.end());
+  for (const auto& group :
+       {wire_cases(), tensor_cases(), external_cases(), memory_cases(), graph_cases(), value_cases()})
+    all.insert(all.end(), group.begin(), group.end());
   return all;
 }
 
@@ -25,7 +27,8 @@ std::string observe(const Case& one, long& peak_kib) {
   const test::Outcome outcome = test::run_tenon(folder, one.words, seconds);
   peak_kib = outcome.peak_kib;
   std::string text = "exit " + std::to_string(outcome.status) + "\n" + outcome.err;
-  for (size_t at; (at = text.find(folder.path())) != std::string::npos;) text.replace(at, folder.path().size(), "FOLDER");
+  for (size_t at; (at = text.find(folder.path())) != std::string::npos;)
+    text.replace(at, folder.path().size(), "FOLDER");
   return text;
 }
 
@@ -60,7 +63,8 @@ INSTANTIATE_TEST_SUITE_P(Errors, Message, ::testing::ValuesIn(all_cases()), [](c
   return name;
 });
 
-/// Writes messages.golden anew: errors_test --gtest_also_run_disabled_tests --gtest_filter='*Rewrite'. Read the difference.
+/// Writes messages.golden anew: errors_test --gtest_also_run_disabled_tests --gtest_filter='*Rewrite'. Read the
+/// difference.
 TEST(Golden, DISABLED_Rewrite) {
   std::ofstream file(golden_path);
   long peak_kib = 0;

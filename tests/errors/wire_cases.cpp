@@ -18,7 +18,9 @@ std::string nested(int levels) {
   return model(body);
 }
 
-Case at_path(const std::string& name, const std::string& path, std::function<void(const Folder&)> prepare = [](const Folder&) {}) {
+Case at_path(
+    const std::string& name, const std::string& path,
+    std::function<void(const Folder&)> prepare = [](const Folder&) {}) {
   return {name, std::move(prepare), {"build", path, "-o", "m.tenon", "-q"}};
 }
 
@@ -41,7 +43,9 @@ std::vector<Case> wire_cases() {
                  for (int count = 0; count < 5'000'000; ++count) nodes += "\x0a\x00"s;
                  return nodes;
                }())),
-      building("1.wire.attribute_without_value", model(input("x", {1}) + node("r", "Relu", {"x"}, {"y"}, field(5, field(1, "alpha") + field(20, 4))) + output("y"))),
+      building("1.wire.attribute_without_value",
+               model(input("x", {1}) + node("r", "Relu", {"x"}, {"y"}, field(5, field(1, "alpha") + field(20, 4))) +
+                     output("y"))),
 
       building("2.file.empty", ""),
       building("2.file.zip", "PK\x03\x04 archive.pt"s),
@@ -58,8 +62,12 @@ std::vector<Case> wire_cases() {
       at_path("2.path.folder", "."),
       at_path("2.path.device", "/dev/zero"),
       at_path("2.path.pipe", "pipe", [](const Folder& folder) { ::mkfifo((folder / "pipe").c_str(), 0600); }),
-      {"2.path.output_folder_missing", [](const Folder& folder) { folder.write("m.onnx", relu); }, {"build", "m.onnx", "-o", "none/m.tenon", "-q", "--timing-cache", "-"}},
-      {"2.path.output_is_folder", [](const Folder& folder) { folder.write("m.onnx", relu); }, {"build", "m.onnx", "-o", ".", "-q", "--timing-cache", "-"}},
+      {"2.path.output_folder_missing",
+       [](const Folder& folder) { folder.write("m.onnx", relu); },
+       {"build", "m.onnx", "-o", "none/m.tenon", "-q", "--timing-cache", "-"}},
+      {"2.path.output_is_folder",
+       [](const Folder& folder) { folder.write("m.onnx", relu); },
+       {"build", "m.onnx", "-o", ".", "-q", "--timing-cache", "-"}},
       {"2.path.standard_input_empty", [](const Folder&) {}, {"build", "-", "-o", "m.tenon", "-q"}},
   };
 }

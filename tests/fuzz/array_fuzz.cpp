@@ -18,10 +18,13 @@ std::string number(uint64_t value, int width) {
 
 /// A zip archive of one stored entry.
 std::string zipped(const std::string& name, const std::string& data) {
-  const std::string common = number(20, 2) + number(0, 2) + number(0, 2) + number(0, 4) + number(0, 4) + number(data.size(), 4) + number(data.size(), 4) + number(name.size(), 2) + number(0, 2);
+  const std::string common = number(20, 2) + number(0, 2) + number(0, 2) + number(0, 4) + number(0, 4) +
+                             number(data.size(), 4) + number(data.size(), 4) + number(name.size(), 2) + number(0, 2);
   const std::string local = number(0x04034b50, 4) + common + name + data;
-  const std::string central = number(0x02014b50, 4) + number(20, 2) + common + number(0, 2) + number(0, 2) + number(0, 2) + number(0, 4) + number(0, 4) + name;
-  return local + central + number(0x06054b50, 4) + number(0, 4) + number(1, 2) + number(1, 2) + number(central.size(), 4) + number(local.size(), 4) + number(0, 2);
+  const std::string central = number(0x02014b50, 4) + number(20, 2) + common + number(0, 2) + number(0, 2) +
+                              number(0, 2) + number(0, 4) + number(0, 4) + name;
+  return local + central + number(0x06054b50, 4) + number(0, 4) + number(1, 2) + number(1, 2) +
+         number(central.size(), 4) + number(local.size(), 4) + number(0, 2);
 }
 
 /// The same bytes for each reader; an Error of one does not hide the next.
@@ -38,7 +41,8 @@ void attempt(const Read& read) {
 std::vector<std::string> seeds() {
   const std::string npy = text(cli::npy_bytes(Tensor(DType::f32, {2, 3}), "x"));
   const std::string proto = test::field(1, 2) + test::field(2, 1) + test::field(9, std::string(8, 'a'));
-  return {npy, text(cli::npy_bytes(Tensor(DType::boolean, {}), "x")), zipped("x.npy", npy), proto, test::field(3, proto) + test::field(2, 1)};
+  return {npy, text(cli::npy_bytes(Tensor(DType::boolean, {}), "x")), zipped("x.npy", npy), proto,
+          test::field(3, proto) + test::field(2, 1)};
 }
 
 void eat(std::span<const uint8_t> bytes) {

@@ -15,7 +15,8 @@ void eat(std::span<const uint8_t> bytes) {
   static const test::Folder folder;
   folder.write("c", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   plan::TimingCache(folder / "c", "avx2").add({{"Relu f32:7", {"rows", 2}}});
-  if (plan::TimingCache(folder / "c", "avx2").records().count("Relu f32:7") == 0) throw std::logic_error("the cache lost a record");
+  if (plan::TimingCache(folder / "c", "avx2").records().count("Relu f32:7") == 0)
+    throw std::logic_error("the cache lost a record");
 }
 
 }  // namespace tenon::fuzz

@@ -22,7 +22,9 @@ namespace {
 using tenon::fuzz::eat;
 
 std::string damaged(const std::vector<std::string>& seeds, std::mt19937_64& random) {
-  static const char* const words[] = {"-1", "0", "99999999999999999999", "1e308", "[", "{", "\"", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x80", "\\", "../"};
+  static const char* const words[] = {
+      "-1", "0",  "99999999999999999999", "1e308", "[", "{", "\"", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x80",
+      "\\", "../"};
   std::string bytes = seeds[random() % seeds.size()];
   for (uint64_t count = 1 + random() % 6; count > 0 && !bytes.empty(); --count) {
     const size_t at = random() % bytes.size();
@@ -47,7 +49,8 @@ std::string current, kept;
 /// Keeps the input of a crash, then lets the signal do what it does.
 void keep(int signal) {
   const int file = ::open(kept.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (file >= 0 && ::write(file, current.data(), current.size()) >= 0) ::dprintf(STDERR_FILENO, "the input is kept in %s\n", kept.c_str());
+  if (file >= 0 && ::write(file, current.data(), current.size()) >= 0)
+    ::dprintf(STDERR_FILENO, "the input is kept in %s\n", kept.c_str());
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }

@@ -9,11 +9,17 @@ namespace tenon::fuzz {
 
 std::vector<std::string> seeds() {
   return {
-      "graph \"g\"\ninput %x : f32[N,3,8,8]\nconst %w : f32[1,3,1,1] = {0.5, 1, -2e3}\n%y : f32[N,1,8,8] = Conv(%x, %w) {pads=[0, 0, 0, 0], group=1} from [\"c\"]\noutput %y as \"y\"\n",
-      "graph \"g\"\ninput %x : f32[(N+1)//2,2*M]\nmeta \"k\" = \"v\\x01\"\n%a = Shape(%x)\n%y = Reshape(%x, %a)\n%z, _ = Split(%y) {axis=1, num_outputs=2}\noutput %z\n",
-      "graph \"g\"\ninput %c : bool[]\ninput %x : f32[4]\n%y = If(%c, %x) {captures=1, then_branch={graph \"t\" input %x : f32[4] %r = Relu(%x) output %r}, else_branch={graph \"e\" input %x : f32[4] %r = Neg(%x) output %r}}\noutput %y\n",
-      "graph \"g\"\nconst %s : string[2] = {\"a\", \"b\"}\nconst %i : i64[1] = {1}\n%y = Gather(%s, %i) {axis=0, list=[1.5, 2], words=[\"a\"], t=tensor f32[1]{3}}\noutput %y\n",
-      "graph \"g\"\ninput %x : f32[1,8,8,4]\nconst %w : f32[4,4,1,1] = {1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1}\n%c = Conv(%x, %w) {layout=\"NHWC\", activation=\"silu\"}\n%t = Transpose(%c) {perm=[0,3,1,2]}\noutput %t\n",
+      "graph \"g\"\ninput %x : f32[N,3,8,8]\nconst %w : f32[1,3,1,1] = {0.5, 1, -2e3}\n%y : f32[N,1,8,8] = Conv(%x, "
+      "%w) {pads=[0, 0, 0, 0], group=1} from [\"c\"]\noutput %y as \"y\"\n",
+      "graph \"g\"\ninput %x : f32[(N+1)//2,2*M]\nmeta \"k\" = \"v\\x01\"\n%a = Shape(%x)\n%y = Reshape(%x, %a)\n%z, _ "
+      "= Split(%y) {axis=1, num_outputs=2}\noutput %z\n",
+      "graph \"g\"\ninput %c : bool[]\ninput %x : f32[4]\n%y = If(%c, %x) {captures=1, then_branch={graph \"t\" input "
+      "%x : f32[4] %r = Relu(%x) output %r}, else_branch={graph \"e\" input %x : f32[4] %r = Neg(%x) output "
+      "%r}}\noutput %y\n",
+      "graph \"g\"\nconst %s : string[2] = {\"a\", \"b\"}\nconst %i : i64[1] = {1}\n%y = Gather(%s, %i) {axis=0, "
+      "list=[1.5, 2], words=[\"a\"], t=tensor f32[1]{3}}\noutput %y\n",
+      "graph \"g\"\ninput %x : f32[1,8,8,4]\nconst %w : f32[4,4,1,1] = {1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1}\n%c = "
+      "Conv(%x, %w) {layout=\"NHWC\", activation=\"silu\"}\n%t = Transpose(%c) {perm=[0,3,1,2]}\noutput %t\n",
   };
 }
 

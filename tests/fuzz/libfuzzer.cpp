@@ -3,7 +3,8 @@
 
 #include "target.h"
 
-/// Entry points of libFuzzer (https://llvm.org/docs/LibFuzzer.html). Seeds are written to the first folder given: TARGET corpus/
+/// Entry points of libFuzzer (https://llvm.org/docs/LibFuzzer.html). Seeds are written to the first folder given:
+/// TARGET corpus/
 #include <filesystem>
 #include <fstream>
 
@@ -12,7 +13,8 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** words) {
   for (int at = 1; at < *count; ++at) {
     if ((*words)[at][0] == '-' || !std::filesystem::is_directory((*words)[at])) continue;
     int index = 0;
-    for (const std::string& seed : tenon::fuzz::seeds()) std::ofstream((*words)[at] + ("/seed" + std::to_string(index++)), std::ios::binary) << seed;
+    for (const std::string& seed : tenon::fuzz::seeds())
+      std::ofstream((*words)[at] + ("/seed" + std::to_string(index++)), std::ios::binary) << seed;
     break;
   }
   return 0;

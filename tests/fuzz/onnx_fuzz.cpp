@@ -9,21 +9,34 @@ namespace tenon::fuzz {
 using namespace test;
 
 std::vector<std::string> seeds() {
-  const std::string branch = node("t", "Relu", {"x"}, {"o"}) + output("o"), other = node("e", "Neg", {"x"}, {"o"}) + output("o");
-  const std::string body = input("i", {}, i64) + input("k", {}, boolean) + input("c", {1, 4}) + node("n", "Add", {"c", "c"}, {"c2"}) + node("q", "Identity", {"k"}, {"k2"}) + output("k2") + output("c2");
-  const std::string function = field(25, field(1, "F") + field(10, "f") + field(4, "a") + field(5, "b") + field(7, field(1, "a") + field(2, "b") + field(4, "Relu")) + field(9, field(2, 17)));
+  const std::string branch = node("t", "Relu", {"x"}, {"o"}) + output("o"),
+                    other = node("e", "Neg", {"x"}, {"o"}) + output("o");
+  const std::string body = input("i", {}, i64) + input("k", {}, boolean) + input("c", {1, 4}) +
+                           node("n", "Add", {"c", "c"}, {"c2"}) + node("q", "Identity", {"k"}, {"k2"}) + output("k2") +
+                           output("c2");
+  const std::string function =
+      field(25, field(1, "F") + field(10, "f") + field(4, "a") + field(5, "b") +
+                    field(7, field(1, "a") + field(2, "b") + field(4, "Relu")) + field(9, field(2, 17)));
   const std::string x = input("x", {1, 4}), y = output("y");
   return {
       small_net(),
       small_net(2),
-      model(input("c", {}, boolean) + x + node("if", "If", {"c"}, {"y"}, graph("then_branch", branch) + graph("else_branch", other)) + y),
+      model(input("c", {}, boolean) + x +
+            node("if", "If", {"c"}, {"y"}, graph("then_branch", branch) + graph("else_branch", other)) + y),
       model(x + scalar("n", 3) + node("l", "Loop", {"n", "", "x"}, {"y"}, graph("body", body)) + y),
       model(x + node("c", "F", {"x"}, {"y"}, field(7, "f")) + y, function),
-      model(x + node("s", "Shape", {"x"}, {"s"}) + node("g", "Gather", {"s", "i"}, {"g"}) + numbers("i", {1, 0}) + node("r", "Reshape", {"x", "g"}, {"y"}) + y),
-      model(input("x", {1, 4, 6, 6}) + numbers("p", {0, 0, 1, 1, 0, 0, 1, 1}) + node("p", "Pad", {"x", "p"}, {"a"}) + node("m", "MaxPool", {"a"}, {"b"}, integers("kernel_shape", {2, 2}) + integers("strides", {2, 2})) +
-            tensor("s", f32, {4}, raw<float>({1, 1, 2, 2})) + node("u", "Resize", {"b", "", "s"}, {"c"}) + node("t", "Transpose", {"c"}, {"d"}, integers("perm", {0, 2, 3, 1})) +
-            node("f", "Softmax", {"d"}, {"e"}) + numbers("k", {1, 3}) + node("sp", "Split", {"e", "k"}, {"g", "h"}, integer("axis", 3)) + node("co", "Concat", {"h", "g"}, {"y"}, integer("axis", -1)) + y),
-      model(x + numbers("a", {0}) + node("u", "Slice", {"x", "a", "b"}, {"z"}) + numbers("b", {1}) + node("r", "ReduceMean", {"z", "a"}, {"w"}) + node("e", "Expand", {"w", "sh"}, {"y"}) + numbers("sh", {2, 4}) + y, "", 18),
+      model(x + node("s", "Shape", {"x"}, {"s"}) + node("g", "Gather", {"s", "i"}, {"g"}) + numbers("i", {1, 0}) +
+            node("r", "Reshape", {"x", "g"}, {"y"}) + y),
+      model(input("x", {1, 4, 6, 6}) + numbers("p", {0, 0, 1, 1, 0, 0, 1, 1}) + node("p", "Pad", {"x", "p"}, {"a"}) +
+            node("m", "MaxPool", {"a"}, {"b"}, integers("kernel_shape", {2, 2}) + integers("strides", {2, 2})) +
+            tensor("s", f32, {4}, raw<float>({1, 1, 2, 2})) + node("u", "Resize", {"b", "", "s"}, {"c"}) +
+            node("t", "Transpose", {"c"}, {"d"}, integers("perm", {0, 2, 3, 1})) + node("f", "Softmax", {"d"}, {"e"}) +
+            numbers("k", {1, 3}) + node("sp", "Split", {"e", "k"}, {"g", "h"}, integer("axis", 3)) +
+            node("co", "Concat", {"h", "g"}, {"y"}, integer("axis", -1)) + y),
+      model(x + numbers("a", {0}) + node("u", "Slice", {"x", "a", "b"}, {"z"}) + numbers("b", {1}) +
+                node("r", "ReduceMean", {"z", "a"}, {"w"}) + node("e", "Expand", {"w", "sh"}, {"y"}) +
+                numbers("sh", {2, 4}) + y,
+            "", 18),
   };
 }
 

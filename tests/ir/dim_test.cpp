@@ -32,5 +32,6 @@ TEST(Dim, ReadsItsOwnText) {
     ASSERT_TRUE(dim) << text;
     EXPECT_TRUE(Dim::parse(dim->str()) == dim) << text;
   }
-  for (const char* text : {"", "+", "N*", "(N", "(N)//0", "99999999999999999999", "N N"}) EXPECT_FALSE(Dim::parse(text)) << text;
+  for (const char* text : {"", "+", "N*", "(N", "(N)//0", "99999999999999999999", "N N"})
+    EXPECT_FALSE(Dim::parse(text)) << text;
 }

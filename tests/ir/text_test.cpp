@@ -18,7 +18,8 @@ const %names : string[2] = {"x", "\x01\\"}
   input %i : i64[]
   %o : i64[] = Identity(%i)
   output %o as "o"
-}, empty=[], fs=floats[], pads=[1, -1], ss=strings[], t=tensor i64[2] {1, 2}, words=["a", "b"]} from ["/model.0/conv/Conv"]
+}, empty=[], fs=floats[], pads=[1, -1], ss=strings[],
+   t=tensor i64[2] {1, 2}, words=["a", "b"]} from ["/model.0/conv/Conv"]
 _, %z : f32 = Split(%y) {axis=1}
 output %z as "output0"
 output %y as "y"
@@ -42,8 +43,12 @@ TEST(Text, RoundTrips) {
   ir::verify(graph);
   const std::string once = ir::print(graph);
   EXPECT_EQ(ir::print(ir::parse(once)), once);
-  EXPECT_NE(once.find("%y : f32[N,16,(H+1)//2,2*N+1] = Conv(%images, %w, _) {alpha=0.1, auto=\"x\", body={"), std::string::npos) << once;
-  EXPECT_NE(once.find("empty=[], fs=floats[], pads=[1, -1], ss=strings[], t=tensor i64[2] {1, 2}, words=[\"a\", \"b\"]"), std::string::npos);
+  EXPECT_NE(once.find("%y : f32[N,16,(H+1)//2,2*N+1] = Conv(%images, %w, _) {alpha=0.1, auto=\"x\", body={"),
+            std::string::npos)
+      << once;
+  EXPECT_NE(
+      once.find("empty=[], fs=floats[], pads=[1, -1], ss=strings[], t=tensor i64[2] {1, 2}, words=[\"a\", \"b\"]"),
+      std::string::npos);
   EXPECT_EQ(graph.name, "net \"1\"\n");
   EXPECT_EQ(graph.value(graph.inputs[1]).name, "a b");
 }
@@ -66,8 +71,10 @@ TEST(Text, KeepsConstantsInAPool) {
 TEST(Text, NamesTheLineOfAFault) {
   EXPECT_EQ(fault("graph \"g\"\n%y : f32 = Relu(%x)"), "line 2: graph text: value %x is not defined before its use");
   EXPECT_EQ(fault("graph \"g\"\ninput %x : f32\ninput %x : f32"), "line 3: graph text: value %x is defined twice");
-  EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[3] = {1.0, 2.0}"), "line 2: graph text: 2 elements are given for sizes 3");
-  EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[99999999999] = {}"), "line 2: graph text: 0 elements are given for sizes 99999999999");
+  EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[3] = {1.0, 2.0}"),
+            "line 2: graph text: 2 elements are given for sizes 3");
+  EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[99999999999] = {}"),
+            "line 2: graph text: 0 elements are given for sizes 99999999999");
   EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[N] = {}"), "line 2: graph text: a constant needs known sizes");
   EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[] = @0"), "line 2: graph text: there is no tensor @0");
   EXPECT_EQ(fault("graph \"g"), "line 1: graph text: a quoted text has no end");

@@ -48,7 +48,8 @@ std::vector<size_t> structure(const std::string& bytes) {
   const onnx::ModelProto model = onnx::parse_model(view, "m");
   std::vector<char> is_data(bytes.size(), 0);
   const auto mark = [&](const onnx::TensorProto& tensor) {
-    if (tensor.raw && tensor.raw->size() > 64) std::fill_n(is_data.begin() + (tensor.raw->data() - view.data()), tensor.raw->size(), 1);
+    if (tensor.raw && tensor.raw->size() > 64)
+      std::fill_n(is_data.begin() + (tensor.raw->data() - view.data()), tensor.raw->size(), 1);
   };
   for (const auto& tensor : model.graph.initializers) mark(tensor);
   for (const auto& node : model.graph.nodes)
@@ -62,11 +63,16 @@ std::vector<size_t> structure(const std::string& bytes) {
 
 class Mutations {
  public:
-  explicit Mutations(const std::string& path) : whole_(test::read_text(path)), structure_(structure(whole_)), builds_(static_cast<int64_t>(whole_.size()) < small_model) {}
+  explicit Mutations(const std::string& path)
+      : whole_(test::read_text(path)),
+        structure_(structure(whole_)),
+        builds_(static_cast<int64_t>(whole_.size()) < small_model) {}
   int count() const { return truncations + flips + 1 + (builds_ ? built_flips : 0); }
   size_t bytes() const { return whole_.size(); }
   std::string name(int index) const {
-    return index < truncations ? "truncation " + std::to_string(index) : index <= truncations + flips ? "flip " + std::to_string(index - truncations) : "built flip " + std::to_string(index);
+    return index < truncations            ? "truncation " + std::to_string(index)
+           : index <= truncations + flips ? "flip " + std::to_string(index - truncations)
+                                          : "built flip " + std::to_string(index);
   }
   /// The damaged bytes; the same for the same index.
   std::string make(int index) const {
@@ -103,7 +109,8 @@ class Mutations {
     Session session = engine.session();
     std::map<std::string, Tensor> inputs;
     const auto& shapes = engine.impl().plan.shapes;
-    for (const TensorInfo& info : engine.inputs()) inputs[info.name] = Tensor(info.dtype, Dims(std::span<const int64_t>(shapes.at(info.name))));
+    for (const TensorInfo& info : engine.inputs())
+      inputs[info.name] = Tensor(info.dtype, Dims(std::span<const int64_t>(shapes.at(info.name))));
     session.run(inputs);
   }
 
@@ -157,11 +164,15 @@ TEST_P(Model, SurvivesDamage) {
     }
     const int index = progress.index;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    if (static_cast<int64_t>(used.ru_maxrss) * 1024 > most_bytes) ++failures, ADD_FAILURE() << used.ru_maxrss / 1024 << " MiB up to " << mutations.name(index);
+    if (static_cast<int64_t>(used.ru_maxrss) * 1024 > most_bytes)
+      ++failures, ADD_FAILURE() << used.ru_maxrss / 1024 << " MiB up to " << mutations.name(index);
 #endif
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
     ++failures;
-    ADD_FAILURE() << mutations.name(index) << (hangs ? " hangs" : WIFSIGNALED(status) ? std::string(" ends with signal ") + ::strsignal(WTERMSIG(status)) : " throws what is no Error");
+    ADD_FAILURE() << mutations.name(index)
+                  << (hangs                 ? " hangs"
+                      : WIFSIGNALED(status) ? std::string(" ends with signal ") + ::strsignal(WTERMSIG(status))
+                                            : " throws what is no Error");
     next = index + 1;
   }
   ::munmap(page, sizeof(Progress));

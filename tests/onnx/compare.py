@@ -30,10 +30,12 @@ def dump(graph, folder, lines):
     for tensor in graph.initializer:
         lines.append(tensor_line('initializer', tensor.name, tensor, folder))
     for node in graph.node:
-        lines.append(''.join(['node %s %s' % (node.name, node.op_type)] + [' <' + n for n in node.input] + [' >' + n for n in node.output]))
+        inputs, outputs = [' <' + n for n in node.input], [' >' + n for n in node.output]
+        lines.append(''.join(['node %s %s' % (node.name, node.op_type)] + inputs + outputs))
         for a in node.attribute:
             words = [number(v) for v in a.floats] + [str(v) for v in a.ints] + [v.decode('latin1') for v in a.strings]
-            lines.append(' '.join(['attribute %s %d %s %d %s' % (a.name, a.type, number(a.f), a.i, a.s.decode('latin1'))] + words))
+            scalars = 'attribute %s %d %s %d %s' % (a.name, a.type, number(a.f), a.i, a.s.decode('latin1'))
+            lines.append(' '.join([scalars] + words))
             if a.HasField('t'):
                 lines.append(tensor_line('tensor', a.name, a.t, folder))
             if a.HasField('g'):
@@ -50,7 +52,8 @@ def main():
         expected = '\n'.join(lines).encode().decode('latin1').split('\n')
         if got[:len(expected)] != expected:
             different += 1
-            at = next((i for i, pair in enumerate(zip(expected, got)) if pair[0] != pair[1]), min(len(expected), len(got)))
+            shorter = min(len(expected), len(got))
+            at = next((i for i in range(shorter) if expected[i] != got[i]), shorter)
             print('%s line %d\n  expected %s\n  got      %s' % (path, at, expected[at:at + 1], got[at:at + 1]))
     print('%d models, %d differ' % (len(sys.argv) - 2, different))
     return different > 0

@@ -22,11 +22,13 @@ uint32_t crc32(const std::byte* bytes, size_t count, uint32_t crc) {
 void print(const char* kind, std::string_view name, const Tensor& tensor) {
   uint32_t crc = 0;
   if (tensor.dtype() == DType::string) {
-    for (const std::string& text : tensor.strings()) crc = crc32(reinterpret_cast<const std::byte*>(text.data()), text.size(), crc);
+    for (const std::string& text : tensor.strings())
+      crc = crc32(reinterpret_cast<const std::byte*>(text.data()), text.size(), crc);
   } else {
     crc = crc32(tensor.data<std::byte>(), tensor.bytes(), 0);
   }
-  std::printf("%s %s %d %s %08x\n", kind, std::string(name).c_str(), static_cast<int>(tensor.dtype()), tensor.dims().str().c_str(), crc);
+  std::printf("%s %s %d %s %08x\n", kind, std::string(name).c_str(), static_cast<int>(tensor.dtype()),
+              tensor.dims().str().c_str(), crc);
 }
 
 void dump(const onnx::GraphProto& graph, const onnx::Source& source) {
@@ -37,8 +39,8 @@ void dump(const onnx::GraphProto& graph, const onnx::Source& source) {
     for (const auto& name : node.outputs) std::printf(" >%s", std::string(name).c_str());
     std::printf("\n");
     for (const auto& attribute : node.attributes) {
-      std::printf("attribute %s %d %.9g %lld %s", std::string(attribute.name).c_str(), static_cast<int>(attribute.type), attribute.real,
-                  static_cast<long long>(attribute.integer), std::string(attribute.text).c_str());
+      std::printf("attribute %s %d %.9g %lld %s", std::string(attribute.name).c_str(), static_cast<int>(attribute.type),
+                  attribute.real, static_cast<long long>(attribute.integer), std::string(attribute.text).c_str());
       for (float value : attribute.reals) std::printf(" %.9g", value);
       for (int64_t value : attribute.integers) std::printf(" %lld", static_cast<long long>(value));
       for (const auto& value : attribute.texts) std::printf(" %s", std::string(value).c_str());

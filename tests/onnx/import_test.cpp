@@ -19,17 +19,21 @@ std::string varint(uint64_t value) {
   for (; value >= 128; value >>= 7) bytes += static_cast<char>(value | 128);
   return bytes + static_cast<char>(value);
 }
-std::string field(int number, const std::string& bytes) { return varint(number << 3 | 2) + varint(bytes.size()) + bytes; }
+std::string field(int number, const std::string& bytes) {
+  return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
+}
 std::string field(int number, uint64_t value) { return varint(number << 3) + varint(value); }
 
-std::string node(const std::string& name, const std::string& op, std::vector<std::string> inputs, std::vector<std::string> outputs,
-                 const std::string& rest = "") {
+std::string node(const std::string& name, const std::string& op, std::vector<std::string> inputs,
+                 std::vector<std::string> outputs, const std::string& rest = "") {
   std::string bytes;
   for (const auto& input : inputs) bytes += field(1, input);
   for (const auto& output : outputs) bytes += field(2, output);
   return field(1, bytes + field(3, name) + field(4, op) + rest);
 }
-std::string value(int number, const std::string& name) { return field(number, field(1, name) + field(2, field(1, field(1, 1)))); }
+std::string value(int number, const std::string& name) {
+  return field(number, field(1, name) + field(2, field(1, field(1, 1))));
+}
 std::string input(const std::string& name) { return value(11, name); }
 std::string output(const std::string& name) { return value(12, name); }
 std::string floats(const std::string& name, std::vector<uint64_t> dims, size_t bytes) {
@@ -69,7 +73,8 @@ TEST(Import, KeepsNames) {
 }
 
 TEST(Import, SortsNodes) {
-  const ir::Graph graph = import(model(input("x") + node("b", "Relu", {"a"}, {"y"}) + node("a", "Abs", {"x"}, {"a"}) + output("y")));
+  const ir::Graph graph =
+      import(model(input("x") + node("b", "Relu", {"a"}, {"y"}) + node("a", "Abs", {"x"}, {"a"}) + output("y")));
   EXPECT_EQ(graph.nodes[0].op, "Abs");
   EXPECT_EQ(graph.nodes[1].op, "Relu");
 }
@@ -83,10 +88,12 @@ TEST(Import, TurnsAxesIntoAnInput) {
 }
 
 TEST(Import, PassesOuterValuesToBothBranches) {
-  const std::string then = node("t", "Relu", {"x"}, {"o"}) + output("o"), other = node("e", "Add", {"z", "w"}, {"o"}) + output("o");
+  const std::string then = node("t", "Relu", {"x"}, {"o"}) + output("o"),
+                    other = node("e", "Add", {"z", "w"}, {"o"}) + output("o");
   const std::string rest = field(5, field(1, "then_branch") + field(6, then) + field(20, 5)) +
                            field(5, field(1, "else_branch") + field(6, other) + field(20, 5));
-  const ir::Graph graph = import(model(input("c") + input("x") + input("z") + floats("w", {1}, 4) + node("if", "If", {"c"}, {"y"}, rest) + output("y")));
+  const ir::Graph graph = import(model(input("c") + input("x") + input("z") + floats("w", {1}, 4) +
+                                       node("if", "If", {"c"}, {"y"}, rest) + output("y")));
   const ir::Node& made = graph.nodes[0];
   EXPECT_EQ(made.inputs.size(), 3u);
   EXPECT_EQ(made.integer("captures", -1), 2);
@@ -96,7 +103,8 @@ TEST(Import, PassesOuterValuesToBothBranches) {
 
 std::string function(const std::string& name, const std::string& body_op) {
   const std::string body = field(1, "a") + field(2, "b") + field(4, body_op) + field(7, body_op == "Relu" ? "" : "f");
-  return field(25, field(1, name) + field(10, "f") + field(4, "a") + field(5, "b") + field(7, body) + field(9, field(2, 17)));
+  return field(
+      25, field(1, name) + field(10, "f") + field(4, "a") + field(5, "b") + field(7, body) + field(9, field(2, 17)));
 }
 
 TEST(Import, InlinesFunctions) {
@@ -108,7 +116,8 @@ TEST(Import, InlinesFunctions) {
 }
 
 TEST(Import, NamesRecursion) {
-  EXPECT_EQ(error_of(model(input("x") + node("c", "F", {"x"}, {"y"}, field(7, "f")) + output("y"), function("F", "G") + function("G", "F"))),
+  EXPECT_EQ(error_of(model(input("x") + node("c", "F", {"x"}, {"y"}, field(7, "f")) + output("y"),
+                           function("F", "G") + function("G", "F"))),
             "invalid_model|a function calls itself|m|F -> G -> F");
 }
 
@@ -121,20 +130,25 @@ TEST(Import, NamesBrokenGraphs) {
             "invalid_model|a value is made twice|m|node 's' makes 'y', which node 'r' makes too");
   EXPECT_EQ(error_of(model(x + node("r", "Relu", {"x"}, {"x"}) + y)),
             "invalid_model|a value is made twice|m|node 'r' makes 'x', which is an input or an initializer");
-  EXPECT_EQ(error_of(model(x + node("a", "Add", {"x", "q"}, {"p"}) + node("b", "Abs", {"p"}, {"q"}) + node("c", "Abs", {"q"}, {"y"}) + y)),
+  EXPECT_EQ(error_of(model(x + node("a", "Add", {"x", "q"}, {"p"}) + node("b", "Abs", {"p"}, {"q"}) +
+                           node("c", "Abs", {"q"}, {"y"}) + y)),
             "invalid_model|the graph has a cycle|m|'b' -> 'a'");
 }
 
 TEST(Import, ListsEveryUnsupportedOp) {
-  const std::string nodes = node("a", "Foo", {"x"}, {"p"}) + node("b", "Foo", {"p"}, {"q"}) + node("", "Bar", {"q"}, {"y"}, field(7, "d"));
+  const std::string nodes =
+      node("a", "Foo", {"x"}, {"p"}) + node("b", "Foo", {"p"}, {"q"}) + node("", "Bar", {"q"}, {"y"}, field(7, "d"));
   EXPECT_EQ(error_of(model(input("x") + nodes + output("y")), [](const std::string& op) { return op == "Relu"; }),
             "unsupported|the model uses operators that are not supported|m|Foo x2 ('a', 'b'); d.Bar x1 ('Bar_2')");
 }
 
 TEST(Import, ChecksInitializers) {
-  const auto with = [](const std::string& tensor) { return model(tensor + node("r", "Relu", {"w"}, {"y"}) + output("y")); };
+  const auto with = [](const std::string& tensor) {
+    return model(tensor + node("r", "Relu", {"w"}, {"y"}) + output("y"));
+  };
   EXPECT_EQ(error_of(with(floats("w", {2, 3}, 20))),
-            "invalid_model|a tensor has the wrong number of bytes|tensor 'w' in m, byte 10|raw_data holds 20, f32 2x3 needs 24");
+            "invalid_model|a tensor has the wrong number of bytes|tensor 'w' in m, byte 10|raw_data holds 20, f32 2x3 "
+            "needs 24");
   EXPECT_NE(error_of(with(floats("w", {1ull << 62, 4}, 4))).find("a tensor is too large"), std::string::npos);
   EXPECT_NE(error_of(with(floats("w", {~0ull}, 4))).find("a tensor has a negative size"), std::string::npos);
 }
@@ -142,14 +156,18 @@ TEST(Import, ChecksInitializers) {
 TEST(Import, SaysWhatOtherFilesAre) {
   using namespace std::string_literals;
   EXPECT_EQ(error_of(""), "invalid_model|not an ONNX file|m|it looks like an empty file");
-  EXPECT_EQ(error_of("PK\x03\x04 and more"s), "invalid_model|not an ONNX file|m|it looks like a zip archive (a PyTorch checkpoint is one)");
+  EXPECT_EQ(error_of("PK\x03\x04 and more"s),
+            "invalid_model|not an ONNX file|m|it looks like a zip archive (a PyTorch checkpoint is one)");
   EXPECT_EQ(error_of("<!DOCTYPE html><html>"), "invalid_model|not an ONNX file|m|it looks like an HTML page");
-  EXPECT_EQ(error_of("\x80\x02}q\0."s), "invalid_model|not an ONNX file|m|it looks like a Python pickle (a PyTorch checkpoint)");
+  EXPECT_EQ(error_of("\x80\x02}q\0."s),
+            "invalid_model|not an ONNX file|m|it looks like a Python pickle (a PyTorch checkpoint)");
 }
 
 TEST(Wire, RefusesWhatIsMalformed) {
-  EXPECT_EQ(error_of(std::string("\x3a\x7f")), "invalid_model|not a well-formed ONNX file|m, byte 0|field 7 needs 127 bytes, 0 are left");
-  EXPECT_EQ(error_of(std::string("\x0b")), "invalid_model|not a well-formed ONNX file|m, byte 0|wire type 3 is not used by ONNX");
+  EXPECT_EQ(error_of(std::string("\x3a\x7f")),
+            "invalid_model|not a well-formed ONNX file|m, byte 0|field 7 needs 127 bytes, 0 are left");
+  EXPECT_EQ(error_of(std::string("\x0b")),
+            "invalid_model|not a well-formed ONNX file|m, byte 0|wire type 3 is not used by ONNX");
   std::string deep;
   for (int level = 0; level < 120; ++level) deep = field(level % 3 == 2 ? 1 : level % 3 == 1 ? 5 : 6, deep);
   EXPECT_NE(error_of(model(deep)).find("messages are nested deeper than 100 levels"), std::string::npos);
@@ -164,8 +182,9 @@ void must_not_crash(const std::string& bytes) {
 }
 
 TEST(Import, SurvivesTruncationAndBitFlips) {
-  std::string bytes = model(input("x") + floats("w", {2, 2}, 16) + node("m", "MatMul", {"x", "w"}, {"h"}) + node("r", "Relu", {"h"}, {"y"}) +
-                            output("y"), function("F", "Relu"));
+  std::string bytes = model(input("x") + floats("w", {2, 2}, 16) + node("m", "MatMul", {"x", "w"}, {"h"}) +
+                                node("r", "Relu", {"h"}, {"y"}) + output("y"),
+                            function("F", "Relu"));
   for (size_t length = 0; length < bytes.size(); ++length) must_not_crash(bytes.substr(0, length));
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::string flipped = bytes;
@@ -192,8 +211,9 @@ class External : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
   std::string why(const std::string& location, const std::string& offset = "0") {
-    const std::string tensor = field(5, field(1, 4) + field(2, 1) + field(8, "w") + field(13, field(1, "location") + field(2, location)) +
-                                            field(13, field(1, "offset") + field(2, offset)) + field(14, 1));
+    const std::string tensor =
+        field(5, field(1, 4) + field(2, 1) + field(8, "w") + field(13, field(1, "location") + field(2, location)) +
+                     field(13, field(1, "offset") + field(2, offset)) + field(14, 1));
     const std::string bytes = model(tensor + node("r", "Relu", {"w"}, {"y"}) + output("y"));
     try {
       import_bytes(std::as_bytes(std::span(bytes)), root_ + "/model", "m", nullptr, all);
@@ -214,7 +234,8 @@ TEST_F(External, StaysInsideTheFolder) {
   ASSERT_EQ(::link((root_ + "/outside.bin").c_str(), (root_ + "/model/hard.bin").c_str()), 0);
   EXPECT_EQ(why("hard.bin"), "the file has a second name (a hard link)");
   EXPECT_EQ(why("inside.bin", "56"), "'inside.bin' has 64 bytes, 16 at 56 are needed");
-  EXPECT_EQ(why("inside.bin", "9223372036854775807"), "'inside.bin' has 64 bytes, 16 at 9223372036854775807 are needed");
+  EXPECT_EQ(why("inside.bin", "9223372036854775807"),
+            "'inside.bin' has 64 bytes, 16 at 9223372036854775807 are needed");
   ASSERT_EQ(::mkfifo((root_ + "/model/pipe").c_str(), 0600), 0);
   EXPECT_EQ(why("pipe"), "");
 }

@@ -70,7 +70,9 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
 }
 
 ir::Attribute read_value(const std::string& text) {
-  const auto number = [](const std::string& word) { return !word.empty() && word.find_first_not_of("0123456789.-+e") == std::string::npos && word != "-"; };
+  const auto number = [](const std::string& word) {
+    return !word.empty() && word.find_first_not_of("0123456789.-+e") == std::string::npos && word != "-";
+  };
   const auto real = [](const std::string& word) { return word.find_first_of(".e") != std::string::npos; };
   if (text.front() == '[') {
     const auto words = split(text.substr(1, text.size() - 2), ',');
@@ -119,7 +121,8 @@ Case read_line(Case one) {
     if (!tensor) inputs.push_back(ir::no_value);
     else if (constant) inputs.push_back(one.graph.add_constant(name, tensor));
     else {
-      inputs.push_back(one.graph.add_value(name, tensor.dtype(), ir::Shape(tensor.dims().begin(), tensor.dims().end())));
+      inputs.push_back(
+          one.graph.add_value(name, tensor.dtype(), ir::Shape(tensor.dims().begin(), tensor.dims().end())));
       one.graph.inputs.push_back(inputs.back());
     }
   }
@@ -172,7 +175,8 @@ backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs
     if (constant) result.constant = tensor;
     return result;
   };
-  for (size_t at = 0; at < one.operands.size(); ++at) problem.inputs.push_back(operand(one.operands[at], one.constant[at]));
+  for (size_t at = 0; at < one.operands.size(); ++at)
+    problem.inputs.push_back(operand(one.operands[at], one.constant[at]));
   for (const Tensor& tensor : outputs) problem.outputs.push_back(operand(tensor, false));
   return problem;
 }

@@ -10,8 +10,8 @@
 /// A line of a .cases file: one node, its operands and the kernels that must take it.
 ///   OP OPERAND… [attribute=value…] [outputs=N] [tolerance=X] [-> kernel,…]
 /// Operands: f32:2x3 random in [-1, 1]; f32:2x3(0,5) random in a range; i64:2(0,3) random whole numbers from 0 to 2;
-/// f32!:2x3 a constant known when the kernel is made; i64![1,-1] a constant list; f32!{0.5} a constant scalar; _ absent.
-/// Attribute values: 1, 0.5, word, [1,2], [0.5,1.5].
+/// f32!:2x3 a constant known when the kernel is made; i64![1,-1] a constant list; f32!{0.5} a constant scalar; _
+/// absent. Attribute values: 1, 0.5, word, [1,2], [0.5,1.5].
 namespace tenon::tests {
 
 struct Case {
@@ -32,7 +32,8 @@ std::vector<Case> read_cases(const std::string& folder);
 /// Output types and sizes, by inference where it knows them, else by running the reference kernel.
 std::vector<Tensor> reference(const Case& one);
 
-/// The problem of a case. With `views`, operands and outputs that are not constant have a gap behind each innermost row.
+/// The problem of a case. With `views`, operands and outputs that are not constant have a gap behind each innermost
+/// row.
 backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, int threads, bool views);
 
 }  // namespace tenon::tests

@@ -20,7 +20,8 @@ int64_t room_of(const backends::Operand& operand) {
   return operand.dims.elements() == 0 ? 0 : last;
 }
 
-/// Runs a step on memory of its own; outputs come back dense. Bytes around and between the output's elements must stay as they were.
+/// Runs a step on memory of its own; outputs come back dense. Bytes around and between the output's elements must stay
+/// as they were.
 std::vector<Tensor> run(const Case& one, const backends::Problem& problem, backends::Step& step) {
   constexpr uint8_t mark = 0xa5;
   constexpr size_t guard = 64;
@@ -33,7 +34,9 @@ std::vector<Tensor> run(const Case& one, const backends::Problem& problem, backe
     inputs.push_back(operand ? memory.back().data() + guard : nullptr);
     if (!operand) continue;
     if (operand.constant) inputs.back() = const_cast<std::byte*>(operand.constant.data<std::byte>());
-    else backends::strided_copy(operand.dims, size, one.operands[at].data<std::byte>(), backends::dense_strides(operand.dims), inputs.back(), operand.strides);
+    else
+      backends::strided_copy(operand.dims, size, one.operands[at].data<std::byte>(),
+                             backends::dense_strides(operand.dims), inputs.back(), operand.strides);
   }
   const size_t first_output = memory.size();
   for (const backends::Operand& operand : problem.outputs) {
@@ -58,12 +61,15 @@ std::vector<Tensor> run(const Case& one, const backends::Problem& problem, backe
     const backends::Operand& operand = problem.outputs[at];
     const size_t size = size_of(operand.dtype);
     results.emplace_back(operand.dtype, operand.dims);
-    backends::strided_copy(operand.dims, size, outputs[at], operand.strides, results.back().data<std::byte>(), backends::dense_strides(operand.dims));
+    backends::strided_copy(operand.dims, size, outputs[at], operand.strides, results.back().data<std::byte>(),
+                           backends::dense_strides(operand.dims));
     // Overwrites the elements with marks: whatever else changed stands out.
     const std::vector<std::byte> marks(results.back().bytes(), std::byte{mark});
-    backends::strided_copy(operand.dims, size, marks.data(), backends::dense_strides(operand.dims), outputs[at], operand.strides);
+    backends::strided_copy(operand.dims, size, marks.data(), backends::dense_strides(operand.dims), outputs[at],
+                           operand.strides);
     const auto& bytes = memory[first_output + at];
-    EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{mark}; })) << "writes outside output " << at;
+    EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{mark}; }))
+        << "writes outside output " << at;
   }
   return results;
 }
@@ -102,7 +108,8 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
   const std::vector<Tensor> expected = reference(one);
   for (const std::string& wanted : one.kernels) {
     const auto kernels = backends::kernels_for(one.node().op);
-    const bool known = std::any_of(kernels.begin(), kernels.end(), [&](const auto* kernel) { return kernel->name == wanted; });
+    const bool known =
+        std::any_of(kernels.begin(), kernels.end(), [&](const auto* kernel) { return kernel->name == wanted; });
     EXPECT_TRUE(known) << "no kernel is called " << wanted;
   }
   for (bool views : {false, true}) {
@@ -111,7 +118,8 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
       const backends::Problem first = problem_of(one, expected, 1, views);
       const char* reason = kernel->refuses(first);
       if (reason) {
-        EXPECT_TRUE(views || std::find(one.kernels.begin(), one.kernels.end(), kernel->name) == one.kernels.end()) << "refused: " << reason;
+        EXPECT_TRUE(views || std::find(one.kernels.begin(), one.kernels.end(), kernel->name) == one.kernels.end())
+            << "refused: " << reason;
         continue;
       }
       std::vector<Tensor> alone;
@@ -122,7 +130,8 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
         if (threads == 1) alone = got;
         for (size_t at = 0; at < expected.size(); ++at) {
           ASSERT_EQ(difference(got[at], expected[at], one.tolerance), "") << threads << " threads, output " << at;
-          ASSERT_EQ(std::memcmp(got[at].data(), alone[at].data(), got[at].bytes()), 0) << "other bits with " << threads << " threads, output " << at;
+          ASSERT_EQ(std::memcmp(got[at].data(), alone[at].data(), got[at].bytes()), 0)
+              << "other bits with " << threads << " threads, output " << at;
         }
       }
     }

@@ -42,7 +42,8 @@ TEST(Random, UniformFillsItsRangeEvenly) {
 }
 
 TEST(Random, NormalHasItsMeanAndDeviation) {
-  const Tensor x = draw("RandomNormalLike", {{"mean", 1.f}, {"scale", 3.f}, {"seed", 5.f}}, {Tensor(DType::f32, {100, 1000})});
+  const Tensor x =
+      draw("RandomNormalLike", {{"mean", 1.f}, {"scale", 3.f}, {"seed", 5.f}}, {Tensor(DType::f32, {100, 1000})});
   EXPECT_NEAR(statistics(x).mean, 1, 0.05);
   EXPECT_NEAR(statistics(x).deviation, 3, 0.05);
 }
@@ -64,7 +65,8 @@ TEST(Random, BernoulliFollowsItsProbabilities) {
 
 TEST(Random, MultinomialFollowsItsLogProbabilities) {
   Tensor logits(DType::f32, {1, 3});
-  logits.data<float>()[0] = std::log(0.1f), logits.data<float>()[1] = std::log(0.7f), logits.data<float>()[2] = std::log(0.2f);
+  logits.data<float>()[0] = std::log(0.1f), logits.data<float>()[1] = std::log(0.7f),
+  logits.data<float>()[2] = std::log(0.2f);
   const Tensor x = draw("Multinomial", {{"sample_size", int64_t{100000}}, {"seed", 7.f}}, {logits});
   const auto count = [&](int32_t k) { return std::count(x.data<int32_t>(), x.data<int32_t>() + 100000, k); };
   EXPECT_NEAR(count(0), 10000, 700);

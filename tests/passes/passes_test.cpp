@@ -39,7 +39,8 @@ std::string canonical(ir::Graph graph) {
   graph.tidy();
   ops::infer(graph);
   for (size_t id = 0; id < graph.values.size(); ++id) {
-    const bool input = std::find(graph.inputs.begin(), graph.inputs.end(), static_cast<ir::ValueId>(id)) != graph.inputs.end();
+    const bool input =
+        std::find(graph.inputs.begin(), graph.inputs.end(), static_cast<ir::ValueId>(id)) != graph.inputs.end();
     if (!input) graph.values[id].name = "v" + std::to_string(id);
   }
   return ir::print(graph, nullptr, 1 << 20);

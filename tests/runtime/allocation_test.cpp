@@ -85,7 +85,8 @@ TEST_F(Allocations, NoneInTheDetector) {
 TEST_F(Allocations, NoneInModelsOfTheShelf) {
   const std::string models = TENON_SOURCE_DIR "/../shared/data/models/";
   if (!std::filesystem::exists(models)) GTEST_SKIP() << "the shared models are absent";
-  for (const char* model : {"classify/cifar10_resnet8_fp32.onnx", "classify/mnist-8.onnx", "classify/squeezenet1.1_fp32.onnx", "detect/yolox_nano.onnx", "face/yunet_2023mar.onnx"})
+  for (const char* model : {"classify/cifar10_resnet8_fp32.onnx", "classify/mnist-8.onnx",
+                            "classify/squeezenet1.1_fp32.onnx", "detect/yolox_nano.onnx", "face/yunet_2023mar.onnx"})
     EXPECT_EQ(count(build(models + model, quick_build()), 2), 0) << model;
 }
 
@@ -100,8 +101,10 @@ TEST_F(Allocations, NoneInAnyKernel) {
       const auto step = kernel->make(problem);
       std::vector<Tensor> outputs;
       std::vector<std::byte*> from, to;
-      for (const Tensor& operand : one.operands) from.push_back(operand ? const_cast<std::byte*>(operand.data<std::byte>()) : nullptr);
-      for (const Tensor& tensor : expected) outputs.emplace_back(tensor.dtype(), tensor.dims()), to.push_back(outputs.back().data<std::byte>());
+      for (const Tensor& operand : one.operands)
+        from.push_back(operand ? const_cast<std::byte*>(operand.data<std::byte>()) : nullptr);
+      for (const Tensor& tensor : expected)
+        outputs.emplace_back(tensor.dtype(), tensor.dims()), to.push_back(outputs.back().data<std::byte>());
       const Tensor workspace(DType::u8, {static_cast<int64_t>(step->workspace_bytes()) + 1});
       Team team(problem.threads);
       struct Context {

@@ -48,8 +48,10 @@ TEST(Dynamic, GivesWhatTheReferenceGivesAtEverySize) {
     const std::vector<Tensor> got = program.run(std::vector<Tensor>{x}), expected = ops::interpret(graph, {x});
     ASSERT_EQ(got.size(), 2u);
     ASSERT_EQ(got[1].dims(), expected[1].dims());
-    for (int64_t at = 0; at < got[1].elements(); ++at) ASSERT_EQ(got[1].data<int64_t>()[at], expected[1].data<int64_t>()[at]);
-    for (int64_t at = 0; at < got[0].elements(); ++at) ASSERT_NEAR(got[0].data<float>()[at], expected[0].data<float>()[at], 1e-4);
+    for (int64_t at = 0; at < got[1].elements(); ++at)
+      ASSERT_EQ(got[1].data<int64_t>()[at], expected[1].data<int64_t>()[at]);
+    for (int64_t at = 0; at < got[0].elements(); ++at)
+      ASSERT_NEAR(got[0].data<float>()[at], expected[0].data<float>()[at], 1e-4);
   }
   const auto layers = program.profile(std::vector<Tensor>{random_tensor({1, 4, 5, 8}, 2)}, 1);
   ASSERT_EQ(layers.size(), 6u);

@@ -62,7 +62,8 @@ TEST_F(SessionTest, BatchDoesNotChangeAnElement) {
 TEST_F(SessionTest, SizesMayChangeFromRunToRun) {
   const Engine engine = build_net(folder_, small_net());
   Session session = engine.session();
-  for (int64_t batch : {1, 3, 0, 7, 1, 2, 5, 6, 3}) EXPECT_EQ(session.run({{"x", random_tensor({batch, 3, 8, 8}, 1)}})[0].dims(), (Dims{batch, 5}));
+  for (int64_t batch : {1, 3, 0, 7, 1, 2, 5, 6, 3})
+    EXPECT_EQ(session.run({{"x", random_tensor({batch, 3, 8, 8}, 1)}})[0].dims(), (Dims{batch, 5}));
 }
 
 TEST_F(SessionTest, RefusesWhatTheModelDoesNotTake) {
@@ -71,10 +72,22 @@ TEST_F(SessionTest, RefusesWhatTheModelDoesNotTake) {
   const Tensor x = random_tensor({1, 3, 8, 8}, 1);
   EXPECT_EQ(error_of([&] { session.run({}); }), "usage: input \"x\" is missing");
   EXPECT_EQ(error_of([&] { session.run({{"x", x}, {"z", x}}); }), "usage: the model has no input \"z\"");
-  EXPECT_EQ(error_of([&] { session.run({{"x", Tensor(DType::u8, {1, 3, 8, 8})}}); }), "usage: input \"x\" is of type u8, the model takes f32");
-  EXPECT_EQ(error_of([&] { session.run({{"x", Tensor()}}); }), "usage: input \"x\" is of type undefined, the model takes f32");
-  EXPECT_EQ(error_of([&] { session.run({{"x", random_tensor({1, 3, 9, 8}, 1)}}); }), "usage: input \"x\" is given 1x3x9x8, the model fixes it to [n1,3,8,8]");
-  EXPECT_EQ(error_of([&] { session.run({{"x", random_tensor({3, 8, 8}, 1)}}); }), "usage: input \"x\" is given 3x8x8, the model says [n1,3,8,8]");
+  EXPECT_EQ(error_of([&] {
+              session.run({{"x", Tensor(DType::u8, {1, 3, 8, 8})}});
+            }),
+            "usage: input \"x\" is of type u8, the model takes f32");
+  EXPECT_EQ(error_of([&] {
+              session.run({{"x", Tensor()}});
+            }),
+            "usage: input \"x\" is of type undefined, the model takes f32");
+  EXPECT_EQ(error_of([&] {
+              session.run({{"x", random_tensor({1, 3, 9, 8}, 1)}});
+            }),
+            "usage: input \"x\" is given 1x3x9x8, the model fixes it to [n1,3,8,8]");
+  EXPECT_EQ(error_of([&] {
+              session.run({{"x", random_tensor({3, 8, 8}, 1)}});
+            }),
+            "usage: input \"x\" is given 3x8x8, the model says [n1,3,8,8]");
   std::vector<Tensor> none, outputs(1);
   EXPECT_EQ(error_of([&] { session.run(none, outputs); }), "usage: the engine takes 1 inputs and gives 1 outputs");
   EXPECT_EQ(error_of([&] { engine.session(-1); }), "usage: cannot run on -1 threads");
@@ -84,14 +97,20 @@ TEST_F(SessionTest, RefusesWhatTheModelDoesNotTake) {
 
 TEST_F(SessionTest, AStepThatFailsEndsTheRunAndNotTheSession) {
   // Gather is checked by the reference kernel, between steps that all threads share.
-  const std::string net = model(input("x", {1, 8}) + input("i", {1}, i64) + node("a", "Relu", {"x"}, {"a"}) + node("g", "Gather", {"a", "i"}, {"b"}, integer("axis", 1)) +
+  const std::string net = model(input("x", {1, 8}) + input("i", {1}, i64) + node("a", "Relu", {"x"}, {"a"}) +
+                                node("g", "Gather", {"a", "i"}, {"b"}, integer("axis", 1)) +
                                 node("r", "Sigmoid", {"b"}, {"y"}) + output("y"));
   const Engine engine = build_net(folder_, net);
   for (int threads : {1, 2, 4}) {
     Session session = engine.session(threads);
-    const auto at = [&](int64_t index) { return session.run({{"x", random_tensor({1, 8}, 1)}, {"i", Tensor::of<int64_t>(DType::i64, Dims{1}, std::vector<int64_t>{index})}}); };
+    const auto at = [&](int64_t index) {
+      return session.run({{"x", random_tensor({1, 8}, 1)},
+                          {"i", Tensor::of<int64_t>(DType::i64, Dims{1}, std::vector<int64_t>{index})}});
+    };
     for (int turn = 0; turn < 3; ++turn) {
-      EXPECT_EQ(error_of([&] { at(8); }), "invalid_model: node \"g\" (Gather) cannot be right, index 8 is outside an axis of size 8") << threads;
+      EXPECT_EQ(error_of([&] { at(8); }),
+                "invalid_model: node \"g\" (Gather) cannot be right, index 8 is outside an axis of size 8")
+          << threads;
       EXPECT_EQ(at(7)[0].dims(), (Dims{1, 1}));
     }
   }
@@ -138,7 +157,9 @@ TEST_F(SessionTest, AnArenaBeyondTheLimitIsRefused) {
   const Engine engine = build_net(folder_, small_net());
   set_limits({.memory_bytes = 1 << 20});
   Session session = engine.session();
-  const std::string error = error_of([&] { session.run({{"x", Tensor::view(DType::f32, {1'000'000, 3, 8, 8}, nullptr)}}); });
+  const std::string error = error_of([&] {
+    session.run({{"x", Tensor::view(DType::f32, {1'000'000, 3, 8, 8}, nullptr)}});
+  });
   set_limits({});
   EXPECT_EQ(error.rfind("resource: the model needs more memory than it may take", 0), 0u) << error;
 }

@@ -22,9 +22,11 @@ inline std::string random_weights(const std::string& name, const std::vector<int
 /// x (Nx3x8x8) -> a stem, a residual block's worth of convolutions, a pool and a classifier -> y (Nx5).
 inline std::string small_net(int64_t batch = -1) {
   const std::string pads = integers("pads", {1, 1, 1, 1});
-  return model(input("x", {batch, 3, 8, 8}) + random_weights("w1", {4, 3, 3, 3}, 1) + random_weights("w2", {4, 4, 1, 1}, 2) + random_weights("w3", {5, 4}, 3) +
-               node("stem", "Conv", {"x", "w1"}, {"a"}, pads) + node("act", "Relu", {"a"}, {"b"}) + node("point", "Conv", {"b", "w2"}, {"c"}) +
-               node("sum", "Add", {"c", "b"}, {"d"}) + node("pool", "GlobalAveragePool", {"d"}, {"e"}) + node("flat", "Flatten", {"e"}, {"f"}) +
+  return model(input("x", {batch, 3, 8, 8}) + random_weights("w1", {4, 3, 3, 3}, 1) +
+               random_weights("w2", {4, 4, 1, 1}, 2) + random_weights("w3", {5, 4}, 3) +
+               node("stem", "Conv", {"x", "w1"}, {"a"}, pads) + node("act", "Relu", {"a"}, {"b"}) +
+               node("point", "Conv", {"b", "w2"}, {"c"}) + node("sum", "Add", {"c", "b"}, {"d"}) +
+               node("pool", "GlobalAveragePool", {"d"}, {"e"}) + node("flat", "Flatten", {"e"}, {"f"}) +
                node("head", "Gemm", {"f", "w3"}, {"y"}, integer("transB", 1)) + output("y"));
 }
 
@@ -45,7 +47,8 @@ inline Tensor random_tensor(const Dims& dims, unsigned seed) {
   std::mt19937 random(seed);
   Tensor tensor(DType::f32, dims);
   float* data = tensor.data<float>();
-  for (int64_t at = 0; at < tensor.elements(); ++at) data[at] = static_cast<float>(random() >> 8) / static_cast<float>(1 << 24) - 0.5f;
+  for (int64_t at = 0; at < tensor.elements(); ++at)
+    data[at] = static_cast<float>(random() >> 8) / static_cast<float>(1 << 24) - 0.5f;
   return tensor;
 }
 

@@ -18,17 +18,22 @@ struct Axis {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", otherwise);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
-    for (size_t at = 0; at < dims.rank(); ++at) (static_cast<int64_t>(at) < axis ? outer : static_cast<int64_t>(at) == axis ? count : inner) *= dims[at];
+    for (size_t at = 0; at < dims.rank(); ++at)
+      (static_cast<int64_t>(at) < axis ? outer : static_cast<int64_t>(at) == axis ? count : inner) *= dims[at];
   }
 };
 
 constexpr int64_t tile = 256;
 
-/// ArgMax and ArgMin: a row by its extreme and a search for it, neighbouring lines together. The first NaN wins over all.
+/// ArgMax and ArgMin: a row by its extreme and a search for it, neighbouring lines together. The first NaN wins over
+/// all.
 class ArgStep : public backends::Step {
  public:
   explicit ArgStep(const Problem& problem)
-      : axis_(problem, 0), max_(problem.node->op == "ArgMax"), last_(problem.node->integer("select_last_index", 0) != 0), loops_(loops(active_isa())) {}
+      : axis_(problem, 0),
+        max_(problem.node->op == "ArgMax"),
+        last_(problem.node->integer("select_last_index", 0) != 0),
+        loops_(loops(active_isa())) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<int64_t*>(outputs[0]);
@@ -58,7 +63,8 @@ class ArgStep : public backends::Step {
     float best[tile];
     int32_t place[tile] = {};
     std::copy_n(x, width, best);
-    for (int64_t at = 1; at < axis_.count; ++at) loops_.arg_into(max_, last_, best, place, x + at * axis_.inner, static_cast<int32_t>(at), width);
+    for (int64_t at = 1; at < axis_.count; ++at)
+      loops_.arg_into(max_, last_, best, place, x + at * axis_.inner, static_cast<int32_t>(at), width);
     std::copy_n(place, width, y);
   }
 
@@ -74,7 +80,8 @@ const char* refuses_arg(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make_arg(const Problem& problem) { return std::make_unique<ArgStep>(problem); }
 
-/// TopK along the last axis: a heap of the best so far, sorted at the end. Equal elements come in order of their index, NaN is largest.
+/// TopK along the last axis: a heap of the best so far, sorted at the end. Equal elements come in order of their index,
+/// NaN is largest.
 class TopKStep : public backends::Step {
  public:
   explicit TopKStep(const Problem& problem)

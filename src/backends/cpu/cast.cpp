@@ -17,7 +17,8 @@ void convert(std::byte* dst, const std::byte* src, int64_t count) {
   auto* to = reinterpret_cast<To*>(dst);
   const auto* from = reinterpret_cast<const From*>(src);
   for (int64_t at = 0; at < count; ++at) {
-    if constexpr (std::is_same_v<From, ops::Bool>) to[at] = ops::scalar::convert<To>(static_cast<uint8_t>(from[at].byte != 0));
+    if constexpr (std::is_same_v<From, ops::Bool>)
+      to[at] = ops::scalar::convert<To>(static_cast<uint8_t>(from[at].byte != 0));
     else to[at] = ops::scalar::convert<To>(from[at]);
   }
 }
@@ -61,8 +62,10 @@ Convert conversion(DType from, DType to) {
 class CastStep : public backends::Step {
  public:
   explicit CastStep(const Problem& problem)
-      : convert_(conversion(problem.inputs[0].dtype, problem.outputs[0].dtype)), count_(problem.inputs[0].dims.elements()),
-        from_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))), to_(static_cast<int64_t>(size_of(problem.outputs[0].dtype))) {}
+      : convert_(conversion(problem.inputs[0].dtype, problem.outputs[0].dtype)),
+        count_(problem.inputs[0].dims.elements()),
+        from_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))),
+        to_(static_cast<int64_t>(size_of(problem.outputs[0].dtype))) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     constexpr int64_t chunk = 4096;
     int64_t begin, end;
@@ -78,7 +81,9 @@ class CastStep : public backends::Step {
 };
 
 const char* refuses(const Problem& problem) {
-  if (problem.inputs[0].dtype == problem.outputs[0].dtype || !conversion(problem.inputs[0].dtype, problem.outputs[0].dtype)) return "no loop for these types";
+  if (problem.inputs[0].dtype == problem.outputs[0].dtype ||
+      !conversion(problem.inputs[0].dtype, problem.outputs[0].dtype))
+    return "no loop for these types";
   return nullptr;
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<CastStep>(problem); }

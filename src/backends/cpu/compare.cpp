@@ -8,8 +8,11 @@ namespace {
 
 using backends::Problem;
 
-constexpr std::pair<const char*, Compare> comparisons[] = {{"Less", Compare::less}, {"LessOrEqual", Compare::less_equal}, {"Greater", Compare::greater},
-                                                           {"GreaterOrEqual", Compare::greater_equal}, {"Equal", Compare::equal}};
+constexpr std::pair<const char*, Compare> comparisons[] = {{"Less", Compare::less},
+                                                           {"LessOrEqual", Compare::less_equal},
+                                                           {"Greater", Compare::greater},
+                                                           {"GreaterOrEqual", Compare::greater_equal},
+                                                           {"Equal", Compare::equal}};
 
 class CompareStep : public backends::Step {
  public:
@@ -18,7 +21,9 @@ class CompareStep : public backends::Step {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<uint8_t*>(outputs[0]);
-    rows_.each(worker, [&](const int64_t* at, int64_t count) { loops_.compare(op_, y + at[2], a + at[0], rows_.step(0), b + at[1], rows_.step(1), count); });
+    rows_.each(worker, [&](const int64_t* at, int64_t count) {
+      loops_.compare(op_, y + at[2], a + at[0], rows_.step(0), b + at[1], rows_.step(1), count);
+    });
   }
 
  private:
@@ -36,7 +41,9 @@ class SelectStep : public backends::Step {
     const auto* b = reinterpret_cast<const uint32_t*>(inputs[2]);
     auto* y = reinterpret_cast<uint32_t*>(outputs[0]);
     const int steps[] = {rows_.step(0), rows_.step(1), rows_.step(2)};
-    rows_.each(worker, [&](const int64_t* at, int64_t count) { loops_.select(y + at[3], choice + at[0], a + at[1], b + at[2], steps, count); });
+    rows_.each(worker, [&](const int64_t* at, int64_t count) {
+      loops_.select(y + at[3], choice + at[0], a + at[1], b + at[2], steps, count);
+    });
   }
 
  private:
@@ -63,7 +70,8 @@ std::unique_ptr<backends::Step> make_select(const Problem& problem) { return std
 
 struct Register {
   Register() {
-    for (const auto& [op, compare] : comparisons) backends::KernelRegistrar({op, "loops", 1, refuses_compare, make_compare});
+    for (const auto& [op, compare] : comparisons)
+      backends::KernelRegistrar({op, "loops", 1, refuses_compare, make_compare});
   }
 };
 const Register registered;

@@ -46,7 +46,8 @@ const char* shape_of(const Problem& problem, ConvShape& shape) {
       const int64_t total = std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - in);
       return auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
     };
-    pads = {begin(shape.in_h, shape.out_h, strides[0], w.dims[2], dilations[0]), begin(shape.in_w, shape.out_w, strides[1], w.dims[3], dilations[1])};
+    pads = {begin(shape.in_h, shape.out_h, strides[0], w.dims[2], dilations[0]),
+            begin(shape.in_w, shape.out_w, strides[1], w.dims[3], dilations[1])};
   }
   shape.pad_top = static_cast<int>(pads[0]);
   shape.pad_left = static_cast<int>(pads[1]);
@@ -74,7 +75,8 @@ class ConvStep : public backends::Step {
   ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
       : packed_(DType::f32, {static_cast<int64_t>(tactic.packed_floats(shape))}) {
     tactic.pack(shape, problem.inputs[1].constant.data<float>(), packed_.data<float>());
-    const float* bias = problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
+    const float* bias =
+        problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     kernel_ = tactic.make(shape, epilogue, packed_.data<float>(), bias, problem.threads);
     residual_ = epilogue.residual != Residual::none;
     residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
@@ -82,8 +84,9 @@ class ConvStep : public backends::Step {
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_.bytes(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    kernel_->run(reinterpret_cast<const float*>(inputs[0]), residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr,
-                 reinterpret_cast<float*>(outputs[0]), worker);
+    kernel_->run(reinterpret_cast<const float*>(inputs[0]),
+                 residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
+                 worker);
   }
 
  private:

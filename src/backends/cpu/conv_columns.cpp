@@ -14,15 +14,17 @@ using backends::Operand;
 using backends::Problem;
 using Three = std::array<int64_t, 3>;
 
-/// Convolution over 1 to 3 spatial axes, channels first, any weights: the inputs under a block of outputs are laid out as columns,
-/// and one product with the weights gives the block.
+/// Convolution over 1 to 3 spatial axes, channels first, any weights: the inputs under a block of outputs are laid out
+/// as columns, and one product with the weights gives the block.
 class ColumnsStep : public backends::Step {
  public:
-  explicit ColumnsStep(const Problem& problem) : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(active_isa()), ops_(row_ops(isa_)) {
+  explicit ColumnsStep(const Problem& problem)
+      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(active_isa()), ops_(row_ops(isa_)) {
     const ir::Node& node = *problem.node;
     const Dims &x = problem.inputs[0].dims, &w = problem.inputs[1].dims, &y = problem.outputs[0].dims;
     const size_t rank = x.rank() - 2, shift = 3 - rank;
-    const auto strides = node.integers("strides", std::vector<int64_t>(rank, 1)), dilations = node.integers("dilations", std::vector<int64_t>(rank, 1));
+    const auto strides = node.integers("strides", std::vector<int64_t>(rank, 1)),
+               dilations = node.integers("dilations", std::vector<int64_t>(rank, 1));
     const auto pads = node.integers("pads", std::vector<int64_t>(2 * rank, 0));
     const std::string mode = node.text("auto_pad", "NOTSET");
     for (size_t axis = 0; axis < rank; ++axis) {
@@ -30,7 +32,8 @@ class ColumnsStep : public backends::Step {
       stride_[axis + shift] = strides[axis], dilation_[axis + shift] = dilations[axis];
       begin_[axis + shift] = mode == "NOTSET" || mode.empty() ? pads[axis] : 0;
       if (mode.rfind("SAME", 0) == 0) {
-        const int64_t total = std::max<int64_t>(0, (y[axis + 2] - 1) * strides[axis] + (w[axis + 2] - 1) * dilations[axis] + 1 - x[axis + 2]);
+        const int64_t total = std::max<int64_t>(
+            0, (y[axis + 2] - 1) * strides[axis] + (w[axis + 2] - 1) * dilations[axis] + 1 - x[axis + 2]);
         begin_[axis + shift] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
       }
     }
@@ -41,7 +44,8 @@ class ColumnsStep : public backends::Step {
     // By the shape alone, so that results do not depend on the workers.
     block_ = std::clamp<int64_t>((int64_t{1} << 17) / depth_ / 16 * 16, 16, 512);
     bias_ = problem.inputs.size() > 2 && problem.inputs[2];
-    shape_.m = rows_, shape_.k = shape_.lda = depth_, shape_.n = shape_.ldb = std::min(block_, plane_), shape_.ldc = plane_;
+    shape_.m = rows_, shape_.k = shape_.lda = depth_, shape_.n = shape_.ldb = std::min(block_, plane_),
+    shape_.ldc = plane_;
     columns_ = static_cast<size_t>((depth_ * block_ + 15) / 16 * 16);
     own_ = columns_ + (gemm_workspace_floats(isa_, shape_) + 15) / 16 * 16;
   }
@@ -59,7 +63,8 @@ class ColumnsStep : public backends::Step {
       const int64_t first = unit % blocks * block_, image = unit / blocks, group = image % groups_;
       GemmShape part = shape_;
       part.n = part.ldb = std::min(block_, plane_ - first);
-      for (int64_t c = 0; c < channels_; ++c) lay_out(x + (image * channels_ + c) * picture, columns + c * taps_ * part.n, first, part.n);
+      for (int64_t c = 0; c < channels_; ++c)
+        lay_out(x + (image * channels_ + c) * picture, columns + c * taps_ * part.n, first, part.n);
       const int64_t row = image * rows_;
       gemm(isa_, part, w + group * rows_ * depth_, columns, y + row * plane_ + first, nullptr, columns + columns_);
       for (int64_t m = 0; m < rows_; ++m) {
@@ -78,7 +83,8 @@ class ColumnsStep : public backends::Step {
       for (int64_t done = 0; done < count;) {
         const int64_t at = first + done, column = at % out_[2], line = at / out_[2];
         const int64_t run = std::min(count - done, out_[2] - column);
-        const int64_t d = line / out_[1] * stride_[0] - begin_[0] + k[0] * dilation_[0], h = line % out_[1] * stride_[1] - begin_[1] + k[1] * dilation_[1];
+        const int64_t d = line / out_[1] * stride_[0] - begin_[0] + k[0] * dilation_[0],
+                      h = line % out_[1] * stride_[1] - begin_[1] + k[1] * dilation_[1];
         const int64_t start = column * stride_[2] - begin_[2] + k[2] * dilation_[2];
         float* dst = to + done;
         done += run;
@@ -99,7 +105,8 @@ class ColumnsStep : public backends::Step {
   }
   void finish(float* y, std::byte* const* inputs, int64_t channel, int64_t at, int64_t count) const {
     if (bias_) ops_.binary(Binary::add, y, y, 1, reinterpret_cast<const float*>(inputs[2]) + channel, 0, count);
-    const float* residual = epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[3]) + at;
+    const float* residual =
+        epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[3]) + at;
     if (epilogue_.residual == Residual::before) ops_.binary(Binary::add, y, y, 1, residual, 1, count);
     if (epilogue_.act != Activation::none) ops_.unary(Unary::activation, epilogue_, y, y, count);
     if (epilogue_.residual == Residual::after) ops_.binary(Binary::add, y, y, 1, residual, 1, count);
@@ -122,7 +129,8 @@ const char* refuses(const Problem& problem) {
   const Dims& x = problem.inputs[0].dims;
   if (x.rank() < 3 || x.rank() > 5) return "only 1 to 3 spatial axes";
   if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
-  if (x.elements() == 0 || problem.inputs[1].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0) return "nothing to do";
+  if (x.elements() == 0 || problem.inputs[1].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0)
+    return "nothing to do";
   return epilogue_of(*problem.node) ? nullptr : "the epilogue has no kernel";
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ColumnsStep>(problem); }

@@ -19,7 +19,8 @@ struct Geometry {
 Geometry geometry_of(const Problem& problem) {
   const ir::Node& node = *problem.node;
   const Dims &x = problem.inputs[0].dims, &w = problem.inputs[1].dims, &y = problem.outputs[0].dims;
-  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1}), pads = node.integers("pads", {0, 0, 0, 0});
+  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1}),
+             pads = node.integers("pads", {0, 0, 0, 0});
   const auto extra = node.integers("output_padding", {0, 0});
   const std::string mode = node.text("auto_pad", "NOTSET");
   const bool derived = node.has("output_shape") || mode.rfind("SAME", 0) == 0;
@@ -49,7 +50,8 @@ ConvShape row_product(const Problem& problem, int64_t out_pixel) {
   shape.in_w = shape.out_w = x.dims[2];
   shape.in_c = x.dims[3];
   shape.out_c = w.dims[1] * w.dims[3];
-  shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w = shape.groups = 1;
+  shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w =
+      shape.groups = 1;
   shape.in_pixel = x.strides[2];
   shape.in_row = shape.in_image = x.dims[2] * x.strides[2];
   shape.out_pixel = out_pixel;
@@ -57,18 +59,25 @@ ConvShape row_product(const Problem& problem, int64_t out_pixel) {
   return shape;
 }
 
-/// Each output row gathers the kernel rows that reach it; for each, one product gives all its columns, which are added where they belong.
-/// Where the columns tile the output row without overlap, the product is the row.
+/// Each output row gathers the kernel rows that reach it; for each, one product gives all its columns, which are added
+/// where they belong. Where the columns tile the output row without overlap, the product is the row.
 class RowsStep : public backends::Step {
  public:
   explicit RowsStep(const Problem& problem)
-      : g_(geometry_of(problem)), x_(problem.inputs[0].dims), xs_(problem.inputs[0].strides), y_(problem.outputs[0].dims), ys_(problem.outputs[0].strides),
-        threads_(problem.threads), epilogue_(*epilogue_of(*problem.node)), ops_(row_ops(active_isa())) {
+      : g_(geometry_of(problem)),
+        x_(problem.inputs[0].dims),
+        xs_(problem.inputs[0].strides),
+        y_(problem.outputs[0].dims),
+        ys_(problem.outputs[0].strides),
+        threads_(problem.threads),
+        epilogue_(*epilogue_of(*problem.node)),
+        ops_(row_ops(active_isa())) {
     const int64_t channels = x_[3], out = y_[3], columns = g_.kernel[1];
     bias_.assign(static_cast<size_t>(out), 0.f);
-    if (problem.inputs.size() > 2 && problem.inputs[2]) std::copy_n(problem.inputs[2].constant.data<float>(), out, bias_.begin());
-    tiles_ = g_.kernel[0] <= g_.stride[0] && columns == g_.stride[1] && g_.dilation[1] == 1 && g_.dilation[0] == 1 && g_.begin[1] == 0 &&
-             y_[2] == x_[2] * columns && ys_[2] == out && epilogue_.residual == Residual::none;
+    if (problem.inputs.size() > 2 && problem.inputs[2])
+      std::copy_n(problem.inputs[2].constant.data<float>(), out, bias_.begin());
+    tiles_ = g_.kernel[0] <= g_.stride[0] && columns == g_.stride[1] && g_.dilation[1] == 1 && g_.dilation[0] == 1 &&
+             g_.begin[1] == 0 && y_[2] == x_[2] * columns && ys_[2] == out && epilogue_.residual == Residual::none;
     const ConvShape shape = row_product(problem, columns * out);
     const ConvTactic& tactic = *product_tactic();
     const float* w = problem.inputs[1].constant.data<float>();
@@ -82,7 +91,8 @@ class RowsStep : public backends::Step {
             turned.data<float>()[(k * out + o) * channels + c] = w[((c * out + o) * g_.kernel[0] + row) * columns + k];
       packed_.emplace_back(DType::f32, Dims{static_cast<int64_t>(tactic.packed_floats(shape))});
       tactic.pack(shape, turned.data<float>(), packed_.back().data<float>());
-      kernels_.push_back(tactic.make(shape, tiles_ ? epilogue_ : Epilogue{}, packed_.back().data<float>(), tiles_ ? wide_bias.data() : nullptr, 1));
+      kernels_.push_back(tactic.make(shape, tiles_ ? epilogue_ : Epilogue{}, packed_.back().data<float>(),
+                                     tiles_ ? wide_bias.data() : nullptr, 1));
     }
     product_ = (static_cast<size_t>(tiles_ ? 0 : x_[2] * columns * out) * sizeof(float) + 63) / 64 * 64;
     own_ = product_ + (kernels_[0]->workspace_bytes() + 63) / 64 * 64;
@@ -119,7 +129,10 @@ class RowsStep : public backends::Step {
         add(reinterpret_cast<const float*>(memory), to);
       }
       if (tiles_ && !any) fill(to);
-      if (!tiles_ || !any) finish(to, epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[3]) + unit * y_[2] * y_[3]);
+      if (!tiles_ || !any)
+        finish(to, epilogue_.residual == Residual::none
+                       ? nullptr
+                       : reinterpret_cast<const float*>(inputs[3]) + unit * y_[2] * y_[3]);
     }
   }
 
@@ -139,9 +152,11 @@ class RowsStep : public backends::Step {
   void finish(float* row, const float* residual) const {
     for (int64_t at = 0; at < y_[2]; ++at) {
       float* pixel = row + at * ys_[2];
-      if (epilogue_.residual == Residual::before) ops_.binary(Binary::add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
+      if (epilogue_.residual == Residual::before)
+        ops_.binary(Binary::add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
       if (epilogue_.act != Activation::none) ops_.unary(Unary::activation, epilogue_, pixel, pixel, y_[3]);
-      if (epilogue_.residual == Residual::after) ops_.binary(Binary::add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
+      if (epilogue_.residual == Residual::after)
+        ops_.binary(Binary::add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
     }
   }
 
@@ -162,13 +177,15 @@ const char* refuses(const Problem& problem) {
   if (x.dtype != DType::f32 || w.dtype != DType::f32) return "only f32";
   if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return "only channels-last";
   if (problem.node->integer("group", 1) != 1) return "only one group";
-  if (!w.constant || (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant)) return "its weights are not constant";
+  if (!w.constant || (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant))
+    return "its weights are not constant";
   if (x.dims.elements() == 0 || y.dims.elements() == 0 || w.dims.elements() == 0) return "nothing to do";
   if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";
   if (problem.inputs.size() > 3 && problem.inputs[3] && !problem.inputs[3].dense()) return "the residual is a view";
   if (!epilogue_of(*problem.node)) return "the epilogue has no kernel";
   const ConvTactic* tactic = product_tactic();
-  return tactic ? tactic->refuses(row_product(problem, w.dims[1] * w.dims[3]), {}) : "not built for this instruction set";
+  return tactic ? tactic->refuses(row_product(problem, w.dims[1] * w.dims[3]), {})
+                : "not built for this instruction set";
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<RowsStep>(problem); }
 

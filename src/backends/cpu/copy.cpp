@@ -37,7 +37,8 @@ struct Copy {
     if (begin == end) return;
     Dims part = dims;
     part[cut] = end - begin;
-    backends::strided_copy(part, element, src + begin * src_strides[cut] * size, src_strides, dst + begin * dst_strides[cut] * size, dst_strides);
+    backends::strided_copy(part, element, src + begin * src_strides[cut] * size, src_strides,
+                           dst + begin * dst_strides[cut] * size, dst_strides);
   }
 };
 
@@ -86,7 +87,8 @@ std::unique_ptr<backends::Step> make_concat(const Problem& problem) {
   int64_t begin = 0;
   for (size_t at = 0; at < problem.inputs.size(); ++at) {
     const Operand& x = problem.inputs[at];
-    if (x.dims.elements() > 0) copies.push_back({x.dims, x.strides, y.strides, 0, begin * y.strides[axis], at, 0, size_of(x.dtype)});
+    if (x.dims.elements() > 0)
+      copies.push_back({x.dims, x.strides, y.strides, 0, begin * y.strides[axis], at, 0, size_of(x.dtype)});
     begin += x.dims[axis];
   }
   return std::make_unique<CopyStep>(std::move(copies));
@@ -99,7 +101,8 @@ std::unique_ptr<backends::Step> make_split(const Problem& problem) {
   int64_t begin = 0;
   for (size_t at = 0; at < problem.outputs.size(); ++at) {
     const Operand& y = problem.outputs[at];
-    if (y.dims.elements() > 0) copies.push_back({y.dims, x.strides, y.strides, begin * x.strides[axis], 0, 0, at, size_of(x.dtype)});
+    if (y.dims.elements() > 0)
+      copies.push_back({y.dims, x.strides, y.strides, begin * x.strides[axis], 0, 0, at, size_of(x.dtype)});
     begin += y.dims[axis];
   }
   return std::make_unique<CopyStep>(std::move(copies));
@@ -131,7 +134,8 @@ std::unique_ptr<backends::Step> make_slice(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const auto integer = [&](size_t input, int64_t index) {
     const Tensor& tensor = problem.inputs[input].constant;
-    return tensor.dtype() == DType::i32 ? static_cast<int64_t>(tensor.data<int32_t>()[index]) : tensor.data<int64_t>()[index];
+    return tensor.dtype() == DType::i32 ? static_cast<int64_t>(tensor.data<int32_t>()[index])
+                                        : tensor.data<int64_t>()[index];
   };
   const auto present = [&](size_t input) { return input < problem.inputs.size() && problem.inputs[input]; };
   Copy copy{y.dims, x.strides, y.strides, 0, 0, 0, 0, size_of(x.dtype)};

@@ -21,7 +21,8 @@ struct Copy {
 
 class DenseStep : public backends::Step {
  public:
-  DenseStep(const Problem& problem, std::unique_ptr<backends::Step> inner) : inner_(std::move(inner)), inputs_(problem.inputs.size()), outputs_(problem.outputs.size()) {
+  DenseStep(const Problem& problem, std::unique_ptr<backends::Step> inner)
+      : inner_(std::move(inner)), inputs_(problem.inputs.size()), outputs_(problem.outputs.size()) {
     own_ = (static_cast<int64_t>(inner_->workspace_bytes()) + alignment - 1) / alignment * alignment;
     bytes_ = own_;
     const auto add = [&](const std::vector<Operand>& operands, std::vector<Copy>& copies) {
@@ -47,7 +48,8 @@ class DenseStep : public backends::Step {
     for (const Copy& copy : in_) {
       in[copy.operand] = worker.workspace + copy.offset;
       part(copy, worker, [&](const Dims& dims, int64_t from, int64_t to) {
-        backends::strided_copy(dims, copy.element, inputs[copy.operand] + from, copy.strides, in[copy.operand] + to, copy.dense);
+        backends::strided_copy(dims, copy.element, inputs[copy.operand] + from, copy.strides, in[copy.operand] + to,
+                               copy.dense);
       });
     }
     for (const Copy& copy : out_) out[copy.operand] = worker.workspace + copy.offset;
@@ -56,12 +58,14 @@ class DenseStep : public backends::Step {
     if (!out_.empty()) worker.sync();
     for (const Copy& copy : out_)
       part(copy, worker, [&](const Dims& dims, int64_t to, int64_t from) {
-        backends::strided_copy(dims, copy.element, out[copy.operand] + from, copy.dense, outputs[copy.operand] + to, copy.strides);
+        backends::strided_copy(dims, copy.element, out[copy.operand] + from, copy.dense, outputs[copy.operand] + to,
+                               copy.strides);
       });
   }
 
  private:
-  /// This worker's part of a copy, cut along the longest axis but the last: f(sizes, byte offset in the view, in the dense copy).
+  /// This worker's part of a copy, cut along the longest axis but the last: f(sizes, byte offset in the view, in the
+  /// dense copy).
   template <class F>
   static void part(const Copy& copy, const Worker& worker, F f) {
     size_t cut = 0;
@@ -94,7 +98,9 @@ Problem densified(const Problem& problem) {
 
 std::unique_ptr<backends::Step> with_dense_copies(const Problem& problem, std::unique_ptr<backends::Step> inner) {
   const auto view = [](const Operand& operand) { return operand && !operand.constant && !operand.dense(); };
-  if (std::none_of(problem.inputs.begin(), problem.inputs.end(), view) && std::none_of(problem.outputs.begin(), problem.outputs.end(), view)) return inner;
+  if (std::none_of(problem.inputs.begin(), problem.inputs.end(), view) &&
+      std::none_of(problem.outputs.begin(), problem.outputs.end(), view))
+    return inner;
   return std::make_unique<DenseStep>(problem, std::move(inner));
 }
 

@@ -8,7 +8,8 @@ namespace tenon::cpu {
 /// The same problem with all operands dense.
 backends::Problem densified(const backends::Problem& problem);
 /// Runs `inner`, made for the densified problem, on dense copies of the operands that are views.
-std::unique_ptr<backends::Step> with_dense_copies(const backends::Problem& problem, std::unique_ptr<backends::Step> inner);
+std::unique_ptr<backends::Step> with_dense_copies(const backends::Problem& problem,
+                                                  std::unique_ptr<backends::Step> inner);
 
 using Refuses = const char* (*)(const backends::Problem&);
 using Make = std::unique_ptr<backends::Step> (*)(const backends::Problem&);

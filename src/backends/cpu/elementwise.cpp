@@ -15,7 +15,8 @@ struct NamedBinary {
   const char* op;
   Binary binary;
 };
-constexpr NamedBinary binaries[] = {{"Add", Binary::add}, {"Sub", Binary::sub}, {"Mul", Binary::mul}, {"Div", Binary::div}, {"Max", Binary::max}, {"Min", Binary::min}};
+constexpr NamedBinary binaries[] = {{"Add", Binary::add}, {"Sub", Binary::sub}, {"Mul", Binary::mul},
+                                    {"Div", Binary::div}, {"Max", Binary::max}, {"Min", Binary::min}};
 
 class BinaryStep : public backends::Step {
  public:
@@ -24,7 +25,9 @@ class BinaryStep : public backends::Step {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
-    rows_.each(worker, [&](const int64_t* at, int64_t count) { ops_.binary(op_, y + at[2], a + at[0], rows_.step(0), b + at[1], rows_.step(1), count); });
+    rows_.each(worker, [&](const int64_t* at, int64_t count) {
+      ops_.binary(op_, y + at[2], a + at[0], rows_.step(0), b + at[1], rows_.step(1), count);
+    });
   }
 
  private:
@@ -35,11 +38,13 @@ class BinaryStep : public backends::Step {
 
 class UnaryStep : public backends::Step {
  public:
-  UnaryStep(const Problem& problem, Unary op, const Epilogue& activation) : rows_(problem, 1), op_(op), activation_(activation), ops_(row_ops(active_isa())) {}
+  UnaryStep(const Problem& problem, Unary op, const Epilogue& activation)
+      : rows_(problem, 1), op_(op), activation_(activation), ops_(row_ops(active_isa())) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
-    rows_.each(worker, [&](const int64_t* at, int64_t count) { ops_.unary(op_, activation_, y + at[1], x + at[0], count); });
+    rows_.each(worker,
+               [&](const int64_t* at, int64_t count) { ops_.unary(op_, activation_, y + at[1], x + at[0], count); });
   }
 
  private:
@@ -57,7 +62,9 @@ const char* refuses_rows(const Problem& problem, size_t operands) {
   return Rows(problem, operands).contiguous() ? nullptr : "rows are not contiguous";
 }
 
-const char* refuses_binary(const Problem& problem) { return problem.inputs.size() != 2 ? "only two operands" : refuses_rows(problem, 2); }
+const char* refuses_binary(const Problem& problem) {
+  return problem.inputs.size() != 2 ? "only two operands" : refuses_rows(problem, 2);
+}
 
 std::unique_ptr<backends::Step> make_binary(const Problem& problem) {
   for (const NamedBinary& entry : binaries)
@@ -68,13 +75,21 @@ std::unique_ptr<backends::Step> make_binary(const Problem& problem) {
 /// The unary loop of a node and its parameters; false where there is none.
 bool unary_of(const Problem& problem, Unary& op, Epilogue& epilogue) {
   const ir::Node& node = *problem.node;
-  static constexpr std::pair<const char*, Unary> plain[] = {{"Neg", Unary::neg}, {"Abs", Unary::abs}, {"Exp", Unary::exp}, {"Sqrt", Unary::sqrt}, {"Reciprocal", Unary::reciprocal}, {"Erf", Unary::erf}};
+  static constexpr std::pair<const char*, Unary> plain[] = {{"Neg", Unary::neg},
+                                                            {"Abs", Unary::abs},
+                                                            {"Exp", Unary::exp},
+                                                            {"Sqrt", Unary::sqrt},
+                                                            {"Reciprocal", Unary::reciprocal},
+                                                            {"Erf", Unary::erf}};
   for (const auto& [name, unary] : plain)
     if (node.op == name) {
       op = unary;
       return true;
     }
-  static constexpr std::pair<const char*, Activation> activations[] = {{"Relu", Activation::relu}, {"Sigmoid", Activation::sigmoid}, {"Silu", Activation::silu}, {"HardSwish", Activation::hard_swish}, {"Tanh", Activation::tanh}, {"Mish", Activation::mish}};
+  static constexpr std::pair<const char*, Activation> activations[] = {
+      {"Relu", Activation::relu}, {"Sigmoid", Activation::sigmoid},
+      {"Silu", Activation::silu}, {"HardSwish", Activation::hard_swish},
+      {"Tanh", Activation::tanh}, {"Mish", Activation::mish}};
   op = Unary::activation;
   for (const auto& [name, activation] : activations)
     if (node.op == name) {
@@ -82,9 +97,11 @@ bool unary_of(const Problem& problem, Unary& op, Epilogue& epilogue) {
       return true;
     }
   if (node.op == "LeakyRelu") return epilogue = {Activation::leaky_relu, node.real("alpha", 0.01f)}, true;
-  if (node.op == "HardSigmoid") return epilogue = {Activation::hard_sigmoid, node.real("alpha", 0.2f), node.real("beta", 0.5f)}, true;
+  if (node.op == "HardSigmoid")
+    return epilogue = {Activation::hard_sigmoid, node.real("alpha", 0.2f), node.real("beta", 0.5f)}, true;
   if (node.op == "Elu") return epilogue = {Activation::elu, node.real("alpha", 1.f)}, true;
-  if (node.op == "Gelu") return epilogue = {node.text("approximate", "none") == "tanh" ? Activation::gelu_tanh : Activation::gelu}, true;
+  if (node.op == "Gelu")
+    return epilogue = {node.text("approximate", "none") == "tanh" ? Activation::gelu_tanh : Activation::gelu}, true;
   if (node.op == "Clip") {
     epilogue = {Activation::clip, -3.402823466e38f, 3.402823466e38f};
     for (size_t at : {size_t{1}, size_t{2}})
@@ -113,8 +130,10 @@ std::unique_ptr<backends::Step> make_unary(const Problem& problem) {
 
 struct Register {
   Register() {
-    for (const NamedBinary& entry : binaries) backends::KernelRegistrar({entry.op, "rows", 1, refuses_binary, make_binary});
-    for (const char* op : {"Neg", "Abs", "Exp", "Sqrt", "Reciprocal", "Erf", "Relu", "Sigmoid", "Silu", "HardSwish", "Tanh", "Mish", "LeakyRelu", "HardSigmoid", "Elu", "Gelu", "Clip"})
+    for (const NamedBinary& entry : binaries)
+      backends::KernelRegistrar({entry.op, "rows", 1, refuses_binary, make_binary});
+    for (const char* op : {"Neg", "Abs", "Exp", "Sqrt", "Reciprocal", "Erf", "Relu", "Sigmoid", "Silu", "HardSwish",
+                           "Tanh", "Mish", "LeakyRelu", "HardSigmoid", "Elu", "Gelu", "Clip"})
       backends::KernelRegistrar({op, "rows", 1, refuses_unary, make_unary});
   }
 };

@@ -21,7 +21,8 @@ std::optional<Epilogue> epilogue_of(const ir::Node& node) {
       {"elu", Activation::elu}};
   const std::string activation = node.text("activation", "");
   Epilogue epilogue;
-  const auto* found = std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return entry.first == activation; });
+  const auto* found =
+      std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return entry.first == activation; });
   if (found == std::end(names)) return std::nullopt;
   epilogue.act = found->second;
   if (epilogue.act == Activation::clip) epilogue.alpha = -INFINITY, epilogue.beta = INFINITY;

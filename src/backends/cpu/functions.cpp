@@ -33,15 +33,22 @@ constexpr Function functions[] = {
     {"Sign", [](float x, const Parameters&) { return sign(x); }, {}, {}},
     {"Softplus", [](float x, const Parameters&) { return scalar::softplus(x); }, {}, {}},
     {"Softsign", [](float x, const Parameters&) { return scalar::softsign(x); }, {}, {}},
-    {"Selu", [](float x, const Parameters& p) { return scalar::selu(x, p.a, p.b); }, {"alpha", "gamma"}, {1.67326319f, 1.05070102f}},
+    {"Selu",
+     [](float x, const Parameters& p) { return scalar::selu(x, p.a, p.b); },
+     {"alpha", "gamma"},
+     {1.67326319f, 1.05070102f}},
     {"Celu", [](float x, const Parameters& p) { return scalar::celu(x, p.a); }, {"alpha"}, {1, 0}},
-    {"ThresholdedRelu", [](float x, const Parameters& p) { return scalar::thresholded_relu(x, p.a); }, {"alpha"}, {1, 0}},
+    {"ThresholdedRelu",
+     [](float x, const Parameters& p) { return scalar::thresholded_relu(x, p.a); },
+     {"alpha"},
+     {1, 0}},
 };
 
 /// Functions without a vector form: scalar loops, shared by the workers.
 class FunctionStep : public backends::Step {
  public:
-  FunctionStep(const Problem& problem, const Function& function) : rows_(problem, 1), value_(function.value), parameters_(function.defaults) {
+  FunctionStep(const Problem& problem, const Function& function)
+      : rows_(problem, 1), value_(function.value), parameters_(function.defaults) {
     if (function.names[0]) parameters_.a = problem.node->real(function.names[0], parameters_.a);
     if (function.names[1]) parameters_.b = problem.node->real(function.names[1], parameters_.b);
   }
@@ -101,9 +108,12 @@ std::unique_ptr<backends::Step> make_pairs(const Problem& problem) {
   const std::string& op = problem.node->op;
   if (op == "Pow") return pairs<float>(problem, power);
   if (op == "PRelu") return pairs<float>(problem, [](float x, float slope) { return x < 0 ? slope * x : x; });
-  if (op == "And") return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) & (b != 0)); });
-  if (op == "Or") return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) | (b != 0)); });
-  if (op == "Xor") return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) != (b != 0)); });
+  if (op == "And")
+    return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) & (b != 0)); });
+  if (op == "Or")
+    return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) | (b != 0)); });
+  if (op == "Xor")
+    return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) != (b != 0)); });
   return problem.inputs[0].dtype == DType::i64 ? whole_numbers<int64_t>(problem) : whole_numbers<int32_t>(problem);
 }
 
@@ -111,7 +121,9 @@ const char* refuses_rows(const Problem& problem, size_t operands) {
   if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
   return Rows(problem, operands).contiguous() ? nullptr : "rows are not contiguous";
 }
-const char* refuses_function(const Problem& problem) { return problem.inputs[0].dtype != DType::f32 ? "only f32" : refuses_rows(problem, 1); }
+const char* refuses_function(const Problem& problem) {
+  return problem.inputs[0].dtype != DType::f32 ? "only f32" : refuses_rows(problem, 1);
+}
 const char* refuses_real_pair(const Problem& problem) {
   if (problem.inputs[0].dtype != DType::f32 || problem.inputs[1].dtype != DType::f32) return "only f32";
   return refuses_rows(problem, 2);
@@ -129,10 +141,13 @@ std::unique_ptr<backends::Step> make_function(const Problem& problem) {
 
 struct Register {
   Register() {
-    for (const Function& function : functions) backends::KernelRegistrar({function.op, "scalar", 1, refuses_function, make_function});
+    for (const Function& function : functions)
+      backends::KernelRegistrar({function.op, "scalar", 1, refuses_function, make_function});
     for (const char* op : {"Pow", "PRelu"}) backends::KernelRegistrar({op, "scalar", 1, refuses_real_pair, make_pairs});
-    for (const char* op : {"And", "Or", "Xor"}) backends::KernelRegistrar({op, "scalar", 1, refuses_bool_pair, make_pairs});
-    for (const char* op : {"Add", "Sub", "Mul"}) backends::KernelRegistrar({op, "whole", 0, refuses_whole_pair, make_pairs});
+    for (const char* op : {"And", "Or", "Xor"})
+      backends::KernelRegistrar({op, "scalar", 1, refuses_bool_pair, make_pairs});
+    for (const char* op : {"Add", "Sub", "Mul"})
+      backends::KernelRegistrar({op, "whole", 0, refuses_whole_pair, make_pairs});
   }
 };
 const Register registered;

@@ -13,7 +13,8 @@ using backends::Problem;
 /// Gather along one axis: pieces of `inner` elements are copied by index. Indices known beforehand are checked once.
 class GatherStep : public backends::Step {
  public:
-  explicit GatherStep(const Problem& problem) : wide_(problem.inputs[1].dtype == DType::i64), picked_(problem.inputs[1].dims.elements()) {
+  explicit GatherStep(const Problem& problem)
+      : wide_(problem.inputs[1].dtype == DType::i64), picked_(problem.inputs[1].dims.elements()) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", 0);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
@@ -28,9 +29,11 @@ class GatherStep : public backends::Step {
     worker.share(outer_ * picked_, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t at = unit % picked_;
-      int64_t index = wide_ ? reinterpret_cast<const int64_t*>(inputs[1])[at] : reinterpret_cast<const int32_t*>(inputs[1])[at];
+      int64_t index =
+          wide_ ? reinterpret_cast<const int64_t*>(inputs[1])[at] : reinterpret_cast<const int32_t*>(inputs[1])[at];
       if (index < 0) index += size_;
-      std::memcpy(outputs[0] + unit * bytes_, inputs[0] + (unit / picked_ * size_ + index) * bytes_, static_cast<size_t>(bytes_));
+      std::memcpy(outputs[0] + unit * bytes_, inputs[0] + (unit / picked_ * size_ + index) * bytes_,
+                  static_cast<size_t>(bytes_));
     }
   }
 

@@ -23,21 +23,25 @@ struct Product {
     if (a.dtype != DType::f32 || b.dtype != DType::f32) reason = "only f32";
     else if (!b.constant || b.dims.rank() != 2) reason = "the right operand is no constant matrix";
     else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = "operands are views";
-    else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) reason = "it is scaled or transposed";
+    else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
+      reason = "it is scaled or transposed";
     else if (problem.inputs.size() > 3) reason = "residuals are not taken";
     if (reason) return;
     transposed = gemm && node.integer("transB", 0);
-    const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1], m = a.dims.elements() / std::max<int64_t>(1, k);
+    const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1],
+                  m = a.dims.elements() / std::max<int64_t>(1, k);
     if (m == 0 || n == 0 || k == 0) reason = "nothing to do";
     if (problem.inputs.size() > 2 && problem.inputs[2]) {
       const Operand& bias = problem.inputs[2];
-      if (!bias.constant || bias.dtype != DType::f32 || bias.constant.elements() != n || bias.dims.back() != n) reason = "the bias is no constant row";
+      if (!bias.constant || bias.dtype != DType::f32 || bias.constant.elements() != n || bias.dims.back() != n)
+        reason = "the bias is no constant row";
     }
     shape.batch = shape.in_h = shape.out_h = 1;
     shape.in_w = shape.out_w = m;
     shape.in_c = k;
     shape.out_c = n;
-    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w = shape.groups = 1;
+    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w =
+        shape.groups = 1;
     shape.in_pixel = k;
     shape.in_row = shape.in_image = m * k;
     shape.out_pixel = n;
@@ -47,17 +51,20 @@ struct Product {
 
 class MatMulStep : public backends::Step {
  public:
-  MatMulStep(const ConvTactic& tactic, const Problem& problem, const Product& product) : packed_(DType::f32, {static_cast<int64_t>(tactic.packed_floats(product.shape))}) {
+  MatMulStep(const ConvTactic& tactic, const Problem& problem, const Product& product)
+      : packed_(DType::f32, {static_cast<int64_t>(tactic.packed_floats(product.shape))}) {
     const Tensor& b = problem.inputs[1].constant;
     Tensor turned;
     if (!product.transposed) {
       const int64_t k = product.shape.in_c, n = product.shape.out_c;
       turned = Tensor(DType::f32, {n, k});
       for (int64_t row = 0; row < n; ++row)
-        for (int64_t column = 0; column < k; ++column) turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
+        for (int64_t column = 0; column < k; ++column)
+          turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
     }
     tactic.pack(product.shape, (product.transposed ? b : turned).data<float>(), packed_.data<float>());
-    const float* bias = problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
+    const float* bias =
+        problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     kernel_ = tactic.make(product.shape, *epilogue_of(*problem.node), packed_.data<float>(), bias, problem.threads);
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }

@@ -18,7 +18,10 @@ bool present(const Problem& problem, size_t input) { return input < problem.inpu
 class LayerStep : public backends::Step {
  public:
   explicit LayerStep(const Problem& problem)
-      : centred_(problem.node->op == "LayerNormalization"), bias_(present(problem, 2)), epsilon_(problem.node->real("epsilon", 1e-5f)), loops_(loops(active_isa())) {
+      : centred_(problem.node->op == "LayerNormalization"),
+        bias_(present(problem, 2)),
+        epsilon_(problem.node->real("epsilon", 1e-5f)),
+        loops_(loops(active_isa())) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
@@ -34,9 +37,12 @@ class LayerStep : public backends::Step {
     for (int64_t row = begin; row < end; ++row) {
       Moments moments{0, 0};
       if (centred_) moments = loops_.moments(x + row * count_, count_);
-      else moments.variance = loops_.fold(Fold::sum, Before::square, x + row * count_, count_) / static_cast<double>(count_);
+      else
+        moments.variance =
+            loops_.fold(Fold::sum, Before::square, x + row * count_, count_) / static_cast<double>(count_);
       const auto factor = static_cast<float>(1 / std::sqrt(moments.variance + epsilon_));
-      loops_.normalise(y + row * count_, x + row * count_, static_cast<float>(moments.mean), factor, scale, bias, count_);
+      loops_.normalise(y + row * count_, x + row * count_, static_cast<float>(moments.mean), factor, scale, bias,
+                       count_);
     }
   }
 
@@ -58,7 +64,8 @@ const char* refuses_layer(const Problem& problem) {
   if (axis < 0) axis += static_cast<int64_t>(x.dims.rank());
   for (auto at = static_cast<size_t>(axis); at < x.dims.rank(); ++at) count *= x.dims[at];
   for (size_t at : {size_t{1}, size_t{2}})
-    if (present(problem, at) && (problem.inputs[at].dims.elements() != count)) return "scale and bias are not of a row's size";
+    if (present(problem, at) && (problem.inputs[at].dims.elements() != count))
+      return "scale and bias are not of a row's size";
   return nullptr;
 }
 std::unique_ptr<backends::Step> make_layer(const Problem& problem) { return std::make_unique<LayerStep>(problem); }
@@ -66,7 +73,10 @@ std::unique_ptr<backends::Step> make_layer(const Problem& problem) { return std:
 /// InstanceNormalization of N, C, spatial…: each plane by its own mean and variance.
 class InstanceStep : public backends::Step {
  public:
-  explicit InstanceStep(const Problem& problem) : channels_(problem.inputs[0].dims[1]), epsilon_(problem.node->real("epsilon", 1e-5f)), loops_(loops(active_isa())) {
+  explicit InstanceStep(const Problem& problem)
+      : channels_(problem.inputs[0].dims[1]),
+        epsilon_(problem.node->real("epsilon", 1e-5f)),
+        loops_(loops(active_isa())) {
     const Dims& dims = problem.inputs[0].dims;
     planes_ = dims[0] * dims[1];
     count_ = dims.elements() / planes_;
@@ -82,7 +92,8 @@ class InstanceStep : public backends::Step {
       const float* from = x + plane * count_;
       const Moments moments = loops_.moments(from, count_);
       const double factor = scale[plane % channels_] / std::sqrt(moments.variance + epsilon_);
-      const auto by = static_cast<float>(factor), shift = static_cast<float>(bias[plane % channels_] - moments.mean * factor);
+      const auto by = static_cast<float>(factor),
+                 shift = static_cast<float>(bias[plane % channels_] - moments.mean * factor);
       loops_.affine(y + plane * count_, from, &by, &shift, 0, count_);
     }
   }
@@ -100,19 +111,24 @@ const char* refuses_instance(const Problem& problem) {
   if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
   return nullptr;
 }
-std::unique_ptr<backends::Step> make_instance(const Problem& problem) { return std::make_unique<InstanceStep>(problem); }
+std::unique_ptr<backends::Step> make_instance(const Problem& problem) {
+  return std::make_unique<InstanceStep>(problem);
+}
 
 /// BatchNormalization by constant statistics: one scale and shift for each channel.
 class BatchStep : public backends::Step {
  public:
-  explicit BatchStep(const Problem& problem) : last_(problem.node->text("layout", "NCHW") == "NHWC"), loops_(loops(active_isa())) {
+  explicit BatchStep(const Problem& problem)
+      : last_(problem.node->text("layout", "NCHW") == "NHWC"), loops_(loops(active_isa())) {
     const Dims& dims = problem.inputs[0].dims;
     channels_ = last_ ? dims.back() : dims.rank() > 1 ? dims[1] : 1;
     inner_ = 1;
     for (size_t axis = 2; axis < dims.rank() && !last_; ++axis) inner_ *= dims[axis];
     rows_ = dims.elements() / (last_ ? channels_ : inner_);
     const double epsilon = problem.node->real("epsilon", 1e-5f);
-    const auto value = [&](size_t input, int64_t at) { return static_cast<double>(problem.inputs[input].constant.data<float>()[at]); };
+    const auto value = [&](size_t input, int64_t at) {
+      return static_cast<double>(problem.inputs[input].constant.data<float>()[at]);
+    };
     for (int64_t c = 0; c < channels_; ++c) {
       const double factor = value(1, c) / std::sqrt(value(4, c) + epsilon);
       scale_.push_back(static_cast<float>(factor));
@@ -127,7 +143,8 @@ class BatchStep : public backends::Step {
     const int64_t count = last_ ? channels_ : inner_;
     for (int64_t row = begin; row < end; ++row) {
       const int64_t channel = last_ ? 0 : row % channels_;
-      loops_.affine(y + row * count, x + row * count, scale_.data() + channel, shift_.data() + channel, last_ ? 1 : 0, count);
+      loops_.affine(y + row * count, x + row * count, scale_.data() + channel, shift_.data() + channel, last_ ? 1 : 0,
+                    count);
     }
   }
 
@@ -142,7 +159,8 @@ const char* refuses_batch(const Problem& problem) {
   if (problem.node->integer("training_mode", 0)) return "training";
   if (problem.inputs[0].dtype != DType::f32) return "only f32";
   for (size_t at = 1; at < 5; ++at)
-    if (problem.inputs[at].dtype != DType::f32 || !problem.inputs[at].constant) return "its statistics are not constant";
+    if (problem.inputs[at].dtype != DType::f32 || !problem.inputs[at].constant)
+      return "its statistics are not constant";
   for (size_t at = 1; at < problem.outputs.size(); ++at)
     if (problem.outputs[at]) return "statistics are wanted";
   if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
@@ -150,10 +168,13 @@ const char* refuses_batch(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make_batch(const Problem& problem) { return std::make_unique<BatchStep>(problem); }
 
-const backends::KernelRegistrar layer({"LayerNormalization", "rows", 1, refuses_any<refuses_layer>, make_any<make_layer>});
+const backends::KernelRegistrar layer({"LayerNormalization", "rows", 1, refuses_any<refuses_layer>,
+                                       make_any<make_layer>});
 const backends::KernelRegistrar rms({"RMSNormalization", "rows", 1, refuses_any<refuses_layer>, make_any<make_layer>});
-const backends::KernelRegistrar instance({"InstanceNormalization", "planes", 1, refuses_any<refuses_instance>, make_any<make_instance>});
-const backends::KernelRegistrar batch({"BatchNormalization", "affine", 1, refuses_any<refuses_batch>, make_any<make_batch>});
+const backends::KernelRegistrar instance({"InstanceNormalization", "planes", 1, refuses_any<refuses_instance>,
+                                          make_any<make_instance>});
+const backends::KernelRegistrar batch({"BatchNormalization", "affine", 1, refuses_any<refuses_batch>,
+                                       make_any<make_batch>});
 
 }  // namespace
 }  // namespace tenon::cpu

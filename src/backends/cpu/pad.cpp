@@ -12,12 +12,18 @@ using backends::Problem;
 
 bool present(const Problem& problem, size_t input) { return input < problem.inputs.size() && problem.inputs[input]; }
 
-int64_t integer(const Tensor& tensor, int64_t at) { return tensor.dtype() == DType::i32 ? tensor.data<int32_t>()[at] : tensor.data<int64_t>()[at]; }
+int64_t integer(const Tensor& tensor, int64_t at) {
+  return tensor.dtype() == DType::i32 ? tensor.data<int32_t>()[at] : tensor.data<int64_t>()[at];
+}
 
 /// Pad by constant margins: rows of the output are filled, copied, and filled.
 class PadStep : public backends::Step {
  public:
-  explicit PadStep(const Problem& problem) : x_(problem.inputs[0].dims), y_(problem.outputs[0].dims), size_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))), value_(present(problem, 2)) {
+  explicit PadStep(const Problem& problem)
+      : x_(problem.inputs[0].dims),
+        y_(problem.outputs[0].dims),
+        size_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))),
+        value_(present(problem, 2)) {
     const Tensor& pads = problem.inputs[1].constant;
     const int64_t count = pads.elements() / 2;
     for (int64_t at = 0; at < count; ++at) {
@@ -30,7 +36,8 @@ class PadStep : public backends::Step {
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const size_t last = y_.rank() - 1;
     const int64_t width = y_[last], left = std::clamp<int64_t>(before_[last], 0, width);
-    const int64_t skipped = std::max<int64_t>(0, -before_[last]), copied = std::clamp<int64_t>(x_[last] - skipped, 0, width - left);
+    const int64_t skipped = std::max<int64_t>(0, -before_[last]),
+                  copied = std::clamp<int64_t>(x_[last] - skipped, 0, width - left);
     int64_t begin, end;
     worker.share(y_.elements() / width, begin, end);
     for (int64_t row = begin; row < end; ++row) {
@@ -70,8 +77,12 @@ class PadStep : public backends::Step {
 const char* refuses_pad(const Problem& problem) {
   if (problem.node->text("mode", "constant") != "constant") return "only constant margins";
   if (size_of(problem.inputs[0].dtype) == 0) return "only types of whole bytes";
-  if (!problem.inputs[1].constant || (present(problem, 3) && !problem.inputs[3].constant)) return "its margins are not constant";
-  return problem.inputs[0].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 || problem.outputs[0].dims.rank() == 0 ? "nothing to do" : nullptr;
+  if (!problem.inputs[1].constant || (present(problem, 3) && !problem.inputs[3].constant))
+    return "its margins are not constant";
+  return problem.inputs[0].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 ||
+                 problem.outputs[0].dims.rank() == 0
+             ? "nothing to do"
+             : nullptr;
 }
 std::unique_ptr<backends::Step> make_pad(const Problem& problem) { return std::make_unique<PadStep>(problem); }
 
@@ -106,7 +117,8 @@ class RepeatStep : public backends::Step {
       // Doubling: each copy is as long as what is already there.
       std::byte* to = outputs[0] + row * width;
       std::memcpy(to, inputs[0] + offset * size_, static_cast<size_t>(piece));
-      for (int64_t done = piece; done < width; done *= 2) std::memcpy(to + done, to, static_cast<size_t>(std::min(done, width - done)));
+      for (int64_t done = piece; done < width; done *= 2)
+        std::memcpy(to + done, to, static_cast<size_t>(std::min(done, width - done)));
     }
   }
 
@@ -118,7 +130,10 @@ class RepeatStep : public backends::Step {
 const char* refuses_repeat(const Problem& problem) {
   if (size_of(problem.inputs[0].dtype) == 0) return "only types of whole bytes";
   if (problem.outputs[0].dims.rank() < problem.inputs[0].dims.rank()) return "its sizes do not fit";
-  return problem.inputs[0].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 || problem.outputs[0].dims.rank() == 0 ? "nothing to do" : nullptr;
+  return problem.inputs[0].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 ||
+                 problem.outputs[0].dims.rank() == 0
+             ? "nothing to do"
+             : nullptr;
 }
 std::unique_ptr<backends::Step> make_repeat(const Problem& problem) { return std::make_unique<RepeatStep>(problem); }
 

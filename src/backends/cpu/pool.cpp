@@ -25,7 +25,8 @@ class PoolStep : public backends::Step {
     pads_ = node.integers("pads", {0, 0, 0, 0});
     if (const std::string mode = node.text("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "VALID")
       for (size_t axis : {size_t{0}, size_t{1}}) {
-        const int64_t total = std::max<int64_t>(0, (y_[axis + 1] - 1) * strides_[axis] + (kernel_[axis] - 1) * dilations_[axis] + 1 - x_[axis + 1]);
+        const int64_t total = std::max<int64_t>(
+            0, (y_[axis + 1] - 1) * strides_[axis] + (kernel_[axis] - 1) * dilations_[axis] + 1 - x_[axis + 1]);
         pads_[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
         pads_[axis + 2] = total - pads_[axis];
       }
@@ -48,7 +49,9 @@ class PoolStep : public backends::Step {
     if (first >= last) return;
     for (int64_t row = begin; row < end; ++row)
       for (int64_t column = 0; column < y_[2]; ++column)
-        pixel(x + row / y_[1] * xs_[0] + first, y + row / y_[1] * ys_[0] + row % y_[1] * ys_[1] + column * ys_[2] + first, row % y_[1], column, last - first);
+        pixel(x + row / y_[1] * xs_[0] + first,
+              y + row / y_[1] * ys_[0] + row % y_[1] * ys_[1] + column * ys_[2] + first, row % y_[1], column,
+              last - first);
   }
 
  private:

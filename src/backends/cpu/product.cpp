@@ -15,7 +15,8 @@ using backends::Problem;
 /// MatMul and Gemm of any operands: matrices of a batch, in blocks of rows.
 class ProductStep : public backends::Step {
  public:
-  explicit ProductStep(const Problem& problem) : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(active_isa()), ops_(row_ops(isa_)) {
+  explicit ProductStep(const Problem& problem)
+      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(active_isa()), ops_(row_ops(isa_)) {
     Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
     if (problem.node->op == "Gemm") {
       shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);
@@ -24,11 +25,14 @@ class ProductStep : public backends::Step {
     if (a.rank() == 1) a.insert(0, 1);
     if (b.rank() == 1) b.push_back(1);
     const size_t ra = a.rank(), rb = b.rank();
-    shape_.m = a[ra - (shape_.trans_a ? 1 : 2)], shape_.k = a[ra - (shape_.trans_a ? 2 : 1)], shape_.n = b[rb - (shape_.trans_b ? 2 : 1)];
+    shape_.m = a[ra - (shape_.trans_a ? 1 : 2)], shape_.k = a[ra - (shape_.trans_a ? 2 : 1)],
+    shape_.n = b[rb - (shape_.trans_b ? 2 : 1)];
     shape_.lda = a.back(), shape_.ldb = b.back(), shape_.ldc = shape_.n;
     // The batch, row-major, with the matrices of a and b each entry uses.
     const size_t rank = std::max(ra, rb) - 2;
-    const auto size = [&](const Dims& dims, size_t axis) { return axis + dims.rank() < rank + 2 ? int64_t{1} : dims[axis + dims.rank() - rank - 2]; };
+    const auto size = [&](const Dims& dims, size_t axis) {
+      return axis + dims.rank() < rank + 2 ? int64_t{1} : dims[axis + dims.rank() - rank - 2];
+    };
     int64_t batch = 1;
     for (size_t axis = 0; axis < rank; ++axis) batch *= std::max(size(a, axis), size(b, axis));
     for (int64_t at = 0; at < batch; ++at) {
@@ -70,8 +74,10 @@ class ProductStep : public backends::Step {
       GemmShape part = shape_;
       part.m = std::min(block_, shape_.m - first);
       float* to = y + (static_cast<int64_t>(matrix) * shape_.m + first) * shape_.n;
-      gemm(isa_, part, a + a_matrix_[matrix] * shape_.m * shape_.k + first * (shape_.trans_a ? 1 : shape_.lda), b + b_matrix_[matrix] * shape_.k * shape_.n, to, nullptr, workspace);
-      for (int64_t row = 0; row < part.m; ++row) finish(to + row * shape_.n, first + row, inputs, static_cast<int64_t>(matrix));
+      gemm(isa_, part, a + a_matrix_[matrix] * shape_.m * shape_.k + first * (shape_.trans_a ? 1 : shape_.lda),
+           b + b_matrix_[matrix] * shape_.k * shape_.n, to, nullptr, workspace);
+      for (int64_t row = 0; row < part.m; ++row)
+        finish(to + row * shape_.n, first + row, inputs, static_cast<int64_t>(matrix));
     }
   }
 
@@ -88,7 +94,9 @@ class ProductStep : public backends::Step {
         ops_.binary(Binary::add, row, row, 1, &scaled, 0, n);
       }
     }
-    const float* residual = epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[3]) + (matrix * shape_.m + at) * n;
+    const float* residual = epilogue_.residual == Residual::none
+                                ? nullptr
+                                : reinterpret_cast<const float*>(inputs[3]) + (matrix * shape_.m + at) * n;
     if (epilogue_.residual == Residual::before) ops_.binary(Binary::add, row, row, 1, residual, 1, n);
     if (epilogue_.act != Activation::none) ops_.unary(Unary::activation, epilogue_, row, row, n);
     if (epilogue_.residual == Residual::after) ops_.binary(Binary::add, row, row, 1, residual, 1, n);

@@ -51,15 +51,23 @@ bool loop_of(Word word, Binary& loop) {
 }
 
 std::vector<Instruction> program_of(const Problem& problem) {
-  return ops::parse_program(std::get<std::vector<std::string>>(problem.node->attributes.at("program")), problem.inputs.size());
+  return ops::parse_program(std::get<std::vector<std::string>>(problem.node->attributes.at("program")),
+                            problem.inputs.size());
 }
 
 /// A fused tree of elementwise nodes, a strip of elements at a time.
 class ProgramStep : public backends::Step {
  public:
   explicit ProgramStep(const Problem& problem)
-      : rows_(problem, problem.inputs.size()), gathers_(!rows_.contiguous() || rows_.row_length() < short_row), inputs_(problem.inputs.size()), program_(program_of(problem)), threads_(problem.threads), ops_(row_ops(active_isa())) {}
-  size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * registers() * strip * sizeof(float); }
+      : rows_(problem, problem.inputs.size()),
+        gathers_(!rows_.contiguous() || rows_.row_length() < short_row),
+        inputs_(problem.inputs.size()),
+        program_(program_of(problem)),
+        threads_(problem.threads),
+        ops_(row_ops(active_isa())) {}
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(threads_) * registers() * strip * sizeof(float);
+  }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     float* own = reinterpret_cast<float*>(worker.workspace) + static_cast<size_t>(worker.id) * registers() * strip;
@@ -68,7 +76,8 @@ class ProgramStep : public backends::Step {
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       for (int64_t begin = 0; begin < count; begin += strip) {
         Sources sources;
-        for (size_t k = 0; k < inputs_; ++k) sources[k] = reinterpret_cast<const float*>(inputs[k]) + at[k] + begin * rows_.step(k);
+        for (size_t k = 0; k < inputs_; ++k)
+          sources[k] = reinterpret_cast<const float*>(inputs[k]) + at[k] + begin * rows_.step(k);
         evaluate(sources, own, y + at[inputs_] + begin, std::min(strip, count - begin));
       }
     });
@@ -116,7 +125,8 @@ class ProgramStep : public backends::Step {
       Binary binary;
       Epilogue activation;
       if (loop_of(step.word, binary)) ops_.binary(binary, dst, a, a_step, b, b_step, count);
-      else if (step.word == Word::pow && b_step == 0 && *b == 2 && a_step == 1) ops_.unary(Unary::square, {}, dst, a, count);
+      else if (step.word == Word::pow && b_step == 0 && *b == 2 && a_step == 1)
+        ops_.unary(Unary::square, {}, dst, a, count);
       else if (a_step == 1 && loop_of(step, unary, activation)) ops_.unary(unary, activation, dst, a, count);
       else
         for (int64_t at = 0; at < count; ++at) dst[at] = ops::apply(step, a[at * a_step], b[at * b_step]);

@@ -40,7 +40,8 @@ Scales scales_of(const Problem& problem) {
   }
   const Dims& dims = problem.inputs[0].dims;
   scales.inner = 1;
-  for (size_t axis = scale.elements() == 1 ? 0 : static_cast<size_t>(axis_of(problem)) + 1; axis < dims.rank(); ++axis) scales.inner *= dims[axis];
+  for (size_t axis = scale.elements() == 1 ? 0 : static_cast<size_t>(axis_of(problem)) + 1; axis < dims.rank(); ++axis)
+    scales.inner *= dims[axis];
   return scales;
 }
 
@@ -49,8 +50,11 @@ constexpr int64_t chunk = 4096;  // elements handed out at a time
 class ScaleStep : public backends::Step {
  public:
   explicit ScaleStep(const Problem& problem)
-      : scales_(scales_of(problem)), count_(problem.inputs[0].dims.elements()), quantise_(problem.node->op == "QuantizeLinear"),
-        type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype), loops_(loops(active_isa())) {}
+      : scales_(scales_of(problem)),
+        count_(problem.inputs[0].dims.elements()),
+        quantise_(problem.node->op == "QuantizeLinear"),
+        type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype),
+        loops_(loops(active_isa())) {}
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     int64_t begin, end;
@@ -102,7 +106,8 @@ const char* refuses(const Problem& problem) {
       for (int32_t value : zero.values<int32_t>())
         if (value) return "a zero point of 32 bits";
   }
-  if (scale.constant.elements() > 1 && scale.constant.elements() != x.dims[static_cast<size_t>(axis_of(problem))]) return "the scale does not fit";
+  if (scale.constant.elements() > 1 && scale.constant.elements() != x.dims[static_cast<size_t>(axis_of(problem))])
+    return "the scale does not fit";
   return nullptr;
 }
 
@@ -111,7 +116,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 /// Quantises by the range of the data itself, widened to hold 0; outputs the scale and the zero point as well.
 class DynamicStep : public backends::Step {
  public:
-  explicit DynamicStep(const Problem& problem) : count_(problem.inputs[0].dims.elements()), chunks_((count_ + chunk - 1) / chunk), loops_(loops(active_isa())) {}
+  explicit DynamicStep(const Problem& problem)
+      : count_(problem.inputs[0].dims.elements()), chunks_((count_ + chunk - 1) / chunk), loops_(loops(active_isa())) {}
   size_t workspace_bytes() const override { return static_cast<size_t>(chunks_) * 2 * sizeof(float); }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
@@ -131,7 +137,9 @@ class DynamicStep : public backends::Step {
     const auto zero = static_cast<uint8_t>(std::nearbyint(std::clamp(-low / scale, 0.f, 255.f)));
     if (worker.id == 0 && outputs[1]) *reinterpret_cast<float*>(outputs[1]) = scale;
     if (worker.id == 0 && outputs[2]) *reinterpret_cast<uint8_t*>(outputs[2]) = zero;
-    if (begin < end) loops_.quantise_u8(reinterpret_cast<uint8_t*>(outputs[0]) + begin * chunk, x + begin * chunk, scale, zero, std::min(end * chunk, count_) - begin * chunk);
+    if (begin < end)
+      loops_.quantise_u8(reinterpret_cast<uint8_t*>(outputs[0]) + begin * chunk, x + begin * chunk, scale, zero,
+                         std::min(end * chunk, count_) - begin * chunk);
   }
 
  private:
@@ -147,7 +155,8 @@ std::unique_ptr<backends::Step> make_dynamic(const Problem& problem) { return st
 
 const backends::KernelRegistrar quantize({"QuantizeLinear", "loops", 1, refuses_any<refuses>, make_any<make>});
 const backends::KernelRegistrar dequantize({"DequantizeLinear", "loops", 1, refuses_any<refuses>, make_any<make>});
-const backends::KernelRegistrar dynamic({"DynamicQuantizeLinear", "loops", 1, refuses_any<refuses_dynamic>, make_any<make_dynamic>});
+const backends::KernelRegistrar dynamic({"DynamicQuantizeLinear", "loops", 1, refuses_any<refuses_dynamic>,
+                                         make_any<make_dynamic>});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -20,13 +20,15 @@ struct Product {
   Tensor packed;
   std::unique_ptr<ConvKernel> kernel;
 
-  Product(int64_t m, int64_t k, int64_t n, int64_t out_pitch, const float* weights, const std::vector<float>& bias, int threads) {
+  Product(int64_t m, int64_t k, int64_t n, int64_t out_pitch, const float* weights, const std::vector<float>& bias,
+          int threads) {
     ConvShape shape{};
     shape.batch = shape.in_h = shape.out_h = 1;
     shape.in_w = shape.out_w = m;
     shape.in_c = k;
     shape.out_c = n;
-    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w = shape.groups = 1;
+    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w =
+        shape.groups = 1;
     shape.in_pixel = k;
     shape.in_row = shape.in_image = m * k;
     shape.out_pixel = out_pitch;
@@ -46,7 +48,10 @@ struct Product {
 class RecurrentStep : public backends::Step {
  public:
   explicit RecurrentStep(const Problem& problem)
-      : gates_(problem.node->op == "LSTM" ? 4 : 3), reset_last_(problem.node->integer("linear_before_reset", 0) != 0), outputs_(problem.outputs.size()), ops_(row_ops(active_isa())) {
+      : gates_(problem.node->op == "LSTM" ? 4 : 3),
+        reset_last_(problem.node->integer("linear_before_reset", 0) != 0),
+        outputs_(problem.outputs.size()),
+        ops_(row_ops(active_isa())) {
     const Dims &x = problem.inputs[0].dims, &r = problem.inputs[2].dims;
     sequence_ = x[0], batch_ = x[1], hidden_ = r[2], directions_ = r[0];
     reverse_ = problem.node->text("direction", "forward") == "reverse";
@@ -62,9 +67,11 @@ class RecurrentStep : public backends::Step {
       }
       const int64_t first = gates_ == 4 ? rows : 2 * hidden_;  // gates that take the state as it is
       in_.emplace_back(sequence_ * batch_, input, rows, rows, w + d * rows * input, in_bias, problem.threads);
-      back_.emplace_back(batch_, hidden_, first, rows, weights + d * rows * hidden_, std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem.threads);
+      back_.emplace_back(batch_, hidden_, first, rows, weights + d * rows * hidden_,
+                         std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem.threads);
       if (gates_ == 3)
-        candidate_.emplace_back(batch_, hidden_, hidden_, rows, weights + (d * rows + first) * hidden_, std::vector<float>(back_bias.begin() + first, back_bias.end()), problem.threads);
+        candidate_.emplace_back(batch_, hidden_, hidden_, rows, weights + (d * rows + first) * hidden_,
+                                std::vector<float>(back_bias.begin() + first, back_bias.end()), problem.threads);
     }
     for (const auto* list : {&in_, &back_, &candidate_})
       for (const Product& product : *list)
@@ -77,7 +84,8 @@ class RecurrentStep : public backends::Step {
     return true;
   }
   size_t workspace_bytes() const override {
-    return kernel_bytes_ + static_cast<size_t>((sequence_ + 1) * batch_ * gates_ * hidden_ + 3 * batch_ * hidden_) * sizeof(float);
+    return kernel_bytes_ +
+           static_cast<size_t>((sequence_ + 1) * batch_ * gates_ * hidden_ + 3 * batch_ * hidden_) * sizeof(float);
   }
   size_t packed_bytes() const override {
     size_t bytes = 0;
@@ -101,7 +109,8 @@ class RecurrentStep : public backends::Step {
       in_[d].kernel->run(reinterpret_cast<const float*>(inputs[0]), nullptr, x_gates, worker);
       each_row([&](int64_t, int64_t at, int64_t count) {
         start(h + at, initial_h_ ? reinterpret_cast<const float*>(inputs[5]) + d * state + at : nullptr, count);
-        if (gates_ == 4) start(c + at, initial_c_ ? reinterpret_cast<const float*>(inputs[6]) + d * state + at : nullptr, count);
+        if (gates_ == 4)
+          start(c + at, initial_c_ ? reinterpret_cast<const float*>(inputs[6]) + d * state + at : nullptr, count);
       });
       worker.sync();
       for (int64_t step = 0; step < sequence_; ++step) {
@@ -111,7 +120,9 @@ class RecurrentStep : public backends::Step {
         worker.sync();
         const float* from = x_gates + t * batch_ * rows;
         if (gates_ == 3 && !reset_last_) {
-          each_row([&](int64_t n, int64_t at, int64_t count) { mask(from + n * rows, gates + n * rows, h + at, masked + at, begin, count); });
+          each_row([&](int64_t n, int64_t at, int64_t count) {
+            mask(from + n * rows, gates + n * rows, h + at, masked + at, begin, count);
+          });
           worker.sync();
           candidate_[d].kernel->run(masked, nullptr, gates + 2 * hidden_, worker);
           worker.sync();
@@ -139,7 +150,9 @@ class RecurrentStep : public backends::Step {
     else std::fill_n(state, count, 0.f);
   }
   void add(float* to, const float* from, int64_t count) const { ops_.binary(Binary::add, to, to, 1, from, 1, count); }
-  void curve(Activation act, float* to, const float* from, int64_t count) const { ops_.unary(Unary::activation, {act}, to, from, count); }
+  void curve(Activation act, float* to, const float* from, int64_t count) const {
+    ops_.unary(Unary::activation, {act}, to, from, count);
+  }
   /// Gates i, o, f, c from unit `first` on.
   void lstm(const float* in, float* gates, float* h, float* c, int64_t first, int64_t count) const {
     float* g[4];
@@ -194,10 +207,12 @@ const char* refuses(const Problem& problem) {
     if (present(problem, at) && !problem.inputs[at].constant) return "its weights are not constant";
   if (present(problem, 4)) return "sequences of different lengths";
   if (present(problem, 7)) return "peepholes";
-  if (node.integer("layout", 0) || node.integer("input_forget", 0) || node.real("clip", 0) != 0) return "an unusual form";
+  if (node.integer("layout", 0) || node.integer("input_forget", 0) || node.real("clip", 0) != 0)
+    return "an unusual form";
   if (node.has("activations")) {
     const auto* names = std::get_if<std::vector<std::string>>(&node.attributes.at("activations"));
-    const std::vector<std::string> usual = node.op == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"} : std::vector<std::string>{"Sigmoid", "Tanh"};
+    const std::vector<std::string> usual = node.op == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+                                                             : std::vector<std::string>{"Sigmoid", "Tanh"};
     for (size_t at = 0; names && at < names->size(); ++at)
       if ((*names)[at] != usual[at % usual.size()]) return "unusual activations";
   }

@@ -20,12 +20,15 @@ struct Reduction {
   Before before;
   After after;
 };
-constexpr Reduction reductions[] = {
-    {"ReduceSum", Fold::sum, Before::none, After::none},      {"ReduceMean", Fold::sum, Before::none, After::mean},
-    {"ReduceMax", Fold::max, Before::none, After::none},      {"ReduceMin", Fold::min, Before::none, After::none},
-    {"ReduceProd", Fold::product, Before::none, After::none}, {"ReduceL1", Fold::sum, Before::absolute, After::none},
-    {"ReduceL2", Fold::sum, Before::square, After::root},     {"ReduceSumSquare", Fold::sum, Before::square, After::none},
-    {"ReduceLogSum", Fold::sum, Before::none, After::log}};
+constexpr Reduction reductions[] = {{"ReduceSum", Fold::sum, Before::none, After::none},
+                                    {"ReduceMean", Fold::sum, Before::none, After::mean},
+                                    {"ReduceMax", Fold::max, Before::none, After::none},
+                                    {"ReduceMin", Fold::min, Before::none, After::none},
+                                    {"ReduceProd", Fold::product, Before::none, After::none},
+                                    {"ReduceL1", Fold::sum, Before::absolute, After::none},
+                                    {"ReduceL2", Fold::sum, Before::square, After::root},
+                                    {"ReduceSumSquare", Fold::sum, Before::square, After::none},
+                                    {"ReduceLogSum", Fold::sum, Before::none, After::log}};
 
 /// One neighbouring group of reduced axes of a dense tensor: outer x count x inner to outer x inner.
 struct Pass {
@@ -71,7 +74,8 @@ class ReduceStep : public backends::Step {
       before = Before::none;
     }
     if (passes_.empty()) passes_.push_back({product(0, sizes.size()), 1, 1, before});
-    for (size_t at = 0; at + 1 < passes_.size(); ++at) between_ = std::max(between_, passes_[at].outer * passes_[at].inner);
+    for (size_t at = 0; at + 1 < passes_.size(); ++at)
+      between_ = std::max(between_, passes_[at].outer * passes_[at].inner);
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(between_) * 2 * sizeof(float); }
 
@@ -79,7 +83,8 @@ class ReduceStep : public backends::Step {
     const auto* from = reinterpret_cast<const float*>(inputs[0]);
     for (size_t at = 0; at < passes_.size(); ++at) {
       const bool last = at + 1 == passes_.size();
-      float* to = last ? reinterpret_cast<float*>(outputs[0]) : reinterpret_cast<float*>(worker.workspace) + static_cast<int64_t>(at % 2) * between_;
+      float* to = last ? reinterpret_cast<float*>(outputs[0])
+                       : reinterpret_cast<float*>(worker.workspace) + static_cast<int64_t>(at % 2) * between_;
       fold_pass(passes_[at], from, to, last, worker);
       if (!last) worker.sync();
       from = to;
@@ -88,7 +93,8 @@ class ReduceStep : public backends::Step {
 
  private:
   void fold_pass(const Pass& pass, const float* from, float* to, bool last, const Worker& worker) const {
-    const int64_t width = std::clamp<int64_t>(pass.outer * pass.inner / 8 / 16 * 16, 16, tile), tiles = (pass.inner + width - 1) / width;
+    const int64_t width = std::clamp<int64_t>(pass.outer * pass.inner / 8 / 16 * 16, 16, tile),
+                  tiles = (pass.inner + width - 1) / width;
     int64_t begin, end;
     worker.share(pass.outer * tiles, begin, end);
     for (int64_t at = begin; at < end; ++at) {
@@ -107,7 +113,8 @@ class ReduceStep : public backends::Step {
     const bool direct = pass.before == Before::none;
     if (direct) std::copy(src, src + size, dst);
     else std::fill(dst, dst + size, 0.f);
-    for (int64_t line = direct ? 1 : 0; line < pass.count; ++line) loops_.fold_into(fold_, pass.before, dst, src + line * pass.inner, size);
+    for (int64_t line = direct ? 1 : 0; line < pass.count; ++line)
+      loops_.fold_into(fold_, pass.before, dst, src + line * pass.inner, size);
   }
   void finish(float* values, int64_t count) const {
     for (int64_t at = 0; at < count; ++at) {
@@ -168,13 +175,16 @@ const char* refuses_global(const Problem& problem) {
 std::unique_ptr<backends::Step> make_global(const Problem& problem) {
   std::vector<char> reduced(problem.inputs[0].dims.rank(), 1);
   reduced[0] = reduced[1] = 0;
-  return std::make_unique<ReduceStep>(problem, *reduction_of(problem.node->op == "GlobalAveragePool" ? "ReduceMean" : "ReduceMax"), reduced);
+  return std::make_unique<ReduceStep>(
+      problem, *reduction_of(problem.node->op == "GlobalAveragePool" ? "ReduceMean" : "ReduceMax"), reduced);
 }
 
 struct Register {
   Register() {
-    for (const Reduction& entry : reductions) backends::KernelRegistrar({entry.op, "lines", 1, refuses_any<refuses>, make_any<make>});
-    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) backends::KernelRegistrar({op, "lines", 1, refuses_any<refuses_global>, make_any<make_global>});
+    for (const Reduction& entry : reductions)
+      backends::KernelRegistrar({entry.op, "lines", 1, refuses_any<refuses>, make_any<make>});
+    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"})
+      backends::KernelRegistrar({op, "lines", 1, refuses_any<refuses_global>, make_any<make_global>});
   }
 };
 const Register registered;

@@ -12,7 +12,10 @@ using backends::Problem;
 class RepeatStep : public backends::Step {
  public:
   explicit RepeatStep(const Problem& problem)
-      : x_(problem.inputs[0].dims), xs_(problem.inputs[0].strides), y_(problem.outputs[0].dims), ys_(problem.outputs[0].strides) {}
+      : x_(problem.inputs[0].dims),
+        xs_(problem.inputs[0].strides),
+        y_(problem.outputs[0].dims),
+        ys_(problem.outputs[0].strides) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
@@ -23,7 +26,8 @@ class RepeatStep : public backends::Step {
       const float* src = x + row / y_[1] * xs_[0] + row % y_[1] / factor_h * xs_[1];
       float* dst = y + row / y_[1] * ys_[0] + row % y_[1] * ys_[1];
       for (int64_t column = 0; column < y_[2]; ++column)
-        std::memcpy(dst + column * ys_[2], src + column / factor_w * xs_[2], static_cast<size_t>(y_[3]) * sizeof(float));
+        std::memcpy(dst + column * ys_[2], src + column / factor_w * xs_[2],
+                    static_cast<size_t>(y_[3]) * sizeof(float));
     }
   }
 
@@ -38,10 +42,12 @@ const char* refuses(const Problem& problem) {
   if (node.text("mode", "nearest") != "nearest") return "only nearest";
   if (x.dims.rank() != 4 || x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3]) return "only channels-last pictures";
   if (x.dims.elements() == 0 || y.dims[1] % x.dims[1] || y.dims[2] % x.dims[2]) return "only whole factors";
-  const std::string transform = node.text("coordinate_transformation_mode", "half_pixel"), rounding = node.text("nearest_mode", "round_prefer_floor");
+  const std::string transform = node.text("coordinate_transformation_mode", "half_pixel"),
+                    rounding = node.text("nearest_mode", "round_prefer_floor");
   // Repetition is what these two give for whole factors.
-  const bool repeats = (transform == "asymmetric" && rounding == "floor") ||
-                       ((transform == "half_pixel" || transform == "pytorch_half_pixel") && rounding.rfind("round_prefer", 0) == 0);
+  const bool repeats =
+      (transform == "asymmetric" && rounding == "floor") ||
+      ((transform == "half_pixel" || transform == "pytorch_half_pixel") && rounding.rfind("round_prefer", 0) == 0);
   if (!repeats) return "another rounding of coordinates";
   return x.rows_contiguous() && y.rows_contiguous() ? nullptr : "channels are not contiguous";
 }

@@ -19,13 +19,17 @@ namespace resizing = ops::resizing;
 struct Context {
   const ir::Node& node_;
   const ir::Node& node() const { return node_; }
-  [[noreturn]] void fail(const std::string& why) const { throw Error(Code::invalid_model, why, {.where = "node " + node_.label()}); }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw Error(Code::invalid_model, why, {.where = "node " + node_.label()});
+  }
 };
 
 std::vector<resizing::Axis> axes_of(const Problem& problem) {
   std::vector<double> scales;
   std::vector<int64_t> sizes;
-  const auto constant = [&](size_t input) { return input < problem.inputs.size() && problem.inputs[input] ? problem.inputs[input].constant : Tensor(); };
+  const auto constant = [&](size_t input) {
+    return input < problem.inputs.size() && problem.inputs[input] ? problem.inputs[input].constant : Tensor();
+  };
   if (const Tensor given = constant(2))
     for (int64_t at = 0; at < given.elements(); ++at) scales.push_back(given.data<float>()[at]);
   if (const Tensor given = constant(3))
@@ -65,15 +69,19 @@ class TapsStep : public backends::Step {
       now[axis] = axes[axis].out;
       passes_.push_back(std::move(pass));
     }
-    for (size_t at = 0; at + 1 < passes_.size(); ++at) between_ = std::max(between_, passes_[at].outer * passes_[at].out * passes_[at].inner);
+    for (size_t at = 0; at + 1 < passes_.size(); ++at)
+      between_ = std::max(between_, passes_[at].outer * passes_[at].out * passes_[at].inner);
   }
-  size_t workspace_bytes() const override { return static_cast<size_t>(between_) * (passes_.size() > 2 ? 2 : 1) * sizeof(float); }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(between_) * (passes_.size() > 2 ? 2 : 1) * sizeof(float);
+  }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const auto* from = reinterpret_cast<const float*>(inputs[0]);
     for (size_t at = 0; at < passes_.size(); ++at) {
       const bool last = at + 1 == passes_.size();
-      float* to = last ? reinterpret_cast<float*>(outputs[0]) : reinterpret_cast<float*>(worker.workspace) + static_cast<int64_t>(at % 2) * between_;
+      float* to = last ? reinterpret_cast<float*>(outputs[0])
+                       : reinterpret_cast<float*>(worker.workspace) + static_cast<int64_t>(at % 2) * between_;
       if (passes_[at].inner == 1) lines(passes_[at], from, to, worker);
       else planes(passes_[at], from, to, worker);
       if (!last) worker.sync();
@@ -89,8 +97,9 @@ class TapsStep : public backends::Step {
     worker.share(pass.outer * pass.out * tiles, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t start = unit % tiles * tile, line = unit / tiles, at = line % pass.out, first = pass.first[at];
-      loops_.weighted(to + line * pass.inner + start, from + line / pass.out * pass.in * pass.inner + start, pass.offset.data() + first, pass.weight.data() + first,
-                      pass.first[at + 1] - first, std::min(tile, pass.inner - start));
+      loops_.weighted(to + line * pass.inner + start, from + line / pass.out * pass.in * pass.inner + start,
+                      pass.offset.data() + first, pass.weight.data() + first, pass.first[at + 1] - first,
+                      std::min(tile, pass.inner - start));
     }
   }
   void lines(const Pass& pass, const float* from, float* to, const Worker& worker) const {
@@ -115,10 +124,13 @@ const char* refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (x.dtype != DType::f32) return "only f32";
   if (x.dims.elements() == 0 || y.dims.elements() == 0) return "nothing to do";
-  if (problem.node->text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize") return "a region of interest";
+  if (problem.node->text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")
+    return "a region of interest";
   for (size_t at : {size_t{2}, size_t{3}})
-    if (at < problem.inputs.size() && problem.inputs[at] && !problem.inputs[at].constant) return "its scales are not constant";
-  if (problem.inputs.size() > 3 && problem.inputs[3] && problem.inputs[3].dtype != DType::i64) return "its sizes are not i64";
+    if (at < problem.inputs.size() && problem.inputs[at] && !problem.inputs[at].constant)
+      return "its scales are not constant";
+  if (problem.inputs.size() > 3 && problem.inputs[3] && problem.inputs[3].dtype != DType::i64)
+    return "its sizes are not i64";
   const auto axes = axes_of(problem);
   if (std::none_of(axes.begin(), axes.end(), changes)) return "nothing changes";
   return nullptr;

@@ -30,7 +30,8 @@ class Rows {
     for (size_t axis = 0; axis < last; ++axis) rows *= dims_[axis];
     if (rows < 2 * worker.count) {  // few long rows: each is cut
       const int64_t begin = dims_[last] * worker.id / worker.count / 16 * 16;
-      const int64_t end = worker.id + 1 == worker.count ? dims_[last] : dims_[last] * (worker.id + 1) / worker.count / 16 * 16;
+      const int64_t end =
+          worker.id + 1 == worker.count ? dims_[last] : dims_[last] * (worker.id + 1) / worker.count / 16 * 16;
       for (int64_t row = 0; row < rows && begin < end; ++row) call(row, begin, end - begin, f);
       return;
     }

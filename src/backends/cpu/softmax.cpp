@@ -11,12 +11,15 @@ using backends::Problem;
 class SoftmaxStep : public backends::Step {
  public:
   explicit SoftmaxStep(const Problem& problem)
-      : count_(problem.inputs[0].dims.back()), rows_(problem.inputs[0].dims.elements() / count_), ops_(row_ops(active_isa())) {}
+      : count_(problem.inputs[0].dims.back()),
+        rows_(problem.inputs[0].dims.elements() / count_),
+        ops_(row_ops(active_isa())) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     int64_t begin, end;
     worker.share(rows_, begin, end);
     for (int64_t row = begin; row < end; ++row)
-      ops_.softmax(reinterpret_cast<float*>(outputs[0]) + row * count_, reinterpret_cast<const float*>(inputs[0]) + row * count_, count_);
+      ops_.softmax(reinterpret_cast<float*>(outputs[0]) + row * count_,
+                   reinterpret_cast<const float*>(inputs[0]) + row * count_, count_);
   }
 
  private:

@@ -18,7 +18,8 @@ constexpr int64_t tile = 256;  // neighbouring lines done together
 /// Softmax and LogSoftmax along any axis: a tile of lines advances through the axis together.
 class AxisStep : public backends::Step {
  public:
-  explicit AxisStep(const Problem& problem) : log_(problem.node->op == "LogSoftmax"), ops_(row_ops(active_isa())), loops_(loops(active_isa())) {
+  explicit AxisStep(const Problem& problem)
+      : log_(problem.node->op == "LogSoftmax"), ops_(row_ops(active_isa())), loops_(loops(active_isa())) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
@@ -26,13 +27,15 @@ class AxisStep : public backends::Step {
       (static_cast<int64_t>(at) < axis ? outer_ : static_cast<int64_t>(at) == axis ? count_ : inner_) *= dims[at];
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    if (inner_ == 1) return rows(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
+    if (inner_ == 1)
+      return rows(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
     const int64_t tiles = (inner_ + tile - 1) / tile;
     int64_t begin, end;
     worker.share(outer_ * tiles, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t first = unit / tiles * count_ * inner_ + unit % tiles * tile;
-      lines(reinterpret_cast<const float*>(inputs[0]) + first, reinterpret_cast<float*>(outputs[0]) + first, std::min(tile, inner_ - unit % tiles * tile));
+      lines(reinterpret_cast<const float*>(inputs[0]) + first, reinterpret_cast<float*>(outputs[0]) + first,
+            std::min(tile, inner_ - unit % tiles * tile));
     }
   }
 
@@ -81,7 +84,8 @@ class AxisStep : public backends::Step {
     if (log_)
       for (int64_t at = 0; at < width; ++at) sum[at] = std::log(sum[at]);
     else ops_.unary(Unary::reciprocal, {}, sum, sum, width);
-    for (int64_t at = 0; at < count_; ++at) ops_.binary(log_ ? Binary::sub : Binary::mul, y + at * inner_, y + at * inner_, 1, sum, 1, width);
+    for (int64_t at = 0; at < count_; ++at)
+      ops_.binary(log_ ? Binary::sub : Binary::mul, y + at * inner_, y + at * inner_, 1, sum, 1, width);
   }
 
   bool log_;

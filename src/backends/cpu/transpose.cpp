@@ -39,7 +39,8 @@ struct Turn {
     else if (count.size() < 2 || count.size() > 4) reason = "no two axes change places";
     else if (y.dims.elements() == 0) reason = "nothing to do";
     else if (to.back() != 1) reason = "the output's rows are not contiguous";
-    else if (std::count(from.begin(), from.end(), 1) != 1 || from.back() == 1) reason = "the input's rows are not contiguous";
+    else if (std::count(from.begin(), from.end(), 1) != 1 || from.back() == 1)
+      reason = "the input's rows are not contiguous";
   }
 };
 
@@ -67,8 +68,9 @@ class TransposeStep : public backends::Step {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t column = unit / row_bands % column_bands * band, row = unit % row_bands * band;
       const int64_t outer = unit / row_bands / column_bands, a = outer / count_[1], b = outer % count_[1];
-      loops_.turn(y + a * to_[0] + b * to_[1] + column * dst_pitch_ + row, dst_pitch_, x + a * from_[0] + b * from_[1] + row * src_pitch_ + column, src_pitch_,
-                  std::min(band, rows_ - row), std::min(band, columns_ - column));
+      loops_.turn(y + a * to_[0] + b * to_[1] + column * dst_pitch_ + row, dst_pitch_,
+                  x + a * from_[0] + b * from_[1] + row * src_pitch_ + column, src_pitch_, std::min(band, rows_ - row),
+                  std::min(band, columns_ - column));
     }
   }
 

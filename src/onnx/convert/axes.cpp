@@ -12,8 +12,8 @@ void convert(NodeImport& node) {
   }
   node.emit();
 }
-TENON_IMPORT(convert, "Squeeze", "Unsqueeze", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-             "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare");
+TENON_IMPORT(convert, "Squeeze", "Unsqueeze", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
+             "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare");
 
 }  // namespace
 }  // namespace tenon::onnx

@@ -23,7 +23,8 @@ void convert(NodeImport& node) {
       } else {
         const int64_t start = axis < 0 ? axis + static_cast<int64_t>(*first) : axis;
         const int64_t behind = static_cast<int64_t>(*first) - start - static_cast<int64_t>(*second);
-        if (start < 0 || behind < 0) node.fail("the second input does not fit the first from axis " + std::to_string(axis) + " on");
+        if (start < 0 || behind < 0)
+          node.fail("the second input does not fit the first from axis " + std::to_string(axis) + " on");
         if (behind > 0) node.inputs[1] = with_trailing(node, node.input(1), *second, static_cast<size_t>(behind));
       }
     }

@@ -7,8 +7,8 @@ namespace {
 
 int64_t type_named(NodeImport& node, std::string name) {
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  static constexpr const char* names[] = {"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING",
-                                          "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+  static constexpr const char* names[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
+                                          "INT64",     "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
   for (int64_t at = 1; at < 14; ++at)
     if (name == names[at]) return at;
   node.fail("attribute 'to' names no element type: " + name);

@@ -12,7 +12,8 @@ void convert(NodeImport& node) {
   }
   node.emit();
 }
-TENON_IMPORT(convert, "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli", "Multinomial");
+TENON_IMPORT(convert, "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
+             "Multinomial");
 
 }  // namespace
 }  // namespace tenon::onnx

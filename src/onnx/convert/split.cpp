@@ -9,7 +9,8 @@ void convert(NodeImport& node) {
     node.set_input(1, node.integers(node.integer_list("split")));
     node.drop({"split"});
   }
-  if (!node.has(1) && !node.has_attribute("num_outputs")) node.attributes["num_outputs"] = static_cast<int64_t>(node.outputs());
+  if (!node.has(1) && !node.has_attribute("num_outputs"))
+    node.attributes["num_outputs"] = static_cast<int64_t>(node.outputs());
   node.emit();
 }
 TENON_IMPORT(convert, "Split");

@@ -9,7 +9,8 @@ int main(int, char** argv) {
   auto session = tenon::load(argv[2]).session();
   tenon::Tensor tensor(tenon::DType::f32, {1, 3, 320, 320});
   auto outputs = session.run({{"images", tensor}});
-  std::cout << engine.outputs()[0].name << " " << tenon::name(outputs[0].dtype()) << " " << outputs[0].dims().str() << "\n";
+  std::cout << engine.outputs()[0].name << " " << tenon::name(outputs[0].dtype()) << " " << outputs[0].dims().str()
+            << "\n";
 
   int caught = 0;
   try {

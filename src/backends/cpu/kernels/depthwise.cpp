@@ -29,7 +29,8 @@ class DepthwiseKernel final : public ConvKernel {
     const int64_t chunk = shape.batch * shape.out_h >= 32 ? shape.out_c : kChunk;
     const int64_t group_in = shape.in_c / shape.groups, group_out = shape.out_c / shape.groups;
     for (int64_t j = 0; j < group_in && group_out > 1; ++j)
-      for (int64_t lane = 0; lane < ops.lanes; ++lane) index_.push_back(static_cast<int32_t>(lane / group_out * group_in + j));
+      for (int64_t lane = 0; lane < ops.lanes; ++lane)
+        index_.push_back(static_cast<int32_t>(lane / group_out * group_in + j));
     plan_ = {shape, epilogue, packed, bias_.data(), static_cast<int>(group_in), ops.lanes / group_out * group_in,
              index_.empty() ? nullptr : index_.data(), chunk, ceil_div(shape.out_c, chunk)};
   }

@@ -40,10 +40,13 @@ template <class F>
 TENON_INLINE void each_vector(const RowJob& job, int64_t c0, int64_t c1, const F& vector) {
   const int64_t in_c = job.plan.shape.in_c, step = job.plan.vector_in;
   int64_t c = c0, from = c0 / kLanes * step;
-  const int64_t stop = in_c < kLanes ? 0 : smaller(c1, (in_c - kLanes) / step * kLanes + kLanes);  // up to here whole vectors can be read
+  const int64_t stop =
+      in_c < kLanes ? 0
+                    : smaller(c1, (in_c - kLanes) / step * kLanes + kLanes);  // up to here whole vectors can be read
   for (; c + kLanes <= stop; c += kLanes, from += step) vector.template operator()<false>(c, kLanes, from, kLanes);
   for (; c < c1; c += kLanes, from += step) {
-    vector.template operator()<true>(c, static_cast<int>(smaller(kLanes, c1 - c)), from, static_cast<int>(smaller(kLanes, in_c - from)));
+    vector.template operator()<true>(c, static_cast<int>(smaller(kLanes, c1 - c)), from,
+                                     static_cast<int>(smaller(kLanes, in_c - from)));
   }
 }
 
@@ -110,10 +113,11 @@ TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, c
   });
 }
 
-// Any kernel, stride, dilation and place: one pixel, taps outside the picture left out. kColumns > 0 is the number of kernel
-// columns inside the picture, told at compile time.
+// Any kernel, stride, dilation and place: one pixel, taps outside the picture left out. kColumns > 0 is the number of
+// kernel columns inside the picture, told at compile time.
 template <int kColumns>
-TENON_INLINE void pixel_of(const RowJob& job, int64_t x0, int first, int columns, int64_t c0, int64_t c1, const Sink& sink) {
+TENON_INLINE void pixel_of(const RowJob& job, int64_t x0, int first, int columns, int64_t c0, int64_t c1,
+                           const Sink& sink) {
   const ConvShape& s = job.plan.shape;
   const int64_t step = s.dilation_w * s.in_pixel, row_step = s.dilation_h * s.in_row, w_step = s.kernel_w * kLanes;
   const int group_in = job.plan.group_in;

@@ -116,8 +116,8 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
   }
 }
 
-// The same for a last block of at most kLanes channels: even and odd steps of K have sums of their own, so that one vector of
-// channels still keeps the multipliers busy.
+// The same for a last block of at most kLanes channels: even and odd steps of K have sums of their own, so that one
+// vector of channels still keeps the multipliers busy.
 template <int R, bool kBy4>
 __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
@@ -195,14 +195,14 @@ struct PixelCursor {
 };
 
 bool is_pointwise(const ConvShape& s) {
-  return s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_top == 0 && s.pad_left == 0 &&
-         s.in_h == s.out_h && s.in_w == s.out_w;
+  return s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_top == 0 &&
+         s.pad_left == 0 && s.in_h == s.out_h && s.in_w == s.out_w;
 }
 
 // Segments of one tile when a kernel row of pixels is contiguous. Rows wholly inside (or wholly outside) for every
 // pixel become one segment, the others one per tap.
-Segment* row_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels, const Segment** ranges,
-                      Segment* out) {
+Segment* row_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels,
+                      const Segment** ranges, Segment* out) {
   const ConvShape& s = plan.shape;
   const int64_t c = s.in_c / s.groups;
   bool inside = true;
@@ -223,8 +223,8 @@ Segment* row_segments(const DirectPlan& plan, const float* in, const int64_t (*a
   return out;
 }
 
-Segment* tap_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels, const Segment** ranges,
-                      Segment* out) {
+Segment* tap_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels,
+                      const Segment** ranges, Segment* out) {
   const ConvShape& s = plan.shape;
   const int64_t c = s.in_c / s.groups;
   Segment* const base = out;
@@ -295,8 +295,12 @@ int64_t block_k(const DirectPlan& plan, int block) {
 template <bool kBy4>
 void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
   if (job.channels <= kLanes) {
-    if (large) with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, 0, large); });
-    if (count > large) with_rows(small, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, large, count); });
+    if (large)
+      with_rows(
+          small + 1, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, 0, large); });
+    if (count > large)
+      with_rows(
+          small, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, large, count); });
     return;
   }
   // The first tile of a panel fetches the next panel.

@@ -92,7 +92,8 @@ static TENON_INLINE void finish_pixel(const float* sums, int channels, const Epi
   with_activation(e.act, [&]<Activation kAct>() __attribute__((always_inline)) {
     if (channels == kBlock && e.residual == Residual::none) {
       for (int i = 0; i < pixels; ++i) {
-        const Vec a = activate<kAct>(load(sums + i * kBlock), e), b = activate<kAct>(load(sums + i * kBlock + kLanes), e);
+        const Vec a = activate<kAct>(load(sums + i * kBlock), e),
+                  b = activate<kAct>(load(sums + i * kBlock + kLanes), e);
         store(out + out_at[i], a);
         store(out + out_at[i] + kLanes, b);
       }

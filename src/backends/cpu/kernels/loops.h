@@ -17,7 +17,8 @@ struct Moments {
 // none depends on how many workers share the rows.
 struct Loops {
   // dst = sum over k of weights[k] * src[offsets[k] + i]
-  void (*weighted)(float* dst, const float* src, const int64_t* offsets, const float* weights, int64_t taps, int64_t count);
+  void (*weighted)(float* dst, const float* src, const int64_t* offsets, const float* weights, int64_t taps,
+                   int64_t count);
   // The fold of a row; sums are carried in double every 1024 elements. NaN passes through max and min.
   float (*fold)(Fold fold, Before before, const float* src, int64_t count);
   // dst = fold(dst, before(src))
@@ -25,7 +26,8 @@ struct Loops {
   // Mean and variance of a row, in two passes.
   Moments (*moments)(const float* src, int64_t count);
   // dst = (src - mean) * factor * scale + bias; scale and bias may be null
-  void (*normalise)(float* dst, const float* src, float mean, float factor, const float* scale, const float* bias, int64_t count);
+  void (*normalise)(float* dst, const float* src, float mean, float factor, const float* scale, const float* bias,
+                    int64_t count);
   // dst = src * scale + bias, elementwise or (steps 0) with one scale and bias
   void (*affine)(float* dst, const float* src, const float* scale, const float* bias, int step, int64_t count);
   // dst = clamp(round(src / scale) + zero), to nearest even; NaN gives zero
@@ -40,8 +42,10 @@ struct Loops {
   // dst[i] = a[i * a_step] op b[i * b_step]; steps are 0 or 1
   void (*compare)(Compare op, uint8_t* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
   // dst[i] = choice[i * steps[0]] ? a[i * steps[1]] : b[i * steps[2]], elements of 4 bytes
-  void (*select)(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint32_t* b, const int* steps, int64_t count);
-  // best and place of each element against src, whose place is `at`; the first NaN wins over all. `last`: of equal ones the later wins.
+  void (*select)(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint32_t* b, const int* steps,
+                 int64_t count);
+  // best and place of each element against src, whose place is `at`; the first NaN wins over all. `last`: of equal ones
+  // the later wins.
   void (*arg_into)(bool max, bool last, float* best, int32_t* place, const float* src, int32_t at, int64_t count);
   // dst[c * rows + r] = src[r * pitch + c] for elements of 4 bytes; dst rows are dst_pitch apart
   void (*turn)(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pitch, int64_t rows, int64_t columns);

@@ -19,7 +19,8 @@ TENON_INLINE void map(float* dst, int64_t count, F f) {
 TENON_INLINE Vec read(const float* p, int n) { return n == kLanes ? load(p) : load_n(p, n); }
 
 template <int kTaps>
-TENON_INLINE void weighted_by(float* dst, const float* src, const int64_t* offsets, const float* weights, int64_t count) {
+TENON_INLINE void weighted_by(float* dst, const float* src, const int64_t* offsets, const float* weights,
+                              int64_t count) {
   map(dst, count, [&](int64_t at, int n) {
     Vec sum = mul(set1(weights[0]), read(src + offsets[0] + at, n));
     TENON_UNROLL
@@ -37,7 +38,9 @@ void weighted(float* dst, const float* src, const int64_t* offsets, const float*
     default:
       weighted_by<4>(dst, src, offsets, weights, count);
       for (int64_t k = 4; k < taps; ++k)
-        map(dst, count, [&](int64_t at, int n) { return add(read(dst + at, n), mul(set1(weights[k]), read(src + offsets[k] + at, n))); });
+        map(dst, count, [&](int64_t at, int n) {
+          return add(read(dst + at, n), mul(set1(weights[k]), read(src + offsets[k] + at, n)));
+        });
   }
 }
 
@@ -63,7 +66,10 @@ TENON_INLINE float join_lanes(Vec v, double& carry) {
   for (int half = kLanes / 2; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) {
       const float a = lanes[i], b = lanes[i + half];
-      lanes[i] = kFold == Fold::sum ? a + b : kFold == Fold::product ? a * b : kFold == Fold::max ? (a > b ? a : b) : (a < b ? a : b);
+      lanes[i] = kFold == Fold::sum       ? a + b
+                 : kFold == Fold::product ? a * b
+                 : kFold == Fold::max     ? (a > b ? a : b)
+                                          : (a < b ? a : b);
     }
   if (kFold == Fold::sum) carry += lanes[0];
   if (kFold == Fold::product) carry *= lanes[0];
@@ -72,7 +78,10 @@ TENON_INLINE float join_lanes(Vec v, double& carry) {
 
 template <Fold kFold, Before kBefore>
 float fold_row(const float* src, int64_t count) {
-  constexpr float kFirst = kFold == Fold::sum ? 0.f : kFold == Fold::product ? 1.f : kFold == Fold::max ? -__builtin_inff() : __builtin_inff();
+  constexpr float kFirst = kFold == Fold::sum       ? 0.f
+                           : kFold == Fold::product ? 1.f
+                           : kFold == Fold::max     ? -__builtin_inff()
+                                                    : __builtin_inff();
   double carry = kFold == Fold::product ? 1 : 0;
   float extreme = kFirst;
   bool nan = false;
@@ -140,7 +149,8 @@ void fold_into(Fold how, Before before, float* dst, const float* src, int64_t co
     } else if constexpr (kFold == Fold::min) {
       for (int64_t at = 0; at < count; ++at) dst[at] = dst[at] < src[at] || dst[at] != dst[at] ? dst[at] : src[at];
     } else {
-      map(dst, count, [&](int64_t at, int n) { return join<kFold>(read(dst + at, n), prepare<kBefore>(read(src + at, n))); });
+      map(dst, count,
+          [&](int64_t at, int n) { return join<kFold>(read(dst + at, n), prepare<kBefore>(read(src + at, n))); });
     }
   });
 }
@@ -150,7 +160,8 @@ Moments moments(const float* src, int64_t count) {
     double sum = 0;
     for (int64_t begin = 0; begin < count; begin += kCarry) {
       Vec v = zero();
-      for (int64_t at = begin, end = std::min(count, begin + kCarry); at < end; at += kLanes) v = add(v, load_n(src + at, (int)std::min<int64_t>(kLanes, end - at)));
+      for (int64_t at = begin, end = std::min(count, begin + kCarry); at < end; at += kLanes)
+        v = add(v, load_n(src + at, (int)std::min<int64_t>(kLanes, end - at)));
       join_lanes<Fold::sum>(v, sum);
     }
     return sum / (double)count;
@@ -173,7 +184,8 @@ Moments moments(const float* src, int64_t count) {
   return {mean, std::max(0.0, squares / (double)count - shift * shift)};
 }
 
-void normalise(float* dst, const float* src, float mean, float factor, const float* scale, const float* bias, int64_t count) {
+void normalise(float* dst, const float* src, float mean, float factor, const float* scale, const float* bias,
+               int64_t count) {
   const Vec m = set1(mean), f = set1(factor);
   map(dst, count, [&](int64_t at, int n) {
     Vec x = mul(sub(read(src + at, n), m), f);
@@ -184,14 +196,17 @@ void normalise(float* dst, const float* src, float mean, float factor, const flo
 }
 
 void affine(float* dst, const float* src, const float* scale, const float* bias, int step, int64_t count) {
-  if (step) return map(dst, count, [&](int64_t at, int n) { return add(mul(read(src + at, n), read(scale + at, n)), read(bias + at, n)); });
+  if (step)
+    return map(dst, count,
+               [&](int64_t at, int n) { return add(mul(read(src + at, n), read(scale + at, n)), read(bias + at, n)); });
   const Vec s = set1(*scale), b = set1(*bias);
   map(dst, count, [&](int64_t at, int n) { return add(mul(read(src + at, n), s), b); });
 }
 
 // Adding 1.5 * 2^23 rounds to the nearest even whole number, which then lies in the low bits.
 template <class T>
-TENON_INLINE void quantise(T* dst, const float* src, float scale, int32_t zero_point, int64_t count, float low, float high) {
+TENON_INLINE void quantise(T* dst, const float* src, float scale, int32_t zero_point, int64_t count, float low,
+                           float high) {
   constexpr float kMagic = 12582912.f;
   const auto z = (float)zero_point;
   low -= z;
@@ -204,8 +219,12 @@ TENON_INLINE void quantise(T* dst, const float* src, float scale, int32_t zero_p
     dst[at] = (T)(__builtin_bit_cast(int32_t, x + kMagic) - __builtin_bit_cast(int32_t, kMagic) + zero_point);
   }
 }
-void quantise_u8(uint8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) { quantise(dst, src, scale, zero_point, count, 0, 255); }
-void quantise_i8(int8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) { quantise(dst, src, scale, zero_point, count, -128, 127); }
+void quantise_u8(uint8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) {
+  quantise(dst, src, scale, zero_point, count, 0, 255);
+}
+void quantise_i8(int8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) {
+  quantise(dst, src, scale, zero_point, count, -128, 127);
+}
 
 template <class T>
 void dequantise(float* dst, const T* src, float scale, int32_t zero_point, int64_t count) {
@@ -215,7 +234,8 @@ void dequantise(float* dst, const T* src, float scale, int32_t zero_point, int64
 void to_half(uint16_t* dst, const float* src, int64_t count) {
   int64_t at = 0;
 #if defined(__F16C__)
-  for (; at + 8 <= count; at += 8) _mm_storeu_si128((__m128i*)(dst + at), _mm256_cvtps_ph(_mm256_loadu_ps(src + at), 0));
+  for (; at + 8 <= count; at += 8)
+    _mm_storeu_si128((__m128i*)(dst + at), _mm256_cvtps_ph(_mm256_loadu_ps(src + at), 0));
 #endif
   for (; at < count; ++at) {
     const auto bits = __builtin_bit_cast(uint32_t, src[at]);
@@ -224,17 +244,22 @@ void to_half(uint16_t* dst, const float* src, int64_t count) {
     const uint32_t small = __builtin_bit_cast(uint32_t, shifted) - 0x3f000000u;
     const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
     const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-    dst[at] = (uint16_t)(sign | (magnitude > 0x7f800000u ? nan : magnitude >= 0x477ff000u ? 0x7c00u : magnitude < 0x38800000u ? small : normal));
+    dst[at] = (uint16_t)(sign | (magnitude > 0x7f800000u    ? nan
+                                 : magnitude >= 0x477ff000u ? 0x7c00u
+                                 : magnitude < 0x38800000u  ? small
+                                                            : normal));
   }
 }
 
 void from_half(float* dst, const uint16_t* src, int64_t count) {
   int64_t at = 0;
 #if defined(__F16C__)
-  for (; at + 8 <= count; at += 8) _mm256_storeu_ps(dst + at, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(src + at))));
+  for (; at + 8 <= count; at += 8)
+    _mm256_storeu_ps(dst + at, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(src + at))));
 #endif
   for (; at < count; ++at) {
-    const uint32_t sign = (uint32_t)(src[at] & 0x8000u) << 16, exponent = (src[at] >> 10) & 31u, mantissa = src[at] & 0x3ffu;
+    const uint32_t sign = (uint32_t)(src[at] & 0x8000u) << 16, exponent = (src[at] >> 10) & 31u,
+                   mantissa = src[at] & 0x3ffu;
     const uint32_t small = __builtin_bit_cast(uint32_t, (float)mantissa * 0x1p-24f);
     const uint32_t special = 0x7f800000u | (mantissa << 13) | (mantissa ? 0x400000u : 0u);
     const uint32_t normal = ((exponent + 112) << 23) | (mantissa << 13);
@@ -255,9 +280,11 @@ TENON_INLINE void compare_by(uint8_t* dst, const float* a, int a_step, const flo
 void compare(Compare op, uint8_t* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
   switch (op) {
     case Compare::less: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x < y; });
-    case Compare::less_equal: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x <= y; });
+    case Compare::less_equal:
+      return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x <= y; });
     case Compare::greater: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x > y; });
-    case Compare::greater_equal: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x >= y; });
+    case Compare::greater_equal:
+      return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x >= y; });
     case Compare::equal: return compare_by(dst, a, a_step, b, b_step, count, [](float x, float y) { return x == y; });
   }
 }
@@ -270,7 +297,8 @@ TENON_INLINE void select_by(uint32_t* dst, const uint8_t* choice, A a, B b, int6
   }
 }
 
-void select(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint32_t* b, const int* steps, int64_t count) {
+void select(uint32_t* dst, const uint8_t* choice, const uint32_t* a, const uint32_t* b, const int* steps,
+            int64_t count) {
   const auto a_one = [x = *a](int64_t) { return x; };
   const auto b_one = [x = *b](int64_t) { return x; };
   const auto a_row = [a](int64_t at) { return a[at]; };
@@ -302,7 +330,8 @@ TENON_INLINE void arg_by(float* best, int32_t* place, const float* src, int32_t 
   }
 }
 void arg_into(bool max, bool last, float* best, int32_t* place, const float* src, int32_t at, int64_t count) {
-  if (max) return last ? arg_by<true, true>(best, place, src, at, count) : arg_by<true, false>(best, place, src, at, count);
+  if (max)
+    return last ? arg_by<true, true>(best, place, src, at, count) : arg_by<true, false>(best, place, src, at, count);
   return last ? arg_by<false, true>(best, place, src, at, count) : arg_by<false, false>(best, place, src, at, count);
 }
 
@@ -336,8 +365,23 @@ void turn(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pit
 }  // namespace
 
 extern const Loops loop_table;
-const Loops loop_table = {weighted, fold, fold_into, moments, normalise, affine, quantise_u8, quantise_i8, dequantise<uint8_t>, dequantise<int8_t>,
-                          dequantise<int32_t>, to_half, from_half, compare, select, arg_into, turn};
+const Loops loop_table = {weighted,
+                          fold,
+                          fold_into,
+                          moments,
+                          normalise,
+                          affine,
+                          quantise_u8,
+                          quantise_i8,
+                          dequantise<uint8_t>,
+                          dequantise<int8_t>,
+                          dequantise<int32_t>,
+                          to_half,
+                          from_half,
+                          compare,
+                          select,
+                          arg_into,
+                          turn};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu

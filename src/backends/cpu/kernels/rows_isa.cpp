@@ -20,7 +20,8 @@ TENON_INLINE void map2(float* dst, const float* a, int a_step, const float* b, i
   int64_t at = 0;
   if (a_step && b_step) {
     for (; at + kLanes <= count; at += kLanes) store(dst + at, f(load(a + at), load(b + at)));
-    if (at < count) store_n(dst + at, f(load_n(a + at, (int)(count - at)), load_n(b + at, (int)(count - at))), (int)(count - at));
+    if (at < count)
+      store_n(dst + at, f(load_n(a + at, (int)(count - at)), load_n(b + at, (int)(count - at))), (int)(count - at));
   } else if (a_step) {
     map1(dst, a, count, [&](Vec x) { return f(x, b0); });
   } else if (b_step) {
@@ -55,7 +56,8 @@ void unary(Unary op, const Epilogue& activation, float* dst, const float* src, i
     case Unary::square: return map1(dst, src, count, [](Vec x) { return mul(x, x); });
     case Unary::activation: {
       const Epilogue e = normalised(activation);
-      with_activation(e.act, [&]<Activation kAct>() { map1(dst, src, count, [&](Vec x) { return activate<kAct>(x, e); }); });
+      with_activation(e.act,
+                      [&]<Activation kAct>() { map1(dst, src, count, [&](Vec x) { return activate<kAct>(x, e); }); });
       return;
     }
   }

@@ -49,7 +49,9 @@ static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
 }
 
 // Lane i of the result is lane index[i] of v.
-static TENON_INLINE Vec permute(Vec v, const int32_t* index) { return _mm512_permutexvar_ps(_mm512_loadu_si512(index), v); }
+static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
+  return _mm512_permutexvar_ps(_mm512_loadu_si512(index), v);
+}
 
 #elif defined(__AVX2__)
 

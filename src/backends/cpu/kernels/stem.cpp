@@ -27,8 +27,8 @@ class StemKernel final : public ConvKernel {
              const float* bias, int threads)
       : ops_(ops), threads_(threads), bias_(align_up(shape.out_c, ops.block)) {
     if (bias) std::copy_n(bias, shape.out_c, bias_.data());
-    // Each phase reaches the last tap of the last pixel. Behind the rows and a row of zeros lie the offsets of all K taps and what
-    // each slot holds.
+    // Each phase reaches the last tap of the last pixel. Behind the rows and a row of zeros lie the offsets of all K
+    // taps and what each slot holds.
     const int64_t reach = (shape.kernel_w - 1) * shape.dilation_w / shape.stride_w;
     const int64_t k = sum_length(shape), phase = align_up(shape.out_w + reach, 16);
     const int64_t slots = int64_t{shape.kernel_h - 1} * shape.dilation_h + 1;

@@ -115,7 +115,8 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
       const int64_t slot = inside ? iy % plan.slots : zeros, held_row = image * s.in_h + iy;
       if (inside && held[slot] != held_row) {
         for (int64_t c = 0; c < s.in_c; ++c) {
-          fill_row(plan, in + ((image * s.in_c + c) * s.in_h + iy) * s.in_w, rows + slot * slot_floats + c * row_floats);
+          fill_row(plan, in + ((image * s.in_c + c) * s.in_h + iy) * s.in_w,
+                   rows + slot * slot_floats + c * row_floats);
         }
         held[slot] = held_row;
       }

@@ -6,7 +6,7 @@ namespace tenon::cpu {
 
 namespace {
 
-auto collect(Isa isa) { 
+auto collect(Isa isa) {
   return std::array{direct_tactic(isa),    gemv_tactic(isa),      winograd4_tactic(isa),
                     winograd2_tactic(isa), depthwise_tactic(isa), stem_tactic(isa)};
  }
