@@ -10,9 +10,11 @@ const Knob cache_dir{"TENON_CACHE_DIR", "a folder",
                      "Where measured kernel times are kept; the default is tenon in the user's cache folder"};
 const Knob xdg_cache_home{"XDG_CACHE_HOME", "a folder", "The user's cache folder; the default is .cache in HOME"};
 const Knob home{"HOME", "a folder", "The user's folder; without it and the two above nothing is kept"};
+const Knob cuda_home{"CUDA_HOME", "a folder", "A CUDA toolkit whose libraries are looked for first"};
+const Knob path{"PATH", "folders", "Pythons found here are searched for the libraries of nvidia-* packages"};
 
 std::span<const Knob* const> all() {
-  static constexpr const Knob* list[] = {&isa, &cache_dir, &xdg_cache_home, &home};
+  static constexpr const Knob* list[] = {&isa, &cache_dir, &xdg_cache_home, &home, &cuda_home, &path};
   return list;
 }
 

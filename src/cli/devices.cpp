@@ -8,6 +8,7 @@
 
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/isa.h"
+#include "backends/cuda/survey.h"
 #include "base/knobs.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -69,13 +70,49 @@ int64_t kilobytes(const std::string& key) {
   return std::strtoll(field("/proc/meminfo", key).c_str(), nullptr, 10) * 1024;
 }
 
+Json gpus(const cuda::Survey& survey) {
+  Json list = Json::array();
+  for (const cuda::Properties& gpu : survey.devices)
+    list.push_back({{"index", gpu.index},
+                    {"name", gpu.name},
+                    {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+                    {"multiprocessors", gpu.multiprocessors},
+                    {"memory_bytes", gpu.memory_bytes},
+                    {"l2_bytes", gpu.l2_bytes}});
+  return list;
+}
+
+Json libraries(const cuda::Survey& survey) {
+  Json list = Json::array();
+  for (const cuda::LibraryState& library : survey.libraries)
+    list.push_back({{"name", library.name},
+                    {"version", library.version},
+                    {"path", library.path},
+                    {"why", library.why},
+                    {"hint", library.hint}});
+  return list;
+}
+
+void print(const cuda::Survey& survey) {
+  if (survey.devices.empty()) fmt::print("cuda  none: {}\n", survey.why);
+  for (const cuda::Properties& gpu : survey.devices)
+    fmt::print("cuda:{} {}, compute capability {}.{}\n       {} multiprocessors, memory {}, L2 {}\n", gpu.index,
+               printable(gpu.name), gpu.major, gpu.minor, gpu.multiprocessors, bytes_text(gpu.memory_bytes),
+               bytes_text(gpu.l2_bytes));
+  for (const cuda::LibraryState& library : survey.libraries) {
+    if (library.why.empty()) fmt::print("      {} {} in {}\n", library.name, library.version, printable(library.path));
+    else if (!survey.devices.empty() || library.name != "driver")
+      fmt::print("      no {}: {}\n      you can: {}\n", library.name, printable(library.why), library.hint);
+  }
+}
+
 int work(const std::string& json) {
   Json cpu = {{"name", field("/proc/cpuinfo", "model name")},  {"isa", cpu::isa_name(cpu::detect_isa())},
               {"isa_used", cpu::isa_name(cpu::active_isa())},  {"cores_usable", usable()},
               {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)}, {"caches", caches()},
               {"memory_bytes", kilobytes("MemTotal")},         {"memory_available_bytes", kilobytes("MemAvailable")}};
   const Json known = environment();
-  const std::string no_cuda = "this version has no CUDA backend";
+  const cuda::Survey survey = cuda::survey();
   if (json != "-") {
     fmt::print("cpu   {}\n", cpu["name"].get<std::string>());
     fmt::print("      kernels for {}, {} of {} cores usable\n", cpu["isa_used"].get<std::string>(), usable(),
@@ -85,7 +122,8 @@ int work(const std::string& json) {
                  cache["size"].get<std::string>());
     fmt::print("      memory {}, {} available\n", bytes_text(cpu["memory_bytes"]),
                bytes_text(cpu["memory_available_bytes"]));
-    fmt::print("cuda  none: {}\nvideo {}\n", no_cuda,
+    print(survey);
+    fmt::print("video {}\n",
                vision::video_available() ? "yes, by FFmpeg" : "no: this build has no FFmpeg");
     fmt::print("\nEnvironment:\n");
     for (const Json& knob : known)
@@ -95,8 +133,9 @@ int work(const std::string& json) {
   }
   if (!json.empty())
     write_json(json, {{"cpu", cpu},
-                      {"cuda", Json::array()},
-                      {"cuda_why", no_cuda},
+                      {"cuda", gpus(survey)},
+                      {"cuda_why", survey.why},
+                      {"cuda_libraries", libraries(survey)},
                       {"video", vision::video_available()},
                       {"environment", known}});
   return 0;

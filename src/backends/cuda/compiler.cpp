@@ -1,0 +1,165 @@
+#include "backends/cuda/compiler.h"
+
+#include <tenon/error.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "backends/cuda/kernels/texts.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/knobs.h"
+
+namespace tenon::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Program = struct ProgramTag*;
+
+struct Nvrtc : Compiler {
+  int (*Version)(int*, int*);
+  int (*CreateProgram)(Program*, const char*, const char*, int, const char* const*, const char* const*);
+  int (*CompileProgram)(Program, int, const char* const*);
+  int (*GetProgramLogSize)(Program, size_t*);
+  int (*GetProgramLog)(Program, char*);
+  int (*GetCUBINSize)(Program, size_t*);
+  int (*GetCUBIN)(Program, char*);
+  int (*DestroyProgram)(Program*);
+};
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc opened = [] {
+    Nvrtc n{};
+    n.library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+    if (!n.library) {
+      n.why = n.library.why;
+      return n;
+    }
+    const auto bind = [&](auto& function, const char* symbol) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(n.library.find(symbol));
+      if (!function && n.why.empty()) n.why = "it is too old: it has no " + std::string(symbol);
+    };
+    bind(n.Version, "nvrtcVersion");
+    bind(n.CreateProgram, "nvrtcCreateProgram");
+    bind(n.CompileProgram, "nvrtcCompileProgram");
+    bind(n.GetProgramLogSize, "nvrtcGetProgramLogSize");
+    bind(n.GetProgramLog, "nvrtcGetProgramLog");
+    bind(n.GetCUBINSize, "nvrtcGetCUBINSize");
+    bind(n.GetCUBIN, "nvrtcGetCUBIN");
+    bind(n.DestroyProgram, "nvrtcDestroyProgram");
+    if (n.why.empty()) n.Version(&n.major, &n.minor);
+    return n;
+  }();
+  return opened;
+}
+
+std::string name_and_defines(const Source& source) {
+  std::string text = source.file;
+  for (const std::string& define : source.defines) text += " -D" + define;
+  return text;
+}
+
+std::string compile_now(const Source& source, const std::string& text, const std::string& architecture) {
+  const Nvrtc& n = nvrtc();
+  if (!n.why.empty())
+    throw Error(Code::unsupported, "GPU kernels cannot be compiled",
+                {.where = source.file,
+                 .why = n.why,
+                 .hint = "install NVRTC: the package cuda-nvrtc, or pip install nvidia-cuda-nvrtc"});
+  std::vector<std::string> options = {"--gpu-architecture=" + architecture, "-std=c++17", "-default-device"};
+  for (const std::string& define : source.defines) options.push_back("-D" + define);
+  std::vector<const char*> words;
+  for (const std::string& option : options) words.push_back(option.c_str());
+  Program program = nullptr;
+  n.CreateProgram(&program, text.c_str(), source.file.c_str(), 0, nullptr, nullptr);
+  const int result = n.CompileProgram(program, static_cast<int>(words.size()), words.data());
+  std::string output;
+  size_t size = 0;
+  if (result != 0) {
+    n.GetProgramLogSize(program, &size);
+    output.resize(size);
+    n.GetProgramLog(program, output.data());
+    n.DestroyProgram(&program);
+    throw Error(Code::unsupported, "a GPU kernel does not compile",
+                {.where = name_and_defines(source) + " for " + architecture,
+                 .why = output.substr(0, 2000),
+                 .hint = "NVRTC " + std::to_string(n.major) + "." + std::to_string(n.minor) + " of " + n.library.path});
+  }
+  n.GetCUBINSize(program, &size);
+  output.resize(size);
+  n.GetCUBIN(program, output.data());
+  n.DestroyProgram(&program);
+  return output;
+}
+
+/// A folder that this user alone may enter; empty where there is none.
+fs::path cache_folder() {
+  fs::path folder;
+  if (const auto own = knobs::value(knobs::cache_dir)) folder = *own;
+  else if (const auto xdg = knobs::value(knobs::xdg_cache_home)) folder = fs::path(*xdg) / "tenon";
+  else if (const auto home = knobs::value(knobs::home)) folder = fs::path(*home) / ".cache" / "tenon";
+  else return {};
+  folder /= "kernels";
+  std::error_code fault;
+  fs::create_directories(folder.parent_path(), fault);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return {};
+  struct stat status {};
+  const bool ours = lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+                    (status.st_mode & 077) == 0;
+  return ours ? folder : fs::path();
+}
+
+uint64_t hash_of(const std::string& text) { return hash64(std::as_bytes(std::span(text))); }
+
+/// A cached file is the machine code followed by its hash.
+std::string read_cached(const fs::path& path) {
+  std::error_code fault;
+  if (!fs::is_regular_file(path, fault)) return {};
+  const auto file = MappedFile::open(path.string());
+  const auto bytes = file->bytes();
+  uint64_t hash = 0;
+  if (bytes.size() <= sizeof hash) return {};
+  std::string code(reinterpret_cast<const char*>(bytes.data()), bytes.size() - sizeof hash);
+  std::memcpy(&hash, bytes.data() + code.size(), sizeof hash);
+  return hash == hash_of(code) ? code : std::string();
+}
+
+}  // namespace
+
+const Compiler& compiler() { return nvrtc(); }
+
+std::string_view kernel_text(const std::string& file) {
+  for (const KernelText& entry : kernel_texts)
+    if (file == entry.name) return entry.text;
+  return {};
+}
+
+std::string compile(const Source& source, const std::string& architecture) {
+  std::string text(kernel_text("common.cuh"));
+  text += source.text.empty() ? std::string(kernel_text(source.file)) : source.text;
+  const Nvrtc& n = nvrtc();
+  const std::string key = text + '\n' + name_and_defines(source) + '\n' + architecture + '\n' +
+                          std::to_string(n.major) + '.' + std::to_string(n.minor);
+  char name[64];
+  std::snprintf(name, sizeof name, "%016llx%016llx.cubin", static_cast<unsigned long long>(hash_of(key)),
+                static_cast<unsigned long long>(hash_of(name_and_defines(source))));
+  static const fs::path folder = cache_folder();
+  if (!folder.empty())
+    if (std::string code = read_cached(folder / name); !code.empty()) return code;
+  const std::string code = compile_now(source, text, architecture);
+  if (folder.empty()) return code;
+  const uint64_t hash = hash_of(code);
+  const std::string file = code + std::string(reinterpret_cast<const char*>(&hash), sizeof hash);
+  try {
+    write_atomically((folder / name).string(), std::as_bytes(std::span(file)));
+  } catch (const Error&) {
+    // An unwritable cache costs the next start a compilation and nothing else.
+  }
+  return code;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backends/cuda/library.h"
+
+namespace tenon::cuda {
+
+/// A kernel to compile: a file of kernels/, or a text made at run time, with macros.
+struct Source {
+  std::string file;                  // "conv_direct.cu"; names the text in messages where there is one
+  std::vector<std::string> defines;  // "BM=64"
+  std::string text;                  // empty: the file as it was built in
+  bool empty() const { return file.empty(); }
+};
+
+/// NVRTC, opened at the first call; `why` is empty when it can be used.
+struct Compiler {
+  Library library;
+  std::string why;
+  int major = 0, minor = 0;
+};
+const Compiler& compiler();
+
+/// Machine code for "sm_90a" and the like, from the private cache or compiled into it. Thread-safe. Throws
+/// Error(unsupported) where NVRTC is absent, or with the compiler's words.
+std::string compile(const Source& source, const std::string& architecture);
+
+/// The built-in text of kernels/FILE; empty where there is none.
+std::string_view kernel_text(const std::string& file);
+
+}  // namespace tenon::cuda

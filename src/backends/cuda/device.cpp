@@ -1,0 +1,182 @@
+#include "backends/cuda/device.h"
+
+#include <tenon/error.h>
+
+#include <atomic>
+#include <charconv>
+#include <set>
+#include <thread>
+
+#include "base/cores.h"
+#include "base/memory.h"
+
+namespace tenon::cuda {
+namespace {
+
+std::string key_of(const Source& source) {
+  std::string key = source.file + source.text;
+  for (const std::string& define : source.defines) key += ' ' + define;
+  return key;
+}
+
+}  // namespace
+
+std::string Properties::architecture() const {
+  return "sm_" + std::to_string(capability()) + (capability() == 90 ? "a" : "");
+}
+
+Properties properties_of(int index) {
+  const Driver& d = usable_driver();
+  if (index >= d.devices)
+    throw Error(Code::usage, "there is no GPU " + std::to_string(index),
+                {.where = "--device cuda:" + std::to_string(index),
+                 .why = "the driver sees " + std::to_string(d.devices)});
+  Properties p;
+  p.index = index;
+  int handle = 0;
+  check(d.DeviceGet(&handle, index), "cuDeviceGet");
+  char name[256] = {};
+  check(d.DeviceGetName(name, sizeof name, handle), "cuDeviceGetName");
+  p.name = name;
+  const auto attribute = [&](int which) {
+    int value = 0;
+    check(d.DeviceGetAttribute(&value, which, handle), "cuDeviceGetAttribute");
+    return value;
+  };
+  p.major = attribute(constants::attribute_major);
+  p.minor = attribute(constants::attribute_minor);
+  p.multiprocessors = attribute(constants::attribute_multiprocessors);
+  p.shared_bytes = attribute(constants::attribute_shared_bytes);
+  p.l2_bytes = attribute(constants::attribute_l2_bytes);
+  size_t bytes = 0;
+  check(d.DeviceTotalMem(&bytes, handle), "cuDeviceTotalMem");
+  p.memory_bytes = static_cast<int64_t>(bytes);
+  return p;
+}
+
+Buffer::Buffer(size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  const Driver& d = driver();
+  const int result = d.MemAlloc(&address_, bytes);
+  if (result == constants::out_of_memory) {
+    size_t free_bytes = 0, all = 0;
+    d.MemGetInfo(&free_bytes, &all);
+    throw Error(Code::resource, "the GPU is out of memory",
+                {.why = "it takes " + memory_text(static_cast<int64_t>(bytes)) + " more and has " +
+                        memory_text(static_cast<int64_t>(free_bytes)) + " free",
+                 .hint = "give smaller --shapes, or another --device"});
+  }
+  check(result, "cuMemAlloc");
+}
+
+Buffer::~Buffer() {
+  if (address_) driver().MemFree(address_);
+}
+
+void Buffer::upload(const void* data, size_t bytes) {
+  if (bytes) check(driver().MemcpyHtoD(address_, data, bytes), "cuMemcpyHtoD");
+}
+
+PinnedBuffer::PinnedBuffer(size_t bytes) {
+  if (bytes) check(driver().MemAllocHost(&data_, bytes), "cuMemAllocHost");
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_) driver().MemFreeHost(data_);
+}
+
+Device& Device::get(int index) {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<Device>> devices;
+  const std::lock_guard lock(mutex);
+  auto& device = devices[index];
+  // Never destroyed: the driver may be gone before our statics are.
+  if (!device) device.reset(new Device(index));
+  device->use();
+  return *device;
+}
+
+Device::Device(int index) : properties_(properties_of(index)) {
+  if (properties_.capability() < 75)
+    throw Error(Code::unsupported, "the GPU is too old",
+                {.where = properties_.name,
+                 .why = "its compute capability is " + std::to_string(properties_.major) + "." +
+                        std::to_string(properties_.minor) + ", 7.5 is the least"});
+  int handle = 0;
+  check(driver().DeviceGet(&handle, index), "cuDeviceGet");
+  check(driver().DevicePrimaryCtxRetain(&context_, handle), "cuDevicePrimaryCtxRetain");
+}
+
+void Device::use() const { check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent"); }
+
+void Device::prepare(const std::vector<Source>& sources) {
+  std::set<std::string> seen;
+  std::vector<const Source*> work;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Source& source : sources)
+      if (!source.empty() && !modules_.count(key_of(source)) && seen.insert(key_of(source)).second)
+        work.push_back(&source);
+  }
+  std::atomic<size_t> next{0};
+  const auto serve = [&] {
+    for (size_t at; (at = next++) < work.size();) try {
+        use();
+        module(*work[at]);
+      } catch (const Error&) {
+        // function() compiles it again and reports.
+      }
+  };
+  std::vector<std::thread> threads;
+  const size_t count = std::min<size_t>(work.size(), static_cast<size_t>(usable_cores()));
+  for (size_t at = 1; at < count; ++at) threads.emplace_back(serve);
+  serve();
+  for (std::thread& thread : threads) thread.join();
+}
+
+Module Device::module(const Source& source) {
+  const std::string key = key_of(source);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = modules_.find(key); found != modules_.end()) return found->second;
+  }
+  const std::string code = compile(source, properties_.architecture());
+  const std::lock_guard lock(mutex_);
+  Module& module = modules_[key];
+  if (!module) check(driver().ModuleLoadData(&module, code.data()), "cuModuleLoadData");
+  return module;
+}
+
+Function Device::function(const Source& source, const char* name, int shared_bytes) {
+  const Module from = module(source);
+  Function function = nullptr;
+  check(driver().ModuleGetFunction(&function, from, name), "cuModuleGetFunction");
+  if (shared_bytes > 48 * 1024)
+    check(driver().FuncSetAttribute(function, constants::function_max_dynamic_shared, shared_bytes),
+          "cuFuncSetAttribute");
+  return function;
+}
+
+std::vector<int> Device::constants(const Source& source, const char* name) {
+  Address address = 0;
+  size_t bytes = 0;
+  check(driver().ModuleGetGlobal(&address, &bytes, module(source), name), "cuModuleGetGlobal");
+  std::vector<int> values(bytes / sizeof(int));
+  check(driver().MemcpyDtoH(values.data(), address, bytes), "cuMemcpyDtoH");
+  return values;
+}
+
+int index_of(const std::string& device) {
+  if (device == "cuda") return 0;
+  int index = -1;
+  if (device.rfind("cuda:", 0) == 0) {
+    const char *begin = device.data() + 5, *end = device.data() + device.size();
+    if (const auto [at, fault] = std::from_chars(begin, end, index); fault != std::errc() || at != end) index = -1;
+  }
+  if (index < 0)
+    throw Error(Code::usage, "no device is called \"" + device + "\"",
+                {.where = "--device", .hint = "give cpu, cuda or cuda:N"});
+  return index;
+}
+
+}  // namespace tenon::cuda

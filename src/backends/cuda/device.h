@@ -1,0 +1,97 @@
+#pragma once
+#include <tenon/tensor.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/compiler.h"
+#include "backends/cuda/driver.h"
+
+namespace tenon::cuda {
+
+struct Properties {
+  int index = 0;
+  std::string name;
+  int major = 0, minor = 0;
+  int multiprocessors = 0;
+  int shared_bytes = 0;  // most that one block may have
+  int64_t l2_bytes = 0, memory_bytes = 0;
+  int capability() const { return major * 10 + minor; }
+  /// What NVRTC calls it: "sm_90a", "sm_86".
+  std::string architecture() const;
+};
+
+/// Properties of device `index`. Throws Error(unsupported) where there is none.
+Properties properties_of(int index);
+
+/// Memory of a device, freed with it.
+class Buffer {
+ public:
+  Buffer() = default;
+  /// Throws Error(resource) with needed and free bytes.
+  explicit Buffer(size_t bytes);
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer();
+  Address address() const { return address_; }
+  size_t bytes() const { return bytes_; }
+  void upload(const void* data, size_t bytes);
+
+ private:
+  void swap(Buffer& other) { std::swap(address_, other.address_), std::swap(bytes_, other.bytes_); }
+  Address address_ = 0;
+  size_t bytes_ = 0;
+};
+
+/// Page-locked memory of the host.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  explicit PinnedBuffer(size_t bytes);
+  PinnedBuffer(PinnedBuffer&& other) noexcept { std::swap(data_, other.data_); }
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~PinnedBuffer();
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/// One GPU of this process: its context and the kernels loaded into it. Lives as long as the process.
+class Device {
+ public:
+  /// Throws Error(usage) for an index that is not there, Error(unsupported) where no GPU can be used.
+  static Device& get(int index);
+  const Properties& properties() const { return properties_; }
+  /// Makes the device current for the calling thread.
+  void use() const;
+  /// Compiles what is needed on all cores; a source that fails is left for function() to report.
+  void prepare(const std::vector<Source>& sources);
+  /// A kernel of the source, loaded once; `shared_bytes` of dynamic shared memory allowed to it. Thread-safe.
+  Function function(const Source& source, const char* name, int shared_bytes = 0);
+  /// A constant array `name` of the source's module.
+  std::vector<int> constants(const Source& source, const char* name);
+
+ private:
+  explicit Device(int index);
+  Module module(const Source& source);
+
+  Properties properties_;
+  Context context_ = nullptr;
+  std::mutex mutex_;
+  std::map<std::string, Module> modules_;
+};
+
+/// "cuda" is 0, "cuda:2" is 2. Throws Error(usage) for anything else.
+int index_of(const std::string& device);
+
+}  // namespace tenon::cuda

@@ -1,0 +1,121 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "backends/cuda/library.h"
+
+/// The part of the CUDA driver's interface that Tenon uses, by our own declarations.
+namespace tenon::cuda {
+
+using Address = uint64_t;  // in device memory
+using Stream = struct StreamTag*;
+using Event = struct EventTag*;
+using Context = struct ContextTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+using CapturedGraph = struct CapturedGraphTag*;
+using GraphExec = struct GraphExecTag*;
+
+/// What a TMA instruction knows of a tensor; written by the driver.
+struct alignas(64) TensorMap {
+  uint64_t opaque[16];
+};
+
+struct LaunchAttribute {
+  int id;
+  int padding;
+  union {
+    char bytes[64];
+    int value;
+  };
+};
+
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
+namespace constants {
+constexpr int attribute_multiprocessors = 16, attribute_l2_bytes = 38, attribute_major = 75, attribute_minor = 76,
+              attribute_shared_bytes = 97;
+constexpr int launch_programmatic_serialization = 6;
+constexpr int function_max_dynamic_shared = 8;
+constexpr int stream_non_blocking = 1;
+constexpr int capture_thread_local = 1;
+constexpr int map_u8 = 0, map_f16 = 6, map_f32 = 7;
+constexpr int map_swizzle_none = 0, map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3;
+constexpr int map_l2_256 = 3;
+constexpr int out_of_memory = 2;
+}  // namespace constants
+
+/// Result of every function: 0 is success.
+struct Driver {
+  int (*Init)(unsigned);
+  int (*DriverGetVersion)(int*);
+  int (*GetErrorName)(int, const char**);
+  int (*GetErrorString)(int, const char**);
+  int (*DeviceGetCount)(int*);
+  int (*DeviceGet)(int*, int);
+  int (*DeviceGetName)(char*, int, int);
+  int (*DeviceTotalMem)(size_t*, int);
+  int (*DeviceGetAttribute)(int*, int, int);
+  int (*DevicePrimaryCtxRetain)(Context*, int);
+  int (*DevicePrimaryCtxRelease)(int);
+  int (*CtxSetCurrent)(Context);
+  int (*CtxSynchronize)();
+  int (*MemGetInfo)(size_t*, size_t*);
+  int (*MemAlloc)(Address*, size_t);
+  int (*MemFree)(Address);
+  int (*MemAllocHost)(void**, size_t);
+  int (*MemFreeHost)(void*);
+  int (*MemcpyHtoD)(Address, const void*, size_t);
+  int (*MemcpyHtoDAsync)(Address, const void*, size_t, Stream);
+  int (*MemcpyDtoHAsync)(void*, Address, size_t, Stream);
+  int (*MemsetD8)(Address, unsigned char, size_t);
+  int (*MemsetD8Async)(Address, unsigned char, size_t, Stream);
+  int (*StreamCreate)(Stream*, unsigned);
+  int (*StreamDestroy)(Stream);
+  int (*StreamSynchronize)(Stream);
+  int (*StreamBeginCapture)(Stream, int);
+  int (*StreamEndCapture)(Stream, CapturedGraph*);
+  int (*GraphInstantiate)(GraphExec*, CapturedGraph, unsigned long long);
+  int (*GraphDestroy)(CapturedGraph);
+  int (*GraphExecDestroy)(GraphExec);
+  int (*GraphLaunch)(GraphExec, Stream);
+  int (*EventCreate)(Event*, unsigned);
+  int (*EventDestroy)(Event);
+  int (*EventRecord)(Event, Stream);
+  int (*EventSynchronize)(Event);
+  int (*EventElapsedTime)(float*, Event, Event);
+  int (*ModuleLoadData)(Module*, const void*);
+  int (*ModuleUnload)(Module);
+  int (*ModuleGetFunction)(Function*, Module, const char*);
+  int (*ModuleGetGlobal)(Address*, size_t*, Module, const char*);
+  int (*MemcpyDtoH)(void*, Address, size_t);
+  int (*FuncSetAttribute)(Function, int, int);
+  int (*LaunchKernelEx)(const LaunchConfig*, Function, void**, void**);
+  // Absent in drivers before CUDA 12; only kernels for compute capability 9.0 ask for them.
+  int (*TensorMapEncodeTiled)(TensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+                              const uint32_t*, int, int, int, int);
+  int (*TensorMapEncodeIm2col)(TensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*,
+                               const int*, uint32_t, uint32_t, const uint32_t*, int, int, int, int);
+
+  Library library;
+  std::string why;  // why it cannot be used; empty when it can
+  int version = 0;  // 13000 is CUDA 13.0
+  int devices = 0;
+};
+
+/// The driver, opened and initialised at the first call. With `why` set, none of its functions may be called.
+const Driver& driver();
+/// The driver; throws Error(unsupported) saying why there is none.
+const Driver& usable_driver();
+/// Throws Error naming the call for a result other than 0: resource where memory is short, else unsupported.
+void check(int result, const char* call);
+/// "13.0"
+std::string version_text(int version);
+
+}  // namespace tenon::cuda

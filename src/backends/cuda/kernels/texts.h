@@ -1,0 +1,14 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+namespace tenon::cuda {
+
+/// The CUDA C++ files of this folder, built in as text.
+struct KernelText {
+  const char* name;
+  std::string_view text;
+};
+extern const std::vector<KernelText> kernel_texts;
+
+}  // namespace tenon::cuda

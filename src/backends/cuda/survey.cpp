@@ -1,0 +1,28 @@
+#include "backends/cuda/survey.h"
+
+#include <tenon/error.h>
+
+namespace tenon::cuda {
+
+Survey survey() {
+  Survey result;
+  const Driver& d = driver();
+  result.why = d.why;
+  if (d.why.empty()) try {
+      for (int index = 0; index < d.devices; ++index) result.devices.push_back(properties_of(index));
+    } catch (const Error& error) {
+      result.why = error.why();
+    }
+  LibraryState state{"driver", d.version ? version_text(d.version) : "", d.library.path, d.why, ""};
+  if (!d.why.empty()) state.hint = "install the NVIDIA driver, and give this process access to the GPU";
+  result.libraries.push_back(state);
+
+  const Compiler& nvrtc = compiler();
+  state = {"NVRTC", "", nvrtc.library.path, nvrtc.why, ""};
+  if (nvrtc.major) state.version = std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor);
+  if (!nvrtc.why.empty()) state.hint = "it compiles the kernels: pip install nvidia-cuda-nvrtc, or the CUDA toolkit";
+  result.libraries.push_back(state);
+  return result;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,10 @@
+# Writes OUTPUT: a table of the names and contents of FILES.
+set(out "#include \"backends/cuda/kernels/texts.h\"\n\nnamespace tenon::cuda {\n")
+string(APPEND out "const std::vector<KernelText> kernel_texts = {\n")
+foreach(path ${FILES})
+  get_filename_component(name ${path} NAME)
+  file(READ ${path} content)
+  string(APPEND out "    {\"${name}\", R\"kernel(${content})kernel\"},\n")
+endforeach()
+string(APPEND out "};\n}  // namespace tenon::cuda\n")
+file(WRITE ${OUTPUT} "${out}")
