@@ -28,7 +28,8 @@ Dims dense_strides(const Dims& dims) {
   int64_t stride = 1;
   for (size_t at = dims.rank(); at-- > 0;) {
     strides[at] = stride;
-    stride *= dims[at];
+    // Beside a size of 0 the others may be anything; strides mean nothing then.
+    if (__builtin_mul_overflow(stride, dims[at], &stride)) stride = 0;
   }
   return strides;
 }

@@ -59,6 +59,7 @@ struct Layouter {
       Dims dims;
       for (const ir::Dim& dim : *value.shape) dims.push_back(dim.value());
       layout.places[id].dims = dims;
+      if (bytes_of(static_cast<ir::ValueId>(id)) == INT64_MAX) refuse(value, INT64_MAX);
       layout.places[id].strides = backends::dense_strides(dims);
     }
   }
