@@ -28,7 +28,8 @@ struct TileJob {
   const Segment* const* ranges;
   int64_t range_pitch;
   const float* weights;
-  int64_t ahead;
+  const char* next;  // panel
+  int64_t panel_bytes;
   float* partial;
   const float* bias;
   const float* residual;
@@ -67,7 +68,8 @@ Tables tables_at(const DirectPlan& plan, std::byte* p) {
   return t;
 }
 
-template <int R, bool kBy4, bool kPrefetch>
+// Each tile fetches kFetch quarters of the next panel.
+template <int R, bool kBy4, int kFetch>
 __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
     Sums<R> sums;
@@ -80,12 +82,12 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
     const Segment* segment = job.ranges[t * job.range_pitch];
     const Segment* const stop = job.ranges[t * job.range_pitch + 1];
     const float* b = job.weights;
-    const int64_t ahead = kPrefetch ? job.ahead : 0;
+    const char* fetch = kFetch ? job.next + t * job.panel_bytes * kFetch / 4 : nullptr;
     do {
       const float* a[R];
       TENON_UNROLL
       for (int i = 0; i < R; ++i) a[i] = segment->source[i];
-      b = accumulate<R, kBy4, kPrefetch>(sums, a, segment->length, b, ahead);
+      b = accumulate<R, kBy4, kFetch>(sums, a, segment->length, b, fetch);
     } while (++segment != stop);
     if (!job.last) {
       sums.store_to(partial, kBlock);
@@ -303,19 +305,21 @@ void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
           small, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, large, count); });
     return;
   }
-  // The first tile of a panel fetches the next panel.
-  if (large) {
-    with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) {
-      run_tiles<R, kBy4, true>(job, 0, 1);
-      run_tiles<R, kBy4, false>(job, 1, large);
-    });
-  }
-  if (count > large) {
-    with_rows(small, [&]<int R>() __attribute__((always_inline)) {
-      if (!large) run_tiles<R, kBy4, true>(job, 0, 1);
-      run_tiles<R, kBy4, false>(job, large ? large : 1, count);
-    });
-  }
+  // The first tiles of a panel fetch the next panel: a quarter each where there are four, so that memory keeps up.
+  constexpr int kQuarters = kBy4 ? 1 : 4;
+  const int64_t fetching = count < 4 ? 1 : 4 / kQuarters;
+  const auto run = [&]<int R>(int64_t begin, int64_t end) __attribute__((always_inline)) {
+    const int64_t middle = begin > fetching ? begin : end < fetching ? end : fetching;
+    if (fetching == 1) {
+      run_tiles<R, kBy4, 4>(job, begin, middle);
+    } else {
+      run_tiles<R, kBy4, kQuarters>(job, begin, middle);
+    }
+    run_tiles<R, kBy4, 0>(job, middle, end);
+  };
+  if (large) with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, large); });
+  if (count > large)
+    with_rows(small, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(large, count); });
 }
 
 void run(const DirectPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
@@ -365,7 +369,8 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
         const int64_t k0 = block_k(plan, b), k1 = block_k(plan, b + 1);
         job.ranges = tables.ranges + b;
         job.weights = plan.packed + (n * plan.k + k0) * kBlock;
-        job.ahead = (k1 - k0) * kBlock * static_cast<int64_t>(sizeof(float));
+        job.panel_bytes = (k1 - k0) * kBlock * static_cast<int64_t>(sizeof(float));
+        job.next = reinterpret_cast<const char*>(job.weights) + job.panel_bytes;
         job.first = b == 0;
         job.last = b + 1 == plan.k_blocks;
         if (by4) {
@@ -436,7 +441,8 @@ void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int6
       const float* rows[R];
       TENON_UNROLL
       for (int i = 0; i < R; ++i) rows[i] = a + (first + i) * lda;
-      if (k) accumulate<R, false, false>(sums, rows, k, panel, 0);
+      const char* none_fetched = nullptr;
+      if (k) accumulate<R, false, 0>(sums, rows, k, panel, none_fetched);
       if (bias) sums.add_bias(bias);
       if (columns == kBlock) {
         sums.store_to(c + first * ldc, ldc);

@@ -49,16 +49,17 @@ struct Sums {
 };
 
 // Adds `length` steps starting at the rows a[i]; returns the weights behind the last one. `kBy4` needs length % 4 == 0.
-// `kPrefetch` fetches one weight row `ahead` bytes on for each row used.
-template <int R, bool kBy4, bool kPrefetch>
+// `kFetch`: for each weight row used, so many quarters of a row are fetched from `fetch` on, which moves along.
+template <int R, bool kBy4, int kFetch>
 static TENON_INLINE const float* accumulate(Sums<R>& sums, const float* const (&a)[R], int64_t length, const float* b,
-                                            int64_t ahead) {
+                                            const char*& fetch) {
   constexpr int kStep = kBy4 ? 4 : 1;
   int64_t k = 0;
   do {
-    if constexpr (kPrefetch) {
+    if constexpr (kFetch > 0) {
       TENON_UNROLL
-      for (int i = 0; i < kStep * kBlock * 4; i += 64) _mm_prefetch((const char*)b + ahead + i, _MM_HINT_T1);
+      for (int i = 0; i < kStep * kBlock * kFetch; i += 64) _mm_prefetch(fetch + i, _MM_HINT_T1);
+      fetch += kStep * kBlock * kFetch;
     }
     sums.step(a, k, b);
     if constexpr (kBy4) {

@@ -178,17 +178,17 @@ __attribute__((noinline)) void transform_outputs(const WinogradPlan& plan, const
   });
 }
 
-// `count` groups of R rows of a times one panel.
-template <int R, bool kPrefetch>
+// `count` groups of R rows of a times one panel; each group fetches kFetch quarters of another panel.
+template <int R, int kFetch>
 __attribute__((noinline)) void multiply_rows(const float* a, int64_t k, int64_t count, const float* panel, float* c,
-                                             int64_t ahead) {
+                                             const char* fetch) {
   for (int64_t t = 0; t < count; ++t, a += R * k, c += R * kBlock) {
     Sums<R> sums;
     sums.clear();
     const float* rows[R];
     TENON_UNROLL
     for (int i = 0; i < R; ++i) rows[i] = a + i * k;
-    accumulate<R, true, kPrefetch>(sums, rows, k, panel, ahead);
+    accumulate<R, true, kFetch>(sums, rows, k, panel, fetch);
     sums.store_to(c, kBlock);
   }
 }
@@ -199,25 +199,28 @@ void multiply_block(const WinogradPlan& plan, const float* v, float* products, i
   const int64_t k = plan.channels, count = (tiles + kTilePixels - 1) / kTilePixels, large = tiles % count;
   const int small = static_cast<int>(tiles / count);
   const float* panel = plan.packed + block * points * k * kBlock;
-  const int64_t ahead = k * kBlock * static_cast<int64_t>(sizeof(float));
+  const int64_t panel_bytes = k * kBlock * static_cast<int64_t>(sizeof(float));
+  // As in the direct kernel: a quarter of the next panel by each of the first four groups.
+  const int64_t fetching = count < 4 ? 1 : 4;
   for (int p = 0; p < points; ++p, panel += k * kBlock) {
-    const float* a = v + p * plan.v_point;
-    float* c = products + p * plan.m_point;
-    if (large) {
-      with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) {
-        multiply_rows<R, true>(a, k, 1, panel, c, ahead);
-        multiply_rows<R, false>(a + R * k, k, large - 1, panel, c + R * kBlock, 0);
-        a += large * R * k;
-        c += large * R * kBlock;
-      });
-    }
-    with_rows(small, [&]<int R>() __attribute__((always_inline)) {
-      if (large) {
-        multiply_rows<R, false>(a, k, count - large, panel, c, 0);
+    const char* const next = reinterpret_cast<const char*>(panel) + panel_bytes;
+    const auto run = [&]<int R>(int64_t first, int64_t begin, int64_t end) __attribute__((always_inline)) {
+      const float* a = v + p * plan.v_point + first * k;
+      float* c = products + p * plan.m_point + first * kBlock;
+      const int64_t middle = begin > fetching ? begin : end < fetching ? end : fetching;
+      if (fetching == 1) {
+        multiply_rows<R, 4>(a, k, middle - begin, panel, c, next);
       } else {
-        multiply_rows<R, true>(a, k, 1, panel, c, ahead);
-        multiply_rows<R, false>(a + R * k, k, count - 1, panel, c + R * kBlock, 0);
+        multiply_rows<R, 1>(a, k, middle - begin, panel, c, next + begin * panel_bytes / 4);
       }
+      const int64_t done = (middle - begin) * R;
+      multiply_rows<R, 0>(a + done * k, k, end - middle, panel, c + done * kBlock, nullptr);
+    };
+    if (large)
+      with_rows(small + 1,
+                [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, 0, large); });
+    with_rows(small, [&]<int R>() __attribute__((always_inline)) {
+      run.template operator()<R>(large * (small + 1), large, count);
     });
   }
 }
