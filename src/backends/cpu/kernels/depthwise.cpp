@@ -10,7 +10,24 @@ namespace tenon::cpu {
 
 namespace {
 
-constexpr int64_t kChunk = 128;  // channels; small maps need the channels cut to feed all workers
+constexpr int64_t kChunk = 128;  // channels done at a time, so that the rows of a window stay in L1
+
+// Cuts output rows and channels between the workers so that the slowest has least to do; rows where both do, as then
+// most inputs were written by the worker that reads them.
+void plan_split(DepthwisePlan& plan, int lanes, int threads) {
+  const int64_t rows = plan.shape.batch * plan.shape.out_h, vectors = ceil_div(plan.shape.out_c, lanes);
+  int64_t best = INT64_MAX;
+  for (int n = 1; n <= threads; ++n) {
+    if (threads % n) continue;
+    const int64_t cost = ceil_div(rows, threads / n) * ceil_div(vectors, n);
+    if (cost >= best) continue;
+    best = cost;
+    plan.row_splits = threads / n;
+    plan.channel_splits = n;
+  }
+  const int64_t own = ceil_div(vectors, plan.channel_splits) * lanes;
+  plan.chunk = plan.row_splits == threads ? own : align_up(ceil_div(own, ceil_div(own, kChunk)), lanes);
+}
 
 const DepthwiseOps& ops_of(Isa isa) {
   switch (isa) {
@@ -23,16 +40,16 @@ const DepthwiseOps& ops_of(Isa isa) {
 class DepthwiseKernel final : public ConvKernel {
  public:
   DepthwiseKernel(const DepthwiseOps& ops, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
-                  const float* bias)
+                  const float* bias, int threads)
       : ops_(ops), bias_(align_up(shape.out_c, ops.lanes)) {
     if (bias) std::copy_n(bias, shape.out_c, bias_.data());
-    const int64_t chunk = shape.batch * shape.out_h >= 32 ? shape.out_c : kChunk;
     const int64_t group_in = shape.in_c / shape.groups, group_out = shape.out_c / shape.groups;
     for (int64_t j = 0; j < group_in && group_out > 1; ++j)
       for (int64_t lane = 0; lane < ops.lanes; ++lane)
         index_.push_back(static_cast<int32_t>(lane / group_out * group_in + j));
     plan_ = {shape, epilogue, packed, bias_.data(), static_cast<int>(group_in), ops.lanes / group_out * group_in,
-             index_.empty() ? nullptr : index_.data(), chunk, ceil_div(shape.out_c, chunk)};
+             index_.empty() ? nullptr : index_.data(), 1, 1, shape.out_c};
+    plan_split(plan_, ops.lanes, threads);
   }
 
   size_t workspace_bytes() const override { return 0; }
@@ -79,8 +96,8 @@ void pack(const ConvShape& s, const float* weights, float* packed) {
 
 template <Isa kIsa>
 std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
-                                 const float* bias, int) {
-  return std::make_unique<DepthwiseKernel>(ops_of(kIsa), shape, epilogue, packed, bias);
+                                 const float* bias, int threads) {
+  return std::make_unique<DepthwiseKernel>(ops_of(kIsa), shape, epilogue, packed, bias, threads);
 }
 
 template <Isa kIsa>

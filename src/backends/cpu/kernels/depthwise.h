@@ -10,12 +10,11 @@ struct DepthwisePlan {
   Epilogue epilogue;
   const float* packed;  // [vector of output channels][kernel row][input of the group][kernel column][lane]
   const float* bias;    // padded channels
-  int group_in;           // input channels of a group
-  int64_t vector_in;      // input channels from one vector of output channels to the next
-  const int32_t*
-      index;  // [input of the group][lane]: where in the input vector a lane's channel lies; null when in place
-  int64_t chunk;        // channels of one work item; an item is a chunk of one output row
-  int64_t chunks;
+  int group_in;         // input channels of a group
+  int64_t vector_in;    // input channels from one vector of output channels to the next
+  const int32_t* index;  // [input of the group][lane]: where in the input vector a lane's channel lies; null: in place
+  int row_splits, channel_splits;  // their product is the number of workers
+  int64_t chunk;                   // channels done at a time
 };
 
 struct DepthwiseOps {

@@ -232,23 +232,28 @@ template <int kKernel, int kStride, bool kGroups>
 void run_rows(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
   const Epilogue e = normalised(plan.epilogue);
-  const int64_t rows = s.batch * s.out_h, items = rows * plan.chunks;
-  const int64_t end = items * (worker.id + 1) / worker.count;
-  for (int64_t item = items * worker.id / worker.count; item < end; ++item) {
-    const int64_t chunk = item / rows, image = item % rows / s.out_h, y = item % rows % s.out_h;
-    const int64_t y0 = y * s.stride_h - s.pad_top, dilation = s.dilation_h;
-    const int64_t first = smaller(s.kernel_h, y0 >= 0 ? 0 : (-y0 + dilation - 1) / dilation);
-    const int64_t stop = smaller(s.kernel_h, y0 >= s.in_h ? 0 : (s.in_h - y0 + dilation - 1) / dilation);
-    const int64_t c0 = chunk * plan.chunk;
-    run_row<kKernel, kStride, kGroups>({plan,
-                               e,
-                               in + image * s.in_image + y0 * s.in_row,
-                               e.residual == Residual::none ? nullptr : residual + image * s.res_image + y * s.res_row,
-                               out + image * s.out_image + y * s.out_row,
-                               c0,
-                               smaller(s.out_c, c0 + plan.chunk),
-                               static_cast<int>(first),
-                               static_cast<int>(larger(0, stop - first))});
+  if (worker.id >= plan.row_splits * plan.channel_splits) return;
+  const int64_t rows = s.batch * s.out_h, vectors = (s.out_c + kLanes - 1) / kLanes;
+  const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
+  const int64_t begin = rows * part_m / plan.row_splits, end = rows * (part_m + 1) / plan.row_splits;
+  const int64_t stop_c = smaller(s.out_c, vectors * (part_n + 1) / plan.channel_splits * kLanes);
+  for (int64_t c0 = vectors * part_n / plan.channel_splits * kLanes; c0 < stop_c; c0 += plan.chunk) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t image = at / s.out_h, y = at % s.out_h, y0 = y * s.stride_h - s.pad_top, dilation = s.dilation_h;
+      const int64_t first = smaller(s.kernel_h, y0 >= 0 ? 0 : (-y0 + dilation - 1) / dilation);
+      const int64_t stop = smaller(s.kernel_h, y0 >= s.in_h ? 0 : (s.in_h - y0 + dilation - 1) / dilation);
+      const float* row_residual =
+          e.residual == Residual::none ? nullptr : residual + image * s.res_image + y * s.res_row;
+      run_row<kKernel, kStride, kGroups>({plan,
+                                          e,
+                                          in + image * s.in_image + y0 * s.in_row,
+                                          row_residual,
+                                          out + image * s.out_image + y * s.out_row,
+                                          c0,
+                                          smaller(stop_c, c0 + plan.chunk),
+                                          static_cast<int>(first),
+                                          static_cast<int>(larger(0, stop - first))});
+    }
   }
 }
 

@@ -45,7 +45,7 @@ void plan_sums(DirectPlan& plan) {
 }
 
 // Cuts pixels and output channels between the workers so that the slowest has least to do, in cycles: 6 per tile and
-// step of K, and 8 bytes of weights or activations per cycle.
+// step of K, and 8 bytes of weights or activations per cycle; 4 of activations that other workers may have written.
 void plan_split(DirectPlan& plan, const DirectOps& ops, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t tiles = ceil_div(s.batch * s.out_h * s.out_w, ops.tile_pixels);
@@ -55,7 +55,8 @@ void plan_split(DirectPlan& plan, const DirectOps& ops, int threads) {
   for (int n = 1; n <= threads; ++n) {
     if (threads % n) continue;
     const int m = threads / n;
-    const int64_t cost = ceil_div(tiles, m) * ceil_div(blocks, n) * plan.k * 6 + (weights / n + inputs / m) / 8;
+    const int64_t cost = ceil_div(tiles, m) * ceil_div(blocks, n) * plan.k * 6 + weights / n / 8 +
+                         inputs / m / (n > 1 ? 4 : 8);
     if (cost >= best) continue;
     best = cost;
     plan.pixel_splits = m;
