@@ -317,9 +317,12 @@ void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
     }
     run_tiles<R, kBy4, 0>(job, middle, end);
   };
-  if (large) with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, large); });
+  if (large)
+    with_rows(
+        small + 1, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, large); });
   if (count > large)
-    with_rows(small, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(large, count); });
+    with_rows(
+        small, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(large, count); });
 }
 
 void run(const DirectPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
