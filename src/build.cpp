@@ -10,10 +10,23 @@
 #include "passes/pass.h"
 #include "plan/plan.h"
 #include "plan/timing_cache.h"
+#include "quant/calibrate.h"
+#include "quant/materialise.h"
 
 namespace tenon {
 
-/// The whole compiler: import, optimise, plan, tune.
+namespace {
+/// From a floating point graph to one with QuantizeLinear and DequantizeLinear.
+void quantise(plan::Plan& plan, const plan::Records& known, const BuildOptions& options) {
+  if (!options.calibrator)
+    throw Error(Code::usage, "INT8 needs calibration data",
+                {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
+  const quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress};
+  quant::materialise(plan.graph, quant::calibrate(plan.graph, *options.calibrator, setting));
+}
+}  // namespace
+
+/// The whole compiler: import, optimise, quantise, plan, tune.
 Engine build(const std::string& model, const BuildOptions& options) {
   auto impl = std::make_shared<Engine::Impl>();
   plan::Plan& plan = impl->plan;
@@ -25,6 +38,8 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   plan.strict = options.strict;
   plan.isa = cpu::isa_name(cpu::detect_isa());
+  plan::TimingCache cache(options.timing_cache, plan.isa);
+  if (options.precision == Precision::int8) quantise(plan, cache.records(), options);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
   for (ir::ValueId input : concrete.inputs) {
     const ir::Value& value = concrete.value(input);
@@ -33,7 +48,6 @@ Engine build(const std::string& model, const BuildOptions& options) {
     plan.shapes.try_emplace(value.name);
   }
 
-  plan::TimingCache cache(options.timing_cache, plan.isa);
   plan::tune(plan, cache.records(), options.budget_seconds, options.progress);
   cache.add(plan.records);
   return Engine(std::move(impl));

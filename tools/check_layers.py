@@ -7,13 +7,13 @@ import re
 import sys
 
 # The line that data follows. A folder may include itself, those before it, and include/tenon.
-STAGES = ['base', 'ir', 'ops', 'onnx', 'passes', 'quant', 'backends', 'plan', 'engine', 'runtime']
+STAGES = ['base', 'ir', 'ops', 'onnx', 'passes', 'backends', 'plan', 'engine', 'runtime', 'quant']
 ALLOWED = {stage: set(STAGES[:at + 1]) for at, stage in enumerate(STAGES)}
 ALLOWED['vision'] = {'base', 'vision'}
-ALLOWED['pipeline'] = ALLOWED['runtime'] | {'vision', 'pipeline'}
-ALLOWED['explain'] = ALLOWED['runtime'] | {'explain'}
+ALLOWED['pipeline'] = ALLOWED['quant'] | {'vision', 'pipeline'}
+ALLOWED['explain'] = ALLOWED['quant'] | {'explain'}
 ALLOWED['cli'] = ALLOWED['pipeline'] | {'explain', 'cli'}
-ROOT_FILES = {'build.cpp': ALLOWED['runtime']}
+ROOT_FILES = {'build.cpp': ALLOWED['quant']}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)')
 ENVIRONMENT = re.compile(r'\b(secure_)?getenv\s*\(|\benviron\b\s*[;\[=]')

@@ -1,4 +1,5 @@
 #pragma once
+#include <tenon/calibration.h>
 #include <tenon/error.h>
 #include <tenon/limits.h>
 #include <tenon/tensor.h>
@@ -17,6 +18,7 @@ namespace tenon {
 
 enum class Precision {
   fp32,
+  int8,  ///< eight bits where the structure of the model allows it, after calibration
   best,  ///< the fastest of those that a build may use; without calibration that is fp32
 };
 
@@ -42,6 +44,8 @@ struct BuildOptions {
   std::vector<std::string> skip_passes = {};
   std::string external_root = {};  ///< folder that external data may lie in, beside the model's own
   bool strict = false;             ///< no Winograd: direct summation only
+  std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8
+  CalibrationOptions calibration = {};
   Progress progress = {};
   /// Told what is odd and not wrong, as weights that are not finite.
   std::function<void(const std::string&)> warn = {};

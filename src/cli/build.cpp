@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "cli/calibration.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct Options : ModelOptions {
   std::string output, json;
+  DataOptions data;
 };
 
 /// A wrong name is known before the model is built.
@@ -36,7 +38,9 @@ void check_names(const std::string& model, const std::string& output) {
 int work(const Options& options) {
   check_names(options.path(), options.output);
   const auto start = std::chrono::steady_clock::now();
-  const Engine engine = build(options.path(), options.build_options());
+  BuildOptions how = options.build_options();
+  options.data.apply(options, how);
+  const Engine engine = build(options.path(), how);
   engine.save(options.output);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
@@ -55,11 +59,13 @@ std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
   app.add_option("-o,--output", options->output, "The engine to write")->required()->type_name("FILE");
+  options->data.add_to(app);
   add_json(app, options->json);
   app.footer(
       "Examples:\n"
       "  tenon build yolov8n.onnx -o yolov8n.tenon\n"
-      "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s");
+      "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s\n"
+      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision int8 --data pictures/ --preprocess yolo");
   return [options] { return work(*options); };
 }
 

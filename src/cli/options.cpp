@@ -80,7 +80,7 @@ void ModelOptions::add_to(CLI::App& app) {
   app.add_option("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")
       ->required();
   app.add_option("--device", device, "Where to run: cpu")->type_name("NAME");
-  app.add_option("--precision", precision, "Arithmetic: fp32")->type_name("NAME");
+  app.add_option("--precision", precision, "Arithmetic: fp32 or int8")->type_name("NAME");
   app.add_option("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8")->type_name("SIZES");
   app.add_option("--threads", threads, "Threads; 0 is the cores this process may use")->type_name("N");
   app.add_option("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
@@ -112,16 +112,17 @@ BuildOptions ModelOptions::build_options() const {
                 {.where = "--device " + device, .hint = "leave out --device, or give cpu"});
   if (device != "cpu")
     throw Error(Code::usage, "no device is called \"" + device + "\"", {.where = "--device", .hint = "give cpu"});
-  if (precision != "fp32") {
-    for (const char* known : {"tf32", "bf16", "fp16", "int8", "best"})
+  if (precision != "fp32" && precision != "int8") {
+    for (const char* known : {"tf32", "bf16", "fp16", "best"})
       if (precision == known)
-        throw Error(Code::unsupported, "this version computes in fp32 only",
-                    {.where = "--precision " + precision, .hint = "leave out --precision, or give fp32"});
+        throw Error(Code::unsupported, "this version computes in fp32 and int8 only",
+                    {.where = "--precision " + precision, .hint = "leave out --precision, or give fp32 or int8"});
     throw Error(Code::usage, "no precision is called \"" + precision + "\"",
-                {.where = "--precision", .hint = "give fp32"});
+                {.where = "--precision", .hint = "give fp32 or int8"});
   }
   if (threads < 0) throw Error(Code::usage, "a negative number of threads", {.where = "--threads"});
   BuildOptions options;
+  options.precision = precision == "int8" ? Precision::int8 : Precision::fp32;
   options.shapes = parse_shapes(shapes);
   options.threads = threads;
   options.budget_seconds = budget.empty() ? -1 : parse_seconds(budget);

@@ -116,6 +116,14 @@ void Program::work(void* context, int id) {
         self.fail(std::current_exception());
       }
     worker.sync();
+    if (self.watcher_) {
+      if (!self.failed_.load(std::memory_order_relaxed)) try {
+          self.watcher_->after(step.node, worker);
+        } catch (...) {
+          self.fail(std::current_exception());
+        }
+      worker.sync();
+    }
     if (self.times_ && id == 0)
       (*self.times_)[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   }
@@ -129,6 +137,7 @@ void Program::run_team() {
   team_.run(&Program::work, this);
   if (!failed_.exchange(false)) return;
   times_ = nullptr;
+  watcher_ = nullptr;
   std::rethrow_exception(std::exchange(fault_, nullptr));
 }
 
@@ -158,6 +167,20 @@ void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   point_at(inputs);
   run_team();
   collect(inputs, outputs);
+}
+
+void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, Watcher& watcher) {
+  TENON_CHECK(static_, "a watched program has planned memory");
+  watcher_ = &watcher;
+  run(inputs, outputs);
+  watcher_ = nullptr;
+}
+
+std::byte* Program::address(ir::ValueId value) const {
+  const plan::Place& place = layout_.places[value];
+  TENON_CHECK(place.storage >= 0, graph_.value(value).name);
+  return arena_.get() + layout_.storages[place.storage].offset +
+         place.offset * static_cast<int64_t>(size_of(graph_.value(value).dtype));
 }
 
 std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iterations) {

@@ -11,6 +11,14 @@
 
 namespace tenon::runtime {
 
+/// Sees what a step has written before any other step runs, and may change it. Every worker calls `after` once for each
+/// step, between two barriers.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void after(ir::NodeId node, const Worker& worker) = 0;
+};
+
 /// A plan bound to concrete sizes: steps with resolved addresses in one arena. Run by one thread at a time.
 class Program {
  public:
@@ -21,6 +29,12 @@ class Program {
   const ir::Graph& graph() const { return graph_; }
   /// Inputs and outputs in the graph's order, of the bound sizes. Outputs refer to the arena.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  /// The same with a watcher; only where memory is planned.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, Watcher& watcher);
+  /// Where values lie, and which nodes run rather than being views; only where memory is planned.
+  const plan::Layout& layout() const { return layout_; }
+  /// The first element of a value in the arena.
+  std::byte* address(ir::ValueId value) const;
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
   MemoryUse memory() const;
   /// Sizes it is bound to, by input, in order.
@@ -56,6 +70,7 @@ class Program {
   std::byte* workspace_ = nullptr;
   size_t workspace_bytes_ = 0, packed_bytes_ = 0;
   std::vector<double>* times_ = nullptr;  // per step, while profiling
+  Watcher* watcher_ = nullptr;            // of the present run
   std::atomic<bool> failed_{false};
   std::exception_ptr fault_;  // of the first step that failed
 };

@@ -1,0 +1,51 @@
+#pragma once
+#include <tenon/tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+/// Calibration: from sample data to the scales of an INT8 engine.
+namespace tenon {
+
+/// Samples side by side along the first axis of each input.
+struct CalibrationBatch {
+  std::map<std::string, Tensor> inputs;  ///< by name; "" stands for the only input
+  std::vector<std::string> names;        ///< of the samples, for messages; may be empty
+};
+
+/// Where calibration takes its data from. Written by the user, or made by the command from files.
+class Calibrator {
+ public:
+  virtual ~Calibrator() = default;
+  /// How many samples there will be; 0 where that is not known.
+  virtual int64_t samples() const { return 0; }
+  /// The next batch, of any number of samples; false at the end.
+  virtual bool next_batch(CalibrationBatch& batch) = 0;
+  /// How samples are prepared, as text: part of what a calibration cache is checked against.
+  virtual std::string preprocessing() const { return {}; }
+  /// A cache written earlier; empty for none.
+  virtual std::string read_cache() { return {}; }
+  virtual void write_cache(const std::string&) {}
+};
+
+enum class CalibrationMethod {
+  automatic,  ///< per tensor, the one of those below with the least error at the network's outputs
+  min_max,
+  percentile,
+  mse,
+  entropy,         ///< TensorRT's EntropyCalibration2
+  entropy_legacy,  ///< TensorRT's EntropyCalibration
+};
+
+struct CalibrationOptions {
+  CalibrationMethod method = CalibrationMethod::automatic;
+  double percentile = 99.99;  ///< for CalibrationMethod::percentile
+  int64_t batch = 0;          ///< samples that run together; 0: the model's own batch
+  int64_t count = 0;          ///< samples to use at most; 0: all
+};
+
+}  // namespace tenon

@@ -1,0 +1,188 @@
+#include "cli/calibration.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "cli/arrays.h"
+#include "cli/report.h"
+#include "vision/decode.h"
+#include "vision/samples.h"
+#include "vision/video.h"
+
+namespace fs = std::filesystem;
+
+namespace tenon::cli {
+namespace {
+
+const std::map<std::string, CalibrationMethod>& methods() {
+  static const std::map<std::string, CalibrationMethod> list{
+      {"auto", CalibrationMethod::automatic},  {"minmax", CalibrationMethod::min_max},
+      {"percentile", CalibrationMethod::percentile}, {"mse", CalibrationMethod::mse},
+      {"entropy", CalibrationMethod::entropy}, {"entropy-legacy", CalibrationMethod::entropy_legacy}};
+  return list;
+}
+
+/// One file, or one folder of input_N.pb, is one batch.
+class ArraySamples : public Calibrator {
+ public:
+  ArraySamples(std::vector<std::string> paths, std::vector<TensorInfo> inputs)
+      : paths_(std::move(paths)), inputs_(std::move(inputs)) {}
+  bool next_batch(CalibrationBatch& batch) override {
+    if (at_ == paths_.size()) return false;
+    const std::string& path = paths_[at_++];
+    batch.inputs.clear();
+    batch.names.clear();
+    for (size_t input = 0; input < inputs_.size(); ++input) {
+      std::string part = path;
+      if (fs::is_directory(path)) part = (fs::path(path) / fmt::format("input_{}.pb", input)).string();
+      else if (inputs_.size() > 1 && path.ends_with(".npz")) part = path + ":" + inputs_[input].name;
+      else if (inputs_.size() > 1)
+        throw Error(Code::usage, "the model has several inputs, and this file holds an array for one",
+                    {.where = path, .hint = "give a .npz with a key for each input, or folders of input_N.pb"});
+      batch.inputs[inputs_[input].name] = read_array(part, inputs_[input].dtype);
+    }
+    const Tensor& first = batch.inputs.begin()->second;
+    const int64_t count = first.dims().rank() ? first.dims()[0] : 1;
+    for (int64_t row = 0; row < count; ++row) batch.names.push_back(fmt::format("{}, sample {}", path, row));
+    return true;
+  }
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<TensorInfo> inputs_;
+  size_t at_ = 0;
+};
+
+/// One source behind another.
+class Chain : public Calibrator {
+ public:
+  explicit Chain(std::vector<std::unique_ptr<Calibrator>> parts) : parts_(std::move(parts)) {}
+  int64_t samples() const override {
+    int64_t sum = 0;
+    for (const auto& part : parts_) {
+      if (part->samples() == 0) return 0;
+      sum += part->samples();
+    }
+    return sum;
+  }
+  bool next_batch(CalibrationBatch& batch) override {
+    for (; at_ < parts_.size(); ++at_)
+      if (parts_[at_]->next_batch(batch)) return true;
+    return false;
+  }
+  std::string preprocessing() const override { return parts_.front()->preprocessing(); }
+
+ private:
+  std::vector<std::unique_ptr<Calibrator>> parts_;
+  size_t at_ = 0;
+};
+
+std::vector<std::string> listed(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+bool is_array_name(const std::string& path) {
+  return path.ends_with(".npy") || path.ends_with(".pb") || path.ends_with(".npz") ||
+         path.find(".npz:") != std::string::npos;
+}
+
+/// Files and folders of arrays that a path stands for; empty for pictures and videos.
+std::vector<std::string> arrays_of(const std::string& path) {
+  if (is_array_name(path)) return {path};
+  if (!fs::is_directory(path)) return {};
+  if (fs::exists(fs::path(path) / "input_0.pb")) return {path};
+  std::vector<std::string> found;
+  for (const std::string& entry : listed(path))
+    if (fs::is_directory(entry) ? fs::exists(fs::path(entry) / "input_0.pb")
+                                : entry.ends_with(".npy") || entry.ends_with(".npz"))
+      found.push_back(entry);
+  return found;
+}
+
+/// The dims of the one picture input; free sizes are taken from --shapes.
+Dims picture_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, const std::string& data) {
+  if (inputs.size() != 1 || inputs[0].shape.size() != 4 || inputs[0].dtype != DType::f32)
+    throw Error(Code::usage, "the model does not take one picture",
+                {.where = data, .hint = "give its inputs as arrays: .npy, .npz or ONNX .pb"});
+  const auto given = shapes.find(inputs[0].name);
+  Dims dims(given != shapes.end() && given->second.size() == 4 ? given->second : inputs[0].shape);
+  for (int64_t& size : dims) size = std::max<int64_t>(size, 0);
+  return dims;
+}
+
+}  // namespace
+
+void DataOptions::add_to(CLI::App& app) {
+  app.add_option("--data", data,
+                 "Calibration data: a picture, a folder of pictures, a video, .npy, .npz, ONNX .pb sets (may be given "
+                 "again)")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  app.add_option("--preprocess", preprocess,
+                 "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
+      ->type_name("SPEC");
+  app.add_option("--calibrator", method, "auto, minmax, percentile, mse, entropy or entropy-legacy")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--percentile", options.percentile, "Share of values inside the range, for --calibrator percentile")
+      ->type_name("P")
+      ->check(CLI::Range(50.0, 100.0))
+      ->capture_default_str();
+  app.add_option("--calib-batch", options.batch, "Samples that run together; a model of fixed batch keeps its own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--calib-count", options.count, "Samples to use, spread evenly over pictures and frames. Default: all")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000000));
+}
+
+std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std::vector<TensorInfo>& inputs,
+                                             const Shapes& shapes) {
+  std::vector<std::string> pictures, arrays;
+  for (const std::string& path : given.data) {
+    const std::vector<std::string> found = arrays_of(path);
+    arrays.insert(arrays.end(), found.begin(), found.end());
+    if (found.empty()) pictures.push_back(path);
+  }
+  std::vector<std::unique_ptr<Calibrator>> parts;
+  if (!pictures.empty()) {
+    const Dims dims = picture_dims(inputs, shapes, pictures[0]);
+    if (given.preprocess.empty())
+      throw Error(Code::usage, "calibration on pictures needs to know how they become the model's input",
+                  {.where = pictures[0], .hint = "give --preprocess yolo, yolox, imagenet or a specification"});
+    const vision::Spec spec = vision::resolve(vision::parse_spec(given.preprocess), dims);
+    parts.push_back(vision::picture_samples(pictures, spec, given.options.count, [](const std::string& text) {
+      fmt::print(stderr, "warning: {}\n", printable(text));
+    }));
+  }
+  if (!arrays.empty()) parts.push_back(std::make_unique<ArraySamples>(arrays, inputs));
+  return std::make_shared<Chain>(std::move(parts));
+}
+
+void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
+  const auto found = methods().find(method);
+  if (found == methods().end())
+    throw Error(Code::usage, "no calibrator is called \"" + method + "\"",
+                {.where = "--calibrator", .hint = "give auto, minmax, percentile, mse, entropy or entropy-legacy"});
+  build.calibration = options;
+  build.calibration.method = found->second;
+  if (data.empty()) {
+    if (build.precision == Precision::int8)
+      throw Error(Code::usage, "INT8 needs calibration data",
+                  {.where = "--precision int8", .hint = "give --data with pictures, a video or arrays"});
+    return;
+  }
+  if (build.precision != Precision::int8)
+    throw Error(Code::usage, "calibration data is of no use in fp32",
+                {.where = "--data", .hint = "give --precision int8"});
+  build.calibrator = calibration_data(*this, stated_inputs(model.path(), model.external_root), build.shapes);
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,141 @@
+#include "quant/lab.h"
+
+#include <tenon/error.h>
+
+namespace tenon::quant {
+
+void ChannelSums::merge(const ChannelSums& other) {
+  if (sum.size() < other.sum.size()) sum.resize(other.sum.size()), squares.resize(other.sum.size());
+  for (size_t at = 0; at < other.sum.size(); ++at) sum[at] += other.sum[at], squares[at] += other.squares[at];
+  positions += other.positions;
+}
+
+Lab::Lab(ir::Graph graph, const Shapes& shapes, Team& team, const plan::Records& records) : team_(team) {
+  plan_.graph = std::move(graph);
+  plan_.records = records;
+  plan_.threads = team.threads();
+  program_ = std::make_unique<runtime::Program>(plan_, shapes, team);
+  if (!program_->is_static())
+    throw Error(Code::unsupported, "the sizes of this model's tensors depend on its data",
+                {.why = "calibration looks at tensors of fixed sizes",
+                 .hint = "give the sizes of all inputs with --shapes"});
+  ir::NodeId last = ir::no_node;
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(program_->graph().nodes.size()); ++id) {
+    if (program_->layout().runs[id]) last = id;
+    runs_before_.push_back(last);
+  }
+}
+
+void Lab::watch(const std::string& name, const Look& look) {
+  const ir::Graph& graph = program_->graph();
+  for (ir::ValueId id = 0; id < static_cast<ir::ValueId>(graph.values.size()); ++id) {
+    const ir::Value& value = graph.value(id);
+    if (value.name != name || value.is_constant() || value.dtype != DType::f32) continue;
+    Watched watched{id, look, std::vector<ChannelSums>(static_cast<size_t>(team_.threads()))};
+    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+    if (input != graph.inputs.end()) {
+      input_looks_[static_cast<size_t>(input - graph.inputs.begin())].push_back(std::move(watched));
+    } else if (value.producer != ir::no_node && runs_before_[value.producer] != ir::no_node &&
+               program_->layout().places[id].storage >= 0) {
+      looks_[runs_before_[value.producer]].push_back(std::move(watched));
+    }
+    return;
+  }
+}
+
+std::vector<Tensor> Lab::run(const std::vector<Tensor>& given) {
+  std::vector<Tensor> inputs = given;
+  const Worker alone{0, 1, nullptr, nullptr, nullptr};
+  for (auto& [at, list] : input_looks_)
+    for (Watched& watched : list) {
+      Tensor& input = inputs[at];
+      if (watched.look.round) input = input.copy();
+      examine(watched, input.data<std::byte>(), input.dims(), backends::dense_strides(input.dims()), alone);
+    }
+  std::vector<Tensor> outputs(program_->graph().outputs.size());
+  program_->run(inputs, outputs, *this);
+  for (Tensor& output : outputs) output = output.copy();
+  return outputs;
+}
+
+void Lab::after(ir::NodeId node, const Worker& worker) {
+  const auto found = looks_.find(node);
+  if (found == looks_.end()) return;
+  for (Watched& watched : found->second) {
+    const plan::Place& place = program_->layout().places[watched.value];
+    examine(watched, program_->address(watched.value), place.dims, place.strides, worker);
+  }
+}
+
+namespace {
+/// Calls each(row, channel of the outer axes) for this worker's share of the rows along the last axis.
+template <class F>
+void each_row(const Dims& dims, const Dims& strides, const Worker& worker, const F& each) {
+  int64_t rows = 1, begin, end;
+  for (size_t axis = 0; axis + 1 < dims.rank(); ++axis) rows *= dims[axis];
+  worker.share(rows, begin, end);
+  for (int64_t row = begin; row < end; ++row) {
+    int64_t offset = 0, left = row, second = 0;
+    for (size_t axis = dims.rank() - 1; axis-- > 0;) {
+      const int64_t index = left % dims[axis];
+      left /= dims[axis];
+      offset += index * strides[axis];
+      if (axis == 1) second = index;
+    }
+    each(offset, second);
+  }
+}
+}  // namespace
+
+void Lab::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Dims& strides, const Worker& worker) {
+  auto* data = reinterpret_cast<float*>(bytes);
+  const Look& look = watched.look;
+  const bool scalar = dims.rank() == 0;
+  const Dims sizes = scalar ? Dims{1} : dims, steps = scalar ? Dims{1} : strides;
+  const int64_t length = sizes.back(), step = steps.back();
+  const bool outer = look.channel_axis == 1 && sizes.rank() > 2;
+  ChannelSums& sums = watched.sums[static_cast<size_t>(worker.id)];
+  const int64_t channels = outer ? sizes[1] : length;
+  if (look.channels) sums.sum.resize(channels), sums.squares.resize(channels);
+  Histogram histogram;
+  std::vector<float> block;
+  constexpr size_t block_floats = 8192;
+  each_row(sizes, steps, worker, [&](int64_t offset, int64_t second) {
+    float* row = data + offset;
+    if (look.round)
+      for (int64_t i = 0; i < length; ++i) row[i * step] = look.round->round(row[i * step]);
+    if (look.channels) {
+      for (int64_t i = 0; i < length; ++i) {
+        const double x = row[i * step];
+        const int64_t channel = outer ? second : i;
+        sums.sum[channel] += x;
+        sums.squares[channel] += x * x;
+      }
+      sums.positions += outer ? (second == 0) * length : 1;
+    }
+    if (look.histogram) {
+      for (int64_t i = 0; i < length; ++i) block.push_back(row[i * step]);
+      if (block.size() < block_floats) return;
+      histogram.add(block.data(), static_cast<int64_t>(block.size()));
+      block.clear();
+    }
+  });
+  if (!look.histogram) return;
+  histogram.add(block.data(), static_cast<int64_t>(block.size()));
+  const std::lock_guard lock(merging_);
+  look.histogram->merge(histogram);
+}
+
+ChannelSums Lab::channels(const std::string& value) const {
+  ChannelSums all;
+  const auto gather = [&](const std::vector<Watched>& list) {
+    for (const Watched& watched : list)
+      if (program_->graph().value(watched.value).name == value)
+        for (const ChannelSums& sums : watched.sums) all.merge(sums);
+  };
+  for (const auto& [node, list] : looks_) gather(list);
+  for (const auto& [at, list] : input_looks_) gather(list);
+  return all;
+}
+
+}  // namespace tenon::quant

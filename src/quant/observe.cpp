@@ -1,0 +1,112 @@
+#include "quant/observe.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "quant/feeder.h"
+
+namespace tenon::quant {
+
+Shapes batch_shapes(const ir::Graph& graph, const Setting& setting) {
+  const ir::Graph concrete = plan::concretise(graph, setting.shapes);
+  Shapes shapes;
+  for (size_t at = 0; at < concrete.inputs.size(); ++at) {
+    const ir::Value& value = concrete.value(concrete.inputs[at]);
+    if (!value.shape || !ir::is_constant(*value.shape)) continue;
+    std::vector<int64_t>& sizes = shapes[value.name];
+    for (const ir::Dim& dim : *value.shape) sizes.push_back(dim.value());
+    const std::optional<ir::Shape>& stated = graph.value(graph.inputs[at]).shape;
+    if (setting.options.batch > 0 && !sizes.empty() && stated && !(*stated)[0].is_constant())
+      sizes[0] = setting.options.batch;
+  }
+  return shapes;
+}
+
+int channel_axis(const ir::Node& anchor) {
+  const bool last = anchor.op != "Conv" || (anchor.text("layout", "NCHW") == "NHWC" &&
+                                            anchor.text("input_layout", "NHWC") == "NHWC");
+  return last ? -1 : 1;
+}
+
+namespace {
+
+/// Keeps batches spread evenly over data of unknown length: when full, every second one goes and only every second
+/// further one is taken.
+class Spread {
+ public:
+  explicit Spread(std::vector<Observations::Probe>& kept) : kept_(kept) {}
+  void offer(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+    if (seen_++ % stride_ != 0) return;
+    if (kept_.size() == Observations::most_probes) {
+      for (size_t at = 0; at < kept_.size() / 2; ++at) kept_[at] = std::move(kept_[2 * at]);
+      kept_.resize(kept_.size() / 2);
+      stride_ *= 2;
+      if ((seen_ - 1) % stride_ != 0) return;
+    }
+    Observations::Probe probe;
+    for (const Tensor& input : inputs) probe.inputs.push_back(input.copy());
+    for (const Tensor& output : outputs) probe.outputs.push_back(output.copy());
+    kept_.push_back(std::move(probe));
+  }
+
+ private:
+  std::vector<Observations::Probe>& kept_;
+  int64_t seen_ = 0, stride_ = 1;
+};
+
+void check_finite(const Lab& lab, const std::vector<Histogram>& groups, const Structure& structure,
+                  const ir::Graph& graph, const Feeder::Batch& batch) {
+  for (size_t at = 0; at < lab.graph().inputs.size(); ++at) {
+    if (batch.inputs[at].dtype() != DType::f32) continue;
+    const std::span<const float> values = batch.inputs[at].values<float>();
+    if (std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); }))
+      throw Error(Code::usage, "the calibration data holds NaN or infinity",
+                  {.where = batch.label(), .why = "input \"" + lab.graph().value(lab.graph().inputs[at]).name + "\""});
+  }
+  for (size_t id = 0; id < graph.values.size(); ++id)
+    if (structure.source[id] && groups[structure.group[id]].not_finite() > 0)
+      throw Error(Code::usage, "the model gives NaN or infinity in floating point",
+                  {.where = batch.label(), .why = "tensor \"" + graph.values[id].name + "\" or one of its scale group",
+                   .hint = "leave the sample out, or check the model"});
+}
+
+}  // namespace
+
+Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
+                     Team& team) {
+  Observations seen;
+  seen.groups.resize(static_cast<size_t>(structure.groups));
+  Lab lab(graph, batch_shapes(graph, setting), team, setting.records);
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    Look look;
+    if (structure.source[id]) look.histogram = &seen.groups[structure.group[id]];
+    for (const ir::NodeId user : graph.values[id].users)
+      if (structure.integer[user] && graph.node(user).inputs[0] == static_cast<ir::ValueId>(id))
+        look.channels = true, look.channel_axis = channel_axis(graph.node(user));
+    if (look.histogram || look.channels) lab.watch(graph.values[id].name, look);
+  }
+  Feeder feeder(lab.graph(), data, setting.options.count);
+  Spread spread(seen.probes);
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  while (const auto batch = feeder.next()) {
+    const std::vector<Tensor> outputs = lab.run(batch->inputs);
+    check_finite(lab, seen.groups, structure, graph, *batch);
+    spread.offer(batch->inputs, outputs);
+    const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double done = feeder.expected() > 0 ? static_cast<double>(feeder.samples()) / feeder.expected() : 0;
+    if (setting.progress && !setting.progress("calibrate", std::min(done, 1.0), done > 0 ? spent / done - spent : -1))
+      throw Error(Code::usage, "the build was cancelled");
+  }
+  seen.samples = feeder.samples();
+  if (seen.samples == 0) throw Error(Code::usage, "there is no calibration data");
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    ChannelSums sums = lab.channels(graph.values[id].name);
+    if (sums.positions > 0) seen.channels[graph.values[id].name] = std::move(sums);
+  }
+  return seen;
+}
+
+}  // namespace tenon::quant

@@ -1,0 +1,29 @@
+#pragma once
+#include "quant/calibrate.h"
+#include "quant/lab.h"
+
+namespace tenon::quant {
+
+/// What a run over the data leaves: its size depends on the graph alone.
+struct Observations {
+  std::vector<Histogram> groups;                // by scale group
+  std::map<std::string, ChannelSums> channels;  // of the activations that anchors read, by value name
+  int64_t samples = 0;
+  /// Up to `most_probes` batches spread over the data, with what the graph gives for them.
+  static constexpr size_t most_probes = 8;
+  struct Probe {
+    std::vector<Tensor> inputs, outputs;
+  };
+  std::vector<Probe> probes;
+};
+
+/// Sizes of one batch for all inputs.
+Shapes batch_shapes(const ir::Graph& graph, const Setting& setting);
+/// The axis of channels in an anchor's activation.
+int channel_axis(const ir::Node& anchor);
+
+/// Runs the graph over all data. Throws as calibrate does.
+Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
+                     Team& team);
+
+}  // namespace tenon::quant

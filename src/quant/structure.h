@@ -1,0 +1,36 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tenon::quant {
+
+/// What a node is to quantisation, by its op alone.
+enum class Role {
+  other,     ///< floating point only
+  anchor,    ///< a product with constant weights: Conv, MatMul, Gemm
+  carries,   ///< moves elements, so that input and output share one scale: Concat, MaxPool, nearest Resize, …
+  optional,  ///< has integer forms worth taking between anchors: sums, averages, elementwise programs
+};
+Role role_of(const ir::Graph& graph, const ir::Node& node);
+
+/// Why an anchor stays in floating point; "" when it does not have to.
+using Reasons = std::vector<std::string>;  // per node
+
+/// Which values of an optimised graph are quantised, and which of them share a scale.
+struct Structure {
+  std::vector<char> integer;  ///< per node: an anchor that computes in integers
+  Reasons reasons;
+  std::vector<int> group;  ///< per value: its scale group, -1 for a value that stays in floating point
+  int groups = 0;
+  /// Per value: it decides its group's range, as no carrying node within the group makes it.
+  std::vector<char> source;
+};
+
+/// `keep` has a 1 for each node that has to stay in floating point whatever the structure says, and may be empty.
+/// What stays besides: convolutions without an activation (or with a sigmoid) that no other anchor follows, and anchors
+/// fed by a softmax, as the expectation over a distribution that some detectors have.
+Structure structure_of(const ir::Graph& graph, const Reasons& keep = {});
+
+}  // namespace tenon::quant
