@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/isa.h"
+#include "backends/cuda/device.h"
 #include "base/team.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
@@ -24,12 +25,27 @@ void quantise(plan::Plan& plan, const plan::Records& known, const BuildOptions& 
   const quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress};
   quant::materialise(plan.graph, quant::calibrate(plan.graph, *options.calibrator, setting));
 }
+
+/// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.
+void choose_device(plan::Plan& plan, const BuildOptions& options) {
+  static constexpr const char* names[] = {"fp32", "tf32", "fp16", "int8"};
+  plan.device = options.device;
+  const bool gpu = options.device != "cpu";
+  if (gpu) cuda::Device::get(cuda::index_of(options.device));
+  if (options.precision == Precision::best) plan.precision = gpu ? "fp16" : "fp32";
+  else plan.precision = names[static_cast<int>(options.precision)];
+  if (!gpu && (plan.precision == "tf32" || plan.precision == "fp16"))
+    throw Error(Code::unsupported, "the CPU computes in fp32 and int8 only",
+                {.where = "--precision " + plan.precision, .hint = "leave out --precision, or give fp32 or int8"});
+}
+
 }  // namespace
 
 /// The whole compiler: import, optimise, quantise, plan, tune.
 Engine build(const std::string& model, const BuildOptions& options) {
   auto impl = std::make_shared<Engine::Impl>();
   plan::Plan& plan = impl->plan;
+  choose_device(plan, options);
   plan.graph = onnx::import_file(model, {}, options.external_root);
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
@@ -48,8 +64,16 @@ Engine build(const std::string& model, const BuildOptions& options) {
     plan.shapes.try_emplace(value.name);
   }
 
-  plan::tune(plan, cache.records(), options.budget_seconds, options.progress);
+  const auto tune = plan.device == "cpu" ? plan::tune : plan::tune_cuda;
+  tune(plan, cache.records(), options.budget_seconds, options.progress);
   cache.add(plan.records);
+  return Engine(std::move(impl));
+}
+
+Engine Engine::on(const std::string& device) const {
+  if (device != "cpu") cuda::Device::get(cuda::index_of(device));
+  auto impl = std::make_shared<Engine::Impl>(*impl_);
+  impl->plan.device = device;
   return Engine(std::move(impl));
 }
 

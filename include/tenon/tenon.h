@@ -18,8 +18,10 @@ namespace tenon {
 
 enum class Precision {
   fp32,
+  tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
+  fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
   int8,  ///< eight bits where the structure of the model allows it, after calibration
-  best,  ///< the fastest of those that a build may use; without calibration that is fp32
+  best,  ///< the fastest of those that a build may use; without calibration that is fp32, on a GPU fp16
 };
 
 /// Name, element type and sizes of an engine's input or output; -1 is a size that may change from run to run.
@@ -36,6 +38,7 @@ using Progress = std::function<bool(const std::string& stage, double done, doubl
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
 struct BuildOptions {
+  std::string device = "cpu";  ///< or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
   Shapes shapes = {};             ///< sizes of inputs that are dynamic in the model; a missing batch is 1
   int threads = 0;                ///< 0: the cores this process may use
@@ -77,6 +80,10 @@ class Engine {
   std::vector<TensorInfo> outputs() const;
   /// The model's metadata_props, with "names" and the like.
   const std::map<std::string, std::string>& metadata() const;
+  /// The same engine on another device: "cpu", "cuda", "cuda:N". What it knows of other devices stays with it.
+  Engine on(const std::string& device) const;
+  /// The device that sessions run on.
+  const std::string& device() const;
   /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
   /// at most the cores there are.
   Session session(int threads = 0, const Shapes& shapes = {}) const;
@@ -102,6 +109,9 @@ class Session {
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
   /// Time of each step over `iterations` runs on the present inputs, in order.
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
+  /// Milliseconds that each of `iterations` runs takes on the GPU, on the operands of the last run, without the copies
+  /// of inputs and outputs; empty for an engine on the CPU.
+  std::vector<double> device_times(int iterations);
   MemoryUse memory() const;
   int threads() const;
 

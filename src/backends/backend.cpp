@@ -20,6 +20,7 @@ void append(std::string& text, const Operand& operand) {
   text += ':' + operand.dims.str();
   if (!operand.dense()) text += '/' + operand.strides.str();
   if (operand.constant) text += '!';
+  if (!operand.aligned) text += '~';
 }
 }  // namespace
 
@@ -58,7 +59,7 @@ std::string signature(const Problem& problem) {
     else if (const auto* lines = std::get_if<std::vector<std::string>>(&value))
       for (const auto& item : *lines) text += item + ';';
   }
-  text += " t" + std::to_string(problem.threads) + (problem.strict ? " strict" : "");
+  text += " t" + std::to_string(problem.threads) + (problem.strict ? " strict" : "") + (problem.tf32 ? " tf32" : "");
   return text;
 }
 

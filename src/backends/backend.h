@@ -18,6 +18,7 @@ struct Operand {
   DType dtype = DType::undefined;  // undefined: an optional operand that is absent
   Dims dims, strides;
   Tensor constant;                 // empty unless known now
+  bool aligned = true;             // begins at a multiple of 16 bytes of its storage
   explicit operator bool() const { return dtype != DType::undefined; }
   bool dense() const;
   /// Rows of contiguous last axis, at any pitch.
@@ -31,6 +32,7 @@ struct Problem {
   std::vector<Operand> inputs, outputs;
   int threads = 1;
   bool strict = false;  // plain summation order: no Winograd
+  bool tf32 = false;    // products of f32 may round their operands to tf32
 };
 
 /// What a kernel sees of the problem, as text: the key of the timing cache.

@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
+#include "engine/engine.h"
 
 namespace tenon::cli {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int fewest_runs = 10, most_runs = 100000, profiled_runs = 10;
+constexpr int fewest_runs = 10, most_runs = 100000, profiled_runs = 10, device_runs = 100;
 constexpr uint64_t first_seed = 1;
 
 struct Options : ModelOptions {
@@ -116,8 +117,13 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
                       {"arena_lower_bound", memory.arena_lower_bound},
                       {"weights_bytes", memory.weights_bytes},
                       {"peak_rss_bytes", peak_rss_bytes()}};
-  result["precision"] = options.precision;
-  result["device"] = options.device;
+  if (const std::vector<double> times = session.device_times(device_runs); !times.empty()) {
+    const Json device = summary(times, batch);
+    result["device_latency_ms"] = device["latency_ms"];
+    result["device_throughput"] = device["throughput"];
+  }
+  result["precision"] = engine.impl().plan.precision;
+  result["device"] = engine.device();
   result["batch"] = batch;
   result["threads"] = session.threads();
   result["shapes"] = shapes;
@@ -152,6 +158,11 @@ void print(const Json& result, bool header) {
              latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
              result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]),
              bytes_text(result["memory"]["weights_bytes"]));
+  if (!result.contains("device_latency_ms")) return;
+  const Json& device = result["device_latency_ms"];
+  fmt::print("{:>6} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:12.1f}  on the GPU, without copies\n", "",
+             device["median"].get<double>(), device["mean"].get<double>(), device["p90"].get<double>(),
+             device["p99"].get<double>(), device["min"].get<double>(), result["device_throughput"].get<double>());
 }
 
 int work(const Options& options) {

@@ -48,8 +48,8 @@ int work(const Options& options) {
     write_json(options.json, {{"engine", options.output},
                               {"seconds", seconds},
                               {"bytes", size},
-                              {"precision", options.precision},
-                              {"device", options.device}});
+                              {"precision", engine.impl().plan.precision},
+                              {"device", engine.device()}});
   if (options.json != "-")
     fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
   return 0;

@@ -113,7 +113,8 @@ int plan_of(const Options& options) {
   Json json = summary(plan.graph);
   json["threads"] = plan.threads;
   json["isa"] = plan.isa;
-  json["precision"] = options.precision;
+  json["precision"] = plan.precision;
+  json["device"] = plan.device;
   json["strict"] = plan.strict;
   json["shapes"] = plan.shapes;
   const MemoryUse memory = engine.session(options.threads).memory();
@@ -127,7 +128,8 @@ int plan_of(const Options& options) {
   if (options.json == "-") return 0;
   if (options.stage == "plan") fmt::print("{}", ir::print(plan.graph));
   print(json);
-  fmt::print("{:<8} {} threads, kernels for {}, {}\n", "built", plan.threads, plan.isa, options.precision);
+  fmt::print("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.isa, plan.precision,
+             plan.device == "cpu" ? "" : " on " + plan.device);
   for (const auto& [input, sizes] : plan.shapes)
     fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
   fmt::print("{:<8} arena {}, weights {}\n", "memory", bytes_text(memory.arena_bytes),

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "backends/cuda/device.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "engine/engine.h"
@@ -63,6 +64,24 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
+void check_device(const std::string& device) {
+  if (device != "cpu") cuda::index_of(device);
+}
+
+Precision parse_precision(const std::string& word) {
+  static const std::pair<const char*, Precision> known[] = {
+      {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"fp16", Precision::fp16}, {"int8", Precision::int8},
+      {"best", Precision::best}};
+  for (const auto& [name, precision] : known)
+    if (word == name) return precision;
+  for (const char* later : {"bf16", "fp8"})
+    if (word == later)
+      throw Error(Code::unsupported, "this version does not compute in " + word,
+                  {.where = "--precision " + word, .hint = "give fp32 or int8; on a GPU also tf32, fp16 or best"});
+  throw Error(Code::usage, "no precision is called \"" + word + "\"",
+              {.where = "--precision", .hint = "give fp32 or int8; on a GPU also tf32, fp16 or best"});
+}
+
 void limit_memory(const std::string& text) {
   Limits limits = tenon::limits();
   limits.memory_bytes = parse_bytes(text);
@@ -79,8 +98,8 @@ void limit_rounds(int64_t rounds) {
 void ModelOptions::add_to(CLI::App& app) {
   app.add_option("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")
       ->required();
-  app.add_option("--device", device, "Where to run: cpu")->type_name("NAME");
-  app.add_option("--precision", precision, "Arithmetic: fp32 or int8")->type_name("NAME");
+  app.add_option("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own")->type_name("NAME");
+  app.add_option("--precision", precision, "Arithmetic: fp32 or int8; on a GPU also tf32, fp16, best")->type_name("NAME");
   app.add_option("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8")->type_name("SIZES");
   app.add_option("--threads", threads, "Threads; 0 is the cores this process may use")->type_name("N");
   app.add_option("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
@@ -107,22 +126,11 @@ void add_json(CLI::App& app, std::string& json) {
 }
 
 BuildOptions ModelOptions::build_options() const {
-  if (device == "cuda" || device.rfind("cuda:", 0) == 0)
-    throw Error(Code::unsupported, "this version runs on the CPU only",
-                {.where = "--device " + device, .hint = "leave out --device, or give cpu"});
-  if (device != "cpu")
-    throw Error(Code::usage, "no device is called \"" + device + "\"", {.where = "--device", .hint = "give cpu"});
-  if (precision != "fp32" && precision != "int8") {
-    for (const char* known : {"tf32", "bf16", "fp16", "best"})
-      if (precision == known)
-        throw Error(Code::unsupported, "this version computes in fp32 and int8 only",
-                    {.where = "--precision " + precision, .hint = "leave out --precision, or give fp32 or int8"});
-    throw Error(Code::usage, "no precision is called \"" + precision + "\"",
-                {.where = "--precision", .hint = "give fp32 or int8"});
-  }
   if (threads < 0) throw Error(Code::usage, "a negative number of threads", {.where = "--threads"});
   BuildOptions options;
-  options.precision = precision == "int8" ? Precision::int8 : Precision::fp32;
+  if (!device.empty()) check_device(device);
+  if (!device.empty()) options.device = device;
+  if (!precision.empty()) options.precision = parse_precision(precision);
   options.shapes = parse_shapes(shapes);
   options.threads = threads;
   options.budget_seconds = budget.empty() ? -1 : parse_seconds(budget);
@@ -144,7 +152,8 @@ const std::string& ModelOptions::path() const {
 Engine ModelOptions::open(const Shapes& more) const {
   BuildOptions options = build_options();
   for (const auto& [name, sizes] : more) options.shapes[name] = sizes;
-  return tenon::open(path(), options);
+  const Engine engine = tenon::open(path(), options);
+  return device.empty() || device == engine.device() ? engine : engine.on(device);
 }
 
 Shapes parse_shapes(const std::string& text) {

@@ -14,7 +14,7 @@ namespace tenon::cli {
 /// The options that every verb which takes a model shares.
 struct ModelOptions {
   std::string model;
-  std::string device = "cpu", precision = "fp32";
+  std::string device, precision;  // empty: an engine's own; cpu and fp32 for a model
   std::string shapes, budget, timing_cache, external_root;
   std::vector<std::string> skip_passes;
   int threads = 0;

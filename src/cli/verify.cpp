@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "backends/cuda/device.h"
 #include "cli/arrays.h"
 #include "cli/compare.h"
 #include "cli/options.h"
@@ -97,6 +98,7 @@ std::vector<Tensor> evaluate(const Case& one, const std::vector<TensorInfo>& inf
     return ops::interpret(graph, std::move(inputs));
   }
   BuildOptions how;
+  how.device = options.backend;
   how.threads = options.threads;
   how.budget_seconds = 0;
   how.timing_cache = "-";
@@ -156,9 +158,10 @@ Outcome run_case(const Case& one, const Options& options) {
 }
 
 int work(const Options& options) {
-  if (options.backend != "cpu" && options.backend != "ref")
+  if (options.backend.rfind("cuda", 0) == 0) cuda::Device::get(cuda::index_of(options.backend));
+  else if (options.backend != "cpu" && options.backend != "ref")
     throw Error(Code::usage, "no backend is called \"" + options.backend + "\"",
-                {.where = "--backend", .hint = "give cpu or ref"});
+                {.where = "--backend", .hint = "give cpu, cuda, cuda:N or ref"});
   std::vector<Case> cases;
   for (const std::string& folder : options.folders) collect(folder, 0, cases);
   if (cases.empty())
@@ -189,7 +192,8 @@ std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("DIR", options->folders, "Folders of cases: model.onnx with test_data_set_*/input_0.pb, output_0.pb")
       ->required();
-  app.add_option("--backend", options->backend, "cpu: the optimised path; ref: plain kernels without any pass")
+  app.add_option("--backend,--device", options->backend,
+                 "cpu, cuda, cuda:N: the optimised path; ref: plain kernels without any pass")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--rtol", options->rtol, "Relative tolerance")->capture_default_str();

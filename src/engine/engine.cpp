@@ -31,4 +31,6 @@ std::vector<TensorInfo> Engine::outputs() const {
 
 const std::map<std::string, std::string>& Engine::metadata() const { return impl_->plan.graph.metadata; }
 
+const std::string& Engine::device() const { return impl_->plan.device; }
+
 }  // namespace tenon

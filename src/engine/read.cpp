@@ -123,6 +123,8 @@ Engine Engine::load(const std::string& path) {
     plan.threads = content.at("threads").get<int>();
     plan.strict = content.at("strict").get<bool>();
     plan.isa = content.at("isa").get<std::string>();
+    plan.device = content.value("device", "cpu");
+    plan.precision = content.value("precision", "fp32");
     for (const auto& [key, entry] : content.at("records").items())
       plan.records[engine::json_bytes(key)] = {entry.at(0).get<std::string>(), entry.at(1).get<double>()};
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");

@@ -22,7 +22,8 @@ std::string plan_text(const plan::Plan& plan) {
   json shapes = json::object();
   for (const auto& [name, sizes] : plan.shapes) shapes[engine::json_text(name)] = sizes;
   return json{
-      {"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa}, {"records", records}}
+      {"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa},
+      {"device", plan.device}, {"precision", plan.precision}, {"records", records}}
       .dump();
 }
 

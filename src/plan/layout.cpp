@@ -320,6 +320,7 @@ backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout
     result.dims = layout.places[value].dims;
     result.strides = layout.places[value].strides;
     result.constant = graph.value(value).constant;
+    result.aligned = layout.places[value].offset * static_cast<int64_t>(size_of(result.dtype)) % 16 == 0;
     return result;
   };
   for (ir::ValueId input : node.inputs) problem.inputs.push_back(operand(input));

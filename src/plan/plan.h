@@ -10,7 +10,13 @@
 #include "ir/graph.h"
 
 /// From an optimised graph and concrete input sizes to steps with places in one arena.
+namespace tenon::cuda {
+struct Properties;
+}
+
 namespace tenon::plan {
+
+struct Plan;
 
 /// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis
 /// is 1, others throw Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict
@@ -50,6 +56,10 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
 
 /// The problem that kernels of this node see.
 backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads, bool strict);
+/// The same as kernels of a GPU see it.
+backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan);
+/// The key under which a GPU's measurements of a problem are kept.
+std::string device_key(const cuda::Properties& device, const backends::Problem& problem);
 
 /// Kernel chosen per problem signature, with its measured time (0: not measured).
 struct Record {
@@ -67,6 +77,8 @@ struct Plan {
   Shapes shapes;    // sizes of every input it was tuned for
   int threads = 1;
   bool strict = false;
+  std::string device = "cpu";      // or "cuda", "cuda:N"
+  std::string precision = "fp32";  // or "tf32", "fp16"
   std::string isa;
   Records records;
 };
@@ -74,5 +86,7 @@ struct Plan {
 /// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills
 /// plan.records. Records that `known` holds are taken as they are.
 void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);
+/// The same on the plan's GPU: every tactic of every kernel, in captured graphs.
+void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);
 
 }  // namespace tenon::plan

@@ -36,7 +36,8 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 
 Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team)
     : team_(team), graph_(plan::concretise(plan.graph, shapes)), static_(plan::is_static(graph_)) {
-  if (static_) bind(plan);
+  if (static_ && plan.device != "cpu") device_ = std::make_unique<DeviceProgram>(plan, graph_, team);
+  else if (static_) bind(plan);
   else dynamic_ = std::make_unique<DynamicProgram>(graph_, plan, team);
 }
 
@@ -159,6 +160,7 @@ void Program::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs)
 }
 
 void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  if (device_) return device_->run(inputs, outputs);
   if (!static_) {
     const std::vector<Tensor> results = dynamic_->run(inputs);
     std::copy(results.begin(), results.end(), outputs.begin());
@@ -184,6 +186,7 @@ std::byte* Program::address(ir::ValueId value) const {
 }
 
 std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iterations) {
+  if (device_) return device_->profile(inputs, iterations);
   if (!static_) return dynamic_->profile(inputs, iterations);
   std::vector<LayerTime> layers;
   point_at(inputs);
@@ -199,7 +202,12 @@ std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iter
   return layers;
 }
 
+std::vector<double> Program::device_times(int iterations) {
+  return device_ ? device_->time(iterations) : std::vector<double>();
+}
+
 MemoryUse Program::memory() const {
+  if (device_) return device_->memory();
   MemoryUse use;
   use.arena_bytes = layout_.arena_bytes;
   use.arena_lower_bound = layout_.lower_bound;

@@ -7,6 +7,7 @@
 
 #include "base/team.h"
 #include "plan/plan.h"
+#include "runtime/device_program.h"
 #include "runtime/dynamic.h"
 
 namespace tenon::runtime {
@@ -37,6 +38,8 @@ class Program {
   std::byte* address(ir::ValueId value) const;
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
   MemoryUse memory() const;
+  /// Milliseconds on the GPU of each of `iterations` runs; empty on the CPU.
+  std::vector<double> device_times(int iterations);
   /// Sizes it is bound to, by input, in order.
   bool matches(std::span<const Tensor> inputs) const;
 
@@ -62,6 +65,7 @@ class Program {
   Team& team_;
   ir::Graph graph_;
   std::unique_ptr<DynamicProgram> dynamic_;  // where memory could not be planned
+  std::unique_ptr<DeviceProgram> device_;    // where the plan is for a GPU
   plan::Layout layout_;
   bool static_ = false;
   std::vector<BoundStep> steps_;

@@ -114,6 +114,11 @@ std::vector<LayerTime> Session::profile(std::span<const Tensor> inputs, int iter
   return impl_->program(inputs).profile(inputs, iterations);
 }
 
+std::vector<double> Session::device_times(int iterations) {
+  const Busy busy(impl_->busy);
+  return impl_->programs.empty() ? std::vector<double>() : impl_->programs.front().device_times(iterations);
+}
+
 MemoryUse Session::memory() const { return impl_->programs.empty() ? MemoryUse{} : impl_->programs.front().memory(); }
 int Session::threads() const { return impl_->team.threads(); }
 

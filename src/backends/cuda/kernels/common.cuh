@@ -1,0 +1,65 @@
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+// ---- 16-bit floats, by their bits
+struct half {
+  u16 bits;
+};
+__device__ __forceinline__ float f32_of(float x) { return x; }
+__device__ __forceinline__ float f32_of(half x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+template <class T> __device__ __forceinline__ T of_f32(float x);
+template <> __device__ __forceinline__ float of_f32<float>(float x) { return x; }
+template <> __device__ __forceinline__ half of_f32<half>(float x) {
+  half y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ u32 pack_halves(float low, float high) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+__device__ __forceinline__ float half_of(u32 pair, int which) {
+  return f32_of(half{(u16)(pair >> (16 * which))});
+}
+
+// ---- a kernel may start while the one before it ends; memory of others is touched after this
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// ---- activations, numbered as ops::Activation; FAST: a result that is rounded to 16 bits may be approximate
+__device__ __forceinline__ float tanh_fast(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+template <int KIND, bool FAST> __device__ __forceinline__ float activate(float x, float alpha, float beta) {
+  if (KIND == 1) return x < 0.f ? 0.f : x;
+  if (KIND == 2) return x < alpha ? alpha : x > beta ? beta : x;
+  if (KIND == 3) {
+    const float h = 0.5f * x;
+    if (FAST) return fmaf(h, tanh_fast(h), h);
+    return __fdividef(x, 1.f + __expf(-x));
+  }
+  if (KIND == 4) return FAST ? fmaf(tanh_fast(0.5f * x), 0.5f, 0.5f) : __fdividef(1.f, 1.f + __expf(-x));
+  if (KIND == 5) return x * fminf(fmaxf(x * (1.f / 6) + 0.5f, 0.f), 1.f);
+  if (KIND == 6) return fminf(fmaxf(alpha * x + beta, 0.f), 1.f);
+  if (KIND == 7) return x < 0.f ? alpha * x : x;
+  if (KIND == 8) return FAST ? tanh_fast(x) : tanhf(x);
+  if (KIND == 9) return 0.5f * x * (1.f + erff(x * 0.70710678f));
+  if (KIND == 10) return 0.5f * x * (1.f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+  if (KIND == 11) return x * tanhf(x > 20.f ? x : log1pf(__expf(x)));
+  if (KIND == 12) return x < 0.f ? alpha * expm1f(x) : x;
+  return x;
+}

@@ -1,0 +1,81 @@
+#include "backends/cuda/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/conv_direct.cu has it.
+struct Params {
+  Address x, w, bias, residual, y;
+  int64_t xs[4], ys[4], rs[4];
+  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+  int pixels, depth, tiles;
+  float alpha, beta;
+};
+
+class DirectStep : public Step {
+ public:
+  DirectStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
+    ConvShape shape{};
+    conv_shape(problem, shape);
+    function_ = device.function(tactic.sources[0], "conv_direct");
+    const int64_t depth = shape.depth(), out = shape.channels_out();
+    const std::vector<float> weights = conv_weights(problem, shape), bias = conv_bias(problem, shape);
+    std::vector<float> packed(weights.size() + bias.size());
+    for (int64_t n = 0; n < shape.out_c; ++n)
+      for (int64_t k = 0; k < depth; ++k) packed[(n / out * depth + k) * out + n % out] = weights[n * depth + k];
+    std::copy(bias.begin(), bias.end(), packed.begin() + static_cast<ptrdiff_t>(weights.size()));
+    packed_ = Buffer(packed.size() * sizeof(float));
+    packed_.upload(packed.data(), packed_.bytes());
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    residual_ = epilogue.residual != ops::Residual::none;
+    const auto size = [](int64_t value) { return static_cast<int>(value); };
+    params_ = {0, packed_.address(), packed_.address() + weights.size() * sizeof(float), 0, 0, {}, {}, {},
+               size(shape.in_h), size(shape.in_w), size(shape.out_h), size(shape.out_w), size(shape.channels_in()),
+               size(out), shape.kernel_w, shape.stride_h, shape.stride_w, shape.dilation_h, shape.dilation_w,
+               shape.pad_top, shape.pad_left, size(shape.pixels()), size(depth), size(ceil_div(out, 64)),
+               epilogue.alpha, epilogue.beta};
+    for (int at = 0; at < 4; ++at)
+      params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
+    grid_ = {ceil_div(shape.pixels(), 64), params_.tiles * shape.groups, 1, 256, 0};
+  }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  bool reads(size_t input) const override { return input == 3; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer packed_;
+  Params params_{};
+  Grid grid_;
+  bool residual_;
+};
+
+const char* refuses(const Problem& problem, const Properties&) {
+  ConvShape shape{};
+  if (const char* reason = conv_shape(problem, shape)) return reason;
+  return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? "too many groups" : nullptr;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  Source source{"conv_direct.cu", epilogue_defines(conv_epilogue(problem)), ""};
+  source.defines.push_back(define_type("TX", problem.inputs[0].dtype));
+  source.defines.push_back(define_type("TY", problem.outputs[0].dtype));
+  return {{"direct", {source}, {}}};
+}
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<DirectStep>(problem, device, tactic);
+}
+
+const KernelRegistrar conv({"Conv", "direct", 0, refuses, tactics, make});
+const KernelRegistrar gemm({"Gemm", "direct", 0, refuses, tactics, make});
+const KernelRegistrar matmul({"MatMul", "direct", 0, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,79 @@
+#include "backends/cuda/kernel.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tenon::cuda {
+namespace {
+
+std::multimap<std::string, Kernel>& registry() {
+  static std::multimap<std::string, Kernel> kernels;
+  return kernels;
+}
+
+std::vector<const Kernel*> kernels_for(const std::string& op) {
+  std::vector<const Kernel*> kernels;
+  const auto [begin, end] = registry().equal_range(op);
+  for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
+  std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
+  return kernels;
+}
+
+bool nothing_to_do(const Problem& problem) {
+  for (const Operand& operand : problem.outputs)
+    if (operand && operand.dims.elements() > 0) return false;
+  return true;
+}
+
+}  // namespace
+
+KernelRegistrar::KernelRegistrar(Kernel kernel) {
+  const std::string op = kernel.op;
+  registry().emplace(op, std::move(kernel));
+}
+
+std::vector<Choice> choices(const Problem& problem, const Properties& properties) {
+  std::vector<Choice> all;
+  if (nothing_to_do(problem)) return all;
+  for (const Kernel* kernel : kernels_for(problem.node->op))
+    if (!kernel->refuses(problem, properties))
+      for (Tactic& tactic : kernel->tactics(problem, properties)) all.push_back({kernel, std::move(tactic)});
+  return all;
+}
+
+Choice choose(const Problem& problem, const Properties& properties, const std::string& name) {
+  std::vector<Choice> all = choices(problem, properties);
+  if (all.empty()) return {};
+  for (Choice& choice : all)
+    if (choice.tactic.name == name) return std::move(choice);
+  return std::move(all.front());
+}
+
+std::string refusals(const Problem& problem, const Properties& properties) {
+  std::string text;
+  for (const Kernel* kernel : kernels_for(problem.node->op))
+    if (const char* reason = kernel->refuses(problem, properties))
+      text += (text.empty() ? "" : "; ") + kernel->name + ": " + reason;
+  return text.empty() ? "no GPU kernel for this op" : text;
+}
+
+void launch_bytes(const Device& device, Function function, const Grid& grid, Stream stream, void* params) {
+  LaunchConfig config{};
+  config.grid_x = static_cast<unsigned>(grid.x);
+  config.grid_y = static_cast<unsigned>(grid.y);
+  config.grid_z = static_cast<unsigned>(grid.z);
+  config.block_x = static_cast<unsigned>(grid.threads);
+  config.block_y = config.block_z = 1;
+  config.shared_bytes = static_cast<unsigned>(grid.shared_bytes);
+  config.stream = stream;
+  LaunchAttribute attribute{};
+  attribute.id = constants::launch_programmatic_serialization;
+  attribute.value = 1;
+  if (device.properties().capability() >= 90) config.attributes = &attribute, config.attribute_count = 1;
+  void* arguments[] = {params};
+  check(driver().LaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
+}
+
+const char* type_name(DType type) { return type == DType::f32 ? "float" : type == DType::f16 ? "half" : ""; }
+
+}  // namespace tenon::cuda

@@ -1,0 +1,86 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cuda/device.h"
+
+/// How a node is run on a GPU: kernels answer for a problem with tactics, and make a step from one.
+namespace tenon::cuda {
+
+using backends::Operand;
+using backends::Problem;
+
+struct Launch {
+  Stream stream;
+  const Address *inputs, *outputs;  // null for constants that the step packed, and for absent operands
+  Address workspace;
+};
+
+/// A node made ready to run: packed weights on the device, sizes. Immutable while it runs.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual size_t workspace_bytes() const { return 0; }
+  /// Bytes of weights held on the device.
+  virtual size_t packed_bytes() const { return 0; }
+  /// Whether it reads this input where that is a constant; otherwise its own copy serves.
+  virtual bool reads(size_t) const { return true; }
+  /// Puts the work on the stream, which may be capturing. No allocation.
+  virtual void enqueue(const Launch& launch) = 0;
+};
+
+/// A kernel with its parameters chosen: the name is what records keep.
+struct Tactic {
+  std::string name;
+  std::vector<Source> sources;
+  std::vector<int> numbers;  // the kernel's own
+};
+
+/// A kernel for an op; registered once in its file.
+struct Kernel {
+  std::string op, name;
+  int rank;  // tried first without measurements: the highest
+  const char* (*refuses)(const Problem&, const Properties&);  // nullptr: it can; else the reason
+  /// Best guess first, at least one.
+  std::vector<Tactic> (*tactics)(const Problem&, const Properties&);
+  std::unique_ptr<Step> (*make)(const Problem&, Device&, const Tactic&);
+};
+
+struct KernelRegistrar {
+  explicit KernelRegistrar(Kernel kernel);
+};
+
+struct Choice {
+  const Kernel* kernel = nullptr;  // nullptr: no kernel takes the problem
+  Tactic tactic;
+};
+
+/// Everything that takes the problem, best guess first.
+std::vector<Choice> choices(const Problem& problem, const Properties& properties);
+/// The choice of that name, else the best guess.
+Choice choose(const Problem& problem, const Properties& properties, const std::string& name);
+/// Why no kernel takes it: each kernel with its reason.
+std::string refusals(const Problem& problem, const Properties& properties);
+
+struct Grid {
+  int64_t x = 1, y = 1, z = 1;
+  int threads = 128;
+  int shared_bytes = 0;
+};
+
+/// Launches a kernel of one parameter, which is a struct by value. Kernels on compute capability 9.0 and later may
+/// start while the one before ends; each waits for it before it touches memory of others.
+void launch_bytes(const Device& device, Function function, const Grid& grid, Stream stream, void* params);
+template <class Params>
+void launch(const Device& device, Function function, const Grid& grid, Stream stream, Params params) {
+  launch_bytes(device, function, grid, stream, &params);
+}
+
+/// "u16" names of CUDA types for element types that kernels take: f32 is "float", f16 "half"; empty for others.
+const char* type_name(DType type);
+inline bool is_f16_or_f32(DType type) { return type == DType::f16 || type == DType::f32; }
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace tenon::cuda

@@ -1,0 +1,45 @@
+// Max and average pooling over two spatial axes. ELEMENT: type of input and output; MAX; VEC channels a thread (1 for any
+// strides); INCLUDE_PAD: the average counts padding.
+typedef ELEMENT T;
+struct Params {
+  const T* x;
+  T* y;
+  i64 xs[4], ys[4];  // strides: image, row, pixel, channel
+  int in_h, in_w, out_h, out_w, channels, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  int pad_top, pad_left, pad_bottom, pad_right, count;
+};
+struct __align__(VEC * sizeof(T)) Vec {
+  T e[VEC];
+};
+
+extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ Params p) {
+  wait_for_previous();
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= p.count) return;
+  const int groups = p.channels / VEC, c = i % groups * VEC, q = i / groups % p.out_w, r = i / groups / p.out_w % p.out_h,
+            n = i / groups / p.out_w / p.out_h;
+  float best[VEC];
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) best[e] = MAX ? -__int_as_float(0x7f800000) : 0.f;
+  const int top = r * p.stride_h - p.pad_top, left = q * p.stride_w - p.pad_left;
+  int taps = 0;
+  for (int kr = 0; kr < p.kernel_h; ++kr) {
+    const int h = top + kr * p.dilation_h;
+    for (int ks = 0; ks < p.kernel_w; ++ks) {
+      const int w = left + ks * p.dilation_w;
+      if (!MAX && INCLUDE_PAD) taps += h < p.in_h + p.pad_bottom && w < p.in_w + p.pad_right;
+      if ((u32)h >= (u32)p.in_h || (u32)w >= (u32)p.in_w) continue;
+      if (!INCLUDE_PAD) ++taps;
+      const Vec v = *(const Vec*)(p.x + n * p.xs[0] + h * p.xs[1] + w * p.xs[2] + c * p.xs[3]);
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) {
+        const float f = f32_of(v.e[e]);
+        best[e] = MAX ? (f > best[e] || f != f ? f : best[e]) : best[e] + f;
+      }
+    }
+  }
+  Vec out;
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) out.e[e] = of_f32<T>(MAX ? best[e] : best[e] / taps);
+  *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]) = out;
+}

@@ -1,0 +1,29 @@
+// Softmax of a dense tensor seen as outer x length x inner, along length: a group of LANES lanes a row. ELEMENT: its type;
+// LOG: the logarithm.
+typedef ELEMENT T;
+struct Params {
+  const T* x;
+  T* y;
+  i64 rows, length, inner;  // rows = outer * inner
+};
+
+extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant__ Params p) {
+  wait_for_previous();
+  const int lane = threadIdx.x % LANES;
+  const i64 row = (i64)blockIdx.x * (256 / LANES) + threadIdx.x / LANES;
+  const bool alive = row < p.rows;
+  const i64 base = row / p.inner * p.length * p.inner + row % p.inner;
+  float top = -__int_as_float(0x7f800000);
+  for (i64 k = lane; alive && k < p.length; k += LANES) top = fmaxf(top, f32_of(p.x[base + k * p.inner]));
+#pragma unroll
+  for (int step = LANES / 2; step; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
+  float sum = 0.f;
+  for (i64 k = lane; alive && k < p.length; k += LANES) sum += expf(f32_of(p.x[base + k * p.inner]) - top);
+#pragma unroll
+  for (int step = LANES / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+  const float scale = LOG ? logf(sum) : 1.f / sum;
+  for (i64 k = lane; alive && k < p.length; k += LANES) {
+    const float v = f32_of(p.x[base + k * p.inner]) - top;
+    p.y[base + k * p.inner] = of_f32<T>(LOG ? v - scale : expf(v) * scale);
+  }
+}

@@ -1,0 +1,47 @@
+#pragma once
+#include <array>
+
+#include "backends/cuda/kernel.h"
+
+/// One result element from one element of each operand, all strided: elementwise programs, conversions and copies.
+namespace tenon::cuda {
+
+constexpr size_t most_map_operands = 8;
+constexpr size_t most_map_axes = 6;
+
+/// Elements to visit, with the strides of each operand and, last, of the result. Strides of 0 broadcast.
+struct Map {
+  Dims dims;
+  std::vector<Dims> strides;
+  std::vector<std::string> types;  // of CUDA, operands then result
+  std::vector<int> sizes;          // bytes of an element
+  std::vector<bool> aligned;       // begins at a multiple of 16 bytes
+  std::string body;                // statements that set "r" from "v0", "v1", …; empty: a copy of bits
+  int vector = 1;                  // elements of the last axis at a time
+  /// Drops axes of size 1, joins axes that run on in every operand, and takes vectors where all allow it. False where
+  /// too many axes are left.
+  bool simplify();
+  Source source() const;
+};
+
+/// As the generated kernel has it.
+struct MapParams {
+  Address operand[most_map_operands + 1];
+  int64_t strides[most_map_operands + 1][most_map_axes];
+  unsigned dims[most_map_axes];
+  unsigned count;
+};
+
+/// A map ready to launch; addresses go into operand[], the result last.
+class MapLaunch {
+ public:
+  MapLaunch(const Map& map, Device& device);
+  void enqueue(Device& device, Stream stream, const std::vector<Address>& addresses) const;
+
+ private:
+  Function function_;
+  MapParams params_{};
+  Grid grid_;
+};
+
+}  // namespace tenon::cuda

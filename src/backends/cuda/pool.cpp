@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "backends/cuda/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/pool.cu has it.
+struct Params {
+  Address x, y;
+  int64_t xs[4], ys[4];
+  int in_h, in_w, out_h, out_w, channels, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  int pad_top, pad_left, pad_bottom, pad_right, count;
+};
+
+bool channels_last(const Problem& problem) { return problem.node->text("layout", "") == "NHWC"; }
+
+/// Strides as image, row, pixel, channel.
+void strides_of(const Operand& operand, bool last, int64_t (&strides)[4]) {
+  static constexpr size_t first_order[] = {0, 2, 3, 1}, last_order[] = {0, 1, 2, 3};
+  for (size_t at = 0; at < 4; ++at) strides[at] = operand.strides[last ? last_order[at] : first_order[at]];
+}
+
+int vector_of(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const bool last = channels_last(problem);
+  int64_t xs[4], ys[4];
+  strides_of(x, last, xs), strides_of(y, last, ys);
+  const int64_t channels = x.dims[last ? 3 : 1];
+  const auto size = static_cast<int64_t>(16 / size_of(x.dtype));
+  bool fits = xs[3] == 1 && ys[3] == 1 && channels % size == 0 && x.aligned && y.aligned;
+  for (int at = 0; at < 3; ++at) fits = fits && xs[at] % size == 0 && ys[at] % size == 0;
+  return fits ? static_cast<int>(size) : 1;
+}
+
+const char* refuses(const Problem& problem, const Properties&) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (!is_f16_or_f32(x.dtype) || x.dtype != y.dtype) return "only f32 and f16";
+  if (x.dims.rank() != 4) return "only two spatial axes";
+  if (problem.outputs.size() > 1 && problem.outputs[1]) return "the indices are wanted";
+  if (y.dims.elements() >= int64_t{1} << 31) return "too large";
+  return nullptr;
+}
+
+bool includes_padding(const Problem& problem) { return problem.node->integer("count_include_pad", 0) != 0; }
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  Source source{"pool.cu", {}, ""};
+  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("MAX", problem.node->op == "MaxPool"),
+                    define("VEC", vector_of(problem)), define("INCLUDE_PAD", includes_padding(problem))};
+  return {{"pool", {source}, {}}};
+}
+
+class PoolStep : public Step {
+ public:
+  PoolStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "pool")) {
+    const ir::Node& node = *problem.node;
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    const bool last = channels_last(problem);
+    strides_of(x, last, params_.xs), strides_of(y, last, params_.ys);
+    const size_t h = last ? 1 : 2;
+    const auto kernel = node.integers("kernel_shape"), strides = node.integers("strides", {1, 1}),
+               dilations = node.integers("dilations", {1, 1});
+    auto pads = node.integers("pads", {0, 0, 0, 0});
+    if (const std::string mode = node.text("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "VALID")
+      for (size_t axis : {size_t{0}, size_t{1}}) {
+        const int64_t total = std::max<int64_t>(0, (y.dims[axis + h] - 1) * strides[axis] +
+                                                       (kernel[axis] - 1) * dilations[axis] + 1 - x.dims[axis + h]);
+        pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+        pads[axis + 2] = total - pads[axis];
+      }
+    const auto number = [](int64_t value) { return static_cast<int>(value); };
+    params_.in_h = number(x.dims[h]), params_.in_w = number(x.dims[h + 1]);
+    params_.out_h = number(y.dims[h]), params_.out_w = number(y.dims[h + 1]);
+    params_.channels = number(x.dims[last ? 3 : 1]);
+    params_.kernel_h = number(kernel[0]), params_.kernel_w = number(kernel[1]);
+    params_.stride_h = number(strides[0]), params_.stride_w = number(strides[1]);
+    params_.dilation_h = number(dilations[0]), params_.dilation_w = number(dilations[1]);
+    params_.pad_top = number(pads[0]), params_.pad_left = number(pads[1]);
+    params_.pad_bottom = number(pads[2]), params_.pad_right = number(pads[3]);
+    params_.count = number(y.dims.elements() / vector_of(problem));
+    grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
+  }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Params params_{};
+  Grid grid_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<PoolStep>(problem, device, tactic);
+}
+
+const KernelRegistrar maximum({"MaxPool", "pool", 1, refuses, tactics, make});
+const KernelRegistrar average({"AveragePool", "pool", 1, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <optional>
+
+#include "backends/cuda/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/reduce.cu has it.
+struct Params {
+  Address x = 0, y = 0;
+  int64_t outer = 1, length = 1, inner = 1;
+};
+
+std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
+  const ir::Node& node = *problem.node;
+  const Operand& x = problem.inputs[0];
+  const auto rank = static_cast<int64_t>(x.dims.rank());
+  std::vector<int64_t> axes;
+  if (node.op == "GlobalAveragePool" || node.op == "GlobalMaxPool") {
+    const bool last = node.text("layout", "") == "NHWC";
+    for (int64_t axis = 2; axis < rank; ++axis) axes.push_back(last ? axis - 1 : axis);
+    return axes;
+  }
+  if (problem.inputs.size() > 1 && problem.inputs[1]) {
+    const Tensor& given = problem.inputs[1].constant;
+    if (!given || given.dtype() != DType::i64) return std::nullopt;
+    axes.assign(given.data<int64_t>(), given.data<int64_t>() + given.elements());
+  }
+  if (axes.empty() && node.integer("noop_with_empty_axes", 0)) return std::nullopt;
+  if (axes.empty())
+    for (int64_t axis = 0; axis < rank; ++axis) axes.push_back(axis);
+  for (int64_t& axis : axes)
+    if (axis < 0) axis += rank;
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+const char* shape_of(const Problem& problem, Params& params) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (!is_f16_or_f32(x.dtype) || !is_f16_or_f32(y.dtype)) return "only f32 and f16";
+  if (!x.dense() || !y.dense()) return "its rows are not contiguous";
+  const auto axes = axes_of(problem);
+  if (!axes) return "its axes are not constant";
+  if (axes->empty()) return "no axis is reduced";
+  for (size_t at = 1; at < axes->size(); ++at)
+    if ((*axes)[at] != (*axes)[at - 1] + 1) return "its axes are not neighbours";
+  params = {};
+  for (int64_t axis = 0; axis < static_cast<int64_t>(x.dims.rank()); ++axis) {
+    const int64_t size = x.dims[static_cast<size_t>(axis)];
+    (axis < axes->front() ? params.outer : axis > axes->back() ? params.inner : params.length) *= size;
+  }
+  return params.length == 0 ? "nothing to do" : nullptr;
+}
+
+const char* refuses(const Problem& problem, const Properties&) {
+  Params params;
+  return shape_of(problem, params);
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  Params params;
+  shape_of(problem, params);
+  const std::string& op = problem.node->op;
+  const int kind = op == "ReduceSum" ? 0 : op == "ReduceMean" || op == "GlobalAveragePool" ? 1 : op == "ReduceMin" ? 3 : 2;
+  Source source{"reduce.cu", {}, ""};
+  source.defines = {define_type("TX", problem.inputs[0].dtype), define_type("TY", problem.outputs[0].dtype),
+                    define("OP", kind), define("INNER", params.inner == 1 ? 1 : 2)};
+  return {{"reduce", {source}, {}}};
+}
+
+class ReduceStep : public Step {
+ public:
+  ReduceStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "reduce")) {
+    shape_of(problem, params_);
+    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : params_.outer * ceil_div(params_.inner, 32), 1, 1, 256, 0};
+  }
+  bool reads(size_t input) const override { return input == 0; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Params params_;
+  Grid grid_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<ReduceStep>(problem, device, tactic);
+}
+
+struct Register {
+  Register() {
+    for (const char* op :
+         {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"})
+      KernelRegistrar({op, "reduce", 1, refuses, tactics, make});
+  }
+};
+const Register registered;
+
+}  // namespace
+}  // namespace tenon::cuda

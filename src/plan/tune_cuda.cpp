@@ -1,0 +1,194 @@
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/kernels/texts.h"
+#include "backends/cuda/timing.h"
+#include "base/hash.h"
+#include "plan/plan.h"
+
+namespace tenon::plan {
+namespace {
+
+using cuda::Address;
+using Wall = std::chrono::steady_clock;
+constexpr int rounds = 7;
+constexpr double hopeless = 1.25;           // times the best of the first round: not timed again
+constexpr double graph_microseconds = 400;  // of work in one recording
+constexpr size_t alignment = 1024;
+
+size_t extent(const backends::Operand& operand) {
+  int64_t last = 1;
+  for (size_t axis = 0; axis < operand.dims.rank(); ++axis)
+    last += std::max<int64_t>(0, operand.dims[axis] - 1) * operand.strides[axis];
+  return static_cast<size_t>(last) * size_of(operand.dtype);
+}
+
+size_t padded(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// Bytes that are small random numbers as f32 and as f16.
+void fill(cuda::Buffer& pool) {
+  std::vector<uint32_t> words(size_t{1} << 20);
+  uint32_t state = 1;
+  for (uint32_t& word : words) {
+    state = state * 1664525u + 1013904223u;
+    word = 0x38003800u | (state >> 4 & 0x03ff03ffu) | (state & 0x80000000u) | (state >> 3 & 0x8000u);
+  }
+  for (size_t at = 0; at < pool.bytes(); at += words.size() * 4)
+    cuda::check(cuda::driver().MemcpyHtoD(pool.address() + at, words.data(),
+                                          std::min(words.size() * 4, pool.bytes() - at)),
+                "cuMemcpyHtoD");
+}
+
+struct Contest {
+  std::string key;
+  backends::Problem problem;
+  std::vector<cuda::Choice> choices;
+};
+
+struct Candidate {
+  const cuda::Choice* choice;
+  std::unique_ptr<cuda::Step> step;
+  cuda::Recording recording;
+  int repeats = 1;
+  std::vector<double> times;
+  double median() const {
+    std::vector<double> sorted = times;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+};
+
+/// Places of a problem's operands in the pool; `bytes` is what they take together.
+struct Operands {
+  std::vector<Address> inputs, outputs;
+  size_t bytes = 0;
+  Operands(const backends::Problem& problem, Address pool) {
+    const auto place = [&](const backends::Operand& operand) -> Address {
+      if (!operand) return 0;
+      const Address at = pool + bytes;
+      bytes += padded(extent(operand));
+      return at;
+    };
+    for (const backends::Operand& operand : problem.inputs) inputs.push_back(place(operand));
+    for (const backends::Operand& operand : problem.outputs) outputs.push_back(place(operand));
+  }
+};
+
+/// The candidates that can be made and run, each recorded with its first time.
+std::vector<Candidate> start(const Contest& contest, cuda::Device& device, const cuda::Clock& clock,
+                             const Operands& operands) {
+  std::vector<Candidate> candidates;
+  for (const cuda::Choice& choice : contest.choices) try {
+      Candidate candidate{&choice, choice.kernel->make(contest.problem, device, choice.tactic), {}, 1, {}};
+      cuda::Buffer workspace(candidate.step->workspace_bytes());
+      const cuda::Launch launch{clock.stream(), operands.inputs.data(), operands.outputs.data(), workspace.address()};
+      const auto record = [&](int repeats) {
+        candidate.repeats = repeats;
+        candidate.recording = cuda::Recording(clock.stream(), [&] {
+          for (int at = 0; at < repeats; ++at) candidate.step->enqueue(launch);
+        });
+      };
+      record(1);
+      clock.time(candidate.recording);
+      const double once = clock.time(candidate.recording);
+      record(std::clamp(static_cast<int>(graph_microseconds / std::max(once, 1.0)), 2, 50));
+      clock.time(candidate.recording);
+      candidate.times.push_back(clock.time(candidate.recording) / candidate.repeats);
+      // Workspaces are for one candidate at a time; those that need one are recorded anew when they run again.
+      if (candidate.step->workspace_bytes() > 0) {
+        for (int round = 1; round < rounds; ++round)
+          candidate.times.push_back(clock.time(candidate.recording) / candidate.repeats);
+        candidate.recording = {};
+      }
+      candidates.push_back(std::move(candidate));
+    } catch (const Error& error) {
+      // A tactic that does not fit this GPU, or finds no memory, is out; the plain kernels remain.
+      if (error.code() != Code::resource && error.code() != Code::unsupported) throw;
+    }
+  return candidates;
+}
+
+Record race(const Contest& contest, cuda::Device& device, const cuda::Clock& clock, const Operands& operands) {
+  std::vector<Candidate> candidates = start(contest, device, clock, operands);
+  if (candidates.empty())
+    throw Error(Code::unsupported, "no kernel runs on this GPU",
+                {.where = "node " + contest.problem.node->label(), .why = contest.key});
+  double best = candidates.front().times.front();
+  for (const Candidate& candidate : candidates) best = std::min(best, candidate.times.front());
+  for (int round = 1; round < rounds; ++round)
+    for (Candidate& candidate : candidates)
+      if (candidate.recording && candidate.times.front() <= best * hopeless)
+        candidate.times.push_back(clock.time(candidate.recording) / candidate.repeats);
+  const Candidate* winner = nullptr;
+  for (const Candidate& candidate : candidates)
+    if (!winner || candidate.median() < winner->median()) winner = &candidate;
+  return {winner->choice->tactic.name, winner->median()};
+}
+
+}  // namespace
+
+std::string device_key(const cuda::Properties& device, const backends::Problem& problem) {
+  static const std::string kernels = [] {
+    std::string all;
+    for (const cuda::KernelText& text : cuda::kernel_texts) all += text.text;
+    char hash[20];
+    std::snprintf(hash, sizeof hash, "%08x", static_cast<unsigned>(hash64(std::as_bytes(std::span(all)))));
+    return std::string(hash);
+  }();
+  return device.name + " " + kernels + "| " + backends::signature(problem);
+}
+
+backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan) {
+  backends::Problem problem = problem_of(graph, node, layout, 0, plan.strict);
+  problem.tf32 = plan.precision == "tf32";
+  return problem;
+}
+
+void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Progress& progress) {
+  const ir::Graph graph = concretise(plan.graph, plan.shapes);
+  if (!is_static(graph)) return;
+  const Layout layout = lay_out(graph);
+  const auto begin = Wall::now();
+  cuda::Device& device = cuda::Device::get(cuda::index_of(plan.device));
+  std::map<std::string, Contest> contests;
+  std::vector<cuda::Source> sources;
+  size_t bytes = 0;
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
+    if (!layout.runs[id]) continue;
+    backends::Problem problem = device_problem_of(graph, id, layout, plan);
+    const std::string key = device_key(device.properties(), problem);
+    if (plan.records.count(key) || contests.count(key)) continue;
+    if (const auto record = known.find(key); record != known.end()) {
+      plan.records[key] = record->second;
+      continue;
+    }
+    std::vector<cuda::Choice> choices = cuda::choices(problem, device.properties());
+    if (choices.size() < 2) continue;
+    for (const cuda::Choice& choice : choices)
+      sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
+    bytes = std::max(bytes, Operands(problem, 0).bytes);
+    contests[key] = {key, std::move(problem), std::move(choices)};
+  }
+  if (contests.empty() || budget_seconds == 0) return;
+  if (progress && !progress("compile", 0, -1)) throw Error(Code::usage, "the build was cancelled");
+  device.prepare(sources);
+  cuda::Buffer pool(bytes);
+  fill(pool);
+  const cuda::Clock clock;
+  size_t done = 0;
+  for (const auto& [key, contest] : contests) {
+    const double spent = std::chrono::duration<double>(Wall::now() - begin).count();
+    if (budget_seconds >= 0 && spent > budget_seconds) break;
+    const double part = static_cast<double>(done) / static_cast<double>(contests.size());
+    if (progress && !progress("tune", part, done ? spent / part - spent : -1))
+      throw Error(Code::usage, "the build was cancelled");
+    plan.records[key] = race(contest, device, clock, Operands(contest.problem, pool.address()));
+    ++done;
+  }
+}
+
+}  // namespace tenon::plan

@@ -1,0 +1,299 @@
+#include "runtime/device_program.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace tenon::runtime {
+namespace {
+
+constexpr int timed_repeats = 20;
+
+/// Bytes from the first to past the last element.
+size_t extent(const backends::Operand& operand) {
+  int64_t last = 1;
+  for (size_t axis = 0; axis < operand.dims.rank(); ++axis)
+    last += std::max<int64_t>(0, operand.dims[axis] - 1) * operand.strides[axis];
+  return operand.dims.elements() == 0 ? 0 : static_cast<size_t>(last) * size_of(operand.dtype);
+}
+
+size_t bytes_of(const ir::Graph& graph, const plan::Layout& layout, ir::ValueId value) {
+  return static_cast<size_t>(layout.places[value].dims.elements()) * size_of(graph.value(value).dtype);
+}
+
+}  // namespace
+
+/// A CPU kernel working on the mirror of the arena.
+struct DeviceProgram::HostStep {
+  backends::Problem problem;
+  std::unique_ptr<backends::Step> step;
+  std::vector<std::byte*> inputs, outputs;
+  Tensor workspace;
+};
+
+DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team)
+    : plan_(plan),
+      graph_(graph),
+      team_(team),
+      device_(cuda::Device::get(cuda::index_of(plan.device))),
+      layout_(plan::lay_out(graph)) {
+  bind();
+  record();
+}
+
+DeviceProgram::~DeviceProgram() = default;
+
+cuda::Address DeviceProgram::constant(ir::ValueId value) {
+  cuda::Buffer& buffer = constants_[value];
+  const Tensor& tensor = graph_.value(value).constant;
+  if (!buffer.address() && tensor.bytes() > 0) {
+    buffer = cuda::Buffer(tensor.bytes());
+    buffer.upload(tensor.data(), tensor.bytes());
+  }
+  return buffer.address();
+}
+
+cuda::Address DeviceProgram::address(ir::ValueId value) const {
+  const plan::Place& place = layout_.places[value];
+  const auto bytes = static_cast<uint64_t>(place.offset) * size_of(graph_.value(value).dtype);
+  if (place.storage >= 0)
+    return arena_.address() + static_cast<uint64_t>(layout_.storages[place.storage].offset) + bytes;
+  const auto input = inputs_.find(value);
+  TENON_CHECK(input != inputs_.end(), graph_.value(value).name);
+  return input->second.address() + bytes;
+}
+
+void DeviceProgram::bind() {
+  arena_ = cuda::Buffer(static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1)));
+  for (ir::ValueId input : graph_.inputs) {
+    const size_t bytes = std::max<size_t>(bytes_of(graph_, layout_, input), 1);
+    inputs_[input] = cuda::Buffer(bytes);
+    staging_[input] = cuda::PinnedBuffer(bytes);
+  }
+  for (ir::ValueId output : graph_.outputs)
+    if (!graph_.value(output).is_constant() && !staging_.count(output))
+      staging_[output] = cuda::PinnedBuffer(std::max<size_t>(bytes_of(graph_, layout_, output), 1));
+
+  const cuda::Properties& properties = device_.properties();
+  std::vector<backends::Problem> problems(graph_.nodes.size());
+  std::vector<cuda::Choice> choices(graph_.nodes.size());
+  std::vector<cuda::Source> sources;
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
+    if (!layout_.runs[id]) continue;
+    problems[id] = plan::device_problem_of(graph_, id, layout_, plan_);
+    const auto record = plan_.records.find(plan::device_key(properties, problems[id]));
+    choices[id] = cuda::choose(problems[id], properties,
+                               record == plan_.records.end() ? std::string() : record->second.kernel);
+    const auto& needed = choices[id].tactic.sources;
+    sources.insert(sources.end(), needed.begin(), needed.end());
+  }
+  device_.prepare(sources);
+  size_t workspace = 0;
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
+    if (!layout_.runs[id]) continue;
+    BoundStep step{id, "cpu", nullptr, nullptr, {}, {}};
+    const ir::Node& node = graph_.node(id);
+    if (choices[id].kernel) {
+      step.kernel = choices[id].tactic.name;
+      step.step = choices[id].kernel->make(problems[id], device_, choices[id].tactic);
+      for (size_t at = 0; at < node.inputs.size(); ++at) {
+        const ir::ValueId value = node.inputs[at];
+        const bool is_constant = value != ir::no_value && graph_.value(value).is_constant();
+        step.inputs.push_back(value == ir::no_value                            ? 0
+                              : is_constant && !step.step->reads(at) ? 0
+                              : is_constant                          ? constant(value)
+                                                                     : address(value));
+      }
+      for (ir::ValueId value : node.outputs) step.outputs.push_back(value == ir::no_value ? 0 : address(value));
+      workspace = std::max(workspace, step.step->workspace_bytes());
+      packed_bytes_ += step.step->packed_bytes();
+    } else {
+      if (!mirror_.data()) mirror_ = cuda::PinnedBuffer(static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1)));
+      step.host = host_step(id);
+    }
+    steps_.push_back(std::move(step));
+  }
+  workspace_ = cuda::Buffer(workspace);
+}
+
+std::unique_ptr<DeviceProgram::HostStep> DeviceProgram::host_step(ir::NodeId id) const {
+  auto host = std::make_unique<HostStep>();
+  host->problem = plan::problem_of(graph_, id, layout_, team_.threads(), plan_.strict);
+  host->step = plan::choose(host->problem, plan_.records).make(host->problem);
+  const auto pointer = [&](ir::ValueId value) -> std::byte* {
+    if (value == ir::no_value) return nullptr;
+    if (const Tensor* tensor = graph_.constant(value)) return const_cast<std::byte*>(tensor->data<std::byte>());
+    const plan::Place& place = layout_.places[value];
+    if (place.storage >= 0) return mirror_.data() + (address(value) - arena_.address());
+    return staging_.at(value).data() + place.offset * static_cast<int64_t>(size_of(graph_.value(value).dtype));
+  };
+  for (ir::ValueId value : graph_.node(id).inputs) host->inputs.push_back(pointer(value));
+  for (ir::ValueId value : graph_.node(id).outputs) host->outputs.push_back(pointer(value));
+  host->workspace = Tensor(DType::u8, {static_cast<int64_t>(host->step->workspace_bytes())});
+  return host;
+}
+
+void DeviceProgram::enqueue(const BoundStep& step) const {
+  step.step->enqueue({clock_.stream(), step.inputs.data(), step.outputs.data(), workspace_.address()});
+}
+
+void DeviceProgram::record() {
+  for (size_t at = 0; at < steps_.size();) {
+    size_t end = at;
+    while (end < steps_.size() && steps_[end].step) ++end;
+    if (end == at) {
+      segments_.push_back({at, at + 1, {}});
+      ++at;
+      continue;
+    }
+    Segment segment{at, end, {}};
+    segment.recording = cuda::Recording(clock_.stream(), [&] {
+      for (size_t step = at; step < end; ++step) enqueue(steps_[step]);
+    });
+    segments_.push_back(std::move(segment));
+    at = end;
+  }
+}
+
+void DeviceProgram::run_host(BoundStep& step) {
+  const cuda::Driver& d = cuda::driver();
+  HostStep& host = *step.host;
+  const ir::Node& node = graph_.node(step.node);
+  const auto in_arena = [&](ir::ValueId value) { return value != ir::no_value && layout_.places[value].storage >= 0; };
+  const auto fetch = [&](ir::ValueId value, const backends::Operand& operand, std::byte* to) {
+    cuda::check(d.MemcpyDtoHAsync(to, address(value), extent(operand), clock_.stream()), "cuMemcpyDtoH");
+  };
+  for (size_t at = 0; at < node.inputs.size(); ++at)
+    if (in_arena(node.inputs[at])) fetch(node.inputs[at], host.problem.inputs[at], host.inputs[at]);
+  // What lies between the rows of an output that is a view goes back with it.
+  for (size_t at = 0; at < node.outputs.size(); ++at)
+    if (in_arena(node.outputs[at]) && !host.problem.outputs[at].dense())
+      fetch(node.outputs[at], host.problem.outputs[at], host.outputs[at]);
+  clock_.synchronise();
+  struct Context {
+    HostStep& host;
+    Team& team;
+    std::exception_ptr fault;
+  } context{host, team_, nullptr};
+  team_.run(
+      [](void* pointer, int id) {
+        auto& [host, team, fault] = *static_cast<Context*>(pointer);
+        try {
+          host.step->run(host.inputs.data(), host.outputs.data(), team.worker(id, host.workspace.data<std::byte>()));
+        } catch (...) {
+          if (id == 0) fault = std::current_exception();
+        }
+      },
+      &context);
+  if (context.fault) std::rethrow_exception(context.fault);
+  for (size_t at = 0; at < node.outputs.size(); ++at)
+    if (in_arena(node.outputs[at]))
+      cuda::check(d.MemcpyHtoDAsync(address(node.outputs[at]), host.outputs[at], extent(host.problem.outputs[at]),
+                                    clock_.stream()),
+                  "cuMemcpyHtoD");
+}
+
+void DeviceProgram::run_segments() {
+  for (Segment& segment : segments_) {
+    if (segment.recording) segment.recording.replay(clock_.stream());
+    else run_host(steps_[segment.first]);
+  }
+}
+
+void DeviceProgram::upload(std::span<const Tensor> inputs) {
+  device_.use();
+  for (size_t at = 0; at < inputs.size(); ++at) {
+    const ir::ValueId id = graph_.inputs[at];
+    std::byte* staged = staging_.at(id).data();
+    if (inputs[at].bytes() == 0) continue;
+    std::memcpy(staged, inputs[at].data(), inputs[at].bytes());
+    cuda::check(
+        cuda::driver().MemcpyHtoDAsync(inputs_.at(id).address(), staged, inputs[at].bytes(), clock_.stream()),
+        "cuMemcpyHtoD");
+  }
+}
+
+void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  upload(inputs);
+  run_segments();
+  for (ir::ValueId id : graph_.outputs) {
+    const plan::Place& place = layout_.places[id];
+    if (graph_.value(id).is_constant() || place.storage < 0) continue;
+    cuda::check(cuda::driver().MemcpyDtoHAsync(staging_.at(id).data(), address(id), bytes_of(graph_, layout_, id),
+                                               clock_.stream()),
+                "cuMemcpyDtoH");
+  }
+  clock_.synchronise();
+  for (size_t at = 0; at < outputs.size(); ++at) {
+    const ir::ValueId id = graph_.outputs[at];
+    const plan::Place& place = layout_.places[id];
+    if (const Tensor* constant = graph_.constant(id)) outputs[at] = *constant;
+    else if (place.storage >= 0)
+      outputs[at] = Tensor::view(graph_.value(id).dtype, place.dims, staging_.at(id).data());
+    else outputs[at] = inputs[std::find(graph_.inputs.begin(), graph_.inputs.end(), id) - graph_.inputs.begin()];
+  }
+}
+
+std::vector<double> DeviceProgram::time(int iterations) {
+  device_.use();
+  std::vector<double> times;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    double total = 0;
+    for (Segment& segment : segments_) {
+      if (segment.recording) {
+        total += clock_.time(segment.recording) * 1e-3;
+      } else {
+        const auto begin = std::chrono::steady_clock::now();
+        run_host(steps_[segment.first]);
+        clock_.synchronise();
+        total += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+      }
+    }
+    times.push_back(total);
+  }
+  return times;
+}
+
+std::vector<LayerTime> DeviceProgram::profile(std::span<const Tensor> inputs, int iterations) {
+  upload(inputs);
+  run_segments();
+  clock_.synchronise();
+  std::vector<LayerTime> layers;
+  for (BoundStep& step : steps_) {
+    std::vector<double> times;
+    if (step.step) {
+      const cuda::Recording recording(clock_.stream(), [&] {
+        for (int at = 0; at < timed_repeats; ++at) enqueue(step);
+      });
+      clock_.time(recording);
+      for (int at = 0; at < iterations; ++at) times.push_back(clock_.time(recording) / timed_repeats);
+    } else {
+      for (int at = 0; at < iterations; ++at) {
+        const auto begin = std::chrono::steady_clock::now();
+        run_host(step);
+        clock_.synchronise();
+        times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+      }
+    }
+    std::sort(times.begin(), times.end());
+    const ir::Node& node = graph_.node(step.node);
+    layers.push_back({node.op + " " + node.label(), node.origins, step.kernel,
+                      times.empty() ? 0 : times[times.size() / 2]});
+  }
+  return layers;
+}
+
+MemoryUse DeviceProgram::memory() const {
+  MemoryUse use;
+  use.arena_bytes = layout_.arena_bytes;
+  use.arena_lower_bound = layout_.lower_bound;
+  use.weights_bytes = static_cast<int64_t>(packed_bytes_);
+  for (const auto& [id, buffer] : constants_) use.weights_bytes += static_cast<int64_t>(buffer.bytes());
+  return use;
+}
+
+}  // namespace tenon::runtime

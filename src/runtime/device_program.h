@@ -1,0 +1,68 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/timing.h"
+#include "base/team.h"
+#include "plan/plan.h"
+
+namespace tenon::runtime {
+
+/// A plan bound to concrete sizes on a GPU: one arena, weights uploaded once, the whole as recorded graphs. A node that
+/// no GPU kernel takes runs on the CPU, with copies of its operands before and after.
+class DeviceProgram {
+ public:
+  /// All but `device` must outlive it; `graph` has concrete sizes.
+  DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team);
+  ~DeviceProgram();
+  /// Outputs are page-locked memory of the program, valid until the next run.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
+  /// Device time of each of `iterations` runs on the operands that are there, in milliseconds, without copies of inputs
+  /// and outputs.
+  std::vector<double> time(int iterations);
+  MemoryUse memory() const;
+
+ private:
+  struct HostStep;
+  struct BoundStep {
+    ir::NodeId node;
+    std::string kernel;
+    std::unique_ptr<cuda::Step> step;  // null for a host step
+    std::unique_ptr<HostStep> host;
+    std::vector<cuda::Address> inputs, outputs;
+  };
+  /// Steps [first, last): recorded, or one host step.
+  struct Segment {
+    size_t first, last;
+    cuda::Recording recording;
+  };
+  void bind();
+  void record();
+  cuda::Address constant(ir::ValueId value);
+  cuda::Address address(ir::ValueId value) const;
+  void enqueue(const BoundStep& step) const;
+  std::unique_ptr<HostStep> host_step(ir::NodeId id) const;
+  void run_host(BoundStep& step);
+  void run_segments();
+  void upload(std::span<const Tensor> inputs);
+
+  const plan::Plan& plan_;
+  const ir::Graph& graph_;
+  Team& team_;
+  cuda::Device& device_;
+  plan::Layout layout_;
+  cuda::Clock clock_;
+  cuda::Buffer arena_, workspace_;
+  std::map<ir::ValueId, cuda::Buffer> inputs_, constants_;
+  std::map<ir::ValueId, cuda::PinnedBuffer> staging_;  // of graph inputs and outputs
+  cuda::PinnedBuffer mirror_;                          // of the arena, where there are host steps
+  std::vector<BoundStep> steps_;
+  std::vector<Segment> segments_;
+  size_t packed_bytes_ = 0;
+};
+
+}  // namespace tenon::runtime

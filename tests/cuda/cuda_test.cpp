@@ -1,0 +1,183 @@
+// Every tactic of every GPU kernel against the reference, on the cases of tests/ops and of this folder, in f32 and f16.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "../ops/case.h"
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/timing.h"
+#include "backends/strided_copy.h"
+#include "ops/half.h"
+
+namespace tenon::tests {
+namespace {
+
+using cuda::Choice;
+
+constexpr uint8_t mark = 0xa5;
+constexpr size_t guard = 256;
+
+int64_t room_of(const backends::Operand& operand) {
+  int64_t last = 1;
+  for (size_t axis = 0; axis < operand.dims.rank(); ++axis) last += (operand.dims[axis] - 1) * operand.strides[axis];
+  return operand.dims.elements() == 0 ? 0 : last;
+}
+
+Tensor narrowed(const Tensor& tensor) {
+  Tensor result(DType::f16, tensor.dims());
+  for (int64_t at = 0; at < tensor.elements(); ++at)
+    result.data<uint16_t>()[at] = ops::f16_bits(tensor.data<float>()[at]);
+  return result;
+}
+
+double value(const Tensor& tensor, int64_t at) {
+  switch (tensor.dtype()) {
+    case DType::f32: return tensor.data<float>()[at];
+    case DType::f16: return ops::f16_value(tensor.data<uint16_t>()[at]);
+    case DType::f64: return tensor.data<double>()[at];
+    case DType::i64: return static_cast<double>(tensor.data<int64_t>()[at]);
+    case DType::i32: return tensor.data<int32_t>()[at];
+    case DType::i8: return tensor.data<int8_t>()[at];
+    default: return tensor.data<uint8_t>()[at];
+  }
+}
+
+/// |got - expected| <= tolerance (1 + |expected|).
+std::string difference(const Tensor& got, const Tensor& expected, double tolerance) {
+  for (int64_t at = 0; at < got.elements(); ++at) {
+    const double a = value(got, at), b = value(expected, at);
+    if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (1 + std::abs(b))) continue;
+    return "element " + std::to_string(at) + " is " + std::to_string(a) + ", expected " + std::to_string(b);
+  }
+  return "";
+}
+
+/// Runs a step on memory of its own; bytes around and between the elements of its outputs must stay as they were.
+std::vector<Tensor> run(const std::vector<Tensor>& operands, const backends::Problem& problem, cuda::Step& step) {
+  std::vector<cuda::Buffer> memory;
+  std::vector<cuda::Address> inputs, outputs;
+  for (size_t at = 0; at < problem.inputs.size(); ++at) {
+    const backends::Operand& operand = problem.inputs[at];
+    inputs.push_back(0);
+    if (!operand || (operand.constant && !step.reads(at))) continue;
+    std::vector<std::byte> bytes(static_cast<size_t>(room_of(operand)) * size_of(operand.dtype) + guard, std::byte{mark});
+    backends::strided_copy(operand.dims, size_of(operand.dtype), operands[at].data<std::byte>(),
+                           backends::dense_strides(operand.dims), bytes.data(), operand.strides);
+    memory.emplace_back(bytes.size());
+    memory.back().upload(bytes.data(), bytes.size());
+    inputs.back() = memory.back().address();
+  }
+  std::vector<std::vector<std::byte>> blank;
+  for (const backends::Operand& operand : problem.outputs) {
+    blank.emplace_back(static_cast<size_t>(room_of(operand)) * size_of(operand.dtype) + 2 * guard, std::byte{mark});
+    memory.emplace_back(blank.back().size());
+    memory.back().upload(blank.back().data(), blank.back().size());
+    outputs.push_back(memory.back().address() + guard);
+  }
+  const cuda::Buffer workspace(step.workspace_bytes());
+  const cuda::Clock clock;
+  // Three times in one graph: a step keeps nothing of its last run.
+  const cuda::Recording recording(clock.stream(), [&] {
+    for (int turn = 0; turn < 3; ++turn)
+      step.enqueue({clock.stream(), inputs.data(), outputs.data(), workspace.address()});
+  });
+  recording.replay(clock.stream());
+  clock.synchronise();
+  std::vector<Tensor> results;
+  for (size_t at = 0; at < problem.outputs.size(); ++at) {
+    const backends::Operand& operand = problem.outputs[at];
+    std::vector<std::byte>& bytes = blank[at];
+    cuda::check(cuda::driver().MemcpyDtoH(bytes.data(), outputs[at] - guard, bytes.size()), "cuMemcpyDtoH");
+    results.emplace_back(operand.dtype, operand.dims);
+    const size_t size = size_of(operand.dtype);
+    backends::strided_copy(operand.dims, size, bytes.data() + guard, operand.strides,
+                           results.back().data<std::byte>(), backends::dense_strides(operand.dims));
+    const std::vector<std::byte> marks(results.back().bytes(), std::byte{mark});
+    backends::strided_copy(operand.dims, size, marks.data(), backends::dense_strides(operand.dims),
+                           bytes.data() + guard, operand.strides);
+    EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{mark}; }))
+        << "writes outside output " << at;
+  }
+  return results;
+}
+
+enum class Kind { f32, tf32, f16, f16_to_f32 };
+
+/// The case with its operands that are not constant as f16, and the problem to match.
+void narrow(std::vector<Tensor>& operands, backends::Problem& problem, Kind kind) {
+  for (size_t at = 0; at < problem.inputs.size(); ++at) {
+    if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
+    if (kind == Kind::f16_to_f32 && at == 3) continue;  // a residual is of the output's type
+    operands[at] = narrowed(operands[at]);
+    problem.inputs[at].dtype = DType::f16;
+  }
+  if (kind == Kind::f16)
+    for (backends::Operand& operand : problem.outputs)
+      if (operand.dtype == DType::f32) operand.dtype = DType::f16;
+}
+
+class Gpu : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!cuda::driver().why.empty()) GTEST_SKIP() << cuda::driver().why;
+    if (!cuda::compiler().why.empty()) GTEST_SKIP() << cuda::compiler().why;
+  }
+
+  void check(Kind kind, bool views) {
+    Case one = GetParam();
+    cuda::Device& device = cuda::Device::get(0);
+    std::vector<Tensor> operands = one.operands;
+    backends::Problem problem = problem_of(one, reference(one), 0, views);
+    problem.tf32 = kind == Kind::tf32;
+    double tolerance = one.tolerance;
+    if (kind == Kind::f16 || kind == Kind::f16_to_f32) {
+      narrow(operands, problem, kind);
+      tolerance = std::max(10 * tolerance, kind == Kind::f16 ? 4e-3 : 2e-3);
+      // The reference sees the rounded operands, and weights as the kernel rounds them.
+      for (size_t at = 0; at < operands.size(); ++at)
+        if (operands[at] && operands[at].dtype() == DType::f16 && one.operands[at].dtype() == DType::f32)
+          for (int64_t k = 0; k < operands[at].elements(); ++k)
+            one.operands[at].data<float>()[k] = ops::f16_value(operands[at].data<uint16_t>()[k]);
+    } else if (kind == Kind::tf32) {
+      tolerance = std::max(20 * tolerance, 2e-3);
+    }
+    const std::vector<Tensor> expected = reference(one);
+    for (const Choice& choice : cuda::choices(problem, device.properties())) {
+      SCOPED_TRACE(choice.kernel->name + " " + choice.tactic.name + (views ? " on views" : "") + " kind " +
+                   std::to_string(static_cast<int>(kind)));
+      const auto step = choice.kernel->make(problem, device, choice.tactic);
+      const std::vector<Tensor> got = run(operands, problem, *step);
+      for (size_t at = 0; at < got.size(); ++at) EXPECT_EQ(difference(got[at], expected[at], tolerance), "");
+    }
+  }
+};
+
+TEST_P(Gpu, KernelsGiveWhatTheReferenceGives) {
+  for (bool views : {false, true}) check(Kind::f32, views);
+}
+
+TEST_P(Gpu, NarrowFloatsAreClose) {
+  for (bool views : {false, true}) check(Kind::f16, views);
+}
+
+TEST_P(Gpu, ProductsOfRoundedOperandsAreClose) {
+  const std::string& op = GetParam().node().op;
+  if (op != "Conv" && op != "Gemm" && op != "MatMul") GTEST_SKIP() << "no product";
+  for (bool views : {false, true}) check(Kind::tf32, views), check(Kind::f16_to_f32, views);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases = read_cases("tests/ops");
+  for (Case& one : read_cases("tests/cuda")) cases.push_back(std::move(one));
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Gpu, testing::ValuesIn(all_cases()), [](const auto& info) {
+  return std::filesystem::path(info.param.file).stem().string() + "_" + std::to_string(info.param.line) + "_" +
+         std::to_string(info.index);
+});
+
+}  // namespace
+}  // namespace tenon::tests
