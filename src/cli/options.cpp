@@ -98,8 +98,10 @@ void limit_rounds(int64_t rounds) {
 void ModelOptions::add_to(CLI::App& app) {
   app.add_option("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")
       ->required();
-  app.add_option("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own")->type_name("NAME");
-  app.add_option("--precision", precision, "Arithmetic: fp32 or int8; on a GPU also tf32, fp16, best")->type_name("NAME");
+  app.add_option("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own")
+      ->type_name("NAME");
+  app.add_option("--precision", precision, "Arithmetic: fp32 or int8; on a GPU also tf32, fp16, best")
+      ->type_name("NAME");
   app.add_option("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8")->type_name("SIZES");
   app.add_option("--threads", threads, "Threads; 0 is the cores this process may use")->type_name("N");
   app.add_option("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")

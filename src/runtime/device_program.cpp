@@ -86,8 +86,8 @@ void DeviceProgram::bind() {
     if (!layout_.runs[id]) continue;
     problems[id] = plan::device_problem_of(graph_, id, layout_, plan_);
     const auto record = plan_.records.find(plan::device_key(properties, problems[id]));
-    choices[id] = cuda::choose(problems[id], properties,
-                               record == plan_.records.end() ? std::string() : record->second.kernel);
+    choices[id] =
+        cuda::choose(problems[id], properties, record == plan_.records.end() ? std::string() : record->second.kernel);
     const auto& needed = choices[id].tactic.sources;
     sources.insert(sources.end(), needed.begin(), needed.end());
   }
@@ -103,7 +103,7 @@ void DeviceProgram::bind() {
       for (size_t at = 0; at < node.inputs.size(); ++at) {
         const ir::ValueId value = node.inputs[at];
         const bool is_constant = value != ir::no_value && graph_.value(value).is_constant();
-        step.inputs.push_back(value == ir::no_value                            ? 0
+        step.inputs.push_back(value == ir::no_value                  ? 0
                               : is_constant && !step.step->reads(at) ? 0
                               : is_constant                          ? constant(value)
                                                                      : address(value));
@@ -211,9 +211,8 @@ void DeviceProgram::upload(std::span<const Tensor> inputs) {
     std::byte* staged = staging_.at(id).data();
     if (inputs[at].bytes() == 0) continue;
     std::memcpy(staged, inputs[at].data(), inputs[at].bytes());
-    cuda::check(
-        cuda::driver().MemcpyHtoDAsync(inputs_.at(id).address(), staged, inputs[at].bytes(), clock_.stream()),
-        "cuMemcpyHtoD");
+    cuda::check(cuda::driver().MemcpyHtoDAsync(inputs_.at(id).address(), staged, inputs[at].bytes(), clock_.stream()),
+                "cuMemcpyHtoD");
   }
 }
 
@@ -232,8 +231,7 @@ void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> output
     const ir::ValueId id = graph_.outputs[at];
     const plan::Place& place = layout_.places[id];
     if (const Tensor* constant = graph_.constant(id)) outputs[at] = *constant;
-    else if (place.storage >= 0)
-      outputs[at] = Tensor::view(graph_.value(id).dtype, place.dims, staging_.at(id).data());
+    else if (place.storage >= 0) outputs[at] = Tensor::view(graph_.value(id).dtype, place.dims, staging_.at(id).data());
     else outputs[at] = inputs[std::find(graph_.inputs.begin(), graph_.inputs.end(), id) - graph_.inputs.begin()];
   }
 }
@@ -281,8 +279,8 @@ std::vector<LayerTime> DeviceProgram::profile(std::span<const Tensor> inputs, in
     }
     std::sort(times.begin(), times.end());
     const ir::Node& node = graph_.node(step.node);
-    layers.push_back({node.op + " " + node.label(), node.origins, step.kernel,
-                      times.empty() ? 0 : times[times.size() / 2]});
+    layers.push_back(
+        {node.op + " " + node.label(), node.origins, step.kernel, times.empty() ? 0 : times[times.size() / 2]});
   }
   return layers;
 }

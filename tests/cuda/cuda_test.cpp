@@ -62,7 +62,8 @@ std::vector<Tensor> run(const std::vector<Tensor>& operands, const backends::Pro
     const backends::Operand& operand = problem.inputs[at];
     inputs.push_back(0);
     if (!operand || (operand.constant && !step.reads(at))) continue;
-    std::vector<std::byte> bytes(static_cast<size_t>(room_of(operand)) * size_of(operand.dtype) + guard, std::byte{mark});
+    std::vector<std::byte> bytes(static_cast<size_t>(room_of(operand)) * size_of(operand.dtype) + guard,
+                                 std::byte{mark});
     backends::strided_copy(operand.dims, size_of(operand.dtype), operands[at].data<std::byte>(),
                            backends::dense_strides(operand.dims), bytes.data(), operand.strides);
     memory.emplace_back(bytes.size());
@@ -92,8 +93,8 @@ std::vector<Tensor> run(const std::vector<Tensor>& operands, const backends::Pro
     cuda::check(cuda::driver().MemcpyDtoH(bytes.data(), outputs[at] - guard, bytes.size()), "cuMemcpyDtoH");
     results.emplace_back(operand.dtype, operand.dims);
     const size_t size = size_of(operand.dtype);
-    backends::strided_copy(operand.dims, size, bytes.data() + guard, operand.strides,
-                           results.back().data<std::byte>(), backends::dense_strides(operand.dims));
+    backends::strided_copy(operand.dims, size, bytes.data() + guard, operand.strides, results.back().data<std::byte>(),
+                           backends::dense_strides(operand.dims));
     const std::vector<std::byte> marks(results.back().bytes(), std::byte{mark});
     backends::strided_copy(operand.dims, size, marks.data(), backends::dense_strides(operand.dims),
                            bytes.data() + guard, operand.strides);

@@ -47,7 +47,7 @@ const char* product_shape(const Problem& problem, ConvShape& shape) {
   shape.in_c = k, shape.out_c = n;
   shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w = 1;
   shape.groups = 1;
-  const auto rows = [&](int64_t (&strides)[4], int64_t width) {
+  const auto rows = [&](int64_t(&strides)[4], int64_t width) {
     strides[0] = strides[1] = shape.in_w * width, strides[2] = width, strides[3] = 1;
   };
   rows(shape.x, k), rows(shape.y, n);
@@ -74,7 +74,7 @@ const char* conv_shape(const Problem& problem, ConvShape& shape) {
     if (bias && (!bias->constant || bias->dtype != DType::f32)) return "the bias is not constant";
     const bool last = node.text("layout", "") == "NHWC";
     const bool x_last = last && node.text("input_layout", "") != "NCHW";
-    const auto fill = [](const Operand& operand, bool channels_last, int64_t (&sizes)[4], int64_t (&strides)[4]) {
+    const auto fill = [](const Operand& operand, bool channels_last, int64_t(&sizes)[4], int64_t(&strides)[4]) {
       static constexpr int first[] = {0, 2, 3, 1}, order[] = {0, 1, 2, 3};
       for (size_t at = 0; at < 4; ++at) {
         const auto axis = static_cast<size_t>(channels_last ? order[at] : first[at]);
@@ -141,7 +141,8 @@ std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape) {
 }
 
 std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue) {
-  return {define("ACT", static_cast<int>(epilogue.activation)), define("RESIDUAL", static_cast<int>(epilogue.residual))};
+  return {define("ACT", static_cast<int>(epilogue.activation)),
+          define("RESIDUAL", static_cast<int>(epilogue.residual))};
 }
 
 std::string define(const char* name, int64_t value) { return std::string(name) + "=" + std::to_string(value); }

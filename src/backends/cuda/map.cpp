@@ -51,9 +51,10 @@ Source Map::source() const {
   for (size_t k = 0; k <= operands; ++k)
     text += "struct __align__(" + std::to_string(sizes[k] * vector) + ") V" + std::to_string(k) + " { " + types[k] +
             " e[" + std::to_string(vector) + "]; };\n";
-  text += "extern \"C\" __global__ void __launch_bounds__(256) map(const __grid_constant__ Params p) {\n"
-          "  wait_for_previous();\n"
-          "  const u32 i = blockIdx.x * 256 + threadIdx.x;\n  if (i >= p.count) return;\n  u32 rest = i, at;\n";
+  text +=
+      "extern \"C\" __global__ void __launch_bounds__(256) map(const __grid_constant__ Params p) {\n"
+      "  wait_for_previous();\n"
+      "  const u32 i = blockIdx.x * 256 + threadIdx.x;\n  if (i >= p.count) return;\n  u32 rest = i, at;\n";
   for (size_t k = 0; k <= operands; ++k) text += "  i64 o" + std::to_string(k) + " = 0;\n";
   for (size_t axis = dims.rank(); axis-- > 0;) {
     const std::string a = std::to_string(axis);
@@ -67,12 +68,13 @@ Source Map::source() const {
     text += "  const " + (whole ? "V" + n : types[k]) + " in" + n + " = *(const " + (whole ? "V" + n : types[k]) +
             "*)((const " + types[k] + "*)p.operand[" + n + "] + o" + n + ");\n";
   }
-  text += "  V" + std::to_string(operands) + " out;\n#pragma unroll\n  for (int e = 0; e < " +
-          std::to_string(vector) + "; ++e) {\n";
+  text += "  V" + std::to_string(operands) + " out;\n#pragma unroll\n  for (int e = 0; e < " + std::to_string(vector) +
+          "; ++e) {\n";
   for (size_t k = 0; k < operands; ++k) {
     const std::string n = std::to_string(k);
     const std::string element = strides[k].back() != 0 && vector > 1 ? "in" + n + ".e[e]" : "in" + n;
-    text += body.empty() ? "    out.e[e] = " + element + ";\n" : "    const float v" + n + " = f32_of(" + element + ");\n";
+    text +=
+        body.empty() ? "    out.e[e] = " + element + ";\n" : "    const float v" + n + " = f32_of(" + element + ");\n";
   }
   if (!body.empty()) text += "    float r;\n" + body + "    out.e[e] = of_f32<" + types[operands] + ">(r);\n";
   text += "  }\n  *(V" + std::to_string(operands) + "*)((" + types[operands] + "*)p.operand[" +

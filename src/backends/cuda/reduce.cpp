@@ -62,7 +62,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   Params params;
   shape_of(problem, params);
   const std::string& op = problem.node->op;
-  const int kind = op == "ReduceSum" ? 0 : op == "ReduceMean" || op == "GlobalAveragePool" ? 1 : op == "ReduceMin" ? 3 : 2;
+  const int kind = op == "ReduceSum"                                 ? 0
+                   : op == "ReduceMean" || op == "GlobalAveragePool" ? 1
+                   : op == "ReduceMin"                               ? 3
+                                                                     : 2;
   Source source{"reduce.cu", {}, ""};
   source.defines = {define_type("TX", problem.inputs[0].dtype), define_type("TY", problem.outputs[0].dtype),
                     define("OP", kind), define("INNER", params.inner == 1 ? 1 : 2)};
@@ -74,7 +77,8 @@ class ReduceStep : public Step {
   ReduceStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device), function_(device.function(tactic.sources[0], "reduce")) {
     shape_of(problem, params_);
-    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : params_.outer * ceil_div(params_.inner, 32), 1, 1, 256, 0};
+    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : params_.outer * ceil_div(params_.inner, 32), 1, 1, 256,
+             0};
   }
   bool reads(size_t input) const override { return input == 0; }
   void enqueue(const Launch& at) override {
@@ -96,8 +100,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 
 struct Register {
   Register() {
-    for (const char* op :
-         {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"})
+    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"})
       KernelRegistrar({op, "reduce", 1, refuses, tactics, make});
   }
 };
