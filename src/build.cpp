@@ -9,6 +9,7 @@
 #include "onnx/import.h"
 #include "onnx/odd_weights.h"
 #include "passes/pass.h"
+#include "passes/passes.h"
 #include "plan/plan.h"
 #include "plan/timing_cache.h"
 #include "quant/calibrate.h"
@@ -56,6 +57,8 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
   if (options.precision == Precision::int8) quantise(plan, cache.records(), options);
+  if (plan.precision == "fp16")
+    passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
   for (ir::ValueId input : concrete.inputs) {
     const ir::Value& value = concrete.value(input);
@@ -74,6 +77,9 @@ Engine Engine::on(const std::string& device) const {
   if (device != "cpu") cuda::Device::get(cuda::index_of(device));
   auto impl = std::make_shared<Engine::Impl>(*impl_);
   impl->plan.device = device;
+  // The CPU's kernels are for f32.
+  if (device == "cpu" && impl->plan.precision == "fp16")
+    for (const char* pass : {"widen_f16", "remove_identity"}) passes::run_pass(impl->plan.graph, pass);
   return Engine(std::move(impl));
 }
 

@@ -12,8 +12,14 @@ bool input_channels_last(Context& ctx) {
   return channels_last(ctx) && ctx.node().text("input_layout", "NHWC") != "NCHW";
 }
 
+/// The internal attribute output_dtype: the result is of another floating type than the input.
+template <class Context>
+DType output_type(Context& ctx, DType input) {
+  return static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(input)));
+}
+
 void infer_conv(Inference& ctx) {
-  const DType dtype = ctx.dtype(0);
+  const DType dtype = output_type(ctx, ctx.dtype(0));
   const bool last = channels_last(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
   const ir::Shape *x = ctx.shape(0), *w = ctx.shape(1);
@@ -30,7 +36,7 @@ void infer_conv(Inference& ctx) {
 }
 
 void evaluate_conv(Evaluation& ctx) {
-  const DType dtype = ctx.input(0).dtype();
+  const DType dtype = output_type(ctx, ctx.input(0).dtype());
   const bool last = channels_last(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
   const Tensor x = to_channels_first(widened(ctx.input(0)), input_channels_last(ctx)), w = widened(ctx.input(1));

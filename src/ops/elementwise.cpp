@@ -5,6 +5,7 @@
 
 #include "ops/broadcast.h"
 #include "ops/elementwise_program.h"
+#include "ops/floats.h"
 #include "ops/inference.h"
 
 namespace tenon::ops {
@@ -134,7 +135,8 @@ std::vector<Instruction> program_of(const auto& ctx) {
 void infer(Inference& ctx) {
   program_of(ctx);
   for (size_t at = 0; at < ctx.inputs(); ++at)
-    if (ctx.dtype(at) != DType::f32 && ctx.dtype(at) != DType::undefined) ctx.fail("a program computes f32 alone");
+    if (ctx.dtype(at) != DType::f32 && ctx.dtype(at) != DType::f16 && ctx.dtype(at) != DType::undefined)
+      ctx.fail("a program computes f32 and f16 alone");
   infer_broadcast(ctx);
 }
 
@@ -151,11 +153,13 @@ void evaluate(Evaluation& ctx) {
       if (size == 1) size = with;
     }
   }
-  Tensor& y = ctx.output(0, DType::f32, dims);
+  std::vector<Tensor> inputs;
+  for (size_t at = 0; at < ctx.inputs(); ++at) inputs.push_back(widened(ctx.input(at)));
+  Tensor y(DType::f32, dims);
   std::vector<float> registers(ctx.inputs() + program.size());
   for (int64_t at = 0; at < dims.elements(); ++at) {
     for (size_t input = 0; input < ctx.inputs(); ++input) {
-      const Dims& own = ctx.input(input).dims();
+      const Dims& own = inputs[input].dims();
       int64_t rest = at, offset = 0, stride = 1;
       for (size_t axis = 0; axis < dims.rank(); ++axis) {
         const int64_t index = rest % dims[dims.rank() - 1 - axis];
@@ -165,7 +169,7 @@ void evaluate(Evaluation& ctx) {
         if (size != 1) offset += index * stride;
         stride *= size;
       }
-      registers[input] = ctx.input(input).data<float>()[offset];
+      registers[input] = inputs[input].data<float>()[offset];
     }
     for (size_t k = 0; k < program.size(); ++k) {
       const auto value = [&](const Instruction::Operand& operand) {
@@ -175,6 +179,7 @@ void evaluate(Evaluation& ctx) {
     }
     y.data<float>()[at] = registers.back();
   }
+  deliver(ctx, 0, ctx.input(0).dtype(), y);
 }
 
 TENON_OP({"Elementwise", 1, -1, 1, 1, infer, evaluate, Kind::elementwise});

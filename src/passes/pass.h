@@ -26,6 +26,8 @@ struct PassRecord {
 const std::vector<Pass>& pipeline();
 /// Runs them all; `skip` holds names to leave out. Throws Error(usage) for an unknown name in `skip`.
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// Runs a pass that is no part of the list, with the driver's chores.
+PassRecord run_pass(ir::Graph& graph, const Pass& pass);
 /// Runs one pass by name with the driver's chores (for tests and inspect).
 PassRecord run_pass(ir::Graph& graph, const std::string& name);
 

@@ -23,4 +23,9 @@ bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
 bool fuse_elementwise(ir::Graph& graph);
 
+/// No part of the pipeline, for a build in f16 after it: convolutions, products by constant weights and what lies
+/// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its
+/// result is of another type than its input; weights stay f32 and are rounded by the kernels.
+bool narrow_f16(ir::Graph& graph);
+
 }  // namespace tenon::passes

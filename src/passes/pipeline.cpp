@@ -106,6 +106,11 @@ std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string
   return records;
 }
 
+PassRecord run_pass(ir::Graph& graph, const Pass& pass) {
+  prepare(graph);
+  return run(graph, pass);
+}
+
 PassRecord run_pass(ir::Graph& graph, const std::string& name) {
   const Pass* pass = find(name);
   if (!pass) unknown(name);

@@ -5,6 +5,7 @@
 #include "backends/cuda/convolution.h"
 #include "backends/cuda/map.h"
 #include "ops/elementwise_program.h"
+#include "ops/half.h"
 
 namespace tenon::cuda {
 namespace {
@@ -67,13 +68,36 @@ std::string expression(const Instruction& step, const std::string& a, const std:
 
 /// Ops that are one instruction.
 const std::map<std::string, const char*>& words() {
-  static const std::map<std::string, const char*> table = {
-      {"Add", "add"}, {"Sub", "sub"}, {"Mul", "mul"}, {"Div", "div"}, {"Max", "max"}, {"Min", "min"}, {"Pow", "pow"},
-      {"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Silu", "silu"}, {"HardSwish", "hardswish"},
-      {"Mish", "mish"}, {"Softplus", "softplus"}, {"Exp", "exp"}, {"Log", "log"}, {"Sqrt", "sqrt"}, {"Neg", "neg"},
-      {"Abs", "abs"}, {"Reciprocal", "reciprocal"}, {"Erf", "erf"}, {"Floor", "floor"}, {"Ceil", "ceil"},
-      {"Sin", "sin"}, {"Cos", "cos"}, {"Clip", "clip"}, {"HardSigmoid", "hardsigmoid"}, {"LeakyRelu", "leakyrelu"},
-      {"Elu", "elu"}, {"Gelu", "gelu"}};
+  static const std::map<std::string, const char*> table = {{"Add", "add"},
+                                                           {"Sub", "sub"},
+                                                           {"Mul", "mul"},
+                                                           {"Div", "div"},
+                                                           {"Max", "max"},
+                                                           {"Min", "min"},
+                                                           {"Pow", "pow"},
+                                                           {"Relu", "relu"},
+                                                           {"Sigmoid", "sigmoid"},
+                                                           {"Tanh", "tanh"},
+                                                           {"Silu", "silu"},
+                                                           {"HardSwish", "hardswish"},
+                                                           {"Mish", "mish"},
+                                                           {"Softplus", "softplus"},
+                                                           {"Exp", "exp"},
+                                                           {"Log", "log"},
+                                                           {"Sqrt", "sqrt"},
+                                                           {"Neg", "neg"},
+                                                           {"Abs", "abs"},
+                                                           {"Reciprocal", "reciprocal"},
+                                                           {"Erf", "erf"},
+                                                           {"Floor", "floor"},
+                                                           {"Ceil", "ceil"},
+                                                           {"Sin", "sin"},
+                                                           {"Cos", "cos"},
+                                                           {"Clip", "clip"},
+                                                           {"HardSigmoid", "hardsigmoid"},
+                                                           {"LeakyRelu", "leakyrelu"},
+                                                           {"Elu", "elu"},
+                                                           {"Gelu", "gelu"}};
   return table;
 }
 
@@ -109,8 +133,9 @@ bool program_of(const Problem& problem, size_t& operands, std::vector<Instructio
     for (size_t at : {size_t{1}, size_t{2}})
       if (problem.inputs.size() > at && problem.inputs[at]) {
         const Tensor& bound = problem.inputs[at].constant;
-        if (!bound || bound.dtype() != DType::f32 || bound.elements() != 1) return false;
-        (at == 1 ? only.alpha : only.beta) = *bound.data<float>();
+        if (!bound || !is_f16_or_f32(bound.dtype()) || bound.elements() != 1) return false;
+        (at == 1 ? only.alpha : only.beta) =
+            bound.dtype() == DType::f32 ? *bound.data<float>() : ops::f16_value(*bound.data<uint16_t>());
       }
   }
   return true;
@@ -129,9 +154,8 @@ const char* map_of(const Problem& problem, Map& map) {
     Dims strides = y.dims;
     const size_t missing = y.dims.rank() - operand.dims.rank();
     for (size_t axis = 0; axis < strides.rank(); ++axis)
-      strides[axis] = axis < missing || (at < operands && operand.dims[axis - missing] == 1)
-                          ? 0
-                          : operand.strides[axis - missing];
+      strides[axis] =
+          axis < missing || (at < operands && operand.dims[axis - missing] == 1) ? 0 : operand.strides[axis - missing];
     map.strides.push_back(strides);
     map.types.push_back(type_name(operand.dtype));
     map.sizes.push_back(static_cast<int>(size_of(operand.dtype)));
@@ -144,8 +168,8 @@ const char* map_of(const Problem& problem, Map& map) {
   for (size_t k = 0; k < program.size(); ++k) {
     const Instruction& step = program[k];
     const std::string b = ops::is_binary(step.word) ? value(step.b) : "";
-    map.body += "    const float v" + std::to_string(operands + k) + " = " +
-                expression(step, value(step.a), b, fast) + ";\n";
+    map.body +=
+        "    const float v" + std::to_string(operands + k) + " = " + expression(step, value(step.a), b, fast) + ";\n";
   }
   map.body += "    r = v" + std::to_string(program.empty() ? 0 : operands + program.size() - 1) + ";\n";
   return map.simplify() ? nullptr : "too many axes";

@@ -1,5 +1,5 @@
-// Max and average pooling over two spatial axes. ELEMENT: type of input and output; MAX; VEC channels a thread (1 for any
-// strides); INCLUDE_PAD: the average counts padding.
+// Max and average pooling over two spatial axes. ELEMENT: type of input and output; MAX; VEC channels a thread (1 for
+// any strides); INCLUDE_PAD: the average counts padding.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -16,8 +16,8 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
   wait_for_previous();
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
-  const int groups = p.channels / VEC, c = i % groups * VEC, q = i / groups % p.out_w, r = i / groups / p.out_w % p.out_h,
-            n = i / groups / p.out_w / p.out_h;
+  const int groups = p.channels / VEC, c = i % groups * VEC, q = i / groups % p.out_w,
+            r = i / groups / p.out_w % p.out_h, n = i / groups / p.out_w / p.out_h;
   float best[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) best[e] = MAX ? -__int_as_float(0x7f800000) : 0.f;

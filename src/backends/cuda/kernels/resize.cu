@@ -1,5 +1,5 @@
-// Resize by separable taps along two axes of four. ELEMENT: type; TAPS_A, TAPS_B: taps of each axis; VEC elements of the last
-// axis a thread. Tables hold, for each output index, offsets in elements and weights.
+// Resize by separable taps along two axes of four. ELEMENT: type; TAPS_A, TAPS_B: taps of each axis; VEC elements of
+// the last axis a thread. Tables hold, for each output index, offsets in elements and weights.
 typedef ELEMENT T;
 struct Params {
   const T* x;

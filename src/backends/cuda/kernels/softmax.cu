@@ -1,5 +1,5 @@
-// Softmax of a dense tensor seen as outer x length x inner, along length: a group of LANES lanes a row. ELEMENT: its type;
-// LOG: the logarithm.
+// Softmax of a dense tensor seen as outer x length x inner, along length: a group of LANES lanes a row. ELEMENT: its
+// type; LOG: the logarithm.
 typedef ELEMENT T;
 struct Params {
   const T* x;

@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include "backends/cuda/hopper.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/conv_cluster.cu has it.
+struct alignas(128) Params {
+  TensorMap a, b;
+  Address bias, to, other;
+  int64_t to_pitch, other_pitch;
+  int pixels, out_h, out_w;
+  float alpha, beta;
+};
+
+constexpr int64_t most_pixels = 64 * 256;
+
+bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+bool is_point(const ConvShape& s) {
+  return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
+         s.in_w == s.out_w;
+}
+
+int slab_bytes(const ConvShape& shape) {
+  for (const int bytes : {128, 64})
+    if (shape.in_c * 2 % bytes == 0) return bytes;
+  return 32;
+}
+
+struct Form {
+  int bn, split, kb;
+};
+
+std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties) {
+  std::vector<Form> list;
+  const int kb = slab_bytes(shape);
+  const int64_t slabs = shape.depth() * 2 / kb;
+  for (const int bn : {64, 80, 32, 48, 16})
+    for (const int split : {1, 2, 4, 8}) {
+      if (shape.out_c % bn || slabs < split) continue;
+      if (bn < 64 && shape.out_c % 64 == 0 && bn != 32) continue;
+      const int64_t blocks = ceil_div(shape.pixels(), 64) * (shape.out_c / bn) * split;
+      const int64_t stage = (64 + bn) * kb, most = ceil_div(slabs, split);
+      if (most * stage + bn / 16 * 4096 + 2048 + 8 * most > properties.shared_bytes) continue;
+      if (split > 1 && blocks > 4 * properties.multiprocessors) continue;
+      if (blocks > 16 * properties.multiprocessors) continue;
+      list.push_back({bn, split, kb});
+    }
+  return list;
+}
+
+const char* refuses(const Problem& problem, const Properties& properties) {
+  ConvShape shape{};
+  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (const char* reason = refuses_maps(problem, shape, properties)) return reason;
+  if (shape.pixels() > most_pixels) return "many pixels";
+  return forms_of(shape, properties).empty() ? "no tile fits into shared memory" : nullptr;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
+  ConvShape shape{};
+  conv_shape(problem, shape);
+  std::vector<Tactic> list;
+  for (const Form& form : forms_of(shape, properties)) {
+    std::vector<std::string> defines = epilogue_defines(conv_epilogue(problem));
+    for (const std::string& word :
+         {define("IM2COL", !is_point(shape)), define("BN", form.bn), define("SPLIT", form.split), define("KB", form.kb),
+          define("KR", shape.kernel_h), define("KS", shape.kernel_w), define("CIN", shape.in_c),
+          define("COUT", shape.out_c), define("STRIDE", shape.stride_h), define("PAD_H", shape.pad_top),
+          define("PAD_W", shape.pad_left)})
+      defines.push_back(word);
+    list.push_back({"cluster 64x" + std::to_string(form.bn) + " of " + std::to_string(form.split),
+                    {hopper_source("conv_cluster.cu", {form.bn}, defines)},
+                    {form.bn, form.split, form.kb}});
+  }
+  return list;
+}
+
+class ClusterStep : public Step {
+ public:
+  ClusterStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), form_{tactic.numbers[0], tactic.numbers[1], tactic.numbers[2]} {
+    conv_shape(problem, shape_);
+    const int shared = device.constants(tactic.sources[0], "meta")[0];
+    function_ = device.function(tactic.sources[0], "conv_cluster", shared);
+    const std::vector<float> weights = conv_weights(problem, shape_), bias = conv_bias(problem, shape_);
+    const int64_t depth = shape_.depth(), rows = shape_.out_c;
+    std::vector<uint16_t> packed(weights.size());
+    for (int64_t at = 0; at < rows; ++at) {
+      const int64_t n = at % 16, from = at / 16 * 16 + n % 8 / 2 * 4 + n / 8 * 2 + n % 2;
+      for (int64_t k = 0; k < depth; ++k) packed[at * depth + k] = f16_of(weights[from * depth + k]);
+    }
+    const size_t weight_bytes = packed.size() * 2;
+    packed_ = Buffer(weight_bytes + bias.size() * 4);
+    packed_.upload(packed.data(), weight_bytes);
+    check(driver().MemcpyHtoD(packed_.address() + weight_bytes, bias.data(), bias.size() * 4), "cuMemcpyHtoD");
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
+    params_.b = tiled_map(packed_.address(), {depth, rows}, {1, depth}, {form_.kb / 2, form_.bn});
+    params_.bias = packed_.address() + weight_bytes;
+    params_.to_pitch = shape_.y[2], params_.other_pitch = shape_.residual[2];
+    params_.pixels = static_cast<int>(shape_.pixels());
+    params_.out_h = static_cast<int>(shape_.out_h), params_.out_w = static_cast<int>(shape_.out_w);
+    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
+    grid_ = {ceil_div(shape_.pixels(), 64) * (shape_.out_c / form_.bn) * form_.split, 1, 1, 128, shared};
+  }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  bool reads(size_t input) const override { return input == 0 || input == 3; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.a = is_point(shape_)
+                   ? tiled_map(at.inputs[0], {shape_.in_c, shape_.pixels()}, {1, shape_.x[2]}, {form_.kb / 2, 64})
+                   : im2col_map(at.inputs[0], shape_, form_.kb / 2, 64);
+    params.to = at.outputs[0];
+    if (residual_) params.other = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Form form_;
+  Function function_;
+  ConvShape shape_{};
+  Buffer packed_;
+  Params params_{};
+  Grid grid_;
+  bool residual_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<ClusterStep>(problem, device, tactic);
+}
+
+const KernelRegistrar conv({"Conv", "cluster", 1, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cuda/hopper.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/conv_wgmma.cu has it.
+struct alignas(128) Params {
+  TensorMap a, b;
+  TensorMap y, residual;
+  Address bias, to, other;
+  int64_t to_pitch, other_pitch;
+  int pixels, tiles, out_h, out_w, tiles_w, tiles_h;
+  float alpha, beta;
+};
+
+/// The macros of kernels/conv_wgmma.cu.
+struct Form {
+  int mode, wm, bn, kb, ksub, stages, nwg, coop, bres, nbuf, swap, kbb;
+  int pixels() const { return coop ? nwg * wm : wm; }
+  /// Bytes of channels in a group.
+  int gb() const {
+    const int row = bn * 2;
+    if (nbuf && row % 128 == 0) return 128;
+    return row % 64 == 0 ? 64 : 32;
+  }
+};
+
+bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+bool is_point(const ConvShape& s) {
+  return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
+         s.in_w == s.out_w;
+}
+int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
+
+/// Bytes of a slab: the longest swizzled row that the channels are whole multiples of.
+int slab_bytes(const ConvShape& shape) {
+  for (const int bytes : {128, 64})
+    if (shape.in_c * 2 % bytes == 0) return bytes;
+  return 32;
+}
+
+/// Fills stages with what shared memory allows; false where the form does not fit.
+bool complete(Form& form, const ConvShape& shape, const Properties& properties, int most_stages) {
+  const int64_t depth = shape.depth() * 2;
+  // Resident weights lie in the longest rows; the depth of a halo tile is that of all taps.
+  form.kbb = form.kb;
+  if (form.mode == 2)
+    for (const int bytes : {32, 64, 128})
+      if (depth % bytes == 0) form.kbb = bytes;
+  const int64_t tm = form.pixels();
+  int64_t stage = form.ksub * tm * form.kb;
+  if (form.mode == 2) stage = round_up((tm / 8 + shape.kernel_h - 1) * (8 + shape.kernel_w - 1) * form.kb, 1024);
+  else if (depth / form.kb % form.ksub) return false;
+  if (!form.bres) stage += form.ksub * form.bn * form.kb;
+  stage = round_up(stage, 1024);
+  const int64_t resident = form.bres ? round_up(form.bn * depth, 1024) + form.bn * 4 : 0;
+  const int64_t out = int64_t{form.nwg} * form.nbuf * form.wm * form.bn * 2;
+  if (form.wm * form.bn * 2 % 1024) return false;
+  if (form.mode == 2 && (form.kb < 32 || stage / form.kb / 8 > 256 * 64)) return false;
+  if (tm > 256) return false;
+  const int64_t room = properties.shared_bytes - 2048 - resident - out;
+  form.stages = static_cast<int>(std::min<int64_t>(most_stages, room / stage));
+  const int accumulators = (form.swap ? form.wm : form.wm / 64 * form.bn) / 2;
+  if (accumulators > (form.nwg <= 2 ? 128 : 64)) return false;
+  const int64_t per_tile = form.mode == 2 ? 1 : depth / form.kb / form.ksub;
+  return form.stages >= (per_tile > 1 ? 3 : 2);
+}
+
+std::string name_of(const Form& f) {
+  static constexpr const char* modes[] = {"point", "im2col", "halo"};
+  std::string name = std::string("wgmma ") + modes[f.mode] + " " + std::to_string(f.pixels()) + "x" +
+                     std::to_string(f.bn) + " " + std::to_string(f.nwg) + (f.coop ? " together" : " apart");
+  if (f.bres) name += " resident";
+  if (f.nbuf) name += " staged " + std::to_string(f.nbuf);
+  if (f.swap) name += " swapped";
+  return name + " " + std::to_string(f.ksub) + "x" + std::to_string(f.stages);
+}
+
+/// Tiles of channels that divide them, wide ones first.
+std::vector<int> widths_of(const ConvShape& shape) {
+  std::vector<int> list;
+  for (const int width : {256, 128, 96, 80, 64, 48, 32, 16})
+    if (shape.out_c % width == 0 && list.size() < 3) list.push_back(width);
+  return list;
+}
+
+std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const Properties& properties) {
+  std::vector<Form> list;
+  const int kb = slab_bytes(shape), mode = is_point(shape) ? 0 : 1;
+  const int64_t slabs = shape.depth() * 2 / kb;
+  const int buffers = has_residual(problem) ? 2 : 1;
+  const auto add = [&](Form form, int most_stages = 8) {
+    if (complete(form, shape, properties, most_stages)) list.push_back(form);
+  };
+  const auto ksub_for = [&](int64_t bytes_per_slab, int64_t wanted) {
+    int64_t ksub = 1;
+    for (int64_t k = 1; k <= slabs && k * bytes_per_slab <= wanted; ++k)
+      if (slabs % k == 0) ksub = k;
+    return static_cast<int>(ksub);
+  };
+  const int64_t work = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, 64);
+  const bool small = work <= 4 * properties.multiprocessors;
+  const bool halo = mode == 1 && shape.stride_h == 1 && (kb == 128 ? shape.in_c == 64 : shape.in_c * 2 == kb);
+  for (const int bn : widths_of(shape)) {
+    const int ksub = ksub_for(64 * kb, 32768);
+    if (small) {
+      const int pair = ksub_for((64 + bn) * kb, 34000);
+      add({mode, 64, bn, kb, pair, 0, 1, 0, 0, 0, 0}, 6);
+      add({mode, 64, bn, kb, pair, 0, 2, 0, 0, 0, 0}, 6);
+      continue;
+    }
+    // Each its own tiles, weights resident: bound by memory.
+    for (const int nwg : {2, 3, 4}) add({mode, 64, bn, kb, ksub, 0, nwg, 0, 1, buffers + (nwg < 4), 0});
+    // Rings of pixels and weights: bound by products.
+    add({mode, 64, bn, kb, ksub_for((192 + bn) * kb, 40960), 0, 3, 1, 0, 0, 0}, 6);
+    add({mode, 128, bn, kb, ksub_for((128 + bn) * kb, 32768), 0, 2, 0, 0, 1, 0}, 6);
+    if (bn == 256) add({mode, 64, bn, kb, 1, 0, 2, 0, 0, buffers, 0}, 6);
+    if (mode == 1) add({mode, 128, bn, kb, 1, 0, 2, 0, 1, 0, 0}, 6);
+    if (halo && bn >= 16) {
+      add({2, 64, bn, kb, 1, 0, 3, 0, 1, buffers, 0});
+      add({2, 128, bn, kb, 1, 0, 2, 0, 1, buffers, 0});
+    }
+  }
+  if (halo && shape.out_c == 64)
+    for (const int rows : {14, 16, 20, 28}) {
+      if (ceil_div(shape.out_h, rows) * rows * 8 > shape.out_h * 9) continue;
+      add({2, rows * 8, 64, kb, 1, 0, rows <= 16 ? 4 : 2, 0, 1, buffers, 1});
+      add({2, rows * 8, 64, kb, 1, 0, 2, 0, 1, buffers, 1});
+    }
+  return list;
+}
+
+const char* refuses(const Problem& problem, const Properties& properties) {
+  ConvShape shape{};
+  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (const char* reason = refuses_maps(problem, shape, properties)) return reason;
+  return forms_of(problem, shape, properties).empty() ? "no tile fits into shared memory" : nullptr;
+}
+
+Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& form) {
+  std::vector<std::string> defines = epilogue_defines(conv_epilogue(problem));
+  for (const std::string& word :
+       {define("MODE", form.mode),      define("WM", form.wm),          define("BN", form.bn),
+        define("KB", form.kb),          define("KBB", form.kbb),        define("KSUB", form.ksub),
+        define("STAGES", form.stages),  define("NWG", form.nwg),        define("COOP", form.coop),
+        define("BRES", form.bres),      define("NBUF", form.nbuf),      define("GB", form.gb()),
+        define("SWAP", form.swap),      define("KR", shape.kernel_h),   define("KS", shape.kernel_w),
+        define("CIN", shape.in_c),      define("COUT", shape.out_c),    define("STRIDE", shape.stride_h),
+        define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
+    defines.push_back(word);
+  const int* numbers = &form.mode;
+  return {name_of(form),
+          {hopper_source("conv_wgmma.cu", {form.swap ? form.wm : form.bn}, defines)},
+          {numbers, numbers + sizeof form / sizeof(int)}};
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
+  ConvShape shape{};
+  conv_shape(problem, shape);
+  std::vector<Tactic> list;
+  for (const Form& form : forms_of(problem, shape, properties)) list.push_back(tactic_of(problem, shape, form));
+  return list;
+}
+
+class WgmmaStep : public Step {
+ public:
+  WgmmaStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
+    conv_shape(problem, shape_);
+    std::memcpy(&form_, tactic.numbers.data(), sizeof form_);
+    const std::vector<int> meta = device.constants(tactic.sources[0], "meta");
+    function_ = device.function(tactic.sources[0], "conv_wgmma", meta[0]);
+    halo_h_ = meta[3], halo_w_ = meta[4];
+    pack(problem);
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
+    const int64_t tiles_n = ceil_div(shape_.out_c, form_.bn), tm = form_.pixels();
+    params_.to_pitch = shape_.y[2], params_.other_pitch = shape_.residual[2];
+    params_.pixels = static_cast<int>(shape_.pixels());
+    params_.out_h = static_cast<int>(shape_.out_h), params_.out_w = static_cast<int>(shape_.out_w);
+    params_.tiles_w = static_cast<int>(ceil_div(shape_.out_w, 8));
+    params_.tiles_h = static_cast<int>(ceil_div(shape_.out_h, std::max<int64_t>(tm / 8, 1)));
+    params_.tiles = form_.mode == 2 ? static_cast<int>(shape_.batch) * params_.tiles_w * params_.tiles_h
+                                    : static_cast<int>(ceil_div(shape_.pixels(), tm));
+    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
+    int64_t blocks = device.properties().multiprocessors;
+    if (form_.bres) blocks = std::max<int64_t>(blocks / tiles_n, 1) * tiles_n;
+    grid_ = {std::min(blocks, params_.tiles * tiles_n), 1, 1, meta[1], meta[0]};
+  }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  bool reads(size_t input) const override { return input == 0 || input == 3; }
+
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    const ConvShape& s = shape_;
+    const int gc = form_.gb() / 2;
+    const std::vector<int64_t> image{s.in_c, s.in_w, s.in_h, s.batch}, image_steps{1, s.x[2], s.x[1], s.x[0]};
+    if (form_.mode == 0)
+      params.a = tiled_map(at.inputs[0], {s.in_c, s.pixels()}, {1, s.x[2]}, {form_.kb / 2, form_.pixels()});
+    else if (form_.mode == 1) params.a = im2col_map(at.inputs[0], s, form_.kb / 2, form_.pixels());
+    else params.a = tiled_map(at.inputs[0], image, image_steps, {form_.kb / 2, halo_w_, halo_h_, 1});
+    if (form_.nbuf) {
+      const auto map = [&](Address data, const int64_t(&strides)[4]) {
+        if (form_.mode != 2) return tiled_map(data, {s.out_c, s.pixels()}, {1, strides[2]}, {gc, form_.wm});
+        return tiled_map(data, {s.out_c, s.out_w, s.out_h, s.batch}, {1, strides[2], strides[1], strides[0]},
+                         {gc, 8, form_.wm / 8, 1});
+      };
+      params.y = map(at.outputs[0], s.y);
+      if (residual_) params.residual = map(at.inputs[3], s.residual);
+    }
+    params.to = at.outputs[0];
+    if (residual_) params.other = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  /// Weights in f16 and the bias in f32, padded to whole tiles and in the order that the kernel's head describes.
+  void pack(const Problem& problem) {
+    const std::vector<float> weights = conv_weights(problem, shape_), bias = conv_bias(problem, shape_);
+    const int64_t depth = shape_.depth(), rows = round_up(shape_.out_c, form_.bn), gc = form_.gb() / 2;
+    std::vector<uint16_t> packed(static_cast<size_t>(rows * depth));
+    std::vector<float> ordered(static_cast<size_t>(rows), 0.f);
+    const int64_t per_access = std::min<int64_t>(form_.gb() / 4, 16) / 2, accesses = gc / 4 / per_access;
+    for (int64_t at = 0; at < rows; ++at) {
+      const int64_t n = at % gc;
+      const int64_t from = form_.swap ? at / 16 * 16 + at % 8 * 2 + at % 16 / 8
+                                      : at / gc * gc + n % 8 / 2 * (gc / 4) + n / 8 * 2 + n % 2;
+      if (from < shape_.out_c)
+        for (int64_t k = 0; k < depth; ++k) packed[at * depth + k] = f16_of(weights[from * depth + k]);
+      // Reading order: access, four channels, lane of four.
+      const int64_t i = n % 4, q = n / 4 % 4, quad = n / 16 % (per_access / 4), access = n / 16 / (per_access / 4);
+      const int64_t channel = form_.swap ? at : at / gc * gc + (q * accesses + access) * per_access + quad * 4 + i;
+      if (channel < shape_.out_c) ordered[static_cast<size_t>(at)] = bias[static_cast<size_t>(channel)];
+    }
+    const size_t weight_bytes = packed.size() * 2;
+    packed_ = Buffer(weight_bytes + ordered.size() * 4);
+    packed_.upload(packed.data(), weight_bytes);
+    check(driver().MemcpyHtoD(packed_.address() + weight_bytes, ordered.data(), ordered.size() * 4), "cuMemcpyHtoD");
+    params_.bias = packed_.address() + weight_bytes;
+    params_.b = tiled_map(packed_.address(), {depth, rows}, {1, depth}, {form_.kbb / 2, form_.bn});
+  }
+
+  Device& device_;
+  Function function_;
+  ConvShape shape_{};
+  Form form_{};
+  Buffer packed_;
+  Params params_{};
+  Grid grid_;
+  int halo_h_, halo_w_;
+  bool residual_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<WgmmaStep>(problem, device, tactic);
+}
+
+const KernelRegistrar conv({"Conv", "wgmma", 1, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,113 @@
+// Convolution in f16 for few pixels (compute capability 9.0a): a tile of 64 pixels x BN channels for each cluster of
+// SPLIT blocks, which share its depth. Everything a block multiplies is asked for at once, weights before the grid
+// before has ended; sums go straight from registers into the shared memory of the block that owns the rows, and are
+// added there in a fixed order. Macros: IM2COL, BN, SPLIT (1, 2, 4, 8), KB bytes of depth in a row of a slab, KR, KS,
+// CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL. Position n of 16 weights holds channel n % 8 / 2 * 4 + n / 8 * 2 + n
+// % 2. hopper.cuh and Mma<BN> stand before this text.
+constexpr int KE = KB / 2, NK = KR * KS * CIN * 2 / KB, SLABS = CIN * 2 / KB, NT = (COUT + BN - 1) / BN;
+constexpr int MOST = (NK + SPLIT - 1) / SPLIT, A_BYTES = 64 * KB, STAGE = A_BYTES + BN * KB;
+constexpr int PIECE = BN / 16 * 512;  // sums of 8 rows
+constexpr int OWN = 8 / SPLIT;        // pieces of a block
+constexpr int AT_SUMS = (MOST * STAGE + 1023) / 1024 * 1024, AT_BARRIERS = AT_SUMS + 8 * PIECE;
+static_assert(CIN * 2 % KB == 0 && NK >= SPLIT, "depth");
+
+struct Params {
+  TensorMap a, b;
+  const float* bias;
+  half* to;
+  const half* other;
+  i64 to_pitch, other_pitch;
+  int pixels, out_h, out_w;
+  float alpha, beta;
+};
+
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
+    conv_cluster(const __grid_constant__ Params p) {
+  extern __shared__ __align__(1024) u8 memory[];
+  const u32 base = shared_address(memory), full = base + AT_BARRIERS, sums_full = full + 8 * MOST;
+  const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, q = lane & 3;
+  const int rank = blockIdx.x % SPLIT, tile = blockIdx.x / SPLIT, nt = tile % NT, mt = tile / NT;
+  const int k0 = rank * NK / SPLIT, k1 = (rank + 1) * NK / SPLIT;
+  if (tid == 0) {
+    for (int i = 0; i < k1 - k0; ++i) barrier_init(full + 8 * i, 1);
+    barrier_init(sums_full, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    barrier_expect(sums_full, 8 * PIECE);
+    for (int k = k0; k < k1; ++k) {
+      barrier_expect(full + 8 * (k - k0), STAGE);
+      load_2d(base + (k - k0) * STAGE + A_BYTES, &p.b, full + 8 * (k - k0), k * KE, nt * BN);
+    }
+    wait_previous_grid();
+    launch_next_grid();
+    const int m0 = mt * 64, r = m0 % (p.out_h * p.out_w), n = m0 / (p.out_h * p.out_w);
+    const int h0 = r / p.out_w * STRIDE - PAD_H, w0 = r % p.out_w * STRIDE - PAD_W;
+    for (int k = k0; k < k1; ++k) {
+      const u32 to = base + (k - k0) * STAGE, bar = full + 8 * (k - k0);
+      const int tap = k / SLABS;
+      if (IM2COL) load_im2col(to, &p.a, bar, k % SLABS * KE, w0, h0, n, tap % KS, tap / KS);
+      else load_2d(to, &p.a, bar, k * KE, m0);
+    }
+  }
+  __syncthreads();
+  if (SPLIT > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  float sum[BN / 2];
+#pragma unroll 1
+  for (int k = 0; k < k1 - k0; ++k) {
+    barrier_wait(full + 8 * k, 0);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int kk = 0; kk < KB / 32; ++kk)
+      Mma<BN>::run(sum, operand<KB>(base + k * STAGE + kk * 32, 8 * KB),
+                   operand<KB>(base + k * STAGE + A_BYTES + kk * 32, 8 * KB), k + kk);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  wait_previous_grid();
+  if (SPLIT > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {  // piece 2 * warp + h goes to its owner
+    const int piece = 2 * warp + h, owner = piece / OWN;
+    const u32 at = base + AT_SUMS + (rank * OWN + piece % OWN) * PIECE + lane * 16;
+    u32 to, bar;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(at), "r"(owner));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(bar) : "r"(sums_full), "r"(owner));
+#pragma unroll
+    for (int j = 0; j < BN / 16; ++j)
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1,%2,%3,%4}, [%5];" ::"r"(to + j * 512),
+          "r"(__float_as_uint(sum[j * 8 + h * 2])), "r"(__float_as_uint(sum[j * 8 + h * 2 + 1])),
+          "r"(__float_as_uint(sum[j * 8 + 4 + h * 2])), "r"(__float_as_uint(sum[j * 8 + 5 + h * 2])), "r"(bar)
+          : "memory");
+  }
+  asm volatile(
+      "{.reg .pred p; L: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 0; @!p bra L;}" ::"r"(
+          sums_full)
+      : "memory");
+#pragma unroll
+  for (int unit = warp; unit < BN / 16 * OWN; unit += 4) {
+    const int j = unit % (BN / 16), own = unit / (BN / 16), piece = rank * OWN + own;
+    const int m = mt * 64 + piece * 8 + (lane >> 2), channel = nt * BN + j * 16 + q * 4;
+    if (m >= p.pixels || channel >= COUT) continue;
+    float f[4] = {};
+#pragma unroll
+    for (int r = 0; r < SPLIT; ++r) {
+      const float4 v = *(const float4*)(memory + AT_SUMS + (r * OWN + own) * PIECE + j * 512 + lane * 16);
+      f[0] += v.x, f[1] += v.y, f[2] += v.z, f[3] += v.w;
+    }
+    const float4 bias = *(const float4*)(p.bias + channel);
+    f[0] += bias.x, f[1] += bias.y, f[2] += bias.z, f[3] += bias.w;
+    uint2 other = make_uint2(0, 0);
+    if (RESIDUAL) other = *(const uint2*)(p.other + (i64)m * p.other_pitch + channel);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float r = half_of(e < 2 ? other.x : other.y, e % 2);
+      if (RESIDUAL == 1) f[e] += r;
+      f[e] = activate<ACT, true>(f[e], p.alpha, p.beta);
+      if (RESIDUAL == 2) f[e] += r;
+    }
+    *(uint2*)(p.to + (i64)m * p.to_pitch + channel) = make_uint2(pack_halves(f[0], f[1]), pack_halves(f[2], f[3]));
+  }
+}
+// For the host: bytes of shared memory.
+extern "C" __device__ const int meta[1] = {AT_BARRIERS + 8 * MOST + 8};

@@ -1,0 +1,247 @@
+// Convolution as implicit GEMM on mma.sync (compute capability 8.0 and later). Channels last, whole 16-byte chunks of
+// channels. Macros:
+//   DT 1 f16, 2 f32 rounded to tf32; TY type of output and residual; ACT, RESIDUAL; VECTOR 1: stores of 8 channels
+//   BM pixels x BN channels a block, WM x WN a warp; STAGES of 128 bytes of depth
+//   POINT 1: one tap without padding; SPLIT 1: blocks share a tile along depth, the last one adds their sums in order
+// Weights: [group][channel, padded to BN][depth, padded to 128 bytes], position n of 32 holding channel
+// n % 8 / 2 * 8 + n / 8 * 2 + n % 2, so that a thread owns 8 neighbouring channels of a row.
+constexpr int ROW = 128, THREADS = (BM / WM) * (BN / WN) * 32;
+constexpr int E = DT == 1 ? 8 : 4;  // elements of a chunk
+constexpr int A_BYTES = BM * ROW, STAGE = (BM + BN) * ROW;
+constexpr int A_LOADS = BM * 8 / THREADS, B_LOADS = BN * 8 / THREADS, LANES = THREADS / 8;
+constexpr int MI = WM / 16, NJ = WN / 8;
+static_assert(WN % 32 == 0 && BM * 8 % THREADS == 0 && BN * 8 % THREADS == 0, "tile");
+#if DT == 1
+typedef half X;
+#else
+typedef float X;
+#endif
+
+struct Params {
+  const X *x, *w;
+  const float* bias;
+  const TY* residual;
+  TY* y;
+  float* partial;
+  u32* counters;
+  i64 xs[3], ys[3], rs[3];  // strides: image, row, pixel
+  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+  int pixels, chunks, steps, tiles_n, groups, splits;
+  float alpha, beta;
+};
+
+__device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
+  const int bytes = valid ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void load4(u32 (&r)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from));
+}
+__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+#if DT == 1
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+#endif
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// ---- eight neighbouring channels of one pixel
+__device__ __forceinline__ void load8(float (&v)[8], const half* from) {
+  const uint4 u = *(const uint4*)from;
+  const u32 w[4] = {u.x, u.y, u.z, u.w};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) v[i] = half_of(w[i / 2], i % 2);
+}
+__device__ __forceinline__ void load8(float (&v)[8], const float* from) {
+  *(float4*)&v[0] = ((const float4*)from)[0], *(float4*)&v[4] = ((const float4*)from)[1];
+}
+__device__ __forceinline__ void store8(half* to, const float (&v)[8]) {
+  *(uint4*)to =
+      make_uint4(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
+}
+__device__ __forceinline__ void store8(float* to, const float (&v)[8]) {
+  ((float4*)to)[0] = *(const float4*)&v[0], ((float4*)to)[1] = *(const float4*)&v[4];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) u8 memory[];
+  const u32 shared = (u32)__cvta_generic_to_shared(memory);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const int columns = p.tiles_n * p.groups, column = blockIdx.x % columns, group = column / p.tiles_n;
+  const int n0 = column % p.tiles_n * BN, m0 = blockIdx.x / columns * BM;
+  const int begin = SPLIT ? blockIdx.y * p.steps / p.splits : 0;
+  const int end = SPLIT ? (blockIdx.y + 1) * p.steps / p.splits : p.steps;
+
+  // A thread copies chunk `chunk` of rows row + LANES * i.
+  const int chunk = tid & 7, row = tid >> 3;
+  const X* rows[A_LOADS];
+  int h0[A_LOADS], w0[A_LOADS];
+#pragma unroll
+  for (int i = 0; i < A_LOADS; ++i) {
+    const int m = m0 + row + LANES * i, q = m % p.out_w, r = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
+    h0[i] = m < p.pixels ? r * p.stride_h - p.pad_top : -(1 << 28);
+    w0[i] = q * p.stride_w - p.pad_left;
+    rows[i] = p.x + n * p.xs[0] + group * p.c_in;
+    if (POINT) rows[i] += h0[i] * p.xs[1] + w0[i] * p.xs[2];
+  }
+  int at = begin * 8 + chunk, c, r = 0, s = 0;
+  if (POINT) {
+    c = at * E;
+  } else {
+    const int per_tap = p.c_in / E, tap = at / per_tap;
+    c = at % per_tap * E, r = tap / p.kernel_w, s = tap % p.kernel_w;
+  }
+  const u8* weights =
+      (const u8*)p.w + ((i64)(column / p.tiles_n * p.tiles_n * BN + n0 + row) * p.steps + begin) * ROW + chunk * 16;
+  const i64 weight_rows = (i64)LANES * p.steps * ROW;
+  const u32 to = row * ROW + ((chunk ^ (row & 7)) << 4);
+
+  const auto load_weights = [&](int step, int slot) {
+#pragma unroll
+    for (int i = 0; i < B_LOADS; ++i)
+      copy16(shared + slot * STAGE + A_BYTES + to + i * LANES * ROW,
+             weights + i * weight_rows + (i64)(step - begin) * ROW, true);
+  };
+  const auto load_pixels = [&](int slot) {
+#pragma unroll
+    for (int i = 0; i < A_LOADS; ++i) {
+      const int h = h0[i] + r * p.dilation_h, w = w0[i] + s * p.dilation_w;
+      const bool valid = at < p.chunks && (POINT ? h0[i] >= 0 : (u32)h < (u32)p.in_h && (u32)w < (u32)p.in_w);
+      const X* from = POINT ? rows[i] + c : rows[i] + h * p.xs[1] + w * p.xs[2] + c;
+      copy16(shared + slot * STAGE + to + i * LANES * ROW, valid ? from : p.x, valid);
+    }
+    at += 8, c += 8 * E;
+    if (!POINT)
+      while (c >= p.c_in) {
+        c -= p.c_in;
+        if (++s == p.kernel_w) s = 0, ++r;
+      }
+  };
+
+  // Weights come from no kernel before this one.
+#pragma unroll
+  for (int k = 0; k < STAGES - 1; ++k)
+    if (begin + k < end) load_weights(begin + k, k);
+  wait_for_previous();
+#pragma unroll
+  for (int k = 0; k < STAGES - 1; ++k) {
+    if (begin + k < end) load_pixels(k);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  const int wm = warp % (BM / WM) * WM, wn = warp / (BM / WM) * WN;
+  const int a_row = wm + (lane & 15), a_chunk = lane >> 4;
+  const int b_row = wn + (lane & 7) + (lane >> 4 << 3), b_chunk = lane >> 3 & 1;
+  float sum[MI][NJ][4] = {};
+  for (int step = begin; step < end; ++step) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    __syncthreads();
+    const int slot = (step - begin) % STAGES, next = step + STAGES - 1;
+    if (next < end) {
+      load_weights(next, (next - begin) % STAGES);
+      load_pixels((next - begin) % STAGES);
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    const u32 base = shared + slot * STAGE;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      u32 a[MI][4], b[NJ / 2][4];
+#pragma unroll
+      for (int i = 0; i < MI; ++i) {
+        load4(a[i], base + (a_row + 16 * i) * ROW + (((2 * k + a_chunk) ^ (a_row & 7)) << 4));
+#if DT == 2
+#pragma unroll
+        for (int e = 0; e < 4; ++e) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(a[i][e]) : "f"(__uint_as_float(a[i][e])));
+#endif
+      }
+#pragma unroll
+      for (int j = 0; j < NJ / 2; ++j)
+        load4(b[j], base + A_BYTES + (b_row + 16 * j) * ROW + (((2 * k + b_chunk) ^ (b_row & 7)) << 4));
+#pragma unroll
+      for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int j = 0; j < NJ; ++j) multiply(sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
+  }
+
+#if SPLIT
+  {
+    __shared__ bool last;
+    float* tile = p.partial + ((i64)blockIdx.x * p.splits) * BM * BN;
+    float4* own = (float4*)(tile + (i64)blockIdx.y * BM * BN);
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+      for (int j = 0; j < NJ; ++j) own[(i * NJ + j) * THREADS + tid] = *(float4*)sum[i][j];
+    __threadfence();
+    __syncthreads();
+    if (tid == 0) last = atomicAdd(p.counters + blockIdx.x, 1) == p.splits - 1;
+    __syncthreads();
+    if (!last) return;
+    if (tid == 0) p.counters[blockIdx.x] = 0;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+      for (int j = 0; j < NJ; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.f;
+    for (int k = 0; k < p.splits; ++k) {
+      const float4* from = (const float4*)(tile + (i64)k * BM * BN);
+#pragma unroll
+      for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int j = 0; j < NJ; ++j) {
+          float4 v;
+          asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                       : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                       : "l"(from + (i * NJ + j) * THREADS + tid));
+          sum[i][j][0] += v.x, sum[i][j][1] += v.y, sum[i][j][2] += v.z, sum[i][j][3] += v.w;
+        }
+    }
+  }
+#endif
+
+#pragma unroll
+  for (int g = 0; g < NJ / 4; ++g) {
+    const int local = n0 + wn + g * 32 + (lane & 3) * 8;  // first channel of the group's own
+    if (local >= p.c_out) continue;
+    const int channel = group * p.c_out + local;
+    float bias[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) bias[e] = local + e < p.c_out ? p.bias[channel + e] : 0.f;
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+      for (int half_row = 0; half_row < 2; ++half_row) {
+        const int m = m0 + wm + 16 * i + 8 * half_row + (lane >> 2);
+        if (m >= p.pixels) continue;
+        const int q = m % p.out_w, rr = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
+        TY* out = p.y + n * p.ys[0] + rr * p.ys[1] + q * p.ys[2] + channel;
+        const TY* other = p.residual + n * p.rs[0] + rr * p.rs[1] + q * p.rs[2] + channel;
+        float v[8], residual[8] = {};
+        if (RESIDUAL && VECTOR) load8(residual, other);
+        if (RESIDUAL && !VECTOR)
+#pragma unroll
+          for (int e = 0; e < 8; ++e)
+            if (local + e < p.c_out) residual[e] = f32_of(other[e]);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          v[e] = sum[i][g * 4 + e / 2][half_row * 2 + e % 2] + bias[e];
+          if (RESIDUAL == 1) v[e] += residual[e];
+          v[e] = activate<ACT, sizeof(TY) == 2>(v[e], p.alpha, p.beta);
+          if (RESIDUAL == 2) v[e] += residual[e];
+        }
+        if (VECTOR) store8(out, v);
+        else
+#pragma unroll
+          for (int e = 0; e < 8; ++e)
+            if (local + e < p.c_out) out[e] = of_f32<TY>(v[e]);
+      }
+  }
+}

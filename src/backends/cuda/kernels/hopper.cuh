@@ -1,0 +1,69 @@
+// Compute capability 9.0a: barriers in shared memory, bulk tensor copies, operand descriptors of wgmma. Put before a
+// kernel's own text.
+struct __align__(128) TensorMap {
+  u64 opaque[16];
+};
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void barrier_init(u32 bar, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
+}
+__device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
+  asm volatile("{.reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra L;}" ::"r"(bar),
+               "r"(parity)
+               : "memory");
+}
+__device__ __forceinline__ void wait_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_next_grid() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+__device__ __forceinline__ void load_2d(u32 to, const TensorMap* map, u32 bar, int c0, int c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(to),
+      "l"(map), "r"(bar), "r"(c0), "r"(c1)
+      : "memory");
+}
+__device__ __forceinline__ void load_4d(u32 to, const TensorMap* map, u32 bar, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+__device__ __forceinline__ void load_im2col(u32 to, const TensorMap* map, u32 bar, int c, int w, int h, int n, u16 dw,
+                                            u16 dh) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+      "%6}], [%2], "
+      "{%7, %8};" ::"r"(to),
+      "l"(map), "r"(bar), "r"(c), "r"(w), "r"(h), "r"(n), "h"(dw), "h"(dh)
+      : "memory");
+}
+__device__ __forceinline__ void store_2d(const TensorMap* map, u32 from, int c0, int c1) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
+               "r"(c0), "r"(c1)
+               : "memory");
+}
+__device__ __forceinline__ void store_4d(const TensorMap* map, u32 from, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(from), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+
+// An operand with rows of W bytes, swizzled over W bytes, groups of 8 rows `stride` bytes apart.
+template <int W>
+__device__ __forceinline__ u64 operand(u32 address, u32 stride) {
+  const u64 layout = W == 128 ? 1 : W == 64 ? 2 : 3;
+  return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(stride >> 4) << 32 | layout << 62;
+}
+// What the swizzle adds to the number of a 16-byte chunk.
+template <int W>
+__device__ __forceinline__ u32 swizzle(u32 row) {
+  return W == 128 ? row & 7 : W == 64 ? row >> 1 & 3 : W == 32 ? row >> 2 & 1 : 0;
+}

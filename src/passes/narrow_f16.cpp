@@ -1,0 +1,187 @@
+#include <array>
+
+#include "ops/half.h"
+#include "ops/op.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+constexpr int64_t fewest_weights = 256;  // of a convolution or product worth f16
+constexpr auto f16 = static_cast<int64_t>(DType::f16), f32 = static_cast<int64_t>(DType::f32);
+
+Tensor narrowed(const Tensor& tensor) {
+  Tensor result(DType::f16, tensor.dims());
+  for (int64_t at = 0; at < tensor.elements(); ++at)
+    result.data<uint16_t>()[at] = ops::f16_bits(tensor.data<float>()[at]);
+  return result;
+}
+
+/// Ops that give what they are given, or nearly so: they compute in the type of their input.
+bool passes_on(const ir::Node& node) {
+  for (const char* op :
+       {"Concat",        "Split",       "Slice",  "Reshape", "Flatten",   "Squeeze",     "Unsqueeze",
+        "Identity",      "Transpose",   "Expand", "Resize",  "MaxPool",   "AveragePool", "GlobalAveragePool",
+        "GlobalMaxPool", "Elementwise", "Add",    "Sub",     "Mul",       "Max",         "Min",
+        "Relu",          "Sigmoid",     "Tanh",   "Silu",    "HardSwish", "Mish",        "Clip",
+        "HardSigmoid",   "LeakyRelu",   "Elu",    "Gelu"})
+    if (node.op == op) return true;
+  return false;
+}
+
+/// Only the first operand of these is data; of others all are.
+bool first_is_data(const ir::Node& node) {
+  return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "Elementwise";
+}
+
+class Narrower {
+ public:
+  explicit Narrower(ir::Graph& graph) : graph_(graph), want_(graph.values.size(), 0), narrow_(want_) {}
+
+  bool run() {
+    for (size_t id = graph_.nodes.size(); id-- > 0;) look(graph_.nodes[id]);
+    const size_t count = graph_.nodes.size();
+    for (size_t id = 0; id < count; ++id) mark(graph_.nodes[id]);
+    if (!changed_) return false;
+    for (size_t id = 0; id < count; ++id) rewrite(static_cast<ir::NodeId>(id));
+    for (ir::ValueId& output : graph_.outputs)
+      if (is_narrow(output)) output = cast(output, f32);
+    return true;
+  }
+
+ private:
+  bool is_f32(ir::ValueId id) const { return id != ir::no_value && graph_.value(id).dtype == DType::f32; }
+  bool is_narrow(ir::ValueId id) const {
+    return id != ir::no_value && static_cast<size_t>(id) < narrow_.size() && narrow_[id];
+  }
+  bool is_anchor(const ir::Node& node) const {
+    const Tensor* weights = node.op == "Conv" ? graph_.constant(node.inputs[1]) : nullptr;
+    return weights && weights->dtype() == DType::f32 && 
+           (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node)) &&
+           is_f32(node.inputs[0]);
+  }
+  /// A convolution of a picture reads it as it lies.
+  bool is_stem(const ir::Node& node) const {
+    const Tensor* weights = graph_.constant(node.inputs[1]);
+    return node.text("input_layout", "") == "NCHW" ||
+           (weights && weights->dims()[1] < 8 && node.integer("group", 1) == 1);
+  }
+  bool is_data(const ir::Node& node, size_t input) const {
+    return is_f32(node.inputs[input]) && (input == 0 || !first_is_data(node));
+  }
+
+  /// Which values are better f16, from the end on.
+  void look(const ir::Node& node) {
+    bool wanted = false;
+    for (ir::ValueId out : node.outputs) wanted |= out != ir::no_value && want_[out];
+    if (is_anchor(node)) {
+      if (!is_stem(node)) want_[node.inputs[0]] = 1;
+      if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
+    } else if (wanted && passes_on(node)) {
+      for (ir::ValueId out : node.outputs)
+        if (is_f32(out)) want_[out] = 1;
+      for (size_t at = 0; at < node.inputs.size(); ++at)
+        if (is_data(node, at)) want_[node.inputs[at]] = 1;
+    }
+  }
+  void mark(const ir::Node& node) {
+    if (!is_anchor(node) && !passes_on(node)) return;
+    for (ir::ValueId out : node.outputs)
+      if (is_f32(out) && want_[out]) narrow_[out] = 1, changed_ = true;
+  }
+
+  ir::ValueId cast(ir::ValueId value, int64_t to) {
+    const ir::Value& from = graph_.value(value);
+    if (from.is_constant()) {
+      if (to == f32) return value;
+      const Tensor tensor = narrowed(from.constant);
+      return graph_.add_constant(from.name + ".f16", tensor);
+    }
+    auto& known = casts_[to == f16 ? 0 : 1];
+    const auto found = known.find(value);
+    if (found != known.end()) return found->second;
+    return known[value] = graph_.apply("Cast", {value}, {{"to", to}}, {}, from.name + (to == f16 ? ".f16" : ".f32"));
+  }
+  void give(ir::NodeId id, size_t input, bool as_f16) {
+    const ir::ValueId value = graph_.node(id).inputs[input];
+    if (value == ir::no_value || is_narrow(value) == as_f16) return;
+    graph_.set_input(id, input, cast(value, as_f16 ? f16 : f32));
+  }
+
+  void rewrite(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    if (is_anchor(node)) {
+      const bool stem = is_stem(node), out = is_narrow(node.outputs[0]);
+      const bool in = is_narrow(node.inputs[0]) || !stem;
+      if (!stem) give(id, 0, true);
+      if (graph_.node(id).inputs.size() > 3) give(id, 3, out);
+      if (in != out) graph_.node(id).attributes["output_dtype"] = out ? f16 : f32;
+    } else if (!node.outputs.empty() && is_narrow(node.outputs[0])) {
+      for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at)
+        if (is_data(graph_.node(id), at)) give(id, at, true);
+    } else {
+      for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at) give(id, at, false);
+    }
+  }
+
+  ir::Graph& graph_;
+  std::vector<char> want_, narrow_;
+  std::array<std::map<ir::ValueId, ir::ValueId>, 2> casts_;
+  bool changed_ = false;
+};
+
+/// A product by constant weights as a convolution of 1x1, which has the kernels.
+bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  const bool gemm = node.op == "Gemm";
+  if (!gemm && node.op != "MatMul") return false;
+  const Tensor* weights = graph.constant(node.inputs[1]);
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  if (!weights || weights->dtype() != DType::f32 || weights->dims().rank() != 2 || !from || !to || from->size() < 2 ||
+      weights->elements() < fewest_weights || (node.inputs.size() > 3 && node.inputs[3] != ir::no_value))
+    return false;
+  if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
+  const bool turned = gemm && node.integer("transB", 0);
+  const int64_t n = weights->dims()[turned ? 0 : 1], k = weights->dims()[turned ? 1 : 0];
+  ir::ValueId bias = ir::no_value;
+  if (node.inputs.size() > 2 && node.inputs[2] != ir::no_value) {
+    const Tensor* given = graph.constant(node.inputs[2]);
+    if (!given || given->elements() != n || given->dims().back() != n) return false;
+    bias = graph.add_constant(graph.value(node.inputs[2]).name + ".row", given->reshaped({n}));
+  }
+  const ir::Shape pixels{from->size() == 2 ? (*from)[0] : ir::Dim(1), ir::Dim(1), ir::Dim(1), ir::Dim(n)};
+  const auto back = reshape_target(pixels, *to);
+  if (!back || from->size() != 2) return false;
+  Tensor turned_weights(DType::f32, {n, k, 1, 1});
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t at = 0; at < k; ++at)
+      turned_weights.data<float>()[row * k + at] = weights->data<float>()[turned ? row * k + at : at * n + row];
+  const std::vector<std::string> origins = node.origins;
+  const std::string name = graph.value(node.outputs[0]).name;
+  ir::Attributes attributes = node.attributes;
+  for (const char* own : {"transA", "transB", "alpha", "beta"})
+    if (gemm) attributes.erase(own);
+  attributes["layout"] = std::string("NHWC");
+  const ir::ValueId x = graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".pixels", {-1, 1, 1, k})}, {},
+                                    origins, name + ".in");
+  graph.value(x).dtype = DType::f32;
+  std::vector<ir::ValueId> inputs{x, graph.add_constant(name + ".weights", turned_weights)};
+  if (bias != ir::no_value) inputs.push_back(bias);
+  const ir::ValueId y = graph.apply("Conv", inputs, attributes, origins, name + ".conv");
+  graph.value(y).dtype = DType::f32;
+  replace(graph, id, graph.apply("Reshape", {y, constant(graph, name + ".rows", *back)}, {}, origins, name));
+  return true;
+}
+
+}  // namespace
+
+bool narrow_f16(ir::Graph& graph) {
+  if (each_node(graph, [&](ir::NodeId id) { return product_to_conv(graph, id); })) {
+    graph.tidy();
+    ops::infer(graph);
+  }
+  return Narrower(graph).run();
+}
+
+}  // namespace tenon::passes
