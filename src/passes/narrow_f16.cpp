@@ -57,7 +57,7 @@ class Narrower {
   }
   bool is_anchor(const ir::Node& node) const {
     const Tensor* weights = node.op == "Conv" ? graph_.constant(node.inputs[1]) : nullptr;
-    return weights && weights->dtype() == DType::f32 && 
+    return weights && weights->dtype() == DType::f32 &&
            (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node)) &&
            is_f32(node.inputs[0]);
   }
