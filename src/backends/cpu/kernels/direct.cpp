@@ -28,22 +28,6 @@ int64_t group_in(const ConvShape& s) { return s.in_c / s.groups; }
 int64_t group_out(const ConvShape& s) { return s.out_c / s.groups; }
 int64_t sum_length(const ConvShape& s) { return group_in(s) * s.kernel_h * s.kernel_w; }
 
-void plan_sums(DirectPlan& plan) {
-  const ConvShape& s = plan.shape;
-  const int64_t c = group_in(s);
-  plan.k = sum_length(s);
-  plan.rows = s.kernel_w > 1 && s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1 && s.in_pixel == s.in_c &&
-              s.kernel_w * c <= kBlockK;
-  plan.chunks = static_cast<int>(ceil_div(c, kBlockK));
-  plan.chunk = static_cast<int>(plan.chunks == 1 ? c : align_up(ceil_div(c, plan.chunks), 4));
-  plan.chunks = static_cast<int>(ceil_div(c, plan.chunk));
-  const int64_t unit = plan.rows ? s.kernel_w * c : plan.chunk;
-  plan.units = plan.rows ? s.kernel_h : s.kernel_h * s.kernel_w * plan.chunks;
-  const int64_t most = std::max<int64_t>(1, kBlockK / unit);
-  plan.units_per_block = static_cast<int>(ceil_div(plan.units, ceil_div(plan.units, most)));
-  plan.k_blocks = static_cast<int>(ceil_div(plan.units, plan.units_per_block));
-}
-
 // Cuts pixels and output channels between the workers so that the slowest has least to do, in cycles: 6 per tile and
 // step of K, and 8 bytes of weights or activations per cycle; 4 of activations that other workers may have written.
 void plan_split(DirectPlan& plan, const DirectOps& ops, int threads) {
@@ -74,10 +58,9 @@ class DirectKernel final : public ConvKernel {
   DirectKernel(const DirectOps& ops, bool gemv, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                const float* bias, int threads)
       : ops_(ops), gemv_(gemv) {
-    plan_.shape = shape;
     plan_.epilogue = epilogue;
     plan_.packed = packed;
-    plan_sums(plan_);
+    plan_windows(plan_, shape, kBlockK);
     plan_split(plan_, ops, threads);
     const int64_t out = group_out(shape), padded = align_up(out, ops.block);
     bias_ = AlignedFloats(padded * shape.groups);

@@ -1,22 +1,15 @@
 // What the planner half (direct.cpp) and the per-instruction-set half (direct_isa.cpp) of the direct kernel share.
 #pragma once
 
-#include "backends/cpu/kernels/shape.h"
+#include "backends/cpu/kernels/windows.h"
 
 namespace tenon::cpu {
 
-// Implicit GEMM. The sum over K = taps x channels of one group is cut into units, contiguous runs of floats: a kernel
-// row where the pixels of a row touch (`rows`), otherwise `chunk` channels of one tap. K blocks are runs of units.
-struct DirectPlan {
-  ConvShape shape;
+// Implicit GEMM.
+struct DirectPlan : WindowPlan {
   Epilogue epilogue;
   const float* packed;  // [group][block of output channels][K][block]
   const float* bias;    // [group][whole blocks]
-  const float* zeros;   // at least one unit of zeros: the source of taps outside the picture
-  bool rows;
-  int chunk, chunks;                  // channels per unit and units per tap, when not `rows`
-  int units, units_per_block, k_blocks;
-  int64_t k;                          // floats summed per output
   int pixel_splits, channel_splits;   // workers along each side
   int block_tiles;                    // pixel tiles that pass over all weights together
   size_t worker_bytes;                // workspace of one worker

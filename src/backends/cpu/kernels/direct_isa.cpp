@@ -1,25 +1,17 @@
 #include "backends/cpu/kernels/direct.h"
 #include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/kernels/micro.h"
+#include "backends/cpu/kernels/windows_isa.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-struct Segment {
-  int64_t length;
-  const float* source[kTilePixels];
-};
+using Segment = SegmentOf<float, kTilePixels>;
+using PixelTile = PixelTileOf<kTilePixels>;
 
-struct PixelTile {
-  int64_t out[kTilePixels], residual[kTilePixels];
-};
-
-// The tiles of one pixel block. The segments of tile t in K block b are ranges[t * (k_blocks + 1) + b] up to the next.
-struct Tables {
-  PixelTile* tiles;
-  const Segment** ranges;
-  Segment* segments;
+// Of the tiles of one pixel block.
+struct Tables : TablesOf<float, kTilePixels> {
   float* partial;
 };
 
@@ -40,32 +32,14 @@ struct TileJob {
   bool first, last, in_registers;
 };
 
-constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-int64_t segments_per_tile(const DirectPlan& plan) {
-  const ConvShape& s = plan.shape;
-  return plan.rows ? int64_t{s.kernel_h} * s.kernel_w : plan.units;
-}
-
 size_t worker_bytes(const DirectPlan& plan) {
-  const int64_t tiles = plan.block_tiles;
-  return round_up(tiles * sizeof(PixelTile), 64) + round_up(tiles * (plan.k_blocks + 1) * sizeof(void*), 64) +
-         round_up(tiles * segments_per_tile(plan) * sizeof(Segment), 64) +
-         round_up(tiles * kTilePixels * kBlock * sizeof(float), 64);
+  return table_bytes<float, kTilePixels>(plan, plan.block_tiles) +
+         round_up(plan.block_tiles * kTilePixels * kBlock * sizeof(float), 64);
 }
 
 Tables tables_at(const DirectPlan& plan, std::byte* p) {
-  const int64_t tiles = plan.block_tiles;
-  Tables t;
-  t.tiles = reinterpret_cast<PixelTile*>(p);
-  p += round_up(tiles * sizeof(PixelTile), 64);
-  t.ranges = reinterpret_cast<const Segment**>(p);
-  p += round_up(tiles * (plan.k_blocks + 1) * sizeof(void*), 64);
-  t.segments = reinterpret_cast<Segment*>(p);
-  p += round_up(tiles * segments_per_tile(plan) * sizeof(Segment), 64);
-  t.partial = reinterpret_cast<float*>(p);
-  return t;
+  const size_t bytes = table_bytes<float, kTilePixels>(plan, plan.block_tiles);
+  return {tables_in<float, kTilePixels>(plan, plan.block_tiles, p), reinterpret_cast<float*>(p + bytes)};
 }
 
 // Each tile fetches kFetch quarters of the next panel.
@@ -176,124 +150,6 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
   }
 }
 
-// Walks output pixels in order: batch, row, column.
-struct PixelCursor {
-  const ConvShape& s;
-  int64_t image, y, x;
-
-  PixelCursor(const ConvShape& shape, int64_t pixel) : s(shape) {
-    image = pixel / (s.out_h * s.out_w);
-    const int64_t rest = pixel - image * s.out_h * s.out_w;
-    y = rest / s.out_w;
-    x = rest - y * s.out_w;
-  }
-  void next() {
-    if (++x < s.out_w) return;
-    x = 0;
-    if (++y < s.out_h) return;
-    y = 0;
-    ++image;
-  }
-};
-
-bool is_pointwise(const ConvShape& s) {
-  return s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_top == 0 &&
-         s.pad_left == 0 && s.in_h == s.out_h && s.in_w == s.out_w;
-}
-
-// Segments of one tile when a kernel row of pixels is contiguous. Rows wholly inside (or wholly outside) for every
-// pixel become one segment, the others one per tap.
-Segment* row_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels,
-                      const Segment** ranges, Segment* out) {
-  const ConvShape& s = plan.shape;
-  const int64_t c = s.in_c / s.groups;
-  bool inside = true;
-  for (int i = 0; i < pixels; ++i) inside &= at[i][2] >= 0 && at[i][2] + s.kernel_w <= s.in_w;
-  for (int ky = 0; ky < s.kernel_h; ++ky) {
-    if (ky % plan.units_per_block == 0) ranges[ky / plan.units_per_block] = out;
-    const int taps = inside ? 1 : s.kernel_w;
-    for (int kx = 0; kx < taps; ++kx, ++out) {
-      out->length = inside ? s.kernel_w * c : c;
-      for (int i = 0; i < pixels; ++i) {
-        const int64_t y = at[i][1] + ky, x = at[i][2] + kx;
-        const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
-        out->source[i] = valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : plan.zeros;
-      }
-    }
-  }
-  ranges[plan.k_blocks] = out;
-  return out;
-}
-
-Segment* tap_segments(const DirectPlan& plan, const float* in, const int64_t (*at)[3], int pixels,
-                      const Segment** ranges, Segment* out) {
-  const ConvShape& s = plan.shape;
-  const int64_t c = s.in_c / s.groups;
-  Segment* const base = out;
-  for (int ky = 0; ky < s.kernel_h; ++ky) {
-    for (int kx = 0; kx < s.kernel_w; ++kx) {
-      for (int i = 0; i < pixels; ++i) {
-        const int64_t y = at[i][1] + int64_t{ky} * s.dilation_h, x = at[i][2] + int64_t{kx} * s.dilation_w;
-        const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
-        const float* p = valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : plan.zeros;
-        const int64_t step = valid ? plan.chunk : 0;
-        for (int q = 0; q < plan.chunks; ++q) out[q].source[i] = p + q * step;
-      }
-      for (int q = 0; q < plan.chunks; ++q) out[q].length = smaller(plan.chunk, c - int64_t{q} * plan.chunk);
-      out += plan.chunks;
-    }
-  }
-  for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = base + b * plan.units_per_block;
-  ranges[plan.k_blocks] = out;
-  return out;
-}
-
-// Tiles [0, count) covering `pixels` pixels from `first`; the leading `large` tiles have one pixel more than `small`.
-void fill_tables(const DirectPlan& plan, const Tables& tables, const float* in, int64_t first, int64_t count,
-                 int64_t large, int small) {
-  const ConvShape& s = plan.shape;
-  const bool linear_in = is_pointwise(s) && s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
-  Segment* segment = tables.segments;
-  PixelCursor cursor(s, first);
-  int64_t pixel = first;
-  for (int64_t t = 0; t < count; ++t) {
-    const int pixels = t < large ? small + 1 : small;
-    PixelTile& tile = tables.tiles[t];
-    const Segment** ranges = tables.ranges + t * (plan.k_blocks + 1);
-    int64_t at[kTilePixels][3];
-    for (int i = 0; i < pixels; ++i) {
-      tile.out[i] = cursor.image * s.out_image + cursor.y * s.out_row + cursor.x * s.out_pixel;
-      tile.residual[i] = cursor.image * s.res_image + cursor.y * s.res_row + cursor.x * s.res_pixel;
-      at[i][0] = cursor.image;
-      at[i][1] = cursor.y * s.stride_h - s.pad_top;
-      at[i][2] = cursor.x * s.stride_w - s.pad_left;
-      cursor.next();
-    }
-    if (linear_in) {
-      for (int q = 0; q < plan.chunks; ++q) {
-        segment[q].length = smaller(plan.chunk, s.in_c / s.groups - int64_t{q} * plan.chunk);
-        for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk;
-      }
-      for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = segment + b * plan.units_per_block;
-      segment += plan.chunks;
-      ranges[plan.k_blocks] = segment;
-    } else if (plan.rows) {
-      segment = row_segments(plan, in, at, pixels, ranges, segment);
-    } else {
-      segment = tap_segments(plan, in, at, pixels, ranges, segment);
-    }
-    pixel += pixels;
-  }
-}
-
-// Offset in K of a K block.
-int64_t block_k(const DirectPlan& plan, int block) {
-  const int64_t unit = int64_t{block} * plan.units_per_block, c = plan.shape.in_c / plan.shape.groups;
-  if (unit >= plan.units) return plan.k;
-  if (plan.rows) return unit * plan.shape.kernel_w * c;
-  return unit / plan.chunks * c + unit % plan.chunks * plan.chunk;
-}
-
 template <bool kBy4>
 void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
   if (job.channels <= kLanes) {
@@ -361,7 +217,8 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
     int64_t filled = -1;
     for (int64_t n = n0; n < n1; ++n) {
       const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
-      if (group != filled) fill_tables(plan, tables, in + group * group_in, first, count, large, small);
+      if (group != filled)
+        fill_tables<float, kTilePixels>(plan, tables, in + group * group_in, first, count, large, small);
       filled = group;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
       job.in_registers = clamp && (job.channels == kBlock || job.channels == kLanes);
