@@ -1,21 +1,18 @@
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {
-namespace {
 
 using backends::Operand;
 using backends::Problem;
 
-/// Sizes and strides of a rank-4 Conv in NHWC (or the NCHW-reading stem); nullptr reason when it is one.
-const char* shape_of(const Problem& problem, ConvShape& shape) {
+const char* conv_shape_of(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.dtype != DType::f32 || w.dtype != DType::f32) return "only f32";
   if (x.dims.rank() != 4) return "only two spatial axes";
   if (node.text("layout", "") != "NHWC") return "only channels-last";
   if (!w.constant) return "weights are not constant";
@@ -70,6 +67,8 @@ const char* shape_of(const Problem& problem, ConvShape& shape) {
   return nullptr;
 }
 
+namespace {
+
 class ConvStep : public backends::Step {
  public:
   ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
@@ -111,14 +110,15 @@ const char* refuses(const Problem& problem) {
   const auto epilogue = epilogue_of(*problem.node);
   if (!epilogue) return "the activation has no kernel";
   ConvShape shape{};
-  if (const char* reason = shape_of(problem, shape)) return reason;
+  if (problem.inputs[0].dtype != DType::f32 || problem.inputs[1].dtype != DType::f32) return "only f32";
+  if (const char* reason = conv_shape_of(problem, shape)) return reason;
   return tactic->refuses(shape, *epilogue);
 }
 
 template <const char* const& name>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   ConvShape shape{};
-  shape_of(problem, shape);
+  conv_shape_of(problem, shape);
   return std::make_unique<ConvStep>(*tactic_named(name), problem, shape, *epilogue_of(*problem.node));
 }
 

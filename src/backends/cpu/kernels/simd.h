@@ -31,12 +31,17 @@ static TENON_INLINE Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
 static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
 static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
 static TENON_INLINE Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+#ifdef TENON_TWO_ROUNDINGS
+static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return sub(c, mul(a, b)); }
+#else
 static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
+#endif
 // sum += a * b in place; as an intrinsic the compiler moves sums between registers and spills some.
 static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) {
   __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
-static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 // A NaN in the second operand comes through.
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm512_max_ps(bound, x); }
 static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm512_min_ps(bound, x); }
@@ -72,12 +77,17 @@ static TENON_INLINE Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
 static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
 static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
 static TENON_INLINE Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
+#ifdef TENON_TWO_ROUNDINGS
+static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return sub(c, mul(a, b)); }
+#else
 static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
+#endif
 // sum += a * b in place; as an intrinsic the compiler moves sums between registers and spills some.
 static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) {
   __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
 }
-static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 // A NaN in the second operand comes through.
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm256_max_ps(bound, x); }
 static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm256_min_ps(bound, x); }

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/shape.h"
+
+namespace tenon::cpu {
+
+// A convolution of bytes. Strides of the shape are in elements of each tensor.
+struct Int8Conv {
+  ConvShape shape;
+  Epilogue epilogue;
+  const int8_t* weights;      // OIHW
+  const float* multiplier;    // out_c: input scale times weight scale
+  const float* bias;          // out_c, or null
+  int32_t in_zero;
+  float residual_scale;
+  int32_t residual_zero;
+  float inverse_scale;        // of the output; 0: the output is f32
+  int32_t out_zero;
+};
+
+class Int8Kernel {
+ public:
+  virtual ~Int8Kernel() = default;
+  virtual size_t workspace_bytes() const = 0;
+  virtual size_t packed_bytes() const = 0;
+  // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers.
+  virtual void run(const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) const = 0;
+};
+
+// One way to compute it. The weights may be gone after make().
+struct Int8Tactic {
+  const char* name;
+  const char* (*refuses)(const Int8Conv&);
+  std::unique_ptr<Int8Kernel> (*make)(const Int8Conv&, Isa isa, int threads);
+};
+
+std::span<const Int8Tactic> int8_tactics();
+
+}  // namespace tenon::cpu

@@ -1,0 +1,58 @@
+// What the baseline half (int8.cpp) and the per-instruction-set half (int8_isa.cpp) of the integer convolution share.
+// Every result is the same on every instruction set and for every number of workers, bit for bit: sums are exact, and
+// the float steps after them are single IEEE operations in one order.
+#pragma once
+
+#include "backends/cpu/kernels/windows.h"
+
+namespace tenon::cpu {
+
+// From an exact sum to an output: x = sum * multiplier + bias, then residual and activation as the epilogue says, then
+// round(x * inverse_scale) + out_zero within a byte; ties go to even.
+struct Int8Output {
+  Epilogue epilogue;
+  const float* multiplier;  // input scale times weight scale; [group][whole blocks]
+  const float* bias;        // likewise
+  float residual_scale;
+  int32_t residual_zero;
+  float inverse_scale;  // 0: the output is f32, x itself
+  int32_t out_zero;
+};
+
+struct Int8Plan : WindowPlan {
+  Int8Output output;
+  const int8_t* packed;      // [group][block of output channels][K / 4][see Int8Form]
+  const int32_t* start;      // where sums begin, for the zero point of the input; [group][whole blocks]
+  int pixel_splits, channel_splits;
+  int block_tiles;
+  size_t worker_bytes;
+};
+
+// How four bytes of K are multiplied.
+enum class Int8Form : uint8_t {
+  pairs,  // vpmaddubsw, where no two neighbouring weights can leave 16 bits; [output channel][4]
+  words,  // vpmaddwd on weights widened to 16 bits, any weights; order of word_channel
+  dot     // vpdpbusd, any weights; as pairs
+};
+
+struct Int8FormOps {
+  int tile_pixels;
+  size_t (*worker_bytes)(const Int8Plan&);
+  void (*run)(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
+};
+
+struct Int8Ops {
+  int block;  // output channels per weight panel
+  Int8FormOps pairs, words;
+};
+
+// Which of a block's output channels lies in quarter `vector` of a panel's words, 64-bit slot `slot`.
+inline int word_channel(int lanes, int vector, int slot) {
+  return vector / 2 * lanes + slot / 2 * 4 + vector % 2 * 2 + slot % 2;
+}
+
+namespace portable { extern const Int8Ops int8_ops; }
+namespace avx2 { extern const Int8Ops int8_ops; }
+namespace avx512 { extern const Int8Ops int8_ops; }
+
+}  // namespace tenon::cpu

@@ -1,0 +1,98 @@
+// Integer vectors beside those of simd.h. Including this first makes fma() two roundings, so that float steps give the
+// same bits on every instruction set.
+#pragma once
+
+#define TENON_TWO_ROUNDINGS
+#include "backends/cpu/kernels/simd.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+#if defined(__AVX512F__)
+
+using IVec = __m512i;
+static TENON_INLINE IVec izero() { return _mm512_setzero_si512(); }
+static TENON_INLINE IVec iset1(int32_t x) { return _mm512_set1_epi32(x); }
+static TENON_INLINE IVec iload(const void* p) { return _mm512_loadu_si512(p); }
+static TENON_INLINE void istore(void* p, IVec v) { _mm512_storeu_si512(p, v); }
+static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm512_add_epi32(a, b); }
+static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm512_sub_epi32(a, b); }
+static TENON_INLINE IVec madd16(IVec a, IVec b) { return _mm512_madd_epi16(a, b); }
+static TENON_INLINE IVec madd8(IVec a, IVec b) { return _mm512_maddubs_epi16(a, b); }
+static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
+// Four bytes in every 32 bits; the same widened to 16 bits in every 64.
+static TENON_INLINE IVec spread8(const uint8_t* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
+static TENON_INLINE IVec spread16(const uint8_t* p) {
+  return _mm512_cvtepu8_epi16(_mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p)));
+}
+// Sums of neighbours: of each 128 bits two of a, then two of b.
+static TENON_INLINE IVec join_pairs(IVec a, IVec b) {
+  const __m512 x = _mm512_castsi512_ps(a), y = _mm512_castsi512_ps(b);
+  return iadd(_mm512_castps_si512(_mm512_shuffle_ps(x, y, 0x88)), _mm512_castps_si512(_mm512_shuffle_ps(x, y, 0xdd)));
+}
+static TENON_INLINE Vec to_float(IVec v) { return _mm512_cvtepi32_ps(v); }
+static TENON_INLINE IVec to_int(Vec v) { return _mm512_cvtps_epi32(v); }
+static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)); }
+// Values of 0 to 255, one vector of them.
+static TENON_INLINE void narrow_u8(uint8_t* p, IVec v) { _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(v)); }
+
+#elif defined(__AVX2__)
+
+using IVec = __m256i;
+static TENON_INLINE IVec izero() { return _mm256_setzero_si256(); }
+static TENON_INLINE IVec iset1(int32_t x) { return _mm256_set1_epi32(x); }
+static TENON_INLINE IVec iload(const void* p) { return _mm256_loadu_si256((const __m256i*)p); }
+static TENON_INLINE void istore(void* p, IVec v) { _mm256_storeu_si256((__m256i*)p, v); }
+static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm256_add_epi32(a, b); }
+static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm256_sub_epi32(a, b); }
+static TENON_INLINE IVec madd16(IVec a, IVec b) { return _mm256_madd_epi16(a, b); }
+static TENON_INLINE IVec madd8(IVec a, IVec b) { return _mm256_maddubs_epi16(a, b); }
+static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
+static TENON_INLINE IVec spread8(const uint8_t* p) {
+  return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)));
+}
+static TENON_INLINE IVec spread16(const uint8_t* p) {
+  return _mm256_cvtepu8_epi16(_mm_castps_si128(_mm_broadcast_ss(reinterpret_cast<const float*>(p))));
+}
+static TENON_INLINE IVec join_pairs(IVec a, IVec b) { return _mm256_hadd_epi32(a, b); }
+static TENON_INLINE Vec to_float(IVec v) { return _mm256_cvtepi32_ps(v); }
+static TENON_INLINE IVec to_int(Vec v) { return _mm256_cvtps_epi32(v); }
+static TENON_INLINE IVec widen_u8(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
+}
+static TENON_INLINE void narrow_u8(uint8_t* p, IVec v) {
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
+}
+
+#else
+
+using IVec = __m128i;
+static TENON_INLINE IVec izero() { return _mm_setzero_si128(); }
+static TENON_INLINE IVec iset1(int32_t x) { return _mm_set1_epi32(x); }
+static TENON_INLINE IVec iload(const void* p) { return _mm_loadu_si128((const __m128i*)p); }
+static TENON_INLINE void istore(void* p, IVec v) { _mm_storeu_si128((__m128i*)p, v); }
+static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm_add_epi32(a, b); }
+static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm_sub_epi32(a, b); }
+static TENON_INLINE IVec madd16(IVec a, IVec b) { return _mm_madd_epi16(a, b); }
+static TENON_INLINE IVec madd8(IVec a, IVec b) { return _mm_maddubs_epi16(a, b); }
+static TENON_INLINE IVec ones16() { return _mm_set1_epi16(1); }
+static TENON_INLINE int32_t four_bytes(const uint8_t* p) {
+  int32_t bits;
+  __builtin_memcpy(&bits, p, 4);
+  return bits;
+}
+static TENON_INLINE IVec spread8(const uint8_t* p) { return iset1(four_bytes(p)); }
+static TENON_INLINE IVec spread16(const uint8_t* p) { return _mm_cvtepu8_epi16(iset1(four_bytes(p))); }
+static TENON_INLINE IVec join_pairs(IVec a, IVec b) { return _mm_hadd_epi32(a, b); }
+static TENON_INLINE Vec to_float(IVec v) { return _mm_cvtepi32_ps(v); }
+static TENON_INLINE IVec to_int(Vec v) { return _mm_cvtps_epi32(v); }
+static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four_bytes(p))); }
+static TENON_INLINE void narrow_u8(uint8_t* p, IVec v) {
+  const __m128i words = _mm_packus_epi32(v, v);
+  const int32_t bits = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+  __builtin_memcpy(p, &bits, 4);
+}
+
+#endif
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,81 @@
+#include "ops/convolve.h"
+#include "ops/epilogue.h"
+#include "ops/quantize.h"
+
+namespace tenon::ops {
+namespace {
+
+/// Internal: a Conv of bytes with everything up to the next QuantizeLinear. Inputs as Conv's (x u8, weights i8, bias
+/// f32, residual u8), then scale and zero point of x, scale of the weights (one, or one for each output channel), scale
+/// and zero point of y and of the residual. Without a scale of y the output is f32. Attributes are Conv's, epilogue
+/// included. The result is round(y / y_scale) + y_zero of y = epilogue(sum * x_scale * w_scale + bias), sum exact.
+enum Input : size_t { x_at, w_at, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
+
+template <class Context>
+void check(Context& ctx) {
+  if (!channels_last(ctx)) ctx.fail("only layout NHWC");
+  for (size_t at : {x_scale, x_zero, w_scale})
+    if (!ctx.has(at)) ctx.fail("input " + std::to_string(at) + " is absent");
+}
+
+void infer(Inference& ctx) {
+  check(ctx);
+  const Epilogue epilogue = read_epilogue(ctx);
+  if (ctx.dtype(x_at) != DType::u8 || ctx.dtype(w_at) != DType::i8) ctx.fail("takes u8 and weights of i8");
+  if (epilogue.residual != Residual::none && (!ctx.has(residual_at) || !ctx.has(r_scale) || !ctx.has(r_zero)))
+    ctx.fail("a residual is asked for but input 3, 9 or 10 is absent");
+  std::optional<ir::Shape> output;
+  if (const ir::Shape *x = ctx.shape(x_at), *w = ctx.shape(w_at); x && w)
+    if (const auto sizes = size_convolution(ctx, move_channel(*x, false), *w)) output = move_channel(sizes->output, true);
+  ctx.set(0, ctx.has(y_scale) ? DType::u8 : DType::f32, output);
+}
+
+float number(Evaluation& ctx, size_t at) { return static_cast<float>(reals(ctx, ctx.input(at)).at(0)); }
+
+void evaluate(Evaluation& ctx) {
+  check(ctx);
+  const Epilogue epilogue = read_epilogue(ctx);
+  const Tensor x = to_channels_first(ctx.input(x_at), true);
+  const Tensor& w = ctx.input(w_at);
+  const ConvSizes sizes = *size_convolution(ctx, shape_of(x.dims()), shape_of(w.dims()));
+  const Dims out = dims_of(sizes.output);
+  std::vector<int32_t> inputs = whole_numbers(ctx, x), weights = whole_numbers(ctx, w);
+  const int32_t x_zero_point = whole_numbers(ctx, ctx.input(x_zero)).at(0);
+  for (int32_t& value : inputs) value -= x_zero_point;
+  const std::vector<double> scales = reals(ctx, ctx.input(w_scale));
+  Tensor residual;
+  float r_factor = 0;
+  int32_t r_zero_point = 0;
+  if (epilogue.residual != Residual::none) {
+    residual = to_channels_first(ctx.input(residual_at), true);
+    r_factor = number(ctx, r_scale);
+    r_zero_point = whole_numbers(ctx, ctx.input(r_zero)).at(0);
+  }
+  const Window3 window = window3(sizes.window, spatial(x.dims()), spatial(out));
+  const int64_t plane = window.out_plane(), image = out[1] * plane;
+  std::vector<int64_t> sums(static_cast<size_t>(out.elements()));
+  for (int64_t n = 0; n < out[0]; ++n)
+    convolve(window, sizes.groups, x.dims()[1], out[1], inputs.data() + n * x.dims()[1] * window.in_plane(),
+             weights.data(), sums.data() + n * image);
+  const double x_factor = number(ctx, x_scale);
+  const bool quantises = ctx.has(y_scale);
+  const float inverse = quantises ? 1.f / number(ctx, y_scale) : 0;
+  const int32_t zero = quantises ? whole_numbers(ctx, ctx.input(y_zero)).at(0) : 0;
+  Tensor y(quantises ? DType::u8 : DType::f32, out);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t channel = i / plane % out[1];
+    float value = static_cast<float>(sums[i]) * static_cast<float>(x_factor * scales[scales.size() == 1 ? 0 : channel]);
+    value += ctx.has(bias_at) ? ctx.input(bias_at).data<float>()[channel] : 0.f;
+    float more = 0;
+    if (residual) more = static_cast<float>(residual.data<uint8_t>()[i] - r_zero_point) * r_factor;
+    apply(epilogue, &value, &more, 1);
+    if (quantises) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(value * inverse, zero, {0, 255}));
+    else y.data<float>()[i] = value;
+  }
+  deliver(ctx, 0, y.dtype(), to_channels_last(y, true));
+}
+
+TENON_OP({"Int8Conv", 7, 11, 1, 1, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops
