@@ -57,6 +57,9 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
   if (options.precision == Precision::int8) quantise(plan, cache.records(), options);
+  std::vector<std::string> skip = options.skip_passes;
+  if (plan.device != "cpu") skip.push_back("lower_quantised");  // there are no integer kernels for GPUs yet
+  passes::lower(plan.graph, skip);
   if (plan.precision == "fp16")
     passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);

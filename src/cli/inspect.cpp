@@ -86,13 +86,16 @@ ir::Graph typed(ir::Graph graph) {
 ir::Graph optimised(const Options& options) {
   ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
   passes::optimise(graph, options.skip_passes);
+  passes::lower(graph, options.skip_passes);
   return graph;
 }
 
 int passes_of(const Options& options) {
   ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
   Json list = Json::array();
-  for (const passes::PassRecord& record : passes::optimise(graph, options.skip_passes)) {
+  std::vector<passes::PassRecord> records = passes::optimise(graph, options.skip_passes);
+  for (passes::PassRecord& record : passes::lower(graph, options.skip_passes)) records.push_back(std::move(record));
+  for (const passes::PassRecord& record : records) {
     list.push_back({{"name", record.name},
                     {"changed", record.changed},
                     {"nodes_before", record.nodes_before},

@@ -75,7 +75,7 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, y.dtype(), to_channels_last(y, true));
 }
 
-TENON_OP({"Int8Conv", 7, 11, 1, 1, infer, evaluate});
+TENON_OP({"Int8Conv", 2, 11, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

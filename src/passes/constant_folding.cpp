@@ -42,9 +42,18 @@ bool is_foldable(const ir::Graph& graph, const ir::Node& node) {
   return is_affordable(graph, node);
 }
 
-}  // namespace
+/// Bytes that stand for the weights of a convolution or product stay as they are until lower_quantised has seen them.
+bool is_quantised_weight(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "DequantizeLinear" || size_of(graph.value(node.inputs[0]).dtype) != 1) return false;
+  const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
+  return std::any_of(users.begin(), users.end(), [&](ir::NodeId user) {
+    const ir::Node& reader = graph.node(user);
+    const bool anchor = reader.op == "Conv" || reader.op == "MatMul" || reader.op == "Gemm";
+    return anchor && reader.inputs[1] == node.outputs[0];
+  });
+}
 
-bool constant_folding(ir::Graph& graph) {
+bool fold(ir::Graph& graph, bool weights) {
   int64_t growth = 0;
   bool changed = false;
   // A folded constant may decide later sizes, and those more constants: sizes are inferred anew on the way.
@@ -53,6 +62,7 @@ bool constant_folding(ir::Graph& graph) {
     if (fold_shape(graph, id)) changed = true;
     const ir::Node node = graph.node(id);
     if (growth > largest_growth || !is_foldable(graph, node)) return changed;
+    if (!weights && is_quantised_weight(graph, node)) return changed;
     std::vector<Tensor> inputs, results;
     for (ir::ValueId input : node.inputs)
       inputs.push_back(input == ir::no_value ? Tensor() : graph.value(input).constant);
@@ -72,5 +82,10 @@ bool constant_folding(ir::Graph& graph) {
     return changed = true;
   });
 }
+
+}  // namespace
+
+bool constant_folding(ir::Graph& graph) { return fold(graph, false); }
+bool fold_weights(ir::Graph& graph) { return fold(graph, true); }
 
 }  // namespace tenon::passes

@@ -24,8 +24,12 @@ struct PassRecord {
 
 /// The passes in order; see pipeline.cpp.
 const std::vector<Pass>& pipeline();
-/// Runs them all; `skip` holds names to leave out. Throws Error(usage) for an unknown name in `skip`.
+/// The passes that come once all scales are in the graph.
+const std::vector<Pass>& lowering();
+/// Runs the pipeline; `skip` holds names to leave out. Throws Error(usage) for a name in `skip` that is of no pass.
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// Runs the lowering likewise.
+std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs a pass that is no part of the list, with the driver's chores.
 PassRecord run_pass(ir::Graph& graph, const Pass& pass);
 /// Runs one pass by name with the driver's chores (for tests and inspect).

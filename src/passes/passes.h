@@ -22,6 +22,9 @@ bool lower_conv3d(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
 bool fuse_elementwise(ir::Graph& graph);
+bool lower_quantised(ir::Graph& graph);
+/// What constant_folding leaves: weights of bytes that no integer op took.
+bool fold_weights(ir::Graph& graph);
 
 /// No part of the pipeline, for a build in f16 after it: convolutions, products by constant weights and what lies
 /// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its

@@ -47,6 +47,15 @@ const std::vector<Pass>& pipeline() {
   return list;
 }
 
+const std::vector<Pass>& lowering() {
+  static const std::vector<Pass> list = {
+      {"lower_quantised", "joins quantised nodes with their scales to integer nodes", lower_quantised},
+      {"fold_weights", "computes the weights that stay floating point", fold_weights},
+      {"common_scales", "shares what the two above doubled", common_subexpressions},
+  };
+  return list;
+}
+
 namespace {
 
 size_t live(const ir::Graph& graph) {
@@ -83,27 +92,36 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const Pass& pass : pipeline())
-    if (name == pass.name) return &pass;
+  for (const auto* list : {&pipeline(), &lowering()})
+    for (const Pass& pass : *list)
+      if (name == pass.name) return &pass;
   return nullptr;
 }
 
 [[noreturn]] void unknown(const std::string& name) {
   std::string all;
-  for (const Pass& pass : pipeline()) all += (all.empty() ? "" : ", ") + std::string(pass.name);
+  for (const auto* list : {&pipeline(), &lowering()})
+    for (const Pass& pass : *list) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
+}
+
+std::vector<PassRecord> run_all(ir::Graph& graph, const std::vector<Pass>& list, const std::vector<std::string>& skip) {
+  for (const std::string& name : skip)
+    if (!find(name)) unknown(name);
+  prepare(graph);
+  std::vector<PassRecord> records;
+  for (const Pass& pass : list)
+    if (std::find(skip.begin(), skip.end(), pass.name) == skip.end()) records.push_back(run(graph, pass));
+  return records;
 }
 
 }  // namespace
 
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip) {
-  for (const std::string& name : skip)
-    if (!find(name)) unknown(name);
-  prepare(graph);
-  std::vector<PassRecord> records;
-  for (const Pass& pass : pipeline())
-    if (std::find(skip.begin(), skip.end(), pass.name) == skip.end()) records.push_back(run(graph, pass));
-  return records;
+  return run_all(graph, pipeline(), skip);
+}
+std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip) {
+  return run_all(graph, lowering(), skip);
 }
 
 PassRecord run_pass(ir::Graph& graph, const Pass& pass) {

@@ -1,0 +1,228 @@
+#include <set>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+/// A tensor of bytes and the real numbers that it stands for: (byte - zero) * scale.
+struct Bytes {
+  ir::ValueId value, scale, zero;
+};
+
+bool is_one(const ir::Graph& graph, ir::ValueId id, DType dtype) {
+  const Tensor* constant = graph.constant(id);
+  return constant && constant->dtype() == dtype && constant->elements() == 1;
+}
+
+/// Scale and zero point in inputs 1 and 2 of a node, where they are one number each.
+bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType zero) {
+  return node.inputs.size() > 2 && is_one(graph, node.inputs[1], DType::f32) && is_one(graph, node.inputs[2], zero) &&
+         graph.constant(node.inputs[1])->data<float>()[0] > 0;
+}
+
+/// What a value is read from, where a DequantizeLinear of u8 with one scale makes it.
+std::optional<Bytes> bytes_of(const ir::Graph& graph, ir::ValueId id) {
+  const ir::Node* node = made_by(graph, id, "DequantizeLinear");
+  if (!node || !has_one_scale(graph, *node, DType::u8)) return std::nullopt;
+  return Bytes{node->inputs[0], node->inputs[1], node->inputs[2]};
+}
+
+bool same_number(const ir::Graph& graph, ir::ValueId a, ir::ValueId b) {
+  return a == b || (scalar(graph, a) && scalar(graph, a) == scalar(graph, b));
+}
+bool same_scale(const ir::Graph& graph, const Bytes& a, const Bytes& b) {
+  return same_number(graph, a.scale, b.scale) && same_number(graph, a.zero, b.zero);
+}
+
+/// The QuantizeLinear to u8 that alone reads a value; no_node otherwise.
+ir::NodeId quantiser_of(const ir::Graph& graph, ir::ValueId id) {
+  const ir::NodeId user = graph.only_user(id);
+  if (user == ir::no_node) return ir::no_node;
+  const ir::Node& node = graph.node(user);
+  return node.op == "QuantizeLinear" && has_one_scale(graph, node, DType::u8) ? user : ir::no_node;
+}
+
+/// Signed bytes that only quantisers see become unsigned ones, with a zero point that is 128 higher. An absent zero
+/// point becomes a number.
+bool make_unsigned(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "QuantizeLinear" || !is_one(graph, node.inputs[1], DType::f32)) return false;
+  const ir::ValueId stored = node.outputs[0];
+  const DType dtype = graph.value(stored).dtype;
+  const bool has_zero = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
+  if (dtype == DType::u8 && has_zero) return false;
+  if ((dtype != DType::i8 && dtype != DType::u8) || graph.is_output(stored)) return false;
+  if (has_zero && !is_one(graph, node.inputs[2], DType::i8)) return false;
+  for (ir::NodeId user : graph.value(stored).users)
+    if (graph.node(user).op != "DequantizeLinear" || !is_one(graph, graph.node(user).inputs[1], DType::f32)) return false;
+  const int zero = (has_zero ? graph.constant(node.inputs[2])->data<int8_t>()[0] : 0) + (dtype == DType::i8 ? 128 : 0);
+  const ir::ValueId constant =
+      graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {}, std::vector{static_cast<uint8_t>(zero)}));
+  std::vector<ir::NodeId> ends = graph.value(stored).users;
+  ends.push_back(id);
+  for (ir::NodeId end : ends) {
+    if (graph.node(end).inputs.size() > 2) graph.set_input(end, 2, constant);
+    else graph.add_input(end, constant);
+    graph.node(end).attributes.erase("output_dtype");
+  }
+  graph.value(stored).dtype = DType::u8;
+  return true;
+}
+
+/// How many leading inputs of an op hold data that it moves without looking at it; 0: it does more.
+size_t moved_inputs(const ir::Node& node) {
+  static const std::set<std::string> ops{"Reshape",   "Transpose", "Slice",  "Split",          "Squeeze",
+                                         "Unsqueeze", "Flatten",   "MaxPool", "DepthToSpace", "SpaceToDepth"};
+  if (node.op == "Concat") return node.inputs.size();
+  if (node.op == "MaxPool" && node.outputs.size() > 1) return 0;
+  if (node.op == "Resize") {
+    const bool nearest = node.text("mode", "nearest") == "nearest" &&
+                         node.text("coordinate_transformation_mode", "") != "tf_crop_and_resize";
+    return nearest ? 1 : 0;
+  }
+  return ops.count(node.op) ? 1 : 0;
+}
+
+void dequantise_outputs(ir::Graph& graph, const ir::Node& node, ir::NodeId made, const Bytes& like) {
+  for (size_t at = 0; at < node.outputs.size(); ++at) {
+    if (node.outputs[at] == ir::no_value) continue;
+    const ir::ValueId bytes = graph.node(made).outputs[at];
+    const ir::Value old = graph.value(node.outputs[at]);
+    graph.value(bytes).shape = old.shape;
+    graph.value(bytes).dtype = DType::u8;
+    const ir::ValueId real =
+        graph.apply("DequantizeLinear", {bytes, like.scale, like.zero}, {}, node.origins, old.name);
+    graph.value(real).shape = old.shape;
+    graph.value(real).dtype = DType::f32;
+    graph.replace_uses(node.outputs[at], real);
+  }
+}
+
+/// Moving bytes is cheaper than moving the numbers they stand for.
+bool sink_dequantise(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const size_t moved = moved_inputs(node);
+  if (moved == 0) return false;
+  std::vector<ir::ValueId> inputs = node.inputs;
+  const auto first = bytes_of(graph, inputs[0]);
+  if (!first) return false;
+  for (size_t at = 0; at < moved; ++at) {
+    const auto bytes = bytes_of(graph, inputs[at]);
+    if (!bytes || !same_scale(graph, *bytes, *first)) return false;
+    inputs[at] = bytes->value;
+  }
+  std::vector<ir::ValueId> outputs;
+  for (ir::ValueId output : node.outputs)
+    outputs.push_back(output == ir::no_value ? output : graph.add_value(graph.value(output).name + ".bytes"));
+  const ir::NodeId made = graph.add_node(node.op, inputs, outputs, node.attributes, node.origins);
+  dequantise_outputs(graph, node, made, *first);
+  graph.remove(id);
+  return true;
+}
+
+/// Quantising a concatenation is concatenating quantised parts.
+bool raise_quantise(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Concat") return false;
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
+  if (quantiser == ir::no_node) return false;
+  const ir::Node end = graph.node(quantiser);
+  std::vector<ir::ValueId> parts;
+  for (ir::ValueId input : node.inputs) {
+    const ir::ValueId part =
+        graph.apply("QuantizeLinear", {input, end.inputs[1], end.inputs[2]}, {}, end.origins, graph.value(input).name);
+    graph.value(part).shape = graph.value(input).shape;
+    graph.value(part).dtype = DType::u8;
+    parts.push_back(part);
+  }
+  const ir::ValueId whole =
+      graph.apply("Concat", parts, node.attributes, joined(node.origins, end.origins), graph.value(end.outputs[0]).name);
+  graph.value(whole).shape = graph.value(end.outputs[0]).shape;
+  graph.value(whole).dtype = DType::u8;
+  graph.replace_uses(end.outputs[0], whole);
+  graph.remove(quantiser);
+  graph.remove(id);
+  return true;
+}
+
+/// Bytes that are read and stored again on the same scale.
+bool cancel_pair(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  if (node.op != "QuantizeLinear" || !has_one_scale(graph, node, DType::u8)) return false;
+  const auto bytes = bytes_of(graph, node.inputs[0]);
+  if (!bytes || !same_scale(graph, *bytes, {node.inputs[0], node.inputs[1], node.inputs[2]})) return false;
+  replace(graph, id, bytes->value);
+  return true;
+}
+
+struct Weights {
+  ir::ValueId value, scales;
+};
+
+/// Weights of i8 with one scale, or one for each entry of `axis`, all zero points 0.
+std::optional<Weights> weights_of(const ir::Graph& graph, ir::ValueId id, int64_t axis) {
+  const ir::Node* node = made_by(graph, id, "DequantizeLinear");
+  if (!node || node->integer("block_size", 0) != 0) return std::nullopt;
+  const Tensor *bytes = graph.constant(node->inputs[0]), *scales = graph.constant(node->inputs[1]);
+  if (!bytes || !scales || bytes->dtype() != DType::i8 || scales->dtype() != DType::f32) return std::nullopt;
+  const auto rank = static_cast<int64_t>(bytes->dims().rank());
+  const int64_t along = node->integer("axis", 1), own = along < 0 ? along + rank : along;
+  if (scales->elements() != 1 && (own != axis || scales->elements() != bytes->dims()[static_cast<size_t>(axis)]))
+    return std::nullopt;
+  if (node->inputs.size() > 2 && node->inputs[2] != ir::no_value) {
+    const Tensor* zeros = graph.constant(node->inputs[2]);
+    if (!zeros || zeros->dtype() != DType::i8) return std::nullopt;
+    for (int8_t zero : zeros->values<int8_t>())
+      if (zero != 0) return std::nullopt;
+  }
+  return Weights{node->inputs[0], node->inputs[1]};
+}
+
+bool lower_conv(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.text("input_layout", "NHWC") != "NHWC") return false;
+  const auto x = bytes_of(graph, node.inputs[0]);
+  const auto w = weights_of(graph, node.inputs[1], 0);
+  if (!x || !w) return false;
+  std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
+  if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
+  if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
+  std::optional<Bytes> residual;
+  if (node.has("residual")) {
+    residual = bytes_of(graph, node.inputs[3]);
+    if (!residual) return false;
+    inputs[3] = residual->value;
+  }
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
+  const bool quantises = quantiser != ir::no_node;
+  const ir::Node end = quantises ? graph.node(quantiser) : node;
+  inputs.push_back(quantises ? end.inputs[1] : ir::no_value);
+  inputs.push_back(quantises ? end.inputs[2] : ir::no_value);
+  if (residual) inputs.insert(inputs.end(), {residual->scale, residual->zero});
+  while (inputs.back() == ir::no_value) inputs.pop_back();
+  const ir::ValueId result =
+      graph.apply("Int8Conv", inputs, node.attributes, quantises ? joined(node.origins, end.origins) : node.origins,
+                  graph.value(end.outputs[0]).name);
+  graph.value(result).shape = graph.value(end.outputs[0]).shape;
+  graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
+  graph.replace_uses(end.outputs[0], result);
+  if (quantises) graph.remove(quantiser);
+  graph.remove(id);
+  return true;
+}
+
+}  // namespace
+
+bool lower_quantised(ir::Graph& graph) {
+  bool changed = each_node(graph, [&](ir::NodeId id) { return make_unsigned(graph, id); });
+  for (bool more = true; more; changed |= more) {
+    more = false;
+    for (const auto step : {sink_dequantise, raise_quantise, cancel_pair})
+      more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id); });
+  }
+  return each_node(graph, [&](ir::NodeId id) { return lower_conv(graph, id); }) || changed;
+}
+
+}  // namespace tenon::passes
