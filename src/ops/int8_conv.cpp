@@ -26,7 +26,8 @@ void infer(Inference& ctx) {
     ctx.fail("a residual is asked for but input 3, 9 or 10 is absent");
   std::optional<ir::Shape> output;
   if (const ir::Shape *x = ctx.shape(x_at), *w = ctx.shape(w_at); x && w)
-    if (const auto sizes = size_convolution(ctx, move_channel(*x, false), *w)) output = move_channel(sizes->output, true);
+    if (const auto sizes = size_convolution(ctx, move_channel(*x, false), *w))
+      output = move_channel(sizes->output, true);
   ctx.set(0, ctx.has(y_scale) ? DType::u8 : DType::f32, output);
 }
 

@@ -56,7 +56,8 @@ bool make_unsigned(ir::Graph& graph, ir::NodeId id) {
   if ((dtype != DType::i8 && dtype != DType::u8) || graph.is_output(stored)) return false;
   if (has_zero && !is_one(graph, node.inputs[2], DType::i8)) return false;
   for (ir::NodeId user : graph.value(stored).users)
-    if (graph.node(user).op != "DequantizeLinear" || !is_one(graph, graph.node(user).inputs[1], DType::f32)) return false;
+    if (graph.node(user).op != "DequantizeLinear" || !is_one(graph, graph.node(user).inputs[1], DType::f32))
+      return false;
   const int zero = (has_zero ? graph.constant(node.inputs[2])->data<int8_t>()[0] : 0) + (dtype == DType::i8 ? 128 : 0);
   const ir::ValueId constant =
       graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {}, std::vector{static_cast<uint8_t>(zero)}));
@@ -137,8 +138,8 @@ bool raise_quantise(ir::Graph& graph, ir::NodeId id) {
     graph.value(part).dtype = DType::u8;
     parts.push_back(part);
   }
-  const ir::ValueId whole =
-      graph.apply("Concat", parts, node.attributes, joined(node.origins, end.origins), graph.value(end.outputs[0]).name);
+  const ir::ValueId whole = graph.apply("Concat", parts, node.attributes, joined(node.origins, end.origins),
+                                        graph.value(end.outputs[0]).name);
   graph.value(whole).shape = graph.value(end.outputs[0]).shape;
   graph.value(whole).dtype = DType::u8;
   graph.replace_uses(end.outputs[0], whole);
@@ -182,7 +183,8 @@ std::optional<Weights> weights_of(const ir::Graph& graph, ir::ValueId id, int64_
 
 bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.text("input_layout", "NHWC") != "NHWC") return false;
+  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.text("input_layout", "NHWC") != "NHWC")
+    return false;
   const auto x = bytes_of(graph, node.inputs[0]);
   const auto w = weights_of(graph, node.inputs[1], 0);
   if (!x || !w) return false;

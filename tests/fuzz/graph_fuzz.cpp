@@ -28,6 +28,7 @@ void eat(std::span<const uint8_t> bytes) {
   graph.tidy();
   ops::infer(graph);
   passes::optimise(graph);
+  passes::lower(graph);
   std::vector<Tensor> pool;
   const std::string text = ir::print(graph, &pool);
   if (ir::print(ir::parse(text, pool), nullptr).empty()) throw Error(Code::internal, "an empty text");

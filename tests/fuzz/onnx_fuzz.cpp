@@ -45,6 +45,7 @@ void eat(std::span<const uint8_t> bytes) {
   const auto copy = std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   ir::Graph graph = onnx::import_bytes(std::as_bytes(std::span(*copy)), folder.path(), "m", copy);
   passes::optimise(graph);
+  passes::lower(graph);
   folder.write("m.onnx", *copy);
   BuildOptions options = quick_build();
   options.threads = 1;

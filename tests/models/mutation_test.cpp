@@ -94,6 +94,7 @@ class Mutations {
       } else {
         ir::Graph graph = onnx::import_bytes(std::as_bytes(std::span(*bytes)), "", "m", bytes);
         passes::optimise(graph);
+        passes::lower(graph);
       }
     } catch (const Error&) {
     }

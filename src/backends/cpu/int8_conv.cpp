@@ -76,8 +76,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
                                         conv.epilogue.residual != Residual::none);
 }
 
-const backends::KernelRegistrar pairs({"Int8Conv", "int8 pairs", 2, refuses<0>, make<0>});
-const backends::KernelRegistrar words({"Int8Conv", "int8 words", 1, refuses<1>, make<1>});
+const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});
+const backends::KernelRegistrar words({"Int8Conv", "int8_words", 1, refuses<1>, make<1>});
 
 }  // namespace
 }  // namespace tenon::cpu

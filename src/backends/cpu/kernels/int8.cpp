@@ -35,7 +35,8 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
   for (int64_t o = 0; o < s.out_c; ++o)
     for (int64_t i = 0; i < c; ++i)
       for (int64_t tap = 0; tap < taps; ++tap)
-        f(o / out, o % out / block, tap * c + i, static_cast<int>(o % out % block), conv.weights[(o * c + i) * taps + tap]);
+        f(o / out, o % out / block, tap * c + i, static_cast<int>(o % out % block),
+          conv.weights[(o * c + i) * taps + tap]);
 }
 
 class Int8DirectKernel final : public Int8Kernel {
@@ -153,8 +154,8 @@ std::unique_ptr<Int8Kernel> make(const Int8Conv& conv, Isa isa, int threads) {
 
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
-      {"int8 pairs", refuses_pairs, make<Int8Form::pairs>},
-      {"int8 words", refuses_direct, make<Int8Form::words>},
+      {"int8_pairs", refuses_pairs, make<Int8Form::pairs>},
+      {"int8_words", refuses_direct, make<Int8Form::words>},
   };
   return tactics;
 }

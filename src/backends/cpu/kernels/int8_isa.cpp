@@ -24,8 +24,8 @@ struct PairSums {
     TENON_UNROLL
     for (int i = 0; i < R; ++i) {
       const IVec x = spread8(a[i] + k);
-      v[i][0] = iadd(v[i][0], madd16(madd8(x, iload(w)), ones));
-      v[i][1] = iadd(v[i][1], madd16(madd8(x, iload(w + kLanes * 4)), ones));
+      add_pairs(v[i][0], x, w, ones);
+      add_pairs(v[i][1], x, w + kLanes * 4, ones);
     }
   }
   TENON_INLINE void store_to(int32_t* p) const {
@@ -51,7 +51,7 @@ struct WordSums {
     for (int i = 0; i < R; ++i) {
       const IVec x = spread16(a[i] + k);
       TENON_UNROLL
-      for (int j = 0; j < 4; ++j) v[i][j] = iadd(v[i][j], madd16(x, iload(w + j * kLanes * 4)));
+      for (int j = 0; j < 4; ++j) add_words(v[i][j], x, w + j * kLanes * 4);
     }
   }
   TENON_INLINE void store_to(int32_t* p) const {

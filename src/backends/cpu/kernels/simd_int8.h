@@ -16,8 +16,18 @@ static TENON_INLINE IVec iload(const void* p) { return _mm512_loadu_si512(p); }
 static TENON_INLINE void istore(void* p, IVec v) { _mm512_storeu_si512(p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm512_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm512_sub_epi32(a, b); }
-static TENON_INLINE IVec madd16(IVec a, IVec b) { return _mm512_madd_epi16(a, b); }
-static TENON_INLINE IVec madd8(IVec a, IVec b) { return _mm512_maddubs_epi16(a, b); }
+// sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
+// keeps sums on the stack.
+static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
+  IVec t;
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(t) : "v"(x), "m"(*(const __m512i_u*)w));
+}
+static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
+  IVec t;
+  __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+          : "+v"(sum), "=&v"(t)
+          : "v"(x), "m"(*(const __m512i_u*)w), "v"(ones));
+}
 static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
 // Four bytes in every 32 bits; the same widened to 16 bits in every 64.
 static TENON_INLINE IVec spread8(const uint8_t* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
@@ -44,8 +54,18 @@ static TENON_INLINE IVec iload(const void* p) { return _mm256_loadu_si256((const
 static TENON_INLINE void istore(void* p, IVec v) { _mm256_storeu_si256((__m256i*)p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm256_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm256_sub_epi32(a, b); }
-static TENON_INLINE IVec madd16(IVec a, IVec b) { return _mm256_madd_epi16(a, b); }
-static TENON_INLINE IVec madd8(IVec a, IVec b) { return _mm256_maddubs_epi16(a, b); }
+// sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
+// keeps sums on the stack.
+static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
+  IVec t;
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(t) : "x"(x), "m"(*(const __m256i_u*)w));
+}
+static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
+  IVec t;
+  __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+          : "+x"(sum), "=&x"(t)
+          : "x"(x), "m"(*(const __m256i_u*)w), "x"(ones));
+}
 static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
 static TENON_INLINE IVec spread8(const uint8_t* p) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)));
@@ -73,8 +93,12 @@ static TENON_INLINE IVec iload(const void* p) { return _mm_loadu_si128((const __
 static TENON_INLINE void istore(void* p, IVec v) { _mm_storeu_si128((__m128i*)p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm_sub_epi32(a, b); }
-static TENON_INLINE IVec madd16(IVec a, IVec b) { return _mm_madd_epi16(a, b); }
-static TENON_INLINE IVec madd8(IVec a, IVec b) { return _mm_maddubs_epi16(a, b); }
+static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
+  sum = iadd(sum, _mm_madd_epi16(x, iload(w)));
+}
+static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
+  sum = iadd(sum, _mm_madd_epi16(_mm_maddubs_epi16(x, iload(w)), ones));
+}
 static TENON_INLINE IVec ones16() { return _mm_set1_epi16(1); }
 static TENON_INLINE int32_t four_bytes(const uint8_t* p) {
   int32_t bits;

@@ -39,7 +39,8 @@ inline int64_t segments_per_tile(const WindowPlan& plan) {
 
 template <class T, int kPixels>
 size_t table_bytes(const WindowPlan& plan, int64_t tiles) {
-  return round_up(tiles * sizeof(PixelTileOf<kPixels>), 64) + round_up(tiles * (plan.k_blocks + 1) * sizeof(void*), 64) +
+  return round_up(tiles * sizeof(PixelTileOf<kPixels>), 64) +
+         round_up(tiles * (plan.k_blocks + 1) * sizeof(void*), 64) +
          round_up(tiles * segments_per_tile(plan) * sizeof(SegmentOf<T, kPixels>), 64);
 }
 
@@ -96,7 +97,8 @@ SegmentOf<T, kPixels>* row_segments(const WindowPlan& plan, const T* in, const i
       for (int i = 0; i < pixels; ++i) {
         const int64_t y = at[i][1] + ky, x = at[i][2] + kx;
         const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
-        out->source[i] = valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : static_cast<const T*>(plan.zeros);
+        out->source[i] =
+            valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : static_cast<const T*>(plan.zeros);
       }
     }
   }
@@ -115,7 +117,8 @@ SegmentOf<T, kPixels>* tap_segments(const WindowPlan& plan, const T* in, const i
       for (int i = 0; i < pixels; ++i) {
         const int64_t y = at[i][1] + int64_t{ky} * s.dilation_h, x = at[i][2] + int64_t{kx} * s.dilation_w;
         const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
-        const T* p = valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : static_cast<const T*>(plan.zeros);
+        const T* p =
+            valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : static_cast<const T*>(plan.zeros);
         const int64_t step = valid ? plan.chunk : 0;
         for (int q = 0; q < plan.chunks; ++q) out[q].source[i] = p + q * step;
       }
