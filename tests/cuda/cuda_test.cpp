@@ -1,5 +1,6 @@
 // Every tactic of every GPU kernel against the reference, on the cases of tests/ops and of this folder, in f32 and f16.
 #include <gtest/gtest.h>
+#include <tenon/error.h>
 
 #include <algorithm>
 #include <cmath>
@@ -163,12 +164,20 @@ class Gpu : public testing::TestWithParam<Case> {
     // An f16 result is rounded, and its activation approximate.
     const double tolerance = kind == Kind::f16 ? std::max(2e-3, 4 * one.tolerance) : 2 * one.tolerance;
     const std::vector<Tensor> expected = reference(one);
+    std::vector<cuda::Source> sources;
+    for (const Choice& choice : cuda::choices(problem, device.properties()))
+      sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
+    device.prepare(sources);
     for (const Choice& choice : cuda::choices(problem, device.properties())) {
       SCOPED_TRACE(choice.kernel->name + " " + choice.tactic.name + (views ? " on views" : "") + " kind " +
                    std::to_string(static_cast<int>(kind)));
-      const auto step = choice.kernel->make(problem, device, choice.tactic);
-      const std::vector<Tensor> got = run(operands, problem, *step);
-      for (size_t at = 0; at < got.size(); ++at) EXPECT_EQ(difference(got[at], expected[at], tolerance), "");
+      try {
+        const auto step = choice.kernel->make(problem, device, choice.tactic);
+        const std::vector<Tensor> got = run(operands, problem, *step);
+        for (size_t at = 0; at < got.size(); ++at) EXPECT_EQ(difference(got[at], expected[at], tolerance), "");
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.text();
+      }
     }
   }
 };

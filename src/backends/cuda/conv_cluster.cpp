@@ -22,30 +22,28 @@ bool is_point(const ConvShape& s) {
          s.in_w == s.out_w;
 }
 
-int slab_bytes(const ConvShape& shape) {
-  for (const int bytes : {128, 64})
-    if (shape.in_c * 2 % bytes == 0) return bytes;
-  return 32;
-}
-
 struct Form {
-  int bn, split, kb;
+  int bn, split, kb, stages;
 };
 
 std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties) {
   std::vector<Form> list;
   const int kb = slab_bytes(shape);
-  const int64_t slabs = shape.depth() * 2 / kb;
+  const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w;
+  const int64_t slabs = taps * padded_channels(shape, kb) * 2 / kb;
   for (const int bn : {64, 80, 32, 48, 16})
     for (const int split : {1, 2, 4, 8}) {
-      if (shape.out_c % bn || slabs < split) continue;
+      const bool covers = bn == 64 || (bn == 32 && shape.out_c < 64);
+      if ((shape.out_c % bn && !covers) || slabs < split) continue;
       if (bn < 64 && shape.out_c % 64 == 0 && bn != 32) continue;
-      const int64_t blocks = ceil_div(shape.pixels(), 64) * (shape.out_c / bn) * split;
+      const int64_t blocks = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, bn) * split;
       const int64_t stage = (64 + bn) * kb, most = ceil_div(slabs, split);
-      if (most * stage + bn / 16 * 4096 + 2048 + 8 * most > properties.shared_bytes) continue;
+      const int64_t room = properties.shared_bytes - bn / 16 * 4096 - 3072;
+      const int64_t stages = std::min({most, room / stage, int64_t{16}});
+      if (stages < std::min<int64_t>(most, 4)) continue;
       if (split > 1 && blocks > 4 * properties.multiprocessors) continue;
       if (blocks > 16 * properties.multiprocessors) continue;
-      list.push_back({bn, split, kb});
+      list.push_back({bn, split, kb, static_cast<int>(stages)});
     }
   return list;
 }
@@ -65,14 +63,14 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   for (const Form& form : forms_of(shape, properties)) {
     std::vector<std::string> defines = epilogue_defines(conv_epilogue(problem));
     for (const std::string& word :
-         {define("IM2COL", !is_point(shape)), define("BN", form.bn), define("SPLIT", form.split), define("KB", form.kb),
-          define("KR", shape.kernel_h), define("KS", shape.kernel_w), define("CIN", shape.in_c),
-          define("COUT", shape.out_c), define("STRIDE", shape.stride_h), define("PAD_H", shape.pad_top),
-          define("PAD_W", shape.pad_left)})
+         {define("IM2COL", !is_point(shape)), define("BN", form.bn), define("STAGES", form.stages),
+          define("SPLIT", form.split), define("KB", form.kb), define("KR", shape.kernel_h),
+          define("KS", shape.kernel_w), define("CIN", padded_channels(shape, form.kb)), define("COUT", shape.out_c),
+          define("STRIDE", shape.stride_h), define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
       defines.push_back(word);
     list.push_back({"cluster 64x" + std::to_string(form.bn) + " of " + std::to_string(form.split),
                     {hopper_source("conv_cluster.cu", {form.bn}, defines)},
-                    {form.bn, form.split, form.kb}});
+                    {form.bn, form.split, form.kb, form.stages}});
   }
   return list;
 }
@@ -80,17 +78,17 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
 class ClusterStep : public Step {
  public:
   ClusterStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), form_{tactic.numbers[0], tactic.numbers[1], tactic.numbers[2]} {
+      : device_(device), form_{tactic.numbers[0], tactic.numbers[1], tactic.numbers[2], tactic.numbers[3]} {
     conv_shape(problem, shape_);
     const int shared = device.constants(tactic.sources[0], "meta")[0];
     function_ = device.function(tactic.sources[0], "conv_cluster", shared);
     const std::vector<float> weights = conv_weights(problem, shape_), bias = conv_bias(problem, shape_);
-    const int64_t depth = shape_.depth(), rows = shape_.out_c;
-    std::vector<uint16_t> packed(weights.size());
-    for (int64_t at = 0; at < rows; ++at) {
-      const int64_t n = at % 16, from = at / 16 * 16 + n % 8 / 2 * 4 + n / 8 * 2 + n % 2;
-      for (int64_t k = 0; k < depth; ++k) packed[at * depth + k] = f16_of(weights[from * depth + k]);
-    }
+    const int64_t rows = ceil_div(shape_.out_c, 16) * 16;
+    const std::vector<uint16_t> packed = padded_weights(weights, shape_, form_.kb, rows, [](int64_t at) {
+      const int64_t n = at % 16;
+      return at / 16 * 16 + n % 8 / 2 * 4 + n / 8 * 2 + n % 2;
+    });
+    const int64_t depth = static_cast<int64_t>(packed.size()) / rows;
     const size_t weight_bytes = packed.size() * 2;
     packed_ = Buffer(weight_bytes + bias.size() * 4);
     packed_.upload(packed.data(), weight_bytes);
@@ -103,7 +101,7 @@ class ClusterStep : public Step {
     params_.pixels = static_cast<int>(shape_.pixels());
     params_.out_h = static_cast<int>(shape_.out_h), params_.out_w = static_cast<int>(shape_.out_w);
     params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
-    grid_ = {ceil_div(shape_.pixels(), 64) * (shape_.out_c / form_.bn) * form_.split, 1, 1, 128, shared};
+    grid_ = {ceil_div(shape_.pixels(), 64) * ceil_div(shape_.out_c, form_.bn) * form_.split, 1, 1, 128, shared};
   }
   size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }

@@ -33,18 +33,14 @@ bool is_point(const ConvShape& s) {
   return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
          s.in_w == s.out_w;
 }
-int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
-
-/// Bytes of a slab: the longest swizzled row that the channels are whole multiples of.
-int slab_bytes(const ConvShape& shape) {
-  for (const int bytes : {128, 64})
-    if (shape.in_c * 2 % bytes == 0) return bytes;
-  return 32;
+int64_t depth_bytes(const ConvShape& shape, int slab) {
+  return int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, slab) * 2;
 }
+int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
 
 /// Fills stages with what shared memory allows; false where the form does not fit.
 bool complete(Form& form, const ConvShape& shape, const Properties& properties, int most_stages) {
-  const int64_t depth = shape.depth() * 2;
+  const int64_t depth = depth_bytes(shape, form.kb);
   // Resident weights lie in the longest rows; the depth of a halo tile is that of all taps.
   form.kbb = form.kb;
   if (form.mode == 2)
@@ -79,18 +75,19 @@ std::string name_of(const Form& f) {
   return name + " " + std::to_string(f.ksub) + "x" + std::to_string(f.stages);
 }
 
-/// Tiles of channels that divide them, wide ones first.
+/// Tiles of channels: those that divide them, wide ones first, else one that holds or covers them.
 std::vector<int> widths_of(const ConvShape& shape) {
   std::vector<int> list;
-  for (const int width : {256, 128, 96, 80, 64, 48, 32, 16})
+  for (const int width : {256, 192, 144, 128, 96, 80, 64, 48, 32, 16})
     if (shape.out_c % width == 0 && list.size() < 3) list.push_back(width);
+  if (list.empty()) list.push_back(shape.out_c <= 128 ? static_cast<int>(round_up(shape.out_c, 16)) : 64);
   return list;
 }
 
 std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const Properties& properties) {
   std::vector<Form> list;
   const int kb = slab_bytes(shape), mode = is_point(shape) ? 0 : 1;
-  const int64_t slabs = shape.depth() * 2 / kb;
+  const int64_t slabs = depth_bytes(shape, kb) / kb;
   const int buffers = has_residual(problem) ? 2 : 1;
   const auto add = [&](Form form, int most_stages = 8) {
     if (complete(form, shape, properties, most_stages)) list.push_back(form);
@@ -102,16 +99,17 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
     return static_cast<int>(ksub);
   };
   const int64_t work = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, 64);
-  const bool small = work <= 4 * properties.multiprocessors;
-  const bool halo = mode == 1 && shape.stride_h == 1 && (kb == 128 ? shape.in_c == 64 : shape.in_c * 2 == kb);
+  const bool small = work <= 4 * properties.multiprocessors, large = work > 24 * properties.multiprocessors;
+  const bool halo = mode == 1 && shape.stride_h == 1 && padded_channels(shape, kb) * 2 == kb;
   for (const int bn : widths_of(shape)) {
     const int ksub = ksub_for(64 * kb, 32768);
-    if (small) {
+    if (!large) {
       const int pair = ksub_for((64 + bn) * kb, 34000);
       add({mode, 64, bn, kb, pair, 0, 1, 0, 0, 0, 0}, 6);
       add({mode, 64, bn, kb, pair, 0, 2, 0, 0, 0, 0}, 6);
-      continue;
+      add({mode, 64, bn, kb, ksub_for((128 + bn) * kb, 34000), 0, 2, 1, 0, 0, 0}, 6);
     }
+    if (small) continue;
     // Each its own tiles, weights resident: bound by memory.
     for (const int nwg : {2, 3, 4}) add({mode, 64, bn, kb, ksub, 0, nwg, 0, 1, buffers + (nwg < 4), 0});
     // Rings of pixels and weights: bound by products.
@@ -142,14 +140,16 @@ const char* refuses(const Problem& problem, const Properties& properties) {
 
 Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& form) {
   std::vector<std::string> defines = epilogue_defines(conv_epilogue(problem));
-  for (const std::string& word :
-       {define("MODE", form.mode),      define("WM", form.wm),          define("BN", form.bn),
-        define("KB", form.kb),          define("KBB", form.kbb),        define("KSUB", form.ksub),
-        define("STAGES", form.stages),  define("NWG", form.nwg),        define("COOP", form.coop),
-        define("BRES", form.bres),      define("NBUF", form.nbuf),      define("GB", form.gb()),
-        define("SWAP", form.swap),      define("KR", shape.kernel_h),   define("KS", shape.kernel_w),
-        define("CIN", shape.in_c),      define("COUT", shape.out_c),    define("STRIDE", shape.stride_h),
-        define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
+  for (const std::string& word : {define("MODE", form.mode),      define("WM", form.wm),
+                                  define("BN", form.bn),          define("KB", form.kb),
+                                  define("KBB", form.kbb),        define("KSUB", form.ksub),
+                                  define("STAGES", form.stages),  define("NWG", form.nwg),
+                                  define("COOP", form.coop),      define("BRES", form.bres),
+                                  define("NBUF", form.nbuf),      define("GB", form.gb()),
+                                  define("SWAP", form.swap),      define("KR", shape.kernel_h),
+                                  define("KS", shape.kernel_w),   define("CIN", padded_channels(shape, form.kb)),
+                                  define("COUT", shape.out_c),    define("STRIDE", shape.stride_h),
+                                  define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
     defines.push_back(word);
   const int* numbers = &form.mode;
   return {name_of(form),
@@ -219,18 +219,18 @@ class WgmmaStep : public Step {
   /// Weights in f16 and the bias in f32, padded to whole tiles and in the order that the kernel's head describes.
   void pack(const Problem& problem) {
     const std::vector<float> weights = conv_weights(problem, shape_), bias = conv_bias(problem, shape_);
-    const int64_t depth = shape_.depth(), rows = round_up(shape_.out_c, form_.bn), gc = form_.gb() / 2;
-    std::vector<uint16_t> packed(static_cast<size_t>(rows * depth));
-    std::vector<float> ordered(static_cast<size_t>(rows), 0.f);
-    const int64_t per_access = std::min<int64_t>(form_.gb() / 4, 16) / 2, accesses = gc / 4 / per_access;
-    for (int64_t at = 0; at < rows; ++at) {
+    const int64_t depth = depth_bytes(shape_, form_.kb) / 2, rows = round_up(shape_.out_c, form_.bn);
+    const int64_t gc = form_.gb() / 2, per_access = std::min(form_.gb() / 4, 16) / 2, accesses = gc / 4 / per_access;
+    const std::vector<uint16_t> packed = padded_weights(weights, shape_, form_.kb, rows, [&](int64_t at) {
       const int64_t n = at % gc;
-      const int64_t from = form_.swap ? at / 16 * 16 + at % 8 * 2 + at % 16 / 8
-                                      : at / gc * gc + n % 8 / 2 * (gc / 4) + n / 8 * 2 + n % 2;
-      if (from < shape_.out_c)
-        for (int64_t k = 0; k < depth; ++k) packed[at * depth + k] = f16_of(weights[from * depth + k]);
+      return form_.swap ? at / 16 * 16 + at % 8 * 2 + at % 16 / 8
+                        : at / gc * gc + n % 8 / 2 * (gc / 4) + n / 8 * 2 + n % 2;
+    });
+    std::vector<float> ordered(static_cast<size_t>(rows), 0.f);
+    for (int64_t at = 0; at < rows; ++at) {
       // Reading order: access, four channels, lane of four.
-      const int64_t i = n % 4, q = n / 4 % 4, quad = n / 16 % (per_access / 4), access = n / 16 / (per_access / 4);
+      const int64_t n = at % gc, i = n % 4, q = n / 4 % 4, quad = n / 16 % (per_access / 4);
+      const int64_t access = n / 16 / (per_access / 4);
       const int64_t channel = form_.swap ? at : at / gc * gc + (q * accesses + access) * per_access + quad * 4 + i;
       if (channel < shape_.out_c) ordered[static_cast<size_t>(at)] = bias[static_cast<size_t>(channel)];
     }

@@ -151,7 +151,7 @@ Function Device::function(const Source& source, const char* name, int shared_byt
   const Module from = module(source);
   Function function = nullptr;
   check(driver().ModuleGetFunction(&function, from, name), "cuModuleGetFunction");
-  if (shared_bytes > 48 * 1024)
+  if (shared_bytes > 32 * 1024)
     check(driver().FuncSetAttribute(function, constants::function_max_dynamic_shared, shared_bytes),
           "cuFuncSetAttribute");
   return function;

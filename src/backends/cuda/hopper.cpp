@@ -76,6 +76,32 @@ TensorMap im2col_map(Address data, const ConvShape& s, int channels, int pixels)
   return map;
 }
 
+int slab_bytes(const ConvShape& shape) {
+  const int64_t bytes = shape.in_c * element;
+  for (const int slab : {128, 64})
+    if (ceil_div(bytes, slab) * slab * 2 <= bytes * 3) return slab;
+  return 32;
+}
+
+int64_t padded_channels(const ConvShape& shape, int slab) {
+  return ceil_div(shape.in_c * element, slab) * slab / element;
+}
+
+std::vector<uint16_t> padded_weights(const std::vector<float>& weights, const ConvShape& shape, int slab, int64_t rows,
+                                     const std::function<int64_t(int64_t)>& from) {
+  const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w, padded = padded_channels(shape, slab);
+  std::vector<uint16_t> packed(static_cast<size_t>(rows * taps * padded), 0);
+  for (int64_t at = 0; at < rows; ++at) {
+    const int64_t channel = from(at);
+    if (channel >= shape.out_c) continue;
+    const float* source = weights.data() + channel * shape.depth();
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t c = 0; c < shape.in_c; ++c)
+        packed[(at * taps + tap) * padded + c] = f16_of(source[tap * shape.in_c + c]);
+  }
+  return packed;
+}
+
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
   return (shape.out_h == 1 || strides[1] == shape.out_w * strides[2]) &&
          (shape.batch == 1 || strides[0] == shape.out_h * shape.out_w * strides[2]);
@@ -86,7 +112,7 @@ const char* refuses_maps(const Problem& problem, const ConvShape& shape, const P
   if (shape.x_type != DType::f16 || shape.y_type != DType::f16) return "only f16";
   if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
   if (shape.stride_h != shape.stride_w || shape.stride_h > 4) return "strides differ or are large";
-  if (shape.in_c % 16 || shape.out_c % 16) return "channels are no multiple of 16";
+  if (shape.in_c % 8 || shape.out_c % 8 || shape.in_c < 16) return "channels are no multiple of 8";
   const bool residual = problem.inputs.size() > 3 && problem.inputs[3];
   if (shape.x[3] != 1 || shape.y[3] != 1 || (residual && shape.residual[3] != 1)) return "channels are not contiguous";
   for (int at = 0; at < 3; ++at)

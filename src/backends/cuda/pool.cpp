@@ -9,7 +9,7 @@ namespace {
 struct Params {
   Address x, y;
   int64_t xs[4], ys[4];
-  int in_h, in_w, out_h, out_w, channels, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  int in_h, in_w, out_h, out_w, channels, stride_h, stride_w, dilation_h, dilation_w;
   int pad_top, pad_left, pad_bottom, pad_right, count;
 };
 
@@ -21,16 +21,21 @@ void strides_of(const Operand& operand, bool last, int64_t (&strides)[4]) {
   for (size_t at = 0; at < 4; ++at) strides[at] = operand.strides[last ? last_order[at] : first_order[at]];
 }
 
-int vector_of(const Problem& problem) {
+/// Channels a thread may take at once.
+std::vector<int> vectors_of(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const bool last = channels_last(problem);
   int64_t xs[4], ys[4];
   strides_of(x, last, xs), strides_of(y, last, ys);
   const int64_t channels = x.dims[last ? 3 : 1];
-  const auto size = static_cast<int64_t>(16 / size_of(x.dtype));
-  bool fits = xs[3] == 1 && ys[3] == 1 && channels % size == 0 && x.aligned && y.aligned;
-  for (int at = 0; at < 3; ++at) fits = fits && xs[at] % size == 0 && ys[at] % size == 0;
-  return fits ? static_cast<int>(size) : 1;
+  std::vector<int> list;
+  for (int size = static_cast<int>(16 / size_of(x.dtype)); size > 1; size /= 2) {
+    bool fits = xs[3] == 1 && ys[3] == 1 && channels % size == 0 && x.aligned && y.aligned;
+    for (int at = 0; at < 3; ++at) fits = fits && xs[at] % size == 0 && ys[at] % size == 0;
+    if (fits) list.push_back(size);
+  }
+  if (list.empty()) list.push_back(1);
+  return list;
 }
 
 const char* refuses(const Problem& problem, const Properties&) {
@@ -45,10 +50,19 @@ const char* refuses(const Problem& problem, const Properties&) {
 bool includes_padding(const Problem& problem) { return problem.node->integer("count_include_pad", 0) != 0; }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  Source source{"pool.cu", {}, ""};
-  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("MAX", problem.node->op == "MaxPool"),
-                    define("VEC", vector_of(problem)), define("INCLUDE_PAD", includes_padding(problem))};
-  return {{"pool", {source}, {}}};
+  const auto kernel = problem.node->integers("kernel_shape");
+  std::vector<Tactic> list;
+  for (const int vector : vectors_of(problem)) {
+    Source source{"pool.cu", {}, ""};
+    source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
+                      define("MAX", problem.node->op == "MaxPool"),
+                      define("VEC", vector),
+                      define("INCLUDE_PAD", includes_padding(problem)),
+                      define("KH", kernel[0]),
+                      define("KW", kernel[1])};
+    list.push_back({"pool " + std::to_string(vector), {source}, {vector}});
+  }
+  return list;
 }
 
 class PoolStep : public Step {
@@ -65,8 +79,8 @@ class PoolStep : public Step {
     auto pads = node.integers("pads", {0, 0, 0, 0});
     if (const std::string mode = node.text("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "VALID")
       for (size_t axis : {size_t{0}, size_t{1}}) {
-        const int64_t total = std::max<int64_t>(0, (y.dims[axis + h] - 1) * strides[axis] +
-                                                       (kernel[axis] - 1) * dilations[axis] + 1 - x.dims[axis + h]);
+        const int64_t total = std::max<int64_t>(
+            0, (y.dims[axis + h] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - x.dims[axis + h]);
         pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
         pads[axis + 2] = total - pads[axis];
       }
@@ -74,12 +88,11 @@ class PoolStep : public Step {
     params_.in_h = number(x.dims[h]), params_.in_w = number(x.dims[h + 1]);
     params_.out_h = number(y.dims[h]), params_.out_w = number(y.dims[h + 1]);
     params_.channels = number(x.dims[last ? 3 : 1]);
-    params_.kernel_h = number(kernel[0]), params_.kernel_w = number(kernel[1]);
     params_.stride_h = number(strides[0]), params_.stride_w = number(strides[1]);
     params_.dilation_h = number(dilations[0]), params_.dilation_w = number(dilations[1]);
     params_.pad_top = number(pads[0]), params_.pad_left = number(pads[1]);
     params_.pad_bottom = number(pads[2]), params_.pad_right = number(pads[3]);
-    params_.count = number(y.dims.elements() / vector_of(problem));
+    params_.count = number(y.dims.elements() / tactic.numbers[0]);
     grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }
   void enqueue(const Launch& at) override {

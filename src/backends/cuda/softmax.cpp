@@ -22,7 +22,12 @@ Params shape_of(const Problem& problem) {
   return params;
 }
 
-int lanes_of(const Params& params) { return params.inner > 1 || params.length <= 4 ? 1 : params.length <= 16 ? 4 : 32; }
+/// Lanes that share a row.
+int lanes_of(const Params& params) {
+  int lanes = params.inner > 1 ? 1 : 4;
+  while (params.inner == 1 && lanes < params.length && lanes < 32) lanes *= 2;
+  return lanes;
+}
 
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];

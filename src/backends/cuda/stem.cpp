@@ -70,6 +70,8 @@ struct Blocks {
                 weights[((n * shape.kernel_h + i) * shape.kernel_w + j) * shape.in_c + c];
         }
   }
+  /// Threads that share the chunks of a pixel, as the kernel has it.
+  int64_t groups() const { return channels / 8 <= 4 ? 1 : channels / 8; }
   size_t bytes() const { return static_cast<size_t>(shape.batch * height * width * channels) * 2; }
   Source source() const {
     Source source{"blocks.cu", {}, ""};
@@ -118,7 +120,7 @@ class StemStep : public Step {
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     params_.in_h = number(blocks.shape.in_h), params_.in_w = number(blocks.shape.in_w);
     params_.out_h = number(blocks.height), params_.out_w = number(blocks.width);
-    params_.count = number(blocks.shape.batch * blocks.height * blocks.width * blocks.channels / 8);
+    params_.count = number(blocks.shape.batch * blocks.height * blocks.width * blocks.groups());
     std::copy(std::begin(blocks.shape.x), std::end(blocks.shape.x), params_.xs);
     grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }

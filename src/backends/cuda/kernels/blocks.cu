@@ -11,21 +11,26 @@ extern "C" __global__ void __launch_bounds__(256) blocks(const __grid_constant__
   wait_for_previous();
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
-  constexpr int CHUNKS = CH / 8;
-  const int per_row = p.out_w * CHUNKS, row = i / per_row, chunk = i % per_row / p.out_w, w = i % p.out_w,
+  // A thread writes all chunks of a pixel where they are few, so that it uses all of what it reads.
+  constexpr int CHUNKS = CH / 8, EACH = CHUNKS <= 4 ? CHUNKS : 1, GROUPS = CHUNKS / EACH;
+  const int per_row = p.out_w * GROUPS, row = i / per_row, group = i % per_row / p.out_w, w = i % p.out_w,
             h = row % p.out_h, n = row / p.out_h;
-  u32 packed[4];
 #pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    float v[2];
+  for (int part = 0; part < EACH; ++part) {
+    const int chunk = group * EACH + part;
+    u32 packed[4];
 #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int channel = chunk * 8 + 2 * k + e, c = channel % C, place = channel / C;
-      const int y = h * BLOCK + place / BLOCK, x = w * BLOCK + place % BLOCK;
-      const bool inside = place < BLOCK * BLOCK && y < p.in_h && x < p.in_w;
-      v[e] = inside ? f32_of(p.x[n * p.xs[0] + y * p.xs[1] + x * p.xs[2] + c * p.xs[3]]) : 0.f;
+    for (int k = 0; k < 4; ++k) {
+      float v[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int channel = chunk * 8 + 2 * k + e, c = channel % C, place = channel / C;
+        const int y = h * BLOCK + place / BLOCK, x = w * BLOCK + place % BLOCK;
+        const bool inside = place < BLOCK * BLOCK && y < p.in_h && x < p.in_w;
+        v[e] = inside ? f32_of(p.x[n * p.xs[0] + y * p.xs[1] + x * p.xs[2] + c * p.xs[3]]) : 0.f;
+      }
+      packed[k] = pack_halves(v[0], v[1]);
     }
-    packed[k] = pack_halves(v[0], v[1]);
+    *(uint4*)(p.y + ((i64)row * p.out_w + w) * CH + chunk * 8) = make_uint4(packed[0], packed[1], packed[2], packed[3]);
   }
-  *(uint4*)(p.y + ((i64)row * p.out_w + w) * CH + chunk * 8) = make_uint4(packed[0], packed[1], packed[2], packed[3]);
 }

@@ -22,9 +22,13 @@ template <> __device__ __forceinline__ half of_f32<half>(float x) {
   return y;
 }
 __device__ __forceinline__ u32 pack_halves(float low, float high) {
+#if __CUDA_ARCH__ >= 800
   u32 r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
+#else
+  return of_f32<half>(low).bits | (u32)of_f32<half>(high).bits << 16;
+#endif
 }
 __device__ __forceinline__ float half_of(u32 pair, int which) {
   return f32_of(half{(u16)(pair >> (16 * which))});

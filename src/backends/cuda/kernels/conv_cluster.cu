@@ -8,7 +8,7 @@ constexpr int KE = KB / 2, NK = KR * KS * CIN * 2 / KB, SLABS = CIN * 2 / KB, NT
 constexpr int MOST = (NK + SPLIT - 1) / SPLIT, A_BYTES = 64 * KB, STAGE = A_BYTES + BN * KB;
 constexpr int PIECE = BN / 16 * 512;  // sums of 8 rows
 constexpr int OWN = 8 / SPLIT;        // pieces of a block
-constexpr int AT_SUMS = (MOST * STAGE + 1023) / 1024 * 1024, AT_BARRIERS = AT_SUMS + 8 * PIECE;
+constexpr int AT_SUMS = (STAGES * STAGE + 1023) / 1024 * 1024, AT_BARRIERS = AT_SUMS + 8 * PIECE;
 static_assert(CIN * 2 % KB == 0 && NK >= SPLIT, "depth");
 
 struct Params {
@@ -24,43 +24,60 @@ struct Params {
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     conv_cluster(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 memory[];
-  const u32 base = shared_address(memory), full = base + AT_BARRIERS, sums_full = full + 8 * MOST;
+  const u32 base = shared_address(memory), full = base + AT_BARRIERS, empty = full + 8 * STAGES,
+            sums_full = empty + 8 * STAGES;
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, q = lane & 3;
   const int rank = blockIdx.x % SPLIT, tile = blockIdx.x / SPLIT, nt = tile % NT, mt = tile / NT;
   const int k0 = rank * NK / SPLIT, k1 = (rank + 1) * NK / SPLIT;
+  const int count = k1 - k0, m0 = mt * 64, r0 = m0 % (p.out_h * p.out_w), n0 = m0 / (p.out_h * p.out_w);
+  const int h0 = r0 / p.out_w * STRIDE - PAD_H, w0 = r0 % p.out_w * STRIDE - PAD_W;
+  const auto load_weights = [&](int k) {
+    load_2d(base + k % STAGES * STAGE + A_BYTES, &p.b, full + 8 * (k % STAGES), (k0 + k) * KE, nt * BN);
+  };
+  const auto load_pixels = [&](int k) {
+    const u32 to = base + k % STAGES * STAGE, bar = full + 8 * (k % STAGES);
+    const int tap = (k0 + k) / SLABS, c = (k0 + k) % SLABS * KE;
+    if (IM2COL) load_im2col(to, &p.a, bar, c, w0, h0, n0, tap % KS, tap / KS);
+    else load_2d(to, &p.a, bar, c, m0);
+  };
   if (tid == 0) {
-    for (int i = 0; i < k1 - k0; ++i) barrier_init(full + 8 * i, 1);
+    for (int i = 0; i < STAGES; ++i) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, 4);
     barrier_init(sums_full, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     barrier_expect(sums_full, 8 * PIECE);
-    for (int k = k0; k < k1; ++k) {
-      barrier_expect(full + 8 * (k - k0), STAGE);
-      load_2d(base + (k - k0) * STAGE + A_BYTES, &p.b, full + 8 * (k - k0), k * KE, nt * BN);
+    for (int k = 0; k < count && k < STAGES; ++k) {
+      barrier_expect(full + 8 * k, STAGE);
+      load_weights(k);
     }
     wait_previous_grid();
     launch_next_grid();
-    const int m0 = mt * 64, r = m0 % (p.out_h * p.out_w), n = m0 / (p.out_h * p.out_w);
-    const int h0 = r / p.out_w * STRIDE - PAD_H, w0 = r % p.out_w * STRIDE - PAD_W;
-    for (int k = k0; k < k1; ++k) {
-      const u32 to = base + (k - k0) * STAGE, bar = full + 8 * (k - k0);
-      const int tap = k / SLABS;
-      if (IM2COL) load_im2col(to, &p.a, bar, k % SLABS * KE, w0, h0, n, tap % KS, tap / KS);
-      else load_2d(to, &p.a, bar, k * KE, m0);
-    }
+    for (int k = 0; k < count && k < STAGES; ++k) load_pixels(k);
   }
   __syncthreads();
   if (SPLIT > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   float sum[BN / 2];
 #pragma unroll 1
-  for (int k = 0; k < k1 - k0; ++k) {
-    barrier_wait(full + 8 * k, 0);
+  for (int k = 0; k < count; ++k) {
+    const u32 slot = base + k % STAGES * STAGE;
+    barrier_wait(full + 8 * (k % STAGES), k / STAGES & 1);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int kk = 0; kk < KB / 32; ++kk)
-      Mma<BN>::run(sum, operand<KB>(base + k * STAGE + kk * 32, 8 * KB),
-                   operand<KB>(base + k * STAGE + A_BYTES + kk * 32, 8 * KB), k + kk);
+      Mma<BN>::run(sum, operand<KB>(slot + kk * 32, 8 * KB), operand<KB>(slot + A_BYTES + kk * 32, 8 * KB), k + kk);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    if (MOST > STAGES && k > 0) {  // the slab before has been read: its place is for another
+      const int done = k - 1, next = done + STAGES;
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      if (lane == 0) barrier_arrive(empty + 8 * (done % STAGES));
+      if (tid == 0 && next < count) {
+        barrier_wait(empty + 8 * (done % STAGES), done / STAGES & 1);
+        barrier_expect(full + 8 * (done % STAGES), STAGE);
+        load_weights(next);
+        load_pixels(next);
+      }
+      __syncwarp();
+    }
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   wait_previous_grid();
@@ -110,4 +127,4 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
   }
 }
 // For the host: bytes of shared memory.
-extern "C" __device__ const int meta[1] = {AT_BARRIERS + 8 * MOST + 8};
+extern "C" __device__ const int meta[1] = {AT_BARRIERS + 16 * STAGES + 8};

@@ -17,7 +17,6 @@ struct __align__(VEC * sizeof(TY)) VecY {
 };
 
 extern "C" __global__ void __launch_bounds__(128) depthwise(const __grid_constant__ Params p) {
-  wait_for_previous();
   const int i = blockIdx.x * 128 + threadIdx.x;
   if (i >= p.count) return;
   const int groups = p.channels / VEC, c = i % groups * VEC, strip = i / groups % p.strips,
@@ -30,6 +29,15 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(const __grid_constan
 #pragma unroll
     for (int t = 0; t < TW; ++t) sum[t][e] = b;
   }
+  // Weights come from no kernel before this one.
+  constexpr bool EARLY = KH * KW * VEC <= 40;
+  float early[EARLY ? KH * KW : 1][VEC];
+  if (EARLY)
+#pragma unroll
+    for (int t = 0; t < KH * KW; ++t)
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) early[EARLY ? t : 0][e] = p.w[t * p.channels + c + e];
+  wait_for_previous();
   const ELEMENT* image = p.x + n * p.xs[0] + c;
   const int w0 = q0 * SW - p.pad_left;
 #pragma unroll
@@ -49,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(const __grid_constan
     for (int ks = 0; ks < KW; ++ks) {
       float weight[VEC];
 #pragma unroll
-      for (int e = 0; e < VEC; ++e) weight[e] = p.w[(kr * KW + ks) * p.channels + c + e];
+      for (int e = 0; e < VEC; ++e)
+        weight[e] = EARLY ? early[EARLY ? kr * KW + ks : 0][e] : p.w[(kr * KW + ks) * p.channels + c + e];
 #pragma unroll
       for (int t = 0; t < TW; ++t)
 #pragma unroll

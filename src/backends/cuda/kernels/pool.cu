@@ -5,12 +5,25 @@ struct Params {
   const T* x;
   T* y;
   i64 xs[4], ys[4];  // strides: image, row, pixel, channel
-  int in_h, in_w, out_h, out_w, channels, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  int in_h, in_w, out_h, out_w, channels, stride_h, stride_w, dilation_h, dilation_w;
   int pad_top, pad_left, pad_bottom, pad_right, count;
 };
 struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };
+
+// Pairs of f16 are compared as they are.
+constexpr bool PAIRS = MAX && sizeof(T) == 2 && VEC > 1;
+__device__ __forceinline__ u32 larger(u32 a, u32 b) {
+#if __CUDA_ARCH__ >= 800
+  u32 r;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#else
+  const float x = half_of(a, 0), y = half_of(a, 1), v = half_of(b, 0), w = half_of(b, 1);
+  return pack_halves(v > x || v != v ? v : x, w > y || w != w ? w : y);
+#endif
+}
 
 extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ Params p) {
   wait_for_previous();
@@ -18,28 +31,41 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
   if (i >= p.count) return;
   const int groups = p.channels / VEC, c = i % groups * VEC, q = i / groups % p.out_w,
             r = i / groups / p.out_w % p.out_h, n = i / groups / p.out_w / p.out_h;
+  u32 pairs[(VEC + 1) / 2];
+#pragma unroll
+  for (int e = 0; e < (VEC + 1) / 2; ++e) pairs[e] = 0xfc00fc00u;
   float best[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) best[e] = MAX ? -__int_as_float(0x7f800000) : 0.f;
   const int top = r * p.stride_h - p.pad_top, left = q * p.stride_w - p.pad_left;
   int taps = 0;
-  for (int kr = 0; kr < p.kernel_h; ++kr) {
+#pragma unroll(KH* KW <= 49 ? KH : 1)
+  for (int kr = 0; kr < KH; ++kr) {
     const int h = top + kr * p.dilation_h;
-    for (int ks = 0; ks < p.kernel_w; ++ks) {
+#pragma unroll(KH* KW <= 49 ? KW : 1)
+    for (int ks = 0; ks < KW; ++ks) {
       const int w = left + ks * p.dilation_w;
       if (!MAX && INCLUDE_PAD) taps += h < p.in_h + p.pad_bottom && w < p.in_w + p.pad_right;
-      if ((u32)h >= (u32)p.in_h || (u32)w >= (u32)p.in_w) continue;
-      if (!INCLUDE_PAD) ++taps;
-      const Vec v = *(const Vec*)(p.x + n * p.xs[0] + h * p.xs[1] + w * p.xs[2] + c * p.xs[3]);
+      const bool inside = (u32)h < (u32)p.in_h && (u32)w < (u32)p.in_w;
+      if (!INCLUDE_PAD) taps += inside;
+      Vec v;
+      if (inside) v = *(const Vec*)(p.x + n * p.xs[0] + h * p.xs[1] + w * p.xs[2] + c * p.xs[3]);
+      if (PAIRS) {
+#pragma unroll
+        for (int e = 0; e < VEC / 2; ++e) pairs[e] = larger(pairs[e], inside ? ((const u32*)&v)[e] : 0xfc00fc00u);
+        continue;
+      }
 #pragma unroll
       for (int e = 0; e < VEC; ++e) {
-        const float f = f32_of(v.e[e]);
+        const float f = inside ? f32_of(v.e[e]) : MAX ? -__int_as_float(0x7f800000) : 0.f;
         best[e] = MAX ? (f > best[e] || f != f ? f : best[e]) : best[e] + f;
       }
     }
   }
   Vec out;
 #pragma unroll
-  for (int e = 0; e < VEC; ++e) out.e[e] = of_f32<T>(MAX ? best[e] : best[e] / taps);
+  for (int e = 0; PAIRS && e < VEC / 2; ++e) ((u32*)&out)[e] = pairs[e];
+#pragma unroll
+  for (int e = 0; !PAIRS && e < VEC; ++e) out.e[e] = of_f32<T>(MAX ? best[e] : best[e] / taps);
   *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]) = out;
 }

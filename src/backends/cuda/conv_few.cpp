@@ -1,0 +1,99 @@
+#include <algorithm>
+
+#include "backends/cuda/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/conv_few.cu has it.
+struct Params {
+  Address x, w, bias, residual, y;
+  int64_t xs[3], ys[3], rs[3];
+  int out_h, out_w, pixels;
+  float alpha, beta;
+};
+
+constexpr int64_t most_results = 4, most_channels = 256;
+
+bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+
+const char* refuses(const Problem& problem, const Properties&) {
+  ConvShape shape{};
+  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (shape.kernel_h * shape.kernel_w != 1 || shape.stride_h != 1 || shape.stride_w != 1 || shape.groups != 1 ||
+      shape.pad_top || shape.pad_left)
+    return "not 1x1 of stride 1";
+  if (shape.out_c > most_results || shape.in_c > most_channels) return "many channels";
+  if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
+    return "channels are not contiguous";
+  return nullptr;
+}
+
+int vector_of(const Problem& problem, const ConvShape& shape) {
+  for (int vector = static_cast<int>(16 / size_of(shape.x_type)); vector > 1; vector /= 2) {
+    bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned;
+    for (int at = 0; at < 3; ++at) fits = fits && shape.x[at] % vector == 0;
+    if (fits) return vector;
+  }
+  return 1;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  ConvShape shape{};
+  conv_shape(problem, shape);
+  Source source{"conv_few.cu", epilogue_defines(conv_epilogue(problem)), ""};
+  for (const std::string& word :
+       {define_type("TX", shape.x_type), define_type("TY", shape.y_type), define("VEC", vector_of(problem, shape)),
+        define("OUT", shape.out_c), define("CIN", shape.in_c)})
+    source.defines.push_back(word);
+  return {{"few", {source}, {}}};
+}
+
+class FewStep : public Step {
+ public:
+  FewStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "conv_few")) {
+    ConvShape shape{};
+    conv_shape(problem, shape);
+    std::vector<float> packed = conv_weights(problem, shape);
+    const size_t bias_at = packed.size() * sizeof(float);
+    const std::vector<float> bias = conv_bias(problem, shape);
+    packed.insert(packed.end(), bias.begin(), bias.end());
+    packed_ = Buffer(packed.size() * sizeof(float));
+    packed_.upload(packed.data(), packed_.bytes());
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
+    params_.w = packed_.address(), params_.bias = packed_.address() + bias_at;
+    for (int at = 0; at < 3; ++at)
+      params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
+    params_.out_h = static_cast<int>(shape.out_h), params_.out_w = static_cast<int>(shape.out_w);
+    params_.pixels = static_cast<int>(shape.pixels());
+    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
+    grid_ = {ceil_div(shape.pixels(), 128), 1, 1, 128, 0};
+  }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  bool reads(size_t input) const override { return input == 0 || input == 3; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer packed_;
+  Params params_{};
+  Grid grid_;
+  bool residual_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<FewStep>(problem, device, tactic);
+}
+
+const KernelRegistrar registered({"Conv", "few", 3, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda
