@@ -188,6 +188,9 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   const auto x = bytes_of(graph, node.inputs[0]);
   const auto w = weights_of(graph, node.inputs[1], 0);
   if (!x || !w) return false;
+  // What integer kernels take: four channels at a time, or one on its own.
+  const Dims& filter = graph.constant(w->value)->dims();
+  if (filter[1] % 4 != 0 && !(filter[1] == 1 && filter[0] == node.integer("group", 1))) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;

@@ -78,6 +78,7 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 
 const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});
 const backends::KernelRegistrar words({"Int8Conv", "int8_words", 1, refuses<1>, make<1>});
+const backends::KernelRegistrar depthwise({"Int8Conv", "int8_depthwise", 3, refuses<2>, make<2>});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "backends/cpu/kernels/conv_int8.h"
+#include "backends/cpu/kernels/int8_tactics.h"
 #include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
@@ -15,14 +15,6 @@ namespace {
 constexpr int64_t kBlockK = 1024;
 constexpr int64_t kSmallBlockBytes = 24 << 10, kLargeBlockBytes = 128 << 10, kResidentWeights = 256 << 10;
 constexpr int64_t kMinTiles = 4, kMaxTiles = 170;
-
-const Int8Ops& ops_of(Isa isa) {
-  switch (isa) {
-    case Isa::avx512: return avx512::int8_ops;
-    case Isa::avx2: return avx2::int8_ops;
-    default: return portable::int8_ops;
-  }
-}
 
 int64_t group_in(const ConvShape& s) { return s.in_c / s.groups; }
 int64_t group_out(const ConvShape& s) { return s.out_c / s.groups; }
@@ -42,7 +34,7 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
 class Int8DirectKernel final : public Int8Kernel {
  public:
   Int8DirectKernel(const Int8Conv& conv, Isa isa, Int8Form form, int threads)
-      : ops_(ops_of(isa)), form_(form == Int8Form::pairs ? ops_.pairs : ops_.words) {
+      : ops_(int8_ops(isa)), form_(form == Int8Form::pairs ? ops_.pairs : ops_.words) {
     const ConvShape& s = conv.shape;
     plan_windows(plan_, s, kBlockK);
     const int64_t blocks = ceil_div(group_out(s), ops_.block), padded = blocks * ops_.block;
@@ -152,10 +144,19 @@ std::unique_ptr<Int8Kernel> make(const Int8Conv& conv, Isa isa, int threads) {
 
 }  // namespace
 
+const Int8Ops& int8_ops(Isa isa) {
+  switch (isa) {
+    case Isa::avx512: return avx512::int8_ops;
+    case Isa::avx2: return avx2::int8_ops;
+    default: return portable::int8_ops;
+  }
+}
+
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
       {"int8_pairs", refuses_pairs, make<Int8Form::pairs>},
       {"int8_words", refuses_direct, make<Int8Form::words>},
+      {"int8_depthwise", refuses_depthwise, make_depthwise},
   };
   return tactics;
 }

@@ -41,9 +41,27 @@ struct Int8FormOps {
   void (*run)(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };
 
+// One input channel for each output channel.
+struct Int8DepthwisePlan {
+  ConvShape shape;
+  Int8Output output;
+  const int16_t* packed;  // [block of channels][pair of taps][see depthwise_place][2]
+  const int32_t* start;   // as in Int8Plan; a block in the order of depthwise_place
+  const uint8_t* zeros;   // a pixel of padding, whole blocks
+  int row_splits, channel_splits;
+};
+
+constexpr int kMostTaps = 64;
+
+// Where the weights of a block's channel stand among those of a pair of taps: first all that pair_low yields.
+inline int depthwise_place(int lanes, int channel) {
+  return channel % 8 / 4 * lanes + channel / 8 * 4 + channel % 4;
+}
+
 struct Int8Ops {
   int block;  // output channels per weight panel
   Int8FormOps pairs, words;
+  void (*depthwise)(const Int8DepthwisePlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };
 
 // Which of a block's output channels lies in quarter `vector` of a panel's words, 64-bit slot `slot`.

@@ -1,8 +1,6 @@
 #include "backends/cpu/kernels/int8.h"
 
-#include "backends/cpu/kernels/simd_int8.h"
-
-#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/int8_finish.h"
 #include "backends/cpu/kernels/windows_isa.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -63,58 +61,13 @@ struct WordSums {
   }
 };
 
-struct TileJob {
+struct TileJob : BlockOfChannels {
   const int8_t* weights;
   const int32_t* start;
-  const float *multiplier, *bias;
   const uint8_t* residual;
   std::byte* out;
-  int channels;
   bool first, last;
 };
-
-// The float steps of one vector of sums.
-template <Activation kAct>
-TENON_INLINE Vec finish_vector(IVec sums, const TileJob& job, const Int8Output& o, int c, const uint8_t* residual) {
-  Vec x = add(mul(to_float(sums), load(job.multiplier + c)), load(job.bias + c));
-  Vec r = zero();
-  if (o.epilogue.residual != Residual::none)
-    r = mul(to_float(isub(widen_u8(residual + c), iset1(o.residual_zero))), set1(o.residual_scale));
-  if (o.epilogue.residual == Residual::before) x = add(x, r);
-  x = activate<kAct>(x, o.epilogue);
-  if (o.epilogue.residual == Residual::after) x = add(x, r);
-  return x;
-}
-
-template <Activation kAct>
-TENON_INLINE void finish_pixel8(const int32_t* sums, const TileJob& job, const Int8Output& o, const uint8_t* residual,
-                                std::byte* out) {
-  alignas(64) uint8_t copy[kBlock + 64];
-  if (residual && job.channels < kBlock) {
-    __builtin_memcpy(copy, residual, job.channels);
-    residual = copy;
-  }
-  if (o.inverse_scale == 0) {
-    for (int c = 0; c < job.channels; c += kLanes) {
-      const Vec x = finish_vector<kAct>(iload(sums + c), job, o, c, residual);
-      float* to = reinterpret_cast<float*>(out) + c;
-      if (job.channels - c >= kLanes) store(to, x);
-      else store_n(to, x, job.channels - c);
-    }
-    return;
-  }
-  const Vec inverse = set1(o.inverse_scale), low = set1(static_cast<float>(-o.out_zero)),
-            high = set1(static_cast<float>(255 - o.out_zero));
-  const IVec zero_point = iset1(o.out_zero);
-  alignas(64) uint8_t bytes[kBlock];
-  auto* to = job.channels == kBlock ? reinterpret_cast<uint8_t*>(out) : bytes;
-  TENON_UNROLL
-  for (int c = 0; c < kBlock; c += kLanes) {
-    const Vec x = finish_vector<kAct>(iload(sums + c), job, o, c, residual);
-    narrow_u8(to + c, iadd(to_int(min(high, max(low, mul(x, inverse)))), zero_point));
-  }
-  if (to == bytes) __builtin_memcpy(out, bytes, job.channels);
-}
 
 template <int kPixels>
 __attribute__((noinline)) void finish_tile8(const int32_t* sums, int pixels, const TileJob& job, const Int8Output& o,
@@ -254,6 +207,7 @@ using Words = Form<WordSums, kTilePixels / 2>;
 extern const Int8Ops int8_ops;
 const Int8Ops int8_ops = {kBlock,
                           {kTilePixels, Pairs::worker_bytes, Pairs::run},
-                          {kTilePixels / 2, Words::worker_bytes, Words::run}};
+                          {kTilePixels / 2, Words::worker_bytes, Words::run},
+                          run_depthwise8};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

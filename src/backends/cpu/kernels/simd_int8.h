@@ -39,6 +39,19 @@ static TENON_INLINE IVec join_pairs(IVec a, IVec b) {
   const __m512 x = _mm512_castsi512_ps(a), y = _mm512_castsi512_ps(b);
   return iadd(_mm512_castps_si512(_mm512_shuffle_ps(x, y, 0x88)), _mm512_castps_si512(_mm512_shuffle_ps(x, y, 0xdd)));
 }
+// 2 * kLanes bytes as 16 bits; neighbours of two such vectors side by side, in two halves; their sums back in order.
+static TENON_INLINE IVec widen16(const uint8_t* p) {
+  return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)p));
+}
+static TENON_INLINE IVec pair_low(IVec a, IVec b) { return _mm512_unpacklo_epi16(a, b); }
+static TENON_INLINE IVec pair_high(IVec a, IVec b) { return _mm512_unpackhi_epi16(a, b); }
+static TENON_INLINE void in_order(IVec& low, IVec& high) {
+  const IVec first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+             second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const IVec a = low;
+  low = _mm512_permutex2var_epi64(a, first, high);
+  high = _mm512_permutex2var_epi64(a, second, high);
+}
 static TENON_INLINE Vec to_float(IVec v) { return _mm512_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm512_cvtps_epi32(v); }
 static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)); }
@@ -74,6 +87,14 @@ static TENON_INLINE IVec spread16(const uint8_t* p) {
   return _mm256_cvtepu8_epi16(_mm_castps_si128(_mm_broadcast_ss(reinterpret_cast<const float*>(p))));
 }
 static TENON_INLINE IVec join_pairs(IVec a, IVec b) { return _mm256_hadd_epi32(a, b); }
+static TENON_INLINE IVec widen16(const uint8_t* p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)p)); }
+static TENON_INLINE IVec pair_low(IVec a, IVec b) { return _mm256_unpacklo_epi16(a, b); }
+static TENON_INLINE IVec pair_high(IVec a, IVec b) { return _mm256_unpackhi_epi16(a, b); }
+static TENON_INLINE void in_order(IVec& low, IVec& high) {
+  const IVec a = low;
+  low = _mm256_permute2x128_si256(a, high, 0x20);
+  high = _mm256_permute2x128_si256(a, high, 0x31);
+}
 static TENON_INLINE Vec to_float(IVec v) { return _mm256_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm256_cvtps_epi32(v); }
 static TENON_INLINE IVec widen_u8(const uint8_t* p) {
@@ -108,6 +129,10 @@ static TENON_INLINE int32_t four_bytes(const uint8_t* p) {
 static TENON_INLINE IVec spread8(const uint8_t* p) { return iset1(four_bytes(p)); }
 static TENON_INLINE IVec spread16(const uint8_t* p) { return _mm_cvtepu8_epi16(iset1(four_bytes(p))); }
 static TENON_INLINE IVec join_pairs(IVec a, IVec b) { return _mm_hadd_epi32(a, b); }
+static TENON_INLINE IVec widen16(const uint8_t* p) { return _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i*)p)); }
+static TENON_INLINE IVec pair_low(IVec a, IVec b) { return _mm_unpacklo_epi16(a, b); }
+static TENON_INLINE IVec pair_high(IVec a, IVec b) { return _mm_unpackhi_epi16(a, b); }
+static TENON_INLINE void in_order(IVec&, IVec&) {}
 static TENON_INLINE Vec to_float(IVec v) { return _mm_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm_cvtps_epi32(v); }
 static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four_bytes(p))); }

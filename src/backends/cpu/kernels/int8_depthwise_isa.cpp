@@ -1,0 +1,99 @@
+#include "backends/cpu/kernels/int8_finish.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// One pixel and the block of channels from c on: taps[t] points at channel 0 of tap t.
+template <int kPairs>
+TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, const int16_t* w, const int32_t* start,
+                           int32_t* sums) {
+  IVec low = iload(start), high = iload(start + kLanes), more_low = izero(), more_high = izero();
+  // A pair's channels come in the order of pair_low and pair_high; so do their first sums.
+  const auto pair = [&](int p, IVec& l, IVec& h) __attribute__((always_inline)) {
+    const IVec a = widen16(taps[2 * p] + c), b = widen16(taps[2 * p + 1] + c);
+    add_words(l, pair_low(a, b), reinterpret_cast<const int8_t*>(w + p * 2 * kBlock));
+    add_words(h, pair_high(a, b), reinterpret_cast<const int8_t*>(w + p * 2 * kBlock + kBlock));
+  };
+  if constexpr (kPairs > 0) {
+    TENON_UNROLL
+    for (int p = 0; p < kPairs; ++p) pair(p, p % 2 ? more_low : low, p % 2 ? more_high : high);
+  } else {
+    for (int p = 0; p < pairs; ++p) pair(p, low, high);
+  }
+  low = iadd(low, more_low);
+  high = iadd(high, more_high);
+  in_order(low, high);
+  istore(sums, low);
+  istore(sums + kLanes, high);
+}
+
+template <Activation kAct, int kPairs>
+void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const uint8_t* const* taps, int pairs, int64_t c0,
+               int64_t c1, const uint8_t* residual, std::byte* out) {
+  const int64_t size = o.inverse_scale == 0 ? 4 : 1;
+  alignas(64) int32_t sums[kBlock];
+  int64_t c = c0;
+  const auto finish = [&](int channels) __attribute__((always_inline)) {
+    finish_pixel8<kAct>(sums, {o.multiplier + c, o.bias + c, channels}, o, residual ? residual + c : nullptr,
+                        out + c * size);
+  };
+  for (; c + kBlock <= c1; c += kBlock) {
+    sum_taps<kPairs>(taps, pairs, c, plan.packed + c * 2 * pairs, plan.start + c, sums);
+    finish(kBlock);
+  }
+  if (c == c1) return;
+  const uint8_t* at[kMostTaps];
+  alignas(64) uint8_t copies[kMostTaps][kBlock];
+  for (int t = 0; t < 2 * pairs; ++t) {
+    __builtin_memcpy(copies[t], taps[t] + c, c1 - c);
+    at[t] = copies[t];
+  }
+  sum_taps<kPairs>(at, pairs, 0, plan.packed + c * 2 * pairs, plan.start + c, sums);
+  finish(static_cast<int>(c1 - c));
+}
+
+}  // namespace
+
+void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint8_t* residual, void* out,
+                    const Worker& worker) {
+  const ConvShape& s = plan.shape;
+  if (worker.id >= plan.row_splits * plan.channel_splits) return;
+  Int8Output output = plan.output;
+  output.epilogue = normalised(output.epilogue);
+  if (output.epilogue.residual == Residual::none) residual = nullptr;
+  const int64_t size = output.inverse_scale == 0 ? 4 : 1, rows = s.batch * s.out_h;
+  const int64_t blocks = (s.out_c + kBlock - 1) / kBlock;
+  const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
+  const int64_t c0 = blocks * part_n / plan.channel_splits * kBlock;
+  const int64_t c1 = smaller(s.out_c, blocks * (part_n + 1) / plan.channel_splits * kBlock);
+  const int count = s.kernel_h * s.kernel_w, pairs = (count + 1) / 2;
+  with_activation(output.epilogue.act, [&]<Activation kAct>() {
+    for (int64_t at = rows * part_m / plan.row_splits; at < rows * (part_m + 1) / plan.row_splits; ++at) {
+      const int64_t image = at / s.out_h, y = at % s.out_h;
+      std::byte* to = static_cast<std::byte*>(out) + (image * s.out_image + y * s.out_row) * size;
+      const uint8_t* more = residual ? residual + image * s.res_image + y * s.res_row : nullptr;
+      for (int64_t x = 0; x < s.out_w; ++x, to += s.out_pixel * size) {
+        const uint8_t* taps[kMostTaps];
+        int t = 0;
+        for (int ky = 0; ky < s.kernel_h; ++ky) {
+          const int64_t ty = y * s.stride_h - s.pad_top + ky * int64_t{s.dilation_h};
+          const bool row_inside = ty >= 0 && ty < s.in_h;
+          const uint8_t* row = in + image * s.in_image + ty * s.in_row;
+          for (int kx = 0; kx < s.kernel_w; ++kx) {
+            const int64_t tx = x * s.stride_w - s.pad_left + kx * int64_t{s.dilation_w};
+            taps[t++] = row_inside && tx >= 0 && tx < s.in_w ? row + tx * s.in_pixel : plan.zeros;
+          }
+        }
+        if (count % 2) taps[t] = taps[t - 1];
+        const uint8_t* r = more ? more + x * s.res_pixel : nullptr;
+        if (pairs == 5) run_pixel<kAct, 5>(plan, output, taps, pairs, c0, c1, r, to);
+        else run_pixel<kAct, 0>(plan, output, taps, pairs, c0, c1, r, to);
+      }
+    }
+  });
+}
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,13 @@
+// What int8.cpp collects of the other integer kernels.
+#pragma once
+
+#include "backends/cpu/kernels/conv_int8.h"
+#include "backends/cpu/kernels/int8.h"
+
+namespace tenon::cpu {
+
+const Int8Ops& int8_ops(Isa isa);
+const char* refuses_depthwise(const Int8Conv& conv);
+std::unique_ptr<Int8Kernel> make_depthwise(const Int8Conv& conv, Isa isa, int threads);
+
+}  // namespace tenon::cpu
