@@ -29,6 +29,15 @@ int lanes_of(const Params& params) {
   return lanes;
 }
 
+/// The length where a thread holds a whole row; else 0.
+int64_t short_of(const Problem& problem) {
+  const Params params = shape_of(problem);
+  const auto chunk = static_cast<int64_t>(16 / size_of(problem.inputs[0].dtype));
+  const bool fits = params.inner == 1 && params.length <= 32 && params.length % chunk == 0 &&
+                    problem.inputs[0].aligned && problem.outputs[0].aligned;
+  return fits ? params.length : 0;
+}
+
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (!is_f16_or_f32(x.dtype) || x.dtype != y.dtype) return "only f32 and f16";
@@ -39,7 +48,7 @@ const char* refuses(const Problem& problem, const Properties&) {
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   Source source{"softmax.cu", {}, ""};
   source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("LANES", lanes_of(shape_of(problem))),
-                    define("LOG", problem.node->op == "LogSoftmax")};
+                    define("LOG", problem.node->op == "LogSoftmax"), define("SHORT", short_of(problem))};
   return {{"softmax", {source}, {}}};
 }
 
@@ -47,7 +56,8 @@ class SoftmaxStep : public Step {
  public:
   SoftmaxStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device), function_(device.function(tactic.sources[0], "softmax")), params_(shape_of(problem)) {
-    grid_ = {ceil_div(params_.rows, 256 / lanes_of(params_)), 1, 1, 256, 0};
+    const int lanes = short_of(problem) ? 1 : lanes_of(params_);
+    grid_ = {ceil_div(params_.rows, 256 / lanes), 1, 1, 256, 0};
   }
   void enqueue(const Launch& at) override {
     Params params = params_;

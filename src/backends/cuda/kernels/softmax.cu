@@ -1,5 +1,5 @@
-// Softmax of a dense tensor seen as outer x length x inner, along length: a group of LANES lanes a row. ELEMENT: its
-// type; LOG: the logarithm.
+// Softmax of a dense tensor seen as outer x length x inner, along length. ELEMENT: its type; LOG: the logarithm; SHORT:
+// the length where a thread holds a whole row of multiples of 16 bytes, else 0 and LANES lanes share a row.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -7,6 +7,39 @@ struct Params {
   i64 rows, length, inner;  // rows = outer * inner
 };
 
+#if SHORT
+constexpr int VEC = 16 / sizeof(T);
+struct __align__(16) Vec {
+  T e[VEC];
+};
+
+extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant__ Params p) {
+  wait_for_previous();
+  const i64 row = (i64)blockIdx.x * 256 + threadIdx.x;
+  if (row >= p.rows) return;
+  float v[SHORT], top = -__int_as_float(0x7f800000), sum = 0.f;
+#pragma unroll
+  for (int k = 0; k < SHORT; k += VEC) {
+    const Vec in = *(const Vec*)(p.x + row * SHORT + k);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) v[k + e] = f32_of(in.e[e]), top = fmaxf(top, v[k + e]);
+  }
+#pragma unroll
+  for (int k = 0; k < SHORT; ++k) {
+    const float power = expf(v[k] - top);
+    sum += power;
+    v[k] = LOG ? v[k] - top : power;
+  }
+  const float scale = LOG ? logf(sum) : 1.f / sum;
+#pragma unroll
+  for (int k = 0; k < SHORT; k += VEC) {
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) out.e[e] = of_f32<T>(LOG ? v[k + e] - scale : v[k + e] * scale);
+    *(Vec*)(p.y + row * SHORT + k) = out;
+  }
+}
+#else
 extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant__ Params p) {
   wait_for_previous();
   const int lane = threadIdx.x % LANES;
@@ -27,3 +60,4 @@ extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant_
     p.y[base + k * p.inner] = of_f32<T>(LOG ? v - scale : expf(v) * scale);
   }
 }
+#endif
