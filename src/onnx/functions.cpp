@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "onnx/importer.h"
 #include "tenon/error.h"
@@ -6,13 +7,54 @@
 namespace tenon::onnx {
 namespace {
 
-constexpr size_t max_depth = 64;
+constexpr size_t max_depth = 64, max_nodes = 2'000'000;
 
 std::string key_of(std::string_view domain, std::string_view name, std::string_view overload) {
   return std::string(domain) + ":" + std::string(name) + ":" + std::string(overload);
 }
 
+/// Counts the nodes that calls unfold to, each function once. Leaves recursion and depth to import_call.
+class Unfolding {
+ public:
+  explicit Unfolding(const Job& job) : job_(job) {}
+  /// At most one more than the limit.
+  size_t count(const std::vector<NodeProto>& nodes) {
+    size_t sum = 0;
+    for (const NodeProto& node : nodes) {
+      sum += 1;
+      for (const AttributeProto& attribute : node.attributes)
+        if (attribute.graph) sum += count(attribute.graph->nodes);
+      if (const FunctionProto* function = function_of(node, job_)) sum += count(*function);
+      if (sum > max_nodes) return max_nodes + 1;
+    }
+    return sum;
+  }
+
+ private:
+  size_t count(const FunctionProto& function) {
+    const auto [known, is_new] = counts_.emplace(&function, 0);
+    if (!is_new || depth_ == max_depth) return known->second;
+    ++depth_;
+    const size_t sum = count(function.nodes);
+    --depth_;
+    return counts_[&function] = sum;
+  }
+
+  const Job& job_;
+  std::unordered_map<const FunctionProto*, size_t> counts_;
+  size_t depth_ = 0;
+};
+
 }  // namespace
+
+void refuse_unfolding(size_t nodes, const Job& job) {
+  if (nodes > max_nodes)
+    throw Error(Code::resource, "the model unfolds to more than 2000000 nodes", {.where = job.source.file});
+}
+
+void refuse_unfolding(const GraphProto& graph, const Job& job) {
+  refuse_unfolding(Unfolding(job).count(graph.nodes), job);
+}
 
 const FunctionProto* function_of(const NodeProto& node, const Job& job) {
   if (job.functions.empty()) return nullptr;

@@ -8,8 +8,6 @@
 namespace tenon::onnx {
 namespace {
 
-constexpr size_t max_nodes = 2'000'000;
-
 // Symbols of the model's sizes, spelled so that ir::Dim can print and read them.
 class Symbols {
  public:
@@ -112,8 +110,7 @@ void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
   for (size_t at : ordered(nodes, scope)) {
     const NodeProto& node = nodes[at];
     const std::string label = label_of(node, at);
-    if (++scope.job.nodes > max_nodes)
-      throw Error(Code::resource, "the model unfolds to more than 2000000 nodes", {.where = scope.job.source.file});
+    refuse_unfolding(++scope.job.nodes, scope.job);
     if (node.op.empty()) scope.job.fail("a node has no operator", "node '" + label + "'");
     if (const FunctionProto* function = function_of(node, scope.job)) {
       import_call(node, label, *function, scope);

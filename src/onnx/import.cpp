@@ -67,6 +67,7 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
   ir::Graph graph;
   Scope scope{job, graph, job.opsets, "", nullptr, {}, {}, {}};
   import_inputs(model.graph, scope, true);
+  refuse_unfolding(model.graph, job);
   import_body(model.graph, scope);
   refuse_missing(job);
   for (const auto& [key, value] : model.metadata) graph.metadata[std::string(key)] = std::string(value);

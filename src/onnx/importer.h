@@ -66,6 +66,9 @@ void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope);
 /// Inlines a local function. Throws Error(invalid_model) naming the functions of a recursion.
 void import_call(const NodeProto& node, const std::string& label, const FunctionProto& function, Scope& scope);
 const FunctionProto* function_of(const NodeProto& node, const Job& job);
+/// Throws Error(resource) where that many nodes, or the graph with its calls inlined, are above the limit.
+void refuse_unfolding(size_t nodes, const Job& job);
+void refuse_unfolding(const GraphProto& graph, const Job& job);
 /// Adds the inputs and initializers of the message to `scope.graph`. Only the main graph's inputs carry shapes.
 void import_inputs(const GraphProto& proto, Scope& scope, bool is_main);
 /// Adds its nodes and outputs.
