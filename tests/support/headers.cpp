@@ -1,0 +1,2 @@
+// The headers of all tests, compiled once; see tests/CMakeLists.txt.
+int main() {}
