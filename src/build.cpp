@@ -13,17 +13,19 @@
 #include "plan/plan.h"
 #include "plan/timing_cache.h"
 #include "quant/calibrate.h"
+#include "quant/export.h"
 #include "quant/materialise.h"
 
 namespace tenon {
 
 namespace {
 /// From a floating point graph to one with QuantizeLinear and DequantizeLinear.
-void quantise(plan::Plan& plan, const plan::Records& known, const BuildOptions& options) {
+void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::Records& known, const BuildOptions& options) {
   if (!options.calibrator)
     throw Error(Code::usage, "INT8 needs calibration data",
                 {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
-  const quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress};
+  quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress, options.warn, {}};
+  setting.names = quant::same_tensors(plan.graph, imported);
   quant::materialise(plan.graph, quant::calibrate(plan.graph, *options.calibrator, setting));
 }
 
@@ -50,13 +52,14 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.graph = onnx::import_file(model, {}, options.external_root);
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
+  const ir::Graph imported = options.precision == Precision::int8 ? plan.graph : ir::Graph();
   passes::optimise(plan.graph, options.skip_passes);
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   plan.strict = options.strict;
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
-  if (options.precision == Precision::int8) quantise(plan, cache.records(), options);
+  if (options.precision == Precision::int8) quantise(plan, imported, cache.records(), options);
   std::vector<std::string> skip = options.skip_passes;
   if (plan.device != "cpu") skip.push_back("lower_quantised");  // there are no integer kernels for GPUs yet
   passes::lower(plan.graph, skip);

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <map>
 
+#include "base/file.h"
 #include "cli/arrays.h"
 #include "cli/report.h"
 #include "vision/decode.h"
+#include "vision/file.h"
 #include "vision/samples.h"
 #include "vision/video.h"
 
@@ -57,10 +59,11 @@ class ArraySamples : public Calibrator {
   size_t at_ = 0;
 };
 
-/// One source behind another.
+/// One source behind another, with a cache in a file where that has a name.
 class Chain : public Calibrator {
  public:
-  explicit Chain(std::vector<std::unique_ptr<Calibrator>> parts) : parts_(std::move(parts)) {}
+  Chain(std::vector<std::unique_ptr<Calibrator>> parts, std::string cache)
+      : parts_(std::move(parts)), cache_(std::move(cache)) {}
   int64_t samples() const override {
     int64_t sum = 0;
     for (const auto& part : parts_) {
@@ -74,10 +77,20 @@ class Chain : public Calibrator {
       if (parts_[at_]->next_batch(batch)) return true;
     return false;
   }
-  std::string preprocessing() const override { return parts_.front()->preprocessing(); }
+  std::string preprocessing() const override { return parts_.empty() ? "" : parts_.front()->preprocessing(); }
+  std::string read_cache() override {
+    constexpr int64_t largest = int64_t{1} << 30;
+    if (cache_.empty() || !fs::exists(cache_)) return {};
+    const std::vector<uint8_t> bytes = vision::read_file(cache_, largest);
+    return {bytes.begin(), bytes.end()};
+  }
+  void write_cache(const std::string& text) override {
+    if (!cache_.empty()) write_atomically(cache_, std::as_bytes(std::span(text)));
+  }
 
  private:
   std::vector<std::unique_ptr<Calibrator>> parts_;
+  std::string cache_;
   size_t at_ = 0;
 };
 
@@ -135,6 +148,14 @@ void DataOptions::add_to(CLI::App& app) {
       ->type_name("P")
       ->check(CLI::Range(50.0, 100.0))
       ->capture_default_str();
+  app.add_option("--max-error", options.target_error,
+                 "Relative squared error at the outputs above which layers stay in floating point")
+      ->type_name("E")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  app.add_option("--calib-cache", cache,
+                 "Read the calibration from this file where it fits, else write it there; also TensorRT's tables")
+      ->type_name("FILE");
   app.add_option("--calib-batch", options.batch, "Samples that run together; a model of fixed batch keeps its own")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
@@ -163,7 +184,7 @@ std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std
     }));
   }
   if (!arrays.empty()) parts.push_back(std::make_unique<ArraySamples>(arrays, inputs));
-  return std::make_shared<Chain>(std::move(parts));
+  return std::make_shared<Chain>(std::move(parts), given.cache);
 }
 
 void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
@@ -173,7 +194,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
                 {.where = "--calibrator", .hint = "give auto, minmax, percentile, mse, entropy or entropy-legacy"});
   build.calibration = options;
   build.calibration.method = found->second;
-  if (data.empty()) {
+  if (data.empty() && (cache.empty() || build.precision != Precision::int8)) {
     if (build.precision == Precision::int8)
       throw Error(Code::usage, "INT8 needs calibration data",
                   {.where = "--precision int8", .hint = "give --data with pictures, a video or arrays"});

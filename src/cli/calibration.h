@@ -12,10 +12,10 @@ namespace tenon::cli {
 /// The options of verbs that calibrate.
 struct DataOptions {
   std::vector<std::string> data;
-  std::string preprocess, method = "auto";
+  std::string preprocess, cache, method = "auto";
   CalibrationOptions options;
 
-  /// --data, --preprocess, --calibrator, --percentile, --calib-batch, --calib-count.
+  /// --data, --preprocess, --calibrator, --percentile, --max-error, --calib-cache, --calib-batch, --calib-count.
   void add_to(CLI::App& app);
   /// Puts the data and options into `build`; nothing where no data is given. Throws Error(usage).
   void apply(const ModelOptions& model, BuildOptions& build) const;

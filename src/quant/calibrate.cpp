@@ -1,63 +1,59 @@
 #include "quant/calibrate.h"
 
-#include "quant/calibrators.h"
-#include "quant/observe.h"
-#include "quant/weights.h"
+#include <fmt/format.h>
+#include <tenon/error.h>
+
+#include <optional>
+
+#include "quant/cache.h"
+#include "quant/search.h"
+#include "quant/trt_cache.h"
 
 namespace tenon::quant {
 namespace {
 
-/// Mean of x^2, or of x, by channel.
-std::vector<double> means(const Observations& seen, const std::string& value, bool squares) {
-  const auto found = seen.channels.find(value);
-  if (found == seen.channels.end()) return {};
-  std::vector<double> result = squares ? found->second.squares : found->second.sum;
-  for (double& entry : result) entry /= static_cast<double>(found->second.positions);
-  return result;
+void warn(const Setting& setting, const std::string& text) {
+  if (setting.warn) setting.warn(text);
 }
 
-/// The bias that undoes the mean error which rounding the weights makes.
-std::vector<float> corrected_bias(const ir::Graph& graph, const ir::Node& node, const WeightView& view,
-                                  const std::vector<float>& scales, const std::vector<double>& mean) {
-  const Tensor* bias = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
-  std::vector<float> result(static_cast<size_t>(view.rows));
-  for (int64_t row = 0; row < view.rows; ++row) {
-    double sum = bias ? bias->data<float>()[bias->elements() == 1 ? 0 : row] : 0;
-    for (int64_t i = 0; i < view.inner; ++i) {
-      const float weight = view.at(row, i);
-      sum += (weight - static_cast<float>(stored_weight(weight, scales[row])) * scales[row]) *
-             mean[view.channel(row, i)];
-    }
-    result[row] = static_cast<float>(sum);
-  }
-  return result;
+Recipe from_table(const std::string& text, const ir::Graph& graph, const Setting& setting) {
+  const TensorRtTable table = parse_tensorrt_table(text);
+  ForeignRecipe foreign = recipe_of(table, graph, setting.names);
+  if (foreign.covered == 0)
+    throw Error(Code::usage, "the TensorRT calibration table names no tensor of this model",
+                {.why = fmt::format("it has {} tensors", table.scales.size()),
+                 .hint = "tables made after fusion have other names; calibrate with --data"});
+  warn(setting, fmt::format("{}: covers {} of {} layers; the others stay in floating point", table.header,
+                            foreign.covered, foreign.wanted));
+  return std::move(foreign.recipe);
+}
+
+Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& setting) {
+  const Structure structure = structure_of(graph);
+  Team team(setting.threads);
+  const Observations seen = observe(graph, structure, data, setting, team);
+  const Workshop shop{graph, seen, setting, batch_shapes(graph, setting), team};
+  Recipe recipe = place(shop, structure, choose_ranges(shop, structure), setting.options.target_error);
+  // Biases are corrected where that helps.
+  Recipe plain = recipe;
+  for (auto& [name, weights] : plain.anchors) weights.bias.clear();
+  plain.error = shop.error(plain);
+  return plain.error < recipe.error ? plain : recipe;
 }
 
 }  // namespace
 
 Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& setting) {
-  const Structure structure = structure_of(graph);
-  Team team(setting.threads);
-  const Observations seen = observe(graph, structure, data, setting, team);
-  const CalibrationMethod method = setting.options.method == CalibrationMethod::automatic ? CalibrationMethod::mse
-                                                                                          : setting.options.method;
-  std::vector<Quantiser> groups;
-  for (const Histogram& histogram : seen.groups)
-    groups.push_back(Quantiser::of(range_of(histogram, method, setting.options.percentile)));
-
-  Recipe recipe;
-  for (size_t id = 0; id < graph.values.size(); ++id)
-    if (structure.group[id] >= 0) recipe.values[graph.values[id].name] = groups[structure.group[id]];
-  for (size_t at = 0; at < graph.nodes.size(); ++at) {
-    if (!structure.integer[at]) continue;
-    const ir::Node& node = graph.nodes[at];
-    const WeightView view = weights_of(graph, node);
-    const std::string& input = graph.value(node.inputs[0]).name;
-    WeightQuantiser& weights = recipe.anchors[graph.value(node.outputs[0]).name];
-    weights.scales = weight_scales(view, means(seen, input, true));
-    if (const std::vector<double> mean = means(seen, input, false); !mean.empty())
-      weights.bias = corrected_bias(graph, node, view, weights.scales, mean);
+  const std::string text = data.read_cache();
+  if (is_tensorrt_table(text)) return from_table(text, graph, setting);
+  const CacheKey key = key_of(graph, data.preprocessing(), setting.options);
+  if (!text.empty()) {
+    CachedRecipe cached = read_cache(text, key, graph);
+    if (cached.stale.empty()) return std::move(cached.recipe);
+    warn(setting, "the calibration cache was made with other " + cached.stale + "; calibrating again");
   }
+  Recipe recipe = measure(graph, data, setting);
+  data.write_cache(write_cache(key, recipe));
   return recipe;
 }
 

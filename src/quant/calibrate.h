@@ -15,10 +15,14 @@ struct Setting {
   int threads = 1;
   plan::Records records;  ///< kernels to use where known
   Progress progress;
+  std::function<void(const std::string&)> warn;
+  /// ONNX names of the graph's values (same_tensors), for caches by other tools.
+  std::map<std::string, std::string> names;
 };
 
 /// Runs the optimised floating point graph over the data and chooses a quantiser for each value and weight that the
-/// graph's structure lets be stored in eight bits. Nothing of it depends on how the samples were batched.
+/// graph's structure lets be stored in eight bits. A cache that the data's read_cache gives is used instead where it is
+/// of this graph, these weights, preprocessing and options, or TensorRT's; what is computed goes to write_cache.
 /// Throws Error(usage) where the data does not fit or is empty, naming a sample that holds NaN.
 Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& setting);
 

@@ -40,7 +40,7 @@ class Spread {
   void offer(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
     if (seen_++ % stride_ != 0) return;
     if (kept_.size() == Observations::most_probes) {
-      for (size_t at = 0; at < kept_.size() / 2; ++at) kept_[at] = std::move(kept_[2 * at]);
+      for (size_t at = 1; at < kept_.size() / 2; ++at) kept_[at] = std::move(kept_[2 * at]);
       kept_.resize(kept_.size() / 2);
       stride_ *= 2;
       if ((seen_ - 1) % stride_ != 0) return;

@@ -10,7 +10,7 @@ struct Observations {
   std::map<std::string, ChannelSums> channels;  // of the activations that anchors read, by value name
   int64_t samples = 0;
   /// Up to `most_probes` batches spread over the data, with what the graph gives for them.
-  static constexpr size_t most_probes = 8;
+  static constexpr size_t most_probes = 4;
   struct Probe {
     std::vector<Tensor> inputs, outputs;
   };

@@ -49,6 +49,8 @@ struct WeightQuantiser {
 struct Recipe {
   std::map<std::string, Quantiser> values;
   std::map<std::string, WeightQuantiser> anchors;  ///< by the name of the node's first output
+  std::map<std::string, std::string> kept;         ///< anchors left in floating point, with the reason
+  double error = 0;                                ///< at the outputs, on the probes (output_error)
 };
 
 }  // namespace tenon::quant

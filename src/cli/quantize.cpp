@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include "base/cores.h"
+#include "base/file.h"
+#include "cli/calibration.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/verb.h"
+#include "onnx/import.h"
+#include "onnx/write.h"
+#include "passes/pass.h"
+#include "quant/calibrate.h"
+#include "quant/export.h"
+#include "quant/trt_cache.h"
+
+namespace tenon::cli {
+namespace {
+
+struct Options : ModelOptions {
+  std::string output, json, table, style = "standard";
+  DataOptions data;
+};
+
+quant::Style style_of(const std::string& name) {
+  static const std::map<std::string, quant::Style> styles{{"standard", quant::Style::standard},
+                                                          {"tensorrt", quant::Style::tensorrt},
+                                                          {"openvino", quant::Style::openvino},
+                                                          {"onnxruntime", quant::Style::onnxruntime}};
+  const auto found = styles.find(name);
+  if (found == styles.end())
+    throw Error(Code::usage, "no style is called \"" + name + "\"",
+                {.where = "--style", .hint = "give standard, tensorrt, openvino or onnxruntime"});
+  return found->second;
+}
+
+int work(Options& options) {
+  const quant::Style style = style_of(options.style);
+  options.precision = "int8";
+  BuildOptions how = options.build_options();
+  options.data.apply(options, how);
+  const auto start = std::chrono::steady_clock::now();
+  const ir::Graph imported = onnx::import_file(options.path(), {}, options.external_root);
+  ir::Graph optimised = imported, plain = imported;
+  passes::optimise(optimised, options.skip_passes);
+  passes::optimise(plain, quant::passes_of_ours());
+  const int threads = how.threads > 0 ? how.threads : usable_cores();
+  const std::map<std::string, std::string> names = quant::same_tensors(optimised, imported);
+  const quant::Setting setting{how.calibration, how.shapes, threads, {}, how.progress, how.warn, names};
+  const quant::Recipe recipe = quant::calibrate(optimised, *how.calibrator, setting);
+  quant::export_recipe(optimised, recipe, style, plain);
+  onnx::write_file(plain, options.output);
+  if (!options.table.empty()) {
+    const std::string table = quant::tensorrt_table(quant::tensorrt_scales(recipe, names));
+    write_atomically(options.table, std::as_bytes(std::span(table)));
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(options.output));
+  if (!options.json.empty()) {
+    nlohmann::ordered_json kept = nlohmann::ordered_json::object();
+    for (const auto& [name, reason] : recipe.kept) kept[name] = reason;
+    write_json(options.json, {{"model", options.output},
+                              {"seconds", seconds},
+                              {"bytes", bytes},
+                              {"tensors", recipe.values.size()},
+                              {"layers", recipe.anchors.size()},
+                              {"error", recipe.error},
+                              {"kept", kept}});
+  }
+  if (options.json != "-")
+    fmt::print("{}  {}, {} and {} in eight bits, {} kept in floating point, error {:.2g}, {:.1f} s\n",
+               printable(options.output), bytes_text(bytes), counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
+               counted(static_cast<int64_t>(recipe.values.size()), "tensor"), recipe.kept.size(), recipe.error,
+               seconds);
+  return 0;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->add_to(app);
+  app.add_option("-o,--output", options->output, "The ONNX model to write")->required()->type_name("FILE");
+  options->data.add_to(app);
+  app.add_option("--style", options->style,
+                 "Whose rules to follow: standard, tensorrt (signed, symmetric), openvino, onnxruntime (i32 biases)")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--tensorrt-table", options->table, "Write the scales as a TensorRT calibration table, too")
+      ->type_name("FILE");
+  add_json(app, options->json);
+  app.footer(
+      "The model has QuantizeLinear and DequantizeLinear nodes, opset 21.\n"
+      "Example:\n"
+      "  tenon quantize yolov8n.onnx -o yolov8n.int8.onnx --data pictures/ --preprocess yolo");
+  return [options] { return work(*options); };
+}
+
+const Registrar registrar({9, "quantize", "Write a calibrated INT8 model as ONNX with Q/DQ nodes", add});
+
+}  // namespace
+}  // namespace tenon::cli

@@ -1,0 +1,13 @@
+#pragma once
+#include <string>
+
+#include "ir/graph.h"
+
+namespace tenon::onnx {
+
+/// Writes a graph of ONNX's own ops as a model file: opset 21, IR version 10, constants as initializers with raw data,
+/// nothing held in memory beside the graph. The file appears under its name when it is whole.
+/// Throws Error(unsupported) for an op that is ours alone, subgraphs, and models above protobuf's 2 GB; Error(io).
+void write_file(const ir::Graph& graph, const std::string& path);
+
+}  // namespace tenon::onnx

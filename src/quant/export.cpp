@@ -1,0 +1,135 @@
+#include "quant/export.h"
+
+#include <tenon/error.h>
+
+#include <set>
+
+#include "base/check.h"
+#include "ops/op.h"
+#include "quant/materialise.h"
+#include "quant/structure.h"
+#include "quant/weights.h"
+
+namespace tenon::quant {
+namespace {
+
+/// Nodes of a graph by the names of the ONNX nodes that they stand for; the last one where several do.
+std::map<std::string, ir::NodeId> by_origin(const ir::Graph& graph) {
+  std::map<std::string, ir::NodeId> found;
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
+    for (const std::string& origin : graph.node(id).origins) found[origin] = id;
+  return found;
+}
+
+std::optional<int64_t> elements(const ir::Value& value) {
+  if (!value.shape) return std::nullopt;
+  const ir::Dim all = ir::product(*value.shape);
+  return all.is_constant() ? std::optional(all.value()) : std::nullopt;
+}
+
+/// The node of `plain` that holds the anchor which `node` stands for.
+ir::NodeId anchor_of(const ir::Graph& plain, const std::map<std::string, ir::NodeId>& nodes, const ir::Node& node) {
+  for (const std::string& origin : node.origins)
+    if (const auto found = nodes.find(origin); found != nodes.end())
+      if (role_of(plain, plain.node(found->second)) == Role::anchor) return found->second;
+  return ir::no_node;
+}
+
+/// i8 with zero point 0 over the same range.
+Quantiser symmetric(const Quantiser& quantiser) {
+  const Range range = quantiser.range();
+  return {std::max(-range.low / 128, range.high / 127), 128};
+}
+
+/// u8 constants around 128 become i8 around 0, where style wants it: the same grid.
+void make_signed(ir::Graph& graph) {
+  for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
+    const ir::Node& node = graph.node(id);
+    if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") continue;
+    const Tensor* zero = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
+    if (!zero || zero->dtype() != DType::u8) continue;
+    const auto value = static_cast<int8_t>(zero->data<uint8_t>()[0] - 128);
+    const ir::ValueId made = graph.add_constant(graph.value(node.inputs[2]).name + ".i8",
+                                                Tensor::of<int8_t>(DType::i8, {}, std::vector<int8_t>{value}));
+    graph.set_input(id, 2, made);
+  }
+}
+
+/// Biases as i32 on the grid of the sums, where they fit.
+void store_biases(ir::Graph& graph) {
+  for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
+    const ir::Node node = graph.node(id);
+    if (node.op != "Conv" || node.inputs.size() < 3 || !graph.constant(node.inputs[2])) continue;
+    const ir::Node *input = graph.producer(node.inputs[0]), *weights = graph.producer(node.inputs[1]);
+    if (!input || !weights || input->op != "DequantizeLinear" || weights->op != "DequantizeLinear") continue;
+    const float scale = graph.constant(input->inputs[1])->data<float>()[0];
+    const Tensor &scales = *graph.constant(weights->inputs[1]), &bias = *graph.constant(node.inputs[2]);
+    Tensor stored(DType::i32, bias.dims()), sizes(DType::f32, bias.dims());
+    bool fits = bias.elements() == scales.elements();
+    for (int64_t at = 0; fits && at < bias.elements(); ++at) {
+      sizes.data<float>()[at] = scale * scales.data<float>()[at];
+      const double grid = std::nearbyint(static_cast<double>(bias.data<float>()[at]) / sizes.data<float>()[at]);
+      fits = std::fabs(grid) < 2e9;
+      if (fits) stored.data<int32_t>()[at] = static_cast<int32_t>(grid);
+    }
+    if (!fits) continue;
+    const std::string name = graph.value(node.inputs[2]).name;
+    const ir::ValueId whole = graph.add_constant(name + ".i32", stored);
+    const ir::ValueId grid = graph.add_constant(name + ".scales", sizes);
+    graph.set_input(id, 2, graph.apply("DequantizeLinear", {whole, grid}, {{"axis", int64_t{0}}}, node.origins, name));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> passes_of_ours() {
+  return {"recognise_activations", "lower_einsum", "lift_1d",       "lower_conv3d",
+          "layout_nhwc",           "fuse_epilogue", "fuse_elementwise"};
+}
+
+std::map<std::string, std::string> same_tensors(const ir::Graph& optimised, const ir::Graph& plain) {
+  const std::map<std::string, ir::NodeId> nodes = by_origin(plain);
+  std::map<std::string, std::string> names;
+  for (const ir::ValueId id : optimised.inputs) names[optimised.value(id).name] = optimised.value(id).name;
+  for (const ir::Node& node : optimised.nodes) {
+    ir::NodeId last = ir::no_node;
+    for (const std::string& origin : node.origins)
+      if (const auto found = nodes.find(origin); found != nodes.end()) last = std::max(last, found->second);
+    if (last == ir::no_node) continue;
+    const std::vector<ir::ValueId>& there = plain.node(last).outputs;
+    for (size_t at = 0; at < node.outputs.size(); ++at) {
+      const size_t slot = node.outputs.size() == there.size() ? at : 0;
+      if (node.outputs[at] == ir::no_value || slot >= there.size() || there[slot] == ir::no_value) continue;
+      const auto ours = elements(optimised.value(node.outputs[at])), theirs = elements(plain.value(there[slot]));
+      if (ours && theirs && *ours != *theirs) continue;
+      names[optimised.value(node.outputs[at]).name] = plain.value(there[slot]).name;
+    }
+  }
+  return names;
+}
+
+void export_recipe(const ir::Graph& optimised, const Recipe& recipe, Style style, ir::Graph& plain) {
+  const std::map<std::string, std::string> names = same_tensors(optimised, plain);
+  const std::map<std::string, ir::NodeId> nodes = by_origin(plain);
+  Recipe own;
+  for (const auto& [name, quantiser] : recipe.values)
+    if (const auto found = names.find(name); found != names.end())
+      own.values[found->second] = style == Style::tensorrt ? symmetric(quantiser) : quantiser;
+  for (const ir::Node& node : optimised.nodes) {
+    if (node.outputs.empty()) continue;
+    const auto found = recipe.anchors.find(optimised.value(node.outputs[0]).name);
+    if (found == recipe.anchors.end()) continue;
+    const ir::NodeId there = anchor_of(plain, nodes, node);
+    if (there == ir::no_node || weights_of(plain, plain.node(there)).rows != weights_of(optimised, node).rows)
+      throw Error(Code::unsupported, "a layer of the recipe is not found in the plain model",
+                  {.where = "node " + node.label() + " (" + node.op + ")"});
+    own.anchors[plain.value(plain.node(there).outputs[0]).name] = found->second;
+  }
+  materialise(plain, own);
+  if (style == Style::tensorrt) make_signed(plain);
+  if (style == Style::onnxruntime) store_biases(plain);
+  plain.tidy();
+  ops::infer(plain);
+}
+
+}  // namespace tenon::quant

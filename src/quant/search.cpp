@@ -1,0 +1,195 @@
+#include "quant/search.h"
+
+#include <fmt/format.h>
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <set>
+
+#include "quant/calibrators.h"
+#include "quant/weights.h"
+
+namespace tenon::quant {
+namespace {
+
+constexpr size_t few_probes = 2;
+
+/// Mean of x^2, or of x, by channel.
+std::vector<double> means(const Observations& seen, const std::string& value, bool squares) {
+  const auto found = seen.channels.find(value);
+  if (found == seen.channels.end()) return {};
+  std::vector<double> result = squares ? found->second.squares : found->second.sum;
+  for (double& entry : result) entry /= static_cast<double>(found->second.positions);
+  return result;
+}
+
+/// The bias that undoes the mean error which rounding the weights makes.
+std::vector<float> corrected_bias(const ir::Graph& graph, const ir::Node& node, const WeightView& view,
+                                  const std::vector<float>& scales, const std::vector<double>& mean) {
+  const Tensor* bias = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
+  std::vector<float> result(static_cast<size_t>(view.rows));
+  for (int64_t row = 0; row < view.rows; ++row) {
+    double sum = bias ? bias->data<float>()[bias->elements() == 1 ? 0 : row] : 0;
+    for (int64_t i = 0; i < view.inner; ++i) {
+      const float weight = view.at(row, i);
+      sum += (weight - static_cast<float>(stored_weight(weight, scales[row])) * scales[row]) *
+             mean[view.channel(row, i)];
+    }
+    result[row] = static_cast<float>(sum);
+  }
+  return result;
+}
+
+const std::string& name_of(const ir::Graph& graph, const ir::Node& node) { return graph.value(node.outputs[0]).name; }
+
+/// Values of each scale group.
+std::vector<std::vector<std::string>> members(const ir::Graph& graph, const Structure& structure) {
+  std::vector<std::vector<std::string>> names(static_cast<size_t>(structure.groups));
+  for (size_t id = 0; id < graph.values.size(); ++id)
+    if (structure.group[id] >= 0) names[structure.group[id]].push_back(graph.values[id].name);
+  return names;
+}
+
+bool nearly_same(const Quantiser& a, const Quantiser& b) {
+  return std::fabs(a.scale / b.scale - 1) < 0.03f && std::abs(a.zero - b.zero) <= 1;
+}
+
+/// Distinct quantisers by all methods, the one of least squared error first; hopeless ones are left out.
+std::vector<Quantiser> candidates(const Histogram& histogram, double percentile) {
+  constexpr double hopeless = 30;  // times the least squared error
+  std::vector<Quantiser> list{Quantiser::of(mse_range(histogram))};
+  const double least = squared_error(histogram, list[0]);
+  for (const CalibrationMethod method : {CalibrationMethod::min_max, CalibrationMethod::percentile,
+                                         CalibrationMethod::entropy, CalibrationMethod::entropy_legacy}) {
+    const Quantiser next = Quantiser::of(range_of(histogram, method, percentile));
+    if (squared_error(histogram, next) > hopeless * least) continue;
+    if (std::none_of(list.begin(), list.end(), [&](const Quantiser& q) { return nearly_same(q, next); }))
+      list.push_back(next);
+  }
+  return list;
+}
+
+}  // namespace
+
+void Workshop::report(const char* stage, double done) const {
+  if (setting.progress && !setting.progress(stage, std::min(done, 1.0), -1))
+    throw Error(Code::usage, "the build was cancelled");
+}
+
+Recipe make_recipe(const Workshop& shop, const Structure& structure, const Values& values) {
+  const ir::Graph& graph = shop.graph;
+  Recipe recipe;
+  for (size_t id = 0; id < graph.values.size(); ++id)
+    if (structure.group[id] >= 0) recipe.values[graph.values[id].name] = values.at(graph.values[id].name);
+  for (size_t at = 0; at < graph.nodes.size(); ++at) {
+    const ir::Node& node = graph.nodes[at];
+    if (!structure.reasons[at].empty()) recipe.kept[name_of(graph, node)] = structure.reasons[at];
+    if (!structure.integer[at]) continue;
+    const WeightView view = weights_of(graph, node);
+    const std::string& input = graph.value(node.inputs[0]).name;
+    WeightQuantiser& weights = recipe.anchors[name_of(graph, node)];
+    weights.scales = weight_scales(view, means(shop.seen, input, true));
+    if (const std::vector<double> mean = means(shop.seen, input, false); !mean.empty())
+      weights.bias = corrected_bias(graph, node, view, weights.scales, mean);
+  }
+  return recipe;
+}
+
+Values choose_ranges(const Workshop& shop, const Structure& structure) {
+  const CalibrationOptions& options = shop.setting.options;
+  const bool automatic = options.method == CalibrationMethod::automatic;
+  const auto names = members(shop.graph, structure);
+  Values values;
+  std::vector<std::vector<Quantiser>> choices;
+  for (size_t group = 0; group < names.size(); ++group) {
+    const Histogram& histogram = shop.seen.groups[group];
+    if (automatic) choices.push_back(candidates(histogram, options.percentile));
+    else choices.push_back({Quantiser::of(range_of(histogram, options.method, options.percentile))});
+    for (const std::string& name : names[group]) values[name] = choices.back()[0];
+  }
+  if (!automatic) return values;
+  Trials trials = shop.trials(make_recipe(shop, structure, values));
+  double least = trials.error(values, few_probes);
+  for (size_t group = 0; group < names.size(); ++group) {
+    shop.report("choose ranges", static_cast<double>(group) / static_cast<double>(names.size()));
+    for (size_t choice = 1; choice < choices[group].size(); ++choice) {
+      Values trial = values;
+      for (const std::string& name : names[group]) trial[name] = choices[group][choice];
+      const double error = trials.error(trial, few_probes);
+      if (error < least) least = error, values = std::move(trial);
+    }
+  }
+  return values;
+}
+
+namespace {
+
+struct Placer {
+  const Workshop& shop;
+  const Structure& whole;
+  const Values& values;
+  double target;
+  std::vector<std::vector<std::string>> names;  // by group of `whole`
+
+  /// The structure with all anchors that read one of these groups in floating point.
+  Structure without(const std::set<int>& groups) const {
+    Reasons keep(shop.graph.nodes.size());
+    for (size_t at = 0; at < shop.graph.nodes.size(); ++at)
+      if (whole.integer[at] && groups.count(whole.group[shop.graph.nodes[at].inputs[0]]))
+        keep[at] = "in eight bits it adds too much to the error";
+    return structure_of(shop.graph, keep);
+  }
+
+  Recipe recipe_without(const std::set<int>& groups) const {
+    Recipe recipe = make_recipe(shop, without(groups), values);
+    recipe.error = shop.error(recipe);
+    return recipe;
+  }
+
+  /// Groups that anchors read, the one that does most harm alone first.
+  std::vector<int> by_harm() const {
+    std::vector<std::pair<double, int>> harm;
+    for (int group = 0; group < whole.groups; ++group) {
+      shop.report("measure layers", static_cast<double>(group) / whole.groups);
+      std::set<int> others;
+      for (int other = 0; other < whole.groups; ++other)
+        if (other != group) others.insert(other);
+      Recipe alone = make_recipe(shop, without(others), values);
+      if (alone.anchors.empty()) continue;
+      harm.push_back({shop.trials(alone).error(alone.values, few_probes), group});
+    }
+    std::sort(harm.rbegin(), harm.rend());
+    std::vector<int> order;
+    for (const auto& [error, group] : harm) order.push_back(group);
+    return order;
+  }
+};
+
+}  // namespace
+
+Recipe place(const Workshop& shop, const Structure& structure, const Values& values, double target) {
+  const Placer placer{shop, structure, values, target, members(shop.graph, structure)};
+  Recipe best = placer.recipe_without({});
+  if (best.error <= target) return best;
+  const std::vector<int> order = placer.by_harm();
+  std::set<int> out;
+  size_t taken = 0;
+  // At most half of the groups: a network that needs more is no network for eight bits.
+  while (best.error > target && taken < order.size() / 2) {
+    shop.report("place layers", static_cast<double>(taken) / static_cast<double>(order.size()));
+    for (size_t more = 1 + taken / 4; more > 0 && taken < order.size() / 2; --more) out.insert(order[taken++]);
+    best = placer.recipe_without(out);
+  }
+  if (best.error > target) return best;
+  // The ones taken last are the likeliest to have been for nothing.
+  constexpr size_t most_back = 6;
+  for (size_t at = taken; at-- > 0 && taken - at <= most_back;) {
+    std::set<int> fewer = out;
+    fewer.erase(order[at]);
+    Recipe trial = placer.recipe_without(fewer);
+    if (trial.error <= target) best = std::move(trial), out = std::move(fewer);
+  }
+  return best;
+}
+
+}  // namespace tenon::quant

@@ -1,0 +1,35 @@
+#pragma once
+#include "quant/observe.h"
+#include "quant/trials.h"
+
+namespace tenon::quant {
+
+/// What the stages of calibration share.
+struct Workshop {
+  const ir::Graph& graph;
+  const Observations& seen;
+  const Setting& setting;
+  Shapes shapes;
+  Team& team;
+  Trials trials(const Recipe& recipe) const { return {graph, recipe, seen, shapes, team, setting.records}; }
+  double error(const Recipe& recipe) const { return trials(recipe).error(recipe.values); }
+  /// Throws Error(usage) where the user cancels.
+  void report(const char* stage, double done) const;
+};
+
+/// Quantisers by value.
+using Values = std::map<std::string, Quantiser>;
+
+/// The weights of a structure's anchors: scales of least error under the power of each input channel, and biases that
+/// undo the mean error of rounded weights. Values are those of `values` that the structure quantises.
+Recipe make_recipe(const Workshop& shop, const Structure& structure, const Values& values);
+
+/// One quantiser a scale group: by the method asked for; for `automatic` group after group the candidate of all methods
+/// with the least error at the outputs while everything else is stored too.
+Values choose_ranges(const Workshop& shop, const Structure& structure);
+
+/// A recipe with anchors left in floating point until the error is at most `target`: those whose inputs do most harm
+/// alone go first, and what turns out not to have been needed goes back.
+Recipe place(const Workshop& shop, const Structure& structure, const Values& values, double target);
+
+}  // namespace tenon::quant

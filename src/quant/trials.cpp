@@ -1,0 +1,109 @@
+#include "quant/trials.h"
+
+#include "quant/materialise.h"
+
+namespace tenon::quant {
+
+namespace {
+/// The shortest axis behind the first where there are several; -1 for none.
+int feature_axis(const Dims& dims) {
+  constexpr int64_t most_features = 512;
+  if (dims.rank() < 3) return -1;
+  size_t best = 1;
+  for (size_t axis = 2; axis < dims.rank(); ++axis)
+    if (dims[axis] > 1 && (dims[axis] < dims[best] || dims[best] == 1)) best = axis;
+  return dims[best] > 1 && dims[best] <= most_features ? static_cast<int>(best) : -1;
+}
+
+struct Moments {
+  double sum = 0, squares = 0, mean = 0, scale = 0;
+};
+
+double error_of(const Tensor& exact, const Tensor& rounded) {
+  const int axis = feature_axis(exact.dims());
+  int64_t inner = 1, features = 1;
+  if (axis >= 0) {
+    features = exact.dims()[static_cast<size_t>(axis)];
+    for (size_t at = static_cast<size_t>(axis) + 1; at < exact.dims().rank(); ++at) inner *= exact.dims()[at];
+  }
+  const int64_t positions = exact.elements() / features;
+  const float *x = exact.data<float>(), *y = rounded.data<float>();
+  const auto index = [&](int64_t position, int64_t feature) {
+    return (position / inner * features + feature) * inner + position % inner;
+  };
+  std::vector<Moments> moments(static_cast<size_t>(features));
+  for (int64_t f = 0; f < features; ++f)
+    for (int64_t p = 0; p < positions; ++p) {
+      const double value = x[index(p, f)];
+      moments[f].sum += value, moments[f].squares += value * value;
+    }
+  for (Moments& m : moments) {
+    const double n = static_cast<double>(positions), variance = m.squares / n - m.sum / n * (m.sum / n);
+    m.mean = m.sum / n;
+    // A feature that does not vary is measured against its size.
+    m.scale = variance > 1e-9 * m.squares / n ? variance : m.squares / n;
+  }
+  double total = 0, signal = 0;
+  for (int64_t p = 0; p < positions; ++p) {
+    double weight = features == 1 ? 1 : 0, wrong = 0, size = 0;
+    for (int64_t f = 0; f < features; ++f) {
+      const Moments& m = moments[f];
+      if (!(m.scale > 0)) continue;
+      const double value = x[index(p, f)], far = (value - m.mean) * (value - m.mean) / m.scale;
+      if (features > 1) weight = std::max(weight, far * far);
+      size += far;
+      const double off = value - y[index(p, f)];
+      wrong += off * off / m.scale;
+    }
+    total += weight * wrong;
+    signal += weight * size;
+  }
+  return signal > 0 ? total / signal : 0;
+}
+}  // namespace
+
+double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>& rounded) {
+  double sum = 0;
+  int floats = 0;
+  for (size_t at = 0; at < exact.size(); ++at)
+    if (exact[at].dtype() == DType::f32 && exact[at].elements() > 0) sum += error_of(exact[at], rounded[at]), ++floats;
+  return floats ? sum / floats : 0;
+}
+
+Trials::Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes, Team& team,
+               const plan::Records& records)
+    : seen_(seen) {
+  ir::Graph rounded = graph;
+  round_weights(rounded, recipe);
+  lab_ = std::make_unique<Lab>(std::move(rounded), shapes, team, records);
+}
+
+double Trials::error(const std::map<std::string, Quantiser>& values) { return error(values, seen_.probes.size()); }
+
+double Trials::error(const std::map<std::string, Quantiser>& values, size_t probes) {
+  lab_->forget();
+  for (const auto& [name, quantiser] : values) lab_->watch(name, {.round = &quantiser});
+  double sum = 0;
+  probes = std::min(probes, seen_.probes.size());
+  for (size_t at = 0; at < probes; ++at)
+    sum += output_error(seen_.probes[at].outputs, lab_->run(seen_.probes[at].inputs));
+  return probes ? sum / static_cast<double>(probes) : 0;
+}
+
+std::map<std::string, ChannelSums> Trials::channels(const std::map<std::string, Quantiser>& values,
+                                                    const std::map<std::string, int>& axes) {
+  lab_->forget();
+  for (const auto& [name, quantiser] : values)
+    if (axes.count(name) == 0) lab_->watch(name, {.round = &quantiser});
+  for (const auto& [name, axis] : axes) {
+    const auto found = values.find(name);
+    lab_->watch(name, {.round = found == values.end() ? nullptr : &found->second, .channels = true,
+                       .channel_axis = axis});
+  }
+  for (const Observations::Probe& probe : seen_.probes) lab_->run(probe.inputs);
+  std::map<std::string, ChannelSums> sums;
+  for (const auto& [name, axis] : axes) sums[name] = lab_->channels(name);
+  return sums;
+}
+
+}  // namespace tenon::quant

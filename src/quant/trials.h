@@ -1,0 +1,35 @@
+#pragma once
+#include <memory>
+
+#include "quant/lab.h"
+#include "quant/observe.h"
+
+namespace tenon::quant {
+
+/// How far outputs are from those in floating point: the squared error over the variance, averaged over outputs. Where
+/// an output has several axes, each entry of the shortest inner one is a feature with its own variance, so that boxes
+/// weigh like scores, and positions count by the fourth power of how far their most uncommon feature is from its mean:
+/// a detector's objects rather than its background. 0 is equal, 1 as bad as a constant.
+double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>& rounded);
+
+/// Tries recipes on the probes in floating point arithmetic with rounding, which gives what the integer graph gives but
+/// for the last bits of sums.
+class Trials {
+ public:
+  /// All must outlive it. Weights are those of `graph`, rounded where `recipe` says so.
+  Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes, Team& team,
+         const plan::Records& records);
+  /// Quantisers to apply from now on; values that are absent stay exact. A null map is none.
+  double error(const std::map<std::string, Quantiser>& values);
+  /// The same over the first `probes` of them.
+  double error(const std::map<std::string, Quantiser>& values, size_t probes);
+  /// Sums by channel of what anchors read, over the probes, with `values` rounded.
+  std::map<std::string, ChannelSums> channels(const std::map<std::string, Quantiser>& values,
+                                              const std::map<std::string, int>& axes);
+
+ private:
+  const Observations& seen_;
+  std::unique_ptr<Lab> lab_;
+};
+
+}  // namespace tenon::quant

@@ -1,0 +1,101 @@
+#include "quant/export.h"
+
+#include <gtest/gtest.h>
+
+#include "onnx/import.h"
+#include "onnx/write.h"
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+#include "quant/calibrate.h"
+#include "quant/materialise.h"
+#include "support/net.h"
+
+namespace tenon::quant {
+namespace {
+
+class Samples : public Calibrator {
+ public:
+  bool next_batch(CalibrationBatch& batch) override {
+    batch.inputs = {{"", test::random_tensor({4, 3, 8, 8}, static_cast<unsigned>(at_))}};
+    return at_++ < 4;
+  }
+
+ private:
+  int at_ = 0;
+};
+
+struct Case {
+  test::Folder folder;
+  ir::Graph optimised, plain;
+  Recipe recipe;
+  Case() {
+    folder.write("m.onnx", test::small_net());
+    optimised = plain = onnx::import_file(folder / "m.onnx");
+    passes::optimise(optimised);
+    passes::optimise(plain, passes_of_ours());
+    Samples samples;
+    Setting setting;
+    setting.options.method = CalibrationMethod::mse;
+    setting.options.target_error = 1e9;
+    recipe = calibrate(optimised, samples, setting);
+  }
+  /// The written file, read back.
+  ir::Graph written(Style style) {
+    ir::Graph graph = plain;
+    export_recipe(optimised, recipe, style, graph);
+    onnx::write_file(graph, folder / "q.onnx");
+    return onnx::import_file(folder / "q.onnx");
+  }
+};
+
+std::vector<float> results(const ir::Graph& graph, const Tensor& x) {
+  const Tensor y = ops::interpret(plan::concretise(graph, {}), {x})[0];
+  return {y.values<float>().begin(), y.values<float>().end()};
+}
+
+TEST(quant_export, computes_in_every_style_what_the_engine_does) {
+  Case one;
+  ir::Graph ours = one.optimised;
+  materialise(ours, one.recipe);
+  const Tensor x = test::random_tensor({1, 3, 8, 8}, 77);
+  const std::vector<float> expected = results(ours, x);
+  for (const Style style : {Style::standard, Style::onnxruntime, Style::openvino}) {
+    const std::vector<float> got = results(one.written(style), x);
+    for (size_t at = 0; at < expected.size(); ++at)
+      EXPECT_NEAR(got[at], expected[at], style == Style::onnxruntime ? 2e-3 : 1e-5) << static_cast<int>(style);
+  }
+}
+
+TEST(quant_export, is_symmetric_where_tensorrt_wants_it) {
+  Case one;
+  const ir::Graph graph = one.written(Style::tensorrt);
+  int pairs = 0;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.op != "QuantizeLinear") continue;
+    const Tensor& zero = *graph.constant(node.inputs[2]);
+    EXPECT_EQ(zero.dtype(), DType::i8);
+    EXPECT_EQ(zero.data<int8_t>()[0], 0);
+    ++pairs;
+  }
+  EXPECT_GE(pairs, 3);
+}
+
+TEST(quant_export, keeps_the_names_of_tensors) {
+  Case one;
+  const auto names = same_tensors(one.optimised, one.plain);
+  EXPECT_EQ(names.at("x"), "x");
+  int named = 0;
+  for (const auto& [ours, theirs] : names) named += theirs == "b" || theirs == "d";
+  EXPECT_EQ(named, 2);
+}
+
+TEST(quant_export, refuses_what_is_not_onnx) {
+  Case one;
+  EXPECT_EQ(test::error_of([&] { onnx::write_file(one.optimised, one.folder / "no.onnx"); }),
+            "unsupported: the graph has an operation that ONNX does not have");
+  EXPECT_THROW(onnx::write_file(one.plain, "/nofolder/x.onnx"), Error);
+}
+
+}  // namespace
+}  // namespace tenon::quant
