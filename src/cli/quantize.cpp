@@ -73,7 +73,8 @@ int work(Options& options) {
   }
   if (options.json != "-")
     fmt::print("{}  {}, {} and {} in eight bits, {} kept in floating point, error {:.2g}, {:.1f} s\n",
-               printable(options.output), bytes_text(bytes), counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
+               printable(options.output), bytes_text(bytes),
+               counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
                counted(static_cast<int64_t>(recipe.values.size()), "tensor"), recipe.kept.size(), recipe.error,
                seconds);
   return 0;

@@ -12,8 +12,8 @@ enum class Style {
   onnxruntime,  ///< u8 activations, i32 biases
 };
 
-/// Names of the tensors of `plain` that the values of `optimised` are, where there is one: both come from one model, and
-/// a value is the last result of the ONNX nodes that its producer stands for.
+/// Names of the tensors of `plain` that the values of `optimised` are, where there is one: both come from one model,
+/// and a value is the last result of the ONNX nodes that its producer stands for.
 std::map<std::string, std::string> same_tensors(const ir::Graph& optimised, const ir::Graph& plain);
 
 /// The passes that give a graph ONNX does not have; a plain graph is optimised without them.

@@ -7,8 +7,8 @@
 
 namespace tenon::quant {
 
-/// A calibration table in TensorRT's text form: a line "TRT-<version>-<algorithm>", then "<tensor>: <hex>" with the bits
-/// of the scale (largest |x| / 127) as an IEEE-754 float.
+/// A calibration table in TensorRT's text form: a line "TRT-<version>-<algorithm>", then "<tensor>: <hex>" with the
+/// bits of the scale (largest |x| / 127) as an IEEE-754 float.
 struct TensorRtTable {
   std::string header;
   std::map<std::string, float> scales;  ///< by ONNX tensor name; those of 0, "no scale", are left out

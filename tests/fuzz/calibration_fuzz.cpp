@@ -6,7 +6,7 @@
 #include "quant/trt_cache.h"
 #include "target.h"
 
-/// Calibration caches, ours and TensorRT's: each is used or refused, and what is used makes a graph that holds together.
+/// Calibration caches, ours and TensorRT's: each is used or refused, and what is used makes a sound graph.
 namespace tenon::fuzz {
 
 namespace {

@@ -91,7 +91,8 @@ TEST(tensorrt_table, reads_names_and_bits) {
 
 TEST(tensorrt_table, refuses_other_text) {
   for (const char* bad : {"", "data: 3c008912\n", "TRT-1-MinMaxCalibration\ndata 3c008912", "TRT-1-X\nd: zz",
-                          "TRT-1-X\nd: 3c00891299", "TRT-1-X\nd: 7f800000", "TRT-1-X\nd: bc008912", "TRT-1-X\n: 3c008912"})
+                          "TRT-1-X\nd: 3c00891299", "TRT-1-X\nd: 7f800000", "TRT-1-X\nd: bc008912",
+                          "TRT-1-X\n: 3c008912"})
     EXPECT_THROW(parse_tensorrt_table(bad), Error) << bad;
 }
 
