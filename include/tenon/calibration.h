@@ -47,7 +47,7 @@ struct CalibrationOptions {
   int64_t batch = 0;          ///< samples that run together; 0: the model's own batch
   int64_t count = 0;          ///< samples to use at most; 0: all
   /// Relative squared error at the outputs above which layers are left in floating point, the most harmful first.
-  double target_error = 5e-3;
+  double target_error = 1e-3;
 };
 
 }  // namespace tenon
