@@ -74,15 +74,8 @@ bool make_unsigned(ir::Graph& graph, ir::NodeId id) {
 
 /// How many leading inputs of an op hold data that it moves without looking at it; 0: it does more.
 size_t moved_inputs(const ir::Node& node) {
-  static const std::set<std::string> ops{"Reshape",   "Transpose", "Slice",  "Split",          "Squeeze",
-                                         "Unsqueeze", "Flatten",   "MaxPool", "DepthToSpace", "SpaceToDepth"};
+  static const std::set<std::string> ops{"Reshape", "Transpose", "Slice", "Split", "Squeeze", "Unsqueeze", "Flatten"};
   if (node.op == "Concat") return node.inputs.size();
-  if (node.op == "MaxPool" && node.outputs.size() > 1) return 0;
-  if (node.op == "Resize") {
-    const bool nearest = node.text("mode", "nearest") == "nearest" &&
-                         node.text("coordinate_transformation_mode", "") != "tf_crop_and_resize";
-    return nearest ? 1 : 0;
-  }
   return ops.count(node.op) ? 1 : 0;
 }
 
@@ -188,9 +181,11 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   const auto x = bytes_of(graph, node.inputs[0]);
   const auto w = weights_of(graph, node.inputs[1], 0);
   if (!x || !w) return false;
-  // What integer kernels take: four channels at a time, or one on its own.
+  // Where integer kernels are the faster ones: one pixel of four channels at a time, or one channel on its own. Larger
+  // windows of many channels are faster in floating point, by Winograd.
   const Dims& filter = graph.constant(w->value)->dims();
-  if (filter[1] % 4 != 0 && !(filter[1] == 1 && filter[0] == node.integer("group", 1))) return false;
+  const bool pointwise = filter[1] % 4 == 0 && filter[2] * filter[3] == 1;
+  if (!pointwise && !(filter[1] == 1 && filter[0] == node.integer("group", 1))) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
