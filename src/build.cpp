@@ -63,6 +63,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
   std::vector<std::string> skip = options.skip_passes;
   if (plan.device != "cpu") skip.push_back("lower_quantised");  // there are no integer kernels for GPUs yet
   passes::lower(plan.graph, skip);
+  if (plan.device != "cpu") passes::adapt_to_gpu(plan.graph, options.skip_passes);
   if (plan.precision == "fp16")
     passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);

@@ -61,6 +61,8 @@ class Narrower {
            (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node)) &&
            is_f32(node.inputs[0]);
   }
+  /// Operands of a BoxHead that convolutions give.
+  static size_t logits_of(const ir::Node& node) { return static_cast<size_t>(2 * node.integer("scales", 0)); }
   /// A convolution of a picture reads it as it lies.
   bool is_stem(const ir::Node& node) const {
     const Tensor* weights = graph_.constant(node.inputs[1]);
@@ -78,6 +80,8 @@ class Narrower {
     if (is_anchor(node)) {
       if (!is_stem(node)) want_[node.inputs[0]] = 1;
       if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
+    } else if (node.op == "BoxHead") {
+      for (size_t at = 0; at < logits_of(node); ++at) want_[node.inputs[at]] |= is_f32(node.inputs[at]);
     } else if (wanted && passes_on(node)) {
       for (ir::ValueId out : node.outputs)
         if (is_f32(out)) want_[out] = 1;
@@ -117,6 +121,8 @@ class Narrower {
       if (!stem) give(id, 0, true);
       if (graph_.node(id).inputs.size() > 3) give(id, 3, out);
       if (in != out) graph_.node(id).attributes["output_dtype"] = out ? f16 : f32;
+    } else if (node.op == "BoxHead") {
+      for (size_t at = 0; at < logits_of(graph_.node(id)); ++at) give(id, at, true);
     } else if (!node.outputs.empty() && is_narrow(node.outputs[0])) {
       for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at)
         if (is_data(graph_.node(id), at)) give(id, at, true);

@@ -23,6 +23,8 @@ bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
 bool fuse_elementwise(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
+/// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
+bool fuse_box_head(ir::Graph& graph);
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 

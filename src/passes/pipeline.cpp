@@ -56,6 +56,13 @@ const std::vector<Pass>& lowering() {
   return list;
 }
 
+const std::vector<Pass>& for_gpu() {
+  static const std::vector<Pass> list = {
+      {"fuse_box_head", "joins what follows the last convolutions of a detector", fuse_box_head},
+  };
+  return list;
+}
+
 namespace {
 
 size_t live(const ir::Graph& graph) {
@@ -92,7 +99,7 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_gpu()})
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;
@@ -100,7 +107,7 @@ const Pass* find(const std::string& name) {
 
 [[noreturn]] void unknown(const std::string& name) {
   std::string all;
-  for (const auto* list : {&pipeline(), &lowering()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_gpu()})
     for (const Pass& pass : *list) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
 }
@@ -122,6 +129,9 @@ std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string
 }
 std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, lowering(), skip);
+}
+std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
+  return run_all(graph, for_gpu(), skip);
 }
 
 PassRecord run_pass(ir::Graph& graph, const Pass& pass) {

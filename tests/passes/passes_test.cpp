@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, Golden, testing::ValuesIn(files()), [](const au
 
 TEST(Pipeline, NamesAreUnique) {
   std::vector<std::string> names;
-  for (const auto* list : {&passes::pipeline(), &passes::lowering()})
+  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::for_gpu()})
     for (const passes::Pass& pass : *list) names.push_back(pass.name);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
@@ -127,6 +127,7 @@ TEST_P(Golden, ComputesTheSameThroughThePipeline) {
   ops::infer(before);
   passes::optimise(after);
   passes::lower(after);
+  passes::adapt_to_gpu(after);
   const auto inputs = random_inputs(before);
   expect_near(ops::interpret(before, inputs), ops::interpret(after, inputs));
 }

@@ -58,6 +58,17 @@ const char* refuses(const Problem& problem, const Properties&) {
   return shape_of(problem, params);
 }
 
+/// Neighbours of inner that a lane takes at once.
+std::vector<int> vectors_of(const Problem& problem, const Params& params) {
+  const Operand& x = problem.inputs[0];
+  const auto most = static_cast<int>(16 / size_of(x.dtype));
+  std::vector<int> list;
+  for (int vector = most; vector > 1; vector /= 2)
+    if (params.inner > 1 && x.aligned && params.inner % vector == 0) list.push_back(vector);
+  list.push_back(1);
+  return list;
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   Params params;
   shape_of(problem, params);
@@ -66,10 +77,14 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
                    : op == "ReduceMean" || op == "GlobalAveragePool" ? 1
                    : op == "ReduceMin"                               ? 3
                                                                      : 2;
-  Source source{"reduce.cu", {}, ""};
-  source.defines = {define_type("TX", problem.inputs[0].dtype), define_type("TY", problem.outputs[0].dtype),
-                    define("OP", kind), define("INNER", params.inner == 1 ? 1 : 2)};
-  return {{"reduce", {source}, {}}};
+  std::vector<Tactic> list;
+  for (const int vector : vectors_of(problem, params)) {
+    Source source{"reduce.cu", {}, ""};
+    source.defines = {define_type("TX", problem.inputs[0].dtype), define_type("TY", problem.outputs[0].dtype),
+                      define("OP", kind), define("INNER", params.inner == 1 ? 1 : 2), define("VEC", vector)};
+    list.push_back({"reduce " + std::to_string(vector), {source}, {vector}});
+  }
+  return list;
 }
 
 class ReduceStep : public Step {
@@ -77,8 +92,9 @@ class ReduceStep : public Step {
   ReduceStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device), function_(device.function(tactic.sources[0], "reduce")) {
     shape_of(problem, params_);
-    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : params_.outer * ceil_div(params_.inner, 32), 1, 1, 256,
-             0};
+    const int64_t width = 32 * tactic.numbers[0];
+    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : params_.outer * ceil_div(params_.inner, width), 1, 1,
+             256, 0};
   }
   bool reads(size_t input) const override { return input == 0; }
   void enqueue(const Launch& at) override {

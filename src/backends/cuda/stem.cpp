@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/cuda/convolution.h"
+#include "backends/cuda/blocks.h"
 
 namespace tenon::cuda {
 namespace {
@@ -12,88 +12,22 @@ struct Params {
   int in_h, in_w, out_h, out_w, count;
 };
 
-constexpr int most_channels = 1024;
 const std::string prefix = "blocks, ";
 
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+/// Threads that share the chunks of a pixel, as the kernel has it.
+int64_t groups_of(const Blocks& blocks) { return blocks.channels / 8 <= 4 ? 1 : blocks.channels / 8; }
 
-/// A convolution of few channels with stride B as one of stride 1 over blocks of B x B pixels: tap i of the kernel lies
-/// in block floor((i - pad) / B).
-struct Blocks {
-  ConvShape shape{};
-  int64_t block, channels, height, width;  // of the block tensor
-  int64_t pad_top, pad_left, taps_h, taps_w;
-  ir::Node node;
-  Problem problem;
-
-  explicit Blocks(const Problem& from) {
-    conv_shape(from, shape);
-    block = shape.stride_h;
-    channels = ceil_div(shape.in_c * block * block, 16) * 16;
-    height = ceil_div(shape.in_h, block), width = ceil_div(shape.in_w, block);
-    pad_top = -floor_div(-shape.pad_top, block), pad_left = -floor_div(-shape.pad_left, block);
-    taps_h = floor_div(shape.kernel_h - 1 - shape.pad_top, block) + pad_top + 1;
-    taps_w = floor_div(shape.kernel_w - 1 - shape.pad_left, block) + pad_left + 1;
-  }
-
-  /// The inner problem; its node lives here.
-  void make_problem(const Problem& from) {
-    node = *from.node;
-    node.op = "Conv";
-    for (const char* gone : {"input_layout", "auto_pad", "dilations", "output_dtype"}) node.attributes.erase(gone);
-    node.attributes["strides"] = std::vector<int64_t>{1, 1};
-    node.attributes["pads"] = std::vector<int64_t>{pad_top, pad_left, 0, 0};
-    node.attributes["group"] = int64_t{1};
-    problem.node = &node;
-    problem.inputs = from.inputs;
-    problem.outputs = from.outputs;
-    Operand& x = problem.inputs[0];
-    x.dtype = DType::f16;
-    x.dims = {shape.batch, height, width, channels};
-    x.strides = backends::dense_strides(x.dims);
-    x.aligned = true;
-    Operand& w = problem.inputs[1];
-    w.dims = {shape.out_c, channels, taps_h, taps_w};
-    w.strides = backends::dense_strides(w.dims);
-    w.constant = Tensor(DType::f32, w.dims);
-    const std::vector<float> weights = conv_weights(from, shape);
-    float* to = w.constant.data<float>();
-    for (int64_t n = 0; n < shape.out_c; ++n)
-      for (int64_t i = 0; i < shape.kernel_h; ++i)
-        for (int64_t j = 0; j < shape.kernel_w; ++j) {
-          const int64_t tap_h = floor_div(i - shape.pad_top, block) + pad_top,
-                        row = i - shape.pad_top - (tap_h - pad_top) * block;
-          const int64_t tap_w = floor_div(j - shape.pad_left, block) + pad_left,
-                        column = j - shape.pad_left - (tap_w - pad_left) * block;
-          for (int64_t c = 0; c < shape.in_c; ++c)
-            to[((n * channels + (row * block + column) * shape.in_c + c) * taps_h + tap_h) * taps_w + tap_w] =
-                weights[((n * shape.kernel_h + i) * shape.kernel_w + j) * shape.in_c + c];
-        }
-  }
-  /// Threads that share the chunks of a pixel, as the kernel has it.
-  int64_t groups() const { return channels / 8 <= 4 ? 1 : channels / 8; }
-  size_t bytes() const { return static_cast<size_t>(shape.batch * height * width * channels) * 2; }
-  Source source() const {
-    Source source{"blocks.cu", {}, ""};
-    source.defines = {define_type("ELEMENT", shape.x_type), define("C", shape.in_c), define("CH", channels),
-                      define("BLOCK", block)};
-    return source;
-  }
-};
+Source source_of(const Blocks& blocks) {
+  Source source{"blocks.cu", {}, ""};
+  source.defines = {define_type("ELEMENT", blocks.shape.x_type), define_type("TY", blocks.shape.y_type),
+                    define("C", blocks.shape.in_c), define("CH", blocks.channels), define("BLOCK", blocks.block)};
+  return source;
+}
 
 const char* refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
-  if (problem.node->op != "Conv") return "no convolution";
-  if (const char* reason = conv_shape(problem, shape)) return reason;
-  if (shape.y_type != DType::f16) return "only f16 results";
-  if (problem.node->text("layout", "") != "NHWC") return "only channels-last results";
-  if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
-  if (shape.stride_h != shape.stride_w) return "strides differ";
-  if (shape.in_c >= 8) return "many channels";
-  if (problem.inputs.size() > 3 && problem.inputs[3]) return "it has a residual";
-  if (shape.in_c * shape.stride_h * shape.stride_h > most_channels) return "large blocks";
-  const Blocks blocks(problem);
-  return blocks.bytes() / 16 >= size_t{1} << 31 ? "too large" : nullptr;
+  if (const char* reason = refuses_blocks(problem, shape)) return reason;
+  return shape.y_type == DType::f16 || problem.tf32 ? nullptr : "f32 is computed in f32";
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
@@ -102,7 +36,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   std::vector<Tactic> list;
   for (const Choice& inner : choices(blocks.problem, properties)) {
     Tactic tactic{prefix + inner.tactic.name, inner.tactic.sources, {}};
-    tactic.sources.push_back(blocks.source());
+    tactic.sources.push_back(source_of(blocks));
     list.push_back(std::move(tactic));
   }
   return list;
@@ -115,12 +49,12 @@ class StemStep : public Step {
     blocks.make_problem(problem);
     const Choice inner = choose(blocks.problem, device.properties(), tactic.name.substr(prefix.size()));
     inner_ = inner.kernel->make(blocks.problem, device, inner.tactic);
-    function_ = device.function(blocks.source(), "blocks");
+    function_ = device.function(source_of(blocks), "blocks");
     bytes_ = (blocks.bytes() + 1023) / 1024 * 1024;
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     params_.in_h = number(blocks.shape.in_h), params_.in_w = number(blocks.shape.in_w);
     params_.out_h = number(blocks.height), params_.out_w = number(blocks.width);
-    params_.count = number(blocks.shape.batch * blocks.height * blocks.width * blocks.groups());
+    params_.count = number(blocks.shape.batch * blocks.height * blocks.width * groups_of(blocks));
     std::copy(std::begin(blocks.shape.x), std::end(blocks.shape.x), params_.xs);
     grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }

@@ -1,0 +1,107 @@
+#include <cmath>
+
+#include "ops/half.h"
+#include "ops/inference.h"
+
+namespace tenon::ops {
+namespace {
+
+/// Internal: what follows the last convolutions of a detector without anchors (YOLOv8 and its kin). Attribute `scales`
+/// S. Inputs: S logits of distances [N, A_i, 4 R], S logits of classes [N, A_i, K], the R distances that they weigh,
+/// and for all A = sum of A_i places, in order: `low` and `high` [A, 2], `scale` [A]. A distance is the mean of the R
+/// distances by softmax of its R logits; the four of a place are left, top, right, bottom. The result is f32
+/// [N, 4 + K, A]: centre and size of the box from low - (left, top) to high + (right, bottom), times scale, then the
+/// sigmoid of each class.
+struct Sizes {
+  int64_t scales, batch, bins, classes, places;
+};
+
+template <class Context>
+int64_t scales_of(const Context& ctx) {
+  const int64_t scales = ctx.node().integer("scales", 0);
+  if (scales < 1 || static_cast<size_t>(2 * scales + 4) != ctx.node().inputs.size())
+    ctx.fail("inputs and scales disagree");
+  return scales;
+}
+
+void infer(Inference& ctx) {
+  const auto scales = static_cast<size_t>(scales_of(ctx));
+  ir::Dim places(0);
+  for (size_t at = 0; at < scales; ++at) {
+    const ir::Shape *boxes = ctx.shape(at), *scores = ctx.shape(scales + at);
+    if (!boxes || !scores) return ctx.set(0, DType::f32, std::nullopt);
+    if (boxes->size() != 3 || scores->size() != 3) ctx.fail("logits are no lists of places");
+    places = places + (*boxes)[1];
+  }
+  const ir::Shape& scores = *ctx.shape(scales);
+  ctx.set(0, DType::f32, ir::Shape{scores[0], scores[2] + ir::Dim(4), places});
+}
+
+std::vector<float> floats(Evaluation& ctx, const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f16) ctx.fail("takes f32 and f16");
+  for (size_t at = 0; at < values.size(); ++at)
+    values[at] = tensor.dtype() == DType::f32 ? tensor.data<float>()[at] : f16_value(tensor.data<uint16_t>()[at]);
+  return values;
+}
+
+Sizes sizes_of(Evaluation& ctx) {
+  Sizes s{scales_of(ctx), ctx.input(0).dims()[0], 0, 0, 0};
+  const auto scales = static_cast<size_t>(s.scales);
+  s.bins = ctx.input(2 * scales).elements();
+  s.classes = ctx.input(scales).dims().back();
+  for (size_t at = 0; at < scales; ++at) {
+    const Dims &boxes = ctx.input(at).dims(), &scores = ctx.input(scales + at).dims();
+    const int64_t places = boxes.rank() == 3 ? boxes[1] : 0;
+    if (!(boxes == Dims{s.batch, places, 4 * s.bins}) || !(scores == Dims{s.batch, places, s.classes}))
+      ctx.fail("logits are of other sizes");
+    s.places += places;
+  }
+  for (size_t at = 1; at < 4; ++at)
+    if (ctx.input(2 * scales + at).elements() != s.places * (at < 3 ? 2 : 1)) ctx.fail("places are of other sizes");
+  return s;
+}
+
+/// Mean of the distances, weighted by softmax.
+double distance(const float* logits, const std::vector<float>& bins) {
+  double top = logits[0], sum = 0, mean = 0;
+  for (size_t at = 1; at < bins.size(); ++at) top = std::max<double>(top, logits[at]);
+  for (size_t at = 0; at < bins.size(); ++at) {
+    const double weight = std::exp(logits[at] - top);
+    sum += weight, mean += weight * bins[at];
+  }
+  return mean / sum;
+}
+
+void evaluate(Evaluation& ctx) {
+  const Sizes s = sizes_of(ctx);
+  const auto scales = static_cast<size_t>(s.scales);
+  const auto constant = [&](size_t at) { return floats(ctx, ctx.input(2 * scales + at)); };
+  const std::vector<float> bins = constant(0), low = constant(1), high = constant(2), scale = constant(3);
+  float* out = ctx.output(0, DType::f32, {s.batch, 4 + s.classes, s.places}).data<float>();
+  int64_t begin = 0;
+  for (size_t at = 0; at < scales; ++at) {
+    const std::vector<float> boxes = floats(ctx, ctx.input(at)), scores = floats(ctx, ctx.input(scales + at));
+    const int64_t places = ctx.input(at).dims()[1];
+    for (int64_t n = 0; n < s.batch; ++n)
+      for (int64_t place = 0; place < places; ++place) {
+        const int64_t row = n * places + place, a = begin + place;
+        const auto put = [&](int64_t line, double value) {
+          out[(n * (4 + s.classes) + line) * s.places + a] = static_cast<float>(value);
+        };
+        for (int64_t axis = 0; axis < 2; ++axis) {
+          const double from = low[a * 2 + axis] - distance(&boxes[(row * 4 + axis) * s.bins], bins);
+          const double to = high[a * 2 + axis] + distance(&boxes[(row * 4 + axis + 2) * s.bins], bins);
+          put(axis, (from + to) / 2 * scale[a]);
+          put(axis + 2, (to - from) * scale[a]);
+        }
+        for (int64_t k = 0; k < s.classes; ++k) put(4 + k, 1 / (1 + std::exp(-double{scores[row * s.classes + k]})));
+      }
+    begin += places;
+  }
+}
+
+TENON_OP({"BoxHead", 6, -1, 1, 1, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops
