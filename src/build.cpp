@@ -60,11 +60,10 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
   if (options.precision == Precision::int8) quantise(plan, imported, cache.records(), options);
-  std::vector<std::string> skip = options.skip_passes;
-  if (plan.device != "cpu") skip.push_back("lower_quantised");  // there are no integer kernels for GPUs yet
-  passes::lower(plan.graph, skip);
-  if (plan.device != "cpu") passes::adapt_to_gpu(plan.graph, options.skip_passes);
-  if (plan.precision == "fp16")
+  const bool gpu = plan.device != "cpu";
+  passes::lower(plan.graph, options.skip_passes, gpu ? passes::Target::gpu : passes::Target::cpu);
+  if (gpu) passes::adapt_to_gpu(plan.graph, options.skip_passes);
+  if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
     passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
   for (ir::ValueId input : concrete.inputs) {
@@ -85,7 +84,7 @@ Engine Engine::on(const std::string& device) const {
   auto impl = std::make_shared<Engine::Impl>(*impl_);
   impl->plan.device = device;
   // The CPU's kernels are for f32.
-  if (device == "cpu" && impl->plan.precision == "fp16")
+  if (device == "cpu" && (impl->plan.precision == "fp16" || impl->plan.precision == "int8"))
     for (const char* pass : {"widen_f16", "remove_identity"}) passes::run_pass(impl->plan.graph, pass);
   return Engine(std::move(impl));
 }

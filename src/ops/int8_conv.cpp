@@ -7,8 +7,9 @@ namespace {
 
 /// Internal: a Conv of bytes with everything up to the next QuantizeLinear. Inputs as Conv's (x u8, weights i8, bias
 /// f32, residual u8), then scale and zero point of x, scale of the weights (one, or one for each output channel), scale
-/// and zero point of y and of the residual. Without a scale of y the output is f32. Attributes are Conv's, epilogue
-/// included. The result is round(y / y_scale) + y_zero of y = epilogue(sum * x_scale * w_scale + bias), sum exact.
+/// and zero point of y and of the residual. Without a scale of y the output is f32, or what output_dtype says. An x of
+/// f32 is quantised first. Attributes are Conv's, epilogue and input_layout included. The result is
+/// round(y / y_scale) + y_zero of y = epilogue(sum * x_scale * w_scale + bias), sum exact.
 enum Input : size_t { x_at, w_at, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
 
 template <class Context>
@@ -18,30 +19,54 @@ void check(Context& ctx) {
     if (!ctx.has(at)) ctx.fail("input " + std::to_string(at) + " is absent");
 }
 
+/// Of a result that is not quantised.
+template <class Context>
+DType real_type(Context& ctx) {
+  const auto type = static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(DType::f32)));
+  if (type != DType::f32 && type != DType::f16) ctx.fail("output_dtype is neither f32 nor f16");
+  return type;
+}
+
+template <class Context>
+bool input_channels_last(Context& ctx) {
+  return ctx.node().text("input_layout", "NHWC") != "NCHW";
+}
+
 void infer(Inference& ctx) {
   check(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
-  if (ctx.dtype(x_at) != DType::u8 || ctx.dtype(w_at) != DType::i8) ctx.fail("takes u8 and weights of i8");
+  if ((ctx.dtype(x_at) != DType::u8 && ctx.dtype(x_at) != DType::f32) || ctx.dtype(w_at) != DType::i8)
+    ctx.fail("takes u8 or f32 and weights of i8");
   if (epilogue.residual != Residual::none && (!ctx.has(residual_at) || !ctx.has(r_scale) || !ctx.has(r_zero)))
     ctx.fail("a residual is asked for but input 3, 9 or 10 is absent");
   std::optional<ir::Shape> output;
   if (const ir::Shape *x = ctx.shape(x_at), *w = ctx.shape(w_at); x && w)
-    if (const auto sizes = size_convolution(ctx, move_channel(*x, false), *w))
+    if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*x, false) : *x, *w))
       output = move_channel(sizes->output, true);
-  ctx.set(0, ctx.has(y_scale) ? DType::u8 : DType::f32, output);
+  ctx.set(0, ctx.has(y_scale) ? DType::u8 : real_type(ctx), output);
 }
 
 float number(Evaluation& ctx, size_t at) { return static_cast<float>(reals(ctx, ctx.input(at)).at(0)); }
 
+Tensor quantised_input(Evaluation& ctx, int32_t zero) {
+  const Tensor& x = ctx.input(x_at);
+  if (x.dtype() == DType::u8) return x;
+  const float scale = number(ctx, x_scale);
+  Tensor bytes(DType::u8, x.dims());
+  for (int64_t i = 0; i < x.elements(); ++i)
+    bytes.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(x.data<float>()[i] / scale, zero, {0, 255}));
+  return bytes;
+}
+
 void evaluate(Evaluation& ctx) {
   check(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
-  const Tensor x = to_channels_first(ctx.input(x_at), true);
+  const int32_t x_zero_point = whole_numbers(ctx, ctx.input(x_zero)).at(0);
+  const Tensor x = to_channels_first(quantised_input(ctx, x_zero_point), input_channels_last(ctx));
   const Tensor& w = ctx.input(w_at);
   const ConvSizes sizes = *size_convolution(ctx, shape_of(x.dims()), shape_of(w.dims()));
   const Dims out = dims_of(sizes.output);
   std::vector<int32_t> inputs = whole_numbers(ctx, x), weights = whole_numbers(ctx, w);
-  const int32_t x_zero_point = whole_numbers(ctx, ctx.input(x_zero)).at(0);
   for (int32_t& value : inputs) value -= x_zero_point;
   const std::vector<double> scales = reals(ctx, ctx.input(w_scale));
   Tensor residual;
@@ -73,7 +98,7 @@ void evaluate(Evaluation& ctx) {
     if (quantises) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(value * inverse, zero, {0, 255}));
     else y.data<float>()[i] = value;
   }
-  deliver(ctx, 0, y.dtype(), to_channels_last(y, true));
+  deliver(ctx, 0, quantises ? DType::u8 : real_type(ctx), to_channels_last(y, true));
 }
 
 TENON_OP({"Int8Conv", 2, 11, 1, 1, infer, evaluate});

@@ -72,10 +72,13 @@ bool make_unsigned(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-/// How many leading inputs of an op hold data that it moves without looking at it; 0: it does more.
-size_t moved_inputs(const ir::Node& node) {
+/// How many leading inputs of an op hold data that it moves without looking at it; 0: it does more. The largest of some
+/// numbers has the largest byte.
+size_t moved_inputs(const ir::Node& node, bool gpu) {
   static const std::set<std::string> ops{"Reshape", "Transpose", "Slice", "Split", "Squeeze", "Unsqueeze", "Flatten"};
   if (node.op == "Concat") return node.inputs.size();
+  if (gpu && node.op == "MaxPool") return node.outputs.size() == 1 ? 1 : 0;
+  if (gpu && node.op == "Resize") return node.text("mode", "nearest") == "nearest" ? 1 : 0;
   return ops.count(node.op) ? 1 : 0;
 }
 
@@ -95,9 +98,9 @@ void dequantise_outputs(ir::Graph& graph, const ir::Node& node, ir::NodeId made,
 }
 
 /// Moving bytes is cheaper than moving the numbers they stand for.
-bool sink_dequantise(ir::Graph& graph, ir::NodeId id) {
+bool sink_dequantise(ir::Graph& graph, ir::NodeId id, bool gpu) {
   const ir::Node node = graph.node(id);
-  const size_t moved = moved_inputs(node);
+  const size_t moved = moved_inputs(node, gpu);
   if (moved == 0) return false;
   std::vector<ir::ValueId> inputs = node.inputs;
   const auto first = bytes_of(graph, inputs[0]);
@@ -174,18 +177,27 @@ std::optional<Weights> weights_of(const ir::Graph& graph, ir::ValueId id, int64_
   return Weights{node->inputs[0], node->inputs[1]};
 }
 
-bool lower_conv(ir::Graph& graph, ir::NodeId id) {
+/// The numbers that a quantiser turns into bytes for one reader alone; no_value otherwise.
+ir::ValueId before_quantiser(const ir::Graph& graph, ir::ValueId bytes) {
+  const ir::Node* node = sole(graph, bytes, "QuantizeLinear");
+  return node && graph.value(node->inputs[0]).dtype == DType::f32 ? node->inputs[0] : ir::no_value;
+}
+
+bool lower_conv(ir::Graph& graph, ir::NodeId id, bool gpu) {
   const ir::Node node = graph.node(id);
-  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.text("input_layout", "NHWC") != "NHWC")
-    return false;
-  const auto x = bytes_of(graph, node.inputs[0]);
+  const bool picture = node.text("input_layout", "NHWC") != "NHWC";
+  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || (picture && !gpu)) return false;
+  auto x = bytes_of(graph, node.inputs[0]);
   const auto w = weights_of(graph, node.inputs[1], 0);
   if (!x || !w) return false;
-  // Where integer kernels are the faster ones: one pixel of four channels at a time, or one channel on its own. Larger
-  // windows of many channels are faster in floating point, by Winograd.
+  if (picture && graph.only_user(node.inputs[0]) == id)
+    if (const ir::ValueId real = before_quantiser(graph, x->value); real != ir::no_value) x->value = real;
+  // Where integer kernels of CPUs are the faster ones: one pixel of four channels at a time, or one channel on its own.
+  // Larger windows of many channels are faster in floating point, by Winograd.
   const Dims& filter = graph.constant(w->value)->dims();
+  if (gpu && filter.rank() != 4) return false;
   const bool pointwise = filter[1] % 4 == 0 && filter[2] * filter[3] == 1;
-  if (!pointwise && !(filter[1] == 1 && filter[0] == node.integer("group", 1))) return false;
+  if (!gpu && !pointwise && !(filter[1] == 1 && filter[0] == node.integer("group", 1))) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
@@ -213,16 +225,19 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-}  // namespace
-
-bool lower_quantised(ir::Graph& graph) {
+bool lower(ir::Graph& graph, bool gpu) {
   bool changed = each_node(graph, [&](ir::NodeId id) { return make_unsigned(graph, id); });
   for (bool more = true; more; changed |= more) {
-    more = false;
-    for (const auto step : {sink_dequantise, raise_quantise, cancel_pair})
+    more = each_node(graph, [&](ir::NodeId id) { return sink_dequantise(graph, id, gpu); });
+    for (const auto step : {raise_quantise, cancel_pair})
       more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id); });
   }
-  return each_node(graph, [&](ir::NodeId id) { return lower_conv(graph, id); }) || changed;
+  return each_node(graph, [&](ir::NodeId id) { return lower_conv(graph, id, gpu); }) || changed;
 }
+
+}  // namespace
+
+bool lower_quantised(ir::Graph& graph) { return lower(graph, false); }
+bool lower_quantised_gpu(ir::Graph& graph) { return lower(graph, true); }
 
 }  // namespace tenon::passes

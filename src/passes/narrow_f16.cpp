@@ -30,6 +30,9 @@ bool passes_on(const ir::Node& node) {
   return false;
 }
 
+/// Ops on bytes that give whichever float is wanted.
+bool gives_any(const ir::Node& node) { return node.op == "DequantizeLinear" || node.op == "Int8Conv"; }
+
 /// Only the first operand of these is data; of others all are.
 bool first_is_data(const ir::Node& node) {
   return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "Elementwise";
@@ -90,7 +93,7 @@ class Narrower {
     }
   }
   void mark(const ir::Node& node) {
-    if (!is_anchor(node) && !passes_on(node)) return;
+    if (!is_anchor(node) && !passes_on(node) && !gives_any(node)) return;
     for (ir::ValueId out : node.outputs)
       if (is_f32(out) && want_[out]) narrow_[out] = 1, changed_ = true;
   }
@@ -123,6 +126,10 @@ class Narrower {
       if (in != out) graph_.node(id).attributes["output_dtype"] = out ? f16 : f32;
     } else if (node.op == "BoxHead") {
       for (size_t at = 0; at < logits_of(graph_.node(id)); ++at) give(id, at, true);
+    } else if (gives_any(node)) {
+      if (is_narrow(node.outputs[0])) graph_.node(id).attributes["output_dtype"] = f16;
+    } else if (node.op == "QuantizeLinear") {
+      // It takes either.
     } else if (!node.outputs.empty() && is_narrow(node.outputs[0])) {
       for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at)
         if (is_data(graph_.node(id), at)) give(id, at, true);

@@ -23,6 +23,9 @@ int32_t zero_at(const Problem& problem, size_t at) {
 /// The problem as its kernels take it, with the list of multipliers it points into; the reason when it is none.
 const char* conv_of(const Problem& problem, Int8Conv& conv, std::vector<float>& multiplier) {
   const auto epilogue = epilogue_of(*problem.node);
+  const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
+  if (from != DType::u8 || (to != DType::u8 && to != DType::f32) || problem.node->has("input_layout"))
+    return "only bytes, channels last";
   if (!epilogue) return "the activation has no kernel";
   for (size_t at = x_scale; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";

@@ -8,10 +8,10 @@ namespace {
 /// As kernels/conv_cluster.cu has it.
 struct alignas(128) Params {
   TensorMap a, b;
-  Address bias, to, other;
+  Address numbers, to, other, border_sums, border_rows, border_columns;
   int64_t to_pitch, other_pitch;
   int pixels, out_h, out_w;
-  float alpha, beta;
+  Finish finish;
 };
 
 constexpr int64_t most_pixels = 64 * 256;
@@ -30,7 +30,7 @@ std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties)
   std::vector<Form> list;
   const int kb = slab_bytes(shape);
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w;
-  const int64_t slabs = taps * padded_channels(shape, kb) * 2 / kb;
+  const int64_t slabs = taps * padded_channels(shape, kb) * static_cast<int64_t>(size_of(shape.x_type)) / kb;
   for (const int bn : {64, 80, 32, 48, 16})
     for (const int split : {1, 2, 4, 8}) {
       const bool covers = bn == 64 || (bn == 32 && shape.out_c < 64);
@@ -50,7 +50,7 @@ std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties)
 
 const char* refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (const char* reason = any_conv_shape(problem, shape)) return reason;
   if (const char* reason = refuses_maps(problem, shape, properties)) return reason;
   if (shape.pixels() > most_pixels) return "many pixels";
   return forms_of(shape, properties).empty() ? "no tile fits into shared memory" : nullptr;
@@ -58,10 +58,10 @@ const char* refuses(const Problem& problem, const Properties& properties) {
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  conv_shape(problem, shape);
+  any_conv_shape(problem, shape);
   std::vector<Tactic> list;
   for (const Form& form : forms_of(shape, properties)) {
-    std::vector<std::string> defines = epilogue_defines(conv_epilogue(problem));
+    std::vector<std::string> defines;
     for (const std::string& word :
          {define("IM2COL", !is_point(shape)), define("BN", form.bn), define("STAGES", form.stages),
           define("SPLIT", form.split), define("KB", form.kb), define("KR", shape.kernel_h),
@@ -69,7 +69,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
           define("STRIDE", shape.stride_h), define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
       defines.push_back(word);
     list.push_back({"cluster 64x" + std::to_string(form.bn) + " of " + std::to_string(form.split),
-                    {hopper_source("conv_cluster.cu", {form.bn}, defines)},
+                    {hopper_source(problem, shape, "conv_cluster.cu", {form.bn}, defines)},
                     {form.bn, form.split, form.kb, form.stages}});
   }
   return list;
@@ -79,28 +79,23 @@ class ClusterStep : public Step {
  public:
   ClusterStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device), form_{tactic.numbers[0], tactic.numbers[1], tactic.numbers[2], tactic.numbers[3]} {
-    conv_shape(problem, shape_);
+    any_conv_shape(problem, shape_);
     const int shared = device.constants(tactic.sources[0], "meta")[0];
     function_ = device.function(tactic.sources[0], "conv_cluster", shared);
-    const std::vector<float> weights = conv_weights(problem, shape_), bias = conv_bias(problem, shape_);
-    const int64_t rows = ceil_div(shape_.out_c, 16) * 16;
-    const std::vector<uint16_t> packed = padded_weights(weights, shape_, form_.kb, rows, [](int64_t at) {
-      const int64_t n = at % 16;
-      return at / 16 * 16 + n % 8 / 2 * 4 + n / 8 * 2 + n % 2;
-    });
-    const int64_t depth = static_cast<int64_t>(packed.size()) / rows;
-    const size_t weight_bytes = packed.size() * 2;
-    packed_ = Buffer(weight_bytes + bias.size() * 4);
-    packed_.upload(packed.data(), weight_bytes);
-    check(driver().MemcpyHtoD(packed_.address() + weight_bytes, bias.data(), bias.size() * 4), "cuMemcpyHtoD");
-    const ops::Epilogue epilogue = conv_epilogue(problem);
-    residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
-    params_.b = tiled_map(packed_.address(), {depth, rows}, {1, depth}, {form_.kb / 2, form_.bn});
-    params_.bias = packed_.address() + weight_bytes;
-    params_.to_pitch = shape_.y[2], params_.other_pitch = shape_.residual[2];
+    const HopperConstants constants = upload_constants(
+        problem, shape_, form_.kb, ceil_div(shape_.out_c, 16) * 16, ceil_div(shape_.out_c, 16) * 16,
+        [](int64_t at) { return at / 16 * 16 + at % 8 / 2 * 4 + at % 16 / 8 * 2 + at % 2; },
+        [](int64_t at) { return at; }, packed_);
+    residual_ = has_residual(problem) && conv_epilogue(problem).residual != ops::Residual::none;
+    params_.b = tiled_map(constants.weights, shape_.x_type, {constants.depth, constants.rows}, {1, constants.depth},
+                          {slab_elements(), form_.bn});
+    params_.numbers = constants.numbers, params_.border_sums = constants.border_sums;
+    params_.border_rows = constants.border_rows, params_.border_columns = constants.border_columns;
+    params_.finish = constants.finish;
+    const auto result = static_cast<int64_t>(size_of(shape_.y_type));
+    params_.to_pitch = shape_.y[2] * result, params_.other_pitch = shape_.residual[2] * result;
     params_.pixels = static_cast<int>(shape_.pixels());
     params_.out_h = static_cast<int>(shape_.out_h), params_.out_w = static_cast<int>(shape_.out_w);
-    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     grid_ = {ceil_div(shape_.pixels(), 64) * ceil_div(shape_.out_c, form_.bn) * form_.split, 1, 1, 128, shared};
   }
   size_t packed_bytes() const override { return packed_.bytes(); }
@@ -108,14 +103,17 @@ class ClusterStep : public Step {
   void enqueue(const Launch& at) override {
     Params params = params_;
     params.a = is_point(shape_)
-                   ? tiled_map(at.inputs[0], {shape_.in_c, shape_.pixels()}, {1, shape_.x[2]}, {form_.kb / 2, 64})
-                   : im2col_map(at.inputs[0], shape_, form_.kb / 2, 64);
+                   ? tiled_map(at.inputs[0], shape_.x_type, {shape_.in_c, shape_.pixels()}, {1, shape_.x[2]},
+                               {slab_elements(), 64})
+                   : im2col_map(at.inputs[0], shape_, slab_elements(), 64);
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
     launch(device_, function_, grid_, at.stream, params);
   }
 
  private:
+  int slab_elements() const { return form_.kb / static_cast<int>(size_of(shape_.x_type)); }
+
   Device& device_;
   Form form_;
   Function function_;
@@ -131,6 +129,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 }
 
 const KernelRegistrar conv({"Conv", "cluster", 1, refuses, tactics, make});
+const KernelRegistrar bytes({"Int8Conv", "cluster", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -2,18 +2,19 @@
 #include <cmath>
 #include <cstring>
 
-#include "backends/cuda/convolution.h"
+#include "backends/cuda/byte_conv.h"
 
 namespace tenon::cuda {
 namespace {
 
 /// As kernels/conv_mma.cu has it.
 struct Params {
-  Address x, w, bias, residual, y, partial, counters;
+  Address x, w, bias, scale, zero_sums, residual, y, partial, counters;
   int64_t xs[3], ys[3], rs[3];
   int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-  int pixels, chunks, steps, tiles_n, groups, splits;
-  float alpha, beta;
+  int pixels, chunks, steps, tiles_n, groups, splits, c_real;
+  uint32_t fill;
+  Finish finish;  // of floats only alpha and beta
 };
 
 constexpr int row_bytes = 128;
@@ -29,28 +30,50 @@ constexpr Tile tiles[] = {{128, 128, 64, 32, 3}, {128, 64, 32, 32, 4}, {64, 128,
                           {32, 64, 16, 32, 4},   {32, 32, 16, 32, 4},  {16, 64, 16, 32, 4}};
 
 int element_bytes(const ConvShape& shape) { return static_cast<int>(size_of(shape.x_type)); }
-int64_t steps_of(const ConvShape& shape) { return ceil_div(shape.depth() * element_bytes(shape), row_bytes); }
+/// Channels of a group, padded to whole 16-byte chunks.
+int64_t padded_channels(const ConvShape& shape) {
+  const int64_t chunk = 16 / element_bytes(shape);
+  return ceil_div(shape.channels_in(), chunk) * chunk;
+}
+int64_t padded_depth(const ConvShape& shape) {
+  return int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape);
+}
+int64_t steps_of(const ConvShape& shape) { return ceil_div(padded_depth(shape) * element_bytes(shape), row_bytes); }
+
+/// The longest copy that all channels of a pixel are whole numbers of: 16, 8 or 4 bytes; 0 where there is none.
+int copy_bytes(const ConvShape& shape) {
+  for (const int64_t bytes : {16, 8, 4}) {
+    bool fits = shape.channels_in() * element_bytes(shape) % bytes == 0;
+    for (int at = 0; at < 3; ++at) fits = fits && shape.x[at] * element_bytes(shape) % bytes == 0;
+    if (fits) return static_cast<int>(bytes);
+  }
+  return 0;
+}
 
 const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return "it needs compute capability 8.0";
   ConvShape shape{};
-  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (const char* reason = any_conv_shape(problem, shape)) return reason;
+  if (shape.x_type == DType::f32 && is_bytes(problem)) return "the input is not quantised yet";
   if (shape.x_type == DType::f32 && !problem.tf32) return "f32 is computed in f32";
-  const int chunk = 16 / element_bytes(shape);
-  if (shape.channels_in() % chunk) return "channels are no whole 16-byte chunks";
+  const int copies = copy_bytes(shape);
+  if (copies < (is_bytes(problem) ? 4 : 16)) return "channels are no whole chunks";
+  if (shape.channels_in() < 4 || (shape.groups > 1 && shape.channels_in() == 1)) return "few channels";
   if (shape.x[3] != 1 || shape.y[3] != 1 || (problem.inputs.size() > 3 && problem.inputs[3] && shape.residual[3] != 1))
     return "channels are not contiguous";
-  for (int at = 0; at < 3; ++at)
-    if (shape.x[at] % chunk) return "pixels are not aligned";
   return problem.inputs[0].aligned ? nullptr : "the input is not aligned";
 }
 
 /// Stores and residual loads of eight channels at once.
 bool vectors(const Problem& problem, const ConvShape& shape) {
-  const int64_t chunk = 16 / static_cast<int64_t>(size_of(shape.y_type));
-  bool fits = shape.channels_out() % 8 == 0 && problem.outputs[0].aligned;
-  for (int at = 0; at < 3; ++at) fits = fits && shape.y[at] % chunk == 0 && shape.residual[at] % chunk == 0;
-  return fits && (problem.inputs.size() < 4 || !problem.inputs[3] || problem.inputs[3].aligned);
+  const auto fits = [](const Operand& operand, const int64_t(&strides)[4]) {
+    const int64_t each = operand.dtype == DType::f32 ? 4 : 8;
+    bool good = operand.aligned;
+    for (int at = 0; at < 3; ++at) good = good && strides[at] % each == 0;
+    return good;
+  };
+  return shape.channels_out() % 8 == 0 && fits(problem.outputs[0], shape.y) &&
+         (problem.inputs.size() < 4 || !problem.inputs[3] || fits(problem.inputs[3], shape.residual));
 }
 
 bool is_point(const ConvShape& shape) {
@@ -62,8 +85,19 @@ int64_t blocks_of(const ConvShape& shape, const Tile& tile) {
 }
 
 Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& tile, int splits) {
-  Source source{"conv_mma.cu", epilogue_defines(conv_epilogue(problem)), ""};
-  for (const std::string& word : {define("DT", shape.x_type == DType::f16 ? 1 : 2), define_type("TY", shape.y_type),
+  Source source{"conv_mma.cu", {}, ""};
+  bool fill = false;
+  if (is_bytes(problem)) {
+    ByteConv conv;
+    byte_conv(problem, conv);
+    source = byte_source("conv_mma.cu", byte_defines(conv));
+    fill = conv.has_borders();
+  } else {
+    source.defines = epilogue_defines(conv_epilogue(problem));
+  }
+  for (const std::string& word : {define("DT", is_bytes(problem) ? 3 : shape.x_type == DType::f16 ? 1 : 2),
+                                  define_type("TY", shape.y_type), define("COPY", copy_bytes(shape)),
+                                  define("FILL", fill),
                                   define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
                                   define("WM", tile.warp_m), define("WN", tile.warp_n), define("STAGES", tile.stages),
                                   define("POINT", is_point(shape)), define("SPLIT", splits > 1)})
@@ -75,7 +109,7 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  conv_shape(problem, shape);
+  any_conv_shape(problem, shape);
   struct Guess {
     double cost;
     const Tile* tile;
@@ -121,27 +155,32 @@ class MmaStep : public Step {
  public:
   MmaStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
     ConvShape shape{};
-    conv_shape(problem, shape);
+    any_conv_shape(problem, shape);
     const Tile& tile = tiles[tactic.numbers[0]];
     const int splits = tactic.numbers[1];
     function_ = device.function(tactic.sources[0], "conv_mma", tile.shared_bytes());
-    pack(problem, shape, tile);
     const ops::Epilogue epilogue = conv_epilogue(problem);
+    if (is_bytes(problem)) {
+      pack_bytes(problem, shape, tile);
+    } else {
+      pack(problem, shape, tile);
+      params_.finish.alpha = epilogue.alpha, params_.finish.beta = epilogue.beta;
+    }
     residual_ = epilogue.residual != ops::Residual::none;
     const auto size = [](int64_t value) { return static_cast<int>(value); };
     const int64_t tiles_n = ceil_div(shape.channels_out(), tile.n);
     params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
     params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w);
-    params_.c_in = size(shape.channels_in()), params_.c_out = size(shape.channels_out());
+    params_.c_in = size(padded_channels(shape)), params_.c_real = size(shape.channels_in());
+    params_.c_out = size(shape.channels_out());
     params_.kernel_w = shape.kernel_w;
     params_.stride_h = shape.stride_h, params_.stride_w = shape.stride_w;
     params_.dilation_h = shape.dilation_h, params_.dilation_w = shape.dilation_w;
     params_.pad_top = shape.pad_top, params_.pad_left = shape.pad_left;
     params_.pixels = size(shape.pixels());
-    params_.chunks = size(shape.depth() * element_bytes(shape) / 16);
+    params_.chunks = size(padded_depth(shape) * element_bytes(shape) / 16);
     params_.steps = size(steps_of(shape));
     params_.tiles_n = size(tiles_n), params_.groups = shape.groups, params_.splits = splits;
-    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     for (int at = 0; at < 3; ++at)
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     const int64_t blocks = blocks_of(shape, tile);
@@ -164,29 +203,59 @@ class MmaStep : public Step {
   }
 
  private:
-  /// The layout that the kernel's head describes, then the bias.
-  void pack(const Problem& problem, const ConvShape& shape, const Tile& tile) {
-    const std::vector<float> weights = conv_weights(problem, shape), bias = conv_bias(problem, shape);
+  /// Rows of weights as the kernel's head describes them; `put(to, weight)` stores one. `more` bytes follow at the
+  /// returned place.
+  template <class W, class Put>
+  size_t pack_rows(const std::vector<W>& weights, const ConvShape& shape, const Tile& tile, size_t more,
+                   std::vector<std::byte>& packed, const Put& put) {
     const int64_t out = shape.channels_out(), depth = shape.depth(), bytes = element_bytes(shape);
-    const int64_t padded_out = ceil_div(out, tile.n) * tile.n, padded_depth = steps_of(shape) * row_bytes / bytes;
+    const int64_t c_in = shape.channels_in(), c_padded = padded_channels(shape);
+    const int64_t padded_out = ceil_div(out, tile.n) * tile.n, row = steps_of(shape) * row_bytes;
     const int64_t rows = padded_out * shape.groups;
-    std::vector<std::byte> packed(static_cast<size_t>(rows * padded_depth * bytes + shape.out_c * 4));
+    packed.resize(static_cast<size_t>(rows * row) + more);
     for (int64_t position = 0; position < rows; ++position) {
       const int64_t n = position % padded_out % 32, base = position % padded_out - n;
       const int64_t local = base + n % 8 / 2 * 8 + n / 8 * 2 + n % 2;
       if (local >= out) continue;
-      const float* from = weights.data() + (position / padded_out * out + local) * depth;
-      std::byte* to = packed.data() + position * padded_depth * bytes;
-      for (int64_t k = 0; k < depth; ++k) {
-        if (bytes == 2) reinterpret_cast<uint16_t*>(to)[k] = f16_of(from[k]);
-        else reinterpret_cast<float*>(to)[k] = tf32_of(from[k]);
-      }
+      const W* from = weights.data() + (position / padded_out * out + local) * depth;
+      for (int64_t k = 0; k < depth; ++k)
+        put(packed.data() + position * row + (k / c_in * c_padded + k % c_in) * bytes, from[k]);
     }
-    const size_t bias_at = static_cast<size_t>(rows * padded_depth * bytes);
+    return static_cast<size_t>(rows * row);
+  }
+  void pack(const Problem& problem, const ConvShape& shape, const Tile& tile) {
+    const std::vector<float> bias = conv_bias(problem, shape);
+    std::vector<std::byte> packed;
+    const bool narrow = shape.x_type == DType::f16;
+    const size_t bias_at = pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed,
+                                     [&](std::byte* to, float weight) {
+                                       if (narrow) *reinterpret_cast<uint16_t*>(to) = f16_of(weight);
+                                       else *reinterpret_cast<float*>(to) = tf32_of(weight);
+                                     });
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);
     packed_ = Buffer(packed.size());
     packed_.upload(packed.data(), packed.size());
     params_.w = packed_.address(), params_.bias = packed_.address() + bias_at;
+  }
+  void pack_bytes(const Problem& problem, const ConvShape& shape, const Tile& tile) {
+    ByteConv conv;
+    byte_conv(problem, conv);
+    const std::vector<int8_t> weights = byte_weights(problem, shape);
+    const std::vector<int32_t> zeros = zero_sums(conv, weights);
+    const size_t list = static_cast<size_t>(shape.out_c) * 4;
+    std::vector<std::byte> packed;
+    const size_t bias_at = pack_rows(weights, shape, tile, 3 * list, packed, [](std::byte* to, int8_t weight) {
+      *reinterpret_cast<int8_t*>(to) = weight;
+    });
+    std::memcpy(packed.data() + bias_at, conv.bias.data(), list);
+    std::memcpy(packed.data() + bias_at + list, conv.scale.data(), list);
+    std::memcpy(packed.data() + bias_at + 2 * list, zeros.data(), list);
+    packed_ = Buffer(packed.size());
+    packed_.upload(packed.data(), packed.size());
+    params_.w = packed_.address(), params_.bias = packed_.address() + bias_at;
+    params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
+    params_.fill = static_cast<uint32_t>(conv.x_zero) * 0x01010101u;
+    params_.finish = finish_of(conv);
   }
 
   Device& device_;
@@ -205,6 +274,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar conv({"Conv", "mma", 2, refuses, tactics, make});
 const KernelRegistrar gemm({"Gemm", "mma", 2, refuses, tactics, make});
 const KernelRegistrar matmul({"MatMul", "mma", 2, refuses, tactics, make});
+const KernelRegistrar bytes({"Int8Conv", "mma", 2, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -10,21 +10,21 @@ namespace {
 struct alignas(128) Params {
   TensorMap a, b;
   TensorMap y, residual;
-  Address bias, to, other;
+  Address numbers, to, other, border_sums, border_rows, border_columns;
   int64_t to_pitch, other_pitch;
   int pixels, tiles, out_h, out_w, tiles_w, tiles_h;
-  float alpha, beta;
+  Finish finish;
 };
 
 /// The macros of kernels/conv_wgmma.cu.
 struct Form {
-  int mode, wm, bn, kb, ksub, stages, nwg, coop, bres, nbuf, swap, kbb;
+  int mode, wm, bn, kb, ksub, stages, nwg, coop, bres, nbuf, swap, kbb, result;  // bytes of a result's element
   int pixels() const { return coop ? nwg * wm : wm; }
   /// Bytes of channels in a group.
   int gb() const {
-    const int row = bn * 2;
+    const int row = bn * result;
     if (nbuf && row % 128 == 0) return 128;
-    return row % 64 == 0 ? 64 : 32;
+    return row % 64 == 0 ? 64 : row % 32 == 0 ? 32 : 16;
   }
 };
 
@@ -34,7 +34,8 @@ bool is_point(const ConvShape& s) {
          s.in_w == s.out_w;
 }
 int64_t depth_bytes(const ConvShape& shape, int slab) {
-  return int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, slab) * 2;
+  return int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, slab) *
+         static_cast<int64_t>(size_of(shape.x_type));
 }
 int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
 
@@ -52,9 +53,9 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   else if (depth / form.kb % form.ksub) return false;
   if (!form.bres) stage += form.ksub * form.bn * form.kb;
   stage = round_up(stage, 1024);
-  const int64_t resident = form.bres ? round_up(form.bn * depth, 1024) + form.bn * 4 : 0;
-  const int64_t out = int64_t{form.nwg} * form.nbuf * form.wm * form.bn * 2;
-  if (form.wm * form.bn * 2 % 1024) return false;
+  const int64_t resident = form.bres ? round_up(form.bn * depth, 1024) + form.bn * 12 : 0;
+  const int64_t out = int64_t{form.nwg} * form.nbuf * form.wm * form.bn * form.result;
+  if (form.wm * form.bn * form.result % 1024) return false;
   if (form.mode == 2 && (form.kb < 32 || stage / form.kb / 8 > 256 * 64)) return false;
   if (tm > 256) return false;
   const int64_t room = properties.shared_bytes - 2048 - resident - out;
@@ -90,6 +91,7 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
   const int64_t slabs = depth_bytes(shape, kb) / kb;
   const int buffers = has_residual(problem) ? 2 : 1;
   const auto add = [&](Form form, int most_stages = 8) {
+    form.result = static_cast<int>(size_of(shape.y_type));
     if (complete(form, shape, properties, most_stages)) list.push_back(form);
   };
   const auto ksub_for = [&](int64_t bytes_per_slab, int64_t wanted) {
@@ -100,7 +102,7 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
   };
   const int64_t work = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, 64);
   const bool small = work <= 4 * properties.multiprocessors, large = work > 24 * properties.multiprocessors;
-  const bool halo = mode == 1 && shape.stride_h == 1 && padded_channels(shape, kb) * 2 == kb;
+  const bool halo = mode == 1 && shape.stride_h == 1 && padded_channels(shape, kb) * static_cast<int64_t>(size_of(shape.x_type)) == kb;
   for (const int bn : widths_of(shape)) {
     const int ksub = ksub_for(64 * kb, 32768);
     if (!large) {
@@ -133,13 +135,13 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
 
 const char* refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (const char* reason = any_conv_shape(problem, shape)) return reason;
   if (const char* reason = refuses_maps(problem, shape, properties)) return reason;
   return forms_of(problem, shape, properties).empty() ? "no tile fits into shared memory" : nullptr;
 }
 
 Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& form) {
-  std::vector<std::string> defines = epilogue_defines(conv_epilogue(problem));
+  std::vector<std::string> defines;
   for (const std::string& word : {define("MODE", form.mode),      define("WM", form.wm),
                                   define("BN", form.bn),          define("KB", form.kb),
                                   define("KBB", form.kbb),        define("KSUB", form.ksub),
@@ -153,13 +155,13 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& for
     defines.push_back(word);
   const int* numbers = &form.mode;
   return {name_of(form),
-          {hopper_source("conv_wgmma.cu", {form.swap ? form.wm : form.bn}, defines)},
+          {hopper_source(problem, shape, "conv_wgmma.cu", {form.swap ? form.wm : form.bn}, defines)},
           {numbers, numbers + sizeof form / sizeof(int)}};
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  conv_shape(problem, shape);
+  any_conv_shape(problem, shape);
   std::vector<Tactic> list;
   for (const Form& form : forms_of(problem, shape, properties)) list.push_back(tactic_of(problem, shape, form));
   return list;
@@ -168,23 +170,21 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
 class WgmmaStep : public Step {
  public:
   WgmmaStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
-    conv_shape(problem, shape_);
+    any_conv_shape(problem, shape_);
     std::memcpy(&form_, tactic.numbers.data(), sizeof form_);
     const std::vector<int> meta = device.constants(tactic.sources[0], "meta");
     function_ = device.function(tactic.sources[0], "conv_wgmma", meta[0]);
     halo_h_ = meta[3], halo_w_ = meta[4];
     pack(problem);
-    const ops::Epilogue epilogue = conv_epilogue(problem);
-    residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
+    residual_ = has_residual(problem) && conv_epilogue(problem).residual != ops::Residual::none;
     const int64_t tiles_n = ceil_div(shape_.out_c, form_.bn), tm = form_.pixels();
-    params_.to_pitch = shape_.y[2], params_.other_pitch = shape_.residual[2];
+    params_.to_pitch = shape_.y[2] * form_.result, params_.other_pitch = shape_.residual[2] * form_.result;
     params_.pixels = static_cast<int>(shape_.pixels());
     params_.out_h = static_cast<int>(shape_.out_h), params_.out_w = static_cast<int>(shape_.out_w);
     params_.tiles_w = static_cast<int>(ceil_div(shape_.out_w, 8));
     params_.tiles_h = static_cast<int>(ceil_div(shape_.out_h, std::max<int64_t>(tm / 8, 1)));
     params_.tiles = form_.mode == 2 ? static_cast<int>(shape_.batch) * params_.tiles_w * params_.tiles_h
                                     : static_cast<int>(ceil_div(shape_.pixels(), tm));
-    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     int64_t blocks = device.properties().multiprocessors;
     if (form_.bres) blocks = std::max<int64_t>(blocks / tiles_n, 1) * tiles_n;
     grid_ = {std::min(blocks, params_.tiles * tiles_n), 1, 1, meta[1], meta[0]};
@@ -195,17 +195,17 @@ class WgmmaStep : public Step {
   void enqueue(const Launch& at) override {
     Params params = params_;
     const ConvShape& s = shape_;
-    const int gc = form_.gb() / 2;
+    const int gc = form_.gb() / form_.result, slab = form_.kb / element();
     const std::vector<int64_t> image{s.in_c, s.in_w, s.in_h, s.batch}, image_steps{1, s.x[2], s.x[1], s.x[0]};
     if (form_.mode == 0)
-      params.a = tiled_map(at.inputs[0], {s.in_c, s.pixels()}, {1, s.x[2]}, {form_.kb / 2, form_.pixels()});
-    else if (form_.mode == 1) params.a = im2col_map(at.inputs[0], s, form_.kb / 2, form_.pixels());
-    else params.a = tiled_map(at.inputs[0], image, image_steps, {form_.kb / 2, halo_w_, halo_h_, 1});
+      params.a = tiled_map(at.inputs[0], s.x_type, {s.in_c, s.pixels()}, {1, s.x[2]}, {slab, form_.pixels()});
+    else if (form_.mode == 1) params.a = im2col_map(at.inputs[0], s, slab, form_.pixels());
+    else params.a = tiled_map(at.inputs[0], s.x_type, image, image_steps, {slab, halo_w_, halo_h_, 1});
     if (form_.nbuf) {
       const auto map = [&](Address data, const int64_t(&strides)[4]) {
-        if (form_.mode != 2) return tiled_map(data, {s.out_c, s.pixels()}, {1, strides[2]}, {gc, form_.wm});
-        return tiled_map(data, {s.out_c, s.out_w, s.out_h, s.batch}, {1, strides[2], strides[1], strides[0]},
-                         {gc, 8, form_.wm / 8, 1});
+        if (form_.mode != 2) return tiled_map(data, s.y_type, {s.out_c, s.pixels()}, {1, strides[2]}, {gc, form_.wm});
+        return tiled_map(data, s.y_type, {s.out_c, s.out_w, s.out_h, s.batch},
+                         {1, strides[2], strides[1], strides[0]}, {gc, 8, form_.wm / 8, 1});
       };
       params.y = map(at.outputs[0], s.y);
       if (residual_) params.residual = map(at.inputs[3], s.residual);
@@ -216,30 +216,29 @@ class WgmmaStep : public Step {
   }
 
  private:
-  /// Weights in f16 and the bias in f32, padded to whole tiles and in the order that the kernel's head describes.
+  int element() const { return static_cast<int>(size_of(shape_.x_type)); }
+  /// Constants padded to whole tiles and in the order that the kernel's head describes.
   void pack(const Problem& problem) {
-    const std::vector<float> weights = conv_weights(problem, shape_), bias = conv_bias(problem, shape_);
-    const int64_t depth = depth_bytes(shape_, form_.kb) / 2, rows = round_up(shape_.out_c, form_.bn);
-    const int64_t gc = form_.gb() / 2, per_access = std::min(form_.gb() / 4, 16) / 2, accesses = gc / 4 / per_access;
-    const std::vector<uint16_t> packed = padded_weights(weights, shape_, form_.kb, rows, [&](int64_t at) {
+    const int64_t gc = form_.gb() / form_.result, per_access = std::min(form_.gb() / 4, 16) / form_.result;
+    const int64_t accesses = gc / 4 / per_access;
+    const auto row_of = [&](int64_t at) {
       const int64_t n = at % gc;
       return form_.swap ? at / 16 * 16 + at % 8 * 2 + at % 16 / 8
                         : at / gc * gc + n % 8 / 2 * (gc / 4) + n / 8 * 2 + n % 2;
-    });
-    std::vector<float> ordered(static_cast<size_t>(rows), 0.f);
-    for (int64_t at = 0; at < rows; ++at) {
+    };
+    const auto number_of = [&](int64_t at) {
       // Reading order: access, four channels, lane of four.
       const int64_t n = at % gc, i = n % 4, q = n / 4 % 4, quad = n / 16 % (per_access / 4);
       const int64_t access = n / 16 / (per_access / 4);
-      const int64_t channel = form_.swap ? at : at / gc * gc + (q * accesses + access) * per_access + quad * 4 + i;
-      if (channel < shape_.out_c) ordered[static_cast<size_t>(at)] = bias[static_cast<size_t>(channel)];
-    }
-    const size_t weight_bytes = packed.size() * 2;
-    packed_ = Buffer(weight_bytes + ordered.size() * 4);
-    packed_.upload(packed.data(), weight_bytes);
-    check(driver().MemcpyHtoD(packed_.address() + weight_bytes, ordered.data(), ordered.size() * 4), "cuMemcpyHtoD");
-    params_.bias = packed_.address() + weight_bytes;
-    params_.b = tiled_map(packed_.address(), {depth, rows}, {1, depth}, {form_.kbb / 2, form_.bn});
+      return form_.swap ? at : at / gc * gc + (q * accesses + access) * per_access + quad * 4 + i;
+    };
+    const HopperConstants constants = upload_constants(problem, shape_, form_.kb, round_up(shape_.out_c, form_.bn),
+                                                       form_.bn, row_of, number_of, packed_);
+    params_.numbers = constants.numbers, params_.border_sums = constants.border_sums;
+    params_.border_rows = constants.border_rows, params_.border_columns = constants.border_columns;
+    params_.finish = constants.finish;
+    params_.b = tiled_map(constants.weights, shape_.x_type, {constants.depth, constants.rows}, {1, constants.depth},
+                          {form_.kbb / element(), form_.bn});
   }
 
   Device& device_;
@@ -258,6 +257,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 }
 
 const KernelRegistrar conv({"Conv", "wgmma", 1, refuses, tactics, make});
+const KernelRegistrar bytes({"Int8Conv", "wgmma", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

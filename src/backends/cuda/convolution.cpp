@@ -16,13 +16,19 @@ struct EpilogueContext {
 
 bool is_product(const Problem& problem) { return problem.node->op != "Conv"; }
 
-const char* check_epilogue(const Problem& problem, ConvShape& shape) {
-  std::fill(std::begin(shape.residual), std::end(shape.residual), 0);
-  if (problem.inputs.size() < 4 || !problem.inputs[3]) return nullptr;
-  const Operand& residual = problem.inputs[3];
-  if (!(residual.dims == problem.outputs[0].dims)) return "the residual is broadcast";
-  if (residual.dtype != problem.outputs[0].dtype) return "the residual is of another type";
+const char* check_size(const Problem& problem, const ConvShape& shape) {
+  if (shape.pixels() * std::max(shape.out_c, shape.depth()) == 0) return "nothing to do";
+  if (shape.pixels() >= int64_t{1} << 31 || problem.inputs[0].dims.elements() >= int64_t{1} << 40) return "too large";
   return nullptr;
+}
+
+/// Sizes and strides as image, row, pixel, channel.
+void fill(const Operand& operand, bool channels_last, int64_t (&sizes)[4], int64_t (&strides)[4]) {
+  static constexpr int first[] = {0, 2, 3, 1}, order[] = {0, 1, 2, 3};
+  for (size_t at = 0; at < 4; ++at) {
+    const auto axis = static_cast<size_t>(channels_last ? order[at] : first[at]);
+    sizes[at] = operand.dims[axis], strides[at] = operand.strides[axis];
+  }
 }
 
 /// Gemm and MatMul of one matrix by constant weights: a row is a pixel.
@@ -51,8 +57,8 @@ const char* product_shape(const Problem& problem, ConvShape& shape) {
     strides[0] = strides[1] = shape.in_w * width, strides[2] = width, strides[3] = 1;
   };
   rows(shape.x, k), rows(shape.y, n);
-  if (const char* reason = check_epilogue(problem, shape)) return reason;
   if (problem.inputs.size() > 3 && problem.inputs[3]) {
+    if (!(problem.inputs[3].dims == y.dims)) return "the residual is broadcast";
     if (!problem.inputs[3].dense()) return "rows are not contiguous";
     rows(shape.residual, n);
   }
@@ -61,54 +67,54 @@ const char* product_shape(const Problem& problem, ConvShape& shape) {
 
 }  // namespace
 
-const char* conv_shape(const Problem& problem, ConvShape& shape) {
+const char* conv_geometry(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
+  const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
+  if (x.dims.rank() != 4) return "only two spatial axes";
+  const Operand* bias = problem.inputs.size() > 2 && problem.inputs[2] ? &problem.inputs[2] : nullptr;
+  if (bias && (!bias->constant || bias->dtype != DType::f32)) return "the bias is not constant";
+  const bool last = node.text("layout", "") == "NHWC";
+  const bool x_last = last && node.text("input_layout", "") != "NCHW";
+  int64_t in[4], out[4], ignored[4];
+  shape = {};
+  fill(x, x_last, in, shape.x);
+  fill(y, last, out, shape.y);
+  shape.batch = in[0], shape.in_h = in[1], shape.in_w = in[2], shape.in_c = in[3];
+  shape.out_h = out[1], shape.out_w = out[2], shape.out_c = out[3];
+  shape.kernel_h = static_cast<int>(w.dims[2]), shape.kernel_w = static_cast<int>(w.dims[3]);
+  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1});
+  auto pads = node.integers("pads", {0, 0, 0, 0});
+  shape.stride_h = static_cast<int>(strides[0]), shape.stride_w = static_cast<int>(strides[1]);
+  shape.dilation_h = static_cast<int>(dilations[0]), shape.dilation_w = static_cast<int>(dilations[1]);
+  const std::string mode = node.text("auto_pad", "NOTSET");
+  if (mode == "VALID") pads = {0, 0, 0, 0};
+  if (mode == "SAME_UPPER" || mode == "SAME_LOWER")
+    for (size_t axis = 0; axis < 2; ++axis) {
+      const int64_t extent = (w.dims[axis + 2] - 1) * dilations[axis] + 1;
+      const int64_t total = std::max<int64_t>(0, (out[axis + 1] - 1) * strides[axis] + extent - in[axis + 1]);
+      pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    }
+  shape.pad_top = static_cast<int>(pads[0]), shape.pad_left = static_cast<int>(pads[1]);
+  shape.groups = static_cast<int>(node.integer("group", 1));
+  std::fill(std::begin(shape.residual), std::end(shape.residual), 0);
+  if (problem.inputs.size() > 3 && problem.inputs[3]) {
+    if (!(problem.inputs[3].dims == y.dims)) return "the residual is broadcast";
+    fill(problem.inputs[3], last, ignored, shape.residual);
+  }
+  shape.x_type = x.dtype, shape.y_type = y.dtype;
+  return check_size(problem, shape);
+}
+
+const char* conv_shape(const Problem& problem, ConvShape& shape) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
   if (!is_f16_or_f32(x.dtype) || !is_f16_or_f32(y.dtype)) return "only f32 and f16";
   if (!w.constant || w.dtype != DType::f32) return "the weights are not constant f32";
-  if (is_product(problem)) {
-    if (const char* reason = product_shape(problem, shape)) return reason;
-  } else {
-    if (x.dims.rank() != 4) return "only two spatial axes";
-    const Operand* bias = problem.inputs.size() > 2 && problem.inputs[2] ? &problem.inputs[2] : nullptr;
-    if (bias && (!bias->constant || bias->dtype != DType::f32)) return "the bias is not constant";
-    const bool last = node.text("layout", "") == "NHWC";
-    const bool x_last = last && node.text("input_layout", "") != "NCHW";
-    const auto fill = [](const Operand& operand, bool channels_last, int64_t(&sizes)[4], int64_t(&strides)[4]) {
-      static constexpr int first[] = {0, 2, 3, 1}, order[] = {0, 1, 2, 3};
-      for (size_t at = 0; at < 4; ++at) {
-        const auto axis = static_cast<size_t>(channels_last ? order[at] : first[at]);
-        sizes[at] = operand.dims[axis], strides[at] = operand.strides[axis];
-      }
-    };
-    int64_t in[4], out[4], ignored[4];
-    shape = {};
-    fill(x, x_last, in, shape.x);
-    fill(y, last, out, shape.y);
-    shape.batch = in[0], shape.in_h = in[1], shape.in_w = in[2], shape.in_c = in[3];
-    shape.out_h = out[1], shape.out_w = out[2], shape.out_c = out[3];
-    shape.kernel_h = static_cast<int>(w.dims[2]), shape.kernel_w = static_cast<int>(w.dims[3]);
-    const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1});
-    auto pads = node.integers("pads", {0, 0, 0, 0});
-    shape.stride_h = static_cast<int>(strides[0]), shape.stride_w = static_cast<int>(strides[1]);
-    shape.dilation_h = static_cast<int>(dilations[0]), shape.dilation_w = static_cast<int>(dilations[1]);
-    const std::string mode = node.text("auto_pad", "NOTSET");
-    if (mode == "VALID") pads = {0, 0, 0, 0};
-    if (mode == "SAME_UPPER" || mode == "SAME_LOWER")
-      for (size_t axis = 0; axis < 2; ++axis) {
-        const int64_t extent = (w.dims[axis + 2] - 1) * dilations[axis] + 1;
-        const int64_t total = std::max<int64_t>(0, (out[axis + 1] - 1) * strides[axis] + extent - in[axis + 1]);
-        pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-      }
-    shape.pad_top = static_cast<int>(pads[0]), shape.pad_left = static_cast<int>(pads[1]);
-    shape.groups = static_cast<int>(node.integer("group", 1));
-    if (const char* reason = check_epilogue(problem, shape)) return reason;
-    if (problem.inputs.size() > 3 && problem.inputs[3]) fill(problem.inputs[3], last, ignored, shape.residual);
-  }
+  if (problem.inputs.size() > 3 && problem.inputs[3] && problem.inputs[3].dtype != y.dtype)
+    return "the residual is of another type";
+  if (!is_product(problem)) return conv_geometry(problem, shape);
+  if (const char* reason = product_shape(problem, shape)) return reason;
   shape.x_type = x.dtype, shape.y_type = y.dtype;
-  if (shape.pixels() * std::max(shape.out_c, shape.depth()) == 0) return "nothing to do";
-  if (shape.pixels() >= int64_t{1} << 31 || x.dims.elements() >= int64_t{1} << 40) return "too large";
-  return nullptr;
+  return check_size(problem, shape);
 }
 
 ops::Epilogue conv_epilogue(const Problem& problem) {

@@ -20,7 +20,9 @@ struct ConvShape {
   int64_t depth() const { return channels_in() * kernel_h * kernel_w; }
 };
 
-/// Fills the shape; else the reason why the node is no such convolution.
+/// Fills the shape of a Conv of any types; else the reason why it has none.
+const char* conv_geometry(const Problem& problem, ConvShape& shape);
+/// The same for convolutions and products of f32 and f16.
 const char* conv_shape(const Problem& problem, ConvShape& shape);
 ops::Epilogue conv_epilogue(const Problem& problem);
 /// Weights as [out_c][kernel_h][kernel_w][channels_in], and the bias (zeros where there is none).

@@ -1,12 +1,15 @@
 #include "backends/cuda/hopper.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tenon::cuda {
 namespace {
 
-/// D[64 x width] += A[64 x 16] * B[width x 16]^T, both in shared memory with depth contiguous.
-std::string product_text(int width) {
+/// D[64 x width] += A[64 x 32 bytes] * B[width x 32 bytes]^T, both in shared memory with depth contiguous.
+std::string product_text(int width, bool bytes, bool turned) {
+  const std::string sum = bytes ? "int" : "float", letter = bytes ? "r" : "f";
+  const std::string types = !bytes ? "k16.f32.f16.f16" : turned ? "k32.s32.s8.u8" : "k32.s32.u8.s8";
   const int registers = width / 2;
   const auto list = [&](const char* before, const char* after) {
     std::string text;
@@ -15,10 +18,11 @@ std::string product_text(int width) {
   };
   const auto operand = [&](int at) { return "%" + std::to_string(registers + at); };
   const std::string w = std::to_string(width);
-  return "template <> struct Mma<" + w + "> {\n  static __device__ __forceinline__ void run(float (&d)[" +
+  return "template <> struct Mma<" + w + "> {\n  static __device__ __forceinline__ void run(" + sum + " (&d)[" +
          std::to_string(registers) + "], u64 a, u64 b, int add) {\n    asm volatile(\"{.reg .pred p; setp.ne.b32 p, " +
-         operand(2) + ", 0; wgmma.mma_async.sync.aligned.m64n" + w + "k16.f32.f16.f16 {" + list("%", "") + "}, " +
-         operand(0) + ", " + operand(1) + ", p, 1, 1, 0, 0;}\"\n      : " + list("\"+f\"(d[", "])") +
+         operand(2) + ", 0; wgmma.mma_async.sync.aligned.m64n" + w + types + " {" + list("%", "") + "}, " + operand(0) +
+         ", " + operand(1) + ", p" + (bytes ? "" : ", 1, 1, 0, 0") + ";}\"\n      : " +
+         list(("\"+" + letter + "\"(d[").c_str(), "])") +
          " : \"l\"(a), \"l\"(b), \"r\"(add));\n  }\n};\n";
 }
 
@@ -29,18 +33,38 @@ int swizzle_of(int bytes) {
                        : constants::map_swizzle_none;
 }
 
-constexpr int element = 2;
+int map_type(DType type) { return type == DType::u8 ? constants::map_u8 : constants::map_f16; }
+int64_t element_of(const ConvShape& shape) { return static_cast<int64_t>(size_of(shape.x_type)); }
 
 }  // namespace
 
-Source hopper_source(const std::string& file, const std::vector<int>& widths, std::vector<std::string> defines) {
-  std::string text(kernel_text("hopper.cuh"));
+Source hopper_source(const Problem& problem, const ConvShape& shape, const std::string& file,
+                     const std::vector<int>& widths, std::vector<std::string> defines) {
+  const bool bytes = is_bytes(problem);
+  std::string text;
+  std::vector<std::string> more;
+  int zero = 0;
+  if (bytes) {
+    ByteConv conv;
+    byte_conv(problem, conv);
+    more = byte_defines(conv);
+    text = kernel_text("bytes.cuh");
+    zero = conv.x_zero == 0 ? 0 : conv.has_borders() ? 2 : 1;
+  } else {
+    more = epilogue_defines(conv_epilogue(problem));
+  }
+  for (const std::string& word : {define("BYTES", bytes), define("EB", element_of(shape)),
+                                  define("OB", static_cast<int64_t>(size_of(shape.y_type))), define("ZP", zero)})
+    more.push_back(word);
+  defines.insert(defines.end(), more.begin(), more.end());
+  text += kernel_text("hopper.cuh");
   text += "template <int WIDTH> struct Mma;\n";
-  for (const int width : widths) text += product_text(width);
+  const bool turned = std::find(defines.begin(), defines.end(), "SWAP=1") != defines.end();
+  for (const int width : widths) text += product_text(width, bytes, turned);
   return {file, std::move(defines), text + std::string(kernel_text(file))};
 }
 
-TensorMap tiled_map(Address data, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+TensorMap tiled_map(Address data, DType type, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
                     const std::vector<int>& box) {
   uint64_t sizes[5], bytes[5];
   uint32_t boxes[5], steps[5];
@@ -48,17 +72,18 @@ TensorMap tiled_map(Address data, const std::vector<int64_t>& dims, const std::v
     sizes[at] = static_cast<uint64_t>(dims[at]);
     boxes[at] = static_cast<uint32_t>(box[at]);
     steps[at] = 1;
-    if (at > 0) bytes[at - 1] = static_cast<uint64_t>(strides[at]) * element;
+    if (at > 0) bytes[at - 1] = static_cast<uint64_t>(strides[at]) * size_of(type);
   }
   TensorMap map{};
-  check(driver().TensorMapEncodeTiled(&map, constants::map_f16, static_cast<uint32_t>(dims.size()),
+  check(driver().TensorMapEncodeTiled(&map, map_type(type), static_cast<uint32_t>(dims.size()),
                                       reinterpret_cast<void*>(data), sizes, bytes, boxes, steps, 0,
-                                      swizzle_of(box[0] * element), constants::map_l2_256, 0),
+                                      swizzle_of(box[0] * static_cast<int>(size_of(type))), constants::map_l2_256, 0),
         "cuTensorMapEncodeTiled");
   return map;
 }
 
 TensorMap im2col_map(Address data, const ConvShape& s, int channels, int pixels) {
+  const auto element = static_cast<uint64_t>(element_of(s));
   const uint64_t sizes[] = {static_cast<uint64_t>(s.in_c), static_cast<uint64_t>(s.in_w), static_cast<uint64_t>(s.in_h),
                             static_cast<uint64_t>(s.batch)};
   const uint64_t bytes[] = {static_cast<uint64_t>(s.x[2]) * element, static_cast<uint64_t>(s.x[1]) * element,
@@ -69,37 +94,103 @@ TensorMap im2col_map(Address data, const ConvShape& s, int channels, int pixels)
   const int upper[] = {static_cast<int>((s.out_w - 1) * s.stride_w - s.pad_left + 1 - s.in_w),
                        static_cast<int>((s.out_h - 1) * s.stride_h - s.pad_top + 1 - s.in_h)};
   TensorMap map{};
-  check(driver().TensorMapEncodeIm2col(&map, constants::map_f16, 4, reinterpret_cast<void*>(data), sizes, bytes, lower,
+  check(driver().TensorMapEncodeIm2col(&map, map_type(s.x_type), 4, reinterpret_cast<void*>(data), sizes, bytes, lower,
                                        upper, static_cast<uint32_t>(channels), static_cast<uint32_t>(pixels), steps, 0,
-                                       swizzle_of(channels * element), constants::map_l2_256, 0),
+                                       swizzle_of(channels * static_cast<int>(element)), constants::map_l2_256, 0),
         "cuTensorMapEncodeIm2col");
   return map;
 }
 
 int slab_bytes(const ConvShape& shape) {
-  const int64_t bytes = shape.in_c * element;
+  const int64_t bytes = shape.in_c * element_of(shape);
   for (const int slab : {128, 64})
     if (ceil_div(bytes, slab) * slab * 2 <= bytes * 3) return slab;
   return 32;
 }
 
 int64_t padded_channels(const ConvShape& shape, int slab) {
-  return ceil_div(shape.in_c * element, slab) * slab / element;
+  return ceil_div(shape.in_c * element_of(shape), slab) * slab / element_of(shape);
 }
 
-std::vector<uint16_t> padded_weights(const std::vector<float>& weights, const ConvShape& shape, int slab, int64_t rows,
-                                     const std::function<int64_t(int64_t)>& from) {
+namespace {
+
+/// Rows of weights with their channels padded to whole slabs.
+template <class T>
+std::vector<T> padded_rows(const std::vector<T>& weights, const ConvShape& shape, int slab, int64_t rows,
+                           const std::function<int64_t(int64_t)>& row_of) {
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w, padded = padded_channels(shape, slab);
-  std::vector<uint16_t> packed(static_cast<size_t>(rows * taps * padded), 0);
+  std::vector<T> packed(static_cast<size_t>(rows * taps * padded), 0);
   for (int64_t at = 0; at < rows; ++at) {
-    const int64_t channel = from(at);
+    const int64_t channel = row_of(at);
     if (channel >= shape.out_c) continue;
-    const float* source = weights.data() + channel * shape.depth();
+    const T* source = weights.data() + channel * shape.depth();
     for (int64_t tap = 0; tap < taps; ++tap)
-      for (int64_t c = 0; c < shape.in_c; ++c)
-        packed[(at * taps + tap) * padded + c] = f16_of(source[tap * shape.in_c + c]);
+      std::copy(source + tap * shape.in_c, source + (tap + 1) * shape.in_c,
+                packed.begin() + (at * taps + tap) * padded);
   }
   return packed;
+}
+
+/// Lists that go to the device together.
+struct Bundle {
+  std::vector<std::byte> bytes;
+  template <class T>
+  size_t add(const std::vector<T>& list) {
+    const size_t begin = (bytes.size() + 127) / 128 * 128;
+    bytes.resize(begin + list.size() * sizeof(T));
+    if (!list.empty()) std::memcpy(bytes.data() + begin, list.data(), list.size() * sizeof(T));
+    return begin;
+  }
+};
+
+}  // namespace
+
+HopperConstants upload_constants(const Problem& problem, const ConvShape& shape, int slab, int64_t rows, int64_t tile,
+                                 const std::function<int64_t(int64_t)>& row_of,
+                                 const std::function<int64_t(int64_t)>& number_of, Buffer& buffer) {
+  HopperConstants result;
+  result.rows = rows;
+  result.depth = int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, slab);
+  Bundle bundle;
+  std::vector<std::vector<uint32_t>> lists;  // by channel, as bits
+  const auto add_list = [&](const auto& list) {
+    lists.emplace_back(list.size());
+    std::memcpy(lists.back().data(), list.data(), list.size() * 4);
+  };
+  Borders borders;
+  size_t weights_at = 0;
+  if (is_bytes(problem)) {
+    ByteConv conv;
+    byte_conv(problem, conv);
+    const std::vector<int8_t> weights = byte_weights(problem, shape);
+    weights_at = bundle.add(padded_rows(weights, shape, slab, rows, row_of));
+    add_list(conv.bias), add_list(conv.scale);
+    if (conv.x_zero != 0) add_list(zero_sums(conv, weights));
+    if (conv.has_borders()) borders_of(conv, weights, rows, borders);
+    result.finish = finish_of(conv);
+  } else {
+    const std::vector<float> weights = conv_weights(problem, shape);
+    std::vector<uint16_t> narrow(weights.size());
+    std::transform(weights.begin(), weights.end(), narrow.begin(), f16_of);
+    weights_at = bundle.add(padded_rows(narrow, shape, slab, rows, row_of));
+    add_list(conv_bias(problem, shape));
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    result.finish.alpha = epilogue.alpha, result.finish.beta = epilogue.beta;
+  }
+  std::vector<uint32_t> numbers(static_cast<size_t>(rows) * lists.size(), 0);
+  for (int64_t at = 0; at < rows; ++at)
+    for (size_t list = 0; list < lists.size(); ++list)
+      if (const int64_t channel = number_of(at); channel < shape.out_c)
+        numbers[static_cast<size_t>(at / tile * tile) * lists.size() + list * static_cast<size_t>(tile) +
+                static_cast<size_t>(at % tile)] = lists[list][static_cast<size_t>(channel)];
+  const size_t numbers_at = bundle.add(numbers), sums_at = bundle.add(borders.sums);
+  const size_t rows_at = bundle.add(borders.rows), columns_at = bundle.add(borders.columns);
+  buffer = Buffer(bundle.bytes.size());
+  buffer.upload(bundle.bytes.data(), bundle.bytes.size());
+  result.weights = buffer.address() + weights_at, result.numbers = buffer.address() + numbers_at;
+  result.border_sums = buffer.address() + sums_at;
+  result.border_rows = buffer.address() + rows_at, result.border_columns = buffer.address() + columns_at;
+  return result;
 }
 
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
@@ -109,17 +200,26 @@ bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
 
 const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties) {
   if (properties.capability() != 90 || !driver().TensorMapEncodeIm2col) return "it needs compute capability 9.0";
-  if (shape.x_type != DType::f16 || shape.y_type != DType::f16) return "only f16";
+  const bool bytes = is_bytes(problem);
+  if (bytes ? shape.x_type != DType::u8 || shape.y_type == DType::f32
+            : shape.x_type != DType::f16 || shape.y_type != DType::f16)
+    return "only f16, and bytes";
   if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
   if (shape.stride_h != shape.stride_w || shape.stride_h > 4) return "strides differ or are large";
-  if (shape.in_c % 8 || shape.out_c % 8 || shape.in_c < 16) return "channels are no multiple of 8";
+  const auto chunk = [](DType type) { return 16 / static_cast<int64_t>(size_of(type)); };
+  if (shape.in_c % chunk(shape.x_type) || shape.in_c < 16 || shape.out_c % chunk(shape.y_type))
+    return "channels are no multiple of 16 bytes";
   const bool residual = problem.inputs.size() > 3 && problem.inputs[3];
+  if (residual && problem.inputs[3].dtype != shape.y_type) return "the residual is of another type";
   if (shape.x[3] != 1 || shape.y[3] != 1 || (residual && shape.residual[3] != 1)) return "channels are not contiguous";
   for (int at = 0; at < 3; ++at)
-    if (shape.x[at] % 8 || shape.y[at] % 8 || shape.residual[at] % 8) return "pixels are not aligned";
+    if (shape.x[at] % chunk(shape.x_type) || shape.y[at] % chunk(shape.y_type) ||
+        shape.residual[at] % chunk(shape.y_type))
+      return "pixels are not aligned";
   if (!problem.inputs[0].aligned || !problem.outputs[0].aligned || (residual && !problem.inputs[3].aligned))
     return "a tensor is not aligned";
   if (!is_pitched(shape, shape.y) || (residual && !is_pitched(shape, shape.residual))) return "pixels have gaps";
+  if (bytes && !has_few_borders(shape)) return "the window has many borders";
   const int64_t bottom = (shape.out_h - 1) * shape.stride_h - shape.pad_top + 1 - shape.in_h;
   const int64_t right = (shape.out_w - 1) * shape.stride_w - shape.pad_left + 1 - shape.in_w;
   if (std::max({shape.kernel_h, shape.kernel_w, shape.pad_top, shape.pad_left}) > 100 || bottom < -128 ||

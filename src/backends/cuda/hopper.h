@@ -2,16 +2,19 @@
 #include <functional>
 #include <vector>
 
-#include "backends/cuda/convolution.h"
+#include "backends/cuda/byte_conv.h"
 
 /// What the kernels for compute capability 9.0a need of the host: instruction texts and tensor maps.
 namespace tenon::cuda {
 
-/// A kernel file of this family: hopper.cuh, the products of these widths, then the file.
-Source hopper_source(const std::string& file, const std::vector<int>& widths, std::vector<std::string> defines);
+/// A kernel file of this family: hopper.cuh, the products of these widths, then the file. The macros BYTES, EB, OB, ZP
+/// and those of the epilogue are added.
+Source hopper_source(const Problem& problem, const ConvShape& shape, const std::string& file,
+                     const std::vector<int>& widths, std::vector<std::string> defines);
 
-/// A tensor of f16 in boxes; strides in elements, the first dimension contiguous. Swizzled over the box's first row.
-TensorMap tiled_map(Address data, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+/// A tensor of f16 or u8 in boxes; strides in elements, the first dimension contiguous. Swizzled over the box's first
+/// row.
+TensorMap tiled_map(Address data, DType type, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
                     const std::vector<int>& box);
 /// The input of a convolution, `channels` of `pixels` output positions at a time.
 TensorMap im2col_map(Address data, const ConvShape& shape, int channels, int pixels);
@@ -21,11 +24,21 @@ TensorMap im2col_map(Address data, const ConvShape& shape, int channels, int pix
 int slab_bytes(const ConvShape& shape);
 /// Channels with that padding.
 int64_t padded_channels(const ConvShape& shape, int slab);
-/// Weights as [rows][taps][padded channels] in f16, row `at` being channel `from(at)`; rows behind the last are zeros.
-std::vector<uint16_t> padded_weights(const std::vector<float>& weights, const ConvShape& shape, int slab, int64_t rows,
-                                     const std::function<int64_t(int64_t)>& from);
+/// What a kernel of this family holds of a problem's constants.
+struct HopperConstants {
+  Address weights = 0, numbers = 0, border_sums = 0, border_rows = 0, border_columns = 0;
+  int64_t rows = 0, depth = 0;  // of the weights, in elements
+  Finish finish{};
+};
+/// Weights as [rows][taps][padded channels], row `at` being channel `row_of(at)`, zeros behind the last; lists of
+/// numbers by channel (the bias; of bytes the scale, and what the zero point adds where it is not 0), entry `at` being
+/// channel `number_of(at)`, in tiles of `tile` channels with all lists of a tile together. Sums of borders are in the
+/// order of channels, `rows` a class.
+HopperConstants upload_constants(const Problem& problem, const ConvShape& shape, int slab, int64_t rows, int64_t tile,
+                                 const std::function<int64_t(int64_t)>& row_of,
+                                 const std::function<int64_t(int64_t)>& number_of, Buffer& buffer);
 
-/// Whether a tensor map can describe it: f16, contiguous channels, pixels at multiples of 16 bytes.
+/// Whether a tensor map can describe it: f16 or bytes, contiguous channels, pixels at multiples of 16 bytes.
 const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties);
 /// Whether pixels of the result (and residual) follow each other at one pitch.
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]);

@@ -74,6 +74,14 @@ void launch_bytes(const Device& device, Function function, const Grid& grid, Str
   check(driver().LaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
 
-const char* type_name(DType type) { return type == DType::f32 ? "float" : type == DType::f16 ? "half" : ""; }
+const char* type_name(DType type) {
+  switch (type) {
+    case DType::f32: return "float";
+    case DType::f16: return "half";
+    case DType::u8: return "u8";
+    case DType::i8: return "i8";
+    default: return "";
+  }
+}
 
 }  // namespace tenon::cuda

@@ -78,7 +78,7 @@ void launch(const Device& device, Function function, const Grid& grid, Stream st
   launch_bytes(device, function, grid, stream, &params);
 }
 
-/// "u16" names of CUDA types for element types that kernels take: f32 is "float", f16 "half"; empty for others.
+/// Names of CUDA types for element types that kernels take: f32 is "float", f16 "half", u8, i8; empty for others.
 const char* type_name(DType type);
 inline bool is_f16_or_f32(DType type) { return type == DType::f16 || type == DType::f32; }
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

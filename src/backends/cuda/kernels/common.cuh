@@ -1,4 +1,5 @@
 typedef unsigned char u8;
+typedef signed char i8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -9,6 +10,8 @@ struct half {
   u16 bits;
 };
 __device__ __forceinline__ float f32_of(float x) { return x; }
+__device__ __forceinline__ float f32_of(u8 x) { return x; }
+__device__ __forceinline__ float f32_of(i8 x) { return x; }
 __device__ __forceinline__ float f32_of(half x) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
@@ -16,6 +19,8 @@ __device__ __forceinline__ float f32_of(half x) {
 }
 template <class T> __device__ __forceinline__ T of_f32(float x);
 template <> __device__ __forceinline__ float of_f32<float>(float x) { return x; }
+template <> __device__ __forceinline__ u8 of_f32<u8>(float x) { return (u8)__float2int_rn(x); }
+template <> __device__ __forceinline__ i8 of_f32<i8>(float x) { return (i8)__float2int_rn(x); }
 template <> __device__ __forceinline__ half of_f32<half>(float x) {
   half y;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));

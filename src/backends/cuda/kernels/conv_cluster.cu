@@ -1,24 +1,27 @@
-// Convolution in f16 for few pixels (compute capability 9.0a): a tile of 64 pixels x BN channels for each cluster of
+// Convolution for few pixels (compute capability 9.0a): a tile of 64 pixels x BN channels for each cluster of
 // SPLIT blocks, which share its depth. Everything a block multiplies is asked for at once, weights before the grid
 // before has ended; sums go straight from registers into the shared memory of the block that owns the rows, and are
 // added there in a fixed order. Macros: IM2COL, BN, SPLIT (1, 2, 4, 8), KB bytes of depth in a row of a slab, KR, KS,
-// CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL. Position n of 16 weights holds channel n % 8 / 2 * 4 + n / 8 * 2 + n
+// CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL, and BYTES, EB, OB, ZP as conv_wgmma.cu has them. Position n of 16 weights holds channel n % 8 / 2 * 4 + n / 8 * 2 + n
 // % 2. hopper.cuh and Mma<BN> stand before this text.
-constexpr int KE = KB / 2, NK = KR * KS * CIN * 2 / KB, SLABS = CIN * 2 / KB, NT = (COUT + BN - 1) / BN;
+constexpr int KE = KB / EB, NK = KR * KS * CIN * EB / KB, SLABS = CIN * EB / KB, NT = (COUT + BN - 1) / BN;
+constexpr int ROWS = (COUT + 15) / 16 * 16;  // of lists by channel
 constexpr int MOST = (NK + SPLIT - 1) / SPLIT, A_BYTES = 64 * KB, STAGE = A_BYTES + BN * KB;
 constexpr int PIECE = BN / 16 * 512;  // sums of 8 rows
 constexpr int OWN = 8 / SPLIT;        // pieces of a block
 constexpr int AT_SUMS = (STAGES * STAGE + 1023) / 1024 * 1024, AT_BARRIERS = AT_SUMS + 8 * PIECE;
-static_assert(CIN * 2 % KB == 0 && NK >= SPLIT, "depth");
+static_assert(CIN * EB % KB == 0 && NK >= SPLIT, "depth");
 
 struct Params {
   TensorMap a, b;
-  const float* bias;
-  half* to;
-  const half* other;
-  i64 to_pitch, other_pitch;
+  const float* numbers;  // by channel: bias, scale, what the zero point adds
+  u8* to;
+  const u8* other;
+  const int* border_sums;  // [class][channel]
+  const u8 *border_rows, *border_columns;
+  i64 to_pitch, other_pitch;  // bytes from pixel to pixel
   int pixels, out_h, out_w;
-  float alpha, beta;
+  Finish finish;
 };
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
@@ -56,7 +59,7 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
   }
   __syncthreads();
   if (SPLIT > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-  float sum[BN / 2];
+  Sum sum[BN / 2];
 #pragma unroll 1
   for (int k = 0; k < count; ++k) {
     const u32 slot = base + k % STAGES * STAGE;
@@ -93,8 +96,8 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     for (int j = 0; j < BN / 16; ++j)
       asm volatile(
           "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1,%2,%3,%4}, [%5];" ::"r"(to + j * 512),
-          "r"(__float_as_uint(sum[j * 8 + h * 2])), "r"(__float_as_uint(sum[j * 8 + h * 2 + 1])),
-          "r"(__float_as_uint(sum[j * 8 + 4 + h * 2])), "r"(__float_as_uint(sum[j * 8 + 5 + h * 2])), "r"(bar)
+          "r"(*(u32*)&sum[j * 8 + h * 2]), "r"(*(u32*)&sum[j * 8 + h * 2 + 1]),
+          "r"(*(u32*)&sum[j * 8 + 4 + h * 2]), "r"(*(u32*)&sum[j * 8 + 5 + h * 2]), "r"(bar)
           : "memory");
   }
   asm volatile(
@@ -106,24 +109,53 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     const int j = unit % (BN / 16), own = unit / (BN / 16), piece = rank * OWN + own;
     const int m = mt * 64 + piece * 8 + (lane >> 2), channel = nt * BN + j * 16 + q * 4;
     if (m >= p.pixels || channel >= COUT) continue;
-    float f[4] = {};
+    Sum s[4] = {};
 #pragma unroll
     for (int r = 0; r < SPLIT; ++r) {
-      const float4 v = *(const float4*)(memory + AT_SUMS + (r * OWN + own) * PIECE + j * 512 + lane * 16);
-      f[0] += v.x, f[1] += v.y, f[2] += v.z, f[3] += v.w;
+      const uint4 v = *(const uint4*)(memory + AT_SUMS + (r * OWN + own) * PIECE + j * 512 + lane * 16);
+      s[0] += *(Sum*)&v.x, s[1] += *(Sum*)&v.y, s[2] += *(Sum*)&v.z, s[3] += *(Sum*)&v.w;
     }
-    const float4 bias = *(const float4*)(p.bias + channel);
-    f[0] += bias.x, f[1] += bias.y, f[2] += bias.z, f[3] += bias.w;
-    uint2 other = make_uint2(0, 0);
-    if (RESIDUAL) other = *(const uint2*)(p.other + (i64)m * p.other_pitch + channel);
+    const float4 bias4 = *(const float4*)(p.numbers + channel);
+    const float bias[4] = {bias4.x, bias4.y, bias4.z, bias4.w};
+    u32 other[4] = {};
+    if (RESIDUAL) load_global<4 * OB>(other, p.other + (i64)m * p.other_pitch + channel * OB);
+    float f[4];
+#if BYTES
+    const float4 scale4 = *(const float4*)(p.numbers + ROWS + channel);
+    const float scale[4] = {scale4.x, scale4.y, scale4.z, scale4.w};
+#if ZP
+    const int4 zeros = *(const int4*)(p.numbers + 2 * ROWS + channel);
+    s[0] += zeros.x, s[1] += zeros.y, s[2] += zeros.z, s[3] += zeros.w;
+#endif
+#if ZP == 2
+    const u32 place = (u32)m % (u32)(p.out_h * p.out_w);
+    const int edge = p.border_rows[place / (u32)p.out_w] + p.border_columns[place % (u32)p.out_w];
+    if (edge) {
+      const int4 more = *(const int4*)(p.border_sums + edge * ROWS + channel);
+      s[0] += more.x, s[1] += more.y, s[2] += more.z, s[3] += more.w;
+    }
+#endif
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      f[e] = real_of<true>(s[e], scale[e], bias[e], RESIDUAL ? residual_of(other[0], e, p.finish) : 0.f, p.finish);
+#else
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const float r = half_of(e < 2 ? other.x : other.y, e % 2);
+      const float r = half_of(other[e / 2], e % 2);
+      f[e] = s[e] + bias[e];
       if (RESIDUAL == 1) f[e] += r;
-      f[e] = activate<ACT, true>(f[e], p.alpha, p.beta);
+      f[e] = activate<ACT, true>(f[e], p.finish.alpha, p.finish.beta);
       if (RESIDUAL == 2) f[e] += r;
     }
-    *(uint2*)(p.to + (i64)m * p.to_pitch + channel) = make_uint2(pack_halves(f[0], f[1]), pack_halves(f[2], f[3]));
+#endif
+    u32 o[4];
+#if BYTES && OB == 1
+    o[0] = pack_bytes(steps_of(f[0], p.finish), steps_of(f[1], p.finish), steps_of(f[2], p.finish),
+                      steps_of(f[3], p.finish));
+#else
+    o[0] = pack_halves(f[0], f[1]), o[1] = pack_halves(f[2], f[3]);
+#endif
+    store_global<4 * OB>(p.to + (i64)m * p.to_pitch + channel * OB, o);
   }
 }
 // For the host: bytes of shared memory.

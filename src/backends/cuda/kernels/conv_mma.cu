@@ -1,44 +1,82 @@
 // Convolution as implicit GEMM on mma.sync (compute capability 8.0 and later). Channels last, whole 16-byte chunks of
 // channels. Macros:
-//   DT 1 f16, 2 f32 rounded to tf32; TY type of output and residual; ACT, RESIDUAL; VECTOR 1: stores of 8 channels
+//   DT 1 f16, 2 f32 rounded to tf32, 3 u8 by i8 (behind bytes.cuh; the residual is u8); TY type of the output, and of
+//   the residual; ACT, RESIDUAL; VECTOR 1: stores of 8 channels
+//   COPY bytes a copy: 16, or less where channels are no whole chunks; FILL 1: taps outside read as p.fill
 //   BM pixels x BN channels a block, WM x WN a warp; STAGES of 128 bytes of depth
 //   POINT 1: one tap without padding; SPLIT 1: blocks share a tile along depth, the last one adds their sums in order
 // Weights: [group][channel, padded to BN][depth, padded to 128 bytes], position n of 32 holding channel
 // n % 8 / 2 * 8 + n / 8 * 2 + n % 2, so that a thread owns 8 neighbouring channels of a row.
 constexpr int ROW = 128, THREADS = (BM / WM) * (BN / WN) * 32;
-constexpr int E = DT == 1 ? 8 : 4;  // elements of a chunk
+constexpr int E = DT == 3 ? 16 : DT == 1 ? 8 : 4;  // elements of a chunk
 constexpr int A_BYTES = BM * ROW, STAGE = (BM + BN) * ROW;
 constexpr int A_LOADS = BM * 8 / THREADS, B_LOADS = BN * 8 / THREADS, LANES = THREADS / 8;
 constexpr int MI = WM / 16, NJ = WN / 8;
 static_assert(WN % 32 == 0 && BM * 8 % THREADS == 0 && BN * 8 % THREADS == 0, "tile");
 #if DT == 1
 typedef half X;
-#else
+#elif DT == 2
 typedef float X;
+#else
+typedef u8 X;
 #endif
+#if DT == 3
+typedef int Sum;
+typedef u8 Other;
+#else
+typedef float Sum;
+typedef TY Other;
+struct Finish {
+  float of_bytes[3], alpha, beta;
+  int of_bytes_too;
+};
+#endif
+struct __align__(16) Sums {
+  Sum e[4];
+};
 
 struct Params {
   const X *x, *w;
-  const float* bias;
-  const TY* residual;
+  const float *bias, *scale;
+  const int* zero_sums;
+  const Other* residual;
   TY* y;
-  float* partial;
+  Sum* partial;
   u32* counters;
   i64 xs[3], ys[3], rs[3];  // strides: image, row, pixel
   int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
   int pixels, chunks, steps, tiles_n, groups, splits;
-  float alpha, beta;
+  int c_real;  // c_in is padded to whole chunks
+  u32 fill;
+  Finish finish;
 };
 
 __device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
   const int bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
+// Of `left` elements that are there, the others being zeros.
+__device__ __forceinline__ void copy_some(u32 to, const X* from, int left) {
+#pragma unroll
+  for (int at = 0; at < 16; at += COPY) {
+    const int bytes = at / (int)sizeof(X) < left ? COPY : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to + at), "l"((const u8*)from + (bytes ? at : 0)),
+                 "r"(bytes), "n"(COPY)
+                 : "memory");
+  }
+}
 __device__ __forceinline__ void load4(u32 (&r)[4], u32 from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(from));
 }
+#if DT == 3
+__device__ __forceinline__ void multiply(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#else
 __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 #if DT == 1
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -49,6 +87,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#endif
 
 // ---- eight neighbouring channels of one pixel
 __device__ __forceinline__ void load8(float (&v)[8], const half* from) {
@@ -68,6 +107,27 @@ __device__ __forceinline__ void store8(float* to, const float (&v)[8]) {
   ((float4*)to)[0] = *(const float4*)&v[0], ((float4*)to)[1] = *(const float4*)&v[4];
 }
 
+template <class T> __device__ __forceinline__ void store(T* to, const float (&v)[8], int left, const Params&) {
+  if (VECTOR) store8(to, v);
+  else
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+      if (e < left) to[e] = of_f32<T>(v[e]);
+}
+#if DT == 3
+__device__ __forceinline__ void store(u8* to, const float (&v)[8], int left, const Params& p) {
+  int q[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) q[e] = steps_of(v[e], p.finish);
+  const u32 words[2] = {pack_bytes(q[0], q[1], q[2], q[3]), pack_bytes(q[4], q[5], q[6], q[7])};
+  if (VECTOR) *(uint2*)to = *(const uint2*)words;
+  else
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+      if (e < left) to[e] = (u8)(words[e / 4] >> (8 * (e % 4)));
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) u8 memory[];
   const u32 shared = (u32)__cvta_generic_to_shared(memory);
@@ -86,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
     const int m = m0 + row + LANES * i, q = m % p.out_w, r = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
     h0[i] = m < p.pixels ? r * p.stride_h - p.pad_top : -(1 << 28);
     w0[i] = q * p.stride_w - p.pad_left;
-    rows[i] = p.x + n * p.xs[0] + group * p.c_in;
+    rows[i] = p.x + n * p.xs[0] + group * p.c_real;
     if (POINT) rows[i] += h0[i] * p.xs[1] + w0[i] * p.xs[2];
   }
   int at = begin * 8 + chunk, c, r = 0, s = 0;
@@ -113,7 +173,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
       const int h = h0[i] + r * p.dilation_h, w = w0[i] + s * p.dilation_w;
       const bool valid = at < p.chunks && (POINT ? h0[i] >= 0 : (u32)h < (u32)p.in_h && (u32)w < (u32)p.in_w);
       const X* from = POINT ? rows[i] + c : rows[i] + h * p.xs[1] + w * p.xs[2] + c;
-      copy16(shared + slot * STAGE + to + i * LANES * ROW, valid ? from : p.x, valid);
+      const u32 place = shared + slot * STAGE + to + i * LANES * ROW;
+      if (FILL && !valid)
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(place), "r"(p.fill) : "memory");
+      else if (COPY == 16) copy16(place, valid ? from : p.x, valid);
+      else copy_some(place, valid ? from : p.x, valid ? p.c_real - c : 0);
     }
     at += 8, c += 8 * E;
     if (!POINT)
@@ -137,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
   const int wm = warp % (BM / WM) * WM, wn = warp / (BM / WM) * WN;
   const int a_row = wm + (lane & 15), a_chunk = lane >> 4;
   const int b_row = wn + (lane & 7) + (lane >> 4 << 3), b_chunk = lane >> 3 & 1;
-  float sum[MI][NJ][4] = {};
+  Sum sum[MI][NJ][4] = {};
   for (int step = begin; step < end; ++step) {
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
     __syncthreads();
@@ -172,12 +236,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
 #if SPLIT
   {
     __shared__ bool last;
-    float* tile = p.partial + ((i64)blockIdx.x * p.splits) * BM * BN;
-    float4* own = (float4*)(tile + (i64)blockIdx.y * BM * BN);
+    Sum* tile = p.partial + ((i64)blockIdx.x * p.splits) * BM * BN;
+    Sums* own = (Sums*)(tile + (i64)blockIdx.y * BM * BN);
 #pragma unroll
     for (int i = 0; i < MI; ++i)
 #pragma unroll
-      for (int j = 0; j < NJ; ++j) own[(i * NJ + j) * THREADS + tid] = *(float4*)sum[i][j];
+      for (int j = 0; j < NJ; ++j) own[(i * NJ + j) * THREADS + tid] = *(Sums*)sum[i][j];
     __threadfence();
     __syncthreads();
     if (tid == 0) last = atomicAdd(p.counters + blockIdx.x, 1) == p.splits - 1;
@@ -190,18 +254,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
 #pragma unroll
       for (int j = 0; j < NJ; ++j)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.f;
+        for (int e = 0; e < 4; ++e) sum[i][j][e] = 0;
     for (int k = 0; k < p.splits; ++k) {
-      const float4* from = (const float4*)(tile + (i64)k * BM * BN);
+      const Sums* from = (const Sums*)(tile + (i64)k * BM * BN);
 #pragma unroll
       for (int i = 0; i < MI; ++i)
 #pragma unroll
         for (int j = 0; j < NJ; ++j) {
-          float4 v;
-          asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                       : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+          Sums v;
+          u32* bits = (u32*)v.e;
+          asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                       : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
                        : "l"(from + (i * NJ + j) * THREADS + tid));
-          sum[i][j][0] += v.x, sum[i][j][1] += v.y, sum[i][j][2] += v.z, sum[i][j][3] += v.w;
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum[i][j][e] += v.e[e];
         }
     }
   }
@@ -215,6 +281,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
     float bias[8];
 #pragma unroll
     for (int e = 0; e < 8; ++e) bias[e] = local + e < p.c_out ? p.bias[channel + e] : 0.f;
+#if DT == 3
+    float scale[8];
+    int zeros[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const bool there = local + e < p.c_out;
+      scale[e] = there ? p.scale[channel + e] : 0.f, zeros[e] = there ? p.zero_sums[channel + e] : 0;
+    }
+#endif
 #pragma unroll
     for (int i = 0; i < MI; ++i)
 #pragma unroll
@@ -223,8 +298,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
         if (m >= p.pixels) continue;
         const int q = m % p.out_w, rr = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
         TY* out = p.y + n * p.ys[0] + rr * p.ys[1] + q * p.ys[2] + channel;
-        const TY* other = p.residual + n * p.rs[0] + rr * p.rs[1] + q * p.rs[2] + channel;
+        const Other* other = p.residual + n * p.rs[0] + rr * p.rs[1] + q * p.rs[2] + channel;
         float v[8], residual[8] = {};
+#if DT == 3
+        if (RESIDUAL) {
+          u32 words[2] = {};
+          if (VECTOR) *(uint2*)words = *(const uint2*)other;
+          else
+            for (int e = 0; e < 8; ++e)
+              if (local + e < p.c_out) words[e / 4] |= (u32)other[e] << (8 * (e % 4));
+#pragma unroll
+          for (int e = 0; e < 8; ++e) residual[e] = residual_of(words[e / 4], e % 4, p.finish);
+        }
+#pragma unroll
+        for (int e = 0; e < 8; ++e)
+          v[e] = real_of<sizeof(TY) < 4>(sum[i][g * 4 + e / 2][half_row * 2 + e % 2] + zeros[e], scale[e], bias[e],
+                                         residual[e], p.finish);
+#else
         if (RESIDUAL && VECTOR) load8(residual, other);
         if (RESIDUAL && !VECTOR)
 #pragma unroll
@@ -234,14 +324,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
         for (int e = 0; e < 8; ++e) {
           v[e] = sum[i][g * 4 + e / 2][half_row * 2 + e % 2] + bias[e];
           if (RESIDUAL == 1) v[e] += residual[e];
-          v[e] = activate<ACT, sizeof(TY) == 2>(v[e], p.alpha, p.beta);
+          v[e] = activate<ACT, sizeof(TY) == 2>(v[e], p.finish.alpha, p.finish.beta);
           if (RESIDUAL == 2) v[e] += residual[e];
         }
-        if (VECTOR) store8(out, v);
-        else
-#pragma unroll
-          for (int e = 0; e < 8; ++e)
-            if (local + e < p.c_out) out[e] = of_f32<TY>(v[e]);
+#endif
+        store(out, v, p.c_out - local, p);
       }
   }
 }

@@ -1,4 +1,7 @@
-// Convolution in f16 on wgmma (compute capability 9.0a): persistent, one warpgroup loads, NWG multiply. Macros:
+// Convolution on wgmma (compute capability 9.0a): persistent, one warpgroup loads, NWG multiply. Macros:
+//   EB bytes of an operand's element, OB of the result's and the residual's. BYTES 1: u8 by i8, the result u8 or f16,
+//      behind bytes.cuh; else all are f16
+//   ZP of bytes: 0 the input's zero point is 0, 1 it adds to every sum, 2 and less where taps lie outside
 //   MODE  0: 1x1 of stride 1 as a matrix, 1: im2col by the copy engine, 2: an input tile with its halo stays in shared
 //         memory and every tap is a shifted start address (stride 1, tiles 8 pixels wide)
 //   WM pixels of a warpgroup's tile, BN channels, KB bytes of depth in a row of a slab, KSUB slabs a stage, STAGES
@@ -6,40 +9,44 @@
 //   BRES 1: the weights of one tile of channels stay in shared memory, rows of KBB bytes
 //   NBUF buffers a warpgroup for its result (and residual) on the way to memory, 0: straight from and to registers
 //   GB bytes of channels a group: four lanes share a group, position n of its GC channels holds channel
-//      n % 8 / 2 * (GC / 4) + n / 8 * 2 + n % 2; the bias is packed in the order of reading
+//      n % 8 / 2 * (GC / 4) + n / 8 * 2 + n % 2; biases, and of bytes scales and what zero points add, are packed in the
+//      order of reading
 //   SWAP 1 (MODE 2, COUT <= BN = 64): weights are the M operand, WM pixels the N operand; position n of 16 holds
 //      channel n % 8 * 2 + n / 8
 //   KR, KS, CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL
 // hopper.cuh and Mma<N> of the widths in use stand before this text.
 constexpr int TM = COOP ? NWG * WM : WM, CONSUMERS = COOP ? NWG : 1;
-constexpr int DEPTH = KR * KS * CIN * 2, KE = KB / 2, NT = (COUT + BN - 1) / BN;
+constexpr int DEPTH = KR * KS * CIN * EB, KE = KB / EB, NT = (COUT + BN - 1) / BN;
 constexpr int MI = SWAP ? 1 : WM / 64, NI = SWAP ? WM : BN;
 #if MODE == 2
 constexpr int NST = 1, PW = 8 + KS - 1, TH = TM / 8, PH = TH + KR - 1;
 constexpr int A_LOAD = PH * PW * KB, A_BYTES = (A_LOAD + 1023) / 1024 * 1024;
 #else
-constexpr int NK = DEPTH / KB, NST = NK / KSUB, SLABS = CIN * 2 / KB;
-static_assert(NK % KSUB == 0 && CIN * 2 % KB == 0, "slabs");
+constexpr int NK = DEPTH / KB, NST = NK / KSUB, SLABS = CIN * EB / KB;
+static_assert(NK % KSUB == 0 && CIN * EB % KB == 0, "slabs");
 constexpr int A_LOAD = KSUB * TM * KB, A_BYTES = A_LOAD;
 #endif
 constexpr int B_LOAD = BRES ? 0 : KSUB * BN * KB;
 constexpr int B_RESIDENT = BRES ? (BN * DEPTH + 1023) / 1024 * 1024 : 0;
 constexpr int STAGE = (A_BYTES + B_LOAD + 1023) / 1024 * 1024;
-constexpr int OUT_BYTES = WM * BN * 2;
-constexpr int GC = GB / 2, NG = BN / GC;
+constexpr int OUT_BYTES = WM * BN * OB;
+constexpr int GC = GB / OB, NG = BN / GC;
 constexpr int CH = GB / 4 < 16 ? GB / 4 : 16, TS = GB / 4 / CH;  // bytes an access, accesses a thread and group
+constexpr int NUMBERS = BYTES ? ZP ? 3 : 2 : 1;  // for each channel
 constexpr int AT_STAGES = B_RESIDENT, AT_OUT = AT_STAGES + STAGES * STAGE, AT_BIAS = AT_OUT + NWG * NBUF * OUT_BYTES,
-              AT_BARRIERS = AT_BIAS + (BRES ? BN * 4 : 0);
+              AT_BARRIERS = AT_BIAS + (BRES ? BN * 4 * NUMBERS : 0);
 static_assert(BN % GC == 0 && OUT_BYTES % 1024 == 0, "alignment");
 
 struct Params {
   TensorMap a, b, y, residual;
-  const float* bias;
-  half* to;
-  const half* other;
-  i64 to_pitch, other_pitch;  // elements from pixel to pixel
+  const float* numbers;  // by tile of channels
+  u8* to;
+  const u8* other;
+  const int* border_sums;  // [class][channel]
+  const u8 *border_rows, *border_columns;
+  i64 to_pitch, other_pitch;  // bytes from pixel to pixel
   int pixels, tiles, out_h, out_w, tiles_w, tiles_h;
-  float alpha, beta;
+  Finish finish;
 };
 
 // A block keeps its tile of channels where weights are resident; else tiles go by, channels first.
@@ -85,7 +92,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   if (BRES)
-    for (int i = threadIdx.x; i < BN; i += THREADS) ((float*)(memory + AT_BIAS))[i] = p.bias[blockIdx.x % NT * BN + i];
+    for (int i = threadIdx.x; i < BN * NUMBERS; i += THREADS)
+      ((float*)(memory + AT_BIAS))[i] = p.numbers[blockIdx.x % NT * BN * NUMBERS + i];
   __syncthreads();
 
   if (warp >= NWG * 4) {
@@ -97,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
           nt = blockIdx.x % NT;
           barrier_expect(weights_full, BN * DEPTH);
           for (int k = 0; k < DEPTH / KBB; ++k)
-            load_2d(base + k * BN * KBB, &p.b, weights_full, k * (KBB / 2), nt * BN);
+            load_2d(base + k * BN * KBB, &p.b, weights_full, k * (KBB / EB), nt * BN);
         }
         wait_previous_grid();
         launch_next_grid();
@@ -161,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
     // What this warpgroup stores, and loads itself, may be in use by the grid before.
     wait_previous_grid();
     for (int it = COOP ? 0 : wg; tile_of(p, it, nt, mt); it += COOP ? 1 : NWG, ++mine) {
-      float sum[MI][NI / 2];
+      Sum sum[MI][NI / 2];
       if (TURNS) barrier_wait(turn + 8 * wg, wg ? mine & 1 : (mine & 1) ^ 1);
       u32 previous = 0;
 #pragma unroll 1
@@ -228,40 +236,117 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
       const int n0 = nt * BN;
       const Corner corner = corner_of(p, mt);
       const int own_row = corner.h + (MODE == 2 && COOP ? wg * (WM / 8) : 0), m0 = mt * TM + (COOP ? wg * WM : 0);
+      const float* numbers = BRES ? (const float*)(memory + AT_BIAS) : p.numbers + nt * BN * NUMBERS;
 #if SWAP
       const int c0 = (warp & 3) * 16 + (lane >> 2) * 2;
-      const float* bias = (const float*)(memory + AT_BIAS) + c0;
+#if ZP
+      const int* zeros = (const int*)numbers + 2 * BN + c0;
+#pragma unroll
+      for (int j = 0; j < WM / 8; ++j) {
+        const int y = own_row + j, row = ZP == 2 && y < p.out_h ? p.border_rows[y] : 0;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int x = corner.w + 2 * q + e, edge = row + (ZP == 2 && x < p.out_w ? p.border_columns[x] : 0);
+          sum[0][j * 4 + e] += zeros[0], sum[0][j * 4 + 2 + e] += zeros[1];
+          if (ZP == 2 && edge) {
+            const int2 more = *(const int2*)(p.border_sums + edge * BN + c0);
+            sum[0][j * 4 + e] += more.x, sum[0][j * 4 + 2 + e] += more.y;
+          }
+        }
+      }
+#endif
 #pragma unroll
       for (int j = 0; j < WM / 8; ++j)
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int pixel = j * 8 + 2 * q + e;
-          const u32 at = staged + pixel * GB + (((c0 >> 3) ^ swizzle<GB>(2 * q + e)) << 4) + (c0 * 2 & 15);
+          const int pixel = j * 8 + 2 * q + e, byte = c0 * OB;
+          const u32 at = staged + pixel * GB + (((byte >> 4) ^ swizzle<GB>(2 * q + e)) << 4) + (byte & 15);
+#if BYTES
+          u16 other = 0;
+          if (RESIDUAL) asm volatile("ld.shared.u16 %0, [%1];" : "=h"(other) : "r"(at));
+          float f[2];
+#pragma unroll
+          for (int h = 0; h < 2; ++h)
+            f[h] = real_of<true>(sum[0][j * 4 + h * 2 + e], numbers[BN + c0 + h], numbers[c0 + h],
+                                 RESIDUAL ? residual_of(other, h, p.finish) : 0.f, p.finish);
+          if (OB == 1) {
+            const u16 packed = (u16)pack_bytes(steps_of(f[0], p.finish), steps_of(f[1], p.finish), 0, 0);
+            asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(packed) : "memory");
+          } else {
+            asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(pack_halves(f[0], f[1])) : "memory");
+          }
+#else
           u32 other = 0;
           if (RESIDUAL) asm volatile("ld.shared.u32 %0, [%1];" : "=r"(other) : "r"(at));
           float f[2];
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
-            f[h] = sum[0][j * 4 + h * 2 + e] + bias[h];
+            f[h] = sum[0][j * 4 + h * 2 + e] + numbers[c0 + h];
             if (RESIDUAL == 1) f[h] += half_of(other, h);
-            f[h] = activate<ACT, true>(f[h], p.alpha, p.beta);
+            f[h] = activate<ACT, true>(f[h], p.finish.alpha, p.finish.beta);
             if (RESIDUAL == 2) f[h] += half_of(other, h);
           }
           asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(pack_halves(f[0], f[1])) : "memory");
+#endif
         }
 #else
+      constexpr int V = CH / OB;  // channels an access
+#if ZP
+#pragma unroll
+      for (int g = 0; g < NG; ++g)
+#pragma unroll
+        for (int i = 0; i < GC / 4; i += 4) {
+          const int4 z = *(const int4*)(numbers + 2 * BN + (g * (GC / 16) + i / 4) * 16 + q * 4);
+#pragma unroll
+          for (int mi = 0; mi < MI; ++mi)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+              int* to = &sum[mi][(g * (GC / 8) + i / 2) * 4 + h * 2];
+              to[0] += z.x, to[1] += z.y, to[4] += z.z, to[5] += z.w;
+            }
+        }
+#endif
+#if ZP == 2
+#pragma unroll
+      for (int mi = 0; mi < MI; ++mi)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int row = mi * 64 + row0 + 8 * h;
+#if MODE == 2
+          const int y = min(own_row + row / 8, p.out_h - 1), x = min(corner.w + row % 8, p.out_w - 1);
+#else
+          const u32 place = (u32)(m0 + row) % (u32)(p.out_h * p.out_w);
+          const int y = place / (u32)p.out_w, x = place % (u32)p.out_w;
+#endif
+          const int edge = p.border_rows[y] + p.border_columns[x];
+          if (edge == 0) continue;
+          const int* more = p.border_sums + edge * (NT * BN) + n0 + q * (GC / 4);
+#pragma unroll
+          for (int g = 0; g < NG; ++g)
+#pragma unroll
+            for (int i = 0; i < GC / 4; i += 4) {
+              const int4 z = *(const int4*)(more + g * GC + i);
+              int* to = &sum[mi][(g * (GC / 8) + i / 2) * 4 + h * 2];
+              to[0] += z.x, to[1] += z.y, to[4] += z.z, to[5] += z.w;
+            }
+        }
+#endif
 #pragma unroll
       for (int g = 0; g < NG; ++g)
 #pragma unroll
         for (int t = 0; t < TS; ++t) {
-          constexpr int V = CH / 2;
-          const int byte = q * (GB / 4) + t * CH, channel = n0 + g * GC + byte / 2;
+          const int byte = q * (GB / 4) + t * CH, channel = n0 + g * GC + byte / OB;
           float bias[V];
+#if BYTES
+          float scale[V];
+#endif
 #pragma unroll
           for (int k = 0; k < V; k += 4) {
             const int at = ((g * TS + t) * (V / 4) + k / 4) * 16 + q * 4;
-            *(float4*)&bias[k] =
-                BRES ? *(const float4*)(memory + AT_BIAS + at * 4) : *(const float4*)(p.bias + n0 + at);
+            *(float4*)&bias[k] = *(const float4*)(numbers + at);
+#if BYTES
+            *(float4*)&scale[k] = *(const float4*)(numbers + BN + at);
+#endif
           }
 #pragma unroll
           for (int mi = 0; mi < MI; ++mi)
@@ -281,35 +366,34 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
                 inside = inside && channel < COUT;
               }
               u32 r[4] = {}, o[4];
-              if (RESIDUAL) {
-                if (NBUF && CH == 8)
-                  asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
-                else if (NBUF)
-                  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
-                               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                               : "r"(at)
-                               : "memory");
-                else if (inside) *(uint4*)r = *(const uint4*)(p.other + pixel * p.other_pitch + channel);
-              }
+              if (RESIDUAL && NBUF) load_shared<CH>(r, at);
+              else if (RESIDUAL && inside) load_global<CH>(r, p.other + pixel * p.other_pitch + channel * OB);
               float v[V];
 #pragma unroll
               for (int k = 0; k < V; ++k) {
                 const int i = t * V + k;
-                float f = sum[mi][(g * (GC / 8) + i / 2) * 4 + h * 2 + i % 2] + bias[k];
+                const Sum s = sum[mi][(g * (GC / 8) + i / 2) * 4 + h * 2 + i % 2];
+#if BYTES
+                v[k] = real_of<true>(s, scale[k], bias[k], RESIDUAL ? residual_of(r[k / 4], k % 4, p.finish) : 0.f,
+                                     p.finish);
+#else
+                float f = s + bias[k];
                 if (RESIDUAL == 1) f += half_of(r[k / 2], k % 2);
-                f = activate<ACT, true>(f, p.alpha, p.beta);
+                f = activate<ACT, true>(f, p.finish.alpha, p.finish.beta);
                 if (RESIDUAL == 2) f += half_of(r[k / 2], k % 2);
                 v[k] = f;
+#endif
               }
 #pragma unroll
-              for (int k = 0; k < CH / 4; ++k) o[k] = pack_halves(v[2 * k], v[2 * k + 1]);
-              if (NBUF && CH == 8)
-                asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(at), "r"(o[0]), "r"(o[1]) : "memory");
-              else if (NBUF)
-                asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(o[0]), "r"(o[1]), "r"(o[2]),
-                             "r"(o[3])
-                             : "memory");
-              else if (inside) *(uint4*)(p.to + pixel * p.to_pitch + channel) = make_uint4(o[0], o[1], o[2], o[3]);
+              for (int k = 0; k < CH / 4; ++k)
+#if BYTES && OB == 1
+                o[k] = pack_bytes(steps_of(v[4 * k], p.finish), steps_of(v[4 * k + 1], p.finish),
+                                  steps_of(v[4 * k + 2], p.finish), steps_of(v[4 * k + 3], p.finish));
+#else
+                o[k] = pack_halves(v[2 * k], v[2 * k + 1]);
+#endif
+              if (NBUF) store_shared<CH>(at, o);
+              else if (inside) store_global<CH>(p.to + pixel * p.to_pitch + channel * OB, o);
             }
         }
 #endif

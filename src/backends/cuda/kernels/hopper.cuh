@@ -4,6 +4,17 @@ struct __align__(128) TensorMap {
   u64 opaque[16];
 };
 
+// Sums of products: of bytes behind bytes.cuh, else of f16.
+#if BYTES
+typedef int Sum;
+#else
+typedef float Sum;
+struct Finish {
+  float of_bytes[3], alpha, beta;
+  int of_bytes_too;
+};
+#endif
+
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void barrier_init(u32 bar, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
@@ -66,4 +77,36 @@ __device__ __forceinline__ u64 operand(u32 address, u32 stride) {
 template <int W>
 __device__ __forceinline__ u32 swizzle(u32 row) {
   return W == 128 ? row & 7 : W == 64 ? row >> 1 & 3 : W == 32 ? row >> 2 & 1 : 0;
+}
+
+// W = 4, 8 or 16 bytes of neighbouring channels, from and to shared memory and memory.
+template <int W>
+__device__ __forceinline__ void load_shared(u32 (&r)[4], u32 from) {
+  if (W == 4) asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(from) : "memory");
+  if (W == 8) asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(from) : "memory");
+  if (W == 16)
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+template <int W>
+__device__ __forceinline__ void store_shared(u32 to, const u32 (&r)[4]) {
+  if (W == 4) asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(r[0]) : "memory");
+  if (W == 8) asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(to), "r"(r[0]), "r"(r[1]) : "memory");
+  if (W == 16)
+    asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+template <int W>
+__device__ __forceinline__ void load_global(u32 (&r)[4], const u8* from) {
+  if (W == 4) r[0] = *(const u32*)from;
+  if (W == 8) *(uint2*)r = *(const uint2*)from;
+  if (W == 16) *(uint4*)r = *(const uint4*)from;
+}
+template <int W>
+__device__ __forceinline__ void store_global(u8* to, const u32 (&r)[4]) {
+  if (W == 4) *(u32*)to = r[0];
+  if (W == 8) *(uint2*)to = make_uint2(r[0], r[1]);
+  if (W == 16) *(uint4*)to = make_uint4(r[0], r[1], r[2], r[3]);
 }

@@ -1,5 +1,5 @@
-// Max and average pooling over two spatial axes. ELEMENT: type of input and output; MAX; VEC channels a thread (1 for
-// any strides); INCLUDE_PAD: the average counts padding.
+// Max and average pooling over two spatial axes. ELEMENT: type of input and output (u8 for the maximum only); MAX; VEC
+// channels a thread (1 for any strides); INCLUDE_PAD: the average counts padding.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -12,9 +12,11 @@ struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };
 
-// Pairs of f16 are compared as they are.
-constexpr bool PAIRS = MAX && sizeof(T) == 2 && VEC > 1;
+// Pairs of f16 and fours of bytes are compared as they are.
+constexpr bool WORDS = MAX && sizeof(T) < 4 && VEC * sizeof(T) >= 4;
+constexpr u32 LOWEST = sizeof(T) == 1 ? 0 : 0xfc00fc00u;
 __device__ __forceinline__ u32 larger(u32 a, u32 b) {
+  if (sizeof(T) == 1) return __vmaxu4(a, b);
 #if __CUDA_ARCH__ >= 800
   u32 r;
   asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
@@ -31,9 +33,10 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
   if (i >= p.count) return;
   const int groups = p.channels / VEC, c = i % groups * VEC, q = i / groups % p.out_w,
             r = i / groups / p.out_w % p.out_h, n = i / groups / p.out_w / p.out_h;
-  u32 pairs[(VEC + 1) / 2];
+  constexpr int COUNT = (VEC * sizeof(T) + 3) / 4;
+  u32 words[COUNT];
 #pragma unroll
-  for (int e = 0; e < (VEC + 1) / 2; ++e) pairs[e] = 0xfc00fc00u;
+  for (int e = 0; e < COUNT; ++e) words[e] = LOWEST;
   float best[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) best[e] = MAX ? -__int_as_float(0x7f800000) : 0.f;
@@ -50,9 +53,9 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
       if (!INCLUDE_PAD) taps += inside;
       Vec v;
       if (inside) v = *(const Vec*)(p.x + n * p.xs[0] + h * p.xs[1] + w * p.xs[2] + c * p.xs[3]);
-      if (PAIRS) {
+      if (WORDS) {
 #pragma unroll
-        for (int e = 0; e < VEC / 2; ++e) pairs[e] = larger(pairs[e], inside ? ((const u32*)&v)[e] : 0xfc00fc00u);
+        for (int e = 0; e < COUNT; ++e) words[e] = larger(words[e], inside ? ((const u32*)&v)[e] : LOWEST);
         continue;
       }
 #pragma unroll
@@ -64,8 +67,9 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
   }
   Vec out;
 #pragma unroll
-  for (int e = 0; PAIRS && e < VEC / 2; ++e) ((u32*)&out)[e] = pairs[e];
+  for (int e = 0; WORDS && e < COUNT; ++e) ((u32*)&out)[e] = words[e];
 #pragma unroll
-  for (int e = 0; !PAIRS && e < VEC; ++e) out.e[e] = of_f32<T>(MAX ? best[e] : best[e] / taps);
+  for (int e = 0; !WORDS && e < VEC; ++e)
+    out.e[e] = of_f32<T>(MAX ? (sizeof(T) == 1 ? fmaxf(best[e], 0.f) : best[e]) : best[e] / taps);
   *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]) = out;
 }

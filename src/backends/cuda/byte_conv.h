@@ -1,0 +1,56 @@
+#pragma once
+#include "backends/cuda/convolution.h"
+
+/// The internal op Int8Conv (ops/int8_conv.cpp) as the GPU kernels see it.
+namespace tenon::cuda {
+
+struct ByteConv {
+  ConvShape shape;
+  ops::Epilogue epilogue;
+  std::vector<float> scale, bias;  // by channel; the bias is 0 where there is none
+  float x_scale = 0;
+  int x_zero = 0, y_zero = 0, r_zero = 0;
+  float inverse = 0, r_scale = 0;
+  bool quantises = false;  // else the result is f32 or f16
+  bool has_residual() const { return epilogue.residual != ops::Residual::none; }
+  /// Whether a tap can lie outside of the input while the zero point is not 0.
+  bool has_borders() const;
+};
+
+/// Fills the convolution; else the reason why the node is none. Inputs may be u8, or f32 that are quantised on the way.
+const char* byte_conv(const Problem& problem, ByteConv& conv);
+/// Without scales: for questions of shape.
+const char* byte_shape(const Problem& problem, ConvShape& shape);
+inline bool is_bytes(const Problem& problem) { return problem.node->op == "Int8Conv"; }
+/// byte_shape or conv_shape.
+inline const char* any_conv_shape(const Problem& problem, ConvShape& shape) {
+  return is_bytes(problem) ? byte_shape(problem, shape) : conv_shape(problem, shape);
+}
+/// [out_c][kernel_h][kernel_w][channels_in]
+std::vector<int8_t> byte_weights(const Problem& problem, const ConvShape& shape);
+/// -x_zero * sum of each channel's weights.
+std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& weights);
+
+/// As kernels/bytes.cuh has it.
+struct Finish {
+  float inverse, r_scale, r_base, alpha, beta;
+  int y_zero;
+};
+Finish finish_of(const ByteConv& conv);
+/// Macros ACT, RESIDUAL, YZ.
+std::vector<std::string> byte_defines(const ByteConv& conv);
+/// A kernel file behind bytes.cuh.
+Source byte_source(const std::string& file, std::vector<std::string> defines);
+
+/// What zero points add to sums where taps lie outside: by class of the output's row and column, class 0 being the
+/// inside. Class of a pixel: rows[y] + columns[x].
+struct Borders {
+  std::vector<uint8_t> rows, columns;
+  std::vector<int32_t> sums;  // [class][channels]
+};
+/// False where there are too many classes.
+bool borders_of(const ByteConv& conv, const std::vector<int8_t>& weights, int64_t channels, Borders& borders);
+/// Whether it would be true; needs no weights.
+bool has_few_borders(const ConvShape& shape);
+
+}  // namespace tenon::cuda

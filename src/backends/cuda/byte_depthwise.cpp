@@ -1,0 +1,122 @@
+#include <cstring>
+
+#include "backends/cuda/byte_conv.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/byte_depthwise.cu has it.
+struct Params {
+  Address x, w, bias, scale, zero_sums, residual, y;
+  int64_t xs[3], ys[3], rs[3];
+  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, strips, count;
+  uint32_t fill;
+  Finish finish;
+};
+
+constexpr int most_taps = 49;
+
+bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+
+/// Channels a thread may take at once.
+bool takes(const Problem& problem, const ConvShape& shape, int vector) {
+  bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned && problem.outputs[0].aligned &&
+              (!has_residual(problem) || problem.inputs[3].aligned);
+  for (int at = 0; at < 3; ++at)
+    fits = fits && shape.x[at] % vector == 0 && shape.y[at] % vector == 0 && shape.residual[at] % vector == 0;
+  return fits;
+}
+
+const char* refuses(const Problem& problem, const Properties&) {
+  ConvShape shape{};
+  if (const char* reason = byte_shape(problem, shape)) return reason;
+  if (shape.x_type != DType::u8) return "the input is not quantised yet";
+  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return "not depthwise";
+  if (shape.kernel_h * shape.kernel_w > most_taps) return "too many taps";
+  if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
+    return "channels are not contiguous";
+  if (!takes(problem, shape, 4)) return "channels are no multiple of 4";
+  return shape.pixels() * shape.in_c >= int64_t{1} << 31 ? "too large" : nullptr;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  ByteConv conv;
+  byte_conv(problem, conv);
+  const ConvShape& shape = conv.shape;
+  std::vector<Tactic> list;
+  for (const int vector : {4, 8})
+    for (const int strip : {4, 2, 1}) {
+      if (!takes(problem, shape, vector) || (strip > shape.out_w && strip > 1)) continue;
+      std::vector<std::string> defines = byte_defines(conv);
+      for (const std::string& word :
+           {define_type("TY", shape.y_type), define("VEC", vector), define("TW", strip), define("KH", shape.kernel_h),
+            define("KW", shape.kernel_w), define("SH", shape.stride_h), define("SW", shape.stride_w),
+            define("DH", shape.dilation_h), define("DW", shape.dilation_w)})
+        defines.push_back(word);
+      list.push_back({"depthwise " + std::to_string(vector) + "x" + std::to_string(strip),
+                      {byte_source("byte_depthwise.cu", defines)},
+                      {vector, strip}});
+    }
+  return list;
+}
+
+class ByteDepthwiseStep : public Step {
+ public:
+  ByteDepthwiseStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "byte_depthwise")) {
+    ByteConv conv;
+    byte_conv(problem, conv);
+    const ConvShape& shape = conv.shape;
+    const std::vector<int8_t> weights = byte_weights(problem, shape);
+    const std::vector<int32_t> zeros = zero_sums(conv, weights);
+    const auto taps = static_cast<size_t>(shape.kernel_h * shape.kernel_w), channels = static_cast<size_t>(shape.in_c);
+    const size_t list = channels * 4, begin = (taps * channels + 15) / 16 * 16;
+    std::vector<int8_t> packed(begin + 3 * list);
+    for (size_t c = 0; c < channels; ++c)
+      for (size_t tap = 0; tap < taps; ++tap) packed[tap * channels + c] = weights[c * taps + tap];
+    std::memcpy(packed.data() + begin, conv.bias.data(), list);
+    std::memcpy(packed.data() + begin + list, conv.scale.data(), list);
+    std::memcpy(packed.data() + begin + 2 * list, zeros.data(), list);
+    packed_ = Buffer(packed.size());
+    packed_.upload(packed.data(), packed.size());
+    const int vector = tactic.numbers[0], strip = tactic.numbers[1];
+    residual_ = conv.has_residual();
+    const auto size = [](int64_t value) { return static_cast<int>(value); };
+    const int64_t strips = ceil_div(shape.out_w, strip);
+    params_.w = packed_.address(), params_.bias = packed_.address() + begin;
+    params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
+    params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
+    params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w), params_.channels = size(shape.in_c);
+    params_.pad_top = shape.pad_top, params_.pad_left = shape.pad_left, params_.strips = size(strips);
+    params_.count = size(shape.batch * shape.out_h * strips * shape.in_c / vector);
+    params_.fill = static_cast<uint32_t>(conv.x_zero) * 0x01010101u, params_.finish = finish_of(conv);
+    for (int at = 0; at < 3; ++at)
+      params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
+    grid_ = {ceil_div(params_.count, 128), 1, 1, 128, 0};
+  }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  bool reads(size_t input) const override { return input == 0 || input == 3; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer packed_;
+  Params params_{};
+  Grid grid_;
+  bool residual_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<ByteDepthwiseStep>(problem, device, tactic);
+}
+
+const KernelRegistrar registered({"Int8Conv", "depthwise", 3, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

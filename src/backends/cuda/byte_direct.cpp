@@ -1,0 +1,90 @@
+#include <cstring>
+
+#include "backends/cuda/byte_conv.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/byte_direct.cu has it.
+struct Params {
+  Address x, w, bias, scale, residual, y;
+  int64_t xs[4], ys[4], rs[4];
+  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+  int pixels, depth, tiles, x_zero;
+  float x_scale;
+  Finish finish;
+};
+
+class ByteDirectStep : public Step {
+ public:
+  ByteDirectStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "byte_direct")) {
+    ByteConv conv;
+    byte_conv(problem, conv);
+    const ConvShape& shape = conv.shape;
+    const std::vector<int8_t> weights = byte_weights(problem, shape);
+    const int64_t depth = shape.depth(), out = shape.channels_out();
+    const size_t list = static_cast<size_t>(shape.out_c) * 4, begin = (weights.size() + 15) / 16 * 16;
+    std::vector<int8_t> packed(begin + 2 * list);
+    for (int64_t n = 0; n < shape.out_c; ++n)
+      for (int64_t k = 0; k < depth; ++k) packed[(n / out * depth + k) * out + n % out] = weights[n * depth + k];
+    std::memcpy(packed.data() + begin, conv.bias.data(), list);
+    std::memcpy(packed.data() + begin + list, conv.scale.data(), list);
+    packed_ = Buffer(packed.size());
+    packed_.upload(packed.data(), packed.size());
+    residual_ = conv.has_residual();
+    const auto size = [](int64_t value) { return static_cast<int>(value); };
+    params_.w = packed_.address(), params_.bias = packed_.address() + begin, params_.scale = params_.bias + list;
+    params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
+    params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w);
+    params_.c_in = size(shape.channels_in()), params_.c_out = size(out), params_.kernel_w = shape.kernel_w;
+    params_.stride_h = shape.stride_h, params_.stride_w = shape.stride_w;
+    params_.dilation_h = shape.dilation_h, params_.dilation_w = shape.dilation_w;
+    params_.pad_top = shape.pad_top, params_.pad_left = shape.pad_left;
+    params_.pixels = size(shape.pixels()), params_.depth = size(depth), params_.tiles = size(ceil_div(out, 64));
+    params_.x_zero = conv.x_zero, params_.x_scale = conv.x_scale, params_.finish = finish_of(conv);
+    for (int at = 0; at < 4; ++at)
+      params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
+    grid_ = {ceil_div(shape.pixels(), 64), params_.tiles * shape.groups, 1, 256, 0};
+  }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  bool reads(size_t input) const override { return input == 0 || input == 3; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer packed_;
+  Params params_{};
+  Grid grid_;
+  bool residual_;
+};
+
+const char* refuses(const Problem& problem, const Properties&) {
+  ConvShape shape{};
+  if (const char* reason = byte_shape(problem, shape)) return reason;
+  return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? "too many groups" : nullptr;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  ByteConv conv;
+  byte_conv(problem, conv);
+  std::vector<std::string> defines = byte_defines(conv);
+  defines.push_back(define_type("TX", conv.shape.x_type));
+  defines.push_back(define_type("TY", conv.shape.y_type));
+  return {{"direct", {byte_source("byte_direct.cu", defines)}, {}}};
+}
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<ByteDirectStep>(problem, device, tactic);
+}
+
+const KernelRegistrar registered({"Int8Conv", "direct", 0, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

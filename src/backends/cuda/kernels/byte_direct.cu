@@ -1,0 +1,84 @@
+// Convolution of bytes of any strides, groups and dilations: implicit GEMM on the plain arithmetic units, in i32. Behind
+// bytes.cuh. TX: u8, or float that is quantised first; TY: type of the result. Tile: 64 pixels x 64 channels of one
+// group, 16 deep.
+struct Params {
+  const TX* x;
+  const i8* w;  // [group][depth][channels_out]
+  const float *bias, *scale;
+  const u8* residual;
+  TY* y;
+  i64 xs[4], ys[4], rs[4];  // strides: image, row, pixel, channel
+  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+  int pixels, depth, tiles;  // tiles of channels in a group
+  int x_zero;
+  float x_scale;
+  Finish finish;
+};
+
+__device__ __forceinline__ int number_of(u8 x, const Params& p) { return x - p.x_zero; }
+__device__ __forceinline__ int number_of(float x, const Params& p) {
+  const int q = __float2int_rn(fminf(fmaxf(__fdiv_rn(x, p.x_scale), -1e6f), 1e6f)) + p.x_zero;
+  return (x != x ? p.x_zero : min(max(q, 0), 255)) - p.x_zero;
+}
+template <class T> __device__ __forceinline__ T result_of(float v, const Params&) { return of_f32<T>(v); }
+template <> __device__ __forceinline__ u8 result_of<u8>(float v, const Params& p) {
+  return (u8)min(max(steps_of(v, p.finish), 0), 255);
+}
+
+extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_constant__ Params p) {
+  __shared__ int a[16][64 + 4], b[16][64];
+  const int tid = threadIdx.x, group = blockIdx.y / p.tiles, n0 = blockIdx.y % p.tiles * 64, m0 = blockIdx.x * 64;
+  wait_for_previous();
+  const int k_in = tid & 15, row = tid >> 4;
+  i64 base[4];
+  int h0[4], w0[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int m = m0 + row + 16 * i, q = m % p.out_w, r = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
+    h0[i] = m < p.pixels ? r * p.stride_h - p.pad_top : -(1 << 29);
+    w0[i] = q * p.stride_w - p.pad_left;
+    base[i] = n * p.xs[0] + (i64)group * p.c_in * p.xs[3];
+  }
+  const i8* w = p.w + (i64)group * p.depth * p.c_out + n0;
+  int sum[4][4] = {};
+  for (int k0 = 0; k0 < p.depth; k0 += 16) {
+    const int k = k0 + k_in, c = k % p.c_in, tap = k / p.c_in;
+    const int dh = tap / p.kernel_w * p.dilation_h, dw = tap % p.kernel_w * p.dilation_w;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int h = h0[i] + dh, v = w0[i] + dw;
+      const bool inside = k < p.depth && (u32)h < (u32)p.in_h && (u32)v < (u32)p.in_w;
+      a[k_in][row + 16 * i] = inside ? number_of(p.x[base[i] + h * p.xs[1] + v * p.xs[2] + c * p.xs[3]], p) : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int kk = i * 4 + (tid >> 6), n = tid & 63;
+      b[kk][n] = k0 + kk < p.depth && n0 + n < p.c_out ? w[(i64)(k0 + kk) * p.c_out + n] : 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int kk = 0; kk < 16; ++kk) {
+      const int4 av = *(const int4*)&a[kk][tid / 16 * 4], bv = *(const int4*)&b[kk][tid % 16 * 4];
+      const int as[4] = {av.x, av.y, av.z, av.w}, bs[4] = {bv.x, bv.y, bv.z, bv.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum[i][j] += as[i] * bs[j];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int m = m0 + tid / 16 * 4 + i, q = m % p.out_w, r = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
+    if (m >= p.pixels) continue;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int local = n0 + tid % 16 * 4 + j, c = group * p.c_out + local;
+      if (local >= p.c_out) continue;
+      const i64 at = n * p.rs[0] + r * p.rs[1] + q * p.rs[2] + c * p.rs[3];
+      const float other = RESIDUAL ? residual_of(p.residual[at], 0, p.finish) : 0.f;
+      const float v = real_of<sizeof(TY) < 4>(sum[i][j], p.scale[c], p.bias[c], other, p.finish);
+      p.y[n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]] = result_of<TY>(v, p);
+    }
+  }
+}

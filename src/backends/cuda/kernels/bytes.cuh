@@ -1,0 +1,42 @@
+// What becomes of sums of products of bytes, exactly as ops/int8_conv.cpp has it but for activations by approximation.
+// Put before a kernel's own text. Macros: ACT, RESIDUAL; YZ 0: the result's zero point is 0, 1: it is another, 2: it is
+// another, and results may lie beyond 2^22 steps.
+
+struct Finish {
+  float inverse, r_scale, r_base;  // 1 / scale of the result; scale of the residual; 2^23 + its zero point
+  float alpha, beta;
+  int y_zero;  // YZ 1: less the bits of 1.5 * 2^23
+};
+
+template <bool FAST>
+__device__ __forceinline__ float real_of(int sum, float scale, float bias, float residual, const Finish& f) {
+  float v = __fadd_rn(__fmul_rn((float)sum, scale), bias);
+  if (RESIDUAL == 1) v = __fadd_rn(v, residual);
+  v = activate<ACT, FAST>(v, f.alpha, f.beta);
+  if (RESIDUAL == 2) v = __fadd_rn(v, residual);
+  return v;
+}
+
+// Rounded to nearest even, with its zero point, before it is clamped to a byte.
+__device__ __forceinline__ int steps_of(float v, const Finish& f) {
+  const float t = __fmul_rn(v, f.inverse);
+  if (YZ == 0) return __float2int_rn(t);
+  if (YZ == 1) return __float_as_int(__fadd_rn(t, 12582912.f)) + f.y_zero;
+  return __float2int_rn(fminf(fmaxf(t, -1e6f), 1e6f)) + f.y_zero;
+}
+__device__ __forceinline__ u32 pack_bytes(int a, int b, int c, int d) {
+#if __CUDA_ARCH__ >= 720
+  u32 r;
+  asm("{.reg .b32 t; cvt.pack.sat.u8.s32.b32 t, %4, %3, 0; cvt.pack.sat.u8.s32.b32 %0, %2, %1, t;}"
+      : "=r"(r)
+      : "r"(a), "r"(b), "r"(c), "r"(d));
+  return r;
+#else
+  return (u32)min(max(a, 0), 255) | (u32)min(max(b, 0), 255) << 8 | (u32)min(max(c, 0), 255) << 16 |
+         (u32)min(max(d, 0), 255) << 24;
+#endif
+}
+// Byte k of a word of residuals: the byte below 0x4b000000 is 2^23 and itself.
+__device__ __forceinline__ float residual_of(u32 word, int k, const Finish& f) {
+  return __fmul_rn(__uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + k)) - f.r_base, f.r_scale);
+}
