@@ -67,8 +67,8 @@ bool is_bounded(const ByteConv& conv) {
 
 /// The classes of rows and columns.
 struct Classes {
+  std::vector<size_t> row_of, column_of;  // filled while the two below are made
   std::vector<uint64_t> rows, columns;
-  std::vector<size_t> row_of, column_of;
   explicit Classes(const ConvShape& s)
       : rows(classes_of(masks(s.out_h, s.in_h, s.stride_h, s.pad_top, s.kernel_h, s.dilation_h), s.kernel_h, row_of)),
         columns(classes_of(masks(s.out_w, s.in_w, s.stride_w, s.pad_left, s.kernel_w, s.dilation_w), s.kernel_w,
