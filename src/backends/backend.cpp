@@ -10,6 +10,11 @@ std::multimap<std::string, Kernel>& registry() {
   return kernels;
 }
 
+std::vector<PairKernel>& pair_registry() {
+  static std::vector<PairKernel> kernels;
+  return kernels;
+}
+
 void append(std::string& text, const Operand& operand) {
   text += ' ';
   if (!operand) {
@@ -43,6 +48,23 @@ bool Operand::dense() const {
   }
   return true;
 }
+
+PairRegistrar::PairRegistrar(PairKernel kernel) { pair_registry().push_back(std::move(kernel)); }
+
+const PairKernel* pair_kernel(const Pair& pair) {
+  for (const PairKernel& kernel : pair_registry())
+    if (!kernel.refuses(pair)) return &kernel;
+  return nullptr;
+}
+
+Problem operands_of(const Pair& pair) {
+  Problem problem = pair.second;
+  problem.inputs = pair.first.inputs;
+  problem.inputs.insert(problem.inputs.end(), pair.second.inputs.begin() + 1, pair.second.inputs.end());
+  return problem;
+}
+
+std::string signature(const Pair& pair) { return pair_prefix + signature(pair.first) + " | " + signature(pair.second); }
 
 std::string signature(const Problem& problem) {
   std::string text = problem.node->op;

@@ -61,6 +61,26 @@ struct KernelRegistrar {
   explicit KernelRegistrar(Kernel kernel);
 };
 
+/// A node and the only reader of its result, run as one step so that the result stays in a cache. The step's operands
+/// are the first node's inputs, then the second's but its first one; its outputs are the second's.
+struct Pair {
+  Problem first, second;
+};
+struct PairKernel {
+  std::string name;
+  const char* (*refuses)(const Pair&);
+  std::unique_ptr<Step> (*make)(const Pair&);
+};
+struct PairRegistrar {
+  explicit PairRegistrar(PairKernel kernel);
+};
+/// The first that accepts; nullptr when none does.
+const PairKernel* pair_kernel(const Pair& pair);
+/// The operands of its step, as one problem.
+Problem operands_of(const Pair& pair);
+inline constexpr const char* pair_prefix = "pair ";
+std::string signature(const Pair& pair);
+
 /// Kernels of an op, best guess first; "ref" is always last and takes everything.
 std::vector<const Kernel*> kernels_for(const std::string& op);
 const Kernel& reference_kernel();

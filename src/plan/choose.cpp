@@ -13,4 +13,16 @@ const backends::Kernel& choose(const backends::Problem& problem, const Records& 
   return backends::reference_kernel();
 }
 
+const backends::PairKernel* choose(const backends::Pair& pair, const Records& records) {
+  const auto record = records.find(backends::signature(pair));
+  if (record == records.end()) return nullptr;
+  const backends::PairKernel* kernel = backends::pair_kernel(pair);
+  return kernel && kernel->name == record->second.kernel ? kernel : nullptr;
+}
+
+Records without_pairs(Records records) {
+  std::erase_if(records, [](const auto& record) { return record.first.starts_with(backends::pair_prefix); });
+  return records;
+}
+
 }  // namespace tenon::plan

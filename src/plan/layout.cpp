@@ -289,6 +289,9 @@ struct Layouter {
       for (ir::ValueId in : graph.nodes[step].inputs) touch(in, step);
       for (ir::ValueId out : graph.nodes[step].outputs) touch(out, step);
     }
+    for (ir::NodeId first = 0; first < count; ++first)
+      if (const ir::NodeId second = second_of_pair(graph, first); second != ir::no_node)
+        for (ir::ValueId in : graph.nodes[first].inputs) touch(in, second);
     for (ir::ValueId out : graph.outputs) touch(out, count);
     assign_offsets(layout, count);
   }
@@ -305,6 +308,18 @@ Layout lay_out(const ir::Graph& graph) {
   layouter.lifetimes();
   layouter.check_memory();
   return std::move(layouter.layout);
+}
+
+ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first) {
+  const ir::Node& node = graph.node(first);
+  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1) return ir::no_node;
+  const Tensor* weights = graph.constant(node.inputs[1]);
+  if (!weights || weights->dims().rank() != 4 || weights->dims()[2] != 1 || weights->dims()[3] != 1) return ir::no_node;
+  const ir::NodeId second = graph.only_user(node.outputs[0]);
+  if (second == ir::no_node) return ir::no_node;
+  const ir::Node& user = graph.node(second);
+  const bool reads = user.op == "Conv" && user.inputs[0] == node.outputs[0] && user.text("layout", "") == "NHWC";
+  return reads && user.integer("group", 1) > 1 ? second : ir::no_node;
 }
 
 backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads, bool strict) {

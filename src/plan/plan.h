@@ -54,6 +54,11 @@ void assign_offsets(Layout& layout, int steps);
 /// Strides of the same elements under other sizes, where no copy is needed.
 bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims& to_strides);
 
+/// The convolution that alone reads this pointwise one's result, one group for each of its channels or few; no_node
+/// when there is none. Both may run as one step, at the place of the second, so inputs of the first stay alive until
+/// there.
+ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first);
+
 /// The problem that kernels of this node see.
 backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads, bool strict);
 /// The same as kernels of a GPU see it.
@@ -67,6 +72,12 @@ struct Record {
   double microseconds = 0;
 };
 using Records = std::map<std::string, Record>;
+
+/// The kernel that runs both nodes as one step where it was measured faster; nullptr: they run apart.
+const backends::PairKernel* choose(const backends::Pair& pair, const Records& records);
+
+/// The records of single nodes: with them every value between nodes is computed.
+Records without_pairs(Records records);
 
 /// The recorded kernel where it still accepts, else the first that does.
 const backends::Kernel& choose(const backends::Problem& problem, const Records& records);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <new>
 
@@ -10,6 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int rounds = 5;
+constexpr const char* apart = "apart";  // the record of a pair that runs as two steps
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -30,7 +32,7 @@ size_t extent(const backends::Operand& operand) {
 
 /// One kernel of a problem with the buffers it is timed on.
 struct Candidate {
-  const backends::Kernel* kernel;
+  std::string kernel;
   std::unique_ptr<backends::Step> step;
   std::vector<double> times;
   double median() {
@@ -53,6 +55,31 @@ void work(void* context, int id) {
   run.step->run(run.inputs, run.outputs, worker);
   worker.sync();
 }
+
+/// Both nodes of a pair one after the other, each by its own kernel: what the pair's kernel has to beat.
+class ApartStep : public backends::Step {
+ public:
+  ApartStep(const backends::Pair& pair, const Records& records)
+      : firsts_(pair.first.inputs.size()),
+        seconds_(pair.second.inputs.size()),
+        first_(choose(pair.first, records).make(pair.first)),
+        second_(choose(pair.second, records).make(pair.second)),
+        between_(buffer(extent(pair.first.outputs[0]))) {}
+  size_t workspace_bytes() const override { return std::max(first_->workspace_bytes(), second_->workspace_bytes()); }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    std::byte* between = between_.get();
+    first_->run(inputs, &between, worker);
+    worker.sync();
+    std::array<std::byte*, 4> operands{between};
+    for (size_t at = 1; at < seconds_; ++at) operands[at] = inputs[firsts_ + at - 1];
+    second_->run(operands.data(), outputs, worker);
+  }
+
+ private:
+  size_t firsts_, seconds_;
+  std::unique_ptr<backends::Step> first_, second_;
+  std::shared_ptr<std::byte> between_;
+};
 
 /// Times the candidates in turn, so that a slow moment of the machine hits all of them; returns the fastest by median.
 Record race(const backends::Problem& problem, std::vector<Candidate>& candidates, Team& team) {
@@ -84,7 +111,7 @@ Record race(const backends::Problem& problem, std::vector<Candidate>& candidates
   Candidate* best = &candidates.front();
   for (Candidate& candidate : candidates)
     if (candidate.median() < best->median()) best = &candidate;
-  return {best->kernel->name, best->median()};
+  return {best->kernel, best->median()};
 }
 
 }  // namespace
@@ -114,8 +141,27 @@ void tune(Plan& plan, const Records& known, double budget_seconds, const Progres
     if (progress && !progress("tune", static_cast<double>(id) / count, id ? spent / id * (count - id) : -1))
       throw Error(Code::usage, "the build was cancelled");
     std::vector<Candidate> candidates;
-    for (const backends::Kernel* kernel : kernels) candidates.push_back({kernel, kernel->make(problem), {}});
+    for (const backends::Kernel* kernel : kernels) candidates.push_back({kernel->name, kernel->make(problem), {}});
     plan.records[key] = race(problem, candidates, team);
+  }
+  // With the best kernel of each node known, pairs show whether one step for both is faster still.
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(count); ++id) {
+    const ir::NodeId second = second_of_pair(graph, id);
+    if (second == ir::no_node || !layout.runs[id] || !layout.runs[second]) continue;
+    const backends::Pair pair{problem_of(graph, id, layout, plan.threads, plan.strict),
+                              problem_of(graph, second, layout, plan.threads, plan.strict)};
+    const std::string key = backends::signature(pair);
+    const backends::PairKernel* kernel = backends::pair_kernel(pair);
+    if (!kernel || plan.records.count(key)) continue;
+    if (const auto record = known.find(key); record != known.end()) {
+      plan.records[key] = record->second;
+      continue;
+    }
+    if (budget_seconds >= 0 && seconds_since(begin) > budget_seconds) break;
+    std::vector<Candidate> candidates;
+    candidates.push_back({apart, std::make_unique<ApartStep>(pair, plan.records), {}});
+    candidates.push_back({kernel->name, kernel->make(pair), {}});
+    plan.records[key] = race(backends::operands_of(pair), candidates, team);
   }
 }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -45,11 +47,34 @@ void Program::bind(const plan::Plan& plan) {
   layout_ = plan::lay_out(graph_);
   slots_.resize(graph_.inputs.size());
   arena_ = allocate(static_cast<size_t>(layout_.arena_bytes));
+  // By the second node of a pair that runs as one step: the first.
+  std::map<ir::NodeId, std::pair<ir::NodeId, const backends::PairKernel*>> pairs;
+  std::set<ir::NodeId> joined;
+  const auto problem_of = [&](ir::NodeId id) {
+    return plan::problem_of(graph_, id, layout_, team_.threads(), plan.strict);
+  };
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
-    if (!layout_.runs[id]) continue;
-    const backends::Problem problem = plan::problem_of(graph_, id, layout_, team_.threads(), plan.strict);
-    const backends::Kernel& kernel = plan::choose(problem, plan.records);
-    BoundStep step{kernel.make(problem), {}, {}, id, kernel.name};
+    const ir::NodeId second = plan::second_of_pair(graph_, id);
+    if (second == ir::no_node || !layout_.runs[id] || !layout_.runs[second]) continue;
+    const backends::PairKernel* kernel = plan::choose(backends::Pair{problem_of(id), problem_of(second)}, plan.records);
+    if (!kernel) continue;
+    pairs[second] = {id, kernel};
+    joined.insert(id);
+  }
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
+    if (!layout_.runs[id] || joined.count(id)) continue;
+    const auto pair = pairs.find(id);
+    const backends::Problem problem = problem_of(id);
+    BoundStep step{nullptr, {}, {}, {id}, {}};
+    if (pair != pairs.end()) {
+      step.step = pair->second.second->make({problem_of(pair->second.first), problem});
+      step.kernel = pair->second.second->name;
+      step.nodes = {pair->second.first, id};
+    } else {
+      const backends::Kernel& kernel = plan::choose(problem, plan.records);
+      step.step = kernel.make(problem);
+      step.kernel = kernel.name;
+    }
     const auto address = [&](ir::ValueId value, size_t operand, bool is_input) -> std::byte* {
       if (value == ir::no_value) return nullptr;
       if (const Tensor* constant = graph_.constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
@@ -63,7 +88,9 @@ void Program::bind(const plan::Plan& plan) {
       return nullptr;
     };
     const ir::Node& node = graph_.node(id);
-    for (size_t at = 0; at < node.inputs.size(); ++at) step.inputs.push_back(address(node.inputs[at], at, true));
+    for (ir::NodeId part : step.nodes)
+      for (size_t at = part == id && step.nodes.size() > 1 ? 1 : 0; at < graph_.node(part).inputs.size(); ++at)
+        step.inputs.push_back(address(graph_.node(part).inputs[at], step.inputs.size(), true));
     for (size_t at = 0; at < node.outputs.size(); ++at) step.outputs.push_back(address(node.outputs[at], at, false));
     workspace_bytes_ = std::max(workspace_bytes_, step.step->workspace_bytes());
     packed_bytes_ += step.step->packed_bytes();
@@ -119,7 +146,7 @@ void Program::work(void* context, int id) {
     worker.sync();
     if (self.watcher_) {
       if (!self.failed_.load(std::memory_order_relaxed)) try {
-          self.watcher_->after(step.node, worker);
+          self.watcher_->after(step.nodes.back(), worker);
         } catch (...) {
           self.fail(std::current_exception());
         }
@@ -195,9 +222,11 @@ std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iter
   for (int iteration = 0; iteration < iterations; ++iteration) run_team();
   times_ = nullptr;
   for (size_t at = 0; at < steps_.size(); ++at) {
-    const ir::Node& node = graph_.node(steps_[at].node);
-    layers.push_back(
-        {node.op + " " + node.label(), node.origins, steps_[at].kernel, times[at] / std::max(1, iterations)});
+    const ir::Node& node = graph_.node(steps_[at].nodes.front());
+    std::vector<std::string> origins;
+    for (ir::NodeId part : steps_[at].nodes)
+      origins.insert(origins.end(), graph_.node(part).origins.begin(), graph_.node(part).origins.end());
+    layers.push_back({node.op + " " + node.label(), origins, steps_[at].kernel, times[at] / std::max(1, iterations)});
   }
   return layers;
 }

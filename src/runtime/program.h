@@ -47,7 +47,7 @@ class Program {
   struct BoundStep {
     std::unique_ptr<backends::Step> step;
     std::vector<std::byte*> inputs, outputs;
-    ir::NodeId node;
+    std::vector<ir::NodeId> nodes;  // one, or the two of a pair
     std::string kernel;
   };
   struct InputSlot {

@@ -2,7 +2,6 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/conv.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {
@@ -67,6 +66,12 @@ const char* conv_shape_of(const Problem& problem, ConvShape& shape) {
   return nullptr;
 }
 
+const ConvTactic* conv_tactic_named(const char* name) {
+  for (const ConvTactic& tactic : conv_tactics(active_isa()))
+    if (!std::strcmp(tactic.name, name)) return &tactic;
+  return nullptr;
+}
+
 namespace {
 
 class ConvStep : public backends::Step {
@@ -94,17 +99,11 @@ class ConvStep : public backends::Step {
   bool residual_;
 };
 
-const ConvTactic* tactic_named(const char* name) {
-  for (const ConvTactic& tactic : conv_tactics(active_isa()))
-    if (!std::strcmp(tactic.name, name)) return &tactic;
-  return nullptr;
-}
-
 constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
 
 template <const char* const& name>
 const char* refuses(const Problem& problem) {
-  const ConvTactic* tactic = tactic_named(name);
+  const ConvTactic* tactic = conv_tactic_named(name);
   if (!tactic) return "not built for this instruction set";
   if (problem.strict && is_winograd(name)) return "strict summation was asked for";
   const auto epilogue = epilogue_of(*problem.node);
@@ -119,7 +118,7 @@ template <const char* const& name>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   ConvShape shape{};
   conv_shape_of(problem, shape);
-  return std::make_unique<ConvStep>(*tactic_named(name), problem, shape, *epilogue_of(*problem.node));
+  return std::make_unique<ConvStep>(*conv_tactic_named(name), problem, shape, *epilogue_of(*problem.node));
 }
 
 constexpr const char* direct = "direct";

@@ -1,11 +1,13 @@
 #pragma once
 #include "backends/backend.h"
-#include "backends/cpu/kernels/shape.h"
+#include "backends/cpu/kernels/conv.h"
 
 namespace tenon::cpu {
 
 /// Sizes and strides of a rank-4 convolution in NHWC (or of the stem, which reads NCHW) with constant weights in input
 /// 1 and a residual in input 3, of any element types; the reason when it is none.
 const char* conv_shape_of(const backends::Problem& problem, ConvShape& shape);
+/// The tactic of that name for the instruction set in use; nullptr when there is none.
+const ConvTactic* conv_tactic_named(const char* name);
 
 }  // namespace tenon::cpu

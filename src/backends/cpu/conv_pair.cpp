@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "backends/cpu/conv.h"
+#include "backends/cpu/epilogue.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Pair;
+using backends::Problem;
+
+constexpr int64_t strip_bytes = 384 << 10;  // of the result in between: well inside L2, beside weights and inputs
+
+struct Shapes {
+  ConvShape first, second;
+};
+
+const char* shapes_of(const Pair& pair, Shapes& shapes) {
+  if (const char* reason = conv_shape_of(pair.first, shapes.first)) return reason;
+  if (const char* reason = conv_shape_of(pair.second, shapes.second)) return reason;
+  const ConvShape& a = shapes.first;
+  if (a.in_nchw || shapes.second.in_nchw) return "reads NHWC only";
+  if (a.kernel_h != 1 || a.kernel_w != 1 || a.stride_h != 1 || a.stride_w != 1 || a.pad_top != 0 || a.pad_left != 0 ||
+      a.groups != 1)
+    return "the first is not pointwise";
+  return a.in_h == a.out_h && a.in_w == a.out_w ? nullptr : "the first is padded";
+}
+
+/// A pointwise convolution whose result a depthwise one reads, in strips of rows: each worker keeps a strip of the
+/// result in between.
+class ConvPairStep : public backends::Step {
+ public:
+  explicit ConvPairStep(const Pair& pair) {
+    Shapes shapes;
+    shapes_of(pair, shapes);
+    a_ = shapes.first;
+    b_ = shapes.second;
+    a_epilogue_ = *epilogue_of(*pair.first.node);
+    b_epilogue_ = *epilogue_of(*pair.second.node);
+    a_tactic_ = conv_tactic_named("direct");
+    b_tactic_ = conv_tactic_named("depthwise");
+    a_packed_ = packed(*a_tactic_, a_, pair.first);
+    b_packed_ = packed(*b_tactic_, b_, pair.second);
+    a_bias_ = bias_of(pair.first);
+    b_bias_ = bias_of(pair.second);
+    threads_ = pair.second.threads;
+    residual_ = b_epilogue_.residual != Residual::none;
+    residual_at_ = pair.first.inputs.size() + 2;
+
+    const int64_t row_bytes = a_.out_w * a_.out_c * static_cast<int64_t>(sizeof(float));
+    const int64_t window = int64_t{b_.kernel_h - 1} * b_.dilation_h + 1;
+    strip_rows_ = std::clamp<int64_t>((strip_bytes / row_bytes - window) / b_.stride_h + 1, 1, b_.out_h);
+    held_rows_ = (strip_rows_ - 1) * b_.stride_h + window;
+    strip_floats_ = static_cast<size_t>(held_rows_ * a_.out_w * a_.out_c + 63) / 64 * 64;
+    for (int id = 0; id < threads_; ++id) each_strip(id, threads_, [&](const Strip& strip) { prepare(strip); });
+  }
+
+  size_t packed_bytes() const override { return a_packed_.bytes() + b_packed_.bytes(); }
+  size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const auto* in = reinterpret_cast<const float*>(inputs[0]);
+    const float* residual = residual_ ? reinterpret_cast<const float*>(inputs[residual_at_]) : nullptr;
+    auto* out = reinterpret_cast<float*>(outputs[0]);
+    std::byte* own = worker.workspace + static_cast<size_t>(worker.id) * worker_bytes();
+    auto* strip_data = reinterpret_cast<float*>(own);
+    const Worker alone{0, 1, worker.barrier, worker.team, own + strip_floats_ * sizeof(float)};
+    const int64_t row = a_.out_w * a_.out_c;
+    each_strip(worker.id, worker.count, [&](const Strip& strip) {
+      if (strip.kept > 0)
+        std::memmove(strip_data, strip_data + (strip.before - strip.kept) * row,
+                     static_cast<size_t>(strip.kept * row) * sizeof(float));
+      const int64_t fresh = strip.end - strip.begin - strip.kept;
+      if (fresh > 0)
+        a_kernels_.at(fresh)->run(in + strip.image * a_.in_image + (strip.begin + strip.kept) * a_.in_row, nullptr,
+                                  strip_data + strip.kept * row, alone);
+      b_kernels_.at(key(strip))
+          ->run(strip_data, residual ? residual + strip.image * b_.res_image + strip.y * b_.res_row : nullptr,
+                out + strip.image * b_.out_image + strip.y * b_.out_row, alone);
+    });
+  }
+
+ private:
+  struct Strip {
+    int64_t image, y, rows;     // output rows [y, y + rows)
+    int64_t begin, end;         // rows of the result in between that they see
+    int64_t before, kept;       // rows held by the strip before, and how many of its last ones come first in this one
+  };
+  using Key = std::tuple<int64_t, int64_t, int64_t>;  // rows held, output rows, padding above
+
+  static const float* bias_of(const Problem& problem) {
+    return problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
+  }
+  static Tensor packed(const ConvTactic& tactic, const ConvShape& shape, const Problem& problem) {
+    Tensor result(DType::f32, {static_cast<int64_t>(tactic.packed_floats(shape))});
+    tactic.pack(shape, problem.inputs[1].constant.data<float>(), result.data<float>());
+    return result;
+  }
+
+  int64_t pad_above(const Strip& strip) const { return std::max<int64_t>(0, b_.pad_top - strip.y * b_.stride_h); }
+  Key key(const Strip& strip) const { return {strip.end - strip.begin, strip.rows, pad_above(strip)}; }
+  size_t worker_bytes() const { return strip_floats_ * sizeof(float) + (kernel_bytes_ + 4095) / 4096 * 4096; }
+
+  /// Calls f for the strips of one worker, from the top down.
+  template <class F>
+  void each_strip(int id, int count, F f) const {
+    const int64_t all = b_.batch * b_.out_h;
+    const int64_t stop = all * (id + 1) / count;
+    int64_t held_begin = 0, held_end = 0, held_image = -1;
+    for (int64_t at = all * id / count; at < stop;) {
+      Strip strip{};
+      strip.image = at / b_.out_h;
+      strip.y = at % b_.out_h;
+      strip.rows = std::min({strip_rows_, b_.out_h - strip.y, stop - at});
+      const int64_t top = strip.y * b_.stride_h - b_.pad_top;
+      strip.begin = std::clamp<int64_t>(top, 0, b_.in_h);
+      strip.end = std::clamp<int64_t>(
+          top + (strip.rows - 1) * b_.stride_h + int64_t{b_.kernel_h - 1} * b_.dilation_h + 1, strip.begin, b_.in_h);
+      if (held_image == strip.image && held_end > strip.begin && held_begin <= strip.begin) {
+        strip.before = held_end - held_begin;
+        strip.kept = held_end - strip.begin;
+      }
+      f(strip);
+      held_image = strip.image;
+      held_begin = strip.begin;
+      held_end = strip.end;
+      at += strip.rows;
+    }
+  }
+
+  void prepare(const Strip& strip) {
+    const int64_t row = a_.out_w * a_.out_c;
+    if (const int64_t fresh = strip.end - strip.begin - strip.kept; fresh > 0 && !a_kernels_.count(fresh)) {
+      ConvShape shape = a_;
+      shape.batch = 1;
+      shape.in_h = shape.out_h = fresh;
+      shape.out_pixel = a_.out_c;
+      shape.out_row = row;
+      shape.out_image = row * fresh;
+      a_kernels_[fresh] = a_tactic_->make(shape, a_epilogue_, a_packed_.data<float>(), a_bias_, 1);
+      kernel_bytes_ = std::max(kernel_bytes_, a_kernels_[fresh]->workspace_bytes());
+    }
+    if (b_kernels_.count(key(strip))) return;
+    ConvShape shape = b_;
+    shape.batch = 1;
+    shape.in_h = strip.end - strip.begin;
+    shape.out_h = strip.rows;
+    shape.pad_top = static_cast<int>(pad_above(strip));
+    shape.in_pixel = a_.out_c;
+    shape.in_row = row;
+    shape.in_image = row * shape.in_h;
+    b_kernels_[key(strip)] = b_tactic_->make(shape, b_epilogue_, b_packed_.data<float>(), b_bias_, 1);
+    kernel_bytes_ = std::max(kernel_bytes_, b_kernels_[key(strip)]->workspace_bytes());
+  }
+
+  ConvShape a_{}, b_{};
+  Epilogue a_epilogue_, b_epilogue_;
+  const ConvTactic *a_tactic_ = nullptr, *b_tactic_ = nullptr;
+  Tensor a_packed_, b_packed_;
+  const float *a_bias_ = nullptr, *b_bias_ = nullptr;
+  int threads_ = 1;
+  bool residual_ = false;
+  size_t residual_at_ = 0, strip_floats_ = 0, kernel_bytes_ = 0;
+  int64_t strip_rows_ = 1, held_rows_ = 1;
+  std::map<int64_t, std::unique_ptr<ConvKernel>> a_kernels_;  // by rows computed
+  std::map<Key, std::unique_ptr<ConvKernel>> b_kernels_;
+};
+
+const char* refuses(const Pair& pair) {
+  const auto first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);
+  if (!first || !second) return "the activation has no kernel";
+  if (first->residual != Residual::none) return "the first adds a residual";
+  const ConvTactic *direct = conv_tactic_named("direct"), *depthwise = conv_tactic_named("depthwise");
+  Shapes shapes;
+  if (const char* reason = shapes_of(pair, shapes)) return reason;
+  if (!direct || !depthwise || direct->refuses(shapes.first, *first)) return "the first has no direct kernel";
+  return depthwise->refuses(shapes.second, *second);
+}
+
+std::unique_ptr<backends::Step> make(const Pair& pair) { return std::make_unique<ConvPairStep>(pair); }
+
+const backends::PairRegistrar registered({"strips", refuses, make});
+
+}  // namespace
+}  // namespace tenon::cpu

@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ops/op.h"
+#include "plan/plan.h"
+#include "runtime/program.h"
+
+using namespace tenon;
+
+namespace {
+
+Tensor random_tensor(const Dims& dims, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Tensor tensor(DType::f32, dims);
+  for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = normal(random);
+  return tensor;
+}
+
+/// A pointwise convolution and a depthwise one behind it: `middle` channels between, `attributes` of the second.
+ir::Graph expansion(const std::string& image, int64_t middle, int64_t window, const std::string& attributes) {
+  const std::string m = std::to_string(middle), k = std::to_string(window);
+  const std::string text =
+      "graph \"g\"\ninput %x : f32[" + image + ",16]\n" +
+      "const %w : f32[" + m + ",16,1,1] = @0\nconst %b : f32[" + m + "] = @1\n" +
+      "const %d : f32[" + m + ",1," + k + "," + k + "] = @2\n" +                 
+      "%e : f32[N,P,Q,M] = Conv(%x, %w, %b) {activation=\"clip\", alpha=0.0, beta=6.0, layout=\"NHWC\"}\n" +
+      "%y : f32[N,R,S,M] = Conv(%e, %d, %b) {group=" + m + ", layout=\"NHWC\", " + attributes + "}\n" +
+      "output %y as \"y\"\n";
+  ir::Graph graph = ir::parse(text, {random_tensor({middle, 16, 1, 1}, 1), random_tensor({middle}, 2),
+                                     random_tensor({middle, 1, window, window}, 3)});
+  ops::infer(graph);
+  return graph;
+}
+
+std::vector<float> run(const plan::Plan& plan, int threads, const Tensor& x, std::string& tactic) {
+  Team team(threads);
+  runtime::Program program(plan, {}, team);
+  std::vector<Tensor> outputs(1);
+  for (int turn = 0; turn < 2; ++turn) program.run(std::vector<Tensor>{x}, outputs);
+  const auto values = outputs[0].values<float>();
+  std::vector<float> result(values.begin(), values.end());
+  tactic = program.profile(std::vector<Tensor>{x}, 1).back().tactic;
+  return result;
+}
+
+/// The two as one step give the bits that they give apart, for any number of workers.
+void expect_same_bits(const std::string& image, const Dims& dims, int64_t middle, int64_t window,
+                      const std::string& attributes) {
+  SCOPED_TRACE(image + " " + attributes);
+  plan::Plan apart, joined;
+  apart.graph = joined.graph = expansion(image, middle, window, attributes);
+  const Tensor x = random_tensor(dims, 4);
+  std::string tactic;
+  const std::vector<float> expected = run(apart, 1, x, tactic);
+  ASSERT_EQ(tactic, "depthwise");
+  for (int threads : {1, 2, 3}) {
+    const plan::Layout layout = plan::lay_out(joined.graph);
+    const backends::Pair pair{plan::problem_of(joined.graph, 0, layout, threads, false),
+                              plan::problem_of(joined.graph, 1, layout, threads, false)};
+    joined.records[backends::signature(pair)] = {"strips", 1};
+    const std::vector<float> got = run(joined, threads, x, tactic);
+    ASSERT_EQ(tactic, "strips");
+    ASSERT_TRUE(got == expected) << threads << " threads";
+  }
+}
+
+}  // namespace
+
+TEST(Pair, OneStepGivesTheBitsOfTwo) {
+
+  expect_same_bits("1,9,7", {1, 9, 7, 16}, 24, 3, "pads=[1, 1, 1, 1]");
+  expect_same_bits("2,57,61", {2, 57, 61, 16}, 96, 3, "pads=[1, 1, 1, 1], strides=[2, 2]");
+  expect_same_bits("1,60,50", {1, 60, 50, 16}, 72, 5, "pads=[2, 2, 2, 2]");
+  expect_same_bits("1,41,43", {1, 41, 43, 16}, 144, 3, "pads=[0, 1, 2, 0], strides=[2, 1]");
+  expect_same_bits("3,30,30", {3, 30, 30, 16}, 40, 3, "dilations=[2, 2], pads=[2, 2, 2, 2]");
+}
