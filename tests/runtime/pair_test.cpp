@@ -24,7 +24,7 @@ ir::Graph expansion(const std::string& image, int64_t middle, int64_t window, co
   const std::string text =
       "graph \"g\"\ninput %x : f32[" + image + ",16]\n" +
       "const %w : f32[" + m + ",16,1,1] = @0\nconst %b : f32[" + m + "] = @1\n" +
-      "const %d : f32[" + m + ",1," + k + "," + k + "] = @2\n" +                 
+      "const %d : f32[" + m + ",1," + k + "," + k + "] = @2\n" +
       "%e : f32[N,P,Q,M] = Conv(%x, %w, %b) {activation=\"clip\", alpha=0.0, beta=6.0, layout=\"NHWC\"}\n" +
       "%y : f32[N,R,S,M] = Conv(%e, %d, %b) {group=" + m + ", layout=\"NHWC\", " + attributes + "}\n" +
       "output %y as \"y\"\n";
