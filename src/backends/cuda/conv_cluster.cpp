@@ -31,11 +31,12 @@ std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties)
   const int kb = slab_bytes(shape);
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w;
   const int64_t slabs = taps * padded_channels(shape, kb) * static_cast<int64_t>(size_of(shape.x_type)) / kb;
-  for (const int bn : {64, 80, 32, 48, 16})
+  for (const int bn : {64, 128, 256, 80, 32, 48, 16})
     for (const int split : {1, 2, 4, 8}) {
       const bool covers = bn == 64 || (bn == 32 && shape.out_c < 64);
       if ((shape.out_c % bn && !covers) || slabs < split) continue;
       if (bn < 64 && shape.out_c % 64 == 0 && bn != 32) continue;
+      if (bn > 64 && (split == 1 || slabs < 8 * split)) continue;
       const int64_t blocks = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, bn) * split;
       const int64_t stage = (64 + bn) * kb, most = ceil_div(slabs, split);
       const int64_t room = properties.shared_bytes - bn / 16 * 4096 - 3072;

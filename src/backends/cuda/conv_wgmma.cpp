@@ -109,6 +109,8 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
       const int pair = ksub_for((64 + bn) * kb, 34000);
       add({mode, 64, bn, kb, pair, 0, 1, 0, 0, 0, 0}, 6);
       add({mode, 64, bn, kb, pair, 0, 2, 0, 0, 0, 0}, 6);
+      // Two blocks fit into a multiprocessor: the next grid's may begin beside this one's.
+      add({mode, 64, bn, kb, pair, 0, 1, 0, 0, 0, 0}, 3);
       add({mode, 64, bn, kb, ksub_for((128 + bn) * kb, 34000), 0, 2, 1, 0, 0, 0}, 6);
     }
     if (small) continue;

@@ -37,12 +37,13 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   ConvShape shape{};
   conv_shape(problem, shape);
   std::vector<Tactic> list;
-  for (const int steps : {2, 1, 4, 7}) {
+  for (const auto& [steps, ahead] : {std::pair{4, 1}, {2, 1}, {7, 1}, {1, 0}, {2, 0}, {4, 0}, {7, 0}}) {
     if (steps > 1 && (steps - 1) * rows >= shape.out_h) continue;
     Source source{"depthwise_mma.cu", epilogue_defines(conv_epilogue(problem)), ""};
     source.defines.push_back(define("STRIDE", shape.stride_h));
     source.defines.push_back(define("STEPS", steps));
-    list.push_back({"diagonal 8x" + std::to_string(rows * steps), {source}, {steps}});
+    source.defines.push_back(define("AHEAD", ahead));
+    list.push_back({"diagonal 8x" + std::to_string(rows * steps) + (ahead ? " ahead" : ""), {source}, {steps}});
   }
   return list;
 }

@@ -1,15 +1,20 @@
 #include "backends/cuda/hopper.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace tenon::cuda {
 namespace {
 
 /// D[64 x width] += A[64 x 32 bytes] * B[width x 32 bytes]^T, both in shared memory with depth contiguous.
-std::string product_text(int width, bool bytes, bool turned) {
+std::string product_text(int width, DType type, bool turned) {
+  const bool bytes = type == DType::u8, wide = type == DType::f32;
   const std::string sum = bytes ? "int" : "float", letter = bytes ? "r" : "f";
-  const std::string types = !bytes ? "k16.f32.f16.f16" : turned ? "k32.s32.s8.u8" : "k32.s32.u8.s8";
+  const std::string types = wide     ? "k8.f32.tf32.tf32"
+                            : !bytes ? "k16.f32.f16.f16"
+                            : turned ? "k32.s32.s8.u8"
+                                     : "k32.s32.u8.s8";
   const int registers = width / 2;
   const auto list = [&](const char* before, const char* after) {
     std::string text;
@@ -21,8 +26,11 @@ std::string product_text(int width, bool bytes, bool turned) {
   return "template <> struct Mma<" + w + "> {\n  static __device__ __forceinline__ void run(" + sum + " (&d)[" +
          std::to_string(registers) + "], u64 a, u64 b, int add) {\n    asm volatile(\"{.reg .pred p; setp.ne.b32 p, " +
          operand(2) + ", 0; wgmma.mma_async.sync.aligned.m64n" + w + types + " {" + list("%", "") + "}, " + operand(0) +
-         ", " + operand(1) + ", p" + (bytes ? "" : ", 1, 1, 0, 0") + ";}\"\n      : " +
-         list(("\"+" + letter + "\"(d[").c_str(), "])") +
+         ", " + operand(1) + ", p" +
+         (bytes  ? ""
+          : wide ? ", 1, 1"
+                 : ", 1, 1, 0, 0") +
+         ";}\"\n      : " + list(("\"+" + letter + "\"(d[").c_str(), "])") +
          " : \"l\"(a), \"l\"(b), \"r\"(add));\n  }\n};\n";
 }
 
@@ -33,7 +41,11 @@ int swizzle_of(int bytes) {
                        : constants::map_swizzle_none;
 }
 
-int map_type(DType type) { return type == DType::u8 ? constants::map_u8 : constants::map_f16; }
+int map_type(DType type) {
+  return type == DType::u8 ? constants::map_u8 : type == DType::f32 ? constants::map_f32 : constants::map_f16;
+}
+/// 10 bits of mantissa, to nearest with ties away, as cvt.rna.tf32 does.
+float tf32_of(float value) { return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & ~0x1fffu); }
 int64_t element_of(const ConvShape& shape) { return static_cast<int64_t>(size_of(shape.x_type)); }
 
 }  // namespace
@@ -60,7 +72,7 @@ Source hopper_source(const Problem& problem, const ConvShape& shape, const std::
   text += kernel_text("hopper.cuh");
   text += "template <int WIDTH> struct Mma;\n";
   const bool turned = std::find(defines.begin(), defines.end(), "SWAP=1") != defines.end();
-  for (const int width : widths) text += product_text(width, bytes, turned);
+  for (const int width : widths) text += product_text(width, shape.x_type, turned);
   return {file, std::move(defines), text + std::string(kernel_text(file))};
 }
 
@@ -169,10 +181,15 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
     if (conv.has_borders()) borders_of(conv, weights, rows, borders);
     result.finish = finish_of(conv);
   } else {
-    const std::vector<float> weights = conv_weights(problem, shape);
-    std::vector<uint16_t> narrow(weights.size());
-    std::transform(weights.begin(), weights.end(), narrow.begin(), f16_of);
-    weights_at = bundle.add(padded_rows(narrow, shape, slab, rows, row_of));
+    std::vector<float> weights = conv_weights(problem, shape);
+    if (shape.x_type == DType::f32) {
+      std::transform(weights.begin(), weights.end(), weights.begin(), tf32_of);
+      weights_at = bundle.add(padded_rows(weights, shape, slab, rows, row_of));
+    } else {
+      std::vector<uint16_t> narrow(weights.size());
+      std::transform(weights.begin(), weights.end(), narrow.begin(), f16_of);
+      weights_at = bundle.add(padded_rows(narrow, shape, slab, rows, row_of));
+    }
     add_list(conv_bias(problem, shape));
     const ops::Epilogue epilogue = conv_epilogue(problem);
     result.finish.alpha = epilogue.alpha, result.finish.beta = epilogue.beta;
@@ -198,12 +215,13 @@ bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
          (shape.batch == 1 || strides[0] == shape.out_h * shape.out_w * strides[2]);
 }
 
-const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties) {
+const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32) {
   if (properties.capability() != 90 || !driver().TensorMapEncodeIm2col) return "it needs compute capability 9.0";
   const bool bytes = is_bytes(problem);
-  if (bytes ? shape.x_type != DType::u8 || shape.y_type == DType::f32
-            : shape.x_type != DType::f16 || shape.y_type != DType::f16)
-    return "only f16, and bytes";
+  if (tf32    ? shape.x_type != DType::f32 || shape.y_type != DType::f32
+      : bytes ? shape.x_type != DType::u8 || shape.y_type == DType::f32
+              : shape.x_type != DType::f16 || shape.y_type != DType::f16)
+    return tf32 ? "only f32" : "only f16, and bytes";
   if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
   if (shape.stride_h != shape.stride_w || shape.stride_h > 4) return "strides differ or are large";
   const auto chunk = [](DType type) { return 16 / static_cast<int64_t>(size_of(type)); };

@@ -8,12 +8,12 @@
 namespace tenon::cuda {
 
 /// A kernel file of this family: hopper.cuh, the products of these widths, then the file. The macros BYTES, EB, OB, ZP
-/// and those of the epilogue are added.
+/// and those of the epilogue are added. Products of f32 are in tf32.
 Source hopper_source(const Problem& problem, const ConvShape& shape, const std::string& file,
                      const std::vector<int>& widths, std::vector<std::string> defines);
 
-/// A tensor of f16 or u8 in boxes; strides in elements, the first dimension contiguous. Swizzled over the box's first
-/// row.
+/// A tensor of f16, u8 or f32 in boxes; strides in elements, the first dimension contiguous. Swizzled over the box's
+/// first row.
 TensorMap tiled_map(Address data, DType type, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
                     const std::vector<int>& box);
 /// The input of a convolution, `channels` of `pixels` output positions at a time.
@@ -38,8 +38,10 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
                                  const std::function<int64_t(int64_t)>& row_of,
                                  const std::function<int64_t(int64_t)>& number_of, Buffer& buffer);
 
-/// Whether a tensor map can describe it: f16 or bytes, contiguous channels, pixels at multiples of 16 bytes.
-const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties);
+/// Whether a tensor map can describe it: f16 or bytes, or f32 for `tf32`; contiguous channels, pixels at multiples of
+/// 16 bytes.
+const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties,
+                         bool tf32 = false);
 /// Whether pixels of the result (and residual) follow each other at one pitch.
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]);
 

@@ -46,16 +46,19 @@ bool pairs(const Problem& problem, const Blocks& blocks) {
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const Blocks blocks(problem);
   std::vector<Tactic> list;
-  for (const int rows : {16, 28, 20, 8, 4}) {
+  for (const auto& [rows, threads] : {std::pair{16, 256}, {28, 256}, {14, 128}, {10, 128}, {20, 128}, {8, 128}}) {
     if (!list.empty() && rows > 2 * blocks.shape.out_h) continue;
     Source source{"stem_mma.cu", epilogue_defines(conv_epilogue(problem)), ""};
     for (const std::string& word :
          {define_type("ELEMENT", blocks.shape.x_type), define("C", blocks.shape.in_c), define("BLOCK", blocks.block),
           define("TAPS_H", blocks.taps_h), define("TAPS_W", blocks.taps_w), define("TH", rows),
-          define("WIDTH", width_of(blocks.shape)), define("COUT", blocks.shape.out_c),
+          define("THREADS", threads), define("WIDTH", width_of(blocks.shape)), define("COUT", blocks.shape.out_c),
           define("PAIRS", pairs(problem, blocks))})
       source.defines.push_back(word);
-    list.push_back({"picture " + std::to_string(rows) + "x" + std::to_string(tile_columns), {source}, {rows}});
+    list.push_back(
+        {"picture " + std::to_string(rows) + "x" + std::to_string(tile_columns) + " by " + std::to_string(threads),
+         {source},
+         {rows, threads}});
   }
   return list;
 }
@@ -97,7 +100,7 @@ class PictureStep : public Step {
     params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     std::copy(std::begin(shape.x), std::end(shape.x), params_.xs);
     for (int at = 0; at < 3; ++at) params_.ys[at] = shape.y[at];
-    grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, 256, 0};
+    grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, tactic.numbers[1], 0};
   }
   size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0; }

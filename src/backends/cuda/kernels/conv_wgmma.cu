@@ -107,6 +107,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
           for (int k = 0; k < DEPTH / KBB; ++k)
             load_2d(base + k * BN * KBB, &p.b, weights_full, k * (KBB / EB), nt * BN);
         }
+        // Weights come from no grid before this one: those of the first tile do not wait for it.
+        int early = 0;
+#if MODE != 2
+        if (!BRES && tile_of(p, 0, nt, mt))
+          for (; early < STAGES && early < NST; ++early) {
+            barrier_expect(full + 8 * early, A_LOAD + B_LOAD);
+            for (int s = 0; s < KSUB; ++s)
+              load_2d(base + AT_STAGES + early * STAGE + A_BYTES + s * BN * KB, &p.b, full + 8 * early,
+                      (early * KSUB + s) * KE, nt * BN);
+          }
+#endif
         wait_previous_grid();
         launch_next_grid();
         u32 slot = 0, phase = 0;
@@ -115,7 +126,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
           for (int k = 0; k < NST; ++k) {
             barrier_wait(empty + 8 * slot, phase ^ 1);
             const u32 to = base + AT_STAGES + slot * STAGE, bar = full + 8 * slot;
-            barrier_expect(bar, A_LOAD + B_LOAD);
+            const bool asked = it == 0 && k < early;
+            if (!asked) barrier_expect(bar, A_LOAD + B_LOAD);
 #if MODE == 2
             load_4d(to, &p.a, bar, 0, corner.w - PAD_W, corner.h - PAD_H, corner.n);
 #else
@@ -129,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
 #else
               load_2d(to + s * TM * KB, &p.a, bar, kk * KE, mt * TM);
 #endif
-              if (!BRES) load_2d(to + A_BYTES + s * BN * KB, &p.b, bar, kk * KE, nt * BN);
+              if (!BRES && !asked) load_2d(to + A_BYTES + s * BN * KB, &p.b, bar, kk * KE, nt * BN);
             }
 #endif
             if (++slot == STAGES) slot = 0, phase ^= 1;

@@ -1,7 +1,8 @@
 // Depthwise 3x3 convolution in f16 on mma.sync (compute capability 8.0 and later), channels last, sums in f32. A warp
 // makes 8 columns x 2 rows of 32 channels, STEPS times downwards. A lane loads 16 bytes of a pixel; two channels of
 // them are two of eight columns of a product by a diagonal matrix, whose depth is two taps of those eight channels. So
-// no value changes its lane, and none is converted. Macros: STRIDE, STEPS, ACT. Weights: [tap][channel] in f16.
+// no value changes its lane, and none is converted. Macros: STRIDE, STEPS, AHEAD (1: rows of the next step
+// are loaded before this one is computed), ACT. Weights: [tap][channel] in f16.
 constexpr int ROWS = STRIDE + 3, NEW = 2 * STRIDE, TAPS = 9;
 
 struct Params {
@@ -66,13 +67,18 @@ extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_con
     }
   };
 #pragma unroll
-  for (int r = 0; r < ROWS - NEW; ++r) load(in[r], top * STRIDE - p.pad_top + r);
+  for (int r = 0; r < (AHEAD ? ROWS : ROWS - NEW); ++r) load(in[r], top * STRIDE - p.pad_top + r);
 #pragma unroll
   for (int step = 0; step < STEPS; ++step) {
     const int y = top + 2 * step;
     if (y >= p.out_h) break;
+    uint4 next[NEW][3];
+    if (!AHEAD)
 #pragma unroll
-    for (int r = ROWS - NEW; r < ROWS; ++r) load(in[r], y * STRIDE - p.pad_top + r);
+      for (int r = ROWS - NEW; r < ROWS; ++r) load(in[r], y * STRIDE - p.pad_top + r);
+    if (AHEAD && step + 1 < STEPS)
+#pragma unroll
+      for (int r = 0; r < NEW; ++r) load(next[r], y * STRIDE - p.pad_top + ROWS + r);
     uint4 out[2];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -100,5 +106,10 @@ extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_con
     for (int r = 0; r < ROWS - NEW; ++r)
 #pragma unroll
       for (int k = 0; k < 3; ++k) in[r][k] = in[r + NEW][k];
+    if (AHEAD)
+#pragma unroll
+      for (int r = 0; r < NEW; ++r)
+#pragma unroll
+        for (int k = 0; k < 3; ++k) in[ROWS - NEW + r][k] = next[r][k];
   }
 }

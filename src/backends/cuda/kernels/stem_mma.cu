@@ -1,8 +1,8 @@
 // A convolution of few channels in f16 on mma.sync (compute capability 8.0 and later), straight from a picture with any
-// strides: a block of 8 warps reads its part once, keeps it in shared memory as BLOCK x BLOCK pixels of 16 channels
+// strides: a block reads its part once, keeps it in shared memory as BLOCK x BLOCK pixels of 16 channels
 // (channel (row * BLOCK + column) * C + c, zeros behind), and makes TH x 32 results of WIDTH channels. Macros: ELEMENT,
-// C, BLOCK, TAPS_H, TAPS_W (in blocks), TH, WIDTH, COUT, PAIRS (BLOCK 2: two neighbours are read at once), ACT.
-// Weights: [tap][8 results][lane][2], position n of 8 t holding result n / 2 * (WIDTH / 4) + 2 t + n % 2.
+// C, BLOCK, TAPS_H, TAPS_W (in blocks), TH, THREADS, WIDTH, COUT, PAIRS (BLOCK 2: two neighbours are read at once),
+// ACT. Weights: [tap][8 results][lane][2], position n of 8 t holding result n / 2 * (WIDTH / 4) + 2 t + n % 2.
 constexpr int TW = 32, PH = TH + TAPS_H - 1, PW = TW + TAPS_W - 1, TAPS = TAPS_H * TAPS_W, OWN = WIDTH / 4;
 static_assert(C * BLOCK * BLOCK <= 16, "channels");
 
@@ -19,7 +19,7 @@ struct __align__(2 * sizeof(ELEMENT)) Pair {
   ELEMENT e[2];
 };
 
-extern "C" __global__ void __launch_bounds__(256) stem_mma(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS) stem_mma(const __grid_constant__ Params p) {
   __shared__ __align__(128) uint4 part[PH * PW * 2];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, g = lane >> 2;
   const int x0 = blockIdx.x % p.tiles_x * TW, y0 = blockIdx.x / p.tiles_x % p.tiles_y * TH,
@@ -36,44 +36,52 @@ extern "C" __global__ void __launch_bounds__(256) stem_mma(const __grid_constant
   wait_for_previous();
 
   const ELEMENT* image = p.x + n * p.xs[0];
-  constexpr int ROUNDS = (PH * PW + 255) / 256;
-#pragma unroll 2
-  for (int round = 0; round < ROUNDS; ++round) {
-    const int i = round * 256 + threadIdx.x, row = i / PW, bh = y0 - p.pad_top + row, bw = x0 - p.pad_left + i % PW;
-    if (i >= PH * PW) break;
-    const bool inside = (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
-    float v[16] = {};
+  // Two pixels at a time, so that all their loads are under way before the first is used.
+#pragma unroll 1
+  for (int first = threadIdx.x; first < PH * PW; first += 2 * THREADS) {
+    float v[2][16] = {};
 #pragma unroll
-    for (int r = 0; r < BLOCK; ++r)
+    for (int twin = 0; twin < 2; ++twin) {
+      const int i = first + twin * THREADS, row = i / PW, bh = y0 - p.pad_top + row, bw = x0 - p.pad_left + i % PW;
+      const bool inside = i < PH * PW && (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
 #pragma unroll
-      for (int c = 0; c < C; ++c) {
-        const int h = bh * BLOCK + r;
-        const ELEMENT* from = image + h * p.xs[1] + c * p.xs[3];
+      for (int r = 0; r < BLOCK; ++r)
+#pragma unroll
+        for (int c = 0; c < C; ++c) {
+          const int h = bh * BLOCK + r;
+          const ELEMENT* from = image + h * p.xs[1] + c * p.xs[3];
 #if PAIRS
-        if (inside && h < p.in_h) {
-          const Pair two = *(const Pair*)(from + bw * 2);
-          v[r * 2 * C + c] = f32_of(two.e[0]), v[(r * 2 + 1) * C + c] = f32_of(two.e[1]);
-        }
+          if (inside && h < p.in_h) {
+            const Pair two = *(const Pair*)(from + bw * 2);
+            v[twin][r * 2 * C + c] = f32_of(two.e[0]), v[twin][(r * 2 + 1) * C + c] = f32_of(two.e[1]);
+          }
 #else
 #pragma unroll
-        for (int k = 0; k < BLOCK; ++k) {
-          const int w = bw * BLOCK + k;
-          if (inside && h < p.in_h && w < p.in_w) v[(r * BLOCK + k) * C + c] = f32_of(from[w * p.xs[2]]);
-        }
+          for (int k = 0; k < BLOCK; ++k) {
+            const int w = bw * BLOCK + k;
+            if (inside && h < p.in_h && w < p.in_w) v[twin][(r * BLOCK + k) * C + c] = f32_of(from[w * p.xs[2]]);
+          }
 #endif
-      }
-      // 16-byte chunks of rows of 32 bytes, so that eight rows of one chunk lie in different banks.
+        }
+    }
+    // 16-byte chunks of rows of 32 bytes, so that eight rows of one chunk lie in different banks.
 #pragma unroll
-    for (int k = 0; k < 2; ++k)
-      part[i * 2 + (k ^ (i >> 2 & 1))] =
-          make_uint4(pack_halves(v[8 * k], v[8 * k + 1]), pack_halves(v[8 * k + 2], v[8 * k + 3]),
-                     pack_halves(v[8 * k + 4], v[8 * k + 5]), pack_halves(v[8 * k + 6], v[8 * k + 7]));
+    for (int twin = 0; twin < 2; ++twin) {
+      const int i = first + twin * THREADS;
+      if (i >= PH * PW) break;
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const float* f = v[twin] + 8 * k;
+        part[i * 2 + (k ^ (i >> 2 & 1))] = make_uint4(pack_halves(f[0], f[1]), pack_halves(f[2], f[3]),
+                                                      pack_halves(f[4], f[5]), pack_halves(f[6], f[7]));
+      }
+    }
   }
   __syncthreads();
 
   const u32 base = (u32)__cvta_generic_to_shared(part);
 #pragma unroll 1
-  for (int tile = warp; tile < TH * 2; tile += 8) {
+  for (int tile = warp; tile < TH * 2; tile += THREADS / 32) {
     const int row = tile / 2, column = tile % 2 * 16, y = y0 + row;
     if (y >= p.out_h || x0 + column >= p.out_w) continue;
     float sum[WIDTH / 8][4];
