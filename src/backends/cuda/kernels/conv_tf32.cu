@@ -128,7 +128,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_tf32(const __grid_
       if (EARLY)
 #pragma unroll
         for (int g = 0; g < BN / 16; ++g) residual(early[EARLY ? g : 0], g);
-      if (TURNS) barrier_wait(turn + 8 * wg, wg ? mine & 1 : (mine & 1) ^ 1);
+      if (TURNS) {
+        barrier_wait(turn + 8 * wg, wg ? mine & 1 : (mine & 1) ^ 1);
+        // The turn is not passed on before all four warps have seen it: one that lags would wait for the next but one.
+        asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory");
+      }
       u32 previous = 0;
 #pragma unroll 1
       for (int k = 0; k < NST; ++k) {
