@@ -11,6 +11,7 @@
 #include "passes/pass.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
+#include "plan/sources.h"
 #include "plan/timing_cache.h"
 #include "quant/calibrate.h"
 #include "quant/export.h"
@@ -49,11 +50,13 @@ Engine build(const std::string& model, const BuildOptions& options) {
   auto impl = std::make_shared<Engine::Impl>();
   plan::Plan& plan = impl->plan;
   choose_device(plan, options);
-  plan.graph = onnx::import_file(model, {}, options.external_root);
+  std::vector<onnx::Listed> listed;
+  plan.graph = onnx::import_file(model, {}, options.external_root, &listed);
+  plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
   const ir::Graph imported = options.precision == Precision::int8 ? plan.graph : ir::Graph();
-  passes::optimise(plan.graph, options.skip_passes);
+  tracker.note(passes::optimise(plan.graph, options.skip_passes));
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   plan.strict = options.strict;
@@ -61,10 +64,11 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan::TimingCache cache(options.timing_cache, plan.isa);
   if (options.precision == Precision::int8) quantise(plan, imported, cache.records(), options);
   const bool gpu = plan.device != "cpu";
-  passes::lower(plan.graph, options.skip_passes, gpu ? passes::Target::gpu : passes::Target::cpu);
-  if (gpu) passes::adapt_to_gpu(plan.graph, options.skip_passes);
+  tracker.note(passes::lower(plan.graph, options.skip_passes, gpu ? passes::Target::gpu : passes::Target::cpu));
+  if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
   if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
     passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
+  plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
   for (ir::ValueId input : concrete.inputs) {
     const ir::Value& value = concrete.value(input);

@@ -148,7 +148,7 @@ std::function<int()> add(CLI::App& app) {
   return [json] { return work(*json); };
 }
 
-const Registrar registrar({8, "devices", "Show what this machine has and what of it is used", add});
+const Registrar registrar({9, "devices", "Show what this machine has and what of it is used", add});
 
 }  // namespace
 }  // namespace tenon::cli

@@ -99,7 +99,7 @@ std::function<int()> add(CLI::App& app) {
   return [options] { return work(*options); };
 }
 
-const Registrar registrar({9, "quantize", "Write a calibrated INT8 model as ONNX with Q/DQ nodes", add});
+const Registrar registrar({10, "quantize", "Write a calibrated INT8 model as ONNX with Q/DQ nodes", add});
 
 }  // namespace
 }  // namespace tenon::cli

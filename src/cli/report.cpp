@@ -19,16 +19,6 @@ void write_json(const std::string& path, const nlohmann::ordered_json& json) {
     throw Error(Code::io, "cannot write to the standard output");
 }
 
-std::string printable(const std::string& text) {
-  std::string clean;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) clean += fmt::format("\\x{:02x}", byte);
-    else clean += c;
-  }
-  return clean;
-}
-
 std::string counted(int64_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

@@ -214,7 +214,7 @@ std::function<int()> add(CLI::App& app) {
   return [options] { return work(*options); };
 }
 
-const Registrar registrar({7, "verify", "Check models against recorded inputs and outputs", add});
+const Registrar registrar({8, "verify", "Check models against recorded inputs and outputs", add});
 
 }  // namespace
 }  // namespace tenon::cli

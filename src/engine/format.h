@@ -21,7 +21,8 @@ struct Header {
 };
 
 struct Section {
-  char name[16];      // "plan": JSON; "graph": the IR's text; "pool": JSON table of tensors; "data": their bytes
+  char name[16];      // "plan": JSON; "graph": the IR's text; "pool": JSON table of tensors; "data": their bytes;
+                       // "why", not in all: JSON of what the build knows beside the plan
   uint64_t offset, bytes;  // bytes without padding
   uint64_t hash;
 };

@@ -99,6 +99,22 @@ std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, 
   return pool;
 }
 
+/// [kernel, microseconds, rival, microseconds, …]
+plan::Record record_of(const json& entry) {
+  plan::Record record{entry.at(0).get<std::string>(), entry.at(1).get<double>()};
+  for (size_t at = 2; at + 1 < entry.size(); at += 2)
+    record.rivals.push_back({entry.at(at).get<std::string>(), entry.at(at + 1).get<double>()});
+  return record;
+}
+
+/// [name, op, fate, next node]; the last two where there are any.
+plan::Source source_of(const json& entry) {
+  const auto text = [&](size_t at) {
+    return at < entry.size() ? engine::json_bytes(entry.at(at).get<std::string>()) : std::string();
+  };
+  return {text(0), text(1), text(2), text(3)};
+}
+
 }  // namespace
 
 bool is_engine_file(const std::string& path) {
@@ -126,7 +142,11 @@ Engine Engine::load(const std::string& path) {
     plan.device = content.value("device", "cpu");
     plan.precision = content.value("precision", "fp32");
     for (const auto& [key, entry] : content.at("records").items())
-      plan.records[engine::json_bytes(key)] = {entry.at(0).get<std::string>(), entry.at(1).get<double>()};
+      plan.records[engine::json_bytes(key)] = record_of(entry);
+    if (const auto why = sections.find("why"); why != sections.end()) {
+      const json told = json::parse(text_of(why->second));
+      for (const json& entry : told.at("sources")) plan.sources.push_back(source_of(entry));
+    }
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
     plan.graph.tidy();
     ops::infer(plan.graph);

@@ -17,14 +17,32 @@ uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engi
 
 std::string plan_text(const plan::Plan& plan) {
   json records = json::object();
-  for (const auto& [key, record] : plan.records)
-    records[engine::json_text(key)] = json::array({record.kernel, record.microseconds});
+  for (const auto& [key, record] : plan.records) {
+    json entry = json::array({record.kernel, record.microseconds});
+    for (const plan::Rival& rival : record.rivals) {
+      entry.push_back(rival.kernel);
+      entry.push_back(rival.microseconds);
+    }
+    records[engine::json_text(key)] = std::move(entry);
+  }
   json shapes = json::object();
   for (const auto& [name, sizes] : plan.shapes) shapes[engine::json_text(name)] = sizes;
   return json{
       {"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa},
       {"device", plan.device}, {"precision", plan.precision}, {"records", records}}
       .dump();
+}
+
+/// What `why` tells of the build.
+std::string why_text(const plan::Plan& plan) {
+  json sources = json::array();
+  for (const plan::Source& source : plan.sources) {
+    json entry = json::array({engine::json_text(source.name), engine::json_text(source.op)});
+    if (!source.fate.empty()) entry.push_back(engine::json_text(source.fate));
+    if (!source.into.empty()) entry.push_back(engine::json_text(source.into));
+    sources.push_back(std::move(entry));
+  }
+  return json{{"sources", std::move(sources)}}.dump();
 }
 
 /// Table and bytes of the constants that the graph's text refers to.
@@ -53,9 +71,10 @@ void Engine::save(const std::string& path) const {
   std::string data;
   const std::string table = pool_text(pool, data);
   const std::pair<const char*, std::string> contents[] = {
-      {"plan", plan_text(impl_->plan)}, {"graph", graph}, {"pool", table}, {"data", std::move(data)}};
+      {"plan", plan_text(impl_->plan)}, {"graph", graph}, {"pool", table}, {"data", std::move(data)},
+      {"why", why_text(impl_->plan)}};
 
-  constexpr uint32_t count = 4;
+  constexpr uint32_t count = 5;
   engine::Header header{};
   std::memcpy(header.magic, engine::magic, sizeof header.magic);
   header.version = engine::version;

@@ -84,7 +84,7 @@ void import_call(const NodeProto& node, const std::string& label, const Function
   for (const AttributeProto& attribute : function.defaults) arguments[attribute.name] = &attribute;
   for (const auto& [attribute, value] : resolve(node, scope)) arguments[attribute] = value;
 
-  Scope body{job, scope.graph, function.opsets, scope.prefix + label + "/", &arguments, {}, {}, {}};
+  Scope body{job, scope.graph, function.opsets, scope.prefix + label + "/", &arguments, {}, {}, {}, scope.inside};
   for (size_t at = 0; at < function.inputs.size(); ++at) {
     ir::ValueId value = ir::no_value;
     if (at < node.inputs.size() && !node.inputs[at].empty()) {

@@ -116,6 +116,7 @@ void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
       import_call(node, label, *function, scope);
       continue;
     }
+    scope.job.listed.push_back({scope.prefix + label, std::string(node.op), scope.inside});
     NodeImport import(node, scope.prefix + label, scope.opset(node.domain, label), scope);
     const Convert convert = find_conversion(import.op);
     convert ? convert(import) : import.emit();

@@ -43,7 +43,7 @@ std::string folder_of(const std::string& path) {
 }
 
 ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std::string& name,
-                 std::shared_ptr<const void> keep, const Knows& knows) {
+                 std::shared_ptr<const void> keep, const Knows& knows, std::vector<Listed>* nodes = nullptr) {
   const ModelProto model = parse(bytes, name);
   Job job;
   job.source = {name, std::move(keep), std::move(external)};
@@ -70,6 +70,7 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
   refuse_unfolding(model.graph, job);
   import_body(model.graph, scope);
   refuse_missing(job);
+  if (nodes) *nodes = std::move(job.listed);
   for (const auto& [key, value] : model.metadata) graph.metadata[std::string(key)] = std::string(value);
   return graph;
 }
@@ -81,9 +82,11 @@ ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& fold
   return import(bytes, std::make_shared<ExternalData>(folder), name, std::move(keep), knows);
 }
 
-ir::Graph import_file(const std::string& path, const Knows& knows, const std::string& external_root) {
+ir::Graph import_file(const std::string& path, const Knows& knows, const std::string& external_root,
+                      std::vector<Listed>* nodes) {
   const auto file = MappedFile::open(path);
-  return import(file->bytes(), std::make_shared<ExternalData>(folder_of(path), path, external_root), path, file, knows);
+  return import(file->bytes(), std::make_shared<ExternalData>(folder_of(path), path, external_root), path, file, knows,
+                nodes);
 }
 
 }  // namespace tenon::onnx

@@ -30,6 +30,7 @@ struct Job {
   std::unordered_map<const TensorProto*, Tensor> tensors;
   std::unordered_map<const GraphProto*, std::vector<std::string_view>> free;
   size_t nodes = 0;
+  std::vector<Listed> listed;
 
   /// Decodes once, however often a function body is inlined.
   const Tensor& tensor(const TensorProto& proto);
@@ -48,6 +49,7 @@ struct Scope {
   std::unordered_map<std::string_view, ir::ValueId> names;
   std::unordered_map<std::string_view, const TypeProto*> declared;  // value_info
   std::unordered_map<ir::ValueId, const TypeProto*> types;
+  std::string inside = {};  // the node whose subgraph this is
 
   /// The opset that `domain` has here.
   int64_t opset(std::string_view domain, const std::string& node) const;

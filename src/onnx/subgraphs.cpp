@@ -80,7 +80,7 @@ void import_subgraphs(const Arguments& arguments, const std::string& label, Scop
   for (const auto& [name, attribute] : arguments) {
     if (attribute->type != AttributeProto::Type::graph) continue;
     auto graph = std::make_shared<ir::Graph>();
-    Scope inner{scope.job, *graph, scope.opsets, "", scope.arguments, {}, {}, {}};
+    Scope inner{scope.job, *graph, scope.opsets, "", scope.arguments, {}, {}, {}, label};
     import_inputs(*attribute->graph, inner, false);
     capture(reads, scope, inner);
     import_body(*attribute->graph, inner);

@@ -20,6 +20,7 @@ struct PassRecord {
   bool changed;
   size_t nodes_before, nodes_after;
   double milliseconds;
+  std::vector<std::string> gone;  // ONNX nodes that no node stands for any more
 };
 
 /// Where integer nodes are to run.

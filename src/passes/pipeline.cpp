@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <set>
 #include <stdexcept>
 
 #include "ops/op.h"
@@ -74,8 +76,16 @@ size_t live(const ir::Graph& graph) {
       std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& node) { return node.alive; }));
 }
 
+std::set<std::string> origins(const ir::Graph& graph) {
+  std::set<std::string> names;
+  for (const ir::Node& node : graph.nodes)
+    if (node.alive) names.insert(node.origins.begin(), node.origins.end());
+  return names;
+}
+
 PassRecord run(ir::Graph& graph, const Pass& pass) {
-  PassRecord record{pass.name, false, live(graph), 0, 0};
+  PassRecord record{pass.name, false, live(graph), 0, 0, {}};
+  const std::set<std::string> before = origins(graph);
   const auto begin = std::chrono::steady_clock::now();
   const std::string prefix = std::string("pass ") + pass.name + ": ";
   try {
@@ -84,6 +94,8 @@ PassRecord run(ir::Graph& graph, const Pass& pass) {
       graph.tidy();
       ops::infer(graph);
       ir::verify(graph);
+      const std::set<std::string> after = origins(graph);
+      std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(record.gone));
     }
   } catch (const Error& error) {
     throw Error(error.code(), prefix + error.what(), {error.where(), error.why(), error.hint()});

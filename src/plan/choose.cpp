@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "base/check.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
@@ -23,6 +26,15 @@ const backends::PairKernel* choose(const backends::Pair& pair, const Records& re
 Records without_pairs(Records records) {
   std::erase_if(records, [](const auto& record) { return record.first.starts_with(backends::pair_prefix); });
   return records;
+}
+
+Record record_of(std::vector<Rival> timed) {
+  TENON_CHECK(!timed.empty(), "a race without kernels");
+  std::stable_sort(timed.begin(), timed.end(),
+                   [](const Rival& a, const Rival& b) { return a.microseconds < b.microseconds; });
+  Record record{std::move(timed[0].kernel), timed[0].microseconds, {}};
+  record.rivals.assign(std::make_move_iterator(timed.begin() + 1), std::make_move_iterator(timed.end()));
+  return record;
 }
 
 }  // namespace tenon::plan

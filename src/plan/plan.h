@@ -66,12 +66,21 @@ backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, con
 /// The key under which a GPU's measurements of a problem are kept.
 std::string device_key(const cuda::Properties& device, const backends::Problem& problem);
 
+/// A kernel that was timed beside others.
+struct Rival {
+  std::string kernel;
+  double microseconds = 0;
+};
+
 /// Kernel chosen per problem signature, with its measured time (0: not measured).
 struct Record {
   std::string kernel;
   double microseconds = 0;
+  std::vector<Rival> rivals = {};  // the others that were timed, the fastest first
 };
 using Records = std::map<std::string, Record>;
+/// The record of a race: the fastest of all, and the others.
+Record record_of(std::vector<Rival> timed);
 
 /// The kernel that runs both nodes as one step where it was measured faster; nullptr: they run apart.
 const backends::PairKernel* choose(const backends::Pair& pair, const Records& records);
@@ -81,6 +90,13 @@ Records without_pairs(Records records);
 
 /// The recorded kernel where it still accepts, else the first that does.
 const backends::Kernel& choose(const backends::Problem& problem, const Records& records);
+
+/// A node of the ONNX model, and what became of it.
+struct Source {
+  std::string name, op;
+  std::string fate = {};  // why no node of the plan's graph stands for it; "" where one does
+  std::string into = {};  // the next ONNX node behind it that one stands for; "" for none
+};
 
 /// An engine's content.
 struct Plan {
@@ -92,6 +108,7 @@ struct Plan {
   std::string precision = "fp32";  // or "tf32", "fp16"
   std::string isa;
   Records records;
+  std::vector<Source> sources = {};  // every node of the model, in its order; none in engines of earlier versions
 };
 
 /// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills

@@ -56,13 +56,24 @@ json content_of(const std::string& path) {
   return known ? content : json::object();
 }
 
+/// [kernel, microseconds, [rival, microseconds, …]]; earlier versions wrote no rivals and are measured again.
+bool is_whole(const json& entry) {
+  return entry.is_array() && entry.size() == 3 && entry[0].is_string() && entry[1].is_number() && entry[2].is_array();
+}
+
+std::vector<Rival> rivals_of(const json& list) {
+  std::vector<Rival> rivals;
+  for (size_t at = 0; at + 1 < list.size(); at += 2)
+    if (list[at].is_string() && list[at + 1].is_number()) rivals.push_back({list[at], list[at + 1]});
+  return rivals;
+}
+
 Records read(const std::string& path, const std::string& machine) {
   Records records;
   const json content = content_of(path);
   if (!content.contains(machine) || !content[machine].is_object()) return records;
   for (const auto& [key, entry] : content[machine].items())
-    if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_number())
-      records[key] = {entry[0], entry[1]};
+    if (is_whole(entry)) records[key] = {entry[0], entry[1], rivals_of(entry[2])};
   return records;
 }
 
@@ -83,8 +94,14 @@ void TimingCache::add(const Records& records) {
   json& machine = content[machine_];
   if (!machine.is_object()) machine = json::object();
   for (const auto& [key, record] : records)
-    if (!machine.contains(key) || !machine[key].is_array())
-      machine[key] = json::array({record.kernel, record.microseconds});
+    if (!machine.contains(key) || !is_whole(machine[key])) {
+      json rivals = json::array();
+      for (const Rival& rival : record.rivals) {
+        rivals.push_back(rival.kernel);
+        rivals.push_back(rival.microseconds);
+      }
+      machine[key] = json::array({record.kernel, record.microseconds, rivals});
+    }
   // Attributes of a model may hold any bytes, JSON may not.
   const std::string text = content.dump(1, ' ', false, json::error_handler_t::replace);
   try {

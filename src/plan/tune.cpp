@@ -108,10 +108,9 @@ Record race(const backends::Problem& problem, std::vector<Candidate>& candidates
       team.run(work, &run);
       if (round >= 0) candidate.times.push_back(seconds_since(begin) * 1e6);
     }
-  Candidate* best = &candidates.front();
-  for (Candidate& candidate : candidates)
-    if (candidate.median() < best->median()) best = &candidate;
-  return {best->kernel, best->median()};
+  std::vector<Rival> timed;
+  for (Candidate& candidate : candidates) timed.push_back({candidate.kernel, candidate.median()});
+  return record_of(std::move(timed));
 }
 
 }  // namespace

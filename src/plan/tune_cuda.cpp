@@ -123,10 +123,9 @@ Record race(const Contest& contest, cuda::Device& device, const cuda::Clock& clo
     for (Candidate& candidate : candidates)
       if (candidate.recording && candidate.times.front() <= best * hopeless)
         candidate.times.push_back(clock.time(candidate.recording) / candidate.repeats);
-  const Candidate* winner = nullptr;
-  for (const Candidate& candidate : candidates)
-    if (!winner || candidate.median() < winner->median()) winner = &candidate;
-  return {winner->choice->tactic.name, winner->median()};
+  std::vector<Rival> timed;
+  for (const Candidate& candidate : candidates) timed.push_back({candidate.choice->tactic.name, candidate.median()});
+  return record_of(std::move(timed));
 }
 
 }  // namespace

@@ -49,11 +49,17 @@ Choice choose(const Problem& problem, const Properties& properties, const std::s
   return std::move(all.front());
 }
 
+std::vector<std::pair<std::string, std::string>> refused(const Problem& problem, const Properties& properties) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const Kernel* kernel : kernels_for(problem.node->op))
+    if (const char* reason = kernel->refuses(problem, properties)) list.push_back({kernel->name, reason});
+  return list;
+}
+
 std::string refusals(const Problem& problem, const Properties& properties) {
   std::string text;
-  for (const Kernel* kernel : kernels_for(problem.node->op))
-    if (const char* reason = kernel->refuses(problem, properties))
-      text += (text.empty() ? "" : "; ") + kernel->name + ": " + reason;
+  for (const auto& [kernel, reason] : refused(problem, properties))
+    text += (text.empty() ? "" : "; ") + kernel + ": " + reason;
   return text.empty() ? "no GPU kernel for this op" : text;
 }
 

@@ -61,7 +61,9 @@ struct Choice {
 std::vector<Choice> choices(const Problem& problem, const Properties& properties);
 /// The choice of that name, else the best guess.
 Choice choose(const Problem& problem, const Properties& properties, const std::string& name);
-/// Why no kernel takes it: each kernel with its reason.
+/// Kernels that do not take the problem, each with its reason.
+std::vector<std::pair<std::string, std::string>> refused(const Problem& problem, const Properties& properties);
+/// The same as text, for a problem that none takes.
 std::string refusals(const Problem& problem, const Properties& properties);
 
 struct Grid {

@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/arrays.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/suggest.h"
+#include "cli/verb.h"
+#include "engine/engine.h"
+#include "explain/report.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr int profiled_runs = 10;
+constexpr uint64_t first_seed = 1;
+
+struct Options : ModelOptions {
+  std::string node, json;
+  bool recorded = false;
+};
+
+/// Times of the steps on random inputs of the engine's sizes.
+std::vector<LayerTime> profile(const Engine& engine, int threads) {
+  Session session = engine.session(threads);
+  const Shapes& shapes = engine.impl().plan.shapes;
+  std::vector<Tensor> inputs, outputs(engine.outputs().size());
+  for (const TensorInfo& info : engine.inputs()) {
+    const auto sizes = shapes.find(info.name);
+    if (sizes == shapes.end()) return {};
+    inputs.push_back(random_array(info.dtype, Dims(sizes->second), first_seed + inputs.size()));
+  }
+  session.run(std::span<const Tensor>(inputs), outputs);
+  return session.profile(inputs, profiled_runs);
+}
+
+int work(const Options& options) {
+  const Engine engine = options.open();
+  const plan::Plan& plan = engine.impl().plan;
+  const int threads = options.threads > 0 ? options.threads : plan.threads;
+  const std::vector<LayerTime> layers = options.recorded ? std::vector<LayerTime>() : profile(engine, threads);
+  const explain::Report report = explain::explain(plan, layers, threads);
+  if (!options.json.empty()) write_json(options.json, explain::json(report));
+  if (options.json != "-") fmt::print("{}", explain::text(report, options.node, nearest));
+  return 0;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->add_to(app);
+  app.add_option("NODE", options->node, "Tell of this node of the model alone");
+  app.add_flag("--recorded", options->recorded, "Run nothing: show the times of the build");
+  add_json(app, options->json);
+  app.footer(
+      "For each step: arithmetic, kernel, time, share; the rivals with their times alone, or why they refuse.\n"
+      "Every node of the model is in the list; of those that take no step it says why.\n"
+      "Examples:\n"
+      "  tenon why model.tenon\n"
+      "  tenon why model.tenon /model.0/conv/Conv\n"
+      "  tenon why model.tenon --recorded --json -");
+  return [options] { return work(*options); };
+}
+
+const Registrar registrar({7, "why", "Explain an engine: the kernel and time of every node, and what to do", add});
+
+}  // namespace
+}  // namespace tenon::cli

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "explain/report.h"
+
+namespace tenon::explain {
+namespace {
+
+/// Findings that concern less are not worth the reader's time.
+constexpr double least_share = 0.01;
+
+std::string ms(double microseconds) { return fmt::format("{:.3g} ms", microseconds / 1000); }
+std::string percent(const Report& report, double microseconds) {
+  return fmt::format("{:.0f} %", report.microseconds > 0 ? 100 * microseconds / report.microseconds : 0);
+}
+
+double total(const std::vector<const Row*>& rows) {
+  double sum = 0;
+  for (const Row* row : rows) sum += std::max(row->microseconds, 0.0);
+  return sum;
+}
+
+const Row& costliest(const std::vector<const Row*>& rows) {
+  return **std::max_element(rows.begin(), rows.end(),
+                            [](const Row* a, const Row* b) { return a->microseconds < b->microseconds; });
+}
+
+template <class Test>
+std::vector<const Row*> those(const Report& report, const Test& test) {
+  std::vector<const Row*> rows;
+  for (const Row& row : report.rows)
+    if (test(row)) rows.push_back(&row);
+  return rows;
+}
+
+std::string steps(size_t count) { return count == 1 ? "1 step" : fmt::format("{} steps", count); }
+
+std::string refusals(const Row& row) {
+  std::string text;
+  for (const Rival& rival : row.rivals)
+    if (!rival.refusal.empty()) text += (text.empty() ? "" : "; ") + rival.kernel + ": " + rival.refusal;
+  return text;
+}
+
+void plain_kernels(Report& report) {
+  const auto rows = those(report, [](const Row& row) { return row.kernel == "ref"; });
+  if (rows.empty()) return;
+  const Row& worst = costliest(rows);
+  const std::string why = refusals(worst);
+  report.findings.push_back(
+      {total(rows),
+       fmt::format("{} on the plain kernel, {} ({}); the costliest is {} ({})", steps(rows.size()), ms(total(rows)),
+                   percent(report, total(rows)), worst.name, worst.op),
+       why.empty() ? "no other kernel knows the op" : why,
+       "results are right, only slow; another form of the node at export may have a kernel"});
+}
+
+void strays(Report& report) {
+  if (report.device == "cpu") return;
+  const auto rows = those(report, [](const Row& row) { return row.kernel == "cpu"; });
+  if (rows.empty()) return;
+  const Row& worst = costliest(rows);
+  const std::string why = refusals(worst);
+  report.findings.push_back(
+      {total(rows),
+       fmt::format("{} on the CPU with copies, {} ({}); the costliest is {} ({})", steps(rows.size()), ms(total(rows)),
+                   percent(report, total(rows)), worst.name, worst.op),
+       why.empty() ? "no GPU kernel knows the op" : why,
+       "keep such nodes to the ends of the model, where copies are due"});
+}
+
+void guesses(Report& report) {
+  const auto rows = those(report, [](const Row& row) { return row.choices > 1 && row.alone < 0; });
+  if (rows.empty()) return;
+  report.findings.push_back({total(rows),
+                             fmt::format("{} with a choice of kernels were not timed, {} ({})", steps(rows.size()),
+                                         ms(total(rows)), percent(report, total(rows))),
+                             "their kernels are a guess: tuning was cut short by --budget, or was for other sizes or "
+                             "another number of threads",
+                             "build without --budget, for the sizes and threads that will run"});
+}
+
+void movement(Report& report) {
+  static const std::set<std::string> ops{
+      "Transpose", "Concat", "Slice",  "Split",    "Reshape",        "Cast",
+      "Pad",       "Gather", "Expand", "Tile",     "QuantizeLinear", "DequantizeLinear",
+      "Identity",  "Resize", "Where",  "Unsqueeze"};
+  const auto rows = those(report, [](const Row& row) { return ops.count(row.op) > 0; });
+  if (rows.empty()) return;
+  const Row& worst = costliest(rows);
+  std::string todo = "look at the costliest: a different layout or order of axes at export may save it";
+  if (worst.op == "QuantizeLinear" || worst.op == "DequantizeLinear")
+    todo = "keep a lone quantised layer in floating point where two conversions cost more than it saves";
+  report.findings.push_back(
+      {total(rows),
+       fmt::format("moving and converting data takes {} ({}) in {}; the costliest is {} ({})", ms(total(rows)),
+                   percent(report, total(rows)), steps(rows.size()), worst.name, worst.op),
+       "their inputs and outputs are wanted in different places, orders or types", todo});
+}
+
+void costly_steps(Report& report) {
+  static const std::set<std::string> products{"Conv", "MatMul", "Gemm", "ConvTranspose", "Int8Conv"};
+  for (const Row& row : report.rows) {
+    if (!products.count(row.op) || row.microseconds <= 0 || row.kernel == "ref") continue;
+    const auto second =
+        std::find_if(row.rivals.begin(), row.rivals.end(), [](const Rival& rival) { return rival.microseconds > 0; });
+    std::string why = fmt::format("{} on {}: ", row.kernel, row.sizes);
+    if (second == row.rivals.end() || row.alone <= 0)
+      why += row.choices > 1 ? "no rival was timed" : "no other kernel takes it";
+    else
+      why += fmt::format("the fastest of {}; next is {}, {:.2f} times as long", row.choices, second->kernel,
+                         second->microseconds / row.alone);
+    std::string todo = "nothing faster is known for it here; a smaller input or fewer channels would shrink it";
+    if (row.precision == "fp32" && report.device == "cpu")
+      todo = "INT8 may be faster: build with --precision int8 --data PICTURES --preprocess SPEC";
+    if (row.precision == "fp32" && report.device != "cpu") todo = "build with --precision fp16";
+    report.findings.push_back({row.microseconds,
+                               fmt::format("{} ({}, {}) takes {}, {} of the time", row.name, row.op, row.precision,
+                                           ms(row.microseconds), percent(report, row.microseconds)),
+                               why, todo});
+  }
+}
+
+}  // namespace
+
+std::string keep_line(const Row& row, const std::string& precision) {
+  std::string quoted;
+  for (const char c : row.name) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return "--keep '" + quoted + "=" + precision + "'";
+}
+
+void find(Report& report) {
+  report.findings.clear();
+  plain_kernels(report);
+  strays(report);
+  guesses(report);
+  movement(report);
+  costly_steps(report);
+  std::stable_sort(report.findings.begin(), report.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.microseconds > b.microseconds; });
+  const double least = least_share * report.microseconds;
+  while (report.findings.size() > 1 && report.findings.back().microseconds < least) report.findings.pop_back();
+}
+
+}  // namespace tenon::explain

@@ -1,0 +1,52 @@
+#include "explain/report.h"
+
+namespace tenon::explain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json time(double microseconds) { return microseconds < 0 ? Json() : Json(microseconds); }
+
+Json json_of(const Report& report, const Row& row) {
+  Json rivals = Json::array();
+  for (const Rival& rival : row.rivals)
+    rivals.push_back(rival.refusal.empty() ? Json{{"kernel", rival.kernel}, {"us", time(rival.microseconds)}}
+                                           : Json{{"kernel", rival.kernel}, {"refused", rival.refusal}});
+  return {{"name", row.name},
+          {"origins", row.origins},
+          {"op", row.op},
+          {"sizes", row.sizes},
+          {"precision", row.precision},
+          {"kernel", row.kernel},
+          {"us", time(row.microseconds)},
+          {"us_alone", time(row.alone)},
+          {"share", report.share(row)},
+          {"rivals", rivals}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json json(const Report& report) {
+  Json findings = Json::array(), rows = Json::array(), nodes = Json::array();
+  for (const Finding& finding : report.findings)
+    findings.push_back(
+        {{"us", finding.microseconds}, {"what", finding.what}, {"why", finding.why}, {"do", finding.todo}});
+  for (const Row& row : report.rows) rows.push_back(json_of(report, row));
+  for (const Fate& node : report.nodes) {
+    Json entry{{"name", node.name}, {"op", node.op}, {"steps", node.rows}};
+    if (!node.says.empty()) entry["says"] = node.says;
+    nodes.push_back(std::move(entry));
+  }
+  return {{"device", report.device},
+          {"precision", report.precision},
+          {"isa", report.isa},
+          {"threads", report.threads},
+          {"measured", report.measured},
+          {"us", report.microseconds},
+          {"findings", findings},
+          {"steps", rows},
+          {"nodes", nodes},
+          {"notes", report.notes}};
+}
+
+}  // namespace tenon::explain

@@ -1,0 +1,76 @@
+#pragma once
+#include <tenon/tenon.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+/// What a build decided and what it knew, node by node. Times are in microseconds; below 0: not known.
+namespace tenon::explain {
+
+constexpr double unknown = -1;
+
+/// A kernel that a step might have run on: with its time alone in the build, or the reason why it cannot.
+struct Rival {
+  std::string kernel;
+  double microseconds = unknown;
+  std::string refusal;
+};
+
+/// A step of the plan.
+struct Row {
+  std::string name;                  // of the first ONNX node it stands for; its op where there is none
+  std::vector<std::string> origins;  // all of them
+  std::string op, sizes, precision, kernel;
+  double microseconds = unknown;  // in the whole network, measured now; else alone, in the build
+  double alone = unknown;         // in the build
+  int choices = 0;                // kernels that take it, the plain one left out
+  std::vector<Rival> rivals;
+};
+
+/// A node of the model. Every one has an entry.
+struct Fate {
+  std::string name, op;
+  std::vector<size_t> rows;  // steps that compute it
+  std::string says;          // why there are none
+};
+
+/// What is worth doing something about.
+struct Finding {
+  double microseconds = 0;  // what it concerns
+  std::string what, why, todo;
+};
+
+struct Report {
+  std::string device, precision, isa;
+  int threads = 1;
+  bool measured = false;    // rows hold times of this machine
+  double microseconds = 0;  // all rows together
+  std::vector<Row> rows;
+  std::vector<Fate> nodes;
+  std::vector<Finding> findings;  // the costliest first
+  std::vector<std::string> notes;
+  double share(const Row& row) const {
+    return microseconds > 0 && row.microseconds > 0 ? row.microseconds / microseconds : 0;
+  }
+};
+
+/// Accounts for every node of the model. `layers` is a session's profile for the plan's sizes and `threads`, empty for
+/// none.
+Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int threads);
+
+/// Fills `findings` from the rest.
+void find(Report& report);
+
+/// The lines `--keep` takes to hold a row's nodes at a precision.
+std::string keep_line(const Row& row, const std::string& precision);
+
+/// For reading: findings, then steps, then the nodes that need none. With `only` not empty, what concerns that node.
+/// Throws Error(usage) where the model has no such node; `suggest` may find a like name.
+using Suggest = std::string (*)(const std::string& word, const std::vector<std::string>& candidates);
+std::string text(const Report& report, const std::string& only = {}, Suggest suggest = nullptr);
+nlohmann::ordered_json json(const Report& report);
+
+}  // namespace tenon::explain

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+#include <tenon/error.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "explain/report.h"
+
+namespace tenon::explain {
+namespace {
+
+constexpr size_t shown_findings = 3;
+
+std::string time_text(double microseconds) {
+  return microseconds < 0 ? "not timed" : fmt::format("{:.1f} us", microseconds);
+}
+
+std::string findings_text(const Report& report) {
+  std::string text;
+  for (size_t at = 0; at < report.findings.size() && at < shown_findings; ++at) {
+    const Finding& finding = report.findings[at];
+    text += fmt::format("\n{}. {}\n   why: {}\n   do:  {}\n", at + 1, printable(finding.what), printable(finding.why),
+                        printable(finding.todo));
+  }
+  return text;
+}
+
+std::string row_text(const Report& report, const Row& row) {
+  std::string text =
+      row.microseconds < 0
+          ? fmt::format("{:>10} {:>5}  {:<6} {:<16} {}\n", "?", "?", row.precision, row.kernel, printable(row.name))
+          : fmt::format("{:10.1f} {:5.1f}  {:<6} {:<16} {}\n", row.microseconds, 100 * report.share(row), row.precision,
+                        row.kernel, printable(row.name));
+  const std::string indent(19, ' ');
+  text += fmt::format("{}{} {}\n", indent, row.op, row.sizes);
+  std::string rest;
+  for (size_t at = 1; at < row.origins.size(); ++at) rest += (at > 1 ? ", " : "") + printable(row.origins[at]);
+  if (!rest.empty()) text += indent + "with " + rest + "\n";
+  std::string timed, refused;
+  for (const Rival& rival : row.rivals) {
+    if (!rival.refusal.empty())
+      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", rival.kernel, rival.refusal);
+    else if (rival.kernel != "ref")
+      timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", rival.kernel, time_text(rival.microseconds));
+  }
+  if (!timed.empty())
+    text += fmt::format("{}alone: {} {}; rivals: {}\n", indent, row.kernel, time_text(row.alone), timed);
+  if (!refused.empty()) text += fmt::format("{}refused: {}\n", indent, refused);
+  return text;
+}
+
+std::string heading() { return fmt::format("{:>10} {:>5}  {:<6} {:<16} {}\n", "us", "%", "", "kernel", "node"); }
+
+std::string text_of(const Report& report, const Fate& node) {
+  if (node.rows.empty())
+    return fmt::format("{}{}: {}\n", printable(node.name), node.op.empty() ? "" : " (" + printable(node.op) + ")",
+                       printable(node.says));
+  std::string text = heading();
+  for (const size_t row : node.rows) text += row_text(report, report.rows[row]);
+  return text;
+}
+
+std::string one(const Report& report, const std::string& only, Suggest suggest) {
+  std::vector<std::string> names;
+  for (const Fate& node : report.nodes) {
+    if (node.name == only) return text_of(report, node);
+    names.push_back(node.name);
+  }
+  const std::string near = suggest ? suggest(only, names) : "";
+  throw Error(
+      Code::usage, "the model has no node \"" + printable(only) + "\"",
+      {.hint = near.empty() ? "tenon why without a node lists them all" : "did you mean " + printable(near) + "?"});
+}
+
+}  // namespace
+
+std::string text(const Report& report, const std::string& only, Suggest suggest) {
+  if (!only.empty()) return one(report, only, suggest);
+  std::string text = fmt::format(
+      "{} on {}{}, {} thread{}: {}\n", report.precision, report.device,
+      report.isa.empty() ? "" : " (" + report.isa + ")", report.threads, report.threads == 1 ? "" : "s",
+      report.microseconds > 0 ? fmt::format("{} steps, {:.3f} ms {}", report.rows.size(), report.microseconds / 1000,
+                                            report.measured ? "measured" : "by the times of the build")
+                              : fmt::format("{} steps, not timed", report.rows.size()));
+  for (const std::string& note : report.notes) text += "note: " + printable(note) + "\n";
+  text += findings_text(report) + "\n" + heading();
+  for (const Row& row : report.rows) text += row_text(report, row);
+  const auto idle =
+      std::count_if(report.nodes.begin(), report.nodes.end(), [](const Fate& n) { return n.rows.empty(); });
+  if (idle > 0) text += fmt::format("\n{} of the model's {} nodes take no step\n", idle, report.nodes.size());
+  for (const Fate& node : report.nodes)
+    if (node.rows.empty()) text += "  " + text_of(report, node);
+  return text;
+}
+
+}  // namespace tenon::explain

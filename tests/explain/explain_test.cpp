@@ -1,0 +1,112 @@
+#include "explain/report.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "support/net.h"
+
+namespace tenon::explain {
+namespace {
+
+using namespace test;
+
+BuildOptions tuned() {
+  BuildOptions options = quick_build();
+  options.budget_seconds = -1;
+  return options;
+}
+
+Report recorded(const Engine& engine) { return explain(engine.impl().plan, {}, engine.impl().plan.threads); }
+
+std::string says(const Report& report, const std::string& node) {
+  for (const Fate& fate : report.nodes)
+    if (fate.name == node) return fate.rows.empty() ? fate.says : "step " + report.rows[fate.rows[0]].name;
+  return "no entry";
+}
+
+/// A constant, an identity, a node nobody reads, a duplicate, a product and an activation.
+std::string odd_net() {
+  return model(input("x", {2, 4}) + random_weights("w", {4, 4}, 1) + node("same", "Identity", {"x"}, {"a"}) +
+               node("negative", "Neg", {"w"}, {"v"}) + node("product", "MatMul", {"a", "v"}, {"b"}) +
+               node("act", "Relu", {"b"}, {"c"}) + node("idle", "Exp", {"x"}, {"d"}) +
+               node("flat", "Flatten", {"c"}, {"y"}, integer("axis", 1)) + output("y"));
+}
+
+TEST(Explain, EveryNodeOfTheModelHasAnEntry) {
+  const Folder folder;
+  const Report report = recorded(build_net(folder, odd_net()));
+  ASSERT_EQ(report.nodes.size(), 6u);
+  EXPECT_EQ(says(report, "same"), "remove_identity: drops nodes that give their input back; next is product");
+  EXPECT_EQ(says(report, "negative"),
+            "constant_folding: computes nodes whose inputs are all constant; next is product");
+  EXPECT_EQ(says(report, "idle"), "no output depends on it");
+  EXPECT_EQ(says(report, "product"), "step product");
+  EXPECT_EQ(says(report, "act"), "step product");
+  EXPECT_NE(says(report, "flat"), "no entry");
+}
+
+TEST(Explain, EveryRivalHasATimeOrAReason) {
+  const Folder folder;
+  const Report report = recorded(build_net(folder, small_net(), tuned()));
+  int timed = 0, refused = 0;
+  for (const Row& row : report.rows) {
+    EXPECT_FALSE(row.kernel.empty()) << row.name;
+    for (const Rival& rival : row.rivals) {
+      timed += rival.microseconds > 0;
+      refused += !rival.refusal.empty();
+      EXPECT_TRUE(rival.kernel == "ref" || rival.microseconds > 0 || !rival.refusal.empty() || row.choices < 2)
+          << row.name << " " << rival.kernel;
+    }
+    if (row.choices > 1) EXPECT_GT(row.alone, 0) << row.name;
+  }
+  EXPECT_GT(timed, 0);
+  EXPECT_GT(refused, 0);
+}
+
+TEST(Explain, AnEngineFileKnowsAsMuch) {
+  const Folder folder;
+  const Engine engine = build_net(folder, small_net(), tuned());
+  engine.save(folder / "m.tenon");
+  EXPECT_EQ(json(recorded(Engine::load(folder / "m.tenon"))), json(recorded(engine)));
+}
+
+TEST(Explain, RivalsComeFromTheTimingCacheAsWell) {
+  const Folder folder;
+  BuildOptions options = tuned();
+  options.timing_cache = folder / "cache.json";
+  const nlohmann::ordered_json first = json(recorded(build_net(folder, small_net(), options)));
+  EXPECT_EQ(json(recorded(build_net(folder, small_net(), options))), first);
+}
+
+TEST(Explain, AProfileGivesTimesInTheNetwork) {
+  const Folder folder;
+  const Engine engine = build_net(folder, small_net());
+  Session session = engine.session(2);
+  const std::vector<Tensor> inputs{random_tensor({1, 3, 8, 8}, 9)};
+  std::vector<Tensor> outputs(1);
+  session.run(std::span<const Tensor>(inputs), outputs);
+  const std::vector<LayerTime> layers = session.profile(inputs, 3);
+  const Report report = explain(engine.impl().plan, layers, 2);
+  ASSERT_EQ(report.rows.size(), layers.size());
+  double sum = 0;
+  for (size_t at = 0; at < layers.size(); ++at) {
+    EXPECT_EQ(report.rows[at].microseconds, layers[at].microseconds);
+    EXPECT_EQ(report.rows[at].kernel, layers[at].tactic);
+    sum += layers[at].microseconds;
+  }
+  EXPECT_DOUBLE_EQ(report.microseconds, sum);
+}
+
+TEST(Explain, AnEngineWithoutAListOfNodesSaysSo) {
+  const Folder folder;
+  auto impl = std::make_shared<Engine::Impl>(build_net(folder, odd_net()).impl());
+  impl->plan.sources.clear();
+  const Report report = recorded(Engine(impl));
+  ASSERT_EQ(report.notes.size(), 1u);
+  EXPECT_EQ(report.notes[0], "an earlier Tenon wrote the engine: nodes that were folded away are not listed");
+  EXPECT_EQ(says(report, "act"), "step product");
+  EXPECT_EQ(says(report, "idle"), "no entry");
+}
+
+}  // namespace
+}  // namespace tenon::explain

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include "explain/report.h"
+#include "support/command.h"
+
+namespace tenon::explain {
+namespace {
+
+/// Three steps: a convolution with a close rival, a transpose, and an op without a kernel of its own.
+Report report() {
+  Report report{"cpu", "fp32", "avx2", 2, true};
+  Row conv{"stem", {"stem", "act"}, "Conv", "1x8x8x3 -> 1x8x8x4", "fp32", "direct", 600, 500, 2};
+  conv.rivals = {{"winograd4", 550, ""}, {"ref", unknown, ""}, {"depthwise", unknown, "only one channel a group"}};
+  Row move{"turn", {"turn"}, "Transpose", "1x8x8x4 -> 1x4x8x8", "fp32", "transpose", 100, unknown, 1};
+  move.rivals = {{"ref", unknown, ""}};
+  Row plain{"odd\n", {"odd\n"}, "Det", "4x8x8 -> 4", "fp32", "ref", 300};
+  report.rows = {conv, move, plain};
+  report.microseconds = 1000;
+  report.nodes = {{"c", "Constant", {}, "a constant; next is stem"},
+                  {"stem", "Conv", {0}, ""},
+                  {"act", "Relu", {0}, ""},
+                  {"turn", "Transpose", {1}, ""},
+                  {"odd\n", "Det", {2}, ""}};
+  find(report);
+  return report;
+}
+
+TEST(ExplainText, ReadsAsTheGoldenFile) {
+  EXPECT_EQ(text(report()), test::read_text(std::string(TENON_SOURCE_DIR) + "/tests/explain/report.golden"));
+}
+
+TEST(ExplainText, TellsOfOneNode) {
+  EXPECT_EQ(text(report(), "c"), "c (Constant): a constant; next is stem\n");
+  const std::string act = text(report(), "act");
+  EXPECT_NE(act.find("stem\n"), std::string::npos);
+  EXPECT_EQ(act.find("turn"), std::string::npos);
+}
+
+TEST(ExplainText, AnUnknownNodeIsNamed) {
+  try {
+    text(report(), "stm", [](const std::string&, const std::vector<std::string>& names) { return names.at(1); });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::usage);
+    EXPECT_STREQ(error.what(), "the model has no node \"stm\"");
+    EXPECT_EQ(error.hint(), "did you mean stem?");
+  }
+}
+
+TEST(ExplainText, FindingsAreInOrderOfCost) {
+  const Report all = report();
+  ASSERT_EQ(all.findings.size(), 3u);
+  EXPECT_EQ(all.findings[0].microseconds, 600);
+  EXPECT_EQ(all.findings[1].microseconds, 300);
+  EXPECT_EQ(all.findings[2].microseconds, 100);
+}
+
+TEST(ExplainText, KeepLinesAreQuotedForAShell) { EXPECT_EQ(keep_line({"a'b c"}, "fp32"), "--keep 'a'\\''b c=fp32'"); }
+
+}  // namespace
+}  // namespace tenon::explain
