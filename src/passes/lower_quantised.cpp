@@ -183,6 +183,28 @@ ir::ValueId before_quantiser(const ir::Graph& graph, ir::ValueId bytes) {
   return node && graph.value(node->inputs[0]).dtype == DType::f32 ? node->inputs[0] : ir::no_value;
 }
 
+/// Makes an Int8Conv of a node, and of the quantiser that alone reads its result.
+bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, const ir::Attributes& attributes,
+            const std::optional<Bytes>& residual) {
+  const ir::Node node = graph.node(id);
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
+  const bool quantises = quantiser != ir::no_node;
+  const ir::Node end = quantises ? graph.node(quantiser) : node;
+  inputs.push_back(quantises ? end.inputs[1] : ir::no_value);
+  inputs.push_back(quantises ? end.inputs[2] : ir::no_value);
+  if (residual) inputs.insert(inputs.end(), {residual->scale, residual->zero});
+  while (inputs.back() == ir::no_value) inputs.pop_back();
+  const ir::ValueId result =
+      graph.apply("Int8Conv", inputs, attributes, quantises ? joined(node.origins, end.origins) : node.origins,
+                  graph.value(end.outputs[0]).name);
+  graph.value(result).shape = graph.value(end.outputs[0]).shape;
+  graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
+  graph.replace_uses(end.outputs[0], result);
+  if (quantises) graph.remove(quantiser);
+  graph.remove(id);
+  return true;
+}
+
 bool lower_conv(ir::Graph& graph, ir::NodeId id, bool gpu) {
   const ir::Node node = graph.node(id);
   const bool picture = node.text("input_layout", "NHWC") != "NHWC";
@@ -207,21 +229,69 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, bool gpu) {
     if (!residual) return false;
     inputs[3] = residual->value;
   }
-  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
-  const bool quantises = quantiser != ir::no_node;
-  const ir::Node end = quantises ? graph.node(quantiser) : node;
-  inputs.push_back(quantises ? end.inputs[1] : ir::no_value);
-  inputs.push_back(quantises ? end.inputs[2] : ir::no_value);
-  if (residual) inputs.insert(inputs.end(), {residual->scale, residual->zero});
-  while (inputs.back() == ir::no_value) inputs.pop_back();
-  const ir::ValueId result =
-      graph.apply("Int8Conv", inputs, node.attributes, quantises ? joined(node.origins, end.origins) : node.origins,
-                  graph.value(end.outputs[0]).name);
-  graph.value(result).shape = graph.value(end.outputs[0]).shape;
-  graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
-  graph.replace_uses(end.outputs[0], result);
-  if (quantises) graph.remove(quantiser);
-  graph.remove(id);
+  return finish(graph, id, std::move(inputs), node.attributes, residual);
+}
+
+/// The mean over a small picture is a window of ones over all of it.
+bool lower_average(ir::Graph& graph, ir::NodeId id) {
+  constexpr int64_t most_taps = 49;
+  const ir::Node& node = graph.node(id);
+  if (node.op != "GlobalAveragePool" || node.text("layout", "") != "NHWC") return false;
+  const auto x = bytes_of(graph, node.inputs[0]);
+  const ir::Shape* shape = shape_of(graph, node.inputs[0]);
+  if (!x || !shape || shape->size() != 4) return false;
+  for (size_t axis = 1; axis < 4; ++axis)
+    if (!(*shape)[axis].is_constant()) return false;
+  const int64_t height = (*shape)[1].value(), width = (*shape)[2].value(), channels = (*shape)[3].value();
+  if (height < 1 || width < 1 || height > most_taps || width > most_taps || height * width > most_taps) return false;
+  Tensor ones(DType::i8, {channels, 1, height, width});
+  std::fill_n(ones.data<int8_t>(), ones.elements(), int8_t{1});
+  const ir::ValueId weights = graph.add_constant("", ones);
+  const ir::ValueId share = constant(graph, "", {1}, {1.f / static_cast<float>(height * width)});
+  return finish(graph, id, {x->value, weights, ir::no_value, ir::no_value, x->scale, x->zero, share},
+                {{"layout", std::string("NHWC")}, {"group", channels}}, std::nullopt);
+}
+
+/// A product of rows by a matrix as a convolution of 1x1.
+bool lower_product(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const bool gemm = node.op == "Gemm", turned = gemm && node.integer("transB", 0);
+  if ((!gemm && node.op != "MatMul") || node.has("residual")) return false;
+  if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
+  const auto x = bytes_of(graph, node.inputs[0]);
+  const auto w = weights_of(graph, node.inputs[1], turned ? 0 : 1);
+  const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
+  if (!x || !w || !from || !to || from->size() != 2 || to->size() != 2) return false;
+  const Tensor given = *graph.constant(w->value);
+  if (given.dims().rank() != 2) return false;
+  const int64_t n = given.dims()[turned ? 0 : 1], k = given.dims()[turned ? 1 : 0];
+  ir::ValueId bias = ir::no_value;
+  if (node.inputs.size() > 2 && node.inputs[2] != ir::no_value) {
+    const Tensor* list = graph.constant(node.inputs[2]);
+    if (!list || list->dtype() != DType::f32 || list->elements() != n || list->dims().back() != n) return false;
+    bias = graph.add_constant("", list->reshaped({n}));
+  }
+  Tensor rows(DType::i8, {n, k, 1, 1});
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t at = 0; at < k; ++at)
+      rows.data<int8_t>()[row * k + at] = given.data<int8_t>()[turned ? row * k + at : at * n + row];
+  const auto back = reshape_target({(*from)[0], ir::Dim(1), ir::Dim(1), ir::Dim(n)}, *to);
+  if (!back) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  const ir::ValueId pixels = graph.apply("Reshape", {x->value, constant(graph, "", {-1, 1, 1, k})}, {}, node.origins,
+                                         name + ".pixels");
+  graph.value(pixels).dtype = DType::u8;
+  ir::Attributes attributes{{"layout", std::string("NHWC")}};
+  if (node.has("activation")) attributes["activation"] = node.text("activation", "");
+  if (!gemm)
+    for (const char* bound : {"alpha", "beta"})
+      if (node.has(bound)) attributes[bound] = node.real(bound, 0);
+  const ir::ValueId weights = graph.add_constant("", rows);
+  const ir::ValueId result = graph.apply("Int8Conv",
+                                         {pixels, weights, bias, ir::no_value, x->scale, x->zero, w->scales},
+                                         attributes, node.origins, name + ".products");
+  graph.value(result).dtype = DType::f32;
+  replace(graph, id, graph.apply("Reshape", {result, constant(graph, "", *back)}, {}, node.origins, name));
   return true;
 }
 
@@ -232,7 +302,10 @@ bool lower(ir::Graph& graph, bool gpu) {
     for (const auto step : {raise_quantise, cancel_pair})
       more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id); });
   }
-  return each_node(graph, [&](ir::NodeId id) { return lower_conv(graph, id, gpu); }) || changed;
+  const auto lower_node = [&](ir::NodeId id) {
+    return lower_conv(graph, id, gpu) || (gpu && (lower_average(graph, id) || lower_product(graph, id)));
+  };
+  return each_node(graph, lower_node) || changed;
 }
 
 }  // namespace

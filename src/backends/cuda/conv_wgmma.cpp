@@ -66,14 +66,15 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   return form.stages >= (per_tile > 1 ? 3 : 2);
 }
 
-std::string name_of(const Form& f) {
+std::string name_of(const Form& f, int slab) {
   static constexpr const char* modes[] = {"point", "im2col", "halo"};
   std::string name = std::string("wgmma ") + modes[f.mode] + " " + std::to_string(f.pixels()) + "x" +
                      std::to_string(f.bn) + " " + std::to_string(f.nwg) + (f.coop ? " together" : " apart");
   if (f.bres) name += " resident";
   if (f.nbuf) name += " staged " + std::to_string(f.nbuf);
   if (f.swap) name += " swapped";
-  return name + " " + std::to_string(f.ksub) + "x" + std::to_string(f.stages);
+  name += " " + std::to_string(f.ksub) + "x" + std::to_string(f.stages);
+  return f.kb == slab ? name : name + " of " + std::to_string(f.kb);
 }
 
 /// Tiles of channels: those that divide them, wide ones first, else one that holds or covers them.
@@ -85,10 +86,11 @@ std::vector<int> widths_of(const ConvShape& shape) {
   return list;
 }
 
-std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const Properties& properties) {
-  std::vector<Form> list;
-  const int kb = slab_bytes(shape), mode = is_point(shape) ? 0 : 1;
-  const int64_t slabs = depth_bytes(shape, kb) / kb;
+/// Forms with slabs of `kb` bytes.
+void add_forms(const Problem& problem, const ConvShape& shape, const Properties& properties, int kb,
+               std::vector<Form>& list) {
+  const int mode = is_point(shape) ? 0 : 1;
+  const int64_t slabs = depth_bytes(shape, kb) / kb, element = static_cast<int64_t>(size_of(shape.x_type));
   const int buffers = has_residual(problem) ? 2 : 1;
   const auto add = [&](Form form, int most_stages = 8) {
     form.result = static_cast<int>(size_of(shape.y_type));
@@ -102,7 +104,7 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
   };
   const int64_t work = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, 64);
   const bool small = work <= 4 * properties.multiprocessors, large = work > 24 * properties.multiprocessors;
-  const bool halo = mode == 1 && shape.stride_h == 1 && padded_channels(shape, kb) * static_cast<int64_t>(size_of(shape.x_type)) == kb;
+  const bool halo = mode == 1 && shape.stride_h == 1 && padded_channels(shape, kb) * element == kb;
   for (const int bn : widths_of(shape)) {
     const int ksub = ksub_for(64 * kb, 32768);
     if (!large) {
@@ -113,6 +115,10 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
       add({mode, 64, bn, kb, pair, 0, 1, 0, 0, 0, 0}, 3);
       add({mode, 64, bn, kb, ksub_for((128 + bn) * kb, 34000), 0, 2, 1, 0, 0, 0}, 6);
     }
+    if (halo && bn >= 16) {
+      add({2, 64, bn, kb, 1, 0, 3, 0, 1, buffers, 0});
+      add({2, 128, bn, kb, 1, 0, 2, 0, 1, buffers, 0});
+    }
     if (small) continue;
     // Each its own tiles, weights resident: bound by memory.
     for (const int nwg : {2, 3, 4}) add({mode, 64, bn, kb, ksub, 0, nwg, 0, 1, buffers + (nwg < 4), 0});
@@ -121,10 +127,6 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
     add({mode, 128, bn, kb, ksub_for((128 + bn) * kb, 32768), 0, 2, 0, 0, 1, 0}, 6);
     if (bn == 256) add({mode, 64, bn, kb, 1, 0, 2, 0, 0, buffers, 0}, 6);
     if (mode == 1) add({mode, 128, bn, kb, 1, 0, 2, 0, 1, 0, 0}, 6);
-    if (halo && bn >= 16) {
-      add({2, 64, bn, kb, 1, 0, 3, 0, 1, buffers, 0});
-      add({2, 128, bn, kb, 1, 0, 2, 0, 1, buffers, 0});
-    }
   }
   if (halo && shape.out_c == 64)
     for (const int rows : {14, 16, 20, 28}) {
@@ -132,6 +134,15 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
       add({2, rows * 8, 64, kb, 1, 0, rows <= 16 ? 4 : 2, 0, 1, buffers, 1});
       add({2, rows * 8, 64, kb, 1, 0, 2, 0, 1, buffers, 1});
     }
+}
+
+std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const Properties& properties) {
+  std::vector<Form> list;
+  const int kb = slab_bytes(shape);
+  add_forms(problem, shape, properties, kb, list);
+  // Bytes are cheap to multiply: a longer row that is mostly zeros may still be the faster one.
+  const int whole = shape.in_c > 64 ? 128 : shape.in_c > 32 ? 64 : 32;
+  if (is_bytes(problem) && whole != kb) add_forms(problem, shape, properties, whole, list);
   return list;
 }
 
@@ -156,7 +167,7 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& for
                                   define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
     defines.push_back(word);
   const int* numbers = &form.mode;
-  return {name_of(form),
+  return {name_of(form, slab_bytes(shape)),
           {hopper_source(problem, shape, "conv_wgmma.cu", {form.swap ? form.wm : form.bn}, defines)},
           {numbers, numbers + sizeof form / sizeof(int)}};
 }

@@ -50,6 +50,18 @@ const char* refuses(const Problem& problem, const Properties&) {
 
 bool includes_padding(const Problem& problem) { return problem.node->integer("count_include_pad", 0) != 0; }
 
+/// Maxima of small windows without dilation that each hold a pixel: where one lies outside, its nearest stands for it.
+bool clamps(const Problem& problem, int vector) {
+  const ir::Node& node = *problem.node;
+  const auto kernel = node.integers("kernel_shape"), dilations = node.integers("dilations", {1, 1}),
+             pads = node.integers("pads", {0, 0, 0, 0});
+  const size_t bytes = size_of(problem.inputs[0].dtype) * static_cast<size_t>(vector);
+  return node.op == "MaxPool" && problem.inputs[0].dtype != DType::f32 && bytes >= 4 && dilations[0] == 1 &&
+         dilations[1] == 1 && node.text("auto_pad", "NOTSET") == "NOTSET" && node.integer("ceil_mode", 0) == 0 &&
+         kernel[0] * kernel[1] <= 49 && pads[0] < kernel[0] && pads[2] < kernel[0] && pads[1] < kernel[1] &&
+         pads[3] < kernel[1];
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const auto kernel = problem.node->integers("kernel_shape");
   std::vector<Tactic> list;
@@ -58,6 +70,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
     source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
                       define("MAX", problem.node->op == "MaxPool"),
                       define("VEC", vector),
+                      define("CLAMP", clamps(problem, vector)),
                       define("INCLUDE_PAD", includes_padding(problem)),
                       define("KH", kernel[0]),
                       define("KW", kernel[1])};

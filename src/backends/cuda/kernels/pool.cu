@@ -1,5 +1,5 @@
 // Max and average pooling over two spatial axes. ELEMENT: type of input and output (u8 for the maximum only); MAX; VEC
-// channels a thread (1 for any strides); INCLUDE_PAD: the average counts padding.
+// channels a thread (1 for any strides); CLAMP 1: windows begin and end inside or at a border; INCLUDE_PAD: the average counts padding.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -12,11 +12,13 @@ struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };
 
-// Pairs of f16 and fours of bytes are compared as they are.
+// Pairs of f16 and fours of bytes are compared as they are. Of the bytes in each half of a word the upper decide the
+// larger half: a second word holds the lower ones.
 constexpr bool WORDS = MAX && sizeof(T) < 4 && VEC * sizeof(T) >= 4;
+constexpr int COUNT = (VEC * sizeof(T) + 3) / 4, HALVES = sizeof(T) == 1 ? 2 : 1;
 constexpr u32 LOWEST = sizeof(T) == 1 ? 0 : 0xfc00fc00u;
 __device__ __forceinline__ u32 larger(u32 a, u32 b) {
-  if (sizeof(T) == 1) return __vmaxu4(a, b);
+  if (sizeof(T) == 1) return __vmaxu2(a, b);
 #if __CUDA_ARCH__ >= 800
   u32 r;
   asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
@@ -26,6 +28,14 @@ __device__ __forceinline__ u32 larger(u32 a, u32 b) {
   return pack_halves(v > x || v != v ? v : x, w > y || w != w ? w : y);
 #endif
 }
+__device__ __forceinline__ void take(u32 (&words)[HALVES][COUNT], const Vec& v) {
+#pragma unroll
+  for (int e = 0; e < COUNT; ++e) {
+    const u32 word = ((const u32*)&v)[e];
+    words[0][e] = larger(words[0][e], word);
+    if (HALVES > 1) words[HALVES - 1][e] = larger(words[HALVES - 1][e], word << 8);
+  }
+}
 
 extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ Params p) {
   wait_for_previous();
@@ -33,15 +43,32 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
   if (i >= p.count) return;
   const int groups = p.channels / VEC, c = i % groups * VEC, q = i / groups % p.out_w,
             r = i / groups / p.out_w % p.out_h, n = i / groups / p.out_w / p.out_h;
-  constexpr int COUNT = (VEC * sizeof(T) + 3) / 4;
-  u32 words[COUNT];
+  u32 words[HALVES][COUNT];
 #pragma unroll
-  for (int e = 0; e < COUNT; ++e) words[e] = LOWEST;
+  for (int e = 0; e < COUNT; ++e)
+#pragma unroll
+    for (int k = 0; k < HALVES; ++k) words[k][e] = LOWEST;
   float best[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) best[e] = MAX ? -__int_as_float(0x7f800000) : 0.f;
   const int top = r * p.stride_h - p.pad_top, left = q * p.stride_w - p.pad_left;
   int taps = 0;
+#if CLAMP
+  // Inside of every window its nearest pixel stands for one outside.
+  const T* image = p.x + n * p.xs[0] + c * p.xs[3];
+  i64 columns[KW];
+#pragma unroll
+  for (int ks = 0; ks < KW; ++ks) columns[ks] = min(max(left + ks, 0), p.in_w - 1) * p.xs[2];
+#pragma unroll
+  for (int kr = 0; kr < KH; ++kr) {
+    const T* row = image + min(max(top + kr, 0), p.in_h - 1) * p.xs[1];
+    Vec v[KW];
+#pragma unroll
+    for (int ks = 0; ks < KW; ++ks) v[ks] = *(const Vec*)(row + columns[ks]);
+#pragma unroll
+    for (int ks = 0; ks < KW; ++ks) take(words, v[ks]);
+  }
+#else
 #pragma unroll(KH* KW <= 49 ? KH : 1)
   for (int kr = 0; kr < KH; ++kr) {
     const int h = top + kr * p.dilation_h;
@@ -54,8 +81,7 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
       Vec v;
       if (inside) v = *(const Vec*)(p.x + n * p.xs[0] + h * p.xs[1] + w * p.xs[2] + c * p.xs[3]);
       if (WORDS) {
-#pragma unroll
-        for (int e = 0; e < COUNT; ++e) words[e] = larger(words[e], inside ? ((const u32*)&v)[e] : LOWEST);
+        if (inside) take(words, v);
         continue;
       }
 #pragma unroll
@@ -65,9 +91,12 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
       }
     }
   }
+#endif
   Vec out;
 #pragma unroll
-  for (int e = 0; WORDS && e < COUNT; ++e) ((u32*)&out)[e] = words[e];
+  for (int e = 0; WORDS && e < COUNT; ++e)
+    ((u32*)&out)[e] =
+        HALVES == 1 ? words[0][e] : (words[0][e] & 0xff00ff00u) | (words[HALVES - 1][e] >> 8 & 0x00ff00ffu);
 #pragma unroll
   for (int e = 0; !WORDS && e < VEC; ++e)
     out.e[e] = of_f32<T>(MAX ? (sizeof(T) == 1 ? fmaxf(best[e], 0.f) : best[e]) : best[e] / taps);

@@ -1,0 +1,143 @@
+// A convolution of few channels in bytes on mma.sync (compute capability 8.0 and later), straight from a picture with any
+// strides: a block of 8 warps reads and quantises its part once, keeps it in shared memory as BLOCK x BLOCK pixels of 16
+// channels (channel (row * BLOCK + column) * C + c), and makes TH x 32 results of WIDTH channels. A product takes two
+// taps: 16 bytes and those of the neighbour behind them. What lies outside of the picture is the zero point. Behind
+// bytes.cuh. Macros: ELEMENT (float or u8), C, BLOCK, TAPS_H, TAPS_W (in blocks), TH, WIDTH, COUT, PAIRS (BLOCK 2: two
+// neighbours are read at once). Weights: [tap row][pair of taps][8 results][lane][2], position n of 8 t holding result
+// n / 2 * (WIDTH / 4) + 2 t + n % 2.
+constexpr int TW = 32, PH = TH + TAPS_H - 1, PW = TW + TAPS_W - 1, STEPS_W = (TAPS_W + 1) / 2, STEPS = TAPS_H * STEPS_W;
+constexpr int OWN = WIDTH / 4, NT = WIDTH / 8;
+static_assert(C * BLOCK * BLOCK <= 16, "channels");
+
+struct Params {
+  const ELEMENT* x;
+  const uint2* w;
+  const float *bias, *scale;
+  const int* zero_sums;
+  u8* y;
+  i64 xs[4], ys[3];  // strides: image, row, pixel, channel
+  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y, x_zero;
+  float x_scale;
+  Finish finish;
+};
+struct __align__(2 * sizeof(ELEMENT)) Pair {
+  ELEMENT e[2];
+};
+
+__device__ __forceinline__ int byte_of(u8 x, const Params&) { return x; }
+__device__ __forceinline__ int byte_of(float x, const Params& p) {
+  const int q = __float2int_rn(fminf(fmaxf(__fdiv_rn(x, p.x_scale), -1e6f), 1e6f)) + p.x_zero;
+  return x != x ? p.x_zero : q;  // clamped when it is packed
+}
+
+extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_constant__ Params p) {
+  __shared__ __align__(128) uint4 part[PH * PW + 1];
+  __shared__ __align__(128) uint2 weights[STEPS * NT * 32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, g = lane >> 2;
+  const int x0 = blockIdx.x % p.tiles_x * TW, y0 = blockIdx.x / p.tiles_x % p.tiles_y * TH,
+            n = blockIdx.x / p.tiles_x / p.tiles_y;
+  // Weights come from no kernel before this one.
+  for (int i = threadIdx.x; i < STEPS * NT * 32; i += 256) weights[i] = p.w[i];
+  wait_for_previous();
+
+  const ELEMENT* image = p.x + n * p.xs[0];
+  constexpr int ROUNDS = (PH * PW + 255) / 256;
+#pragma unroll 2
+  for (int round = 0; round < ROUNDS; ++round) {
+    const int i = round * 256 + threadIdx.x, row = i / PW, bh = y0 - p.pad_top + row, bw = x0 - p.pad_left + i % PW;
+    if (i >= PH * PW) break;
+    const bool inside = (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
+    int v[16];
+#pragma unroll
+    for (int k = 0; k < 16; ++k) v[k] = p.x_zero;
+#pragma unroll
+    for (int r = 0; r < BLOCK; ++r)
+#pragma unroll
+      for (int c = 0; c < C; ++c) {
+        const int h = bh * BLOCK + r;
+        const ELEMENT* from = image + h * p.xs[1] + c * p.xs[3];
+#if PAIRS
+        if (inside && h < p.in_h) {
+          const Pair two = *(const Pair*)(from + bw * 2);
+          v[r * 2 * C + c] = byte_of(two.e[0], p), v[(r * 2 + 1) * C + c] = byte_of(two.e[1], p);
+        }
+#else
+#pragma unroll
+        for (int k = 0; k < BLOCK; ++k) {
+          const int w = bw * BLOCK + k;
+          if (inside && h < p.in_h && w < p.in_w) v[(r * BLOCK + k) * C + c] = byte_of(from[w * p.xs[2]], p);
+        }
+#endif
+      }
+    part[i] = make_uint4(pack_bytes(v[0], v[1], v[2], v[3]), pack_bytes(v[4], v[5], v[6], v[7]),
+                         pack_bytes(v[8], v[9], v[10], v[11]), pack_bytes(v[12], v[13], v[14], v[15]));
+  }
+  __syncthreads();
+
+  const u32 base = (u32)__cvta_generic_to_shared(part);
+#pragma unroll 1
+  for (int row = warp; row < TH; row += 8) {
+    const int y = y0 + row;
+    if (y >= p.out_h) continue;
+    int sum[2][NT][4] = {};
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+      u32 a[2][4];
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        const int at = (row + s / STEPS_W) * PW + m * 16 + (lane & 15) + (lane >> 4) + s % STEPS_W * 2;
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(a[m][0]), "=r"(a[m][1]), "=r"(a[m][2]), "=r"(a[m][3])
+                     : "r"(base + at * 16)
+                     : "memory");
+      }
+#pragma unroll
+      for (int t = 0; t < NT; ++t) {
+        const uint2 b = weights[(s * NT + t) * 32 + lane];
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+          asm volatile(
+              "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+              : "+r"(sum[m][t][0]), "+r"(sum[m][t][1]), "+r"(sum[m][t][2]), "+r"(sum[m][t][3])
+              : "r"(a[m][0]), "r"(a[m][1]), "r"(a[m][2]), "r"(a[m][3]), "r"(b.x), "r"(b.y));
+      }
+    }
+    if (q * OWN >= COUT) continue;
+#pragma unroll
+    for (int four = 0; four < OWN / 4; ++four) {
+      const int channel = q * OWN + four * 4;
+      const float4 bias4 = *(const float4*)(p.bias + channel), scale4 = *(const float4*)(p.scale + channel);
+      const int4 zero4 = *(const int4*)(p.zero_sums + channel);
+      const float bias[4] = {bias4.x, bias4.y, bias4.z, bias4.w}, scale[4] = {scale4.x, scale4.y, scale4.z, scale4.w};
+      const int zero[4] = {zero4.x, zero4.y, zero4.z, zero4.w};
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          int v[4];
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            v[e] = steps_of(real_of<true>(sum[m][four * 2 + e / 2][2 * h + e % 2] + zero[e], scale[e], bias[e], 0.f,
+                                          p.finish),
+                            p.finish);
+          // Fours of a pixel wait in the place of their first sum until all are there.
+          sum[m][four * 2][2 * h] = pack_bytes(v[0], v[1], v[2], v[3]);
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int x = x0 + m * 16 + g + 8 * h;
+        if (x >= p.out_w) continue;
+        u8* to = p.y + n * p.ys[0] + y * p.ys[1] + x * p.ys[2] + q * OWN;
+#if WIDTH == 16
+        *(u32*)to = sum[m][0][2 * h];
+#elif WIDTH == 32
+        *(uint2*)to = make_uint2(sum[m][0][2 * h], sum[m][2][2 * h]);
+#else
+        *(uint4*)to = make_uint4(sum[m][0][2 * h], sum[m][2][2 * h], sum[m][4][2 * h], sum[m][6][2 * h]);
+#endif
+      }
+  }
+}
