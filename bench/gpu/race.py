@@ -2,7 +2,8 @@
 """Races Tenon against PyTorch on an NVIDIA GPU: device time of one captured run, inputs and outputs on the device.
 
 Both run the same ONNX file: PyTorch by its own functions, node by node, in channels_last, eagerly and as a CUDA graph,
-fp32 with TF32 allowed, and fp16. Prints a Markdown table of medians in ms.
+fp32 with TF32 allowed, and fp16. Tenon also runs in int8, calibrated on random pictures with every layer in eight bits;
+it is shown beside PyTorch's fp16. Prints a Markdown table of medians in ms.
 
   pip install torch numpy onnx
   bench/gpu/race.py build/release/bin/tenon resnet50.onnx:1,8,128 yolov8n.onnx:1,8,32
@@ -180,10 +181,30 @@ def pytorch(path, dtype):
     return eager, milliseconds(graph.replay)
 
 
-def tenon(command, path, precision):
+def pictures(path, folder):
+    """Random patches with noise, as an array that fits the model's input."""
+    graph = onnx.load(path, load_external_data=False).graph
+    known = {tensor.name for tensor in graph.initializer}
+    shape = [d.dim_value for v in graph.input if v.name not in known for d in v.type.tensor_type.shape.dim]
+    random = np.random.default_rng(1)
+    patches = random.random((4, shape[1], shape[2] // 16, shape[3] // 16), dtype=np.float32)
+    array = np.kron(patches, np.ones((1, 1, 16, 16), np.float32)) * 0.8
+    array += 0.2 * random.random(array.shape, dtype=np.float32)
+    out = str(pathlib.Path(folder) / 'pictures.npy')
+    np.save(out, array.astype(np.float32))
+    return out
+
+
+def tenon(command, path, precision, folder):
+    words = ['--device', 'cuda', '--precision', precision]
+    if precision == 'int8':
+        engine = str(pathlib.Path(folder) / 'int8.tenon')
+        data = ['--data', pictures(path, folder), '--calibrator', 'minmax', '--max-error', '1e9', '-q']
+        subprocess.run([command, 'build', path, '-o', engine] + words + data, check=True, stdout=subprocess.DEVNULL)
+        path, words = engine, []
     with tempfile.NamedTemporaryFile('r', suffix='.json') as out:
-        words = [command, 'bench', path, '--device', 'cuda', '--precision', precision, '--iterations', '50', '-q']
-        subprocess.run(words + ['--json', out.name], check=True, stdout=subprocess.DEVNULL)
+        words = [command, 'bench', path] + words + ['--iterations', '50', '-q', '--json', out.name]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         result = json.load(open(out.name))
     return result['device_latency_ms']['median'], result['latency_ms']['median'], result['memory']
 
@@ -206,9 +227,11 @@ def main():
             path, batches = word.rsplit(':', 1)
             for batch in map(int, batches.split(',')):
                 fixed = with_batch(path, batch, folder)
-                for precision, dtype in (('tf32', torch.float32), ('fp16', torch.float16)):
-                    device, wall, memory = tenon(options.tenon, fixed, precision)
-                    eager, graph = (float('nan'),) * 2 if options.no_torch else pytorch(fixed, dtype)
+                eager, graph = float('nan'), float('nan')
+                for precision, dtype in (('tf32', torch.float32), ('fp16', torch.float16), ('int8', None)):
+                    device, wall, memory = tenon(options.tenon, fixed, precision, folder)
+                    if dtype and not options.no_torch:
+                        eager, graph = pytorch(fixed, dtype)
                     print('| %s | %d | %s | %.4g | %.4g | %.1f | %.4g | %.4g | %.2f |' % (
                         pathlib.Path(path).stem, batch, precision, device, wall, memory['arena_bytes'] / 2**20, eager,
                         graph, graph / device), flush=True)

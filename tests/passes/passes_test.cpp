@@ -126,8 +126,12 @@ TEST_P(Golden, ComputesTheSameThroughThePipeline) {
   before.tidy();
   ops::infer(before);
   passes::optimise(after);
+  ir::Graph gpu = after;
   passes::lower(after);
-  passes::adapt_to_gpu(after);
+  passes::lower(gpu, {}, passes::Target::gpu);
+  passes::adapt_to_gpu(gpu);
   const auto inputs = random_inputs(before);
-  expect_near(ops::interpret(before, inputs), ops::interpret(after, inputs));
+  const auto expected = ops::interpret(before, inputs);
+  expect_near(expected, ops::interpret(after, inputs));
+  expect_near(expected, ops::interpret(gpu, inputs));
 }
