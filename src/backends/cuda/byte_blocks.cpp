@@ -22,27 +22,10 @@ ByteBlocks::ByteBlocks(const Problem& from) {
   taps_w = floor_div(shape.kernel_w - 1 - shape.pad_left, block) + pad_left + 1;
 }
 
-void ByteBlocks::make_problem(const Problem& from) {
+std::vector<int8_t> ByteBlocks::weights(const Problem& from) const {
   const ConvShape& shape = conv.shape;
-  node = *from.node;
-  for (const char* gone : {"input_layout", "auto_pad", "dilations"}) node.attributes.erase(gone);
-  node.attributes["strides"] = std::vector<int64_t>{1, 1};
-  node.attributes["pads"] = std::vector<int64_t>{pad_top, pad_left, 0, 0};
-  problem.node = &node;
-  problem.inputs = from.inputs;
-  problem.outputs = from.outputs;
-  Operand& x = problem.inputs[0];
-  x.dtype = DType::u8;
-  x.dims = {shape.batch, height, width, channels};
-  x.strides = backends::dense_strides(x.dims);
-  x.aligned = true;
-  Operand& w = problem.inputs[1];
-  w.dims = {shape.out_c, channels, taps_h, taps_w};
-  w.strides = backends::dense_strides(w.dims);
-  w.constant = Tensor(DType::i8, w.dims);
-  const std::vector<int8_t> weights = byte_weights(from, shape);
-  int8_t* to = w.constant.data<int8_t>();
-  std::fill(to, to + w.constant.elements(), int8_t{0});
+  const std::vector<int8_t> given = byte_weights(from, shape);
+  std::vector<int8_t> list(static_cast<size_t>(shape.out_c * taps_h * taps_w * channels), 0);
   for (int64_t n = 0; n < shape.out_c; ++n)
     for (int64_t i = 0; i < shape.kernel_h; ++i)
       for (int64_t j = 0; j < shape.kernel_w; ++j) {
@@ -51,9 +34,10 @@ void ByteBlocks::make_problem(const Problem& from) {
         const int64_t row = i - shape.pad_top - (tap_h - pad_top) * block;
         const int64_t column = j - shape.pad_left - (tap_w - pad_left) * block;
         for (int64_t c = 0; c < shape.in_c; ++c)
-          to[((n * channels + (row * block + column) * shape.in_c + c) * taps_h + tap_h) * taps_w + tap_w] =
-              weights[((n * shape.kernel_h + i) * shape.kernel_w + j) * shape.in_c + c];
+          list[((n * taps_h + tap_h) * taps_w + tap_w) * channels + (row * block + column) * shape.in_c + c] =
+              given[((n * shape.kernel_h + i) * shape.kernel_w + j) * shape.in_c + c];
       }
+  return list;
 }
 
 const char* refuses_byte_blocks(const Problem& problem, ConvShape& shape) {
@@ -63,7 +47,7 @@ const char* refuses_byte_blocks(const Problem& problem, ConvShape& shape) {
   if (shape.in_c >= 8) return "many channels";
   if (problem.inputs.size() > 3 && problem.inputs[3]) return "it has a residual";
   if (shape.in_c * shape.stride_h * shape.stride_h > most_channels) return "large blocks";
-  return ByteBlocks(problem).bytes() / 16 >= size_t{1} << 31 ? "too large" : nullptr;
+  return shape.batch * (shape.in_h + 256) * (shape.in_w + 256) >= int64_t{1} << 31 ? "too large" : nullptr;
 }
 
 }  // namespace tenon::cuda

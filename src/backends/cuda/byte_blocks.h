@@ -9,13 +9,10 @@ struct ByteBlocks {
   ByteConv conv;
   int64_t block, channels, height, width;  // of the block tensor
   int64_t pad_top, pad_left, taps_h, taps_w;
-  ir::Node node;
-  Problem problem;
 
   explicit ByteBlocks(const Problem& from);
-  /// The inner problem; its node lives here.
-  void make_problem(const Problem& from);
-  size_t bytes() const { return static_cast<size_t>(conv.shape.batch * height * width * channels); }
+  /// [out_c][taps_h][taps_w][channels]
+  std::vector<int8_t> weights(const Problem& from) const;
 };
 
 /// Why the problem is no such convolution; nullptr where it is.

@@ -56,7 +56,7 @@ bool clamps(const Problem& problem, int vector) {
   const auto kernel = node.integers("kernel_shape"), dilations = node.integers("dilations", {1, 1}),
              pads = node.integers("pads", {0, 0, 0, 0});
   const size_t bytes = size_of(problem.inputs[0].dtype) * static_cast<size_t>(vector);
-  return node.op == "MaxPool" && problem.inputs[0].dtype != DType::f32 && bytes >= 4 && dilations[0] == 1 &&
+  return node.op == "MaxPool" && problem.inputs[0].dtype != DType::f32 && bytes >= 4 && vector > 1 && dilations[0] == 1 &&
          dilations[1] == 1 && node.text("auto_pad", "NOTSET") == "NOTSET" && node.integer("ceil_mode", 0) == 0 &&
          kernel[0] * kernel[1] <= 49 && pads[0] < kernel[0] && pads[2] < kernel[0] && pads[1] < kernel[1] &&
          pads[3] < kernel[1];
@@ -70,11 +70,18 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
     source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
                       define("MAX", problem.node->op == "MaxPool"),
                       define("VEC", vector),
-                      define("CLAMP", clamps(problem, vector)),
                       define("INCLUDE_PAD", includes_padding(problem)),
                       define("KH", kernel[0]),
                       define("KW", kernel[1])};
-    list.push_back({"pool " + std::to_string(vector), {source}, {vector}});
+    list.push_back({"pool " + std::to_string(vector), {source}, {vector, 0}});
+    if (!clamps(problem, vector)) continue;
+    const int64_t stride = problem.node->integers("strides", {1, 1})[1];
+    for (const int strip : {1, 2, 4}) {
+      Source strips = source;
+      strips.defines.push_back(define("TW", strip));
+      strips.defines.push_back(define("SW", stride));
+      list.push_back({"pool " + std::to_string(vector) + "x" + std::to_string(strip), {strips}, {vector, strip}});
+    }
   }
   return list;
 }
@@ -82,7 +89,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
 class PoolStep : public Step {
  public:
   PoolStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "pool")) {
+      : device_(device), function_(device.function(tactic.sources[0], tactic.numbers[1] ? "pool_strip" : "pool")) {
     const ir::Node& node = *problem.node;
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     const bool last = channels_last(problem);
@@ -106,7 +113,8 @@ class PoolStep : public Step {
     params_.dilation_h = number(dilations[0]), params_.dilation_w = number(dilations[1]);
     params_.pad_top = number(pads[0]), params_.pad_left = number(pads[1]);
     params_.pad_bottom = number(pads[2]), params_.pad_right = number(pads[3]);
-    params_.count = number(y.dims.elements() / tactic.numbers[0]);
+    const int64_t strip = std::max(tactic.numbers[1], 1), out_w = y.dims[h + 1];
+    params_.count = number(y.dims.elements() / tactic.numbers[0] / out_w * ceil_div(out_w, strip));
     grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }
   void enqueue(const Launch& at) override {

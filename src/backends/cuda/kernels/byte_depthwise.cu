@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_co
     float v[VEC];
 #pragma unroll
     for (int e = 0; e < VEC; ++e)
-      v[e] = real_of<sizeof(TY) < 4>(sum[t][e], p.scale[c + e], p.bias[c + e],
+      v[e] = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[t][e], p.scale[c + e], p.bias[c + e],
                                      RESIDUAL ? residual_of(other.word[e / 4], e % 4, p.finish) : 0.f, p.finish);
     TY* to = p.y + n * p.ys[0] + r * p.ys[1] + (q0 + t) * p.ys[2] + c;
 #pragma unroll

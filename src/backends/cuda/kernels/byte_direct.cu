@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_const
       if (local >= p.c_out) continue;
       const i64 at = n * p.rs[0] + r * p.rs[1] + q * p.rs[2] + c * p.rs[3];
       const float other = RESIDUAL ? residual_of(p.residual[at], 0, p.finish) : 0.f;
-      const float v = real_of<sizeof(TY) < 4>(sum[i][j], p.scale[c], p.bias[c], other, p.finish);
+      const float v = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[i][j], p.scale[c], p.bias[c], other, p.finish);
       p.y[n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]] = result_of<TY>(v, p);
     }
   }

@@ -8,11 +8,12 @@ struct Finish {
   int y_zero;  // YZ 1: less the bits of 1.5 * 2^23
 };
 
-template <bool FAST>
+// FAST: activations may be approximate; BYTE: the result becomes a byte, which clamps it at 0 where that is its zero point.
+template <bool FAST, bool BYTE>
 __device__ __forceinline__ float real_of(int sum, float scale, float bias, float residual, const Finish& f) {
   float v = __fadd_rn(__fmul_rn((float)sum, scale), bias);
   if (RESIDUAL == 1) v = __fadd_rn(v, residual);
-  v = activate<ACT, FAST>(v, f.alpha, f.beta);
+  if (!(BYTE && ACT == 1 && YZ == 0 && RESIDUAL != 2)) v = activate<ACT, FAST>(v, f.alpha, f.beta);
   if (RESIDUAL == 2) v = __fadd_rn(v, residual);
   return v;
 }

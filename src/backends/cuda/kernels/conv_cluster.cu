@@ -137,7 +137,7 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
 #endif
 #pragma unroll
     for (int e = 0; e < 4; ++e)
-      f[e] = real_of<true>(s[e], scale[e], bias[e], RESIDUAL ? residual_of(other[0], e, p.finish) : 0.f, p.finish);
+      f[e] = real_of<true, OB == 1>(s[e], scale[e], bias[e], RESIDUAL ? residual_of(other[0], e, p.finish) : 0.f, p.finish);
 #else
 #pragma unroll
     for (int e = 0; e < 4; ++e) {

@@ -312,7 +312,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
         }
 #pragma unroll
         for (int e = 0; e < 8; ++e)
-          v[e] = real_of<sizeof(TY) < 4>(sum[i][g * 4 + e / 2][half_row * 2 + e % 2] + zeros[e], scale[e], bias[e],
+          v[e] = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[i][g * 4 + e / 2][half_row * 2 + e % 2] + zeros[e], scale[e], bias[e],
                                          residual[e], p.finish);
 #else
         if (RESIDUAL && VECTOR) load8(residual, other);

@@ -283,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
           float f[2];
 #pragma unroll
           for (int h = 0; h < 2; ++h)
-            f[h] = real_of<true>(sum[0][j * 4 + h * 2 + e], numbers[BN + c0 + h], numbers[c0 + h],
+            f[h] = real_of<true, OB == 1>(sum[0][j * 4 + h * 2 + e], numbers[BN + c0 + h], numbers[c0 + h],
                                  RESIDUAL ? residual_of(other, h, p.finish) : 0.f, p.finish);
           if (OB == 1) {
             const u16 packed = (u16)pack_bytes(steps_of(f[0], p.finish), steps_of(f[1], p.finish), 0, 0);
@@ -390,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
                 const int i = t * V + k;
                 const Sum s = sum[mi][(g * (GC / 8) + i / 2) * 4 + h * 2 + i % 2];
 #if BYTES
-                v[k] = real_of<true>(s, scale[k], bias[k], RESIDUAL ? residual_of(r[k / 4], k % 4, p.finish) : 0.f,
+                v[k] = real_of<true, OB == 1>(s, scale[k], bias[k], RESIDUAL ? residual_of(r[k / 4], k % 4, p.finish) : 0.f,
                                      p.finish);
 #else
                 float f = s + bias[k];

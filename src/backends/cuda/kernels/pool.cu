@@ -1,5 +1,5 @@
 // Max and average pooling over two spatial axes. ELEMENT: type of input and output (u8 for the maximum only); MAX; VEC
-// channels a thread (1 for any strides); CLAMP 1: windows begin and end inside or at a border; INCLUDE_PAD: the average counts padding.
+// channels a thread (1 for any strides); INCLUDE_PAD: the average counts padding.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -28,6 +28,15 @@ __device__ __forceinline__ u32 larger(u32 a, u32 b) {
   return pack_halves(v > x || v != v ? v : x, w > y || w != w ? w : y);
 #endif
 }
+__device__ __forceinline__ void clear(u32 (&words)[HALVES][COUNT]) {
+#pragma unroll
+  for (int e = 0; e < COUNT; ++e)
+#pragma unroll
+    for (int k = 0; k < HALVES; ++k) words[k][e] = LOWEST;
+}
+__device__ __forceinline__ u32 word_of(const u32 (&words)[HALVES][COUNT], int e) {
+  return HALVES == 1 ? words[0][e] : (words[0][e] & 0xff00ff00u) | (words[HALVES - 1][e] >> 8 & 0x00ff00ffu);
+}
 __device__ __forceinline__ void take(u32 (&words)[HALVES][COUNT], const Vec& v) {
 #pragma unroll
   for (int e = 0; e < COUNT; ++e) {
@@ -44,31 +53,12 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
   const int groups = p.channels / VEC, c = i % groups * VEC, q = i / groups % p.out_w,
             r = i / groups / p.out_w % p.out_h, n = i / groups / p.out_w / p.out_h;
   u32 words[HALVES][COUNT];
-#pragma unroll
-  for (int e = 0; e < COUNT; ++e)
-#pragma unroll
-    for (int k = 0; k < HALVES; ++k) words[k][e] = LOWEST;
+  clear(words);
   float best[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) best[e] = MAX ? -__int_as_float(0x7f800000) : 0.f;
   const int top = r * p.stride_h - p.pad_top, left = q * p.stride_w - p.pad_left;
   int taps = 0;
-#if CLAMP
-  // Inside of every window its nearest pixel stands for one outside.
-  const T* image = p.x + n * p.xs[0] + c * p.xs[3];
-  i64 columns[KW];
-#pragma unroll
-  for (int ks = 0; ks < KW; ++ks) columns[ks] = min(max(left + ks, 0), p.in_w - 1) * p.xs[2];
-#pragma unroll
-  for (int kr = 0; kr < KH; ++kr) {
-    const T* row = image + min(max(top + kr, 0), p.in_h - 1) * p.xs[1];
-    Vec v[KW];
-#pragma unroll
-    for (int ks = 0; ks < KW; ++ks) v[ks] = *(const Vec*)(row + columns[ks]);
-#pragma unroll
-    for (int ks = 0; ks < KW; ++ks) take(words, v[ks]);
-  }
-#else
 #pragma unroll(KH* KW <= 49 ? KH : 1)
   for (int kr = 0; kr < KH; ++kr) {
     const int h = top + kr * p.dilation_h;
@@ -91,14 +81,50 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
       }
     }
   }
-#endif
   Vec out;
 #pragma unroll
-  for (int e = 0; WORDS && e < COUNT; ++e)
-    ((u32*)&out)[e] =
-        HALVES == 1 ? words[0][e] : (words[0][e] & 0xff00ff00u) | (words[HALVES - 1][e] >> 8 & 0x00ff00ffu);
+  for (int e = 0; WORDS && e < COUNT; ++e) ((u32*)&out)[e] = word_of(words, e);
 #pragma unroll
   for (int e = 0; !WORDS && e < VEC; ++e)
     out.e[e] = of_f32<T>(MAX ? (sizeof(T) == 1 ? fmaxf(best[e], 0.f) : best[e]) : best[e] / taps);
   *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]) = out;
 }
+
+#ifdef TW
+// Maxima of windows that begin and end inside or at a border: there the nearest pixel stands for one outside. A thread
+// makes TW neighbours; SW is the stride between them.
+extern "C" __global__ void __launch_bounds__(256) pool_strip(const __grid_constant__ Params p) {
+  wait_for_previous();
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= p.count) return;
+  const int groups = p.channels / VEC, c = i % groups * VEC, strips = (p.out_w + TW - 1) / TW,
+            q = i / groups % strips * TW, row = i / groups / strips, r = row % p.out_h, n = row / p.out_h;
+  const int top = r * p.stride_h - p.pad_top, left = q * SW - p.pad_left;
+  constexpr int IN = (TW - 1) * SW + KW;
+  u32 words[TW][HALVES][COUNT];
+#pragma unroll
+  for (int t = 0; t < TW; ++t) clear(words[t]);
+  const T* image = p.x + n * p.xs[0] + c;
+  i64 columns[IN];
+#pragma unroll
+  for (int k = 0; k < IN; ++k) columns[k] = min(max(left + k, 0), p.in_w - 1) * p.xs[2];
+#pragma unroll
+  for (int kr = 0; kr < KH; ++kr) {
+    const T* from = image + min(max(top + kr, 0), p.in_h - 1) * p.xs[1];
+    Vec v[IN];
+#pragma unroll
+    for (int k = 0; k < IN; ++k) v[k] = *(const Vec*)(from + columns[k]);
+#pragma unroll
+    for (int t = 0; t < TW; ++t)
+#pragma unroll
+      for (int k = 0; k < KW; ++k) take(words[t], v[t * SW + k]);
+  }
+#pragma unroll
+  for (int t = 0; t < TW; ++t) {
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < COUNT; ++e) ((u32*)&out)[e] = word_of(words[t], e);
+    if (q + t < p.out_w) *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + (q + t) * p.ys[2] + c) = out;
+  }
+}
+#endif

@@ -1,37 +1,49 @@
-// A convolution of few channels in bytes on mma.sync (compute capability 8.0 and later), straight from a picture with any
-// strides: a block of 8 warps reads and quantises its part once, keeps it in shared memory as BLOCK x BLOCK pixels of 16
-// channels (channel (row * BLOCK + column) * C + c), and makes TH x 32 results of WIDTH channels. A product takes two
-// taps: 16 bytes and those of the neighbour behind them. What lies outside of the picture is the zero point. Behind
-// bytes.cuh. Macros: ELEMENT (float or u8), C, BLOCK, TAPS_H, TAPS_W (in blocks), TH, WIDTH, COUT, PAIRS (BLOCK 2: two
-// neighbours are read at once). Weights: [tap row][pair of taps][8 results][lane][2], position n of 8 t holding result
-// n / 2 * (WIDTH / 4) + 2 t + n % 2.
-constexpr int TW = 32, PH = TH + TAPS_H - 1, PW = TW + TAPS_W - 1, STEPS_W = (TAPS_W + 1) / 2, STEPS = TAPS_H * STEPS_W;
+// A convolution of few channels in bytes on mma.sync (compute capability 8.0 and later): a block of 8 warps keeps its
+// part of the input in shared memory, pixels of CB (16 or 32) bytes, and makes TH x 32 results of WIDTH channels. Of 16
+// bytes a product takes two taps: a pixel and the neighbour behind it. What lies outside of the input is its zero point.
+// Behind bytes.cuh. Macros: STRIDE, TAPS_H, TAPS_W, TH, WIDTH, COUT, and
+//   PICTURE 1: a pixel is BLOCK x BLOCK of a picture with any strides, quantised as it is read: channel
+//      (row * BLOCK + column) * C + c; ELEMENT (float or u8), PAIRS (BLOCK 2: two neighbours are read at once)
+//   PICTURE 0: pixels of CB bytes
+// Weights: [step of 32 bytes][8 results][lane][2], position n of 8 t holding result n / 2 * (WIDTH / 4) + 2 t + n % 2.
+constexpr int TW = 32, PH = (TH - 1) * STRIDE + TAPS_H, PW = (TW - 1) * STRIDE + TAPS_W, CHUNKS = CB / 16;
+constexpr int STEPS_W = CB == 16 ? (TAPS_W + 1) / 2 : TAPS_W, STEPS = TAPS_H * STEPS_W;
 constexpr int OWN = WIDTH / 4, NT = WIDTH / 8;
-static_assert(C * BLOCK * BLOCK <= 16, "channels");
+#if PICTURE
+typedef ELEMENT X;
+#else
+typedef u8 X;
+#endif
 
 struct Params {
-  const ELEMENT* x;
+  const X* x;
   const uint2* w;
   const float *bias, *scale;
   const int* zero_sums;
+  const u8* residual;
   u8* y;
-  i64 xs[4], ys[3];  // strides: image, row, pixel, channel
-  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y, x_zero;
-  float x_scale;
+  i64 xs[4], ys[3], rs[3];                             // strides: image, row, pixel, channel
+  int in_h, in_w, blocks_h, blocks_w, out_h, out_w;    // blocks: pixels in shared memory
+  int pad_top, pad_left, tiles_x, tiles_y, x_zero;
+  float x_scale, x_inverse;
   Finish finish;
 };
-struct __align__(2 * sizeof(ELEMENT)) Pair {
-  ELEMENT e[2];
+
+#if PICTURE
+struct __align__(2 * sizeof(X)) Pair {
+  X e[2];
 };
-
 __device__ __forceinline__ int byte_of(u8 x, const Params&) { return x; }
+// Clamped when it is packed. Multiplying by the inverse is exact enough but near halves, which are divided.
 __device__ __forceinline__ int byte_of(float x, const Params& p) {
-  const int q = __float2int_rn(fminf(fmaxf(__fdiv_rn(x, p.x_scale), -1e6f), 1e6f)) + p.x_zero;
-  return x != x ? p.x_zero : q;  // clamped when it is packed
+  const float t = x * p.x_inverse, r = __fadd_rn(fmaxf(t, -1000.f), 12582912.f);
+  if (fabsf(t - (r - 12582912.f)) <= 0.4999f) return __float_as_int(r) - 0x4b400000 + p.x_zero;
+  return x != x ? p.x_zero : __float2int_rn(fminf(fmaxf(__fdiv_rn(x, p.x_scale), -1e6f), 1e6f)) + p.x_zero;
 }
+#endif
 
-extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_constant__ Params p) {
-  __shared__ __align__(128) uint4 part[PH * PW + 1];
+extern "C" __global__ void __launch_bounds__(256, WIDTH == 64 ? 2 : 3) byte_window(const __grid_constant__ Params p) {
+  __shared__ __align__(128) uint4 part[PH * PW * CHUNKS + 1];
   __shared__ __align__(128) uint2 weights[STEPS * NT * 32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, g = lane >> 2;
   const int x0 = blockIdx.x % p.tiles_x * TW, y0 = blockIdx.x / p.tiles_x % p.tiles_y * TH,
@@ -40,13 +52,15 @@ extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_cons
   for (int i = threadIdx.x; i < STEPS * NT * 32; i += 256) weights[i] = p.w[i];
   wait_for_previous();
 
-  const ELEMENT* image = p.x + n * p.xs[0];
-  constexpr int ROUNDS = (PH * PW + 255) / 256;
-#pragma unroll 2
+  const X* image = p.x + n * p.xs[0];
+  constexpr int COUNT = PH * PW * CHUNKS, ROUNDS = (COUNT + 255) / 256;
+#pragma unroll 4
   for (int round = 0; round < ROUNDS; ++round) {
-    const int i = round * 256 + threadIdx.x, row = i / PW, bh = y0 - p.pad_top + row, bw = x0 - p.pad_left + i % PW;
-    if (i >= PH * PW) break;
+    const int i = round * 256 + threadIdx.x, pixel = i / CHUNKS;
+    const int bh = y0 * STRIDE - p.pad_top + pixel / PW, bw = x0 * STRIDE - p.pad_left + pixel % PW;
+    if (i >= COUNT) break;
     const bool inside = (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
+#if PICTURE
     int v[16];
 #pragma unroll
     for (int k = 0; k < 16; ++k) v[k] = p.x_zero;
@@ -55,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_cons
 #pragma unroll
       for (int c = 0; c < C; ++c) {
         const int h = bh * BLOCK + r;
-        const ELEMENT* from = image + h * p.xs[1] + c * p.xs[3];
+        const X* from = image + h * p.xs[1] + c * p.xs[3];
 #if PAIRS
         if (inside && h < p.in_h) {
           const Pair two = *(const Pair*)(from + bw * 2);
@@ -71,6 +85,13 @@ extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_cons
       }
     part[i] = make_uint4(pack_bytes(v[0], v[1], v[2], v[3]), pack_bytes(v[4], v[5], v[6], v[7]),
                          pack_bytes(v[8], v[9], v[10], v[11]), pack_bytes(v[12], v[13], v[14], v[15]));
+#else
+    const u32 zero = p.x_zero * 0x01010101u;
+    uint4 v = make_uint4(zero, zero, zero, zero);
+    if (inside) v = *(const uint4*)(image + bh * p.xs[1] + bw * p.xs[2] + i % CHUNKS * 16);
+    // Chunks change places, so that eight rows of one chunk lie in different banks.
+    part[CHUNKS == 1 ? i : pixel * 2 + ((i & 1) ^ (pixel >> 2 & 1))] = v;
+#endif
   }
   __syncthreads();
 
@@ -80,12 +101,18 @@ extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_cons
     const int y = y0 + row;
     if (y >= p.out_h) continue;
     int sum[2][NT][4] = {};
-#pragma unroll
+#pragma unroll(WIDTH == 64 ? 2 : STEPS)
     for (int s = 0; s < STEPS; ++s) {
       u32 a[2][4];
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
-        const int at = (row + s / STEPS_W) * PW + m * 16 + (lane & 15) + (lane >> 4) + s % STEPS_W * 2;
+        int at = (row * STRIDE + s / STEPS_W) * PW + (m * 16 + (lane & 15)) * STRIDE;
+        if (CB == 16) {
+          at += (lane >> 4) + s % STEPS_W * 2;
+        } else {
+          at += s % STEPS_W;
+          at = at * 2 + ((lane >> 4) ^ (at >> 2 & 1));
+        }
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(a[m][0]), "=r"(a[m][1]), "=r"(a[m][2]), "=r"(a[m][3])
                      : "r"(base + at * 16)
@@ -103,6 +130,19 @@ extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_cons
       }
     }
     if (q * OWN >= COUT) continue;
+    u32 other[2][2][OWN / 4] = {};
+#if RESIDUAL
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int x = x0 + m * 16 + g + 8 * h;
+        const u32* from = (const u32*)(p.residual + n * p.rs[0] + y * p.rs[1] + x * p.rs[2] + q * OWN);
+        if (x < p.out_w)
+#pragma unroll
+          for (int k = 0; k < OWN / 4; ++k) other[m][h][k] = from[k];
+      }
+#endif
 #pragma unroll
     for (int four = 0; four < OWN / 4; ++four) {
       const int channel = q * OWN + four * 4;
@@ -117,8 +157,8 @@ extern "C" __global__ void __launch_bounds__(256) byte_picture(const __grid_cons
           int v[4];
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            v[e] = steps_of(real_of<true>(sum[m][four * 2 + e / 2][2 * h + e % 2] + zero[e], scale[e], bias[e], 0.f,
-                                          p.finish),
+            v[e] = steps_of(real_of<true, true>(sum[m][four * 2 + e / 2][2 * h + e % 2] + zero[e], scale[e], bias[e],
+                                                RESIDUAL ? residual_of(other[m][h][four], e, p.finish) : 0.f, p.finish),
                             p.finish);
           // Fours of a pixel wait in the place of their first sum until all are there.
           sum[m][four * 2][2 * h] = pack_bytes(v[0], v[1], v[2], v[3]);

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "backends/cuda/byte_blocks.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/byte_window.cu has it.
+struct Params {
+  Address x, w, bias, scale, zero_sums, residual, y;
+  int64_t xs[4], ys[3], rs[3];
+  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y, x_zero;
+  float x_scale, x_inverse;
+  Finish finish;
+};
+
+constexpr int64_t most_shared = 48 << 10;
+constexpr int tile_columns = 32;
+
+bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+/// Channels of the results, padded to what a quad of lanes divides.
+int width_of(const ConvShape& shape) { return shape.out_c <= 16 ? 16 : shape.out_c <= 32 ? 32 : 64; }
+
+/// What the kernel keeps in shared memory: blocks of a picture, or the pixels as they are.
+struct Part {
+  ByteConv conv;
+  std::optional<ByteBlocks> blocks;
+  int64_t channels, height, width, pad_top, pad_left, taps_h, taps_w, stride;
+  Part(const Problem& problem, bool picture) {
+    byte_conv(problem, conv);
+    const ConvShape& s = conv.shape;
+    channels = s.in_c, height = s.in_h, width = s.in_w, pad_top = s.pad_top, pad_left = s.pad_left;
+    taps_h = s.kernel_h, taps_w = s.kernel_w, stride = s.stride_h;
+    if (!picture) return;
+    blocks.emplace(problem);
+    channels = blocks->channels, height = blocks->height, width = blocks->width;
+    pad_top = blocks->pad_top, pad_left = blocks->pad_left;
+    taps_h = blocks->taps_h, taps_w = blocks->taps_w, stride = 1;
+  }
+  int64_t steps_w() const { return channels == 16 ? ceil_div(taps_w, 2) : taps_w; }
+  int64_t shared_bytes(int64_t rows) const {
+    const int64_t high = (rows - 1) * stride + taps_h, wide = (tile_columns - 1) * stride + taps_w;
+    return (high * wide * channels + 16) + taps_h * steps_w() * width_of(conv.shape) * 32 + 256;
+  }
+  /// [out_c][taps_h][taps_w][channels]
+  std::vector<int8_t> weights(const Problem& problem) const {
+    return blocks ? blocks->weights(problem) : byte_weights(problem, conv.shape);
+  }
+};
+
+const char* refuses_results(const Problem& problem, const ConvShape& shape, const Properties& properties) {
+  if (properties.capability() < 80) return "it needs compute capability 8.0";
+  if (shape.y_type != DType::u8) return "only u8 results";
+  const int width = width_of(shape);
+  if (shape.out_c > 64 || shape.out_c % (width / 4)) return "too many results";
+  if (shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1)) return "channels are not contiguous";
+  for (int at = 0; at < 3; ++at)
+    if (shape.y[at] % 16 || shape.residual[at] % 16) return "pixels are not aligned";
+  if (!problem.outputs[0].aligned || (has_residual(problem) && !problem.inputs[3].aligned))
+    return "a tensor is not aligned";
+  return shape.batch * ceil_div(shape.out_h, 4) * ceil_div(shape.out_w, 32) >= int64_t{1} << 31 ? "too large" : nullptr;
+}
+
+const char* refuses_picture(const Problem& problem, const Properties& properties) {
+  ConvShape shape{};
+  if (const char* reason = refuses_byte_blocks(problem, shape)) return reason;
+  if (const char* reason = refuses_results(problem, shape, properties)) return reason;
+  if (shape.in_c * shape.stride_h * shape.stride_h > 16) return "more than 16 channels in a block";
+  return Part(problem, true).shared_bytes(4) > most_shared ? "too many taps" : nullptr;
+}
+
+const char* refuses_pixels(const Problem& problem, const Properties& properties) {
+  ConvShape shape{};
+  if (const char* reason = byte_shape(problem, shape)) return reason;
+  if (const char* reason = refuses_results(problem, shape, properties)) return reason;
+  if (shape.x_type != DType::u8 || (shape.in_c != 16 && shape.in_c != 32)) return "not 16 or 32 bytes a pixel";
+  if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
+  if (shape.stride_h != shape.stride_w || shape.stride_h > 2) return "strides differ or are large";
+  if (shape.kernel_h * shape.kernel_w == 1) return "one tap";
+  if (shape.x[3] != 1 || !problem.inputs[0].aligned) return "channels are not contiguous";
+  for (int at = 0; at < 3; ++at)
+    if (shape.x[at] % 16) return "pixels are not aligned";
+  return Part(problem, false).shared_bytes(4) > most_shared ? "too many taps" : nullptr;
+}
+
+/// Two neighbouring pixels of a picture as one load.
+bool pairs(const Problem& problem, const ByteBlocks& blocks) {
+  const ConvShape& s = blocks.conv.shape;
+  return blocks.block == 2 && s.x[2] == 1 && s.in_w % 2 == 0 && s.x[0] % 2 == 0 && s.x[1] % 2 == 0 && s.x[3] % 2 == 0 &&
+         problem.inputs[0].aligned;
+}
+
+template <bool picture>
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  const Part part(problem, picture);
+  const ConvShape& shape = part.conv.shape;
+  std::vector<Tactic> list;
+  for (const int rows : {16, 8, 32, 24, 4}) {
+    if (part.shared_bytes(rows) > most_shared || (!list.empty() && rows > 2 * shape.out_h)) continue;
+    std::vector<std::string> defines = byte_defines(part.conv);
+    for (const std::string& word :
+         {define("PICTURE", picture), define("CB", part.channels), define("STRIDE", part.stride),
+          define("TAPS_H", part.taps_h), define("TAPS_W", part.taps_w), define("TH", rows),
+          define("WIDTH", width_of(shape)), define("COUT", shape.out_c)})
+      defines.push_back(word);
+    if (picture)
+      for (const std::string& word : {define_type("ELEMENT", shape.x_type), define("C", shape.in_c),
+                                      define("BLOCK", part.blocks->block), define("PAIRS", pairs(problem, *part.blocks))})
+        defines.push_back(word);
+    list.push_back({(picture ? "picture " : "window ") + std::to_string(rows) + "x" + std::to_string(tile_columns),
+                    {byte_source("byte_window.cu", defines)},
+                    {rows, picture}});
+  }
+  return list;
+}
+
+class ByteWindowStep : public Step {
+ public:
+  ByteWindowStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "byte_window")) {
+    const Part part(problem, tactic.numbers[1] != 0);
+    const ByteConv& conv = part.conv;
+    const ConvShape& shape = conv.shape;
+    const std::vector<int8_t> weights = part.weights(problem);
+    const int64_t width = width_of(shape), own = width / 4, taps = part.taps_h * part.taps_w;
+    // A step of 32 bytes is two taps of 16, or one of 32.
+    const int64_t per_step = 32 / part.channels;
+    std::vector<int8_t> packed;
+    for (int64_t row = 0; row < part.taps_h; ++row)
+      for (int64_t step = 0; step < part.steps_w(); ++step)
+        for (int64_t eight = 0; eight < width / 8; ++eight)
+          for (int64_t lane = 0; lane < 32; ++lane)
+            for (int64_t at = 0; at < 8; ++at) {
+              const int64_t n = lane / 4, result = n / 2 * own + 2 * eight + n % 2;
+              const int64_t depth = lane % 4 * 4 + at % 4 + at / 4 * 16;
+              const int64_t column = step * per_step + depth / part.channels, channel = depth % part.channels;
+              const bool real = result < shape.out_c && column < part.taps_w;
+              const int64_t tap = result * taps + row * part.taps_w + column;
+              packed.push_back(real ? weights[tap * part.channels + channel] : int8_t{0});
+            }
+    const std::vector<int32_t> zeros = zero_sums(conv, byte_weights(problem, shape));
+    const size_t begin = packed.size(), list = static_cast<size_t>(width) * 4, given = zeros.size() * 4;
+    packed.resize(begin + 3 * list);
+    std::memcpy(packed.data() + begin, conv.bias.data(), given);
+    std::memcpy(packed.data() + begin + list, conv.scale.data(), given);
+    std::memcpy(packed.data() + begin + 2 * list, zeros.data(), given);
+    packed_ = Buffer(packed.size());
+    packed_.upload(packed.data(), packed.size());
+    const auto number = [](int64_t value) { return static_cast<int>(value); };
+    params_.w = packed_.address(), params_.bias = packed_.address() + begin;
+    params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
+    params_.in_h = number(shape.in_h), params_.in_w = number(shape.in_w);
+    params_.blocks_h = number(part.height), params_.blocks_w = number(part.width);
+    params_.out_h = number(shape.out_h), params_.out_w = number(shape.out_w);
+    params_.pad_top = number(part.pad_top), params_.pad_left = number(part.pad_left);
+    params_.tiles_x = number(ceil_div(shape.out_w, tile_columns));
+    params_.tiles_y = number(ceil_div(shape.out_h, tactic.numbers[0]));
+    params_.x_zero = conv.x_zero, params_.x_scale = conv.x_scale, params_.x_inverse = 1.f / conv.x_scale;
+    params_.finish = finish_of(conv);
+    std::copy(std::begin(shape.x), std::end(shape.x), params_.xs);
+    for (int at = 0; at < 3; ++at) params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
+    residual_ = has_residual(problem) && conv.has_residual();
+    grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, 256, 0};
+  }
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  bool reads(size_t input) const override { return input == 0 || input == 3; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer packed_;
+  Params params_{};
+  Grid grid_;
+  bool residual_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<ByteWindowStep>(problem, device, tactic);
+}
+
+const KernelRegistrar picture({"Int8Conv", "picture", 5, refuses_picture, tactics<true>, make});
+const KernelRegistrar pixels({"Int8Conv", "window", 2, refuses_pixels, tactics<false>, make});
+
+}  // namespace
+}  // namespace tenon::cuda
