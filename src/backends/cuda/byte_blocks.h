@@ -3,8 +3,8 @@
 
 namespace tenon::cuda {
 
-/// A convolution of few channels with stride B as one of stride 1 over blocks of B x B pixels, all of bytes: tap i of the
-/// kernel lies in block floor((i - pad) / B).
+/// A convolution of few channels with stride B as one of stride 1 over blocks of B x B pixels, all of bytes: tap i of
+/// the kernel lies in block floor((i - pad) / B).
 struct ByteBlocks {
   ByteConv conv;
   int64_t block, channels, height, width;  // of the block tensor

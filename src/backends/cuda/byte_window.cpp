@@ -106,8 +106,9 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
           define("WIDTH", width_of(shape)), define("COUT", shape.out_c)})
       defines.push_back(word);
     if (picture)
-      for (const std::string& word : {define_type("ELEMENT", shape.x_type), define("C", shape.in_c),
-                                      define("BLOCK", part.blocks->block), define("PAIRS", pairs(problem, *part.blocks))})
+      for (const std::string& word :
+           {define_type("ELEMENT", shape.x_type), define("C", shape.in_c), define("BLOCK", part.blocks->block),
+            define("PAIRS", pairs(problem, *part.blocks))})
         defines.push_back(word);
     list.push_back({(picture ? "picture " : "window ") + std::to_string(rows) + "x" + std::to_string(tile_columns),
                     {byte_source("byte_window.cu", defines)},

@@ -56,10 +56,10 @@ bool clamps(const Problem& problem, int vector) {
   const auto kernel = node.integers("kernel_shape"), dilations = node.integers("dilations", {1, 1}),
              pads = node.integers("pads", {0, 0, 0, 0});
   const size_t bytes = size_of(problem.inputs[0].dtype) * static_cast<size_t>(vector);
-  return node.op == "MaxPool" && problem.inputs[0].dtype != DType::f32 && bytes >= 4 && vector > 1 && dilations[0] == 1 &&
-         dilations[1] == 1 && node.text("auto_pad", "NOTSET") == "NOTSET" && node.integer("ceil_mode", 0) == 0 &&
-         kernel[0] * kernel[1] <= 49 && pads[0] < kernel[0] && pads[2] < kernel[0] && pads[1] < kernel[1] &&
-         pads[3] < kernel[1];
+  return node.op == "MaxPool" && problem.inputs[0].dtype != DType::f32 && bytes >= 4 && vector > 1 &&
+         dilations[0] == 1 && dilations[1] == 1 && node.text("auto_pad", "NOTSET") == "NOTSET" &&
+         node.integer("ceil_mode", 0) == 0 && kernel[0] * kernel[1] <= 49 && pads[0] < kernel[0] &&
+         pads[2] < kernel[0] && pads[1] < kernel[1] && pads[3] < kernel[1];
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
@@ -89,7 +89,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
 class PoolStep : public Step {
  public:
   PoolStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], tactic.numbers[1] ? "pool_strip" : "pool")) {
+      : device_(device),
+        function_(device.function(tactic.sources[0], tactic.numbers[1] ? "pool_strip" : "pool")) {
     const ir::Node& node = *problem.node;
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     const bool last = channels_last(problem);

@@ -52,7 +52,8 @@ extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_co
     }
 #pragma unroll
     for (int ks = 0; ks < KW; ++ks) {
-      const Bytes weight = EARLY ? early[EARLY ? kr * KW + ks : 0] : *(const Bytes*)(p.w + (kr * KW + ks) * p.channels + c);
+      const Bytes weight =
+          EARLY ? early[EARLY ? kr * KW + ks : 0] : *(const Bytes*)(p.w + (kr * KW + ks) * p.channels + c);
 #pragma unroll
       for (int e = 0; e < VEC; ++e) {
         const int by = (int)(i8)(weight.word[e / 4] >> (8 * (e % 4)));

@@ -1,6 +1,6 @@
-// Convolution of bytes of any strides, groups and dilations: implicit GEMM on the plain arithmetic units, in i32. Behind
-// bytes.cuh. TX: u8, or float that is quantised first; TY: type of the result. Tile: 64 pixels x 64 channels of one
-// group, 16 deep.
+// Convolution of bytes of any strides, groups and dilations: implicit GEMM on the plain arithmetic units, in i32.
+// Behind bytes.cuh. TX: u8, or float that is quantised first; TY: type of the result. Tile: 64 pixels x 64 channels of
+// one group, 16 deep.
 struct Params {
   const TX* x;
   const i8* w;  // [group][depth][channels_out]

@@ -1,7 +1,7 @@
 // A convolution of few channels in bytes on mma.sync (compute capability 8.0 and later): a block of 8 warps keeps its
 // part of the input in shared memory, pixels of CB (16 or 32) bytes, and makes TH x 32 results of WIDTH channels. Of 16
-// bytes a product takes two taps: a pixel and the neighbour behind it. What lies outside of the input is its zero point.
-// Behind bytes.cuh. Macros: STRIDE, TAPS_H, TAPS_W, TH, WIDTH, COUT, and
+// bytes a product takes two taps: a pixel and the neighbour behind it. What lies outside of the input is its zero
+// point. Behind bytes.cuh. Macros: STRIDE, TAPS_H, TAPS_W, TH, WIDTH, COUT, and
 //   PICTURE 1: a pixel is BLOCK x BLOCK of a picture with any strides, quantised as it is read: channel
 //      (row * BLOCK + column) * C + c; ELEMENT (float or u8), PAIRS (BLOCK 2: two neighbours are read at once)
 //   PICTURE 0: pixels of CB bytes

@@ -8,7 +8,8 @@ struct Finish {
   int y_zero;  // YZ 1: less the bits of 1.5 * 2^23
 };
 
-// FAST: activations may be approximate; BYTE: the result becomes a byte, which clamps it at 0 where that is its zero point.
+// FAST: activations may be approximate; BYTE: the result becomes a byte, which clamps it at 0 where that is its zero
+// point.
 template <bool FAST, bool BYTE>
 __device__ __forceinline__ float real_of(int sum, float scale, float bias, float residual, const Finish& f) {
   float v = __fadd_rn(__fmul_rn((float)sum, scale), bias);

@@ -2,8 +2,8 @@
 // SPLIT blocks, which share its depth. Everything a block multiplies is asked for at once, weights before the grid
 // before has ended; sums go straight from registers into the shared memory of the block that owns the rows, and are
 // added there in a fixed order. Macros: IM2COL, BN, SPLIT (1, 2, 4, 8), KB bytes of depth in a row of a slab, KR, KS,
-// CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL, and BYTES, EB, OB, ZP as conv_wgmma.cu has them. Position n of 16 weights holds channel n % 8 / 2 * 4 + n / 8 * 2 + n
-// % 2. hopper.cuh and Mma<BN> stand before this text.
+// CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL, and BYTES, EB, OB, ZP as conv_wgmma.cu has them. Position n of 16
+// weights holds channel n % 8 / 2 * 4 + n / 8 * 2 + n % 2. hopper.cuh and Mma<BN> stand before this text.
 constexpr int KE = KB / EB, NK = KR * KS * CIN * EB / KB, SLABS = CIN * EB / KB, NT = (COUT + BN - 1) / BN;
 constexpr int ROWS = (COUT + 15) / 16 * 16;  // of lists by channel
 constexpr int MOST = (NK + SPLIT - 1) / SPLIT, A_BYTES = 64 * KB, STAGE = A_BYTES + BN * KB;
@@ -136,8 +136,10 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     }
 #endif
 #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      f[e] = real_of<true, OB == 1>(s[e], scale[e], bias[e], RESIDUAL ? residual_of(other[0], e, p.finish) : 0.f, p.finish);
+    for (int e = 0; e < 4; ++e) {
+      const float r = RESIDUAL ? residual_of(other[0], e, p.finish) : 0.f;
+      f[e] = real_of<true, OB == 1>(s[e], scale[e], bias[e], r, p.finish);
+    }
 #else
 #pragma unroll
     for (int e = 0; e < 4; ++e) {

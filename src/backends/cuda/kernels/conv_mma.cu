@@ -60,8 +60,8 @@ __device__ __forceinline__ void copy_some(u32 to, const X* from, int left) {
 #pragma unroll
   for (int at = 0; at < 16; at += COPY) {
     const int bytes = at / (int)sizeof(X) < left ? COPY : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to + at), "l"((const u8*)from + (bytes ? at : 0)),
-                 "r"(bytes), "n"(COPY)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to + at),
+                 "l"((const u8*)from + (bytes ? at : 0)), "r"(bytes), "n"(COPY)
                  : "memory");
   }
 }
@@ -312,8 +312,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
         }
 #pragma unroll
         for (int e = 0; e < 8; ++e)
-          v[e] = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[i][g * 4 + e / 2][half_row * 2 + e % 2] + zeros[e], scale[e], bias[e],
-                                         residual[e], p.finish);
+          v[e] = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[i][g * 4 + e / 2][half_row * 2 + e % 2] + zeros[e],
+                                                          scale[e], bias[e], residual[e], p.finish);
 #else
         if (RESIDUAL && VECTOR) load8(residual, other);
         if (RESIDUAL && !VECTOR)

@@ -9,8 +9,8 @@
 //   BRES 1: the weights of one tile of channels stay in shared memory, rows of KBB bytes
 //   NBUF buffers a warpgroup for its result (and residual) on the way to memory, 0: straight from and to registers
 //   GB bytes of channels a group: four lanes share a group, position n of its GC channels holds channel
-//      n % 8 / 2 * (GC / 4) + n / 8 * 2 + n % 2; biases, and of bytes scales and what zero points add, are packed in the
-//      order of reading
+//      n % 8 / 2 * (GC / 4) + n / 8 * 2 + n % 2; biases, and of bytes scales and what zero points add, are packed in
+//      the order of reading
 //   SWAP 1 (MODE 2, COUT <= BN = 64): weights are the M operand, WM pixels the N operand; position n of 16 holds
 //      channel n % 8 * 2 + n / 8
 //   KR, KS, CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL
@@ -390,8 +390,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid
                 const int i = t * V + k;
                 const Sum s = sum[mi][(g * (GC / 8) + i / 2) * 4 + h * 2 + i % 2];
 #if BYTES
-                v[k] = real_of<true, OB == 1>(s, scale[k], bias[k], RESIDUAL ? residual_of(r[k / 4], k % 4, p.finish) : 0.f,
-                                     p.finish);
+                const float other = RESIDUAL ? residual_of(r[k / 4], k % 4, p.finish) : 0.f;
+                v[k] = real_of<true, OB == 1>(s, scale[k], bias[k], other, p.finish);
 #else
                 float f = s + bias[k];
                 if (RESIDUAL == 1) f += half_of(r[k / 2], k % 2);
