@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <tenon/tenon.h>
 
 #include <algorithm>
@@ -16,18 +17,73 @@
 #include "quant/calibrate.h"
 #include "quant/export.h"
 #include "quant/materialise.h"
+#include "quant/pace.h"
 
 namespace tenon {
 
 namespace {
-/// From a floating point graph to one with QuantizeLinear and DequantizeLinear.
-void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::Records& known, const BuildOptions& options) {
+/// Chooses how to quantise a floating point graph.
+quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const plan::Records& known,
+                        const BuildOptions& options) {
   if (!options.calibrator)
     throw Error(Code::usage, "INT8 needs calibration data",
                 {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
   quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress, options.warn, {}};
   setting.names = quant::same_tensors(plan.graph, imported);
-  quant::materialise(plan.graph, quant::calibrate(plan.graph, *options.calibrator, setting));
+  return quant::calibrate(plan.graph, *options.calibrator, setting);
+}
+
+/// From an optimised graph to the kernels of the plan's device.
+void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
+  const bool gpu = plan.device != "cpu";
+  tracker.note(passes::lower(plan.graph, options.skip_passes, gpu ? passes::Target::gpu : passes::Target::cpu));
+  if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
+  if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
+    passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
+  plan.sources = tracker.finish(plan.graph);
+  const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
+  for (ir::ValueId input : concrete.inputs) {
+    const ir::Value& value = concrete.value(input);
+    if (!value.shape || !ir::is_constant(*value.shape)) continue;
+    for (const ir::Dim& dim : *value.shape) plan.shapes[value.name].push_back(dim.value());
+    plan.shapes.try_emplace(value.name);
+  }
+  (gpu ? plan::tune_cuda : plan::tune)(plan, known, options.budget_seconds, options.progress);
+}
+
+/// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
+/// it is not at all. Without time to measure, or sizes to measure at, everything is quantised.
+void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTracker& tracker, plan::TimingCache& cache,
+              const BuildOptions& options) {
+  const quant::Recipe recipe = calibrate(plan, imported, cache.records(), options);
+  const plan::Plan base = plan;
+  const auto quantised = [&](const quant::Recipe& how) {
+    plan::Plan result = base;
+    quant::materialise(result.graph, how);
+    finish(result, tracker, cache.records(), options);
+    cache.add(result.records);
+    return result;
+  };
+  const bool measures = plan.device == "cpu" && options.budget_seconds != 0 && !recipe.anchors.empty() &&
+                        plan::is_static(plan::concretise(plan.graph, options.shapes));
+  if (!measures) {
+    plan = quantised(recipe);
+    return;
+  }
+  plan::Plan floats = base;
+  floats.precision = "fp32";
+  finish(floats, tracker, cache.records(), options);
+  cache.add(floats.records);
+  quant::Pace pace = quant::keep_faster(base.graph, floats, recipe, quantised);
+  if (pace.int8_us < pace.float_us) {
+    plan = std::move(pace.quantised);
+    return;
+  }
+  plan = std::move(floats);
+  if (options.warn)
+    options.warn(fmt::format("INT8 does not pay on this machine: {:.2f} ms against {:.2f} ms in fp32; the engine is "
+                             "fp32",
+                             pace.int8_us / 1e3, pace.float_us / 1e3));
 }
 
 /// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.
@@ -62,24 +118,12 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.strict = options.strict;
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
-  if (options.precision == Precision::int8) quantise(plan, imported, cache.records(), options);
-  const bool gpu = plan.device != "cpu";
-  tracker.note(passes::lower(plan.graph, options.skip_passes, gpu ? passes::Target::gpu : passes::Target::cpu));
-  if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
-  if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
-    passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
-  plan.sources = tracker.finish(plan.graph);
-  const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
-  for (ir::ValueId input : concrete.inputs) {
-    const ir::Value& value = concrete.value(input);
-    if (!value.shape || !ir::is_constant(*value.shape)) continue;
-    for (const ir::Dim& dim : *value.shape) plan.shapes[value.name].push_back(dim.value());
-    plan.shapes.try_emplace(value.name);
+  if (options.precision == Precision::int8) {
+    quantise(plan, imported, tracker, cache, options);
+  } else {
+    finish(plan, tracker, cache.records(), options);
+    cache.add(plan.records);
   }
-
-  const auto tune = plan.device == "cpu" ? plan::tune : plan::tune_cuda;
-  tune(plan, cache.records(), options.budget_seconds, options.progress);
-  cache.add(plan.records);
   return Engine(std::move(impl));
 }
 

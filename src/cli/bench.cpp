@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "cli/arrays.h"
+#include "cli/calibration.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -24,6 +26,7 @@ constexpr int fewest_runs = 10, most_runs = 100000, profiled_runs = 10, device_r
 constexpr uint64_t first_seed = 1;
 
 struct Options : ModelOptions {
+  DataOptions data;
   int iterations = 0, warmup = 10;
   std::string seconds = "3", batches, json;
   bool layers = false;
@@ -50,6 +53,34 @@ Shapes shapes_for(const std::vector<TensorInfo>& infos, const Shapes& given, int
     shapes[info.name] = sizes;
   }
   return shapes;
+}
+
+/// Random numbers, for an INT8 engine whose time alone matters.
+class Noise : public Calibrator {
+ public:
+  Noise(std::vector<TensorInfo> infos, Shapes shapes) : infos_(std::move(infos)), shapes_(std::move(shapes)) {}
+  bool next_batch(CalibrationBatch& batch) override {
+    if (given_++ == batches) return false;
+    for (const TensorInfo& info : infos_)
+      batch.inputs[info.name] = random_array(info.dtype, Dims(shapes_.at(info.name)), first_seed + given_);
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t batches = 2;
+  std::vector<TensorInfo> infos_;
+  Shapes shapes_;
+  uint64_t given_ = 0;
+};
+
+/// Data for INT8 where a model is built for it: what --data gives, or noise.
+void add_data(const Options& options, const std::vector<TensorInfo>& infos, const Shapes& shapes, BuildOptions& build) {
+  if (!options.data.data.empty() || !options.data.cache.empty()) return options.data.apply(options, build);
+  if (build.precision != Precision::int8 || is_engine_file(options.path())) return;
+  if (!options.quiet) fmt::print(stderr, "note: calibrated on random numbers, for timing only; give --data\n");
+  build.calibrator = std::make_shared<Noise>(infos, shapes);
+  build.calibration.method = CalibrationMethod::min_max;
+  build.calibration.target_error = std::numeric_limits<double>::infinity();
 }
 
 double percentile(const std::vector<double>& sorted, double part) {
@@ -104,7 +135,7 @@ Json summary(std::vector<double> times, int64_t batch) {
 Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t batch) {
   const Shapes shapes = shapes_for(infos, parse_shapes(options.shapes), batch);
   if (batch == 0) batch = infos.empty() || shapes.at(infos[0].name).empty() ? 1 : shapes.at(infos[0].name)[0];
-  const Engine engine = options.open(shapes);
+  const Engine engine = options.open(shapes, [&](BuildOptions& build) { add_data(options, infos, shapes, build); });
   Session session = engine.session(options.threads, shapes);
   std::vector<Tensor> inputs, outputs(engine.outputs().size());
   for (const TensorInfo& info : engine.inputs())
@@ -193,9 +224,11 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")
       ->type_name("LIST");
   app.add_flag("--layers", options->layers, "Print the time of each layer");
+  options->data.add_to(app);
   add_json(app, options->json);
   app.footer(
       "Latency is the wall time of one run in one stream; inputs are random with a fixed seed.\n"
+      "An INT8 engine of a model without --data is calibrated on random numbers: its time holds, its results do not.\n"
       "Examples:\n"
       "  tenon bench model.tenon --layers\n"
       "  tenon bench model.onnx --batch 1,4,8,16 --threads 2 --iterations 100 --json -");

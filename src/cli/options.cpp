@@ -151,9 +151,10 @@ const std::string& ModelOptions::path() const {
   return *spooled_;
 }
 
-Engine ModelOptions::open(const Shapes& more) const {
+Engine ModelOptions::open(const Shapes& more, const std::function<void(BuildOptions&)>& adjust) const {
   BuildOptions options = build_options();
   for (const auto& [name, sizes] : more) options.shapes[name] = sizes;
+  if (adjust) adjust(options);
   const Engine engine = tenon::open(path(), options);
   return device.empty() || device == engine.device() ? engine : engine.on(device);
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <tenon/tenon.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +26,8 @@ struct ModelOptions {
   void add_to(CLI::App& app);
   /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
   BuildOptions build_options() const;
-  /// The engine, built first where MODEL is a model. `more` adds to or replaces --shapes.
-  Engine open(const Shapes& more = {}) const;
+  /// The engine, built first where MODEL is a model. `more` adds to or replaces --shapes; `adjust` has the last word.
+  Engine open(const Shapes& more = {}, const std::function<void(BuildOptions&)>& adjust = {}) const;
   /// MODEL itself; for "-" a file that holds the standard input for as long as this lives.
   const std::string& path() const;
 

@@ -22,8 +22,8 @@ struct Listed {
 /// where the model itself is a symbolic link, as in the Hugging Face cache, also through links into the folder that the
 /// model lies in; and from inside `external_root` where given. Nothing is inferred or folded yet. An op outside the
 /// ONNX domain is named "domain.Op". Optional tensors have the type of what they hold; optional sequences are
-/// sequences. `nodes` gets every node of the file, those that become constants included. Throws Error(invalid_model) with the byte offset, Error(unsupported) listing every unsupported op with
-/// counts and node names, Error(io).
+/// sequences. `nodes` gets every node of the file, those that become constants included. Throws Error(invalid_model)
+/// with the byte offset, Error(unsupported) listing every unsupported op with counts and node names, Error(io).
 ir::Graph import_file(const std::string& path, const Knows& knows = {}, const std::string& external_root = "",
                       std::vector<Listed>* nodes = nullptr);
 /// The same from memory; `folder` is where external data lies ("" refuses it), `name` is used in messages. Without

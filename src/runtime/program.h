@@ -37,6 +37,8 @@ class Program {
   /// The first element of a value in the arena.
   std::byte* address(ir::ValueId value) const;
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
+  /// The node of a step of `profile`; the last one where the step is a pair.
+  ir::NodeId node_of(size_t step) const { return steps_[step].nodes.back(); }
   MemoryUse memory() const;
   /// Milliseconds on the GPU of each of `iterations` runs; empty on the CPU.
   std::vector<double> device_times(int iterations);

@@ -183,7 +183,8 @@ class Gpu : public testing::TestWithParam<Case> {
       try {
         const auto step = choice.kernel->make(problem, device, choice.tactic);
         const std::vector<Tensor> got = run(operands, problem, *step);
-        for (size_t at = 0; at < got.size(); ++at) EXPECT_EQ(difference(got[at], expected[at], tolerance, steps_allowed(one)), "");
+        for (size_t at = 0; at < got.size(); ++at)
+          EXPECT_EQ(difference(got[at], expected[at], tolerance, steps_allowed(one)), "");
       } catch (const Error& error) {
         ADD_FAILURE() << error.text();
       }

@@ -1,0 +1,200 @@
+#include "quant/pace.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "base/team.h"
+#include "quant/structure.h"
+#include "runtime/program.h"
+
+namespace tenon::quant {
+namespace {
+
+/// Which ONNX nodes belong together because some step of one of the plans computes them together.
+class Parts {
+ public:
+  const std::string& root(const std::string& origin) {
+    auto& above = parent_.try_emplace(origin, origin).first->second;
+    if (above == origin) return above;
+    return above = root(std::string(above));
+  }
+  void join(const std::vector<std::string>& origins) {
+    for (size_t at = 1; at < origins.size(); ++at) parent_[root(origins[at])] = std::string(root(origins[0]));
+  }
+
+ private:
+  std::map<std::string, std::string> parent_;
+};
+
+/// A bound plan with the least time seen of each step.
+struct Runner {
+  runtime::Program program;
+  std::vector<Tensor> inputs;
+  std::vector<LayerTime> steps;
+
+  Runner(const plan::Plan& plan, Team& team) : program(plan, {}, team) {
+    for (const ir::ValueId id : program.graph().inputs) {
+      const ir::Value& value = program.graph().value(id);
+      Dims dims;
+      for (const ir::Dim& dim : *value.shape) dims.push_back(dim.value());
+      Tensor input(value.dtype, dims);
+      std::memset(input.data<std::byte>(), 0, input.bytes());
+      if (value.dtype == DType::f32)
+        for (int64_t at = 0; at < input.elements(); ++at)
+          input.data<float>()[at] = static_cast<float>(at * 2654435761u % 1024) / 1024;
+      inputs.push_back(std::move(input));
+    }
+  }
+  void lap() {
+    std::vector<LayerTime> now = program.profile(inputs, 2);
+    if (steps.empty()) steps = std::move(now);
+    else
+      for (size_t at = 0; at < steps.size(); ++at)
+        steps[at].microseconds = std::min(steps[at].microseconds, now[at].microseconds);
+  }
+  double total() const {
+    double sum = 0;
+    for (const LayerTime& step : steps) sum += step.microseconds;
+    return sum;
+  }
+};
+
+/// Both run in turn, so that a slow moment of the machine hits both.
+void race(Runner& one, Runner& other) {
+  constexpr double seconds = 1.5;
+  constexpr int least_rounds = 3, most_rounds = 30;
+  double spent = 0;
+  for (int round = 0; round < most_rounds && (round < least_rounds || spent < seconds * 1e6); ++round) {
+    one.lap(), other.lap();
+    spent += 2 * (one.total() + other.total());
+  }
+}
+
+bool is_conversion(const std::string& name) {
+  return name.starts_with("QuantizeLinear") || name.starts_with("DequantizeLinear");
+}
+
+bool is_integer(const ir::Node& node) { return node.op.starts_with("Int8"); }
+
+/// The integer nodes nearest to a conversion: those that read what is quantised, or make what is read as a number.
+std::set<ir::NodeId> served(const ir::Graph& graph, ir::NodeId conversion) {
+  std::set<ir::NodeId> found, seen;
+  const bool down = graph.node(conversion).op == "QuantizeLinear";
+  std::vector<ir::NodeId> todo{conversion};
+  while (!todo.empty()) {
+    const ir::NodeId at = todo.back();
+    todo.pop_back();
+    if (!seen.insert(at).second) continue;
+    if (is_integer(graph.node(at))) {
+      found.insert(at);
+      continue;
+    }
+    if (at != conversion && is_conversion(graph.node(at).op)) continue;
+    if (down) {
+      for (const ir::ValueId out : graph.node(at).outputs)
+        if (out != ir::no_value) todo.insert(todo.end(), graph.value(out).users.begin(), graph.value(out).users.end());
+    } else {
+      for (const ir::ValueId in : graph.node(at).inputs)
+        if (in != ir::no_value && graph.value(in).producer != ir::no_node) todo.push_back(graph.value(in).producer);
+    }
+  }
+  return found;
+}
+
+/// Microseconds by part.
+std::map<std::string, double> costs(Runner& runner, Parts& parts) {
+  const ir::Graph& graph = runner.program.graph();
+  std::map<std::string, double> sums;
+  for (size_t at = 0; at < runner.steps.size(); ++at) {
+    const LayerTime& step = runner.steps[at];
+    const ir::NodeId node = runner.program.node_of(at);
+    std::set<ir::NodeId> to;
+    if (is_conversion(graph.node(node).op)) to = served(graph, node);
+    if (to.empty()) {
+      if (!step.origins.empty()) sums[parts.root(step.origins[0])] += step.microseconds;
+      continue;
+    }
+    for (const ir::NodeId one : to)
+      if (!graph.node(one).origins.empty())
+        sums[parts.root(graph.node(one).origins[0])] += step.microseconds / static_cast<double>(to.size());
+  }
+  return sums;
+}
+
+/// Anchors whose part of the network is slower in eight bits, with what was measured.
+std::map<std::string, std::string> slower(const ir::Graph& graph, const Recipe& recipe, Runner& floats,
+                                          Runner& quantised) {
+  Parts parts;
+  for (const Runner* runner : {&floats, &quantised})
+    for (size_t at = 0; at < runner->steps.size(); ++at)
+      if (!is_conversion(runner->program.graph().node(runner->program.node_of(at)).op))
+        parts.join(runner->steps[at].origins);
+  std::map<std::string, double> before = costs(floats, parts), after = costs(quantised, parts);
+  std::map<std::string, std::string> found;
+  for (const ir::Node& node : graph.nodes) {
+    if (!node.alive || node.outputs.empty() || node.origins.empty()) continue;
+    const std::string& name = graph.value(node.outputs[0]).name;
+    if (!recipe.anchors.count(name)) continue;
+    const double real = before[parts.root(node.origins[0])], bytes = after[parts.root(node.origins[0])];
+    if (bytes > real)
+      found[name] = fmt::format("in floating point it takes {:.1f} us, in eight bits {:.1f} us", real, bytes);
+  }
+  return found;
+}
+
+}  // namespace
+
+Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std::string, std::string>& reasons) {
+  Reasons keep(graph.nodes.size());
+  for (size_t at = 0; at < graph.nodes.size(); ++at) {
+    const ir::Node& node = graph.nodes[at];
+    if (!node.alive || node.outputs.empty()) continue;
+    const std::string& name = graph.value(node.outputs[0]).name;
+    if (const auto reason = reasons.find(name); reason != reasons.end()) keep[at] = reason->second;
+    else if (const auto kept = recipe.kept.find(name); kept != recipe.kept.end()) keep[at] = kept->second;
+    else if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(name)) keep[at] = "the recipe leaves it out";
+  }
+  const Structure structure = structure_of(graph, keep);
+  Recipe result;
+  result.error = recipe.error;
+  for (size_t at = 0; at < graph.nodes.size(); ++at) {
+    if (graph.nodes[at].outputs.empty()) continue;
+    const std::string& name = graph.value(graph.nodes[at].outputs[0]).name;
+    if (!structure.reasons[at].empty()) result.kept[name] = structure.reasons[at];
+    if (const auto anchor = recipe.anchors.find(name); anchor != recipe.anchors.end() && structure.integer[at])
+      result.anchors.insert(*anchor);
+  }
+  for (size_t id = 0; id < graph.values.size(); ++id)
+    if (const auto value = recipe.values.find(graph.values[id].name);
+        value != recipe.values.end() && structure.group[id] >= 0)
+      result.values.insert(*value);
+  return result;
+}
+
+Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe& recipe,
+                 const std::function<plan::Plan(const Recipe&)>& quantise) {
+  constexpr int most_turns = 4;
+  constexpr double worth = 0.99;  // of the time before, for a turn to be taken
+  Team team(floats.threads);
+  Runner real(floats, team);
+  Pace best;
+  std::map<std::string, std::string> kept;
+  for (int turn = 0; turn < most_turns; ++turn) {
+    Recipe trial = without(graph, recipe, kept);
+    plan::Plan plan = quantise(trial);
+    Runner bytes(plan, team);
+    real.steps.clear();
+    race(real, bytes);
+    const bool first = turn == 0, better = first || bytes.total() / real.total() < worth * best.int8_us / best.float_us;
+    const std::map<std::string, std::string> more = slower(graph, trial, real, bytes);
+    if (better) best = {std::move(trial), std::move(plan), real.total(), bytes.total()};
+    if (!better || more.empty()) break;
+    kept.insert(more.begin(), more.end());
+  }
+  return best;
+}
+
+}  // namespace tenon::quant

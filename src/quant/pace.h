@@ -1,0 +1,27 @@
+#pragma once
+#include <functional>
+
+#include "plan/plan.h"
+#include "quant/recipe.h"
+
+namespace tenon::quant {
+
+/// Whether a quantised engine is worth having, by measurement.
+struct Pace {
+  Recipe recipe;          ///< with the anchors in floating point that are faster so
+  plan::Plan quantised;   ///< the tuned plan of that recipe
+  double float_us = 0;    ///< a run of the floating point plan
+  double int8_us = 0;     ///< a run of `quantised`, timed in turn with the other
+};
+
+/// The recipe with these anchors in floating point, for the reasons given; values that only they read are not quantised
+/// any more. `graph` is the optimised graph that the recipe is for.
+Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std::string, std::string>& reasons);
+
+/// Runs the tuned floating point plan and the quantised one in turn, layer by layer, and leaves those parts of the
+/// network in floating point that take longer in eight bits with their conversions, as long as that makes the whole
+/// faster. `quantise` makes the tuned plan of a recipe. Sizes must be known.
+Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe& recipe,
+                 const std::function<plan::Plan(const Recipe&)>& quantise);
+
+}  // namespace tenon::quant
