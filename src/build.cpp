@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/epilogue.h"
 #include "backends/cpu/isa.h"
 #include "backends/cuda/device.h"
 #include "base/team.h"
@@ -36,8 +37,10 @@ quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const
 /// From an optimised graph to the kernels of the plan's device.
 void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
   const bool gpu = plan.device != "cpu";
-  tracker.note(passes::lower(plan.graph, options.skip_passes, gpu ? passes::Target::gpu : passes::Target::cpu));
-  if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
+  const passes::Target target = gpu                                    ? passes::Target::gpu
+                                : cpu::has_byte_dot(cpu::active_isa()) ? passes::Target::cpu_dot
+                                                                       : passes::Target::cpu;
+  tracker.note(passes::lower(plan.graph, options.skip_passes, target));
   if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
     passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
   plan.sources = tracker.finish(plan.graph);

@@ -62,8 +62,12 @@ class Int8ConvStep : public backends::Step {
   bool residual_;
 };
 
+// Where int8_tactics() lists the kernel that needs more than its instruction set.
+constexpr size_t dot_at = 2;
+
 template <size_t index>
 const char* refuses(const Problem& problem) {
+  if (index == dot_at && !has_byte_dot(active_isa())) return "the processor does not multiply four bytes at once";
   Int8Conv conv{};
   std::vector<float> multiplier;
   if (const char* reason = conv_of(problem, conv, multiplier)) return reason;
@@ -81,7 +85,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 
 const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});
 const backends::KernelRegistrar words({"Int8Conv", "int8_words", 1, refuses<1>, make<1>});
-const backends::KernelRegistrar depthwise({"Int8Conv", "int8_depthwise", 3, refuses<2>, make<2>});
+const backends::KernelRegistrar dot({"Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>});
+const backends::KernelRegistrar depthwise({"Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>});
 
 }  // namespace
 }  // namespace tenon::cpu

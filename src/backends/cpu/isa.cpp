@@ -30,6 +30,13 @@ Isa detect_isa() {
   return Isa::avx2;
 }
 
+bool has_byte_dot(Isa isa) {
+  if (isa == Isa::portable || detect_isa() < isa) return false;
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (isa == Isa::avx512) return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & (1u << 11));
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 4));
+}
+
 bool parse_isa(std::string_view text, Isa& isa) {
   for (Isa candidate : {Isa::portable, Isa::avx2, Isa::avx512}) {
     if (text != isa_name(candidate)) continue;

@@ -16,4 +16,7 @@ bool parse_isa(std::string_view text, Isa& isa);
 
 const char* isa_name(Isa isa);
 
+// Whether this machine multiplies four bytes at once on vectors of that set: AVX512-VNNI, or AVX-VNNI for avx2.
+bool has_byte_dot(Isa isa);
+
 }  // namespace tenon::cpu

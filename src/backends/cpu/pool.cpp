@@ -31,11 +31,17 @@ class PoolStep : public backends::Step {
         pads_[axis + 2] = total - pads_[axis];
       }
     include_pad_ = node.integer("count_include_pad", 0) != 0;
+    bytes_ = problem.inputs[0].dtype == DType::u8;
   }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    const auto* x = reinterpret_cast<const float*>(inputs[0]);
-    auto* y = reinterpret_cast<float*>(outputs[0]);
+    if (bytes_) run_on(reinterpret_cast<const uint8_t*>(inputs[0]), reinterpret_cast<uint8_t*>(outputs[0]), worker);
+    else run_on(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
+  }
+
+ private:
+  template <class T>
+  void run_on(const T* x, T* y, const Worker& worker) const {
     // Few pixels and many channels (global pooling) are cut along channels, else along rows.
     const int64_t rows = y_[0] * y_[1];
     int64_t begin = 0, end = rows, first = 0, last = y_[3];
@@ -54,7 +60,20 @@ class PoolStep : public backends::Step {
               last - first);
   }
 
- private:
+  void pixel(const uint8_t* x, uint8_t* y, int64_t row, int64_t column, int64_t channels) const {
+    const int64_t top = row * strides_[0] - pads_[0], left = column * strides_[1] - pads_[1];
+    std::fill(y, y + channels, uint8_t{0});
+    for (int64_t ky = 0; ky < kernel_[0]; ++ky) {
+      const int64_t at_y = top + ky * dilations_[0];
+      if (at_y < 0 || at_y >= x_[1]) continue;
+      for (int64_t kx = 0; kx < kernel_[1]; ++kx) {
+        const int64_t at_x = left + kx * dilations_[1];
+        if (at_x < 0 || at_x >= x_[2]) continue;
+        const uint8_t* src = x + at_y * xs_[1] + at_x * xs_[2];
+        for (int64_t c = 0; c < channels; ++c) y[c] = std::max(y[c], src[c]);
+      }
+    }
+  }
   void pixel(const float* x, float* y, int64_t row, int64_t column, int64_t channels) const {
     const int64_t top = row * strides_[0] - pads_[0], left = column * strides_[1] - pads_[1];
     int64_t taps = 0;
@@ -86,13 +105,14 @@ class PoolStep : public backends::Step {
 
   Dims x_, xs_, y_, ys_;
   std::vector<int64_t> kernel_, strides_, dilations_, pads_;
-  bool max_, include_pad_;
+  bool max_, include_pad_, bytes_;
   const RowOps& ops_;
 };
 
 const char* refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (x.dtype != DType::f32) return "only f32";
+  const bool bytes = x.dtype == DType::u8 && problem.node->op == "MaxPool";
+  if (x.dtype != DType::f32 && !bytes) return "only f32, and u8 for MaxPool";
   if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return "only channels-last";
   if (problem.outputs.size() > 1 && problem.outputs[1]) return "indices are wanted";
   if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";

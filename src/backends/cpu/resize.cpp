@@ -15,30 +15,30 @@ class RepeatStep : public backends::Step {
       : x_(problem.inputs[0].dims),
         xs_(problem.inputs[0].strides),
         y_(problem.outputs[0].dims),
-        ys_(problem.outputs[0].strides) {}
+        ys_(problem.outputs[0].strides),
+        bytes_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    const auto* x = reinterpret_cast<const float*>(inputs[0]);
-    auto* y = reinterpret_cast<float*>(outputs[0]);
     const int64_t factor_h = y_[1] / x_[1], factor_w = y_[2] / x_[2];
     int64_t begin, end;
     worker.share(y_[0] * y_[1], begin, end);
     for (int64_t row = begin; row < end; ++row) {
-      const float* src = x + row / y_[1] * xs_[0] + row % y_[1] / factor_h * xs_[1];
-      float* dst = y + row / y_[1] * ys_[0] + row % y_[1] * ys_[1];
+      const std::byte* src = inputs[0] + (row / y_[1] * xs_[0] + row % y_[1] / factor_h * xs_[1]) * bytes_;
+      std::byte* dst = outputs[0] + (row / y_[1] * ys_[0] + row % y_[1] * ys_[1]) * bytes_;
       for (int64_t column = 0; column < y_[2]; ++column)
-        std::memcpy(dst + column * ys_[2], src + column / factor_w * xs_[2],
-                    static_cast<size_t>(y_[3]) * sizeof(float));
+        std::memcpy(dst + column * ys_[2] * bytes_, src + column / factor_w * xs_[2] * bytes_,
+                    static_cast<size_t>(y_[3] * bytes_));
     }
   }
 
  private:
   Dims x_, xs_, y_, ys_;
+  int64_t bytes_;  // of an element
 };
 
 const char* refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const ir::Node& node = *problem.node;
-  if (x.dtype != DType::f32) return "only f32";
+  if (x.dtype != DType::f32 && x.dtype != DType::u8) return "only f32 and u8";
   if (node.text("mode", "nearest") != "nearest") return "only nearest";
   if (x.dims.rank() != 4 || x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3]) return "only channels-last pictures";
   if (x.dims.elements() == 0 || y.dims[1] % x.dims[1] || y.dims[2] % x.dims[2]) return "only whole factors";

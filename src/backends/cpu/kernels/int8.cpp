@@ -34,7 +34,10 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
 class Int8DirectKernel final : public Int8Kernel {
  public:
   Int8DirectKernel(const Int8Conv& conv, Isa isa, Int8Form form, int threads)
-      : ops_(int8_ops(isa)), form_(form == Int8Form::pairs ? ops_.pairs : ops_.words) {
+      : ops_(int8_ops(isa)),
+        form_(form == Int8Form::pairs   ? ops_.pairs
+              : form == Int8Form::words ? ops_.words
+                                        : ops_.dot) {
     const ConvShape& s = conv.shape;
     plan_windows(plan_, s, kBlockK);
     const int64_t blocks = ceil_div(group_out(s), ops_.block), padded = blocks * ops_.block;
@@ -70,15 +73,15 @@ class Int8DirectKernel final : public Int8Kernel {
  private:
   void pack(const Int8Conv& conv, Int8Form form, int64_t blocks) {
     const int64_t block = ops_.block, lanes = block / 2, steps = plan_.k / 4;
-    const int64_t step_bytes = block * (form == Int8Form::pairs ? 4 : 8);
+    const int64_t step_bytes = block * (form == Int8Form::words ? 8 : 4);
     packed_.assign(static_cast<size_t>(conv.shape.groups * blocks * steps * step_bytes), 0);
     std::vector<int> place(static_cast<size_t>(block));  // of an output channel's four weights, in fours
     for (int at = 0; at < block; ++at)
-      place[form == Int8Form::pairs ? at : word_channel(static_cast<int>(lanes), at / static_cast<int>(lanes / 2),
+      place[form != Int8Form::words ? at : word_channel(static_cast<int>(lanes), at / static_cast<int>(lanes / 2),
                                                         at % static_cast<int>(lanes / 2))] = at;
     each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int8_t w) {
       const int64_t at = ((group * blocks + n) * steps + k / 4) * step_bytes;
-      if (form == Int8Form::pairs) packed_[at + place[channel] * 4 + k % 4] = w;
+      if (form != Int8Form::words) packed_[at + place[channel] * 4 + k % 4] = w;
       else reinterpret_cast<int16_t*>(packed_.data() + at)[place[channel] * 4 + k % 4] = w;
     });
   }
@@ -156,6 +159,7 @@ std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
       {"int8_pairs", refuses_pairs, make<Int8Form::pairs>},
       {"int8_words", refuses_direct, make<Int8Form::words>},
+      {"int8_dot", refuses_direct, make<Int8Form::dot>},
       {"int8_depthwise", refuses_depthwise, make_depthwise},
   };
   return tactics;

@@ -60,7 +60,7 @@ inline int depthwise_place(int lanes, int channel) {
 
 struct Int8Ops {
   int block;  // output channels per weight panel
-  Int8FormOps pairs, words;
+  Int8FormOps pairs, words, dot;
   void (*depthwise)(const Int8DepthwisePlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };
 

@@ -8,8 +8,8 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 // Sums of R pixels times kBlock output channels; `add` takes four bytes of K.
-template <int R>
-struct PairSums {
+template <int R, bool kDot>
+struct ByteSums {
   static constexpr int kStepBytes = kBlock * 4;
   IVec v[R][2];
 
@@ -22,8 +22,9 @@ struct PairSums {
     TENON_UNROLL
     for (int i = 0; i < R; ++i) {
       const IVec x = spread8(a[i] + k);
-      add_pairs(v[i][0], x, w, ones);
-      add_pairs(v[i][1], x, w + kLanes * 4, ones);
+      for (int j = 0; j < 2; ++j)
+        if constexpr (kDot) add_dots(v[i][j], x, w + j * kLanes * 4);
+        else add_pairs(v[i][j], x, w + j * kLanes * 4, ones);
     }
   }
   TENON_INLINE void store_to(int32_t* p) const {
@@ -34,6 +35,16 @@ struct PairSums {
     }
   }
 };
+
+template <int R>
+using PairSums = ByteSums<R, false>;
+#ifdef __AVX2__
+template <int R>
+using DotSums = ByteSums<R, true>;
+#else
+template <int R>
+using DotSums = PairSums<R>;  // never chosen
+#endif
 
 template <int R>
 struct WordSums {
@@ -201,6 +212,7 @@ class Form {
 
 using Pairs = Form<PairSums, kTilePixels>;
 using Words = Form<WordSums, kTilePixels / 2>;
+using Dots = Form<DotSums, kTilePixels>;
 
 }  // namespace
 
@@ -208,6 +220,7 @@ extern const Int8Ops int8_ops;
 const Int8Ops int8_ops = {kBlock,
                           {kTilePixels, Pairs::worker_bytes, Pairs::run},
                           {kTilePixels / 2, Words::worker_bytes, Words::run},
+                          {kTilePixels, Dots::worker_bytes, Dots::run},
                           run_depthwise8};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -28,6 +28,10 @@ static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones
           : "+v"(sum), "=&v"(t)
           : "v"(x), "m"(*(const __m512i_u*)w), "v"(ones));
 }
+// The same as add_pairs for any weights, where has_byte_dot.
+static TENON_INLINE void add_dots(IVec& sum, IVec x, const int8_t* w) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "m"(*(const __m512i_u*)w));
+}
 static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
 // Four bytes in every 32 bits; the same widened to 16 bits in every 64.
 static TENON_INLINE IVec spread8(const uint8_t* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
@@ -78,6 +82,9 @@ static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones
   __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
           : "+x"(sum), "=&x"(t)
           : "x"(x), "m"(*(const __m256i_u*)w), "x"(ones));
+}
+static TENON_INLINE void add_dots(IVec& sum, IVec x, const int8_t* w) {
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(const __m256i_u*)w));
 }
 static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
 static TENON_INLINE IVec spread8(const uint8_t* p) {
