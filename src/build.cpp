@@ -41,6 +41,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
                                 : cpu::has_byte_dot(cpu::active_isa()) ? passes::Target::cpu_dot
                                                                        : passes::Target::cpu;
   tracker.note(passes::lower(plan.graph, options.skip_passes, target));
+  if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
   if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
     passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
   plan.sources = tracker.finish(plan.graph);
