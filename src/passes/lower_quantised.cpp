@@ -1,5 +1,6 @@
 #include <set>
 
+#include "passes/pass.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -74,11 +75,11 @@ bool make_unsigned(ir::Graph& graph, ir::NodeId id) {
 
 /// How many leading inputs of an op hold data that it moves without looking at it; 0: it does more. The largest of some
 /// numbers has the largest byte.
-size_t moved_inputs(const ir::Node& node, bool gpu) {
+size_t moved_inputs(const ir::Node& node) {
   static const std::set<std::string> ops{"Reshape", "Transpose", "Slice", "Split", "Squeeze", "Unsqueeze", "Flatten"};
   if (node.op == "Concat") return node.inputs.size();
-  if (gpu && node.op == "MaxPool") return node.outputs.size() == 1 ? 1 : 0;
-  if (gpu && node.op == "Resize") return node.text("mode", "nearest") == "nearest" ? 1 : 0;
+  if (node.op == "MaxPool") return node.outputs.size() == 1 && node.text("layout", "") == "NHWC" ? 1 : 0;
+  if (node.op == "Resize") return node.text("mode", "nearest") == "nearest" ? 1 : 0;
   return ops.count(node.op) ? 1 : 0;
 }
 
@@ -98,9 +99,9 @@ void dequantise_outputs(ir::Graph& graph, const ir::Node& node, ir::NodeId made,
 }
 
 /// Moving bytes is cheaper than moving the numbers they stand for.
-bool sink_dequantise(ir::Graph& graph, ir::NodeId id, bool gpu) {
+bool sink_dequantise(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  const size_t moved = moved_inputs(node, gpu);
+  const size_t moved = moved_inputs(node);
   if (moved == 0) return false;
   std::vector<ir::ValueId> inputs = node.inputs;
   const auto first = bytes_of(graph, inputs[0]);
@@ -205,7 +206,8 @@ bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, co
   return true;
 }
 
-bool lower_conv(ir::Graph& graph, ir::NodeId id, bool gpu) {
+bool lower_conv(ir::Graph& graph, ir::NodeId id, Target target) {
+  const bool gpu = target == Target::gpu;
   const ir::Node node = graph.node(id);
   const bool picture = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC" || (picture && !gpu)) return false;
@@ -214,12 +216,13 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, bool gpu) {
   if (!x || !w) return false;
   if (picture && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, x->value); real != ir::no_value) x->value = real;
-  // Where integer kernels of CPUs are the faster ones: one pixel of four channels at a time, or one channel on its own.
-  // Larger windows of many channels are faster in floating point, by Winograd.
+  // Where integer kernels of CPUs are the faster ones: four channels at a time, or one channel on its own. Without an
+  // instruction for four bytes, larger windows of many channels are faster in floating point, by Winograd.
   const Dims& filter = graph.constant(w->value)->dims();
-  if (gpu && filter.rank() != 4) return false;
-  const bool pointwise = filter[1] % 4 == 0 && filter[2] * filter[3] == 1;
-  if (!gpu && !pointwise && !(filter[1] == 1 && filter[0] == node.integer("group", 1))) return false;
+  if (filter.rank() != 4) return false;
+  const bool fours = filter[1] % 4 == 0 && (target == Target::cpu_dot || filter[2] * filter[3] == 1);
+  const bool depthwise = filter[1] == 1 && filter[0] == node.integer("group", 1);
+  if (!gpu && !fours && !depthwise) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
@@ -295,22 +298,24 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-bool lower(ir::Graph& graph, bool gpu) {
+bool lower(ir::Graph& graph, Target target) {
+  const bool gpu = target == Target::gpu;
   bool changed = each_node(graph, [&](ir::NodeId id) { return make_unsigned(graph, id); });
   for (bool more = true; more; changed |= more) {
-    more = each_node(graph, [&](ir::NodeId id) { return sink_dequantise(graph, id, gpu); });
+    more = each_node(graph, [&](ir::NodeId id) { return sink_dequantise(graph, id); });
     for (const auto step : {raise_quantise, cancel_pair})
       more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id); });
   }
   const auto lower_node = [&](ir::NodeId id) {
-    return lower_conv(graph, id, gpu) || (gpu && (lower_average(graph, id) || lower_product(graph, id)));
+    return lower_conv(graph, id, target) || (gpu && (lower_average(graph, id) || lower_product(graph, id)));
   };
   return each_node(graph, lower_node) || changed;
 }
 
 }  // namespace
 
-bool lower_quantised(ir::Graph& graph) { return lower(graph, false); }
-bool lower_quantised_gpu(ir::Graph& graph) { return lower(graph, true); }
+bool lower_quantised(ir::Graph& graph) { return lower(graph, Target::cpu); }
+bool lower_quantised_dot(ir::Graph& graph) { return lower(graph, Target::cpu_dot); }
+bool lower_quantised_gpu(ir::Graph& graph) { return lower(graph, Target::gpu); }
 
 }  // namespace tenon::passes
