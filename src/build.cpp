@@ -131,6 +131,30 @@ Engine build(const std::string& model, const BuildOptions& options) {
   return Engine(std::move(impl));
 }
 
+Engine retune(const Engine& engine, const BuildOptions& options) {
+  auto impl = std::make_shared<Engine::Impl>(engine.on(options.device).impl());
+  plan::Plan& plan = impl->plan;
+  const bool gpu = plan.device != "cpu";
+  const bool narrow = options.precision == Precision::fp16 || options.precision == Precision::best;
+  if (options.precision == Precision::int8 && plan.precision != "int8")
+    throw Error(Code::unsupported, "an engine cannot be calibrated", {.hint = "build the model with --precision int8"});
+  if (!gpu && plan.precision != "int8") plan.precision = "fp32";
+  if (gpu) passes::adapt_to_gpu(plan.graph, options.skip_passes);
+  if (gpu && plan.precision == "fp32" && options.precision == Precision::tf32) plan.precision = "tf32";
+  if (gpu && narrow && (plan.precision == "fp32" || plan.precision == "tf32")) {
+    plan.precision = "fp16";
+    passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
+  }
+  for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
+  if (options.threads > 0) plan.threads = options.threads;
+  plan.isa = cpu::isa_name(cpu::detect_isa());
+  plan::TimingCache cache(options.timing_cache, plan.isa);
+  const auto tune = gpu ? plan::tune_cuda : plan::tune;
+  tune(plan, cache.records(), options.budget_seconds, options.progress);
+  cache.add(plan.records);
+  return Engine(std::move(impl));
+}
+
 Engine Engine::on(const std::string& device) const {
   if (device != "cpu") cuda::Device::get(cuda::index_of(device));
   auto impl = std::make_shared<Engine::Impl>(*impl_);

@@ -107,6 +107,17 @@ class Session {
   /// The steady state: no allocation. `inputs` and `outputs` in the engine's order; outputs are the session's memory,
   /// valid until the next run.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  /// Memory of the session for an input, in the engine's order, of the sizes of the last run or else those the session
+  /// was made for. A run that is given this tensor copies nothing on the host; on a GPU it is page-locked.
+  Tensor input(size_t at);
+  /// For an engine on a GPU: puts a run on `stream` (a CUstream or cudaStream_t of the device's primary context) and
+  /// returns. `inputs` and `outputs` are addresses of dense tensors in device memory, in the engine's order, of the
+  /// sizes of the last run or else those the session was made for; 0 stands for the session's own memory. What uses the
+  /// session next must be ordered behind the run. Throws Error(unsupported) on the CPU, and where a node runs there.
+  void run_async(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream);
+  /// Addresses of the session's own memory of an input or output on the GPU; 0 on the CPU.
+  uint64_t device_input(size_t at) const;
+  uint64_t device_output(size_t at) const;
   /// Time of each step over `iterations` runs on the present inputs, in order.
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
   /// Milliseconds that each of `iterations` runs takes on the GPU, on the operands of the last run, without the copies
@@ -122,6 +133,9 @@ class Session {
 /// Model file to engine. Throws Error naming file, node and reason.
 Engine build(const std::string& model, const BuildOptions& options = {});
 inline Engine load(const std::string& engine) { return Engine::load(engine); }
+/// The engine with its kernels timed anew, on options.device; on a GPU also from fp32 to the tf32 or fp16 that
+/// options.precision asks for. Throws Error(unsupported) for a precision that takes the model.
+Engine retune(const Engine& engine, const BuildOptions& options = {});
 /// Engine::load for an engine, build with `options` for a model: whichever the file is.
 Engine open(const std::string& model_or_engine, const BuildOptions& options = {});
 

@@ -3,11 +3,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <mutex>
 #include <numeric>
+#include <optional>
+#include <thread>
 
+#include "backends/cuda/device.h"
+#include "backends/cuda/management.h"
 #include "cli/arrays.h"
 #include "cli/calibration.h"
 #include "cli/options.h"
@@ -22,7 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int fewest_runs = 10, most_runs = 100000, profiled_runs = 10, device_runs = 100;
+constexpr int most_sessions = 64, fewest_runs = 10, most_runs = 100000, profiled_runs = 10, device_runs = 100;
 constexpr uint64_t first_seed = 1;
 
 struct Options : ModelOptions {
@@ -30,6 +37,7 @@ struct Options : ModelOptions {
   int iterations = 0, warmup = 10;
   std::string seconds = "3", batches, json;
   bool layers = false;
+  int streaming = 0;
 };
 
 /// Sizes of every input: those given, the model's own, 1 for a free first axis; then the batch on the first axis.
@@ -90,6 +98,12 @@ double percentile(const std::vector<double>& sorted, double part) {
   return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
 }
 
+/// The session's own memory for an input, with the values of `from`.
+Tensor filled(Tensor own, const Tensor& from) {
+  if (from.bytes() > 0) std::memcpy(own.data(), from.data(), from.bytes());
+  return own;
+}
+
 /// Milliseconds of each run, in order.
 std::vector<double> measure(Session& session, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
                             const Options& options) {
@@ -108,6 +122,60 @@ std::vector<double> measure(Session& session, const std::vector<Tensor>& inputs,
     times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - before).count());
   }
   return times;
+}
+
+/// Runs one after the other in `count` sessions at once, each in its thread: the copies of one run lie beside the work
+/// of another. Items a second.
+double stream(const Engine& engine, const Shapes& shapes, const std::vector<Tensor>& inputs, int64_t batch, int count,
+              double seconds) {
+  std::atomic<int64_t> runs{0};
+  std::atomic<bool> go{false};
+  std::atomic<int> ready{0};
+  std::mutex mutex;
+  std::exception_ptr fault;
+  Clock::time_point end;
+  const auto work = [&] {
+    try {
+      Session session = engine.session(0, shapes);
+      std::vector<Tensor> own, outputs(engine.outputs().size());
+      for (size_t at = 0; at < inputs.size(); ++at) own.push_back(filled(session.input(at), inputs[at]));
+      session.run(std::span<const Tensor>(own), outputs);
+      ++ready;
+      while (!go) std::this_thread::yield();
+      while (Clock::now() < end && interrupted() == 0) {
+        session.run(std::span<const Tensor>(own), outputs);
+        ++runs;
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      fault = std::current_exception();
+      ++ready;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int at = 0; at < count; ++at) threads.emplace_back(work);
+  while (ready < count) std::this_thread::yield();
+  const auto begin = Clock::now();
+  end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  go = true;
+  for (std::thread& thread : threads) thread.join();
+  if (fault) std::rethrow_exception(fault);
+  return static_cast<double>(batch * runs) / std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Json activity(cuda::Meter& meter) {
+  std::string why;
+  const cuda::Activity seen = meter.read(why);
+  if (!why.empty()) return {{"why", why}};
+  return {{"driver", seen.driver},
+          {"samples", seen.samples},
+          {"utilisation_percent", seen.utilisation_percent},
+          {"sm_clock_mhz", seen.sm_clock_mhz},
+          {"memory_clock_mhz", seen.memory_clock_mhz},
+          {"memory_used_bytes", seen.memory_used_bytes},
+          {"memory_total_bytes", seen.memory_total_bytes},
+          {"watts", seen.watts},
+          {"celsius", seen.celsius}};
 }
 
 int64_t peak_rss_bytes() {
@@ -139,10 +207,19 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
   Session session = engine.session(options.threads, shapes);
   std::vector<Tensor> inputs, outputs(engine.outputs().size());
   for (const TensorInfo& info : engine.inputs())
-    inputs.push_back(random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size()));
+    inputs.push_back(filled(session.input(inputs.size()),
+                            random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size())));
 
   Json result = {{"model", options.model}};
+  const bool gpu = engine.device() != "cpu";
+  std::optional<cuda::Meter> meter;
+  if (gpu) meter.emplace(cuda::index_of(engine.device()));
   result.update(summary(measure(session, inputs, outputs, options), batch));
+  if (options.streaming > 0 && interrupted() == 0)
+    result["streaming"] = {
+        {"sessions", options.streaming},
+        {"throughput", stream(engine, shapes, inputs, batch, options.streaming, parse_seconds(options.seconds))}};
+  if (meter) result["gpu"] = activity(*meter);
   const MemoryUse memory = session.memory();
   result["memory"] = {{"arena_bytes", memory.arena_bytes},
                       {"arena_lower_bound", memory.arena_lower_bound},
@@ -189,6 +266,15 @@ void print(const Json& result, bool header) {
              latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
              result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]),
              bytes_text(result["memory"]["weights_bytes"]));
+  if (result.contains("streaming"))
+    fmt::print("{:>6} {:>67.1f}  {} sessions at once\n", "", result["streaming"]["throughput"].get<double>(),
+               result["streaming"]["sessions"].get<int>());
+  if (result.contains("gpu") && result["gpu"].contains("samples"))
+    fmt::print("{:>6} GPU {:.0f} % busy, SM {:.0f} MHz, memory {:.0f} MHz and {} in use, {:.0f} W, {:.0f} C\n", "",
+               result["gpu"]["utilisation_percent"].get<double>(), result["gpu"]["sm_clock_mhz"].get<double>(),
+               result["gpu"]["memory_clock_mhz"].get<double>(),
+               bytes_text(result["gpu"]["memory_used_bytes"].get<int64_t>()), result["gpu"]["watts"].get<double>(),
+               result["gpu"]["celsius"].get<double>());
   if (!result.contains("device_latency_ms")) return;
   const Json& device = result["device_latency_ms"];
   fmt::print("{:>6} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:12.1f}  on the GPU, without copies\n", "",
@@ -197,6 +283,8 @@ void print(const Json& result, bool header) {
 }
 
 int work(const Options& options) {
+  if (options.streaming < 0 || options.streaming > most_sessions)
+    throw Error(Code::usage, "a number of sessions that cannot be", {.where = "--streaming", .hint = "give 1 to 64"});
   if (options.iterations < 0 || options.warmup < 0) throw Error(Code::usage, "a negative number of runs");
   parse_seconds(options.seconds);  // a wrong word is known before the model is built
   const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
@@ -223,14 +311,19 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--seconds", options->seconds, "Time for the timed runs")->type_name("TIME")->capture_default_str();
   app.add_option("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")
       ->type_name("LIST");
+  app.add_option("--streaming", options->streaming,
+                 "Also measure N sessions at once, so that copies lie beside the work of others; 0: none")
+      ->type_name("N");
   app.add_flag("--layers", options->layers, "Print the time of each layer");
   options->data.add_to(app);
   add_json(app, options->json);
   app.footer(
-      "Latency is the wall time of one run in one stream; inputs are random with a fixed seed.\n"
+      "Latency is the wall time of one run in one stream; inputs are random with a fixed seed, in the session's own\n"
+      "memory. On a GPU that is page-locked, and the report has load, clocks, memory and power by NVML.\n"
       "An INT8 engine of a model without --data is calibrated on random numbers: its time holds, its results do not.\n"
       "Examples:\n"
       "  tenon bench model.tenon --layers\n"
+      "  tenon bench model.tenon --device cuda --batch 32 --streaming 3\n"
       "  tenon bench model.onnx --batch 1,4,8,16 --threads 2 --iterations 100 --json -");
   return [options] { return work(*options); };
 }

@@ -17,11 +17,12 @@ namespace {
 
 struct Options : ModelOptions {
   std::string output, json;
+  bool retune = false;
   DataOptions data;
 };
 
 /// A wrong name is known before the model is built.
-void check_names(const std::string& model, const std::string& output) {
+void check_names(const std::string& model, const std::string& output, bool retune) {
   std::error_code fault;
   const fs::path folder = fs::path(output).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, fault))
@@ -30,17 +31,27 @@ void check_names(const std::string& model, const std::string& output) {
     throw Error(Code::io, "the path is a folder", {.where = output, .hint = "name a file in it"});
   if (fs::equivalent(model, output, fault))
     throw Error(Code::usage, "the engine would replace the model", {.where = output, .hint = "give another name"});
-  if (is_engine_file(model))
+  const bool engine = is_engine_file(model);
+  if (engine && !retune)
     throw Error(Code::usage, "the file is an engine already",
-                {.where = model, .hint = "give the model that it was built from"});
+                {.where = model, .hint = "give the model that it was built from, or --retune"});
+  if (!engine && retune)
+    throw Error(Code::usage, "the file is no engine", {.where = model, .hint = "leave out --retune to build it"});
+}
+
+/// On the engine's own device where none is given.
+Engine retune_file(const Options& options, BuildOptions& how) {
+  const Engine engine = Engine::load(options.path());
+  if (options.device.empty()) how.device = engine.device();
+  return retune(engine, how);
 }
 
 int work(const Options& options) {
-  check_names(options.path(), options.output);
+  check_names(options.path(), options.output, options.retune);
   const auto start = std::chrono::steady_clock::now();
   BuildOptions how = options.build_options();
   options.data.apply(options, how);
-  const Engine engine = build(options.path(), how);
+  const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
   engine.save(options.output);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
@@ -59,12 +70,14 @@ std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
   app.add_option("-o,--output", options->output, "The engine to write")->required()->type_name("FILE");
+  app.add_flag("--retune", options->retune, "MODEL is an engine: time its kernels anew, for --device");
   options->data.add_to(app);
   add_json(app, options->json);
   app.footer(
       "Examples:\n"
       "  tenon build yolov8n.onnx -o yolov8n.tenon\n"
       "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s\n"
+      "  tenon build yolov8n.tenon -o on_gpu.tenon --retune --device cuda --precision fp16\n"
       "  tenon build yolov8n.onnx -o yolov8n.tenon --precision int8 --data pictures/ --preprocess yolo");
   return [options] { return work(*options); };
 }

@@ -210,7 +210,7 @@ void DeviceProgram::upload(std::span<const Tensor> inputs) {
     const ir::ValueId id = graph_.inputs[at];
     std::byte* staged = staging_.at(id).data();
     if (inputs[at].bytes() == 0) continue;
-    std::memcpy(staged, inputs[at].data(), inputs[at].bytes());
+    if (inputs[at].data() != staged) std::memcpy(staged, inputs[at].data(), inputs[at].bytes());
     cuda::check(cuda::driver().MemcpyHtoDAsync(inputs_.at(id).address(), staged, inputs[at].bytes(), clock_.stream()),
                 "cuMemcpyHtoD");
   }
@@ -234,6 +234,36 @@ void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> output
     else if (place.storage >= 0) outputs[at] = Tensor::view(graph_.value(id).dtype, place.dims, staging_.at(id).data());
     else outputs[at] = inputs[std::find(graph_.inputs.begin(), graph_.inputs.end(), id) - graph_.inputs.begin()];
   }
+}
+
+Tensor DeviceProgram::input(size_t at) const {
+  const ir::ValueId id = graph_.inputs[at];
+  return Tensor::view(graph_.value(id).dtype, layout_.places[id].dims, staging_.at(id).data());
+}
+
+cuda::Address DeviceProgram::output_address(size_t at) {
+  const ir::ValueId id = graph_.outputs[at];
+  return graph_.value(id).is_constant() ? constant(id) : address(id);
+}
+
+void DeviceProgram::enqueue(std::span<const cuda::Address> inputs, std::span<const cuda::Address> outputs,
+                            cuda::Stream stream) {
+  for (const Segment& segment : segments_)
+    if (!segment.recording)
+      throw Error(Code::unsupported, "a node of this engine runs on the CPU",
+                  {.where = "node " + graph_.node(steps_[segment.first].node).label(),
+                   .hint = "use run(), which waits for it"});
+  device_.use();
+  const auto copy = [&](cuda::Address to, cuda::Address from, ir::ValueId value) {
+    const size_t bytes = bytes_of(graph_, layout_, value);
+    if (to != from && bytes > 0)
+      cuda::check(cuda::driver().MemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoDAsync");
+  };
+  for (size_t at = 0; at < inputs.size(); ++at)
+    if (inputs[at]) copy(input_address(at), inputs[at], graph_.inputs[at]);
+  for (const Segment& segment : segments_) segment.recording.replay(stream);
+  for (size_t at = 0; at < outputs.size(); ++at)
+    if (outputs[at]) copy(outputs[at], output_address(at), graph_.outputs[at]);
 }
 
 std::vector<double> DeviceProgram::time(int iterations) {

@@ -20,6 +20,14 @@ class DeviceProgram {
   ~DeviceProgram();
   /// Outputs are page-locked memory of the program, valid until the next run.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  /// Page-locked memory of an input: a run given this copies nothing on the host.
+  Tensor input(size_t at) const;
+  /// Where an input or output of the graph lies on the device.
+  cuda::Address input_address(size_t at) const { return inputs_.at(graph_.inputs[at]).address(); }
+  cuda::Address output_address(size_t at);
+  /// Puts a run on a stream; address 0 stands for the program's own. Throws Error(unsupported) where a node runs on the
+  /// CPU.
+  void enqueue(std::span<const cuda::Address> inputs, std::span<const cuda::Address> outputs, cuda::Stream stream);
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
   /// Device time of each of `iterations` runs on the operands that are there, in milliseconds, without copies of inputs
   /// and outputs.

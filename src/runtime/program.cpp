@@ -231,6 +231,21 @@ std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iter
   return layers;
 }
 
+Tensor Program::input(size_t at) {
+  if (device_) return device_->input(at);
+  Tensor& own = own_inputs_[at];
+  if (!own) {
+    const ir::Value& value = graph_.value(graph_.inputs[at]);
+    Dims dims;
+    for (const ir::Dim& dim : *value.shape) {
+      if (!dim.is_constant()) throw Error(Code::usage, "input \"" + value.name + "\" has no fixed sizes");
+      dims.push_back(dim.value());
+    }
+    own = Tensor(value.dtype, dims);
+  }
+  return own;
+}
+
 std::vector<double> Program::device_times(int iterations) {
   return device_ ? device_->time(iterations) : std::vector<double>();
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <exception>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,10 @@ class Program {
   MemoryUse memory() const;
   /// Milliseconds on the GPU of each of `iterations` runs; empty on the CPU.
   std::vector<double> device_times(int iterations);
+  /// Memory of an input that a run reads in place.
+  Tensor input(size_t at);
+  /// nullptr on the CPU.
+  DeviceProgram* device() const { return device_.get(); }
   /// Sizes it is bound to, by input, in order.
   bool matches(std::span<const Tensor> inputs) const;
 
@@ -66,6 +71,7 @@ class Program {
 
   Team& team_;
   ir::Graph graph_;
+  std::map<size_t, Tensor> own_inputs_;  // on the CPU, once asked for
   std::unique_ptr<DynamicProgram> dynamic_;  // where memory could not be planned
   std::unique_ptr<DeviceProgram> device_;    // where the plan is for a GPU
   plan::Layout layout_;

@@ -109,6 +109,36 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
   return outputs;
 }
 
+Tensor Session::input(size_t at) {
+  const Busy busy(impl_->busy);
+  if (at >= impl_->engine->plan.graph.inputs.size())
+    throw Error(Code::usage, "the engine has no input " + std::to_string(at));
+  return impl_->programs.front().input(at);
+}
+
+void Session::run_async(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) {
+  const Busy busy(impl_->busy);
+  runtime::DeviceProgram* device = impl_->programs.front().device();
+  if (!device)
+    throw Error(Code::unsupported, "a run on a stream needs an engine on a GPU",
+                {.why = "this one is on " + impl_->engine->plan.device, .hint = "call run()"});
+  const ir::Graph& graph = impl_->engine->plan.graph;
+  if (inputs.size() != graph.inputs.size() || outputs.size() != graph.outputs.size())
+    throw Error(Code::usage, "the engine takes " + std::to_string(graph.inputs.size()) + " inputs and gives " +
+                                 std::to_string(graph.outputs.size()) + " outputs");
+  device->enqueue(inputs, outputs, static_cast<cuda::Stream>(stream));
+}
+
+uint64_t Session::device_input(size_t at) const {
+  const runtime::DeviceProgram* device = impl_->programs.front().device();
+  return device && at < impl_->engine->plan.graph.inputs.size() ? device->input_address(at) : 0;
+}
+
+uint64_t Session::device_output(size_t at) const {
+  runtime::DeviceProgram* device = impl_->programs.front().device();
+  return device && at < impl_->engine->plan.graph.outputs.size() ? device->output_address(at) : 0;
+}
+
 std::vector<LayerTime> Session::profile(std::span<const Tensor> inputs, int iterations) {
   const Busy busy(impl_->busy);
   return impl_->program(inputs).profile(inputs, iterations);

@@ -121,16 +121,38 @@ std::string read_cached(const fs::path& path) {
   if (!fs::is_regular_file(path, fault)) return {};
   const auto file = MappedFile::open(path.string());
   const auto bytes = file->bytes();
-  uint64_t hash = 0;
-  if (bytes.size() <= sizeof hash) return {};
-  std::string code(reinterpret_cast<const char*>(bytes.data()), bytes.size() - sizeof hash);
-  std::memcpy(&hash, bytes.data() + code.size(), sizeof hash);
-  return hash == hash_of(code) ? code : std::string();
+  if (!is_cached_kernel(bytes)) return {};
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size() - sizeof(uint64_t));
+}
+
+std::string hex_of(const std::string& key) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_of(key)));
+  return text;
+}
+
+/// A kernel of the same text by another compiler.
+std::string read_any(const fs::path& folder, const std::string& prefix) {
+  std::error_code fault;
+  for (fs::directory_iterator at(folder, fault), end; !fault && at != end; at.increment(fault))
+    if (at->path().filename().string().rfind(prefix, 0) == 0)
+      if (std::string code = read_cached(at->path()); !code.empty()) return code;
+  return {};
 }
 
 }  // namespace
 
 const Compiler& compiler() { return nvrtc(); }
+
+std::string kernel_cache() { return cache_folder().string(); }
+
+bool is_cached_kernel(std::span<const std::byte> bytes) {
+  uint64_t hash = 0;
+  if (bytes.size() <= sizeof hash) return false;
+  const auto code = bytes.first(bytes.size() - sizeof hash);
+  std::memcpy(&hash, bytes.data() + code.size(), sizeof hash);
+  return hash == hash64(code);
+}
 
 std::string_view kernel_text(const std::string& file) {
   for (const KernelText& entry : kernel_texts)
@@ -142,14 +164,15 @@ std::string compile(const Source& source, const std::string& architecture) {
   std::string text(kernel_text("common.cuh"));
   text += source.text.empty() ? std::string(kernel_text(source.file)) : source.text;
   const Nvrtc& n = nvrtc();
-  const std::string key = text + '\n' + name_and_defines(source) + '\n' + architecture + '\n' +
-                          std::to_string(n.major) + '.' + std::to_string(n.minor);
-  char name[64];
-  std::snprintf(name, sizeof name, "%016llx%016llx.cubin", static_cast<unsigned long long>(hash_of(key)),
-                static_cast<unsigned long long>(hash_of(name_and_defines(source))));
+  const std::string key = text + '\n' + name_and_defines(source) + '\n' + architecture;
+  const std::string made_by = key + '\n' + std::to_string(n.major) + '.' + std::to_string(n.minor);
+  const std::string prefix = hex_of(key), name = prefix + hex_of(made_by) + ".cubin";
   static const fs::path folder = cache_folder();
-  if (!folder.empty())
+  if (!folder.empty()) {
     if (std::string code = read_cached(folder / name); !code.empty()) return code;
+    if (!n.why.empty())
+      if (std::string code = read_any(folder, prefix); !code.empty()) return code;
+  }
   const std::string code = compile_now(source, text, architecture);
   if (folder.empty()) return code;
   const uint64_t hash = hash_of(code);

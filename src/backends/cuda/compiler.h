@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ const Compiler& compiler();
 /// Machine code for "sm_90a" and the like, from the private cache or compiled into it. Thread-safe. Throws
 /// Error(unsupported) where NVRTC is absent, or with the compiler's words.
 std::string compile(const Source& source, const std::string& architecture);
+
+/// The folder of compiled kernels, which this user alone may enter; empty where there is none. Its files are machine
+/// code followed by its hash, named by a hash of what they were compiled from.
+std::string kernel_cache();
+/// Whether the bytes are such a file.
+bool is_cached_kernel(std::span<const std::byte> bytes);
 
 /// The built-in text of kernels/FILE; empty where there is none.
 std::string_view kernel_text(const std::string& file);

@@ -37,6 +37,7 @@ const char* bind_all(Driver& d) {
   BIND(MemcpyHtoD, "cuMemcpyHtoD_v2");
   BIND(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   BIND(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
+  BIND(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
   BIND(MemsetD8, "cuMemsetD8_v2");
   BIND(MemsetD8Async, "cuMemsetD8Async");
   BIND(StreamCreate, "cuStreamCreate");
@@ -63,6 +64,7 @@ const char* bind_all(Driver& d) {
 #undef BIND
   bind(l, d.TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
   bind(l, d.TensorMapEncodeIm2col, "cuTensorMapEncodeIm2col");
+  bind(l, d.DeviceGetPCIBusId, "cuDeviceGetPCIBusId");
   return nullptr;
 }
 

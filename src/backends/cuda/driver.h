@@ -74,6 +74,7 @@ struct Driver {
   int (*MemcpyHtoD)(Address, const void*, size_t);
   int (*MemcpyHtoDAsync)(Address, const void*, size_t, Stream);
   int (*MemcpyDtoHAsync)(void*, Address, size_t, Stream);
+  int (*MemcpyDtoDAsync)(Address, Address, size_t, Stream);
   int (*MemsetD8)(Address, unsigned char, size_t);
   int (*MemsetD8Async)(Address, unsigned char, size_t, Stream);
   int (*StreamCreate)(Stream*, unsigned);
@@ -102,6 +103,9 @@ struct Driver {
                               const uint32_t*, int, int, int, int);
   int (*TensorMapEncodeIm2col)(TensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*,
                                const int*, uint32_t, uint32_t, const uint32_t*, int, int, int, int);
+
+  // May be absent: names a device to the management library.
+  int (*DeviceGetPCIBusId)(char*, int, int);
 
   Library library;
   std::string why;  // why it cannot be used; empty when it can

@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "backends/cuda/kernel_pack.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/verb.h"
+
+namespace tenon::cli {
+namespace {
+
+struct Options {
+  std::string action, file, json;
+};
+
+int work(const Options& options) {
+  if (options.action != "export" && options.action != "import")
+    throw Error(Code::usage, "kernels are exported or imported, not \"" + options.action + "\"",
+                {.hint = "tenon kernels export FILE, or tenon kernels import FILE"});
+  const bool out = options.action == "export";
+  const cuda::PackCount count = out ? cuda::export_kernels(options.file) : cuda::import_kernels(options.file);
+  if (!options.json.empty())
+    write_json(options.json, {{"file", options.file}, {"kernels", count.kernels}, {"bytes", count.bytes}});
+  if (options.json != "-")
+    fmt::print("{}  {}, {} {}\n", printable(options.file), counted(count.kernels, "kernel"), bytes_text(count.bytes),
+               out ? "written" : "put into the cache");
+  return 0;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("ACTION", options->action, "export: the cache to a file; import: a file into the cache")->required();
+  app.add_option("FILE", options->file, "The pack")->required();
+  add_json(app, options->json);
+  app.footer(
+      "Compiled GPU kernels are machine code for one kind of GPU: a machine with the same one and no NVRTC runs from\n"
+      "an imported pack. Its hashes tell damage, not intent: import packs from sources whose programs you would run.\n"
+      "Examples:\n"
+      "  tenon kernels export kernels.pack\n"
+      "  tenon kernels import kernels.pack");
+  return [options] { return work(*options); };
+}
+
+const Registrar registrar({11, "kernels", "Carry compiled GPU kernels to machines without a compiler", add});
+
+}  // namespace
+}  // namespace tenon::cli

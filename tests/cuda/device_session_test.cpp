@@ -1,0 +1,142 @@
+// Sessions on a GPU: runs on a stream of the caller, memory of the session, and that making and dropping sessions
+// leaves nothing behind. TENON_TEST_CYCLES says how often.
+#include <gtest/gtest.h>
+#include <tenon/error.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/cuda/compiler.h"
+#include "backends/cuda/timing.h"
+#include "support/net.h"
+
+namespace tenon {
+namespace {
+
+using namespace test;
+
+const char* const detector = TENON_SOURCE_DIR "/samples/detector.onnx";
+
+BuildOptions on_gpu() {
+  BuildOptions options = quick_build();
+  options.device = "cuda";
+  return options;
+}
+
+class DeviceSession : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cuda::driver().why.empty()) GTEST_SKIP() << cuda::driver().why;
+    if (!cuda::compiler().why.empty()) GTEST_SKIP() << cuda::compiler().why;
+  }
+  Folder folder_;
+};
+
+int64_t free_bytes() {
+  size_t free = 0, all = 0;
+  cuda::Device::get(0);
+  cuda::check(cuda::driver().CtxSynchronize(), "cuCtxSynchronize");
+  cuda::check(cuda::driver().MemGetInfo(&free, &all), "cuMemGetInfo");
+  return static_cast<int64_t>(free);
+}
+
+TEST(Session, RunsOnStreamsNeedAGpu) {
+  const Folder folder;
+  const Engine engine = build_net(folder, small_net(1));
+  Session session = engine.session();
+  const uint64_t none[] = {0};
+  EXPECT_NE(error_of([&] { session.run_async(none, none, nullptr); }).find("needs an engine on a GPU"),
+            std::string::npos);
+  EXPECT_EQ(session.device_input(0), 0u);
+  EXPECT_EQ(session.device_output(0), 0u);
+}
+
+TEST(Session, OwnInputsServeRuns) {
+  const Folder folder;
+  const Engine engine = build_net(folder, small_net(2));
+  Session session = engine.session();
+  const Tensor x = random_tensor({2, 3, 8, 8}, 7);
+  Tensor own = session.input(0);
+  ASSERT_EQ(own.bytes(), x.bytes());
+  std::memcpy(own.data(), x.data(), x.bytes());
+  const std::string expected = bytes_of(session.run({{"x", x}})[0]);
+  EXPECT_TRUE(bytes_of(session.run({{"x", own}})[0]) == expected);
+  EXPECT_NE(error_of([&] { session.input(1); }), "none");
+}
+
+TEST_F(DeviceSession, RunsOnAStreamGiveTheSameBits) {
+  const Engine engine = build_net(folder_, small_net(2), on_gpu());
+  Session session = engine.session();
+  const Tensor x = random_tensor({2, 3, 8, 8}, 7);
+  const std::string expected = bytes_of(session.run({{"x", x}})[0]);
+  cuda::Buffer in(x.bytes()), out(expected.size());
+  in.upload(x.data(), x.bytes());
+  const cuda::Clock clock;
+  const auto result = [&](cuda::Address from) {
+    std::string bytes(expected.size(), '\0');
+    cuda::check(cuda::driver().MemcpyDtoH(bytes.data(), from, bytes.size()), "cuMemcpyDtoH");
+    return bytes;
+  };
+  const uint64_t inputs[] = {in.address()}, outputs[] = {out.address()}, own[] = {0};
+  for (int turn = 0; turn < 3; ++turn) session.run_async(inputs, outputs, clock.stream());
+  clock.synchronise();
+  EXPECT_TRUE(result(out.address()) == expected);
+  // The session's own memory, which other work on the device may fill and read.
+  cuda::check(cuda::driver().MemsetD8(session.device_output(0), 0xa5, expected.size()), "cuMemsetD8");
+  cuda::check(cuda::driver().MemcpyHtoD(session.device_input(0), x.data(), x.bytes()), "cuMemcpyHtoD");
+  session.run_async(own, own, clock.stream());
+  clock.synchronise();
+  EXPECT_TRUE(result(session.device_output(0)) == expected);
+}
+
+TEST_F(DeviceSession, PageLockedInputsGiveTheSameBits) {
+  const Engine engine = build_net(folder_, small_net(2), on_gpu());
+  Session session = engine.session();
+  const Tensor x = random_tensor({2, 3, 8, 8}, 7);
+  const std::string expected = bytes_of(session.run({{"x", x}})[0]);
+  Tensor own = session.input(0);
+  std::memcpy(own.data(), x.data(), x.bytes());
+  EXPECT_TRUE(bytes_of(session.run({{"x", own}})[0]) == expected);
+}
+
+TEST_F(DeviceSession, AnEngineOfTheCpuIsRetuned) {
+  const Engine cpu = build_net(folder_, small_net(2));
+  BuildOptions options = on_gpu();
+  options.precision = Precision::fp16;
+  const Engine gpu = retune(cpu, options);
+  EXPECT_EQ(gpu.device(), "cuda");
+  const Tensor x = random_tensor({2, 3, 8, 8}, 7);
+  const Tensor expected = cpu.session().run({{"x", x}})[0], got = gpu.session().run({{"x", x}})[0];
+  for (int64_t at = 0; at < got.elements(); ++at) EXPECT_NEAR(got.data<float>()[at], expected.data<float>()[at], 2e-3);
+}
+
+TEST_F(DeviceSession, TheDetectorFindsWhatItFindsOnTheCpu) {
+  const Engine cpu = build(detector, quick_build()), gpu = build(detector, on_gpu());
+  const TensorInfo info = cpu.inputs()[0];
+  Dims dims;
+  for (int64_t size : info.shape) dims.push_back(size < 0 ? 1 : size);
+  const Tensor x = random_tensor(dims, 4);
+  const auto expected = cpu.session().run({{info.name, x}}), got = gpu.session().run({{info.name, x}});
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t output = 0; output < got.size(); ++output)
+    for (int64_t at = 0; at < got[output].elements(); ++at) {
+      const float a = got[output].data<float>()[at], b = expected[output].data<float>()[at];
+      ASSERT_NEAR(a, b, 1e-3 * (1 + std::abs(b))) << "output " << output << " element " << at;
+    }
+}
+
+TEST_F(DeviceSession, MakingAndDroppingSessionsLeavesNothing) {
+  const char* given = std::getenv("TENON_TEST_CYCLES");
+  const int cycles = given ? std::atoi(given) : 100;
+  build_net(folder_, small_net(2), on_gpu()).save(folder_ / "m.tenon");
+  const Tensor x = random_tensor({2, 3, 8, 8}, 7);
+  const auto cycle = [&] { Engine::load(folder_ / "m.tenon").session().run({{"x", x}}); };
+  for (int at = 0; at < 20; ++at) cycle();  // the driver's own pools fill
+  const int64_t before = free_bytes();
+  for (int at = 0; at < cycles; ++at) cycle();
+  EXPECT_LE(before - free_bytes(), int64_t{4} << 20) << cycles << " cycles";
+}
+
+}  // namespace
+}  // namespace tenon
