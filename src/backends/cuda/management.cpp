@@ -19,7 +19,7 @@ struct Utilisation {
   unsigned gpu, memory;
 };
 constexpr int clock_sm = 1, clock_memory = 2, sensor_gpu = 0;
-constexpr auto period = std::chrono::milliseconds(20);
+constexpr auto period = std::chrono::milliseconds(100);
 
 /// Result of every function: 0 is success.
 struct Management : Library {

@@ -14,7 +14,7 @@ struct Activity {
   std::string driver;
 };
 
-/// Samples a device every 20 ms in a thread of its own from the start until read.
+/// Samples a device every 100 ms in a thread of its own from the start until read.
 class Meter {
  public:
   explicit Meter(int device);
