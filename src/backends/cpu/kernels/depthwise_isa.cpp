@@ -50,7 +50,8 @@ TENON_INLINE void each_vector(const RowJob& job, int64_t c0, int64_t c1, const F
   }
 }
 
-// kPixels pixels whose windows lie inside the picture in x; kRows = 0 leaves the number of kernel rows to the job.
+// kPixels pixels whose windows lie inside the picture in x; kRows = 0 leaves the number of kernel rows to the job, as
+// the last, partial vector always does.
 // kGroups: lanes take their inputs from other lanes, in several rounds.
 template <int kKernel, int kStride, int kPixels, int kRows, bool kGroups>
 TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, const Sink& sink) {
@@ -94,7 +95,7 @@ TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, c
       }
       row += in_row;
     };
-    if constexpr (kRows > 0) {
+    if constexpr (kRows > 0 && !kPartial) {
       TENON_UNROLL
       for (int ky = 0; ky < kRows; ++ky) kernel_row();
     } else {
@@ -172,33 +173,45 @@ void anywhere(const RowJob& job, int64_t x, int64_t c0, int64_t c1, const Sink& 
   }
 }
 
+// Activation and residual of the channels [c, end) of `pixels` pixels from x. One copy for all forms: their strips are
+// long enough for a call.
+__attribute__((noinline)) void finish_strip(const RowJob& job, int64_t x, int pixels, int64_t c, int64_t end,
+                                            const float* sums) {
+  const ConvShape& s = job.plan.shape;
+  float* const out = job.out + x * s.out_pixel + c;
+  with_activation(job.e.act, [&]<Activation kAct>() __attribute__((always_inline)) {
+    for (int i = 0; i < pixels; ++i) {
+      const float* residual = job.residual ? job.residual + (x + i) * s.res_pixel + c : nullptr;
+      finish_pixel<kAct>(sums + i * kStrip, static_cast<int>(end - c), job.e, residual, out + i * s.out_pixel);
+    }
+  });
+}
+
 // Calls compute(c0, c1, sink) for `pixels` pixels from x: straight into the output where the epilogue is a clamp.
 template <class F>
 TENON_INLINE void finish(const RowJob& job, int64_t x, int pixels, const F& compute) {
-  const ConvShape& s = job.plan.shape;
-  float* const out = job.out + x * s.out_pixel;
-  if (job.e.act == Activation::clip && !job.residual) {
-    compute(job.c0, job.c1, Sink{out + job.c0, s.out_pixel, job.e.alpha, job.e.beta});
-    return;
-  }
+  const bool straight = job.e.act == Activation::clip && !job.residual;
+  const int64_t out_pixel = job.plan.shape.out_pixel, step = straight ? job.c1 - job.c0 : kStrip;
   alignas(64) float scratch[kGroup * kStrip];
-  for (int64_t c = job.c0; c < job.c1; c += kStrip) {
-    const int64_t end = smaller(job.c1, c + kStrip);
-    compute(c, end, Sink{scratch, kStrip, -kInfinity, kInfinity});
-    with_activation(job.e.act, [&]<Activation kAct>() __attribute__((always_inline)) {
-      for (int i = 0; i < pixels; ++i) {
-        const float* residual = job.residual ? job.residual + (x + i) * s.res_pixel + c : nullptr;
-        finish_pixel<kAct>(scratch + i * kStrip, static_cast<int>(end - c), job.e, residual, out + i * s.out_pixel + c);
-      }
-    });
+  for (int64_t c = job.c0; c < job.c1; c += step) {
+    const int64_t end = smaller(job.c1, c + step);
+    compute(c, end, straight ? Sink{job.out + x * out_pixel + c, out_pixel, job.e.alpha, job.e.beta}
+                             : Sink{scratch, kStrip, -kInfinity, kInfinity});
+    if (!straight) finish_strip(job, x, pixels, c, end, scratch);
   }
+}
+
+__attribute__((noinline)) void run_anywhere(const RowJob& job, int64_t x) {
+  finish(job, x, 1, [&](int64_t c0, int64_t c1, const Sink& sink) __attribute__((always_inline)) {
+    anywhere(job, x, c0, c1, sink);
+  });
 }
 
 template <int kKernel, int kStride, int kPixels, bool kGroups>
 TENON_INLINE void run_inside(const RowJob& job, int64_t x) {
   finish(job, x, kPixels, [&](int64_t c0, int64_t c1, const Sink& sink) __attribute__((always_inline)) {
-    if (job.rows == kKernel) {
-      inside<kKernel, kStride, kPixels, kKernel, kGroups>(job, x, c0, c1, sink);
+    if (!kGroups && job.rows == kKernel) {
+      inside<kKernel, kStride, kPixels, kGroups ? 0 : kKernel, kGroups>(job, x, c0, c1, sink);
     } else {
       inside<kKernel, kStride, kPixels, 0, kGroups>(job, x, c0, c1, sink);
     }
@@ -209,15 +222,12 @@ TENON_INLINE void run_inside(const RowJob& job, int64_t x) {
 template <int kKernel, int kStride, bool kGroups>
 __attribute__((noinline)) void run_row(const RowJob& job) {
   const ConvShape& s = job.plan.shape;
-  const auto run_anywhere = [&](int64_t x) {
-    finish(job, x, 1, [&](int64_t c0, int64_t c1, const Sink& sink) { anywhere(job, x, c0, c1, sink); });
-  };
   int64_t x = 0;
   if constexpr (kKernel > 0) {
     const int64_t begin = smaller(s.out_w, (s.pad_left + kStride - 1) / kStride);
     const int64_t fit = s.in_w + s.pad_left - kKernel;
     const int64_t end = fit < 0 ? 0 : smaller(s.out_w, fit / kStride + 1);
-    for (; x < begin; ++x) run_anywhere(x);
+    for (; x < begin; ++x) run_anywhere(job, x);
     for (; x + kGroup <= end; x += kGroup) run_inside<kKernel, kStride, kGroup, kGroups>(job, x);
     if (x + 2 <= end) {
       run_inside<kKernel, kStride, 2, kGroups>(job, x);
@@ -225,7 +235,7 @@ __attribute__((noinline)) void run_row(const RowJob& job) {
     }
     if (x < end) run_inside<kKernel, kStride, 1, kGroups>(job, x++);
   }
-  for (; x < s.out_w; ++x) run_anywhere(x);
+  for (; x < s.out_w; ++x) run_anywhere(job, x);
 }
 
 template <int kKernel, int kStride, bool kGroups>
