@@ -12,55 +12,39 @@ namespace tenon::ops {
 using Strides = std::array<int64_t, Dims::max_rank>;
 
 /// Row-major strides, in elements. Those of a tensor without elements are never used, so they may wrap.
-inline Strides strides_of(const Dims& dims) {
-  Strides strides{};
-  uint64_t step = 1;
-  for (size_t axis = dims.rank(); axis-- > 0; step *= static_cast<uint64_t>(dims[axis]))
-    strides[axis] = static_cast<int64_t>(step);
-  return strides;
-}
+Strides strides_of(const Dims& dims);
 
 /// Strides that read `from` as if it had the sizes `to` (aligned at the last axis; 0 where a size is stretched).
-inline Strides broadcast_strides(const Dims& from, const Dims& to) {
-  const Strides own = strides_of(from);
-  Strides strides{};
-  const size_t shift = to.rank() - from.rank();
-  for (size_t axis = 0; axis < from.rank(); ++axis) strides[axis + shift] = from[axis] == 1 ? 0 : own[axis];
-  return strides;
-}
+Strides broadcast_strides(const Dims& from, const Dims& to);
 
-/// Visits all elements of `dims` for N operands of given strides: row(offsets, count, steps) once per innermost run, in
-/// row-major order. Neighbouring axes that are contiguous in every operand are joined.
+/// The innermost runs of `dims` for N operands of given strides, in row-major order. Neighbouring axes that are
+/// contiguous in every operand are joined. Compiled for N from 2 to 4, once for all element types.
+template <size_t N>
+class Runs {
+ public:
+  Runs(const Dims& dims, const std::array<Strides, N>& strides);
+
+  /// Goes to the next run, at first to the first; false behind the last.
+  bool next();
+
+  std::array<int64_t, N> offsets{}, steps{};  // of the present run
+  int64_t count = 0;
+
+ private:
+  Dims sizes_;
+  std::array<Strides, N> strides_{};
+  std::array<int64_t, Dims::max_rank> index_{};
+  bool started_ = false, empty_ = false;
+};
+extern template class Runs<2>;
+extern template class Runs<3>;
+extern template class Runs<4>;
+
+/// Visits all elements of `dims` for N operands of given strides: row(offsets, count, steps) once per run.
 template <size_t N, class F>
 void walk(const Dims& dims, const std::array<Strides, N>& strides, F&& row) {
-  Dims sizes;
-  std::array<Strides, N> steps{};
-  for (size_t axis = 0; axis < dims.rank(); ++axis) {
-    if (dims[axis] == 0) return;
-    if (dims[axis] == 1) continue;
-    bool joined = sizes.rank() > 0;
-    for (size_t n = 0; n < N && joined; ++n) joined = steps[n][sizes.rank() - 1] == strides[n][axis] * dims[axis];
-    if (!joined) sizes.push_back(1);
-    const size_t last = sizes.rank() - 1;
-    sizes[last] *= dims[axis];
-    for (size_t n = 0; n < N; ++n) steps[n][last] = strides[n][axis];
-  }
-  if (sizes.rank() == 0) sizes.push_back(1);
-  const size_t inner = sizes.rank() - 1;
-  std::array<int64_t, N> offsets{}, inner_steps{};
-  for (size_t n = 0; n < N; ++n) inner_steps[n] = steps[n][inner];
-  std::array<int64_t, Dims::max_rank> index{};
-  while (true) {
-    row(offsets, sizes[inner], inner_steps);
-    size_t axis = inner;
-    while (axis-- > 0) {
-      for (size_t n = 0; n < N; ++n) offsets[n] += steps[n][axis];
-      if (++index[axis] < sizes[axis]) break;
-      for (size_t n = 0; n < N; ++n) offsets[n] -= steps[n][axis] * sizes[axis];
-      index[axis] = 0;
-    }
-    if (axis == static_cast<size_t>(-1)) return;
-  }
+  Runs<N> runs(dims, strides);
+  while (runs.next()) row(runs.offsets, runs.count, runs.steps);
 }
 
 /// The size that two sizes broadcast to. Equal gives the same; 1 gives the other; a constant above 1 wins over a
