@@ -18,9 +18,9 @@ static_assert(std::endian::native == std::endian::little);
 
 }  // namespace
 
-void Reader::fail(const std::string& why, size_t offset) const {
+void Reader::fail(const std::string& why, size_t offset, const std::string& hint) const {
   throw Error(Code::invalid_model, "not a well-formed ONNX file",
-              {.where = std::string(file_) + ", byte " + std::to_string(offset), .why = why});
+              {.where = std::string(file_) + ", byte " + std::to_string(offset), .why = why, .hint = hint});
 }
 
 uint64_t Reader::varint() {
@@ -49,7 +49,7 @@ bool Reader::next(Field& field) {
     if (length > bytes_.size() - at_)
       fail("field " + std::to_string(number) + " needs " + std::to_string(length) + " bytes, " +
                std::to_string(bytes_.size() - at_) + " are left",
-           field.offset);
+           field.offset, depth_ == 0 ? "the end of the file may be missing: copy or download it again" : "");
     field.bytes = bytes_.subspan(at_, length);
     at_ += length;
   };

@@ -45,7 +45,7 @@ class Reader {
   void doubles(const Field& field, std::vector<double>& to) const;
   /// The bytes of a length-delimited field.
   Bytes raw(const Field& field) const;
-  [[noreturn]] void fail(const std::string& why, size_t offset) const;
+  [[noreturn]] void fail(const std::string& why, size_t offset, const std::string& hint = "") const;
 
  private:
   Reader(Bytes bytes, const Reader& outer, int depth)
