@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "backends/cuda/management.h"
 #include "cli/arrays.h"
 #include "cli/calibration.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -303,21 +303,22 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10")
-      ->type_name("N");
-  app.add_option("--warmup", options->warmup, "Runs before them")->type_name("N")->capture_default_str();
-  app.add_option("--seconds", options->seconds, "Time for the timed runs")->type_name("TIME")->capture_default_str();
-  app.add_option("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")
-      ->type_name("LIST");
-  app.add_option("--streaming", options->streaming,
+  flags.add("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10")
+      .value("N");
+  flags.add("--warmup", options->warmup, "Runs before them").value("N").with_default();
+  flags.add("--seconds", options->seconds, "Time for the timed runs").value("TIME").with_default();
+  flags.add("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")
+      .value("LIST");
+  flags.add("--streaming", options->streaming,
                  "Also measure N sessions at once, so that copies lie beside the work of others; 0: none")
-      ->type_name("N");
-  app.add_flag("--layers", options->layers, "Print the time of each layer");
+      .value("N");
+  flags.add("--layers", options->layers, "Print the time of each layer");
   options->data.add_to(app);
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "Latency is the wall time of one run in one stream; inputs are random with a fixed seed, in the session's own\n"
       "memory. On a GPU that is page-locked, and the report has load, clocks, memory and power by NVML.\n"
       "An INT8 engine of a model without --data is calibrated on random numbers: its time holds, its results do not.\n"

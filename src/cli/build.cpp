@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 
 #include "cli/calibration.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -67,13 +67,14 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-o,--output", options->output, "The engine to write")->required()->type_name("FILE");
-  app.add_flag("--retune", options->retune, "MODEL is an engine: time its kernels anew, for --device");
+  flags.add("-o,--output", options->output, "The engine to write").required().value("FILE");
+  flags.add("--retune", options->retune, "MODEL is an engine: time its kernels anew, for --device");
   options->data.add_to(app);
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "Examples:\n"
       "  tenon build yolov8n.onnx -o yolov8n.tenon\n"
       "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s\n"

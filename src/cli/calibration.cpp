@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "base/file.h"
 #include "cli/arrays.h"
+#include "cli/flags.h"
 #include "cli/report.h"
 #include "vision/decode.h"
 #include "vision/file.h"
@@ -133,35 +133,40 @@ Dims picture_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, c
 }  // namespace
 
 void DataOptions::add_to(CLI::App& app) {
-  app.add_option("--data", data,
-                 "Calibration data: a picture, a folder of pictures, a video, .npy, .npz, ONNX .pb sets (may be given "
-                 "again)")
-      ->type_name("PATH")
-      ->allow_extra_args(false);
-  app.add_option("--preprocess", preprocess,
-                 "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
-      ->type_name("SPEC");
-  app.add_option("--calibrator", method, "auto, minmax, percentile, mse, entropy or entropy-legacy")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--percentile", options.percentile, "Share of values inside the range, for --calibrator percentile")
-      ->type_name("P")
-      ->check(CLI::Range(50.0, 100.0))
-      ->capture_default_str();
-  app.add_option("--max-error", options.target_error,
-                 "Relative squared error at the outputs above which layers stay in floating point")
-      ->type_name("E")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-  app.add_option("--calib-cache", cache,
-                 "Read the calibration from this file where it fits, else write it there; also TensorRT's tables")
-      ->type_name("FILE");
-  app.add_option("--calib-batch", options.batch, "Samples that run together; a model of fixed batch keeps its own")
-      ->type_name("N")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--calib-count", options.count, "Samples to use, spread evenly over pictures and frames. Default: all")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100000000));
+  Flags flags(app);
+  flags
+      .add("--data", data,
+           "Calibration data: a picture, a folder of pictures, a video, .npy, .npz, ONNX .pb sets (may be given "
+           "again)")
+      .value("PATH")
+      .one_each();
+  flags
+      .add("--preprocess", preprocess,
+           "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
+      .value("SPEC");
+  flags.add("--calibrator", method, "auto, minmax, percentile, mse, entropy or entropy-legacy")
+      .value("NAME")
+      .with_default();
+  flags.add("--percentile", options.percentile, "Share of values inside the range, for --calibrator percentile")
+      .value("P")
+      .between(50.0, 100.0)
+      .with_default();
+  flags
+      .add("--max-error", options.target_error,
+           "Relative squared error at the outputs above which layers stay in floating point")
+      .value("E")
+      .between(0.0, 1e9)
+      .with_default();
+  flags
+      .add("--calib-cache", cache,
+           "Read the calibration from this file where it fits, else write it there; also TensorRT's tables")
+      .value("FILE");
+  flags.add("--calib-batch", options.batch, "Samples that run together; a model of fixed batch keeps its own")
+      .value("N")
+      .between(int64_t{1}, int64_t{4096});
+  flags.add("--calib-count", options.count, "Samples to use, spread evenly over pictures and frames. Default: all")
+      .value("N")
+      .between(int64_t{1}, int64_t{100000000});
 }
 
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std::vector<TensorInfo>& inputs,

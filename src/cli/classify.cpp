@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "cli/flags.h"
 #include "cli/gallery.h"
 #include "cli/pictures.h"
 #include "cli/report.h"
@@ -78,12 +78,13 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-o,--output", options->output_dir, "Folder for the pictures or the video with the names drawn")
-      ->type_name("DIR");
-  app.add_option("--top", options->top, "Classes to name for each picture")->capture_default_str();
-  app.footer(
+  flags.add("-o,--output", options->output_dir, "Folder for the pictures or the video with the names drawn")
+      .value("DIR");
+  flags.add("--top", options->top, "Classes to name for each picture").with_default();
+  flags.footer(
       "Examples:\n"
       "  tenon classify resnet50.onnx --source cat.jpg --labels imagenet.txt\n"
       "  tenon classify resnet50.tenon --source pictures --top 1 --json -");

@@ -1,8 +1,7 @@
+#include "cli/flags.h"
 #include "vision/detect.h"
 
 #include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 
 #include "cli/gallery.h"
 #include "cli/pictures.h"
@@ -92,15 +91,14 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-o,--output", options->output_dir, "Folder for the pictures or the video with boxes drawn")
-      ->type_name("DIR");
-  app.add_option("--conf", options->detect.confidence, "Least score of a box")->capture_default_str();
-  app.add_option("--iou", options->detect.iou, "Overlap above which the weaker box of a class falls")
-      ->capture_default_str();
-  app.add_option("--max-det", options->detect.max_detections, "Most boxes of a picture")->capture_default_str();
-  app.footer(
+  flags.add("-o,--output", options->output_dir, "Folder for the pictures or the video with boxes drawn").value("DIR");
+  flags.add("--conf", options->detect.confidence, "Least score of a box").with_default();
+  flags.add("--iou", options->detect.iou, "Overlap above which the weaker box of a class falls").with_default();
+  flags.add("--max-det", options->detect.max_detections, "Most boxes of a picture").with_default();
+  flags.footer(
       "Boxes are x1 y1 x2 y2 in pixels of the source. YOLOv5 to v11, YOLOX, YOLOv10 and UltraFace outputs are known.\n"
       "Examples:\n"
       "  tenon detect yolov8n.onnx --source street.jpg -o out\n"

@@ -2,7 +2,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -10,6 +9,7 @@
 #include "backends/cpu/isa.h"
 #include "backends/cuda/survey.h"
 #include "base/knobs.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -142,9 +142,10 @@ int work(const std::string& json) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto json = std::make_shared<std::string>();
   add_json(app, *json);
-  app.footer("Example:\n  tenon devices --json -");
+  flags.footer("Example:\n  tenon devices --json -");
   return [json] { return work(*json); };
 }
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -164,12 +164,13 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("--stage", options->stage, "Print the graph after a stage: import, passes or plan")->type_name("NAME");
-  app.add_flag("--passes", options->passes, "Show what each optimisation pass changes");
+  flags.add("--stage", options->stage, "Print the graph after a stage: import, passes or plan").value("NAME");
+  flags.add("--passes", options->passes, "Show what each optimisation pass changes");
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "Examples:\n"
       "  tenon inspect model.onnx\n"
       "  tenon inspect model.onnx --stage passes\n"

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "backends/cuda/kernel_pack.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -29,11 +28,12 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
-  app.add_option("ACTION", options->action, "export: the cache to a file; import: a file into the cache")->required();
-  app.add_option("FILE", options->file, "The pack")->required();
+  flags.add("ACTION", options->action, "export: the cache to a file; import: a file into the cache").required();
+  flags.add("FILE", options->file, "The pack").required();
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "Compiled GPU kernels are machine code for one kind of GPU: a machine with the same one and no NVRTC runs from\n"
       "an imported pack. Its hashes tell damage, not intent: import packs from sources whose programs you would run.\n"
       "Examples:\n"

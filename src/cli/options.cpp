@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <filesystem>
 
 #include "backends/cuda/device.h"
+#include "cli/flags.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "engine/engine.h"
@@ -96,35 +96,34 @@ void limit_rounds(int64_t rounds) {
 }  // namespace
 
 void ModelOptions::add_to(CLI::App& app) {
-  app.add_option("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")
-      ->required();
-  app.add_option("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own")
-      ->type_name("NAME");
-  app.add_option("--precision", precision, "Arithmetic: fp32 or int8; on a GPU also tf32, fp16, best")
-      ->type_name("NAME");
-  app.add_option("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8")->type_name("SIZES");
-  app.add_option("--threads", threads, "Threads; 0 is the cores this process may use")->type_name("N");
-  app.add_option("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
-      ->type_name("TIME");
-  app.add_option("--timing-cache", timing_cache,
-                 "File of measured kernel times; - is none. Default: in the user's cache folder")
-      ->type_name("FILE");
-  app.add_option("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)")->type_name("NAME");
-  app.add_option_function<std::string>("--max-memory", limit_memory,
-                                       "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
-      ->type_name("SIZE");
-  app.add_option_function<int64_t>("--max-rounds", limit_rounds,
-                                   "Rounds after which a loop in the model is given up. Default: 1000000")
-      ->type_name("N");
-  app.add_option("--external-root", external_root,
-                 "A folder that weights outside the model file may lie in, beside the model's own")
-      ->type_name("DIR");
-  app.add_flag("--strict", strict, "Direct summation only: no Winograd");
-  app.add_flag("-q,--quiet", quiet, "No progress on stderr");
+  Flags flags(app);
+  flags.add("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input").required();
+  flags.add("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own").value("NAME");
+  flags.add("--precision", precision, "Arithmetic: fp32 or int8; on a GPU also tf32, fp16, best").value("NAME");
+  flags.add("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8").value("SIZES");
+  flags.add("--threads", threads, "Threads; 0 is the cores this process may use").value("N");
+  flags.add("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
+      .value("TIME");
+  flags
+      .add("--timing-cache", timing_cache,
+           "File of measured kernel times; - is none. Default: in the user's cache folder")
+      .value("FILE");
+  flags.add("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)").value("NAME");
+  flags.call("--max-memory", limit_memory, "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
+      .value("SIZE");
+  flags.call("--max-rounds", limit_rounds, "Rounds after which a loop in the model is given up. Default: 1000000")
+      .value("N");
+  flags
+      .add("--external-root", external_root,
+           "A folder that weights outside the model file may lie in, beside the model's own")
+      .value("DIR");
+  flags.add("--strict", strict, "Direct summation only: no Winograd");
+  flags.add("-q,--quiet", quiet, "No progress on stderr");
 }
 
 void add_json(CLI::App& app, std::string& json) {
-  app.add_option("--json", json, "Write the report as JSON to a file; - is the standard output")->type_name("FILE");
+  Flags flags(app);
+  flags.add("--json", json, "Write the report as JSON to a file; - is the standard output").value("FILE");
 }
 
 BuildOptions ModelOptions::build_options() const {

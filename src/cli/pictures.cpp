@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/flags.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "vision/decode.h"
@@ -40,12 +40,14 @@ Shapes picture_shapes(const PictureOptions& options, const std::string& preset) 
 }  // namespace
 
 void PictureOptions::add_to(CLI::App& app) {
+  Flags flags(app);
   ModelOptions::add_to(app);
-  app.add_option("-s,--source", source, "A picture, a folder of pictures, or a video")->required()->type_name("PATH");
-  app.add_option("--labels", labels, "Class names, one a line; default: those in the model")->type_name("FILE");
-  app.add_option("--preprocess", preprocess,
-                 "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
-      ->type_name("SPEC");
+  flags.add("-s,--source", source, "A picture, a folder of pictures, or a video").required().value("PATH");
+  flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE");
+  flags
+      .add("--preprocess", preprocess,
+           "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
+      .value("SPEC");
   add_json(app, json);
 }
 

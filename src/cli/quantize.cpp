@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -8,6 +7,7 @@
 #include "base/cores.h"
 #include "base/file.h"
 #include "cli/calibration.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -81,18 +81,19 @@ int work(Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-o,--output", options->output, "The ONNX model to write")->required()->type_name("FILE");
+  flags.add("-o,--output", options->output, "The ONNX model to write").required().value("FILE");
   options->data.add_to(app);
-  app.add_option("--style", options->style,
-                 "Whose rules to follow: standard, tensorrt (signed, symmetric), openvino, onnxruntime (i32 biases)")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--tensorrt-table", options->table, "Write the scales as a TensorRT calibration table, too")
-      ->type_name("FILE");
+  flags
+      .add("--style", options->style,
+           "Whose rules to follow: standard, tensorrt (signed, symmetric), openvino, onnxruntime (i32 biases)")
+      .value("NAME")
+      .with_default();
+  flags.add("--tensorrt-table", options->table, "Write the scales as a TensorRT calibration table, too").value("FILE");
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "The model has QuantizeLinear and DequantizeLinear nodes, opset 21.\n"
       "Example:\n"
       "  tenon quantize yolov8n.onnx -o yolov8n.int8.onnx --data pictures/ --preprocess yolo");

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
 #include "cli/arrays.h"
+#include "cli/flags.h"
 #include "cli/npy.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -83,15 +83,17 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  app.add_option("-i,--input", options->inputs,
-                 "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may go where there is but one")
-      ->type_name("NAME=FILE")
-      ->allow_extra_args(false);
-  app.add_option("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy")->type_name("DIR");
+  flags
+      .add("-i,--input", options->inputs,
+           "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may go where there is but one")
+      .value("NAME=FILE")
+      .one_each();
+  flags.add("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy").value("DIR");
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "Examples:\n"
       "  tenon run model.onnx --input x=x.npy --output-dir out\n"
       "  tenon run bert.tenon --input ids=batch.npz:ids --input mask=batch.npz:mask -o out --json -");

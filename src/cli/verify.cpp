@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
 #include "backends/cuda/device.h"
 #include "cli/arrays.h"
 #include "cli/compare.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -189,23 +189,25 @@ int work(const Options& options) {
 }
 
 std::function<int()> add(CLI::App& app) {
+  Flags flags(app);
   auto options = std::make_shared<Options>();
-  app.add_option("DIR", options->folders, "Folders of cases: model.onnx with test_data_set_*/input_0.pb, output_0.pb")
-      ->required();
-  app.add_option("--backend,--device", options->backend,
-                 "cpu, cuda, cuda:N: the optimised path; ref: plain kernels without any pass")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--rtol", options->rtol, "Relative tolerance")->capture_default_str();
-  app.add_option("--atol", options->atol, "Absolute tolerance")->capture_default_str();
-  app.add_option("--threads", options->threads, "Threads; 0 is the cores this process may use")->type_name("N");
-  app.add_option("--skip-pass", options->skip_passes, "Leave out an optimisation pass (may be given again)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  app.add_flag("--strict-ops", options->strict_ops, "Unsupported operations fail instead of being skipped");
-  app.add_flag("-q,--quiet", options->quiet, "Do not print passed cases");
+  flags.add("DIR", options->folders, "Folders of cases: model.onnx with test_data_set_*/input_0.pb, output_0.pb")
+      .required();
+  flags
+      .add("--backend,--device", options->backend,
+           "cpu, cuda, cuda:N: the optimised path; ref: plain kernels without any pass")
+      .value("NAME")
+      .with_default();
+  flags.add("--rtol", options->rtol, "Relative tolerance").with_default();
+  flags.add("--atol", options->atol, "Absolute tolerance").with_default();
+  flags.add("--threads", options->threads, "Threads; 0 is the cores this process may use").value("N");
+  flags.add("--skip-pass", options->skip_passes, "Leave out an optimisation pass (may be given again)")
+      .value("NAME")
+      .one_each();
+  flags.add("--strict-ops", options->strict_ops, "Unsupported operations fail instead of being skipped");
+  flags.add("-q,--quiet", options->quiet, "Do not print passed cases");
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "A case passes when |got - expected| <= atol + rtol |expected| for every element. Exit status 6 when a case "
       "fails.\n"
       "Examples:\n"

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/arrays.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/suggest.h"
@@ -48,11 +47,12 @@ int work(const Options& options) {
 
 std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  Flags flags(app);
   options->add_to(app);
-  app.add_option("NODE", options->node, "Tell of this node of the model alone");
-  app.add_flag("--recorded", options->recorded, "Run nothing: show the times of the build");
+  flags.add("NODE", options->node, "Tell of this node of the model alone");
+  flags.add("--recorded", options->recorded, "Run nothing: show the times of the build");
   add_json(app, options->json);
-  app.footer(
+  flags.footer(
       "For each step: arithmetic, kernel, time, share; the rivals with their times alone, or why they refuse.\n"
       "Every node of the model is in the list; of those that take no step it says why.\n"
       "Examples:\n"
