@@ -1,2 +1,0 @@
-// The headers of all tests, compiled once; see tests/CMakeLists.txt.
-int main() {}
