@@ -145,7 +145,7 @@ void import_inputs(const GraphProto& proto, Scope& scope, bool is_main) {
     if (constants.count(input.name)) {
       if (!is_main)
         scope.job.fail("a value is made twice",
-                       "'" + std::string(input.name) + "' is an input and an initializer of a subgraph");
+                       std::string("'").append(input.name).append("' is an input and an initializer of a subgraph"));
       continue;
     }
     if (scope.names.count(input.name))

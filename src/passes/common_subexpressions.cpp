@@ -53,7 +53,7 @@ struct AttributeKey {
 std::optional<std::string> key_of(const ir::Node& node) {
   std::string key;
   put(key, node.op);
-  for (ir::ValueId id : node.inputs) key += "%" + std::to_string(id);
+  for (ir::ValueId id : node.inputs) key.append("%").append(std::to_string(id));
   for (ir::ValueId id : node.outputs) key += id == ir::no_value ? '_' : 'o';
   AttributeKey visitor{key};
   for (const auto& [name, attribute] : node.attributes) {
