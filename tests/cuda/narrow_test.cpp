@@ -66,7 +66,9 @@ TEST(NarrowF16, KeepsInputsAndOutputsAndStaysClose) {
   EXPECT_GE(narrow_values(after), 5u) << ir::print(after);
   for (const ir::Node& node : after.nodes) {
     EXPECT_NE(node.op, "Gemm") << "products become convolutions";
-    if (node.op == "Softmax") EXPECT_EQ(after.value(node.inputs[0]).dtype, DType::f32);
+    if (node.op == "Softmax") {
+      EXPECT_EQ(after.value(node.inputs[0]).dtype, DType::f32);
+    }
   }
   const Tensor x = noise({1, 8, 8, 16}, 1, 5);
   const Tensor expected = ops::interpret(before, {x})[0], got = ops::interpret(after, {x})[0];

@@ -57,7 +57,9 @@ TEST(Explain, EveryRivalHasATimeOrAReason) {
       EXPECT_TRUE(rival.kernel == "ref" || rival.microseconds > 0 || !rival.refusal.empty() || row.choices < 2)
           << row.name << " " << rival.kernel;
     }
-    if (row.choices > 1) EXPECT_GT(row.alone, 0) << row.name;
+    if (row.choices > 1) {
+      EXPECT_GT(row.alone, 0) << row.name;
+    }
   }
   EXPECT_GT(timed, 0);
   EXPECT_GT(refused, 0);

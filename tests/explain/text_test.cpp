@@ -26,7 +26,7 @@ Report report() {
 }
 
 TEST(ExplainText, ReadsAsTheGoldenFile) {
-  EXPECT_EQ(text(report()), test::read_text(std::string(TENON_SOURCE_DIR) + "/tests/explain/report.golden"));
+  EXPECT_EQ(text(report()), test::read_text(TENON_SOURCE_DIR "/tests/explain/report.golden"));
 }
 
 TEST(ExplainText, TellsOfOneNode) {
