@@ -16,6 +16,7 @@
 #include "plan/sources.h"
 #include "plan/timing_cache.h"
 #include "quant/calibrate.h"
+#include "quant/evidence.h"
 #include "quant/export.h"
 #include "quant/materialise.h"
 #include "quant/pace.h"
@@ -64,6 +65,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   const auto quantised = [&](const quant::Recipe& how) {
     plan::Plan result = base;
     quant::materialise(result.graph, how);
+    result.evidence = quant::evidence_as_placed(base.graph, recipe, how);
     finish(result, tracker, cache.records(), options);
     cache.add(result.records);
     return result;
@@ -76,6 +78,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   }
   plan::Plan floats = base;
   floats.precision = "fp32";
+  floats.evidence = quant::evidence_as_placed(base.graph, recipe, {});
   finish(floats, tracker, cache.records(), options);
   cache.add(floats.records);
   quant::Pace pace = quant::keep_faster(base.graph, floats, recipe, quantised);

@@ -48,6 +48,8 @@ struct CalibrationOptions {
   int64_t count = 0;          ///< samples to use at most; 0: all
   /// Relative squared error at the outputs above which layers are left in floating point, the most harmful first.
   double target_error = 1e-3;
+  /// ONNX nodes that stay in floating point ("fp32"), or in eight bits whatever the error ("int8").
+  std::map<std::string, std::string> keep = {};
 };
 
 }  // namespace tenon

@@ -9,6 +9,7 @@
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
+#include "explain/report.h"
 
 namespace fs = std::filesystem;
 
@@ -55,12 +56,16 @@ int work(const Options& options) {
   engine.save(options.output);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
-  if (!options.json.empty())
-    write_json(options.json, {{"engine", options.output},
-                              {"seconds", seconds},
-                              {"bytes", size},
-                              {"precision", engine.impl().plan.precision},
-                              {"device", engine.device()}});
+  if (!options.json.empty()) {
+    nlohmann::ordered_json report{{"engine", options.output},
+                                  {"seconds", seconds},
+                                  {"bytes", size},
+                                  {"precision", engine.impl().plan.precision},
+                                  {"device", engine.device()}};
+    if (const plan::Evidence& evidence = engine.impl().plan.evidence; !evidence.empty())
+      report["audit"] = explain::audit_json(evidence);
+    write_json(options.json, report);
+  }
   if (options.json != "-")
     fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
   return 0;

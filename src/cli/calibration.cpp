@@ -22,9 +22,9 @@ namespace {
 
 const std::map<std::string, CalibrationMethod>& methods() {
   static const std::map<std::string, CalibrationMethod> list{
-      {"auto", CalibrationMethod::automatic},  {"minmax", CalibrationMethod::min_max},
+      {"auto", CalibrationMethod::automatic},        {"minmax", CalibrationMethod::min_max},
       {"percentile", CalibrationMethod::percentile}, {"mse", CalibrationMethod::mse},
-      {"entropy", CalibrationMethod::entropy}, {"entropy-legacy", CalibrationMethod::entropy_legacy}};
+      {"entropy", CalibrationMethod::entropy},       {"entropy-legacy", CalibrationMethod::entropy_legacy}};
   return list;
 }
 
@@ -157,6 +157,9 @@ void DataOptions::add_to(CLI::App& app) {
       .value("E")
       .between(0.0, 1e9)
       .with_default();
+  flags.add("--keep", keep, "Keep a layer in a precision: NODE=fp32 or NODE=int8 (may be given again)")
+      .value("NODE=P")
+      .one_each();
   flags
       .add("--calib-cache", cache,
            "Read the calibration from this file where it fits, else write it there; also TensorRT's tables")
@@ -168,6 +171,22 @@ void DataOptions::add_to(CLI::App& app) {
       .value("N")
       .between(int64_t{1}, int64_t{100000000});
 }
+
+namespace {
+/// "NODE=fp32" and "NODE=int8" by node.
+std::map<std::string, std::string> kept(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> keep;
+  for (const std::string& word : words) {
+    const size_t equals = word.rfind('=');
+    const std::string precision = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (equals == 0 || (precision != "fp32" && precision != "int8"))
+      throw Error(Code::usage, "\"" + word + "\" names no node with a precision",
+                  {.where = "--keep", .hint = "write NODE=fp32 or NODE=int8"});
+    keep[word.substr(0, equals)] = precision;
+  }
+  return keep;
+}
+}  // namespace
 
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std::vector<TensorInfo>& inputs,
                                              const Shapes& shapes) {
@@ -199,6 +218,9 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
                 {.where = "--calibrator", .hint = "give auto, minmax, percentile, mse, entropy or entropy-legacy"});
   build.calibration = options;
   build.calibration.method = found->second;
+  build.calibration.keep = kept(keep);
+  if (!keep.empty() && build.precision != Precision::int8)
+    throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
   if (data.empty() && (cache.empty() || build.precision != Precision::int8)) {
     if (build.precision == Precision::int8)
       throw Error(Code::usage, "INT8 needs calibration data",

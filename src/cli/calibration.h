@@ -14,8 +14,10 @@ struct DataOptions {
   std::vector<std::string> data;
   std::string preprocess, cache, method = "auto";
   CalibrationOptions options;
+  std::vector<std::string> keep;
 
-  /// --data, --preprocess, --calibrator, --percentile, --max-error, --calib-cache, --calib-batch, --calib-count.
+  /// --data, --preprocess, --calibrator, --percentile, --max-error, --calib-cache, --calib-batch, --calib-count,
+  /// --keep.
   void add_to(CLI::App& app);
   /// Puts the data and options into `build`; nothing where no data is given. Throws Error(usage).
   void apply(const ModelOptions& model, BuildOptions& build) const;

@@ -9,6 +9,8 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
+#include "engine/engine.h"
+#include "explain/watch.h"
 
 namespace tenon::cli {
 namespace {
@@ -16,6 +18,7 @@ namespace {
 struct Options : ModelOptions {
   std::vector<std::string> inputs;
   std::string output_dir, json;
+  bool watch_ranges = false;
 };
 
 std::string list(const std::vector<TensorInfo>& infos) {
@@ -51,6 +54,37 @@ std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words,
   return inputs;
 }
 
+/// What left the ranges of the calibration.
+nlohmann::ordered_json watched(const Options& options, const Engine& engine, const Shapes& shapes,
+                               const std::map<std::string, Tensor>& inputs, int threads) {
+  std::vector<Tensor> ordered;
+  for (const TensorInfo& info : engine.inputs()) ordered.push_back(inputs.at(info.name));
+  std::vector<explain::Watched> tensors = explain::watch_ranges(engine.impl().plan, shapes, ordered, threads);
+  if (tensors.empty())
+    throw Error(Code::usage, "the engine stores nothing in eight bits",
+                {.where = "--watch-ranges", .hint = "build it with --precision int8 --data"});
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  size_t left = 0;
+  for (const explain::Watched& tensor : tensors) {
+    left += tensor.has_left();
+    list.push_back({{"name", tensor.name},
+                    {"outside", tensor.share()},
+                    {"usual", tensor.usual},
+                    {"least", tensor.least},
+                    {"greatest", tensor.greatest},
+                    {"low", tensor.low},
+                    {"high", tensor.high},
+                    {"left", tensor.has_left()}});
+    if (tensor.has_left() && options.json != "-")
+      fmt::print(stderr, "warning: {} has left its range: {:.2f} % of its values lie outside {:.4g} to {:.4g}\n",
+                 printable(tensor.name), 100 * tensor.share(), tensor.low, tensor.high);
+  }
+  if (options.json != "-")
+    fmt::print("ranges: {} of {} have left those of the calibration\n", left,
+               counted(static_cast<int64_t>(tensors.size()), "tensor"));
+  return list;
+}
+
 int work(const Options& options) {
   const auto inputs = read_inputs(options.inputs, stated_inputs(options.path(), options.external_root));
   Shapes shapes;
@@ -78,7 +112,9 @@ int work(const Options& options) {
                  entry.contains("file") ? "  " + printable(entry["file"].get<std::string>()) : "");
     report.push_back(std::move(entry));
   }
-  if (!options.json.empty()) write_json(options.json, {{"outputs", report}});
+  nlohmann::ordered_json json{{"outputs", report}};
+  if (options.watch_ranges) json["ranges"] = watched(options, engine, shapes, inputs, session.threads());
+  if (!options.json.empty()) write_json(options.json, json);
   return 0;
 }
 
@@ -92,6 +128,8 @@ std::function<int()> add(CLI::App& app) {
       .value("NAME=FILE")
       .one_each();
   flags.add("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy").value("DIR");
+  flags.add("--watch-ranges", options->watch_ranges,
+            "Say which tensors of an INT8 engine have left the ranges of its calibration");
   add_json(app, options->json);
   flags.footer(
       "Examples:\n"

@@ -8,6 +8,7 @@
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "explain/report.h"
+#include "explain/switch.h"
 
 namespace tenon::cli {
 namespace {
@@ -17,7 +18,7 @@ constexpr uint64_t first_seed = 1;
 
 struct Options : ModelOptions {
   std::string node, json;
-  bool recorded = false;
+  bool recorded = false, audit = false;
 };
 
 /// Times of the steps on random inputs of the engine's sizes.
@@ -34,12 +35,24 @@ std::vector<LayerTime> profile(const Engine& engine, int threads) {
   return session.profile(inputs, profiled_runs);
 }
 
+int audit(const Options& options, const plan::Evidence& evidence) {
+  if (evidence.empty())
+    throw Error(Code::usage, "the engine holds no calibration to audit",
+                {.where = options.model, .hint = "build it with --precision int8 --data"});
+  if (!options.json.empty()) write_json(options.json, explain::audit_json(evidence));
+  if (options.json != "-") fmt::print("{}", explain::audit_text(evidence));
+  return 0;
+}
+
 int work(const Options& options) {
   const Engine engine = options.open();
   const plan::Plan& plan = engine.impl().plan;
+  if (options.audit) return audit(options, plan.evidence);
   const int threads = options.threads > 0 ? options.threads : plan.threads;
   const std::vector<LayerTime> layers = options.recorded ? std::vector<LayerTime>() : profile(engine, threads);
-  const explain::Report report = explain::explain(plan, layers, threads);
+  explain::Report report = explain::explain(plan, layers, threads);
+  if (!options.recorded)
+    if (const auto other = explain::switched(plan)) explain::compare(report, profile(*other, threads));
   if (!options.json.empty()) write_json(options.json, explain::json(report));
   if (options.json != "-") fmt::print("{}", explain::text(report, options.node, nearest));
   return 0;
@@ -50,6 +63,7 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   options->add_to(app);
   flags.add("NODE", options->node, "Tell of this node of the model alone");
+  flags.add("--audit", options->audit, "Tell of the calibration: its data, coverage, and the range of every tensor");
   flags.add("--recorded", options->recorded, "Run nothing: show the times of the build");
   add_json(app, options->json);
   flags.footer(
@@ -58,6 +72,7 @@ std::function<int()> add(CLI::App& app) {
       "Examples:\n"
       "  tenon why model.tenon\n"
       "  tenon why model.tenon /model.0/conv/Conv\n"
+      "  tenon why model.tenon --audit\n"
       "  tenon why model.tenon --recorded --json -");
   return [options] { return work(*options); };
 }

@@ -146,6 +146,7 @@ Engine Engine::load(const std::string& path) {
     if (const auto why = sections.find("why"); why != sections.end()) {
       const json told = json::parse(text_of(why->second));
       for (const json& entry : told.at("sources")) plan.sources.push_back(source_of(entry));
+      if (told.contains("evidence")) plan.evidence = plan::evidence_of(told["evidence"]);
     }
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
     plan.graph.tidy();

@@ -42,7 +42,9 @@ std::string why_text(const plan::Plan& plan) {
     if (!source.into.empty()) entry.push_back(engine::json_text(source.into));
     sources.push_back(std::move(entry));
   }
-  return json{{"sources", std::move(sources)}}.dump();
+  json told{{"sources", std::move(sources)}};
+  if (!plan.evidence.empty()) told["evidence"] = plan::json_of(plan.evidence);
+  return told.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 /// Table and bytes of the constants that the graph's text refers to.

@@ -44,6 +44,12 @@ std::string refusals(const Row& row) {
   return text;
 }
 
+/// What is odd about the data concerns everything.
+void suspicions(Report& report) {
+  for (const plan::Suspicion& suspicion : report.evidence.suspicions)
+    report.findings.push_back({report.microseconds, "calibration: " + suspicion.what, suspicion.why, suspicion.todo});
+}
+
 void plain_kernels(Report& report) {
   const auto rows = those(report, [](const Row& row) { return row.kernel == "ref"; });
   if (rows.empty()) return;
@@ -113,8 +119,16 @@ void costly_steps(Report& report) {
       why += fmt::format("the fastest of {}; next is {}, {:.2f} times as long", row.choices, second->kernel,
                          second->microseconds / row.alone);
     std::string todo = "nothing faster is known for it here; a smaller input or fewer channels would shrink it";
-    if (row.precision == "fp32" && report.device == "cpu")
-      todo = "INT8 may be faster: build with --precision int8 --data PICTURES --preprocess SPEC";
+    if (row.precision == "fp32" && report.device == "cpu" && row.switched > 0 && row.switched < row.microseconds)
+      todo = fmt::format("INT8 would save {}: {}", ms(row.microseconds - row.switched),
+                         report.precision == "int8" ? keep_line(row, "int8")
+                                                    : "build with --precision int8 --data PICTURES --preprocess SPEC");
+    else if (row.precision == "fp32" && report.device == "cpu" && row.switched > 0)
+      todo = fmt::format("INT8 would cost {} more; a smaller input or fewer channels would shrink it",
+                         ms(row.switched - row.microseconds));
+    if (row.precision == "int8" && row.switched > 0 && row.switched < row.microseconds)
+      todo =
+          fmt::format("floating point would save {}: {}", ms(row.microseconds - row.switched), keep_line(row, "fp32"));
     if (row.precision == "fp32" && report.device != "cpu") todo = "build with --precision fp16";
     report.findings.push_back({row.microseconds,
                                fmt::format("{} ({}, {}) takes {}, {} of the time", row.name, row.op, row.precision,
@@ -133,6 +147,7 @@ std::string keep_line(const Row& row, const std::string& precision) {
 
 void find(Report& report) {
   report.findings.clear();
+  suspicions(report);
   plain_kernels(report);
   strays(report);
   guesses(report);

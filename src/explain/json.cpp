@@ -12,16 +12,20 @@ Json json_of(const Report& report, const Row& row) {
   for (const Rival& rival : row.rivals)
     rivals.push_back(rival.refusal.empty() ? Json{{"kernel", rival.kernel}, {"us", time(rival.microseconds)}}
                                            : Json{{"kernel", rival.kernel}, {"refused", rival.refusal}});
-  return {{"name", row.name},
-          {"origins", row.origins},
-          {"op", row.op},
-          {"sizes", row.sizes},
-          {"precision", row.precision},
-          {"kernel", row.kernel},
-          {"us", time(row.microseconds)},
-          {"us_alone", time(row.alone)},
-          {"share", report.share(row)},
-          {"rivals", rivals}};
+  Json json{{"name", row.name},
+            {"origins", row.origins},
+            {"op", row.op},
+            {"sizes", row.sizes},
+            {"precision", row.precision},
+            {"kernel", row.kernel},
+            {"us", time(row.microseconds)},
+            {"us_alone", time(row.alone)},
+            {"share", report.share(row)},
+            {"rivals", rivals}};
+  if (!row.kept.empty()) json["kept"] = row.kept;
+  if (row.error >= 0) json["int8_error"] = row.error;
+  if (row.switched >= 0) json[row.precision == "int8" ? "us_float" : "us_int8"] = row.switched;
+  return json;
 }
 
 }  // namespace

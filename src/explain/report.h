@@ -28,6 +28,10 @@ struct Row {
   double alone = unknown;         // in the build
   int choices = 0;                // kernels that take it, the plain one left out
   std::vector<Rival> rivals;
+  std::string kept;        // why it is not in eight bits, where a calibration left it out
+  double error = unknown;  // that eight bits for its input alone add at the outputs
+  /// Its time in the other of floating point and eight bits, alone.
+  double switched = unknown;
 };
 
 /// A node of the model. Every one has an entry.
@@ -52,6 +56,7 @@ struct Report {
   std::vector<Fate> nodes;
   std::vector<Finding> findings;  // the costliest first
   std::vector<std::string> notes;
+  plan::Evidence evidence;  // of its calibration
   double share(const Row& row) const {
     return microseconds > 0 && row.microseconds > 0 ? row.microseconds / microseconds : 0;
   }
@@ -72,5 +77,9 @@ std::string keep_line(const Row& row, const std::string& precision);
 using Suggest = std::string (*)(const std::string& word, const std::vector<std::string>& candidates);
 std::string text(const Report& report, const std::string& only = {}, Suggest suggest = nullptr);
 nlohmann::ordered_json json(const Report& report);
+
+/// The calibration: what is odd about its data, how many samples were enough, the range of every tensor.
+std::string audit_text(const plan::Evidence& evidence);
+nlohmann::ordered_json audit_json(const plan::Evidence& evidence);
 
 }  // namespace tenon::explain

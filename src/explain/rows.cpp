@@ -39,6 +39,10 @@ std::string precision_of(const Problem& problem) {
   return problem.outputs.empty() ? "-" : std::string(name(problem.outputs[0].dtype));
 }
 
+bool is_product(const std::string& op) {
+  return op.find("Conv") != std::string::npos || op.find("MatMul") != std::string::npos || op == "Gemm";
+}
+
 double time_of(const plan::Record& record, const std::string& kernel) {
   if (record.kernel == kernel && record.microseconds > 0) return record.microseconds;
   for (const plan::Rival& rival : record.rivals)
@@ -216,6 +220,13 @@ Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int
   if (plan::is_static(graph)) add_rows(report, plan, graph, plan::lay_out(graph), layers, threads);
   else add_profile(report, layers);
   for (const Row& row : report.rows) report.microseconds += std::max(row.microseconds, 0.0);
+  report.evidence = plan.evidence;
+  for (const plan::LayerEvidence& layer : plan.evidence.layers)
+    for (Row& row : report.rows)
+      if (std::find(row.origins.begin(), row.origins.end(), layer.node) != row.origins.end() && is_product(row.op)) {
+        row.error = layer.error;
+        if (row.precision != "int8") row.kept = layer.reason;
+      }
   add_nodes(report, plan, graph);
   find(report);
   return report;

@@ -45,6 +45,17 @@ std::string row_text(const Report& report, const Row& row) {
   }
   if (!timed.empty())
     text += fmt::format("{}alone: {} {}; rivals: {}\n", indent, row.kernel, time_text(row.alone), timed);
+  if (row.switched >= 0)
+    text += fmt::format("{}in {} it would take {} ({:+.3f} ms)\n", indent,
+                        row.precision == "int8" ? "floating point" : "eight bits", time_text(row.switched),
+                        (row.switched - row.microseconds) / 1000);
+  if (row.error >= 0 || !row.kept.empty()) {
+    std::string told = row.precision == "int8" ? "in eight bits" : "in floating point";
+    if (!row.kept.empty()) told += ", as " + row.kept;
+    if (row.error >= 0) told += fmt::format("; eight bits for its input alone: error {:.2g}", row.error);
+    if (row.precision == "int8") told += "; float: " + keep_line(row, "fp32");
+    text += indent + printable(told) + "\n";
+  }
   if (!refused.empty()) text += fmt::format("{}refused: {}\n", indent, refused);
   return text;
 }

@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "ir/graph.h"
+#include "plan/evidence.h"
 
 /// From an optimised graph and concrete input sizes to steps with places in one arena.
 namespace tenon::cuda {
@@ -109,6 +110,7 @@ struct Plan {
   std::string isa;
   Records records;
   std::vector<Source> sources = {};  // every node of the model, in its order; none in engines of earlier versions
+  Evidence evidence = {};              // of a calibration
 };
 
 /// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills

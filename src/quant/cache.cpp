@@ -99,6 +99,7 @@ CacheKey key_of(const ir::Graph& graph, const std::string& preprocessing, const 
   key.preprocessing = preprocessing;
   key.options = fmt::format("method {} percentile {} count {} error {}", static_cast<int>(options.method),
                             options.percentile, options.count, options.target_error);
+  for (const auto& [name, precision] : options.keep) key.options += " " + name + "=" + precision;
   return key;
 }
 
@@ -118,6 +119,7 @@ std::string write_cache(const CacheKey& key, const Recipe& recipe) {
     if (!weights.bias.empty()) json["anchors"][name]["bias"] = weights.bias;
   }
   for (const auto& [name, reason] : recipe.kept) json["kept"][name] = reason;
+  if (!recipe.evidence.empty()) json["evidence"] = plan::json_of(recipe.evidence);
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -138,6 +140,11 @@ CachedRecipe read_cache(const std::string& text, const CacheKey& key, const ir::
   result.recipe.error = real_of(entry(json, "error"));
   read_values(entry(json, "values"), graph, result.recipe);
   read_anchors(entry(json, "anchors"), graph, result.recipe);
+  if (json.contains("evidence")) try {
+      result.recipe.evidence = plan::evidence_of(json["evidence"]);
+    } catch (const Json::exception& fault) {
+      damaged(fault.what());
+    }
   const Json& kept = entry(json, "kept");
   if (!kept.is_object()) damaged("\"kept\" is no object");
   for (const auto& [name, reason] : kept.items())

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <tenon/error.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "quant/cache.h"
+#include "quant/checkpoint.h"
+#include "quant/evidence.h"
 #include "quant/search.h"
 #include "quant/trt_cache.h"
 
@@ -28,17 +31,56 @@ Recipe from_table(const std::string& text, const ir::Graph& graph, const Setting
   return std::move(foreign.recipe);
 }
 
-Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& setting) {
-  const Structure structure = structure_of(graph);
+/// What --keep asks for, by node. Throws Error(usage) for a node that eight bits are not considered for.
+Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& options) {
+  Reasons keep(graph.nodes.size());
+  for (const auto& [name, precision] : options.keep) {
+    bool found = false;
+    for (size_t at = 0; at < graph.nodes.size(); ++at) {
+      const ir::Node& node = graph.nodes[at];
+      if (role_of(graph, node) != Role::anchor) continue;
+      if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
+      keep[at] = precision == in_eight_bits ? in_eight_bits : "--keep asks for it";
+      found = true;
+    }
+    if (!found)
+      throw Error(Code::usage, "no layer that could be in eight bits is called \"" + name + "\"",
+                  {.where = "--keep", .hint = "tenon why lists the model's nodes; convolutions and products count"});
+  }
+  return keep;
+}
+
+/// The recipe, with the anchors named that --keep holds in eight bits.
+Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, Recipe recipe) {
+  const Reasons keep = kept_nodes(graph, options);
+  for (size_t at = 0; at < graph.nodes.size(); ++at)
+    if (keep[at] == in_eight_bits) recipe.pinned.insert(graph.value(graph.nodes[at].outputs[0]).name);
+  return recipe;
+}
+
+Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& setting, const CacheKey& key,
+               const std::string& cache) {
+  const Reasons keep = kept_nodes(graph, setting.options);
+  const Structure structure = structure_of(graph, keep);
   Team team(setting.threads);
-  const Observations seen = observe(graph, structure, data, setting, team);
-  const Workshop shop{graph, seen, setting, batch_shapes(graph, setting), team};
-  Recipe recipe = place(shop, structure, choose_ranges(shop, structure), setting.options.target_error);
+  const Checkpoint from = read_checkpoint(cache, key, setting.options.batch, static_cast<size_t>(structure.groups));
+  if (from.samples > 0)
+    warn(setting, fmt::format("going on after {} samples that an earlier run has seen", from.samples));
+  const Observations seen = observe(graph, structure, data, setting, team, from, [&](const Checkpoint& so_far) {
+    data.write_cache(write_checkpoint(key, setting.options.batch, so_far));
+  });
+  const Workshop shop{graph, seen, setting, batch_shapes(graph, setting), team, keep};
+  const Values values = choose_ranges(shop, structure);
+  Recipe recipe = place(shop, structure, values, setting.options.target_error);
   // Biases are corrected where that helps.
   Recipe plain = recipe;
   for (auto& [name, weights] : plain.anchors) weights.bias.clear();
   plain.error = shop.error(plain);
-  return plain.error < recipe.error ? plain : recipe;
+  if (plain.error < recipe.error) recipe = std::move(plain);
+  recipe.evidence = evidence_of(shop, structure, values, recipe);
+  for (const plan::Suspicion& suspicion : recipe.evidence.suspicions)
+    warn(setting, suspicion.what + ": " + suspicion.why);
+  return recipe;
 }
 
 }  // namespace
@@ -47,14 +89,14 @@ Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& settin
   const std::string text = data.read_cache();
   if (is_tensorrt_table(text)) return from_table(text, graph, setting);
   const CacheKey key = key_of(graph, data.preprocessing(), setting.options);
-  if (!text.empty()) {
+  if (!text.empty() && !is_checkpoint(text)) {
     CachedRecipe cached = read_cache(text, key, graph);
-    if (cached.stale.empty()) return std::move(cached.recipe);
+    if (cached.stale.empty()) return pinned(graph, setting.options, std::move(cached.recipe));
     warn(setting, "the calibration cache was made with other " + cached.stale + "; calibrating again");
   }
-  Recipe recipe = measure(graph, data, setting);
+  Recipe recipe = measure(graph, data, setting, key, text);
   data.write_cache(write_cache(key, recipe));
-  return recipe;
+  return pinned(graph, setting.options, std::move(recipe));
 }
 
 }  // namespace tenon::quant

@@ -11,7 +11,7 @@ namespace tenon::quant {
 /// What calibration works with beside the graph and the data.
 struct Setting {
   CalibrationOptions options;
-  Shapes shapes;          ///< sizes of dynamic inputs
+  Shapes shapes;  ///< sizes of dynamic inputs
   int threads = 1;
   plan::Records records;  ///< kernels to use where known
   Progress progress;

@@ -25,19 +25,22 @@ Shapes batch_shapes(const ir::Graph& graph, const Setting& setting) {
 }
 
 int channel_axis(const ir::Node& anchor) {
-  const bool last = anchor.op != "Conv" || (anchor.text("layout", "NCHW") == "NHWC" &&
-                                            anchor.text("input_layout", "NHWC") == "NHWC");
+  const bool last =
+      anchor.op != "Conv" || (anchor.text("layout", "NCHW") == "NHWC" && anchor.text("input_layout", "NHWC") == "NHWC");
   return last ? -1 : 1;
 }
 
 namespace {
+
+constexpr double seconds_between_saves = 3;
 
 /// Keeps batches spread evenly over data of unknown length: when full, every second one goes and only every second
 /// further one is taken.
 class Spread {
  public:
   explicit Spread(std::vector<Observations::Probe>& kept) : kept_(kept) {}
-  void offer(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  /// `run` gives the batch's outputs where they are wanted.
+  void offer(const std::vector<Tensor>& inputs, const std::function<std::vector<Tensor>()>& run) {
     if (seen_++ % stride_ != 0) return;
     if (kept_.size() == Observations::most_probes) {
       for (size_t at = 1; at < kept_.size() / 2; ++at) kept_[at] = std::move(kept_[2 * at]);
@@ -47,7 +50,7 @@ class Spread {
     }
     Observations::Probe probe;
     for (const Tensor& input : inputs) probe.inputs.push_back(input.copy());
-    for (const Tensor& output : outputs) probe.outputs.push_back(output.copy());
+    for (const Tensor& output : run()) probe.outputs.push_back(output.copy());
     kept_.push_back(std::move(probe));
   }
 
@@ -68,15 +71,17 @@ void check_finite(const Lab& lab, const std::vector<Histogram>& groups, const St
   for (size_t id = 0; id < graph.values.size(); ++id)
     if (structure.source[id] && groups[structure.group[id]].not_finite() > 0)
       throw Error(Code::usage, "the model gives NaN or infinity in floating point",
-                  {.where = batch.label(), .why = "tensor \"" + graph.values[id].name + "\" or one of its scale group",
+                  {.where = batch.label(),
+                   .why = "tensor \"" + graph.values[id].name + "\" or one of its scale group",
                    .hint = "leave the sample out, or check the model"});
 }
 
 }  // namespace
 
 Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
-                     Team& team) {
+                     Team& team, const Checkpoint& from, const std::function<void(const Checkpoint&)>& save) {
   Observations seen;
+  seen.groups = from.groups;
   seen.groups.resize(static_cast<size_t>(structure.groups));
   Lab lab(graph, batch_shapes(graph, setting), team, setting.records);
   for (size_t id = 0; id < graph.values.size(); ++id) {
@@ -89,12 +94,34 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   }
   Feeder feeder(lab.graph(), data, setting.options.count);
   Spread spread(seen.probes);
+  Auditor auditor(lab.graph(), seen.groups.size());
+  std::unique_ptr<Lab> plain;
+  if (auditor.has_colours() || from.samples > 0)
+    plain = std::make_unique<Lab>(graph, batch_shapes(graph, setting), team, setting.records);
+  if (from.samples > 0) auditor.resume(from.audit);
+  const auto sums = [&] {
+    std::map<std::string, ChannelSums> all = from.channels;
+    for (const ir::Value& value : graph.values)
+      if (const ChannelSums own = lab.channels(value.name); own.positions > 0) all[value.name].merge(own);
+    return all;
+  };
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
+  auto saved = begin;
   while (const auto batch = feeder.next()) {
+    if (feeder.samples() <= from.samples) {
+      spread.offer(batch->inputs, [&] { return plain->run(batch->inputs); });
+      auditor.pass_over(*batch);
+      continue;
+    }
     const std::vector<Tensor> outputs = lab.run(batch->inputs);
     check_finite(lab, seen.groups, structure, graph, *batch);
-    spread.offer(batch->inputs, outputs);
+    spread.offer(batch->inputs, [&] { return outputs; });
+    auditor.note(*batch, outputs, seen.groups, auditor.has_colours() ? plain.get() : nullptr);
+    if (save && std::chrono::duration<double>(Clock::now() - saved).count() > seconds_between_saves) {
+      save({feeder.samples(), seen.groups, sums(), auditor.state()});
+      saved = Clock::now();
+    }
     const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
     const double done = feeder.expected() > 0 ? static_cast<double>(feeder.samples()) / feeder.expected() : 0;
     if (setting.progress && !setting.progress("calibrate", std::min(done, 1.0), done > 0 ? spent / done - spent : -1))
@@ -102,10 +129,12 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   }
   seen.samples = feeder.samples();
   if (seen.samples == 0) throw Error(Code::usage, "there is no calibration data");
-  for (size_t id = 0; id < graph.values.size(); ++id) {
-    ChannelSums sums = lab.channels(graph.values[id].name);
-    if (sums.positions > 0) seen.channels[graph.values[id].name] = std::move(sums);
-  }
+  auditor.finish(seen.groups);
+  if (save) save({seen.samples, seen.groups, sums(), auditor.state()});
+  seen.ends = auditor.state().ends;
+  seen.coverage = auditor.coverage();
+  seen.suspicions = auditor.suspicions(graph);
+  seen.channels = sums();
   return seen;
 }
 

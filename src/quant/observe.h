@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+
+#include "quant/audit.h"
 #include "quant/calibrate.h"
 #include "quant/lab.h"
 
@@ -9,6 +12,9 @@ struct Observations {
   std::vector<Histogram> groups;                // by scale group
   std::map<std::string, ChannelSums> channels;  // of the activations that anchors read, by value name
   int64_t samples = 0;
+  std::vector<Auditor::Ends> ends;  // by scale group
+  std::vector<plan::Coverage> coverage;
+  std::vector<plan::Suspicion> suspicions;
   /// Up to `most_probes` batches spread over the data, with what the graph gives for them.
   static constexpr size_t most_probes = 4;
   struct Probe {
@@ -22,8 +28,17 @@ Shapes batch_shapes(const ir::Graph& graph, const Setting& setting);
 /// The axis of channels in an anchor's activation.
 int channel_axis(const ir::Node& anchor);
 
-/// Runs the graph over all data. Throws as calibrate does.
+/// A run over the data that was cut short: what it had counted, so that the next one can go on.
+struct Checkpoint {
+  int64_t samples = 0;
+  std::vector<Histogram> groups;
+  std::map<std::string, ChannelSums> channels;
+  Auditor::State audit;
+};
+
+/// Runs the graph over all data, or what `from` has not counted of it. Every few seconds `save` gets what has been
+/// counted so far. Throws as calibrate does.
 Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
-                     Team& team);
+                     Team& team, const Checkpoint& from = {}, const std::function<void(const Checkpoint&)>& save = {});
 
 }  // namespace tenon::quant

@@ -137,7 +137,7 @@ std::map<std::string, std::string> slower(const ir::Graph& graph, const Recipe& 
   for (const ir::Node& node : graph.nodes) {
     if (!node.alive || node.outputs.empty() || node.origins.empty()) continue;
     const std::string& name = graph.value(node.outputs[0]).name;
-    if (!recipe.anchors.count(name)) continue;
+    if (!recipe.anchors.count(name) || recipe.pinned.count(name)) continue;
     const double real = before[parts.root(node.origins[0])], bytes = after[parts.root(node.origins[0])];
     if (bytes > real)
       found[name] = fmt::format("in floating point it takes {:.1f} us, in eight bits {:.1f} us", real, bytes);
@@ -153,13 +153,15 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
     const ir::Node& node = graph.nodes[at];
     if (!node.alive || node.outputs.empty()) continue;
     const std::string& name = graph.value(node.outputs[0]).name;
-    if (const auto reason = reasons.find(name); reason != reasons.end()) keep[at] = reason->second;
+    if (recipe.pinned.count(name)) keep[at] = in_eight_bits;
+    else if (const auto reason = reasons.find(name); reason != reasons.end()) keep[at] = reason->second;
     else if (const auto kept = recipe.kept.find(name); kept != recipe.kept.end()) keep[at] = kept->second;
     else if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(name)) keep[at] = "the recipe leaves it out";
   }
   const Structure structure = structure_of(graph, keep);
   Recipe result;
   result.error = recipe.error;
+  result.pinned = recipe.pinned;
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     if (graph.nodes[at].outputs.empty()) continue;
     const std::string& name = graph.value(graph.nodes[at].outputs[0]).name;

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "plan/evidence.h"
 
 namespace tenon::quant {
 
@@ -50,7 +53,9 @@ struct Recipe {
   std::map<std::string, Quantiser> values;
   std::map<std::string, WeightQuantiser> anchors;  ///< by the name of the node's first output
   std::map<std::string, std::string> kept;         ///< anchors left in floating point, with the reason
+  std::set<std::string> pinned;                    ///< anchors that stay in eight bits whatever their time
   double error = 0;                                ///< at the outputs, on the probes (output_error)
+  plan::Evidence evidence;
 };
 
 }  // namespace tenon::quant

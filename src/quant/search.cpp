@@ -133,9 +133,9 @@ struct Placer {
 
   /// The structure with all anchors that read one of these groups in floating point.
   Structure without(const std::set<int>& groups) const {
-    Reasons keep(shop.graph.nodes.size());
+    Reasons keep = shop.keep;
     for (size_t at = 0; at < shop.graph.nodes.size(); ++at)
-      if (whole.integer[at] && groups.count(whole.group[shop.graph.nodes[at].inputs[0]]))
+      if (whole.integer[at] && keep[at].empty() && groups.count(whole.group[shop.graph.nodes[at].inputs[0]]))
         keep[at] = "in eight bits it adds too much to the error";
     return structure_of(shop.graph, keep);
   }

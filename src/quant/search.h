@@ -11,6 +11,7 @@ struct Workshop {
   const Setting& setting;
   Shapes shapes;
   Team& team;
+  Reasons keep;  ///< what the user asked for, by node
   Trials trials(const Recipe& recipe) const { return {graph, recipe, seen, shapes, team, setting.records}; }
   double error(const Recipe& recipe) const { return trials(recipe).error(recipe.values); }
   /// Throws Error(usage) where the user cancels.

@@ -66,7 +66,8 @@ struct Finder {
       if (roles[at] != Role::anchor) continue;
       const std::string activation = node.text("activation", "");
       std::string& reason = result.reasons[at];
-      if (!keep.empty() && !keep[at].empty()) reason = keep[at];
+      if (!keep.empty() && keep[at] == in_eight_bits) reason.clear();
+      else if (!keep.empty() && !keep[at].empty()) reason = keep[at];
       else if (from_softmax(node)) reason = "it is fed by a softmax";
       else if (node.op == "Conv" && !has_follower[at] && (activation.empty() || activation == "sigmoid"))
         reason = "it is a bare output convolution";

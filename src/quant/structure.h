@@ -28,7 +28,11 @@ struct Structure {
   std::vector<char> source;
 };
 
-/// `keep` has a 1 for each node that has to stay in floating point whatever the structure says, and may be empty.
+/// In Reasons that are given: the node computes in integers whatever speaks against it.
+inline constexpr const char* in_eight_bits = "int8";
+
+/// `keep` has a reason for each node that has to stay in floating point whatever the structure says, or in_eight_bits,
+/// and may be empty.
 /// What stays besides: convolutions without an activation (or with a sigmoid) that no other anchor follows, and anchors
 /// fed by a softmax, as the expectation over a distribution that some detectors have.
 Structure structure_of(const ir::Graph& graph, const Reasons& keep = {});

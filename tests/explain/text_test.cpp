@@ -10,6 +10,7 @@ namespace {
 Report report() {
   Report report{"cpu", "fp32", "avx2", 2, true};
   Row conv{"stem", {"stem", "act"}, "Conv", "1x8x8x3 -> 1x8x8x4", "fp32", "direct", 600, 500, 2};
+  conv.switched = 400;
   conv.rivals = {{"winograd4", 550, ""}, {"ref", unknown, ""}, {"depthwise", unknown, "only one channel a group"}};
   Row move{"turn", {"turn"}, "Transpose", "1x8x8x4 -> 1x4x8x8", "fp32", "transpose", 100, unknown, 1};
   move.rivals = {{"ref", unknown, ""}};

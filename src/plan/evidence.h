@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace tenon::plan {
+
+/// A layer that eight bits were considered for.
+struct LayerEvidence {
+  std::string node;  // its first ONNX node
+  bool integer = false;
+  std::string reason;  // why it stays in floating point
+  double error = -1;   // at the outputs with this layer's input alone in eight bits; below 0: not measured
+};
+
+/// A tensor that is stored in eight bits, or was considered for it.
+struct TensorEvidence {
+  std::string name;                 // of the ONNX tensor
+  double low = 0, high = 0;         // seen in the data, with what shares its scale
+  std::string low_from, high_from;  // the samples that gave them
+  double scale = 0;                 // 0: it stays in floating point
+  int zero = 0;
+  double saturated = 0;            // share of the values that lie outside
+  int64_t channels = 0, dead = 0;  // those that were zero throughout
+};
+
+/// How far ranges were from their last ones after so many samples: the median over tensors.
+struct Coverage {
+  int64_t samples = 0;
+  double change = 0;
+};
+
+/// Something about the data that explains bad accuracy.
+struct Suspicion {
+  std::string what, why, todo;
+};
+
+/// What calibration saw and decided.
+struct Evidence {
+  int64_t samples = 0;
+  double error = 0;  // at the outputs, of the whole recipe
+  std::vector<LayerEvidence> layers;
+  std::vector<TensorEvidence> tensors;
+  std::vector<Coverage> coverage;
+  std::vector<Suspicion> suspicions;
+  bool empty() const { return layers.empty() && tensors.empty(); }
+  /// The least count of samples after which ranges stayed within `tolerance` of the last ones; 0: not known.
+  int64_t enough(double tolerance = 0.02) const;
+};
+
+nlohmann::json json_of(const Evidence& evidence);
+/// Throws nlohmann's exceptions where the text holds something else.
+Evidence evidence_of(const nlohmann::json& json);
+
+}  // namespace tenon::plan

@@ -1,0 +1,157 @@
+#include "quant/audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "quant/calibrators.h"
+#include "quant/weights.h"
+
+namespace tenon::quant {
+namespace {
+
+constexpr int most_exchanges = 24;
+constexpr double usual_percentile = 99.99;
+
+/// A batch with the first and last of three channels exchanged.
+Tensor exchanged(const Tensor& batch, bool channels_first, int64_t pixels) {
+  Tensor result = batch.copy();
+  float* data = result.data<float>();
+  for (int64_t picture = 0; picture < batch.dims()[0]; ++picture, data += 3 * pixels)
+    for (int64_t at = 0; at < pixels; ++at)
+      if (channels_first) std::swap(data[at], data[2 * pixels + at]);
+      else std::swap(data[3 * at], data[3 * at + 2]);
+  return result;
+}
+
+/// How large a first convolution's sums are beside its biases, both by root of the mean square, for pictures of this
+/// deviation. Trained on inputs of one scale, that is between 0.3 and 30; on inputs of another it moves with the scale.
+double scale_beside_bias(const ir::Graph& graph, double deviation) {
+  for (const ir::Node& node : graph.nodes) {
+    if (!node.alive || node.op != "Conv" || node.inputs.size() < 3) continue;
+    if (std::find(graph.inputs.begin(), graph.inputs.end(), node.inputs[0]) == graph.inputs.end()) continue;
+    const Tensor *weights = graph.constant(node.inputs[1]), *bias = graph.constant(node.inputs[2]);
+    if (!weights || !bias || weights->dtype() != DType::f32 || bias->dtype() != DType::f32) continue;
+    double sums = 0, biases = 0;
+    for (const float weight : weights->values<float>()) sums += static_cast<double>(weight) * weight;
+    for (const float term : bias->values<float>()) biases += static_cast<double>(term) * term;
+    return biases > 0 ? deviation * std::sqrt(sums / biases) : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Auditor::Auditor(const ir::Graph& graph, size_t groups) {
+  state_.ends.resize(groups);
+  if (graph.inputs.size() != 1) return;
+  const ir::Value& input = graph.value(graph.inputs[0]);
+  if (input.dtype != DType::f32 || !input.shape || input.shape->size() != 4 || !ir::is_constant(*input.shape)) return;
+  const auto size = [&](size_t axis) { return (*input.shape)[axis].value(); };
+  const auto fits = [](int64_t channels) { return channels == 1 || channels == 3; };
+  channels_first_ = fits(size(1));
+  channels_ = size(channels_first_ ? 1 : 3);
+  height_ = size(channels_first_ ? 2 : 1);
+  width_ = size(channels_first_ ? 3 : 2);
+  pictures_ = fits(channels_) && height_ > 0 && width_ > 0;
+}
+
+void Auditor::note(const Feeder::Batch& batch, const std::vector<Tensor>& outputs,
+                   const std::vector<Histogram>& histograms, Lab* plain) {
+  for (size_t at = 0; at < state_.ends.size(); ++at) {
+    Ends& ends = state_.ends[at];
+    if (samples_ == 0 || histograms[at].low() < ends.low)
+      ends.low = histograms[at].low(), ends.low_from = batch.label();
+    if (samples_ == 0 || histograms[at].high() > ends.high)
+      ends.high = histograms[at].high(), ends.high_from = batch.label();
+  }
+  const int64_t before = samples_;
+  samples_ += static_cast<int64_t>(batch.names.size());
+  if (std::bit_width(static_cast<uint64_t>(before)) != std::bit_width(static_cast<uint64_t>(samples_)))
+    state_.snapshots.push_back(snapshot(histograms));
+  if (pictures_) look(batch);
+  if (plain && state_.tried < most_exchanges) exchange(batch, outputs, *plain);
+}
+
+void Auditor::pass_over(const Feeder::Batch& batch) {
+  samples_ += static_cast<int64_t>(batch.names.size());
+  if (pictures_) look(batch);
+}
+
+void Auditor::finish(const std::vector<Histogram>& histograms) {
+  if (state_.snapshots.empty() || state_.snapshots.back().samples != samples_)
+    state_.snapshots.push_back(snapshot(histograms));
+}
+
+Auditor::Snapshot Auditor::snapshot(const std::vector<Histogram>& histograms) const {
+  Snapshot now{samples_, {}};
+  for (const Histogram& histogram : histograms) now.ranges.push_back(percentile_threshold(histogram, usual_percentile));
+  return now;
+}
+
+void Auditor::look(const Feeder::Batch& batch) {
+  const int64_t elements = channels_ * height_ * width_;
+  for (size_t at = 0; at < batch.names.size(); ++at) {
+    seen_.push_back(picture_of(batch.inputs[0].data<float>() + static_cast<int64_t>(at) * elements, channels_, height_,
+                               width_, channels_first_));
+    seen_.back().name = batch.names[at];
+  }
+}
+
+void Auditor::exchange(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
+  const double given = certainty(outputs);
+  const double other = certainty(plain.run({exchanged(batch.inputs[0], channels_first_, height_ * width_)}));
+  if (given == other) return;
+  ++state_.tried;
+  state_.exchanged_won += other > given;
+}
+
+std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
+  constexpr double too_large = 100, too_small = 0.045;
+  constexpr int least_tries = 6;
+  std::vector<plan::Suspicion> found = suspicions_of(seen_);
+  if (seen_.empty()) return found;
+  double deviation = 0;
+  int blue = 0;
+  for (const Picture& picture : seen_) {
+    deviation += picture.deviation / static_cast<double>(seen_.size());
+    blue += picture.last > picture.first;
+  }
+  const double scale = scale_beside_bias(graph, deviation);
+  const auto [least, most] = std::minmax_element(seen_.begin(), seen_.end(),
+                                                 [](const Picture& a, const Picture& b) { return a.high < b.high; });
+  if (scale > too_large || (scale > 0 && scale < too_small && found.empty()))
+    found.push_back({fmt::format("the pictures' values look too {} for this model", scale > 1 ? "large" : "small"),
+                     fmt::format("they reach {:.3g}, and give the first convolution sums {:.3g} times its biases",
+                                 static_cast<double>(most->high), scale),
+                     scale > 1 ? "scale by 1/255 (0..1 for 0..255): --preprocess …,scale=1/255"
+                               : "leave out the scale by 1/255 (0..255 for 0..1): --preprocess …,scale=1"});
+  else if (state_.tried >= least_tries && state_.exchanged_won * 5 >= state_.tried * 3 &&
+           blue * 2 > static_cast<int>(seen_.size()))
+    found.push_back({"red and blue look exchanged",
+                     fmt::format("the model is more certain of {} of {} pictures with them exchanged, and {} of {} "
+                                 "pictures have more blue than red",
+                                 state_.exchanged_won, state_.tried, blue, seen_.size()),
+                     "give the other order: --preprocess …,colour=bgr for rgb, or the other way round"});
+  return found;
+}
+
+std::vector<plan::Coverage> Auditor::coverage() const {
+  std::vector<plan::Coverage> points;
+  if (state_.snapshots.empty()) return points;
+  const std::vector<double>& last = state_.snapshots.back().ranges;
+  for (const Snapshot& snapshot : state_.snapshots) {
+    std::vector<double> changes;
+    for (size_t at = 0; at < last.size(); ++at)
+      if (last[at] > 0) changes.push_back(std::fabs(snapshot.ranges[at] / last[at] - 1));
+    if (changes.empty()) continue;
+    const auto middle = changes.begin() + static_cast<ptrdiff_t>(changes.size() / 2);
+    std::nth_element(changes.begin(), middle, changes.end());
+    points.push_back({snapshot.samples, *middle});
+  }
+  return points;
+}
+
+}  // namespace tenon::quant

@@ -1,0 +1,84 @@
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/evidence.h"
+#include "quant/feeder.h"
+#include "quant/histogram.h"
+#include "quant/lab.h"
+
+namespace tenon::quant {
+
+/// Statistics of one picture as the model gets it.
+struct Picture {
+  std::string name;
+  float low = 0, high = 0;
+  double mean = 0, deviation = 0;
+  double first = 0, last = 0;    // means of the first and the last of three channels; 0 for others
+  std::array<float, 64> grid{};  // brightness of 8x8 parts
+};
+
+/// The picture in a sample of sizes [C, H, W] or [H, W, C] with one or three channels, without bars of one colour
+/// around it.
+Picture picture_of(const float* data, int64_t channels, int64_t height, int64_t width, bool channels_first);
+
+/// What is odd about a set of pictures, from their statistics alone: too dark, too bright, constant, one scene, scaled
+/// twice.
+std::vector<plan::Suspicion> suspicions_of(const std::vector<Picture>& pictures);
+
+/// How certain outputs look: of score lists how far the best stands out, of score maps the best scores. Comparable only
+/// between runs of one model. 0 where nothing looks like a score.
+double certainty(const std::vector<Tensor>& outputs);
+
+/// Follows a calibration batch by batch and keeps what the audit needs; memory grows with the tensors and by a few
+/// hundred bytes a picture.
+class Auditor {
+ public:
+  Auditor(const ir::Graph& graph, size_t groups);
+  /// Whether the input is pictures of three colours.
+  bool has_colours() const { return pictures_ && channels_ == 3; }
+  /// After a batch has run: `histograms` by scale group; `plain` runs the graph and looks at nothing, and may be
+  /// absent.
+  void note(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, const std::vector<Histogram>& histograms,
+            Lab* plain);
+  /// After the last batch.
+  void finish(const std::vector<Histogram>& histograms);
+
+  struct Ends {
+    float low = 0, high = 0;
+    std::string low_from, high_from;
+  };
+  struct Snapshot {
+    int64_t samples;
+    std::vector<double> ranges;  // by scale group
+  };
+  /// What cannot be had again from the data alone.
+  struct State {
+    std::vector<Ends> ends;            // by scale group
+    std::vector<Snapshot> snapshots;   // after 1, 2, 4, … samples, and the last
+    int tried = 0, exchanged_won = 0;  // colour channels exchanged
+  };
+  const State& state() const { return state_; }
+  /// Before the first batch is noted: goes on from there.
+  void resume(State state) { state_ = std::move(state); }
+  /// A batch that the state already counts.
+  void pass_over(const Feeder::Batch& batch);
+  std::vector<plan::Coverage> coverage() const;
+  /// `graph` as optimised.
+  std::vector<plan::Suspicion> suspicions(const ir::Graph& graph) const;
+
+ private:
+  void look(const Feeder::Batch& batch);
+  void exchange(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
+
+  Snapshot snapshot(const std::vector<Histogram>& histograms) const;
+  State state_;
+  int64_t samples_ = 0;
+  bool pictures_ = false, channels_first_ = true;
+  int64_t channels_ = 0, height_ = 0, width_ = 0;
+  std::vector<Picture> seen_;
+};
+
+}  // namespace tenon::quant

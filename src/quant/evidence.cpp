@@ -1,0 +1,109 @@
+#include "quant/evidence.h"
+
+#include <set>
+
+namespace tenon::quant {
+namespace {
+
+constexpr size_t few_probes = 2;
+
+/// The share of values that the grid cannot reach, half a step counted to it.
+double saturated(const Histogram& histogram, const Quantiser& quantiser) {
+  const Range range = quantiser.range();
+  const double width = histogram.width();
+  int64_t outside = 0;
+  for (int sign = 0; sign < 2; ++sign) {
+    const auto counts = sign ? histogram.negatives() : histogram.positives();
+    const double end = (sign ? -range.low : range.high) + quantiser.scale / 2;
+    for (size_t at = 0; at < counts.size(); ++at) {
+      if (counts[at] == 0 || (static_cast<double>(at) + 0.5) * width <= end) continue;
+      outside += counts[at] - (sign == 0 && at == 0 ? histogram.zeros() : 0);
+    }
+  }
+  return histogram.count() ? static_cast<double>(outside) / static_cast<double>(histogram.count()) : 0;
+}
+
+int64_t dead_channels(const ChannelSums& sums) {
+  return static_cast<int64_t>(std::count(sums.squares.begin(), sums.squares.end(), 0.0));
+}
+
+/// By scale group that a layer reads: the error with its values alone in eight bits.
+std::vector<double> errors_alone(const Workshop& shop, const Structure& structure, const Values& values) {
+  const ir::Graph& graph = shop.graph;
+  std::vector<double> errors(static_cast<size_t>(structure.groups), -1);
+  std::set<int> read;
+  for (size_t at = 0; at < graph.nodes.size(); ++at)
+    if (structure.integer[at]) read.insert(structure.group[graph.nodes[at].inputs[0]]);
+  Trials trials = shop.trials(Recipe());
+  size_t done = 0;
+  for (const int group : read) {
+    shop.report("measure layers", static_cast<double>(done++) / static_cast<double>(read.size()));
+    Values own;
+    for (size_t id = 0; id < graph.values.size(); ++id)
+      if (structure.group[id] == group) own[graph.values[id].name] = values.at(graph.values[id].name);
+    errors[static_cast<size_t>(group)] = trials.error(own, few_probes);
+  }
+  return errors;
+}
+
+}  // namespace
+
+plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, const Values& values,
+                           const Recipe& recipe) {
+  const ir::Graph& graph = shop.graph;
+  const Observations& seen = shop.seen;
+  plan::Evidence evidence;
+  evidence.samples = seen.samples;
+  evidence.error = recipe.error;
+  evidence.coverage = seen.coverage;
+  evidence.suspicions = seen.suspicions;
+  const std::vector<double> errors = errors_alone(shop, structure, values);
+  for (size_t at = 0; at < graph.nodes.size(); ++at) {
+    const ir::Node& node = graph.nodes[at];
+    if (role_of(graph, node) != Role::anchor) continue;
+    const std::string& name = graph.value(node.outputs[0]).name;
+    const auto kept = recipe.kept.find(name);
+    const int group = structure.group[node.inputs[0]];
+    evidence.layers.push_back({node.label(), recipe.anchors.count(name) > 0,
+                               kept == recipe.kept.end() ? "" : kept->second,
+                               structure.integer[at] && group >= 0 ? errors[static_cast<size_t>(group)] : -1});
+  }
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    if (!structure.source[id]) continue;
+    const auto group = static_cast<size_t>(structure.group[id]);
+    const std::string& name = graph.values[id].name;
+    const auto known = shop.setting.names.find(name);
+    const Auditor::Ends& ends = seen.ends[group];
+    plan::TensorEvidence tensor{known == shop.setting.names.end() ? name : known->second, ends.low, ends.high,
+                                ends.low_from, ends.high_from};
+    if (const auto stored = recipe.values.find(name); stored != recipe.values.end()) {
+      tensor.scale = stored->second.scale;
+      tensor.zero = stored->second.zero;
+      tensor.saturated = saturated(seen.groups[group], stored->second);
+    }
+    if (const auto sums = seen.channels.find(name); sums != seen.channels.end()) {
+      tensor.channels = static_cast<int64_t>(sums->second.sum.size());
+      tensor.dead = dead_channels(sums->second);
+    }
+    evidence.tensors.push_back(std::move(tensor));
+  }
+  return evidence;
+}
+
+plan::Evidence evidence_as_placed(const ir::Graph& graph, const Recipe& recipe, const Recipe& placed) {
+  plan::Evidence evidence = recipe.evidence;
+  for (const ir::Node& node : graph.nodes) {
+    if (!node.alive || node.outputs.empty()) continue;
+    const std::string& name = graph.value(node.outputs[0]).name;
+    if (!recipe.anchors.count(name) || placed.anchors.count(name)) continue;
+    const auto kept = placed.kept.find(name);
+    for (plan::LayerEvidence& layer : evidence.layers)
+      if (layer.node == node.label()) {
+        layer.integer = false;
+        layer.reason = kept == placed.kept.end() ? "eight bits do not pay for the whole" : kept->second;
+      }
+  }
+  return evidence;
+}
+
+}  // namespace tenon::quant

@@ -1,0 +1,14 @@
+#pragma once
+#include "quant/search.h"
+
+namespace tenon::quant {
+
+/// What `why` and its audit tell of a calibration. `structure` is that of the graph as a whole, `values` what was
+/// chosen for it; the layers' errors are measured here, with each one's input alone in eight bits.
+plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, const Values& values,
+                           const Recipe& recipe);
+
+/// The evidence of a recipe for a plan of another one that quantises less of the same graph.
+plan::Evidence evidence_as_placed(const ir::Graph& graph, const Recipe& recipe, const Recipe& placed);
+
+}  // namespace tenon::quant

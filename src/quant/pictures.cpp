@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/audit.h"
+
+namespace tenon::quant {
+namespace {
+
+constexpr int cells = 8;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Pearson's correlation of two grids; 1 where either is flat.
+double correlation(const Picture& a, const Picture& b) {
+  double mean_a = 0, mean_b = 0;
+  for (size_t at = 0; at < a.grid.size(); ++at) mean_a += a.grid[at] / 64.0, mean_b += b.grid[at] / 64.0;
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t at = 0; at < a.grid.size(); ++at) {
+    const double x = a.grid[at] - mean_a, y = b.grid[at] - mean_b;
+    ab += x * y, aa += x * x, bb += y * y;
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 1;
+}
+
+/// From 0 for black to 1 for white, for the usual ways to scale pictures: 0..1, 0..255, -1..1, ImageNet's.
+double brightness(double mean, double low, double high) {
+  if (low >= -1e-3) return high <= 1.5 ? mean : mean / 255;
+  if (low >= -1.01 && high <= 1.01) return (mean + 1) / 2;
+  return std::clamp(mean * 0.225 + 0.45, 0.0, 1.0);
+}
+
+std::string names_of(const std::vector<const Picture*>& pictures) {
+  std::string text;
+  for (size_t at = 0; at < pictures.size() && at < 3; ++at) text += (at ? ", " : "") + pictures[at]->name;
+  return text + (pictures.size() > 3 ? ", …" : "");
+}
+
+}  // namespace
+
+Picture picture_of(const float* data, int64_t channels, int64_t height, int64_t width, bool channels_first) {
+  const auto at = [&](int64_t c, int64_t y, int64_t x) {
+    return data[channels_first ? (c * height + y) * width + x : (y * width + x) * channels + c];
+  };
+  const auto is_one_colour = [&](bool row, int64_t line) {
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t along = 1; along < (row ? width : height); ++along)
+        if (row ? at(c, line, along) != at(c, line, 0) : at(c, along, line) != at(c, 0, line)) return false;
+    return true;
+  };
+  // Bars beside a letterboxed picture say nothing of it.
+  int64_t top = 0, bottom = height, left = 0, right = width;
+  while (top < height && is_one_colour(true, top)) ++top;
+  if (top == height) top = 0;
+  else
+    while (is_one_colour(true, bottom - 1)) --bottom;
+  while (left < width && is_one_colour(false, left)) ++left;
+  if (left == width) left = 0;
+  else
+    while (is_one_colour(false, right - 1)) --right;
+  Picture picture;
+  double sum = 0, squares = 0;
+  std::array<double, 3> by_channel{};
+  std::array<double, 64> grid{};
+  std::array<int64_t, 64> counts{};
+  picture.low = picture.high = at(0, top, left);
+  for (int64_t y = top; y < bottom; ++y)
+    for (int64_t x = left; x < right; ++x) {
+      const auto cell =
+          static_cast<size_t>((y - top) * cells / (bottom - top) * cells + (x - left) * cells / (right - left));
+      ++counts[cell];
+      for (int64_t c = 0; c < channels; ++c) {
+        const float value = at(c, y, x);
+        picture.low = std::min(picture.low, value), picture.high = std::max(picture.high, value);
+        sum += value, squares += static_cast<double>(value) * value;
+        by_channel[static_cast<size_t>(c)] += value;
+        grid[cell] += value;
+      }
+    }
+  const auto pixels = static_cast<double>((bottom - top) * (right - left)),
+             all = pixels * static_cast<double>(channels);
+  picture.mean = sum / all;
+  picture.deviation = std::sqrt(std::max(0.0, squares / all - picture.mean * picture.mean));
+  if (channels == 3) picture.first = by_channel[0] / pixels, picture.last = by_channel[2] / pixels;
+  for (size_t cell = 0; cell < grid.size(); ++cell)
+    picture.grid[cell] =
+        static_cast<float>(counts[cell] ? grid[cell] / static_cast<double>(counts[cell] * channels) : 0);
+  return picture;
+}
+
+std::vector<plan::Suspicion> suspicions_of(const std::vector<Picture>& pictures) {
+  constexpr double too_dark = 0.08, too_bright = 0.95, same_scene = 0.9, flat = 1e-5;
+  constexpr size_t most_compared = 64;
+  std::vector<plan::Suspicion> found;
+  if (pictures.empty()) return found;
+  double low = pictures[0].low, high = pictures[0].high;
+  for (const Picture& picture : pictures)
+    low = std::min<double>(low, picture.low), high = std::max<double>(high, picture.high);
+  std::vector<const Picture*> constant;
+  std::vector<double> light;
+  for (const Picture& picture : pictures) {
+    if (picture.deviation <= flat * std::max({std::fabs(low), std::fabs(high), 1e-30})) constant.push_back(&picture);
+    light.push_back(brightness(picture.mean, low, high));
+  }
+  if (!constant.empty())
+    found.push_back({fmt::format("{} of {} pictures hold one colour alone", constant.size(), pictures.size()),
+                     names_of(constant), "leave them out"});
+  if (constant.size() == pictures.size()) return found;
+  if (low >= -1e-3 && high <= 1.5 / 255)
+    found.push_back({"the pictures look scaled twice",
+                     fmt::format("their values reach from {:.3g} to {:.3g}", low, high),
+                     "leave out one of the scales by 1/255"});
+  else if (median(light) < too_dark)
+    found.push_back({"the pictures are nearly black",
+                     fmt::format("half of them are darker than {:.1f} % of white", 100 * median(light)),
+                     "calibrate with pictures lit as those to come"});
+  else if (median(light) > too_bright)
+    found.push_back({"the pictures are nearly white",
+                     fmt::format("half of them are lighter than {:.1f} % of white", 100 * median(light)),
+                     "calibrate with pictures exposed as those to come"});
+  std::vector<double> alike;
+  const size_t stride = (pictures.size() + most_compared - 1) / most_compared;
+  for (size_t a = 0; a < pictures.size(); a += stride)
+    for (size_t b = a + stride; b < pictures.size(); b += stride)
+      alike.push_back(correlation(pictures[a], pictures[b]));
+  if (!alike.empty() && median(alike) > same_scene)
+    found.push_back({fmt::format("the {} pictures show one scene", pictures.size()),
+                     fmt::format("their light and dark parts agree, with a correlation of {:.2f}", median(alike)),
+                     "add pictures of other scenes and times, if the engine will see them"});
+  return found;
+}
+
+double certainty(const std::vector<Tensor>& outputs) {
+  constexpr size_t best = 20;
+  double total = 0;
+  for (const Tensor& output : outputs) {
+    if (output.dtype() != DType::f32 || output.elements() < 2) continue;
+    const Dims& dims = output.dims();
+    const float* data = output.data<float>();
+    if (dims.rank() <= 2) {
+      const int64_t length = dims.back();
+      for (int64_t row = 0; length > 1 && row < output.elements() / length; ++row) {
+        double sum = 0, squares = 0, most = data[row * length];
+        for (int64_t i = 0; i < length; ++i) {
+          const double x = data[row * length + i];
+          sum += x, squares += x * x, most = std::max(most, x);
+        }
+        const double mean = sum / static_cast<double>(length);
+        const double variance = squares / static_cast<double>(length) - mean * mean;
+        if (variance > 0) total += (most - mean) / std::sqrt(variance);
+      }
+      continue;
+    }
+    // Of the entries along the shortest axis behind the first, those that lie in 0..1 are scores.
+    size_t axis = 1;
+    for (size_t at = 2; at < dims.rank(); ++at)
+      if (dims[at] > 1 && (dims[at] < dims[axis] || dims[axis] == 1)) axis = at;
+    int64_t inner = 1;
+    for (size_t at = axis + 1; at < dims.rank(); ++at) inner *= dims[at];
+    const int64_t features = dims[axis];
+    std::vector<char> score(static_cast<size_t>(features), 1);
+    for (int64_t at = 0; at < output.elements(); ++at)
+      if (!(data[at] >= 0 && data[at] <= 1)) score[static_cast<size_t>(at / inner % features)] = 0;
+    std::vector<float> scores;
+    for (int64_t at = 0; at < output.elements(); ++at)
+      if (score[static_cast<size_t>(at / inner % features)]) scores.push_back(data[at]);
+    const size_t count = std::min(best, scores.size());
+    std::partial_sort(scores.begin(), scores.begin() + static_cast<ptrdiff_t>(count), scores.end(), std::greater<>());
+    for (size_t at = 0; at < count; ++at) total += scores[at] / static_cast<double>(count);
+  }
+  return total;
+}
+
+}  // namespace tenon::quant

@@ -1,0 +1,112 @@
+#include "explain/watch.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "explain/report.h"
+#include "explain/switch.h"
+#include "support/net.h"
+
+namespace tenon::explain {
+namespace {
+
+using namespace test;
+
+class Samples : public Calibrator {
+ public:
+  bool next_batch(CalibrationBatch& batch) override {
+    batch.inputs = {{"", random_tensor({1, 8, 8, 8}, static_cast<unsigned>(at_))}};
+    return at_++ < 16;
+  }
+
+ private:
+  int at_ = 0;
+};
+
+/// Convolutions that have integer kernels: over one pixel of eight channels.
+std::string net() {
+  return model(input("x", {1, 8, 8, 8}) + random_weights("w1", {8, 8, 1, 1}, 1) +
+               random_weights("w2", {8, 8, 1, 1}, 2) + node("first", "Conv", {"x", "w1"}, {"a"}) +
+               node("act", "Relu", {"a"}, {"b"}) + node("second", "Conv", {"b", "w2"}, {"c"}) +
+               node("end", "Relu", {"c"}, {"y"}) + output("y"));
+}
+
+Engine build_int8(const Folder& folder, std::map<std::string, std::string> keep = {}) {
+  BuildOptions options = quick_build();
+  options.precision = Precision::int8;
+  options.calibrator = std::make_shared<Samples>();
+  options.calibration.method = CalibrationMethod::mse;
+  options.calibration.target_error = 1e9;
+  options.calibration.keep = std::move(keep);
+  return build_net(folder, net(), options);
+}
+
+std::vector<std::string> left(const Engine& engine, float factor) {
+  Tensor x = random_tensor({1, 8, 8, 8}, 99);
+  for (int64_t at = 0; at < x.elements(); ++at) x.data<float>()[at] *= factor;
+  std::vector<std::string> names;
+  for (const Watched& tensor : watch_ranges(engine.impl().plan, engine.impl().plan.shapes, {x}, 2)) {
+    EXPECT_GT(tensor.count, 0) << tensor.name;
+    if (tensor.has_left()) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+TEST(Watch, InputsLikeThoseOfTheCalibrationStayInRange) {
+  const Folder folder;
+  EXPECT_EQ(left(build_int8(folder), 1), std::vector<std::string>{});
+}
+
+TEST(Watch, LargerInputsAreNamed) {
+  const Folder folder;
+  const std::vector<std::string> names = left(build_int8(folder), 3);
+  ASSERT_FALSE(names.empty());
+  EXPECT_EQ(names[0], "x");
+}
+
+TEST(Audit, GoesWithTheEngineFile) {
+  const Folder folder;
+  const Engine engine = build_int8(folder);
+  engine.save(folder / "m.tenon");
+  const plan::Evidence &before = engine.impl().plan.evidence,
+                       after = Engine::load(folder / "m.tenon").impl().plan.evidence;
+  EXPECT_FALSE(before.empty());
+  EXPECT_EQ(audit_json(after), audit_json(before));
+  EXPECT_NE(audit_text(after).find("calibrated on 16 samples"), std::string::npos);
+}
+
+TEST(Explain, ShowsWhatEightBitsAddToTheError) {
+  const Folder folder;
+  const Engine engine = build_int8(folder, {{"second", "fp32"}});
+  const Report report = explain(engine.impl().plan, {}, 2);
+  bool kept = false, integer = false;
+  for (const Row& row : report.rows) {
+    if (row.op == "QuantizeLinear" || row.op == "DequantizeLinear") continue;
+    if (row.name == "second") kept = row.kept == "--keep asks for it" && row.precision == "fp32";
+    if (row.name == "first") integer = row.error > 0 && row.precision == "int8";
+  }
+  EXPECT_TRUE(kept);
+  EXPECT_TRUE(integer);
+  EXPECT_NE(text(report).find("--keep 'first=fp32'"), std::string::npos);
+}
+
+/// What a layer would take in the other arithmetic is measured on an engine that has it there.
+TEST(Switch, GoesBothWays) {
+  const Folder folder;
+  const auto precisions = [](const Engine& engine) {
+    std::map<std::string, std::string> found;
+    for (const Row& row : explain(engine.impl().plan, {}, 2).rows)
+      if (row.op.find("Conv") != std::string::npos) found[row.name] = row.precision;
+    return found;
+  };
+  using Found = std::map<std::string, std::string>;
+  const auto floating = switched(build_int8(folder).impl().plan);
+  ASSERT_TRUE(floating);
+  EXPECT_EQ(precisions(*floating), (Found{{"first", "fp32"}, {"second", "fp32"}}));
+  const auto integer = switched(build_net(folder, net()).impl().plan);
+  ASSERT_TRUE(integer);
+  EXPECT_EQ(precisions(*integer), (Found{{"first", "int8"}, {"second", "int8"}}));
+}
+
+}  // namespace
+}  // namespace tenon::explain

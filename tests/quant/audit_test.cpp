@@ -1,0 +1,229 @@
+#include "quant/audit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "onnx/import.h"
+#include "passes/pass.h"
+#include "quant/cache.h"
+#include "quant/calibrate.h"
+#include "support/net.h"
+
+namespace tenon::quant {
+namespace {
+
+constexpr int64_t side = 16;
+
+/// A picture of soft blobs in 0..1, another for each seed.
+Tensor blobs(unsigned seed) {
+  Tensor picture(DType::f32, {1, 3, side, side});
+  const Tensor noise = test::random_tensor({12}, seed);
+  const float* r = noise.data<float>();
+  for (int64_t c = 0; c < 3; ++c)
+    for (int64_t y = 0; y < side; ++y)
+      for (int64_t x = 0; x < side; ++x)
+        picture.data<float>()[(c * side + y) * side + x] =
+            0.5f + 0.4f * std::sin(r[c] * 9 + (r[3] + r[4 + c]) * static_cast<float>(x) +
+                                   (r[7] + r[8 + c]) * static_cast<float>(y));
+  return picture;
+}
+
+Tensor scaled(const Tensor& picture, float factor) {
+  Tensor result = picture.copy();
+  for (int64_t at = 0; at < result.elements(); ++at) result.data<float>()[at] *= factor;
+  return result;
+}
+
+std::vector<Picture> pictures(int count, const std::function<Tensor(int)>& make) {
+  std::vector<Picture> list;
+  for (int at = 0; at < count; ++at) {
+    list.push_back(picture_of(make(at).data<float>(), 3, side, side, true));
+    list.back().name = "picture " + std::to_string(at);
+  }
+  return list;
+}
+
+std::vector<std::string> named(const std::vector<plan::Suspicion>& suspicions) {
+  std::vector<std::string> list;
+  for (const plan::Suspicion& suspicion : suspicions) list.push_back(suspicion.what);
+  return list;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Suspicions, AreNoneForDifferentPictures) {
+  EXPECT_EQ(named(suspicions_of(pictures(16, [](int at) { return blobs(static_cast<unsigned>(at)); }))), Names{});
+  EXPECT_EQ(named(suspicions_of({})), Names{});
+}
+
+TEST(Suspicions, NameDarkPictures) {
+  for (const float white : {1.f, 255.f})
+    EXPECT_EQ(named(suspicions_of(
+                  pictures(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 0.06f * white); }))),
+              Names{"the pictures are nearly black"})
+        << white;
+}
+
+TEST(Suspicions, BarsAroundPicturesSayNothing) {
+  const auto barred = [](int at) {
+    Tensor picture = scaled(blobs(static_cast<unsigned>(at)), 0.06f);
+    for (int64_t c = 0; c < 3; ++c)
+      for (int64_t y = 0; y < side; ++y)
+        for (int64_t x = 0; x < side; ++x)
+          if (y < 3 || y >= side - 3) picture.data<float>()[(c * side + y) * side + x] = 114 / 255.f;
+    return picture;
+  };
+  EXPECT_EQ(named(suspicions_of(pictures(16, barred))), Names{"the pictures are nearly black"});
+}
+
+TEST(Suspicions, NameAScaleThatWasTakenTwice) {
+  EXPECT_EQ(
+      named(suspicions_of(pictures(16, [](int at) { return scaled(blobs(static_cast<unsigned>(at)), 1 / 255.f); }))),
+      Names{"the pictures look scaled twice"});
+}
+
+TEST(Suspicions, NamePicturesOfOneScene) {
+  const auto found = suspicions_of(pictures(8, [](int at) {
+    Tensor picture = blobs(1);
+    picture.data<float>()[at * 7] = 1;
+    return scaled(picture, 1 - 0.01f * static_cast<float>(at));
+  }));
+  EXPECT_EQ(named(found), Names{"the 8 pictures show one scene"});
+}
+
+TEST(Suspicions, NamePicturesOfOneColour) {
+  const auto found = suspicions_of(pictures(8, [](int at) {
+    if (at != 3) return blobs(static_cast<unsigned>(at));
+    Tensor flat = blobs(1);
+    std::fill_n(flat.data<float>(), flat.elements(), 0.5f);
+    return flat;
+  }));
+  ASSERT_EQ(named(found), Names{"1 of 8 pictures hold one colour alone"});
+  EXPECT_EQ(found[0].why, "picture 3");
+}
+
+TEST(Certainty, IsHigherForAListWithOneHighScore) {
+  const Tensor flat = Tensor::of<float>(DType::f32, {1, 4}, std::vector<float>{1, 2, 1, 2});
+  const Tensor sure = Tensor::of<float>(DType::f32, {1, 4}, std::vector<float>{0, 0, 9, 0});
+  EXPECT_GT(certainty({sure}), certainty({flat}));
+}
+
+TEST(Certainty, LeavesBoxesOutOfScoreMaps) {
+  // Feature 0 is a coordinate, feature 1 a score.
+  Tensor output(DType::f32, {1, 2, 30});
+  for (int64_t at = 0; at < 30; ++at) output.data<float>()[at] = 100, output.data<float>()[30 + at] = 0.25f;
+  EXPECT_NEAR(certainty({output}), 0.25, 1e-6);
+}
+
+class Source : public Calibrator {
+ public:
+  explicit Source(int count, float factor = 1, bool growing = false)
+      : count_(count), factor_(factor), growing_(growing) {}
+  bool next_batch(CalibrationBatch& batch) override {
+    if (at_ == count_) return false;
+    const float growth = growing_ ? static_cast<float>(at_ + 1) / static_cast<float>(count_) : 1;
+    batch.inputs = {{"", scaled(blobs(static_cast<unsigned>(at_)), factor_ * growth)}};
+    batch.names = {"picture " + std::to_string(at_++)};
+    return true;
+  }
+
+ private:
+  int count_, at_ = 0;
+  float factor_;
+  bool growing_;
+};
+
+/// A convolution whose biases say that it wants values of 0..1, and another. With `third` far below zero a channel of
+/// the first is always zero.
+ir::Graph net(float third) {
+  using namespace test;
+  const std::vector<float> bias{0.5f, -0.4f, third, 0.6f};
+  const Folder folder;
+  folder.write("m.onnx",
+               model(input("x", {1, 3, side, side}) + random_weights("w1", {4, 3, 3, 3}, 1) +
+                     tensor("b1", f32, {4}, raw(bias)) + random_weights("w2", {5, 4, 1, 1}, 2) +
+                     node("first", "Conv", {"x", "w1", "b1"}, {"a"}) + node("act", "Relu", {"a"}, {"b"}) +
+                     node("second", "Conv", {"b", "w2"}, {"c"}) + node("end", "Relu", {"c"}, {"y"}) + output("y")));
+  ir::Graph graph = onnx::import_file(folder / "m.onnx");
+  passes::optimise(graph);
+  return graph;
+}
+
+plan::Evidence evidence(int count, float factor = 1, std::map<std::string, std::string> keep = {}, float third = 0.3f,
+                        bool growing = false) {
+  Source source(count, factor, growing);
+  Setting setting;
+  setting.threads = 2;
+  setting.options.method = CalibrationMethod::mse;
+  setting.options.target_error = 1e9;
+  setting.options.keep = std::move(keep);
+  return calibrate(net(third), source, setting).evidence;
+}
+
+TEST(Audit, HoldsRangesSourcesSaturationAndDeadChannels) {
+  const plan::Evidence all = evidence(16, 1, {}, -20);
+  EXPECT_EQ(all.samples, 16);
+  const auto input = std::find_if(all.tensors.begin(), all.tensors.end(), [](const auto& t) { return t.name == "x"; });
+  ASSERT_NE(input, all.tensors.end());
+  float low = 1, high = 0;
+  std::string lowest, highest;
+  for (int at = 0; at < 16; ++at) {
+    const Tensor picture = blobs(static_cast<unsigned>(at));
+    for (const float value : picture.values<float>()) {
+      if (value < low) low = value, lowest = "picture " + std::to_string(at);
+      if (value > high) high = value, highest = "picture " + std::to_string(at);
+    }
+  }
+  EXPECT_FLOAT_EQ(static_cast<float>(input->low), low);
+  EXPECT_FLOAT_EQ(static_cast<float>(input->high), high);
+  EXPECT_EQ(input->low_from, lowest);
+  EXPECT_EQ(input->high_from, highest);
+  EXPECT_LT(input->saturated, 0.01);
+  int64_t dead = 0;
+  for (const plan::TensorEvidence& tensor : all.tensors) dead += tensor.dead;
+  EXPECT_EQ(dead, 1);
+}
+
+TEST(Audit, ValuesOfAnotherScaleThanTheModelsAreNamed) {
+  EXPECT_EQ(named(evidence(8).suspicions), Names{});
+  EXPECT_EQ(named(evidence(8, 255).suspicions), Names{"the pictures' values look too large for this model"});
+}
+
+TEST(Audit, CoverageEndsAtTheLastSample) {
+  const plan::Evidence all = evidence(11, 1, {}, 0.3f, true);
+  std::vector<int64_t> counts;
+  for (const plan::Coverage& point : all.coverage) counts.push_back(point.samples);
+  EXPECT_EQ(counts, (std::vector<int64_t>{1, 2, 4, 8, 11}));
+  EXPECT_EQ(all.coverage.back().change, 0);
+  EXPECT_GT(all.coverage.front().change, 0.5);
+  EXPECT_EQ(all.enough(), 11);
+}
+
+TEST(Audit, EveryLayerHasAnErrorOrAReason) {
+  const plan::Evidence all = evidence(8, 1, {{"second", "fp32"}});
+  ASSERT_EQ(all.layers.size(), 2u);
+  for (const plan::LayerEvidence& layer : all.layers) {
+    EXPECT_EQ(layer.integer, layer.node == "first");
+    if (layer.node == "second") EXPECT_EQ(layer.reason, "--keep asks for it");
+    else EXPECT_GT(layer.error, 0);
+  }
+}
+
+TEST(Audit, AKeptNodeThatIsNoneIsNamed) {
+  EXPECT_EQ(test::error_of([] {
+              evidence(2, 1, {{"act2", "fp32"}});
+            }),
+            "usage: no layer that could be in eight bits is called \"act2\"");
+}
+
+TEST(Audit, ComesBackFromJson) {
+  const plan::Evidence all = evidence(8);
+  EXPECT_EQ(plan::json_of(plan::evidence_of(plan::json_of(all))), plan::json_of(all));
+  EXPECT_FALSE(all.empty());
+}
+
+}  // namespace
+}  // namespace tenon::quant
