@@ -99,7 +99,7 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   plan.device = options.device;
   const bool gpu = options.device != "cpu";
   if (gpu) cuda::Device::get(cuda::index_of(options.device));
-  if (options.precision == Precision::best) plan.precision = gpu ? "fp16" : "fp32";
+  if (options.precision == Precision::best) plan.precision = gpu ? "fp16" : options.calibrator ? "int8" : "fp32";
   else plan.precision = names[static_cast<int>(options.precision)];
   if (!gpu && (plan.precision == "tf32" || plan.precision == "fp16"))
     throw Error(Code::unsupported, "the CPU computes in fp32 and int8 only",
@@ -118,14 +118,15 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
-  const ir::Graph imported = options.precision == Precision::int8 ? plan.graph : ir::Graph();
+  const bool eight_bits = plan.precision == "int8";
+  const ir::Graph imported = eight_bits ? plan.graph : ir::Graph();
   tracker.note(passes::optimise(plan.graph, options.skip_passes));
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   plan.strict = options.strict;
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
-  if (options.precision == Precision::int8) {
+  if (eight_bits) {
     quantise(plan, imported, tracker, cache, options);
   } else {
     finish(plan, tracker, cache.records(), options);

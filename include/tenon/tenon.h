@@ -20,8 +20,12 @@ enum class Precision {
   fp32,
   tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
   fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
-  int8,  ///< eight bits where the structure of the model allows it, after calibration
-  best,  ///< the fastest of those that a build may use; without calibration that is fp32, on a GPU fp16
+  /// Eight bits, after calibration, where the structure of the model allows it; on the CPU only where they are measured
+  /// faster, which may be nowhere.
+  int8,
+  /// The fastest by measurement: on the CPU, of fp32 and, with calibration data, int8 within the error asked for; on a
+  /// GPU fp16.
+  best,
 };
 
 /// Name, element type and sizes of an engine's input or output; -1 is a size that may change from run to run.

@@ -219,16 +219,18 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   build.calibration = options;
   build.calibration.method = found->second;
   build.calibration.keep = kept(keep);
-  if (!keep.empty() && build.precision != Precision::int8)
+  const bool eight_bits =
+      build.precision == Precision::int8 || (build.precision == Precision::best && build.device == "cpu");
+  if (!keep.empty() && !eight_bits)
     throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
-  if (data.empty() && (cache.empty() || build.precision != Precision::int8)) {
+  if (data.empty() && (cache.empty() || !eight_bits)) {
     if (build.precision == Precision::int8)
       throw Error(Code::usage, "INT8 needs calibration data",
                   {.where = "--precision int8", .hint = "give --data with pictures, a video or arrays"});
     return;
   }
-  if (build.precision != Precision::int8)
-    throw Error(Code::usage, "calibration data is of no use in fp32",
+  if (!eight_bits)
+    throw Error(Code::usage, "calibration data is of use for INT8 only",
                 {.where = "--data", .hint = "give --precision int8"});
   build.calibrator = calibration_data(*this, stated_inputs(model.path(), model.external_root), build.shapes);
 }

@@ -77,9 +77,9 @@ Precision parse_precision(const std::string& word) {
   for (const char* later : {"bf16", "fp8"})
     if (word == later)
       throw Error(Code::unsupported, "this version does not compute in " + word,
-                  {.where = "--precision " + word, .hint = "give fp32 or int8; on a GPU also tf32, fp16 or best"});
+                  {.where = "--precision " + word, .hint = "give fp32, int8 or best; on a GPU also tf32 or fp16"});
   throw Error(Code::usage, "no precision is called \"" + word + "\"",
-              {.where = "--precision", .hint = "give fp32 or int8; on a GPU also tf32, fp16 or best"});
+              {.where = "--precision", .hint = "give fp32, int8 or best; on a GPU also tf32 or fp16"});
 }
 
 void limit_memory(const std::string& text) {
@@ -99,7 +99,7 @@ void ModelOptions::add_to(CLI::App& app) {
   Flags flags(app);
   flags.add("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input").required();
   flags.add("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own").value("NAME");
-  flags.add("--precision", precision, "Arithmetic: fp32 or int8; on a GPU also tf32, fp16, best").value("NAME");
+  flags.add("--precision", precision, "Arithmetic: fp32, int8, best; on a GPU also tf32, fp16").value("NAME");
   flags.add("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8").value("SIZES");
   flags.add("--threads", threads, "Threads; 0 is the cores this process may use").value("N");
   flags.add("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
