@@ -185,14 +185,14 @@ Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe&
   Pace best;
   std::map<std::string, std::string> kept;
   for (int turn = 0; turn < most_turns; ++turn) {
-    Recipe trial = without(graph, recipe, kept);
+    const Recipe trial = without(graph, recipe, kept);
     plan::Plan plan = quantise(trial);
     Runner bytes(plan, team);
     real.steps.clear();
     race(real, bytes);
-    const bool first = turn == 0, better = first || bytes.total() / real.total() < worth * best.int8_us / best.float_us;
+    const bool better = turn == 0 || bytes.total() / real.total() < worth * best.int8_us / best.float_us;
     const std::map<std::string, std::string> more = slower(graph, trial, real, bytes);
-    if (better) best = {std::move(trial), std::move(plan), real.total(), bytes.total()};
+    if (better) best = {std::move(plan), real.total(), bytes.total()};
     if (!better || more.empty()) break;
     kept.insert(more.begin(), more.end());
   }

@@ -8,10 +8,9 @@ namespace tenon::quant {
 
 /// Whether a quantised engine is worth having, by measurement.
 struct Pace {
-  Recipe recipe;          ///< with the anchors in floating point that are faster so
-  plan::Plan quantised;   ///< the tuned plan of that recipe
-  double float_us = 0;    ///< a run of the floating point plan
-  double int8_us = 0;     ///< a run of `quantised`, timed in turn with the other
+  plan::Plan quantised;  ///< tuned, with the parts in floating point that are faster so
+  double float_us = 0;   ///< a run of the floating point plan
+  double int8_us = 0;    ///< a run of `quantised`, timed in turn with the other
 };
 
 /// The recipe with these anchors in floating point, for the reasons given; values that only they read are not quantised

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "ops/op.h"
 #include "plan/plan.h"
 #include "runtime/dynamic.h"
+#include "support/net.h"
 
 using namespace tenon;
+using test::random_tensor;
 
 namespace {
 
@@ -24,14 +24,6 @@ const %all : i64[1] = {-1}
 output %s as "s"
 output %n as "n"
 )";
-
-Tensor random_tensor(const Dims& dims, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Tensor tensor(DType::f32, dims);
-  for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = normal(random);
-  return tensor;
-}
 
 }  // namespace
 

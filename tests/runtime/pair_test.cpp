@@ -1,22 +1,14 @@
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "ops/op.h"
 #include "plan/plan.h"
 #include "runtime/program.h"
+#include "support/net.h"
 
 using namespace tenon;
+using test::random_tensor;
 
 namespace {
-
-Tensor random_tensor(const Dims& dims, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Tensor tensor(DType::f32, dims);
-  for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = normal(random);
-  return tensor;
-}
 
 /// A pointwise convolution and a depthwise one behind it: `middle` channels between, `attributes` of the second.
 ir::Graph expansion(const std::string& image, int64_t middle, int64_t window, const std::string& attributes) {

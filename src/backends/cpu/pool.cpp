@@ -60,38 +60,35 @@ class PoolStep : public backends::Step {
               last - first);
   }
 
-  void pixel(const uint8_t* x, uint8_t* y, int64_t row, int64_t column, int64_t channels) const {
-    const int64_t top = row * strides_[0] - pads_[0], left = column * strides_[1] - pads_[1];
-    std::fill(y, y + channels, uint8_t{0});
+  /// Calls with each tap of the window that lies inside the picture, in order.
+  template <class T, class Visit>
+  void taps(const T* x, int64_t top, int64_t left, Visit visit) const {
     for (int64_t ky = 0; ky < kernel_[0]; ++ky) {
       const int64_t at_y = top + ky * dilations_[0];
       if (at_y < 0 || at_y >= x_[1]) continue;
       for (int64_t kx = 0; kx < kernel_[1]; ++kx) {
         const int64_t at_x = left + kx * dilations_[1];
-        if (at_x < 0 || at_x >= x_[2]) continue;
-        const uint8_t* src = x + at_y * xs_[1] + at_x * xs_[2];
-        for (int64_t c = 0; c < channels; ++c) y[c] = std::max(y[c], src[c]);
+        if (at_x >= 0 && at_x < x_[2]) visit(x + at_y * xs_[1] + at_x * xs_[2]);
       }
     }
   }
+  void pixel(const uint8_t* x, uint8_t* y, int64_t row, int64_t column, int64_t channels) const {
+    std::fill(y, y + channels, uint8_t{0});
+    taps(x, row * strides_[0] - pads_[0], column * strides_[1] - pads_[1], [&](const uint8_t* tap) {
+      for (int64_t c = 0; c < channels; ++c) y[c] = std::max(y[c], tap[c]);
+    });
+  }
   void pixel(const float* x, float* y, int64_t row, int64_t column, int64_t channels) const {
     const int64_t top = row * strides_[0] - pads_[0], left = column * strides_[1] - pads_[1];
-    int64_t taps = 0;
-    for (int64_t ky = 0; ky < kernel_[0]; ++ky) {
-      const int64_t at_y = top + ky * dilations_[0];
-      if (at_y < 0 || at_y >= x_[1]) continue;
-      for (int64_t kx = 0; kx < kernel_[1]; ++kx) {
-        const int64_t at_x = left + kx * dilations_[1];
-        if (at_x < 0 || at_x >= x_[2]) continue;
-        const float* src = x + at_y * xs_[1] + at_x * xs_[2];
-        if (taps++ == 0) ops_.unary(Unary::copy, {}, y, src, channels);
-        else ops_.binary(max_ ? Binary::max : Binary::add, y, y, 1, src, 1, channels);
-      }
-    }
-    if (taps == 0) std::fill(y, y + channels, max_ ? -INFINITY : 0.f);
-    if (max_ || taps == 0) return;
-    if (include_pad_) taps = padded(top, 0) * padded(left, 1);
-    ops_.scale(y, 1.f / static_cast<float>(taps), channels);
+    int64_t count = 0;
+    taps(x, top, left, [&](const float* tap) {
+      if (count++ == 0) ops_.unary(Unary::copy, {}, y, tap, channels);
+      else ops_.binary(max_ ? Binary::max : Binary::add, y, y, 1, tap, 1, channels);
+    });
+    if (count == 0) std::fill(y, y + channels, max_ ? -INFINITY : 0.f);
+    if (max_ || count == 0) return;
+    if (include_pad_) count = padded(top, 0) * padded(left, 1);
+    ops_.scale(y, 1.f / static_cast<float>(count), channels);
   }
   /// Taps of a window that lie inside the padded picture.
   int64_t padded(int64_t begin, size_t axis) const {

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backends/cuda/byte_conv.h"
+#include "backends/cuda/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -60,10 +61,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return list;
 }
 
-class ByteDepthwiseStep : public Step {
+class ByteDepthwiseStep : public ConvStep<Params> {
  public:
   ByteDepthwiseStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "byte_depthwise")) {
+      : ConvStep(device, tactic.sources[0], "byte_depthwise") {
     ByteConv conv;
     byte_conv(problem, conv);
     const ConvShape& shape = conv.shape;
@@ -77,13 +78,12 @@ class ByteDepthwiseStep : public Step {
     std::memcpy(packed.data() + begin, conv.bias.data(), list);
     std::memcpy(packed.data() + begin + list, conv.scale.data(), list);
     std::memcpy(packed.data() + begin + 2 * list, zeros.data(), list);
-    packed_ = Buffer(packed.size());
-    packed_.upload(packed.data(), packed.size());
+    const Address weights_at = pack(packed.data(), packed.size());
     const int vector = tactic.numbers[0], strip = tactic.numbers[1];
     residual_ = conv.has_residual();
     const auto size = [](int64_t value) { return static_cast<int>(value); };
     const int64_t strips = ceil_div(shape.out_w, strip);
-    params_.w = packed_.address(), params_.bias = packed_.address() + begin;
+    params_.w = weights_at, params_.bias = weights_at + begin;
     params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
     params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
     params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w), params_.channels = size(shape.in_c);
@@ -94,22 +94,6 @@ class ByteDepthwiseStep : public Step {
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     grid_ = {ceil_div(params_.count, 128), 1, 1, 128, 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
-  bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Buffer packed_;
-  Params params_{};
-  Grid grid_;
-  bool residual_;
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backends/cuda/byte_conv.h"
+#include "backends/cuda/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -15,10 +16,10 @@ struct Params {
   Finish finish;
 };
 
-class ByteDirectStep : public Step {
+class ByteDirectStep : public ConvStep<Params> {
  public:
   ByteDirectStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "byte_direct")) {
+      : ConvStep(device, tactic.sources[0], "byte_direct") {
     ByteConv conv;
     byte_conv(problem, conv);
     const ConvShape& shape = conv.shape;
@@ -30,11 +31,10 @@ class ByteDirectStep : public Step {
       for (int64_t k = 0; k < depth; ++k) packed[(n / out * depth + k) * out + n % out] = weights[n * depth + k];
     std::memcpy(packed.data() + begin, conv.bias.data(), list);
     std::memcpy(packed.data() + begin + list, conv.scale.data(), list);
-    packed_ = Buffer(packed.size());
-    packed_.upload(packed.data(), packed.size());
+    const Address weights_at = pack(packed.data(), packed.size());
     residual_ = conv.has_residual();
     const auto size = [](int64_t value) { return static_cast<int>(value); };
-    params_.w = packed_.address(), params_.bias = packed_.address() + begin, params_.scale = params_.bias + list;
+    params_.w = weights_at, params_.bias = weights_at + begin, params_.scale = params_.bias + list;
     params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
     params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w);
     params_.c_in = size(shape.channels_in()), params_.c_out = size(out), params_.kernel_w = shape.kernel_w;
@@ -47,22 +47,6 @@ class ByteDirectStep : public Step {
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     grid_ = {ceil_div(shape.pixels(), 64), params_.tiles * shape.groups, 1, 256, 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
-  bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Buffer packed_;
-  Params params_{};
-  Grid grid_;
-  bool residual_;
 };
 
 const char* refuses(const Problem& problem, const Properties&) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backends/cuda/blocks_step.h"
 #include "backends/cuda/byte_blocks.h"
 
 namespace tenon::cuda {
@@ -12,8 +13,6 @@ struct Params {
   int in_h, in_w, out_h, out_w, pad_top, pad_left, count, zero;
   float scale, inverse;
 };
-
-const std::string prefix = "blocks, ";
 
 /// The convolution over padded blocks. All taps of a row lie side by side in memory: they are the channels of one tap,
 /// and pixels overlap.
@@ -68,25 +67,15 @@ const char* refuses(const Problem& problem, const Properties&) {
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   const Rows rows(problem);
-  std::vector<Tactic> list;
-  for (const Choice& inner : choices(rows.problem, properties)) {
-    Tactic tactic{prefix + inner.tactic.name, inner.tactic.sources, {}};
-    tactic.sources.push_back(rows.source());
-    list.push_back(std::move(tactic));
-  }
-  return list;
+  return blocks_tactics(rows.problem, properties, rows.source());
 }
 
-class ByteStemStep : public Step {
+class ByteStemStep : public BlocksStep<Params> {
  public:
-  ByteStemStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
-    const Rows rows(problem);
+  ByteStemStep(const Rows& rows, Device& device, const std::string& name)
+      : BlocksStep(rows.problem, device, name, rows.bytes(), rows.source(), "byte_blocks") {
     const ByteBlocks& blocks = rows.blocks;
     const ConvShape& shape = blocks.conv.shape;
-    const Choice inner = choose(rows.problem, device.properties(), tactic.name.substr(prefix.size()));
-    inner_ = inner.kernel->make(rows.problem, device, inner.tactic);
-    function_ = device.function(rows.source(), "byte_blocks");
-    bytes_ = (rows.bytes() + 1023) / 1024 * 1024;
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     params_.in_h = number(shape.in_h), params_.in_w = number(shape.in_w);
     params_.out_h = number(rows.height), params_.out_w = number(rows.width);
@@ -95,30 +84,11 @@ class ByteStemStep : public Step {
     params_.zero = blocks.conv.x_zero, params_.scale = blocks.conv.x_scale;
     params_.inverse = 1.f / blocks.conv.x_scale;
     std::copy(std::begin(shape.x), std::end(shape.x), params_.xs);
-    grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }
-  size_t workspace_bytes() const override { return bytes_ + inner_->workspace_bytes(); }
-  size_t packed_bytes() const override { return inner_->packed_bytes(); }
-  bool reads(size_t input) const override { return input == 0 || inner_->reads(input); }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.workspace;
-    launch(device_, function_, grid_, at.stream, params);
-    const Address inputs[] = {at.workspace, 0, 0, 0};
-    inner_->enqueue({at.stream, inputs, at.outputs, at.workspace + bytes_});
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  std::unique_ptr<Step> inner_;
-  Params params_{};
-  Grid grid_;
-  size_t bytes_ = 0;
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ByteStemStep>(problem, device, tactic);
+  return std::make_unique<ByteStemStep>(Rows(problem), device, tactic.name);
 }
 
 const KernelRegistrar registered({"Int8Conv", "stem", 4, refuses, tactics, make});

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backends/cuda/byte_blocks.h"
+#include "backends/cuda/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -117,10 +118,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return list;
 }
 
-class ByteWindowStep : public Step {
+class ByteWindowStep : public ConvStep<Params> {
  public:
   ByteWindowStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "byte_window")) {
+      : ConvStep(device, tactic.sources[0], "byte_window") {
     const Part part(problem, tactic.numbers[1] != 0);
     const ByteConv& conv = part.conv;
     const ConvShape& shape = conv.shape;
@@ -147,10 +148,9 @@ class ByteWindowStep : public Step {
     std::memcpy(packed.data() + begin, conv.bias.data(), given);
     std::memcpy(packed.data() + begin + list, conv.scale.data(), given);
     std::memcpy(packed.data() + begin + 2 * list, zeros.data(), given);
-    packed_ = Buffer(packed.size());
-    packed_.upload(packed.data(), packed.size());
+    const Address weights_at = pack(packed.data(), packed.size());
     const auto number = [](int64_t value) { return static_cast<int>(value); };
-    params_.w = packed_.address(), params_.bias = packed_.address() + begin;
+    params_.w = weights_at, params_.bias = weights_at + begin;
     params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
     params_.in_h = number(shape.in_h), params_.in_w = number(shape.in_w);
     params_.blocks_h = number(part.height), params_.blocks_w = number(part.width);
@@ -165,22 +165,6 @@ class ByteWindowStep : public Step {
     residual_ = has_residual(problem) && conv.has_residual();
     grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, 256, 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
-  bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Buffer packed_;
-  Params params_{};
-  Grid grid_;
-  bool residual_;
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {

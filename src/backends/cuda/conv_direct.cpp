@@ -1,3 +1,4 @@
+#include "backends/cuda/conv_step.h"
 #include "backends/cuda/convolution.h"
 
 namespace tenon::cuda {
@@ -12,24 +13,23 @@ struct Params {
   float alpha, beta;
 };
 
-class DirectStep : public Step {
+class DirectStep : public ConvStep<Params> {
  public:
-  DirectStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
+  DirectStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : ConvStep(device, tactic.sources[0], "conv_direct") {
     ConvShape shape{};
     conv_shape(problem, shape);
-    function_ = device.function(tactic.sources[0], "conv_direct");
     const int64_t depth = shape.depth(), out = shape.channels_out();
     const std::vector<float> weights = conv_weights(problem, shape), bias = conv_bias(problem, shape);
     std::vector<float> packed(weights.size() + bias.size());
     for (int64_t n = 0; n < shape.out_c; ++n)
       for (int64_t k = 0; k < depth; ++k) packed[(n / out * depth + k) * out + n % out] = weights[n * depth + k];
     std::copy(bias.begin(), bias.end(), packed.begin() + static_cast<ptrdiff_t>(weights.size()));
-    packed_ = Buffer(packed.size() * sizeof(float));
-    packed_.upload(packed.data(), packed_.bytes());
+    const Address weights_at = pack(packed.data(), packed.size() * sizeof(float));
     const ops::Epilogue epilogue = conv_epilogue(problem);
     residual_ = epilogue.residual != ops::Residual::none;
     const auto size = [](int64_t value) { return static_cast<int>(value); };
-    params_ = {0, packed_.address(), packed_.address() + weights.size() * sizeof(float), 0, 0, {}, {}, {},
+    params_ = {0, weights_at, weights_at + weights.size() * sizeof(float), 0, 0, {}, {}, {},
                size(shape.in_h), size(shape.in_w), size(shape.out_h), size(shape.out_w), size(shape.channels_in()),
                size(out), shape.kernel_w, shape.stride_h, shape.stride_w, shape.dilation_h, shape.dilation_w,
                shape.pad_top, shape.pad_left, size(shape.pixels()), size(depth), size(ceil_div(out, 64)),
@@ -38,22 +38,6 @@ class DirectStep : public Step {
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     grid_ = {ceil_div(shape.pixels(), 64), params_.tiles * shape.groups, 1, 256, 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
-  bool reads(size_t input) const override { return input == 3; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Buffer packed_;
-  Params params_{};
-  Grid grid_;
-  bool residual_;
 };
 
 const char* refuses(const Problem& problem, const Properties&) {

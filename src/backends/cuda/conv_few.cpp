@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backends/cuda/conv_step.h"
 #include "backends/cuda/convolution.h"
 
 namespace tenon::cuda {
@@ -49,21 +50,20 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"few", {source}, {}}};
 }
 
-class FewStep : public Step {
+class FewStep : public ConvStep<Params> {
  public:
   FewStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "conv_few")) {
+      : ConvStep(device, tactic.sources[0], "conv_few") {
     ConvShape shape{};
     conv_shape(problem, shape);
     std::vector<float> packed = conv_weights(problem, shape);
     const size_t bias_at = packed.size() * sizeof(float);
     const std::vector<float> bias = conv_bias(problem, shape);
     packed.insert(packed.end(), bias.begin(), bias.end());
-    packed_ = Buffer(packed.size() * sizeof(float));
-    packed_.upload(packed.data(), packed_.bytes());
+    const Address weights_at = pack(packed.data(), packed.size() * sizeof(float));
     const ops::Epilogue epilogue = conv_epilogue(problem);
     residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
-    params_.w = packed_.address(), params_.bias = packed_.address() + bias_at;
+    params_.w = weights_at, params_.bias = weights_at + bias_at;
     for (int at = 0; at < 3; ++at)
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     params_.out_h = static_cast<int>(shape.out_h), params_.out_w = static_cast<int>(shape.out_w);
@@ -71,22 +71,6 @@ class FewStep : public Step {
     params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     grid_ = {ceil_div(shape.pixels(), 128), 1, 1, 128, 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
-  bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Buffer packed_;
-  Params params_{};
-  Grid grid_;
-  bool residual_;
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backends/cuda/conv_step.h"
 #include "backends/cuda/convolution.h"
 
 namespace tenon::cuda {
@@ -63,10 +64,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return list;
 }
 
-class DepthwiseStep : public Step {
+class DepthwiseStep : public ConvStep<Params> {
  public:
   DepthwiseStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "depthwise")) {
+      : ConvStep(device, tactic.sources[0], "depthwise") {
     ConvShape shape{};
     conv_shape(problem, shape);
     const std::vector<float> weights = conv_weights(problem, shape), bias = conv_bias(problem, shape);
@@ -76,14 +77,13 @@ class DepthwiseStep : public Step {
       for (size_t tap = 0; tap < taps; ++tap) packed[tap * channels + c] = weights[c * taps + tap];
       packed[taps * channels + c] = bias[c];
     }
-    packed_ = Buffer(packed.size() * sizeof(float));
-    packed_.upload(packed.data(), packed_.bytes());
+    const Address weights_at = pack(packed.data(), packed.size() * sizeof(float));
     const int vector = tactic.numbers[0], strip = tactic.numbers[1];
     const ops::Epilogue epilogue = conv_epilogue(problem);
     residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
     const auto size = [](int64_t value) { return static_cast<int>(value); };
     const int64_t strips = ceil_div(shape.out_w, strip);
-    params_.w = packed_.address(), params_.bias = packed_.address() + taps * channels * sizeof(float);
+    params_.w = weights_at, params_.bias = weights_at + taps * channels * sizeof(float);
     params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
     params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w), params_.channels = size(shape.in_c);
     params_.pad_top = shape.pad_top, params_.pad_left = shape.pad_left;
@@ -94,22 +94,6 @@ class DepthwiseStep : public Step {
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     grid_ = {ceil_div(params_.count, 128), 1, 1, 128, 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
-  bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Buffer packed_;
-  Params params_{};
-  Grid grid_;
-  bool residual_;
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {

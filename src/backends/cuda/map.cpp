@@ -99,4 +99,27 @@ void MapLaunch::enqueue(Device& device, Stream stream, const std::vector<Address
   launch(device, function_, grid_, stream, params);
 }
 
+namespace {
+
+class MapStep : public Step {
+ public:
+  MapStep(const Map& map, Device& device)
+      : device_(device), operands_(map.strides.size() - 1), launch_(map, device) {}
+  bool reads(size_t input) const override { return input < operands_; }
+  void enqueue(const Launch& at) override {
+    std::vector<Address> addresses(at.inputs, at.inputs + operands_);
+    addresses.push_back(at.outputs[0]);
+    launch_.enqueue(device_, at.stream, addresses);
+  }
+
+ private:
+  Device& device_;
+  size_t operands_;
+  MapLaunch launch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> make_map_step(const Map& map, Device& device) { return std::make_unique<MapStep>(map, device); }
+
 }  // namespace tenon::cuda

@@ -32,6 +32,9 @@ struct MapParams {
   unsigned count;
 };
 
+/// Makes a map of a problem; else the reason why it is none.
+using MapOf = const char* (*)(const Problem&, Map&);
+
 /// A map ready to launch; addresses go into operand[], the result last.
 class MapLaunch {
  public:
@@ -43,5 +46,28 @@ class MapLaunch {
   MapParams params_{};
   Grid grid_;
 };
+
+/// A step of one map, whose operands are the node's first inputs.
+std::unique_ptr<Step> make_map_step(const Map& map, Device& device);
+
+/// A node that is one map over its inputs, as the kernel named "map".
+template <MapOf map_of>
+Kernel map_kernel(const std::string& op) {
+  return {op, "map", 1,
+          [](const Problem& problem, const Properties&) {
+            Map map;
+            return map_of(problem, map);
+          },
+          [](const Problem& problem, const Properties&) {
+            Map map;
+            map_of(problem, map);
+            return std::vector<Tactic>{{"map", {map.source()}, {}}};
+          },
+          [](const Problem& problem, Device& device, const Tactic&) {
+            Map map;
+            map_of(problem, map);
+            return make_map_step(map, device);
+          }};
+}
 
 }  // namespace tenon::cuda

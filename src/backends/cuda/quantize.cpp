@@ -47,42 +47,8 @@ const char* map_of(const Problem& problem, Map& map) {
   return map.simplify() ? nullptr : "too many axes";
 }
 
-class QuantizeStep : public Step {
- public:
-  QuantizeStep(const Map& map, Device& device)
-      : device_(device), operands_(map.strides.size() - 1), launch_(map, device) {}
-  bool reads(size_t input) const override { return input < operands_; }
-  void enqueue(const Launch& at) override {
-    std::vector<Address> addresses(at.inputs, at.inputs + operands_);
-    addresses.push_back(at.outputs[0]);
-    launch_.enqueue(device_, at.stream, addresses);
-  }
-
- private:
-  Device& device_;
-  size_t operands_;
-  MapLaunch launch_;
-};
-
-const char* refuses(const Problem& problem, const Properties&) {
-  Map map;
-  return map_of(problem, map);
-}
-
-std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  Map map;
-  map_of(problem, map);
-  return {{"map", {map.source()}, {}}};
-}
-
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&) {
-  Map map;
-  map_of(problem, map);
-  return std::make_unique<QuantizeStep>(map, device);
-}
-
-const KernelRegistrar quantize({"QuantizeLinear", "map", 1, refuses, tactics, make});
-const KernelRegistrar dequantize({"DequantizeLinear", "map", 1, refuses, tactics, make});
+const KernelRegistrar quantize(map_kernel<map_of>("QuantizeLinear"));
+const KernelRegistrar dequantize(map_kernel<map_of>("DequantizeLinear"));
 
 }  // namespace
 }  // namespace tenon::cuda

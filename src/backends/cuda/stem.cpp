@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cuda/blocks.h"
+#include "backends/cuda/blocks_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -11,8 +12,6 @@ struct Params {
   int64_t xs[4];
   int in_h, in_w, out_h, out_w, count;
 };
-
-const std::string prefix = "blocks, ";
 
 /// Threads that share the chunks of a pixel, as the kernel has it.
 int64_t groups_of(const Blocks& blocks) { return blocks.channels / 8 <= 4 ? 1 : blocks.channels / 8; }
@@ -33,53 +32,25 @@ const char* refuses(const Problem& problem, const Properties&) {
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Blocks blocks(problem);
   blocks.make_problem(problem);
-  std::vector<Tactic> list;
-  for (const Choice& inner : choices(blocks.problem, properties)) {
-    Tactic tactic{prefix + inner.tactic.name, inner.tactic.sources, {}};
-    tactic.sources.push_back(source_of(blocks));
-    list.push_back(std::move(tactic));
-  }
-  return list;
+  return blocks_tactics(blocks.problem, properties, source_of(blocks));
 }
 
-class StemStep : public Step {
+class StemStep : public BlocksStep<Params> {
  public:
-  StemStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
-    Blocks blocks(problem);
-    blocks.make_problem(problem);
-    const Choice inner = choose(blocks.problem, device.properties(), tactic.name.substr(prefix.size()));
-    inner_ = inner.kernel->make(blocks.problem, device, inner.tactic);
-    function_ = device.function(source_of(blocks), "blocks");
-    bytes_ = (blocks.bytes() + 1023) / 1024 * 1024;
+  StemStep(const Blocks& blocks, Device& device, const std::string& name)
+      : BlocksStep(blocks.problem, device, name, blocks.bytes(), source_of(blocks), "blocks") {
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     params_.in_h = number(blocks.shape.in_h), params_.in_w = number(blocks.shape.in_w);
     params_.out_h = number(blocks.height), params_.out_w = number(blocks.width);
     params_.count = number(blocks.shape.batch * blocks.height * blocks.width * groups_of(blocks));
     std::copy(std::begin(blocks.shape.x), std::end(blocks.shape.x), params_.xs);
-    grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }
-  size_t workspace_bytes() const override { return bytes_ + inner_->workspace_bytes(); }
-  size_t packed_bytes() const override { return inner_->packed_bytes(); }
-  bool reads(size_t input) const override { return input == 0 || inner_->reads(input); }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.workspace;
-    launch(device_, function_, grid_, at.stream, params);
-    const Address inputs[] = {at.workspace, 0, 0, 0};
-    inner_->enqueue({at.stream, inputs, at.outputs, at.workspace + bytes_});
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  std::unique_ptr<Step> inner_;
-  Params params_{};
-  Grid grid_;
-  size_t bytes_ = 0;
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<StemStep>(problem, device, tactic);
+  Blocks blocks(problem);
+  blocks.make_problem(problem);
+  return std::make_unique<StemStep>(blocks, device, tactic.name);
 }
 
 const KernelRegistrar registered({"Conv", "stem", 4, refuses, tactics, make});

@@ -1,0 +1,41 @@
+#pragma once
+#include "backends/cuda/kernel.h"
+
+namespace tenon::cuda {
+
+/// A convolution as one launch: `Params` has the addresses x, y and residual, which `enqueue` fills in; everything else
+/// is set when the step is made.
+template <class Params>
+class ConvStep : public Step {
+ public:
+  size_t packed_bytes() const override { return packed_.bytes(); }
+  /// The picture and the residual; weights, scales and bias are packed.
+  bool reads(size_t input) const override { return input == 0 || input == 3; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ protected:
+  ConvStep(Device& device, const Source& source, const char* function)
+      : device_(device), function_(device.function(source, function)) {}
+  /// Keeps the bytes on the device; returns where they begin.
+  Address pack(const void* bytes, size_t size) {
+    packed_ = Buffer(size);
+    packed_.upload(bytes, size);
+    return packed_.address();
+  }
+
+  Params params_{};
+  Grid grid_;
+  bool residual_ = false;
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer packed_;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,101 @@
+#include "quant/pace.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "quant/materialise.h"
+
+namespace tenon::quant {
+namespace {
+
+/// Two convolutions in a row and one beside them.
+ir::Graph three_convolutions() {
+  ir::Graph graph = ir::parse(
+      "graph \"g\"\ninput %x : f32[1,4,4,2]\n"
+      "const %w : f32[2,2,1,1] = {1.0, 2.0, 3.0, 4.0}\n"
+      "%a : f32[1,4,4,2] = Conv(%x, %w) {activation=\"relu\", layout=\"NHWC\"} from [\"first\"]\n"
+      "%b : f32[1,4,4,2] = Conv(%a, %w) {activation=\"relu\", layout=\"NHWC\"} from [\"second\"]\n"
+      "%c : f32[1,4,4,2] = Conv(%x, %w) {activation=\"relu\", layout=\"NHWC\"} from [\"beside\"]\n"
+      "%y : f32[1,4,4,2] = Add(%b, %c) from [\"sum\"]\n"
+      "output %y as \"y\"\n");
+  graph.tidy();
+  ops::infer(graph);
+  return graph;
+}
+
+Recipe everything() {
+  Recipe recipe;
+  for (const char* name : {"x", "a"}) recipe.values[name] = Quantiser::of({0, 255});
+  for (const char* name : {"a", "b", "c"}) recipe.anchors[name] = {{0.1f, 0.2f}, {}};
+  return recipe;
+}
+
+template <class Value>
+std::vector<std::string> names(const std::map<std::string, Value>& map) {
+  std::vector<std::string> list;
+  for (const auto& [name, value] : map) list.push_back(name);
+  return list;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(without, drops_an_anchor_and_what_only_it_reads) {
+  const ir::Graph graph = three_convolutions();
+  const Recipe less = without(graph, everything(), {{"b", "it is slow"}});
+  EXPECT_EQ(names(less.anchors), (Names{"a", "c"}));
+  EXPECT_EQ(names(less.values), Names{"x"});
+  EXPECT_EQ(less.kept.at("b"), "it is slow");
+}
+
+TEST(without, keeps_values_that_others_read) {
+  const Recipe less = without(three_convolutions(), everything(), {{"c", "it is slow"}});
+  EXPECT_EQ(names(less.anchors), (Names{"a", "b"}));
+  EXPECT_EQ(names(less.values), (Names{"a", "x"}));
+}
+
+TEST(without, leaves_pinned_anchors_and_old_reasons_alone) {
+  Recipe recipe = everything();
+  recipe.pinned = {"a"};
+  recipe.anchors.erase("c");
+  recipe.kept["c"] = "the reason of before";
+  const Recipe less = without(three_convolutions(), recipe, {{"a", "it is slow"}, {"b", "it is slow"}});
+  EXPECT_EQ(names(less.anchors), Names{"a"});
+  EXPECT_EQ(names(less.values), Names{"x"});
+  EXPECT_EQ(less.kept.at("c"), "the reason of before");
+}
+
+/// Times differ from run to run; what must hold is that anchors only ever leave, and that the plan is one that was made.
+TEST(keep_faster, tries_fewer_anchors_each_turn_and_gives_a_plan_it_was_given) {
+  const ir::Graph graph = three_convolutions();
+  plan::Plan floats;
+  floats.graph = graph;
+  passes::lower(floats.graph);
+  floats.threads = 1;
+  std::vector<Names> tried;
+  std::vector<std::string> made;
+  const auto quantise = [&](const Recipe& recipe) {
+    tried.push_back(names(recipe.anchors));
+    plan::Plan plan = floats;
+    plan.graph = graph;
+    materialise(plan.graph, recipe);
+    passes::lower(plan.graph);
+    made.push_back(ir::print(plan.graph));
+    return plan;
+  };
+  const Pace pace = keep_faster(graph, floats, everything(), quantise);
+  ASSERT_FALSE(tried.empty());
+  EXPECT_EQ(tried[0], (Names{"a", "b", "c"}));
+  for (size_t turn = 1; turn < tried.size(); ++turn) {
+    EXPECT_LT(tried[turn].size(), tried[turn - 1].size());
+    EXPECT_TRUE(std::includes(tried[turn - 1].begin(), tried[turn - 1].end(), tried[turn].begin(), tried[turn].end()));
+  }
+  EXPECT_NE(std::find(made.begin(), made.end(), ir::print(pace.quantised.graph)), made.end());
+  EXPECT_GT(pace.float_us, 0);
+  EXPECT_GT(pace.int8_us, 0);
+}
+
+}  // namespace
+}  // namespace tenon::quant
