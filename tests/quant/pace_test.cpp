@@ -67,7 +67,7 @@ TEST(without, leaves_pinned_anchors_and_old_reasons_alone) {
   EXPECT_EQ(less.kept.at("c"), "the reason of before");
 }
 
-/// Times differ from run to run; what must hold is that anchors only ever leave, and that the plan is one of those made.
+/// Times differ from run to run; what must hold is that anchors only ever leave, and the plan is one of those made.
 TEST(keep_faster, tries_fewer_anchors_each_turn_and_gives_a_plan_it_was_given) {
   const ir::Graph graph = three_convolutions();
   plan::Plan floats;
