@@ -38,9 +38,7 @@ quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const
 /// From an optimised graph to the kernels of the plan's device.
 void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
   const bool gpu = plan.device != "cpu";
-  const passes::Target target = gpu                                    ? passes::Target::gpu
-                                : cpu::has_byte_dot(cpu::active_isa()) ? passes::Target::cpu_dot
-                                                                       : passes::Target::cpu;
+  const passes::Target target = gpu ? passes::Target::gpu : passes::Target::cpu;
   tracker.note(passes::lower(plan.graph, options.skip_passes, target));
   if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
   if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))

@@ -206,8 +206,7 @@ bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, co
   return true;
 }
 
-bool lower_conv(ir::Graph& graph, ir::NodeId id, Target target) {
-  const bool gpu = target == Target::gpu;
+bool lower_conv(ir::Graph& graph, ir::NodeId id, bool gpu) {
   const ir::Node node = graph.node(id);
   const bool picture = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC" || (picture && !gpu)) return false;
@@ -216,13 +215,7 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, Target target) {
   if (!x || !w) return false;
   if (picture && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, x->value); real != ir::no_value) x->value = real;
-  // Where integer kernels of CPUs are the faster ones: four channels at a time, or one channel on its own. Without an
-  // instruction for four bytes, larger windows of many channels are faster in floating point, by Winograd.
-  const Dims& filter = graph.constant(w->value)->dims();
-  if (filter.rank() != 4) return false;
-  const bool fours = filter[1] % 4 == 0 && (target == Target::cpu_dot || filter[2] * filter[3] == 1);
-  const bool depthwise = filter[1] == 1 && filter[0] == node.integer("group", 1);
-  if (!gpu && !fours && !depthwise) return false;
+  if (graph.constant(w->value)->dims().rank() != 4) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
@@ -307,7 +300,7 @@ bool lower(ir::Graph& graph, Target target) {
       more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id); });
   }
   const auto lower_node = [&](ir::NodeId id) {
-    return lower_conv(graph, id, target) || (gpu && (lower_average(graph, id) || lower_product(graph, id)));
+    return lower_conv(graph, id, gpu) || (gpu && (lower_average(graph, id) || lower_product(graph, id)));
   };
   return each_node(graph, lower_node) || changed;
 }
@@ -315,7 +308,6 @@ bool lower(ir::Graph& graph, Target target) {
 }  // namespace
 
 bool lower_quantised(ir::Graph& graph) { return lower(graph, Target::cpu); }
-bool lower_quantised_dot(ir::Graph& graph) { return lower(graph, Target::cpu_dot); }
 bool lower_quantised_gpu(ir::Graph& graph) { return lower(graph, Target::gpu); }
 
 }  // namespace tenon::passes

@@ -23,8 +23,8 @@ struct PassRecord {
   std::vector<std::string> gone;  // ONNX nodes that no node stands for any more
 };
 
-/// Where integer nodes are to run; cpu_dot multiplies four bytes in one instruction.
-enum class Target { cpu, cpu_dot, gpu };
+/// Where integer nodes are to run.
+enum class Target { cpu, gpu };
 
 /// The passes in order; see pipeline.cpp.
 const std::vector<Pass>& pipeline();

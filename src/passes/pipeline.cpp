@@ -52,14 +52,13 @@ const std::vector<Pass>& pipeline() {
 const std::vector<Pass>& lowering(Target target) {
   static constexpr const char* says = "joins quantised nodes with their scales to integer nodes";
   static const Pass own[] = {{"lower_quantised", says, lower_quantised},
-                             {"lower_quantised_dot", says, lower_quantised_dot},
                              {"lower_quantised_gpu", says, lower_quantised_gpu}};
   static const auto list_for = [](const Pass& first) {
     return std::vector<Pass>{first,
                              {"fold_weights", "computes the weights that stay floating point", fold_weights},
                              {"common_scales", "shares what the two above doubled", common_subexpressions}};
   };
-  static const std::vector<Pass> lists[] = {list_for(own[0]), list_for(own[1]), list_for(own[2])};
+  static const std::vector<Pass> lists[] = {list_for(own[0]), list_for(own[1])};
   return lists[static_cast<size_t>(target)];
 }
 
@@ -116,7 +115,7 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering(), &lowering(Target::cpu_dot), &lowering(Target::gpu), &for_gpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &lowering(Target::gpu), &for_gpu()})
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;

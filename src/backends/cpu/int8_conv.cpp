@@ -87,6 +87,7 @@ const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, 
 const backends::KernelRegistrar words({"Int8Conv", "int8_words", 1, refuses<1>, make<1>});
 const backends::KernelRegistrar dot({"Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>});
 const backends::KernelRegistrar depthwise({"Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>});
+const backends::KernelRegistrar winograd({"Int8Conv", "int8_winograd", 3, refuses<4>, make<4>});
 
 }  // namespace
 }  // namespace tenon::cpu

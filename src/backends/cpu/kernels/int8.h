@@ -21,7 +21,7 @@ struct Int8Output {
 
 struct Int8Plan : WindowPlan {
   Int8Output output;
-  const int8_t* packed;      // [group][block of output channels][K / 4][see Int8Form]
+  const int8_t* packed;      // [group][block of output channels][K / 4][output channel][4]
   const int32_t* start;      // where sums begin, for the zero point of the input; [group][whole blocks]
   int pixel_splits, channel_splits;
   int block_tiles;
@@ -30,9 +30,8 @@ struct Int8Plan : WindowPlan {
 
 // How four bytes of K are multiplied.
 enum class Int8Form : uint8_t {
-  pairs,  // vpmaddubsw, where no two neighbouring weights can leave 16 bits; [output channel][4]
-  words,  // vpmaddwd on weights widened to 16 bits, any weights; order of word_channel
-  dot     // vpdpbusd, any weights; as pairs
+  pairs,  // vpmaddubsw, where no two neighbouring weights can leave 16 bits
+  dot     // vpdpbusd, any weights
 };
 
 struct Int8FormOps {
@@ -60,14 +59,9 @@ inline int depthwise_place(int lanes, int channel) {
 
 struct Int8Ops {
   int block;  // output channels per weight panel
-  Int8FormOps pairs, words, dot;
+  Int8FormOps pairs, dot;
   void (*depthwise)(const Int8DepthwisePlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };
-
-// Which of a block's output channels lies in quarter `vector` of a panel's words, 64-bit slot `slot`.
-inline int word_channel(int lanes, int vector, int slot) {
-  return vector / 2 * lanes + slot / 2 * 4 + vector % 2 * 2 + slot % 2;
-}
 
 namespace portable { extern const Int8Ops int8_ops; }
 namespace avx2 { extern const Int8Ops int8_ops; }

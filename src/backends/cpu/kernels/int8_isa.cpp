@@ -21,7 +21,7 @@ struct ByteSums {
     const IVec ones = ones16();
     TENON_UNROLL
     for (int i = 0; i < R; ++i) {
-      const IVec x = spread8(a[i] + k);
+      const IVec x = spread4(a[i] + k);
       for (int j = 0; j < 2; ++j)
         if constexpr (kDot) add_dots(v[i][j], x, w + j * kLanes * 4);
         else add_pairs(v[i][j], x, w + j * kLanes * 4, ones);
@@ -45,32 +45,6 @@ using DotSums = ByteSums<R, true>;
 template <int R>
 using DotSums = PairSums<R>;  // never chosen
 #endif
-
-template <int R>
-struct WordSums {
-  static constexpr int kStepBytes = kBlock * 8;
-  IVec v[R][4];
-
-  TENON_INLINE void clear() {
-    TENON_UNROLL
-    for (int i = 0; i < R; ++i) v[i][0] = v[i][1] = v[i][2] = v[i][3] = izero();
-  }
-  TENON_INLINE void add(const uint8_t* const (&a)[R], int64_t k, const int8_t* w) {
-    TENON_UNROLL
-    for (int i = 0; i < R; ++i) {
-      const IVec x = spread16(a[i] + k);
-      TENON_UNROLL
-      for (int j = 0; j < 4; ++j) add_words(v[i][j], x, w + j * kLanes * 4);
-    }
-  }
-  TENON_INLINE void store_to(int32_t* p) const {
-    TENON_UNROLL
-    for (int i = 0; i < R; ++i) {
-      istore(p + i * kBlock, join_pairs(v[i][0], v[i][1]));
-      istore(p + i * kBlock + kLanes, join_pairs(v[i][2], v[i][3]));
-    }
-  }
-};
 
 struct TileJob : BlockOfChannels {
   const int8_t* weights;
@@ -211,7 +185,6 @@ class Form {
 };
 
 using Pairs = Form<PairSums, kTilePixels>;
-using Words = Form<WordSums, kTilePixels / 2>;
 using Dots = Form<DotSums, kTilePixels>;
 
 }  // namespace
@@ -219,7 +192,6 @@ using Dots = Form<DotSums, kTilePixels>;
 extern const Int8Ops int8_ops;
 const Int8Ops int8_ops = {kBlock,
                           {kTilePixels, Pairs::worker_bytes, Pairs::run},
-                          {kTilePixels / 2, Words::worker_bytes, Words::run},
                           {kTilePixels, Dots::worker_bytes, Dots::run},
                           run_depthwise8};
 

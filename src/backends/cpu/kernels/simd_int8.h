@@ -16,11 +16,19 @@ static TENON_INLINE IVec iload(const void* p) { return _mm512_loadu_si512(p); }
 static TENON_INLINE void istore(void* p, IVec v) { _mm512_storeu_si512(p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm512_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm512_sub_epi32(a, b); }
+static TENON_INLINE IVec iset16(int32_t x) { return _mm512_set1_epi16(static_cast<int16_t>(x)); }
+static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm512_add_epi16(a, b); }
+static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm512_sub_epi16(a, b); }
+static TENON_INLINE IVec quarter(IVec a) { return _mm512_srai_epi32(a, 2); }
 // sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
 // keeps sums on the stack.
 static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(t) : "v"(x), "m"(*(const __m512i_u*)w));
+}
+static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) {
+  IVec t;
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(t) : "v"(x), "v"(w));
 }
 static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
   IVec t;
@@ -33,16 +41,8 @@ static TENON_INLINE void add_dots(IVec& sum, IVec x, const int8_t* w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "m"(*(const __m512i_u*)w));
 }
 static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
-// Four bytes in every 32 bits; the same widened to 16 bits in every 64.
-static TENON_INLINE IVec spread8(const uint8_t* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
-static TENON_INLINE IVec spread16(const uint8_t* p) {
-  return _mm512_cvtepu8_epi16(_mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p)));
-}
-// Sums of neighbours: of each 128 bits two of a, then two of b.
-static TENON_INLINE IVec join_pairs(IVec a, IVec b) {
-  const __m512 x = _mm512_castsi512_ps(a), y = _mm512_castsi512_ps(b);
-  return iadd(_mm512_castps_si512(_mm512_shuffle_ps(x, y, 0x88)), _mm512_castps_si512(_mm512_shuffle_ps(x, y, 0xdd)));
-}
+// Four bytes, or two words, in every 32 bits.
+static TENON_INLINE IVec spread4(const void* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
 // 2 * kLanes bytes as 16 bits; neighbours of two such vectors side by side, in two halves; their sums back in order.
 static TENON_INLINE IVec widen16(const uint8_t* p) {
   return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)p));
@@ -71,11 +71,19 @@ static TENON_INLINE IVec iload(const void* p) { return _mm256_loadu_si256((const
 static TENON_INLINE void istore(void* p, IVec v) { _mm256_storeu_si256((__m256i*)p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm256_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm256_sub_epi32(a, b); }
+static TENON_INLINE IVec iset16(int32_t x) { return _mm256_set1_epi16(static_cast<int16_t>(x)); }
+static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm256_add_epi16(a, b); }
+static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm256_sub_epi16(a, b); }
+static TENON_INLINE IVec quarter(IVec a) { return _mm256_srai_epi32(a, 2); }
 // sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
 // keeps sums on the stack.
 static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(t) : "x"(x), "m"(*(const __m256i_u*)w));
+}
+static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) {
+  IVec t;
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(t) : "x"(x), "x"(w));
 }
 static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
   IVec t;
@@ -87,13 +95,9 @@ static TENON_INLINE void add_dots(IVec& sum, IVec x, const int8_t* w) {
   __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(const __m256i_u*)w));
 }
 static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
-static TENON_INLINE IVec spread8(const uint8_t* p) {
+static TENON_INLINE IVec spread4(const void* p) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)));
 }
-static TENON_INLINE IVec spread16(const uint8_t* p) {
-  return _mm256_cvtepu8_epi16(_mm_castps_si128(_mm_broadcast_ss(reinterpret_cast<const float*>(p))));
-}
-static TENON_INLINE IVec join_pairs(IVec a, IVec b) { return _mm256_hadd_epi32(a, b); }
 static TENON_INLINE IVec widen16(const uint8_t* p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)p)); }
 static TENON_INLINE IVec pair_low(IVec a, IVec b) { return _mm256_unpacklo_epi16(a, b); }
 static TENON_INLINE IVec pair_high(IVec a, IVec b) { return _mm256_unpackhi_epi16(a, b); }
@@ -121,21 +125,22 @@ static TENON_INLINE IVec iload(const void* p) { return _mm_loadu_si128((const __
 static TENON_INLINE void istore(void* p, IVec v) { _mm_storeu_si128((__m128i*)p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm_sub_epi32(a, b); }
-static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
-  sum = iadd(sum, _mm_madd_epi16(x, iload(w)));
-}
+static TENON_INLINE IVec iset16(int32_t x) { return _mm_set1_epi16(static_cast<int16_t>(x)); }
+static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm_add_epi16(a, b); }
+static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm_sub_epi16(a, b); }
+static TENON_INLINE IVec quarter(IVec a) { return _mm_srai_epi32(a, 2); }
+static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) { sum = iadd(sum, _mm_madd_epi16(x, w)); }
+static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) { add_words(sum, x, iload(w)); }
 static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
   sum = iadd(sum, _mm_madd_epi16(_mm_maddubs_epi16(x, iload(w)), ones));
 }
 static TENON_INLINE IVec ones16() { return _mm_set1_epi16(1); }
-static TENON_INLINE int32_t four_bytes(const uint8_t* p) {
+static TENON_INLINE int32_t four_bytes(const void* p) {
   int32_t bits;
   __builtin_memcpy(&bits, p, 4);
   return bits;
 }
-static TENON_INLINE IVec spread8(const uint8_t* p) { return iset1(four_bytes(p)); }
-static TENON_INLINE IVec spread16(const uint8_t* p) { return _mm_cvtepu8_epi16(iset1(four_bytes(p))); }
-static TENON_INLINE IVec join_pairs(IVec a, IVec b) { return _mm_hadd_epi32(a, b); }
+static TENON_INLINE IVec spread4(const void* p) { return iset1(four_bytes(p)); }
 static TENON_INLINE IVec widen16(const uint8_t* p) { return _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i*)p)); }
 static TENON_INLINE IVec pair_low(IVec a, IVec b) { return _mm_unpacklo_epi16(a, b); }
 static TENON_INLINE IVec pair_high(IVec a, IVec b) { return _mm_unpackhi_epi16(a, b); }
