@@ -40,7 +40,7 @@ def main():
         for number, command, expected in cases(path):
             result = subprocess.run(['bash', '-c', JSON + command], cwd=folder, env=environment,
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                    timeout=120)
+                                    timeout=600)
             got = [line for line in result.stdout.decode('utf-8', 'replace').splitlines() if line]
             if result.returncode:
                 got.append('[%d]' % result.returncode)
