@@ -31,14 +31,13 @@ TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, con
 }
 
 template <Activation kAct, int kPairs>
-void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const uint8_t* const* taps, int pairs, int64_t c0,
+void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finisher<kAct>& finisher, const uint8_t* const* taps, int pairs, int64_t c0,
                int64_t c1, const uint8_t* residual, std::byte* out) {
   const int64_t size = o.inverse_scale == 0 ? 4 : 1;
   alignas(64) int32_t sums[kBlock];
   int64_t c = c0;
   const auto finish = [&](int channels) __attribute__((always_inline)) {
-    finish_pixel8<kAct>(sums, {o.multiplier + c, o.bias + c, channels}, o, residual ? residual + c : nullptr,
-                        out + c * size);
+    finisher.pixel(sums, {o.multiplier + c, o.bias + c, channels}, residual ? residual + c : nullptr, out + c * size);
   };
   for (; c + kBlock <= c1; c += kBlock) {
     sum_taps<kPairs>(taps, pairs, c, plan.packed + c * 2 * pairs, plan.start + c, sums);
@@ -71,6 +70,7 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
   const int64_t c1 = smaller(s.out_c, blocks * (part_n + 1) / plan.channel_splits * kBlock);
   const int count = s.kernel_h * s.kernel_w, pairs = (count + 1) / 2;
   with_activation(output.epilogue.act, [&]<Activation kAct>() {
+    const Finisher<kAct> finisher(output);
     for (int64_t at = rows * part_m / plan.row_splits; at < rows * (part_m + 1) / plan.row_splits; ++at) {
       const int64_t image = at / s.out_h, y = at % s.out_h;
       std::byte* to = static_cast<std::byte*>(out) + (image * s.out_image + y * s.out_row) * size;
@@ -89,8 +89,8 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
         }
         if (count % 2) taps[t] = taps[t - 1];
         const uint8_t* r = more ? more + x * s.res_pixel : nullptr;
-        if (pairs == 5) run_pixel<kAct, 5>(plan, output, taps, pairs, c0, c1, r, to);
-        else run_pixel<kAct, 0>(plan, output, taps, pairs, c0, c1, r, to);
+        if (pairs == 5) run_pixel<kAct, 5>(plan, output, finisher, taps, pairs, c0, c1, r, to);
+        else run_pixel<kAct, 0>(plan, output, finisher, taps, pairs, c0, c1, r, to);
       }
     }
   });

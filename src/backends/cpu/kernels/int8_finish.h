@@ -16,49 +16,88 @@ struct BlockOfChannels {
   int channels;
 };
 
-// The float steps of one vector of sums.
+// The float steps of Int8Output, with what is the same for all pixels in registers. Its epilogue is normalised().
 template <Activation kAct>
-TENON_INLINE Vec finish_vector(IVec sums, const BlockOfChannels& block, const Int8Output& o, int c,
-                               const uint8_t* residual) {
-  Vec x = add(mul(to_float(sums), load(block.multiplier + c)), load(block.bias + c));
-  Vec r = zero();
-  if (o.epilogue.residual != Residual::none)
-    r = mul(to_float(isub(widen_u8(residual + c), iset1(o.residual_zero))), set1(o.residual_scale));
-  if (o.epilogue.residual == Residual::before) x = add(x, r);
-  x = activate<kAct>(x, o.epilogue);
-  if (o.epilogue.residual == Residual::after) x = add(x, r);
-  return x;
-}
-
-template <Activation kAct>
-TENON_INLINE void finish_pixel8(const int32_t* sums, const BlockOfChannels& block, const Int8Output& o,
-                                const uint8_t* residual, std::byte* out) {
-  alignas(64) uint8_t copy[kBlock + 64];
-  if (residual && block.channels < kBlock) {
-    __builtin_memcpy(copy, residual, block.channels);
-    residual = copy;
-  }
-  if (o.inverse_scale == 0) {
-    for (int c = 0; c < block.channels; c += kLanes) {
-      const Vec x = finish_vector<kAct>(iload(sums + c), block, o, c, residual);
-      float* to = reinterpret_cast<float*>(out) + c;
-      if (block.channels - c >= kLanes) store(to, x);
-      else store_n(to, x, block.channels - c);
+class Finisher {
+ public:
+  explicit TENON_INLINE Finisher(const Int8Output& o)
+      : epilogue_(o.epilogue),
+        is_bytes_(o.inverse_scale != 0),
+        residual_scale_(set1(o.residual_scale)),
+        inverse_(set1(o.inverse_scale)),
+        residual_zero_(iset1(o.residual_zero)),
+        zero_point_(iset16(o.out_zero)) {
+    float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
+    // Products with a positive number keep their order, so a clamp before is one behind.
+    if (folds()) {
+      low = larger(low, o.epilogue.alpha * o.inverse_scale);
+      high = lesser(high, o.epilogue.beta * o.inverse_scale);
     }
-    return;
+    low_ = set1(low), high_ = set1(high);
   }
-  const Vec inverse = set1(o.inverse_scale), low = set1(static_cast<float>(-o.out_zero)),
-            high = set1(static_cast<float>(255 - o.out_zero));
-  const IVec zero_point = iset1(o.out_zero);
-  alignas(64) uint8_t bytes[kBlock];
-  auto* to = block.channels == kBlock ? reinterpret_cast<uint8_t*>(out) : bytes;
-  TENON_UNROLL
-  for (int c = 0; c < kBlock; c += kLanes) {
-    const Vec x = finish_vector<kAct>(iload(sums + c), block, o, c, residual);
-    narrow_u8(to + c, iadd(to_int(min(high, max(low, mul(x, inverse)))), zero_point));
+
+  TENON_INLINE void pixel(const int32_t* sums, const BlockOfChannels& block, const uint8_t* residual,
+                          std::byte* out) const {
+    alignas(64) uint8_t copy[kBlock + 64];
+    if (residual && block.channels < kBlock) {
+      __builtin_memcpy(copy, residual, block.channels);
+      residual = copy;
+    }
+    if (!is_bytes_) {
+      for (int c = 0; c < block.channels; c += kLanes) {
+        const Vec x = real(sums, block, c, residual);
+        float* to = reinterpret_cast<float*>(out) + c;
+        if (block.channels - c >= kLanes) store(to, x);
+        else store_n(to, x, block.channels - c);
+      }
+      return;
+    }
+    const IVec a = whole(sums, block, 0, residual), b = whole(sums, block, kLanes, residual);
+    if (block.channels == kBlock) {
+      store_bytes(reinterpret_cast<uint8_t*>(out), a, b, zero_point_);
+      return;
+    }
+    alignas(64) uint8_t bytes[kBlock];
+    store_bytes(bytes, a, b, zero_point_);
+    __builtin_memcpy(out, bytes, block.channels);
   }
-  if (to == bytes) __builtin_memcpy(out, bytes, block.channels);
-}
+
+ private:
+  static TENON_INLINE float larger(float a, float b) { return a > b ? a : b; }
+  static TENON_INLINE float lesser(float a, float b) { return a < b ? a : b; }
+  TENON_INLINE bool folds() const {
+    return kAct == Activation::clip && is_bytes_ && epilogue_.residual != Residual::after;
+  }
+  TENON_INLINE Vec linear(const int32_t* sums, const BlockOfChannels& block, int c) const {
+    return add(mul(to_float(iload(sums + c)), load(block.multiplier + c)), load(block.bias + c));
+  }
+  TENON_INLINE Vec other(const uint8_t* residual, int c) const {
+    return mul(to_float(isub(widen_u8(residual + c), residual_zero_)), residual_scale_);
+  }
+  TENON_INLINE Vec real(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
+    Vec x = linear(sums, block, c);
+    if (!residual) return activate<kAct>(x, epilogue_);
+    const Vec r = other(residual, c);
+    if (epilogue_.residual == Residual::before) return activate<kAct>(add(x, r), epilogue_);
+    return add(activate<kAct>(x, epilogue_), r);
+  }
+  TENON_INLINE IVec whole(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
+    Vec x;
+    if (folds()) {
+      x = linear(sums, block, c);
+      if (residual) x = add(x, other(residual, c));
+    } else {
+      x = real(sums, block, c, residual);
+    }
+    return to_int(min(high_, max(low_, mul(x, inverse_))));
+  }
+
+  const Epilogue epilogue_;
+  const bool is_bytes_;
+  const Vec residual_scale_, inverse_;
+  const IVec residual_zero_, zero_point_;
+  Vec low_, high_;
+};
 
 }  // namespace
 

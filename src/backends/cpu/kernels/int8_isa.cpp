@@ -59,9 +59,10 @@ __attribute__((noinline)) void finish_tile8(const int32_t* sums, int pixels, con
                                             const PixelTileOf<kPixels>& tile) {
   const int64_t size = o.inverse_scale == 0 ? 4 : 1;
   with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
+    const Finisher<kAct> finisher(o);
     for (int i = 0; i < pixels; ++i)
-      finish_pixel8<kAct>(sums + i * kBlock, job, o, job.residual ? job.residual + tile.residual[i] : nullptr,
-                          job.out + tile.out[i] * size);
+      finisher.pixel(sums + i * kBlock, job, job.residual ? job.residual + tile.residual[i] : nullptr,
+                     job.out + tile.out[i] * size);
   });
 }
 

@@ -43,7 +43,7 @@ struct WordSums {
 // `k` is a positive multiple of 8, `w` as WordsPlan::packed; sums of a row lie kBlock from those of the next and begin
 // at 0 where `first`.
 template <int R>
-static TENON_INLINE void multiply_words(const int16_t* rows, int64_t pitch, int64_t k, const int16_t* w, int32_t* to,
+static __attribute__((noinline)) void multiply_words(const int16_t* rows, int64_t pitch, int64_t k, const int16_t* w, int32_t* to,
                                         bool first) {
   const int16_t* a[R];
   TENON_UNROLL

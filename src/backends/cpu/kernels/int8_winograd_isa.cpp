@@ -114,6 +114,7 @@ __attribute__((noinline)) void finish_tiles(const Int8WinogradPlan& plan, const 
   const BlockOfChannels channels{o.multiplier + channel, o.bias + channel,
                                  static_cast<int>(smaller(kBlock, s.out_c - channel))};
   with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
+    const Finisher<kAct> finisher(o);
     for (int64_t t = 0; t < count; ++t) {
       const int64_t tile = first + t, image = tile / (plan.tiles_h * plan.tiles_w);
       const int64_t rest = tile - image * plan.tiles_h * plan.tiles_w;
@@ -125,8 +126,8 @@ __attribute__((noinline)) void finish_tiles(const Int8WinogradPlan& plan, const 
           const uint8_t* r = residual ? residual + image * s.res_image + (y0 + y) * s.res_row +
                                             (x0 + x) * s.res_pixel + channel
                                       : nullptr;
-          finish_pixel8<kAct>(
-              sums[y * 2 + x], channels, o, r,
+          finisher.pixel(
+              sums[y * 2 + x], channels, r,
               out + (image * s.out_image + (y0 + y) * s.out_row + (x0 + x) * s.out_pixel + channel) * size);
         }
     }

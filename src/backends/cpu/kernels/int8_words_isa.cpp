@@ -87,11 +87,12 @@ __attribute__((noinline)) void run_tiles(const WordsPlan& plan, const Int8Output
                         sums + t * R * kBlock, k == 0);
   const int64_t size = o.inverse_scale == 0 ? 4 : 1;
   with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
+    const Finisher<kAct> finisher(o);
     for (int64_t t = 0; t < tiles; ++t, words += R * plan.k, places += R, sums += R * kBlock) {
       multiply_words<R>(words + k, plan.k, plan.k - k, job.weights + k * kBlock, sums, k == 0);
       for (int i = 0; i < R; ++i)
-        finish_pixel8<kAct>(sums + i * kBlock, job, o, job.residual ? job.residual + places[i].residual : nullptr,
-                            job.out + places[i].out * size);
+        finisher.pixel(sums + i * kBlock, job, job.residual ? job.residual + places[i].residual : nullptr,
+                       job.out + places[i].out * size);
     }
   });
 }

@@ -59,8 +59,14 @@ static TENON_INLINE void in_order(IVec& low, IVec& high) {
 static TENON_INLINE Vec to_float(IVec v) { return _mm512_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm512_cvtps_epi32(v); }
 static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)); }
-// Values of 0 to 255, one vector of them.
-static TENON_INLINE void narrow_u8(uint8_t* p, IVec v) { _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(v)); }
+// Two vectors and a zero point in every 16 bits: values of 0 to 255 once that is added.
+static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
+  const __m256i zero = _mm512_castsi512_si256(zero_point);
+  const __m256i x = _mm256_add_epi16(_mm512_cvtepi32_epi16(a), zero),
+                y = _mm256_add_epi16(_mm512_cvtepi32_epi16(b), zero);
+  _mm_storeu_si128((__m128i*)p, _mm256_cvtepi16_epi8(x));
+  _mm_storeu_si128((__m128i*)(p + kLanes), _mm256_cvtepi16_epi8(y));
+}
 
 #elif defined(__AVX2__)
 
@@ -111,9 +117,9 @@ static TENON_INLINE IVec to_int(Vec v) { return _mm256_cvtps_epi32(v); }
 static TENON_INLINE IVec widen_u8(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
 }
-static TENON_INLINE void narrow_u8(uint8_t* p, IVec v) {
-  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-  _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
+static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
+  const IVec words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8), v = _mm256_add_epi16(words, zero_point);
+  _mm_storeu_si128((__m128i*)p, _mm_packus_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
 
 #else
@@ -148,10 +154,9 @@ static TENON_INLINE void in_order(IVec&, IVec&) {}
 static TENON_INLINE Vec to_float(IVec v) { return _mm_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm_cvtps_epi32(v); }
 static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four_bytes(p))); }
-static TENON_INLINE void narrow_u8(uint8_t* p, IVec v) {
-  const __m128i words = _mm_packus_epi32(v, v);
-  const int32_t bits = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
-  __builtin_memcpy(p, &bits, 4);
+static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
+  const __m128i words = _mm_add_epi16(_mm_packs_epi32(a, b), zero_point);
+  _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
 }
 
 #endif
