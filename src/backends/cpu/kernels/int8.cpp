@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/int8.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "backends/cpu/kernels/int8_support.h"
@@ -8,33 +9,45 @@ namespace tenon::cpu {
 
 namespace {
 
-// Elements of K per block: a weight panel of 1024 x 16 bytes is half of L1.
-constexpr int64_t kBlockK = 1024;
+constexpr int64_t kMostPanelBytes = 12 << 10;  // of a block's weights, beside the windows in L1
+constexpr int64_t kSmallBlockBytes = 24 << 10, kLargeBlockBytes = 128 << 10, kResidentWeights = 256 << 10;
+constexpr int64_t kMinTiles = 4, kMaxTiles = 170;
+
+// Pixels that lie one behind the other are windows already.
+bool are_windows(const ConvShape& s, int per_unit) {
+  return s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_top == 0 &&
+         s.pad_left == 0 && s.in_h == s.out_h && s.in_w == s.out_w && s.in_row == s.in_w * s.in_pixel &&
+         s.in_image == s.in_h * s.in_row && group_in(s) % (per_unit * kUnitStep) == 0;
+}
 
 class Int8DirectKernel final : public Int8Kernel {
  public:
   Int8DirectKernel(const Int8Conv& conv, Isa isa, Int8Form form, int threads)
-      : ops_(int8_ops(isa)), form_(form == Int8Form::pairs ? ops_.pairs : ops_.dot), lists_(conv, ops_.block) {
+      : ops_(int8_ops(isa)), form_(ops_.forms[static_cast<size_t>(form)]), lists_(conv, ops_.block) {
     const ConvShape& s = conv.shape;
-    plan_windows(plan_, s, kBlockK);
-    const int64_t blocks = ceil_div(group_out(s), ops_.block), padded = blocks * ops_.block;
-    pack(conv, blocks);
-    start_.assign(static_cast<size_t>(padded * s.groups), 0);
-    each_weight(conv, ops_.block, [&](int64_t group, int64_t n, int64_t, int channel, int8_t w) {
-      start_[group * padded + n * ops_.block + channel] -= conv.in_zero * w;
-    });
-    zeros_.assign(static_cast<size_t>(plan_.rows ? s.kernel_w * group_in(s) : plan_.chunk) + 4,
-                  static_cast<uint8_t>(conv.in_zero));
-    plan_.zeros = zeros_.data();
-    plan_.start = start_.data();
-    plan_.packed = packed_.data();
+    const bool words = form == Int8Form::words;
+    const int64_t per_unit = words ? 2 : 4, block = ops_.block, padded = align_up(group_out(s), block);
+    plan_.shape = s;
     plan_.output = lists_.output();
-    const int64_t reach = s.kernel_h * s.kernel_w > 1 ? s.stride_h * s.stride_w : 1;
-    const Int8Split split = split_work(s, form_.tile_pixels, ops_.block, plan_.k, static_cast<int64_t>(packed_.size()),
-                                       group_in(s) * reach * form_.tile_pixels, threads);
-    plan_.pixel_splits = split.pixels;
-    plan_.channel_splits = split.channels;
-    plan_.block_tiles = static_cast<int>(split.tiles);
+    plan_.in_zero = conv.in_zero;
+    plan_.units = align_up(ceil_div(group_in(s) * s.kernel_h * s.kernel_w, per_unit), kUnitStep);
+    const int64_t panels = ceil_div(plan_.units * block * 4, kMostPanelBytes);
+    plan_.unit_block = align_up(ceil_div(plan_.units, panels), kUnitStep);
+    plan_.in_place = !words && are_windows(s, static_cast<int>(per_unit));
+    plan_.pitch = plan_.in_place ? s.in_pixel : plan_.units * 4;
+
+    packed_.assign(static_cast<size_t>(s.groups * padded * plan_.units * 4), std::byte{0});
+    start_.assign(static_cast<size_t>(s.groups * padded), 0);
+    each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int8_t w) {
+      const int64_t unit = ((group * padded / block + n) * plan_.units + k / per_unit) * block + channel;
+      std::byte* const to = packed_.data() + unit * 4;
+      if (words) reinterpret_cast<int16_t*>(to)[k % 2] = w;
+      else reinterpret_cast<int8_t*>(to)[k % 4] = w;
+      if (!words) start_[group * padded + n * block + channel] -= conv.in_zero * w;
+    });
+    plan_.packed = packed_.data();
+    plan_.start = start_.data();
+    plan_split(threads);
     plan_.worker_bytes = align_up(form_.worker_bytes(plan_), 4096) + 256;
   }
 
@@ -45,40 +58,53 @@ class Int8DirectKernel final : public Int8Kernel {
   }
 
  private:
-  void pack(const Int8Conv& conv, int64_t blocks) {
-    const int64_t block = ops_.block;
-    packed_.assign(static_cast<size_t>(conv.shape.groups * blocks * plan_.k * block), 0);
-    each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int8_t w) {
-      packed_[(((group * blocks + n) * plan_.k / 4 + k / 4) * block + channel) * 4 + k % 4] = w;
-    });
+  // As DirectKernel cuts its work; three cycles per tile and unit.
+  void plan_split(int threads) {
+    const ConvShape& s = plan_.shape;
+    const int64_t tiles = ceil_div(s.batch * s.out_h * s.out_w, ops_.tile_pixels);
+    const int64_t blocks = ceil_div(group_out(s), ops_.block) * s.groups;
+    const auto weights = static_cast<int64_t>(packed_.size());
+    const int64_t inputs = s.batch * s.in_h * s.in_w * s.in_c;
+    int64_t best = INT64_MAX;
+    for (int n = 1; n <= threads; ++n) {
+      if (threads % n) continue;
+      const int m = threads / n;
+      const int64_t cost = ceil_div(tiles, m) * ceil_div(blocks, n) * plan_.units * ops_.tile_pixels +
+                           weights / n / 8 + inputs / m / (n > 1 ? 4 : 8);
+      if (cost >= best) continue;
+      best = cost;
+      plan_.pixel_splits = m;
+      plan_.channel_splits = n;
+    }
+    const int64_t target = weights / plan_.channel_splits <= kResidentWeights ? kSmallBlockBytes : kLargeBlockBytes;
+    const int64_t most = std::min(kMaxTiles, ceil_div(tiles, plan_.pixel_splits));
+    const int64_t wanted = std::max(kMinTiles, target / (plan_.units * 4 * ops_.tile_pixels));
+    plan_.block_pixels = std::min(most, wanted) * ops_.tile_pixels;
   }
 
   const Int8Ops& ops_;
   const Int8FormOps& form_;
   Int8Lists lists_;
   Int8Plan plan_{};
-  std::vector<int8_t> packed_;
+  std::vector<std::byte> packed_;
   std::vector<int32_t> start_;
-  std::vector<uint8_t> zeros_;
 };
 
-const char* refuses_direct(const Int8Conv& conv) {
-  if (conv.shape.in_nchw) return "reads NHWC only";
-  return group_in(conv.shape) % 4 ? "needs a multiple of four channels in a group" : nullptr;
-}
+const char* refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? "reads NHWC only" : nullptr; }
 
 // vpmaddubsw adds two products of an unsigned and a signed byte within 16 signed bits: 255 * 128 fits, more does not.
 const char* refuses_pairs(const Int8Conv& conv) {
   if (const char* reason = refuses_direct(conv)) return reason;
   const ConvShape& s = conv.shape;
-  const int64_t c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w;
-  for (int64_t o = 0; o < s.out_c; ++o)
-    for (int64_t tap = 0; tap < taps; ++tap)
-      for (int64_t i = 0; i < c; i += 2) {
-        const int a = conv.weights[(o * c + i) * taps + tap], b = conv.weights[(o * c + i + 1) * taps + tap];
-        if (std::max(a, 0) + std::max(b, 0) > 128 || std::min(a, 0) + std::min(b, 0) < -128)
-          return "two neighbouring weights add up to more than 128";
-      }
+  const int64_t c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w, k = c * taps;
+  for (int64_t o = 0; o < s.out_c; ++o) {
+    const int8_t* const weights = conv.weights + o * k;
+    for (int64_t at = 0; at + 1 < k; at += 2) {  // tap after tap, as they are packed
+      const int a = weights[at % c * taps + at / c], b = weights[(at + 1) % c * taps + (at + 1) / c];
+      if (std::max(a, 0) + std::max(b, 0) > 128 || std::min(a, 0) + std::min(b, 0) < -128)
+        return "two neighbouring weights add up to more than 128";
+    }
+  }
   return nullptr;
 }
 
@@ -100,7 +126,7 @@ const Int8Ops& int8_ops(Isa isa) {
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
       {"int8_pairs", refuses_pairs, make<Int8Form::pairs>},
-      {"int8_words", refuses_words, make_words},
+      {"int8_words", refuses_direct, make<Int8Form::words>},
       {"int8_dot", refuses_direct, make<Int8Form::dot>},
       {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8},

@@ -1,9 +1,11 @@
-// What the baseline half (int8.cpp) and the per-instruction-set half (int8_isa.cpp) of the integer convolution share.
-// Every result is the same on every instruction set and for every number of workers, bit for bit: sums are exact, and
-// the float steps after them are single IEEE operations in one order.
+// What the baseline halves (int8.cpp, int8_depthwise.cpp, int8_winograd.cpp) and the per-instruction-set halves of the
+// integer convolutions share. Every result is the same on every instruction set and for every number of workers, bit
+// for bit: sums are exact, and the float steps after them are single IEEE operations in one order.
 #pragma once
 
-#include "backends/cpu/kernels/windows.h"
+#include <cstddef>
+
+#include "backends/cpu/kernels/shape.h"
 
 namespace tenon::cpu {
 
@@ -19,26 +21,55 @@ struct Int8Output {
   int32_t out_zero;
 };
 
-struct Int8Plan : WindowPlan {
+// How the inputs and weights that fill 32 bits are multiplied.
+enum class Int8Form : uint8_t {
+  words,  // two of 16 bits, by vpmaddwd: any weights
+  pairs,  // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
+  dot     // four of 8, by vpdpbusd: any weights
+};
+
+// Windows are copied beside each other, as words less the zero point or as bytes; then it is a product of matrices.
+struct Int8Plan {
+  ConvShape shape;
   Int8Output output;
-  const int8_t* packed;      // [group][block of output channels][K / 4][output channel][4]
-  const int32_t* start;      // where sums begin, for the zero point of the input; [group][whole blocks]
+  const std::byte* packed;  // [group][block of output channels][unit][block] of 32 bits
+  const int32_t* start;     // where sums begin, for the zero point of bytes; [group][whole blocks]
+  int32_t in_zero;
+  int64_t units;       // of 32 bits that hold taps times channels of a group, a multiple of kUnitStep
+  int64_t unit_block;  // multiplied before the next tile is; a panel of it stays in L1
+  int64_t pitch;       // bytes from window to window
+  bool in_place;       // windows are pixels as they lie
   int pixel_splits, channel_splits;
-  int block_tiles;
+  int64_t block_pixels;  // copied together
   size_t worker_bytes;
 };
 
-// How four bytes of K are multiplied.
-enum class Int8Form : uint8_t {
-  pairs,  // vpmaddubsw, where no two neighbouring weights can leave 16 bits
-  dot     // vpdpbusd, any weights
-};
+constexpr int kUnitStep = 4;
 
 struct Int8FormOps {
-  int tile_pixels;
   size_t (*worker_bytes)(const Int8Plan&);
   void (*run)(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };
+
+// F(2x2, 3x3) in words, with twice the usual weight transform on either side, so that it stays within integers: sums
+// are four times those of the convolution.
+struct Int8WinogradPlan {
+  ConvShape shape;
+  Int8Output output;
+  const std::byte* packed;  // [block of output channels][point][pair of channels][block][2] of 16 bits
+  const uint8_t* zeros;     // in_c times the zero point
+  int32_t in_zero;
+  int64_t tiles_h, tiles_w, tiles;  // per image, per image, all images
+  int64_t channels;                 // in_c padded to whole vectors of words
+  int64_t blocks;
+  bool by_channels;     // workers share all transformed tiles and split output channels; otherwise they split tiles
+  int64_t block_tiles;  // tiles transformed and multiplied together
+  int64_t v_point, m_point;  // elements from point to point of transformed inputs and of products
+  size_t v_bytes, m_bytes;   // one buffer of each
+  int v_buffers;
+};
+
+constexpr int kWinogradPoints = 16;
 
 // One input channel for each output channel.
 struct Int8DepthwisePlan {
@@ -58,8 +89,9 @@ inline int depthwise_place(int lanes, int channel) {
 }
 
 struct Int8Ops {
-  int block;  // output channels per weight panel
-  Int8FormOps pairs, dot;
+  int block, tile_pixels;  // output channels per weight panel, pixels per tile
+  Int8FormOps forms[3];    // by Int8Form
+  void (*winograd)(const Int8WinogradPlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
   void (*depthwise)(const Int8DepthwisePlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };
 

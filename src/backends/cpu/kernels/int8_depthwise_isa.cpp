@@ -14,8 +14,8 @@ TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, con
   // A pair's channels come in the order of pair_low and pair_high; so do their first sums.
   const auto pair = [&](int p, IVec& l, IVec& h) __attribute__((always_inline)) {
     const IVec a = widen16(taps[2 * p] + c), b = widen16(taps[2 * p + 1] + c);
-    add_words(l, pair_low(a, b), reinterpret_cast<const int8_t*>(w + p * 2 * kBlock));
-    add_words(h, pair_high(a, b), reinterpret_cast<const int8_t*>(w + p * 2 * kBlock + kBlock));
+    add_words(l, pair_low(a, b), w + p * 2 * kBlock);
+    add_words(h, pair_high(a, b), w + p * 2 * kBlock + kBlock);
   };
   if constexpr (kPairs > 0) {
     TENON_UNROLL

@@ -101,7 +101,9 @@ class Finisher {
 
 }  // namespace
 
-// In int8_depthwise_isa.cpp.
+// In int8_winograd_isa.cpp and int8_depthwise_isa.cpp.
+void run_winograd8(const Int8WinogradPlan& plan, const uint8_t* in, const uint8_t* residual, void* out,
+                   const Worker& worker);
 void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint8_t* residual, void* out,
                     const Worker& worker);
 

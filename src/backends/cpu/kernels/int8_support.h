@@ -47,33 +47,4 @@ class Int8Lists {
   Int8Output output_;
 };
 
-// How workers cut tiles of pixels and blocks of channels, and tiles that are taken together.
-struct Int8Split {
-  int pixels, channels;
-  int64_t tiles;
-};
-
-// As DirectKernel cuts its work; `tile_bytes` of input for a tile.
-inline Int8Split split_work(const ConvShape& s, int tile_pixels, int block, int64_t k, int64_t weight_bytes,
-                            int64_t tile_bytes, int threads) {
-  constexpr int64_t small_block = 24 << 10, large_block = 128 << 10, resident = 256 << 10, least = 4, most = 170;
-  const int64_t tiles = ceil_div(s.batch * s.out_h * s.out_w, tile_pixels);
-  const int64_t blocks = ceil_div(group_out(s), block) * s.groups, inputs = s.batch * s.in_h * s.in_w * s.in_c;
-  Int8Split split{};
-  int64_t best = INT64_MAX;
-  for (int n = 1; n <= threads; ++n) {
-    if (threads % n) continue;
-    const int m = threads / n;
-    const int64_t cost = ceil_div(tiles, m) * ceil_div(blocks, n) * k * tile_pixels / 2 + weight_bytes / n / 8 +
-                         inputs / m / (n > 1 ? 4 : 8);
-    if (cost >= best) continue;
-    best = cost;
-    split.pixels = m;
-    split.channels = n;
-  }
-  const int64_t target = weight_bytes / split.channels <= resident ? small_block : large_block;
-  split.tiles = std::min(std::min(most, ceil_div(tiles, split.pixels)), std::max(least, target / tile_bytes));
-  return split;
-}
-
 }  // namespace tenon::cpu

@@ -2,17 +2,14 @@
 #pragma once
 
 #include "backends/cpu/kernels/conv_int8.h"
-#include "backends/cpu/kernels/int8_words.h"
+#include "backends/cpu/kernels/int8.h"
 
 namespace tenon::cpu {
 
 const Int8Ops& int8_ops(Isa isa);
-const WordsOps& words_ops(Isa isa);
 const char* refuses_depthwise(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_depthwise(const Int8Conv& conv, Isa isa, int threads);
 
-const char* refuses_words(const Int8Conv& conv);
-std::unique_ptr<Int8Kernel> make_words(const Int8Conv& conv, Isa isa, int threads);
 const char* refuses_winograd8(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_winograd8(const Int8Conv& conv, Isa isa, int threads);
 

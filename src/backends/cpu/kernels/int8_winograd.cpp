@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "backends/cpu/kernels/int8_support.h"
-#include "backends/cpu/kernels/int8_words.h"
 
 namespace tenon::cpu {
 
@@ -13,9 +12,9 @@ constexpr int64_t kTransformedBytes = 200 << 10;  // transformed tiles of one bl
 class Int8WinogradKernel final : public Int8Kernel {
  public:
   Int8WinogradKernel(const Int8Conv& conv, Isa isa, int threads)
-      : ops_(words_ops(isa)), lists_(conv, int8_ops(isa).block), threads_(threads),
+      : ops_(int8_ops(isa)), lists_(conv, ops_.block), threads_(threads),
         zeros_(static_cast<size_t>(conv.shape.in_c), static_cast<uint8_t>(conv.in_zero)) {
-    const int64_t block = int8_ops(isa).block;
+    const int64_t block = ops_.block;
     plan_.shape = conv.shape;
     plan_.output = lists_.output();
     plan_.zeros = zeros_.data();
@@ -50,7 +49,7 @@ class Int8WinogradKernel final : public Int8Kernel {
           packed_[panel + (c / 2 * block + n % block) * 2 + c % 2] = static_cast<int16_t>(sum);
         }
       }
-    plan_.packed = packed_.data();
+    plan_.packed = reinterpret_cast<const std::byte*>(packed_.data());
   }
 
   void plan_blocks(int64_t block) {
@@ -71,7 +70,7 @@ class Int8WinogradKernel final : public Int8Kernel {
     plan_.v_buffers = plan_.by_channels ? 1 : threads_;
   }
 
-  const WordsOps& ops_;
+  const Int8Ops& ops_;
   Int8Lists lists_;
   int threads_;
   std::vector<uint8_t> zeros_;

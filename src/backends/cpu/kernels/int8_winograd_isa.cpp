@@ -1,5 +1,3 @@
-#include "backends/cpu/kernels/int8_words.h"
-
 #include "backends/cpu/kernels/int8_finish.h"
 #include "backends/cpu/kernels/int8_micro.h"
 
@@ -134,29 +132,17 @@ __attribute__((noinline)) void finish_tiles(const Int8WinogradPlan& plan, const 
   });
 }
 
-template <int R>
-__attribute__((noinline)) void multiply_rows(const int16_t* v, int64_t k, int64_t groups, const int16_t* weights,
-                                             int32_t* products) {
-  for (int64_t g = 0; g < groups; ++g, v += R * k, products += R * kBlock)
-    multiply_words<R>(v, k, k, weights, products, true);
-}
-
 void multiply_block(const Int8WinogradPlan& plan, const int16_t* v, int32_t* products, int64_t block, int64_t tiles) {
-  const int64_t k = plan.channels, groups = (tiles + kTilePixels - 1) / kTilePixels, large = tiles % groups;
-  const int small = static_cast<int>(tiles / groups);
-  const int16_t* weights = plan.packed + block * kWinogradPoints * k * kBlock;
-  for (int p = 0; p < kWinogradPoints; ++p, weights += k * kBlock) {
-    const int16_t* from = v + p * plan.v_point;
-    int32_t* to = products + p * plan.m_point;
-    if (large)
-      with_words(small + 1, [&]<int R>() __attribute__((always_inline)) {
-        multiply_rows<R>(from, k, large, weights, to);
-      });
-    const int64_t done = large * (small + 1);
-    with_words(small, [&]<int R>() __attribute__((always_inline)) {
-      multiply_rows<R>(from + done * k, k, groups - large, weights, to + done * kBlock);
+  constexpr int32_t zeros[kBlock] = {};
+  const int64_t pitch = plan.channels * 2, panel = plan.channels * kBlock * 2;
+  const std::byte* weights = plan.packed + block * kWinogradPoints * panel;
+  for (int p = 0; p < kWinogradPoints; ++p, weights += panel)
+    with_tiles(tiles, [&]<int R>(int64_t done, int64_t groups) __attribute__((always_inline)) {
+      const auto* from = reinterpret_cast<const std::byte*>(v + p * plan.v_point) + done * pitch;
+      int32_t* to = products + p * plan.m_point + done * kBlock;
+      for (int64_t g = 0; g < groups; ++g, from += R * pitch, to += R * kBlock)
+        multiply_units<Int8Form::words, R>(from, pitch, plan.channels / 2, weights, zeros, to);
     });
-  }
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm512_sub_epi16(a, b);
 static TENON_INLINE IVec quarter(IVec a) { return _mm512_srai_epi32(a, 2); }
 // sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
 // keeps sums on the stack.
-static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
+static TENON_INLINE void add_words(IVec& sum, IVec x, const void* w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(t) : "v"(x), "m"(*(const __m512i_u*)w));
 }
@@ -30,15 +30,15 @@ static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(t) : "v"(x), "v"(w));
 }
-static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
+static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) {
   IVec t;
   __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
           : "+v"(sum), "=&v"(t)
           : "v"(x), "m"(*(const __m512i_u*)w), "v"(ones));
 }
 // The same as add_pairs for any weights, where has_byte_dot.
-static TENON_INLINE void add_dots(IVec& sum, IVec x, const int8_t* w) {
-  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "m"(*(const __m512i_u*)w));
+static TENON_INLINE void add_dots(IVec& sum, IVec x, IVec w) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
 }
 static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
 // Four bytes, or two words, in every 32 bits.
@@ -83,7 +83,7 @@ static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm256_sub_epi16(a, b);
 static TENON_INLINE IVec quarter(IVec a) { return _mm256_srai_epi32(a, 2); }
 // sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
 // keeps sums on the stack.
-static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) {
+static TENON_INLINE void add_words(IVec& sum, IVec x, const void* w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(t) : "x"(x), "m"(*(const __m256i_u*)w));
 }
@@ -91,14 +91,14 @@ static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(t) : "x"(x), "x"(w));
 }
-static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
+static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) {
   IVec t;
   __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
           : "+x"(sum), "=&x"(t)
           : "x"(x), "m"(*(const __m256i_u*)w), "x"(ones));
 }
-static TENON_INLINE void add_dots(IVec& sum, IVec x, const int8_t* w) {
-  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(const __m256i_u*)w));
+static TENON_INLINE void add_dots(IVec& sum, IVec x, IVec w) {
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
 }
 static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
 static TENON_INLINE IVec spread4(const void* p) {
@@ -136,8 +136,8 @@ static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm_add_epi16(a, b); }
 static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm_sub_epi16(a, b); }
 static TENON_INLINE IVec quarter(IVec a) { return _mm_srai_epi32(a, 2); }
 static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) { sum = iadd(sum, _mm_madd_epi16(x, w)); }
-static TENON_INLINE void add_words(IVec& sum, IVec x, const int8_t* w) { add_words(sum, x, iload(w)); }
-static TENON_INLINE void add_pairs(IVec& sum, IVec x, const int8_t* w, IVec ones) {
+static TENON_INLINE void add_words(IVec& sum, IVec x, const void* w) { add_words(sum, x, iload(w)); }
+static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) {
   sum = iadd(sum, _mm_madd_epi16(_mm_maddubs_epi16(x, iload(w)), ones));
 }
 static TENON_INLINE IVec ones16() { return _mm_set1_epi16(1); }

@@ -1,13 +1,10 @@
-#include "backends/cpu/kernels/int8_words.h"
+#include <type_traits>
 
 #include "backends/cpu/kernels/int8_finish.h"
 #include "backends/cpu/kernels/int8_micro.h"
 #include "backends/cpu/kernels/windows_isa.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
-
-void run_winograd8(const Int8WinogradPlan& plan, const uint8_t* in, const uint8_t* residual, void* out,
-                   const Worker& worker);  // in int8_winograd_isa.cpp
 
 namespace {
 
@@ -28,68 +25,83 @@ TENON_INLINE int16_t* copy_words(int16_t* to, const uint8_t* from, int64_t count
   return to + count;
 }
 
-TENON_INLINE int16_t* copy_zeros(int16_t* to, int64_t count) {
-  __builtin_memset(to, 0, static_cast<size_t>(count) * sizeof(int16_t));
+// What a form multiplies: bytes as they are, or words.
+template <class Element>
+TENON_INLINE Element* copy_taps(Element* to, const uint8_t* from, int64_t count, int32_t zero_point) {
+  if constexpr (sizeof(Element) == 2) return copy_words(to, from, count, zero_point);
+  __builtin_memcpy(to, from, static_cast<size_t>(count));
+  return to + count;
+}
+
+template <class Element>
+TENON_INLINE Element* copy_padding(Element* to, int64_t count, int32_t zero_point) {
+  __builtin_memset(to, sizeof(Element) == 2 ? 0 : zero_point, static_cast<size_t>(count) * sizeof(Element));
   return to + count;
 }
 
 // The window whose first tap lies at row y0, column x0 of an image; `in` is its first channel.
-TENON_INLINE void copy_window(const WordsPlan& plan, const uint8_t* in, int64_t y0, int64_t x0, int16_t* to) {
+template <class Element>
+TENON_INLINE void copy_window(const Int8Plan& plan, const uint8_t* in, int64_t y0, int64_t x0, Element* to) {
   const ConvShape& s = plan.shape;
   const int64_t c = s.in_c / s.groups;
+  const int32_t zero = plan.in_zero;
   const bool touching = s.dilation_w == 1 && s.in_pixel == c;
-  int16_t* const end = to + plan.k;
+  Element* const end = to + plan.pitch / static_cast<int64_t>(sizeof(Element));
   for (int ky = 0; ky < s.kernel_h; ++ky) {
     const int64_t y = y0 + int64_t{ky} * s.dilation_h;
     if (y < 0 || y >= s.in_h) {
-      to = copy_zeros(to, s.kernel_w * c);
+      to = copy_padding(to, s.kernel_w * c, zero);
       continue;
     }
     const uint8_t* const row = in + y * s.in_row;
     if (touching) {
       const int64_t left = smaller(s.kernel_w, x0 < 0 ? -x0 : 0), last = smaller(s.kernel_w, s.in_w - x0);
-      to = copy_zeros(to, left * c);
-      if (last > left) to = copy_words(to, row + (x0 + left) * c, (last - left) * c, plan.in_zero);
-      to = copy_zeros(to, (s.kernel_w - (last > left ? last : left)) * c);
+      if (left) to = copy_padding(to, left * c, zero);
+      if (last > left) to = copy_taps(to, row + (x0 + left) * c, (last - left) * c, zero);
+      if (last < s.kernel_w) to = copy_padding(to, (s.kernel_w - (last > left ? last : left)) * c, zero);
       continue;
     }
     for (int kx = 0; kx < s.kernel_w; ++kx) {
       const int64_t x = x0 + int64_t{kx} * s.dilation_w;
-      to = x < 0 || x >= s.in_w ? copy_zeros(to, c) : copy_words(to, row + x * s.in_pixel, c, plan.in_zero);
+      to = x < 0 || x >= s.in_w ? copy_padding(to, c, zero) : copy_taps(to, row + x * s.in_pixel, c, zero);
     }
   }
-  copy_zeros(to, end - to);
+  if (to != end) copy_padding(to, end - to, zero);
 }
 
-__attribute__((noinline)) void copy_windows(const WordsPlan& plan, const uint8_t* in, int64_t first, int64_t count,
-                                            int16_t* words) {
+template <class Element>
+__attribute__((noinline)) void copy_windows(const Int8Plan& plan, const uint8_t* in, int64_t first, int64_t count,
+                                            std::byte* windows) {
   const ConvShape& s = plan.shape;
   PixelCursor cursor(s, first);
-  for (int64_t i = 0; i < count; ++i, cursor.next())
+  for (int64_t i = 0; i < count; ++i, cursor.next(), windows += plan.pitch)
     copy_window(plan, in + cursor.image * s.in_image, cursor.y * s.stride_h - s.pad_top,
-                cursor.x * s.stride_w - s.pad_left, words + i * plan.k);
+                cursor.x * s.stride_w - s.pad_left, reinterpret_cast<Element*>(windows));
 }
 
 struct Job : BlockOfChannels {
-  const int16_t* weights;
+  const std::byte* weights;
+  const int32_t* start;
   const uint8_t* residual;
   std::byte* out;
 };
 
 // All of K over `tiles` tiles of R pixels.
-template <int R>
-__attribute__((noinline)) void run_tiles(const WordsPlan& plan, const Int8Output& o, const Job& job,
-                                         const int16_t* words, const Place* places, int64_t tiles, int32_t* sums) {
-  int64_t k = 0;
-  for (; plan.k - k > plan.k_block; k += plan.k_block)
+template <Int8Form kForm, int R>
+__attribute__((noinline)) void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job,
+                                         const std::byte* windows, const Place* places, int64_t tiles, int32_t* sums) {
+  constexpr int64_t kUnit = kBlock * 4;
+  int64_t unit = 0;
+  for (; plan.units - unit > plan.unit_block; unit += plan.unit_block)
     for (int64_t t = 0; t < tiles; ++t)
-      multiply_words<R>(words + t * R * plan.k + k, plan.k, plan.k_block, job.weights + k * kBlock,
-                        sums + t * R * kBlock, k == 0);
+      multiply_units<kForm, R>(windows + t * R * plan.pitch + unit * 4, plan.pitch, plan.unit_block,
+                               job.weights + unit * kUnit, unit ? nullptr : job.start, sums + t * R * kBlock);
   const int64_t size = o.inverse_scale == 0 ? 4 : 1;
   with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
     const Finisher<kAct> finisher(o);
-    for (int64_t t = 0; t < tiles; ++t, words += R * plan.k, places += R, sums += R * kBlock) {
-      multiply_words<R>(words + k, plan.k, plan.k - k, job.weights + k * kBlock, sums, k == 0);
+    for (int64_t t = 0; t < tiles; ++t, windows += R * plan.pitch, places += R, sums += R * kBlock) {
+      multiply_units<kForm, R>(windows + unit * 4, plan.pitch, plan.units - unit, job.weights + unit * kUnit,
+                               unit ? nullptr : job.start, sums);
       for (int i = 0; i < R; ++i)
         finisher.pixel(sums + i * kBlock, job, job.residual ? job.residual + places[i].residual : nullptr,
                        job.out + places[i].out * size);
@@ -97,12 +109,14 @@ __attribute__((noinline)) void run_tiles(const WordsPlan& plan, const Int8Output
   });
 }
 
-size_t worker_bytes(const WordsPlan& plan) {
-  return round_up(plan.block_pixels * plan.k * sizeof(int16_t), 64) + plan.block_pixels * kBlock * sizeof(int32_t) +
-         plan.block_pixels * sizeof(Place);
+size_t worker_bytes(const Int8Plan& plan) {
+  return (plan.in_place ? 0 : round_up(plan.block_pixels * plan.pitch, 64)) +
+         plan.block_pixels * (kBlock * sizeof(int32_t) + sizeof(Place));
 }
 
-void run(const WordsPlan& plan, const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) {
+template <Int8Form kForm>
+void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) {
+  using Element = std::conditional_t<kForm == Int8Form::words, int16_t, uint8_t>;
   const ConvShape& s = plan.shape;
   if (worker.id >= plan.pixel_splits * plan.channel_splits) return;
   const int64_t group_in = s.in_c / s.groups, group_out = s.out_c / s.groups;
@@ -115,10 +129,9 @@ void run(const WordsPlan& plan, const uint8_t* in, const uint8_t* residual, void
   if (n0 >= n1 || p0 >= p1) return;
 
   std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
-  auto* const words = reinterpret_cast<int16_t*>(own);
-  auto* const sums =
-      reinterpret_cast<int32_t*>(own + round_up(plan.block_pixels * plan.k * sizeof(int16_t), 64));
+  auto* const sums = reinterpret_cast<int32_t*>(own);
   auto* const places = reinterpret_cast<Place*>(sums + plan.block_pixels * kBlock);
+  auto* const copies = reinterpret_cast<std::byte*>(places + plan.block_pixels);
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
   if (output.epilogue.residual == Residual::none) residual = nullptr;
@@ -131,35 +144,42 @@ void run(const WordsPlan& plan, const uint8_t* in, const uint8_t* residual, void
     for (int64_t i = 0; i < count; ++i, cursor.next())
       places[i] = {cursor.image * s.out_image + cursor.y * s.out_row + cursor.x * s.out_pixel,
                    cursor.image * s.res_image + cursor.y * s.res_row + cursor.x * s.res_pixel};
-    const int64_t tiles = (count + kTilePixels - 1) / kTilePixels, large = count % tiles;
-    const int small = static_cast<int>(count / tiles);
+    const std::byte* windows = copies;
     int64_t copied = -1;
     for (int64_t n = n0; n < n1; ++n) {
       const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
-      if (group != copied) copy_windows(plan, in + group * group_in, first, count, words);
+      if (plan.in_place) windows = reinterpret_cast<const std::byte*>(in) + first * plan.pitch + group * group_in;
+      else if (group != copied) copy_windows<Element>(plan, in + group * group_in, first, count, copies);
       copied = group;
       Job job;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
       job.multiplier = output.multiplier + n * kBlock;
       job.bias = output.bias + n * kBlock;
-      job.weights = plan.packed + n * plan.k * kBlock;
+      job.weights = plan.packed + n * plan.units * kBlock * 4;
+      job.start = plan.start + n * kBlock;
       job.residual = residual ? residual + channel : nullptr;
       job.out = static_cast<std::byte*>(out) + channel * out_size;
-      if (large)
-        with_words(small + 1, [&]<int R>() __attribute__((always_inline)) {
-          run_tiles<R>(plan, output, job, words, places, large, sums);
-        });
-      const int64_t done = large * (small + 1);
-      with_words(small, [&]<int R>() __attribute__((always_inline)) {
-        run_tiles<R>(plan, output, job, words + done * plan.k, places + done, tiles - large, sums);
+      with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+        run_tiles<kForm, R>(plan, output, job, windows + done * plan.pitch, places + done, tiles, sums);
       });
     }
   }
 }
 
+#ifdef __AVX2__
+constexpr Int8Form kDot = Int8Form::dot;
+#else
+constexpr Int8Form kDot = Int8Form::pairs;  // never chosen
+#endif
+
 }  // namespace
 
-extern const WordsOps words_ops;
-const WordsOps words_ops = {kTilePixels, run, worker_bytes, run_winograd8};
+extern const Int8Ops int8_ops;
+const Int8Ops int8_ops = {
+    kBlock,
+    kTilePixels,
+    {{worker_bytes, run<Int8Form::words>}, {worker_bytes, run<Int8Form::pairs>}, {worker_bytes, run<kDot>}},
+    run_winograd8,
+    run_depthwise8};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
