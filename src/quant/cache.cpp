@@ -81,6 +81,7 @@ void read_anchors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
     WeightQuantiser& weights = recipe.anchors[name];
     if (!lists.is_object()) damaged("\"" + name + "\" is no object");
     weights.scales = reals_of(entry(lists, "scales"), rows, true);
+    if (lists.contains("paired")) weights.paired = lists["paired"].is_boolean() && lists["paired"].get<bool>();
     if (lists.contains("bias")) weights.bias = reals_of(lists["bias"], rows, false);
   }
 }
@@ -116,6 +117,7 @@ std::string write_cache(const CacheKey& key, const Recipe& recipe) {
   for (const auto& [name, quantiser] : recipe.values) json["values"][name] = {quantiser.scale, quantiser.zero};
   for (const auto& [name, weights] : recipe.anchors) {
     json["anchors"][name]["scales"] = weights.scales;
+    if (weights.paired) json["anchors"][name]["paired"] = true;
     if (!weights.bias.empty()) json["anchors"][name]["bias"] = weights.bias;
   }
   for (const auto& [name, reason] : recipe.kept) json["kept"][name] = reason;

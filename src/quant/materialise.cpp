@@ -56,7 +56,7 @@ void materialise(ir::Graph& graph, const Recipe& recipe) {
     const ir::ValueId weights = graph.node(id).inputs[1];
     const WeightView view = weights_of(graph, graph.node(id));
     const ir::ValueId stored = graph.add_constant(graph.value(weights).name + ".i8",
-                                                  store_weights(*graph.constant(weights), view, how.scales));
+                                                  store_weights(*graph.constant(weights), view, how));
     const ir::ValueId scales = graph.add_constant(
         graph.value(weights).name + ".scales", Tensor::of<float>(DType::f32, Dims{view.rows}, how.scales));
     const std::vector<std::string> origins = graph.node(id).origins;
@@ -76,7 +76,7 @@ void round_weights(ir::Graph& graph, const Recipe& recipe) {
     const ir::ValueId weights = graph.node(id).inputs[1];
     const WeightView view = weights_of(graph, graph.node(id));
     graph.set_input(id, 1, graph.add_constant(graph.value(weights).name + ".rounded",
-                                              rounded_weights(*graph.constant(weights), view, how.scales)));
+                                              rounded_weights(*graph.constant(weights), view, how)));
     set_bias(graph, id, name, how.bias);
   });
   finish(graph);

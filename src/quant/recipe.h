@@ -46,6 +46,7 @@ struct Quantiser {
 struct WeightQuantiser {
   std::vector<float> scales;
   std::vector<float> bias;  ///< replaces the node's bias; empty: as it is
+  bool paired = false;      ///< neighbours fit 16 bits together; see store_row
 };
 
 /// How a graph is to be quantised; names are those of the optimised graph.

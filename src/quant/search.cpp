@@ -25,16 +25,14 @@ std::vector<double> means(const Observations& seen, const std::string& value, bo
 
 /// The bias that undoes the mean error which rounding the weights makes.
 std::vector<float> corrected_bias(const ir::Graph& graph, const ir::Node& node, const WeightView& view,
-                                  const std::vector<float>& scales, const std::vector<double>& mean) {
+                                  const WeightQuantiser& how, const std::vector<double>& mean) {
   const Tensor* bias = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
   std::vector<float> result(static_cast<size_t>(view.rows));
   for (int64_t row = 0; row < view.rows; ++row) {
     double sum = bias ? bias->data<float>()[bias->elements() == 1 ? 0 : row] : 0;
-    for (int64_t i = 0; i < view.inner; ++i) {
-      const float weight = view.at(row, i);
-      sum += (weight - static_cast<float>(stored_weight(weight, scales[row])) * scales[row]) *
-             mean[view.channel(row, i)];
-    }
+    const std::vector<int8_t> stored = store_row(view, row, how.scales[row], how.paired);
+    for (int64_t i = 0; i < view.inner; ++i)
+      sum += (view.at(row, i) - static_cast<float>(stored[i]) * how.scales[row]) * mean[view.channel(row, i)];
     result[row] = static_cast<float>(sum);
   }
   return result;
@@ -90,8 +88,26 @@ Recipe make_recipe(const Workshop& shop, const Structure& structure, const Value
     WeightQuantiser& weights = recipe.anchors[name_of(graph, node)];
     weights.scales = weight_scales(view, means(shop.seen, input, true));
     if (const std::vector<double> mean = means(shop.seen, input, false); !mean.empty())
-      weights.bias = corrected_bias(graph, node, view, weights.scales, mean);
+      weights.bias = corrected_bias(graph, node, view, weights, mean);
   }
+  return recipe;
+}
+
+Recipe in_pairs(const Workshop& shop, Recipe recipe) {
+  for (const ir::Node& node : shop.graph.nodes) {
+    if (node.outputs.empty()) continue;
+    const auto anchor = recipe.anchors.find(name_of(shop.graph, node));
+    if (anchor == recipe.anchors.end()) continue;
+    const WeightView view = weights_of(shop.graph, node);
+    if (!view.pairable) continue;
+    WeightQuantiser& weights = anchor->second;
+    const std::string& input = shop.graph.value(node.inputs[0]).name;
+    weights.paired = true;
+    weights.scales = weight_scales(view, means(shop.seen, input, true), true);
+    if (!weights.bias.empty())
+      weights.bias = corrected_bias(shop.graph, node, view, weights, means(shop.seen, input, false));
+  }
+  recipe.error = shop.error(recipe);
   return recipe;
 }
 

@@ -25,6 +25,9 @@ using Values = std::map<std::string, Quantiser>;
 /// undo the mean error of rounded weights. Values are those of `values` that the structure quantises.
 Recipe make_recipe(const Workshop& shop, const Structure& structure, const Values& values);
 
+/// The recipe with all weights paired that kernels would gain by; see store_row.
+Recipe in_pairs(const Workshop& shop, Recipe recipe);
+
 /// One quantiser a scale group: by the method asked for; for `automatic` group after group the candidate of all methods
 /// with the least error at the outputs while everything else is stored too.
 Values choose_ranges(const Workshop& shop, const Structure& structure);

@@ -1,5 +1,8 @@
 #include "quant/weights.h"
 
+#include <cmath>
+#include <cstdlib>
+
 #include "base/check.h"
 
 namespace tenon::quant {
@@ -16,6 +19,10 @@ WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor) {
     view.inner_stride = 1;
     view.groups = anchor.integer("group", 1);
     view.taps = view.inner / dims[1];
+    const bool winograd = view.groups == 1 && dims.rank() == 4 && dims[2] == 3 && dims[3] == 3 &&
+                          anchor.integers("strides", {1, 1}) == std::vector<int64_t>{1, 1} &&
+                          anchor.integers("dilations", {1, 1}) == std::vector<int64_t>{1, 1};
+    view.pairable = !winograd && dims[1] > 1;  // Winograd multiplies words
   } else if (anchor.op == "Gemm" && anchor.integer("transB", 0)) {
     view.rows = dims[0], view.inner = dims[1], view.row_stride = dims[1], view.inner_stride = 1;
   } else {
@@ -24,27 +31,66 @@ WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor) {
   return view;
 }
 
-std::vector<float> weight_scales(const WeightView& weights, const std::vector<double>& importance) {
+namespace {
+
+int rounded(float weight, float scale) {
+  return static_cast<int>(std::clamp(std::nearbyint(weight / scale), -127.f, 127.f));
+}
+
+/// Brings two stored weights to what store_row says of neighbours.
+void limit_pair(int& a, int& b) {
+  const int excess = std::abs(a + b) - 128;
+  if (excess <= 0) return;  // weights of two signs differ by at most 254 and add up to less than 128
+  const int sign = a + b > 0 ? 1 : -1;
+  a -= sign * (excess / 2);
+  b -= sign * (excess - excess / 2);
+}
+
+/// Where the k-th weight stands in a row, counting tap after tap.
+int64_t place(const WeightView& view, int64_t k) {
+  const int64_t channels = view.inner / view.taps;
+  return k % channels * view.taps + k / channels;
+}
+
+}  // namespace
+
+std::vector<int8_t> store_row(const WeightView& view, int64_t row, float scale, bool paired) {
+  std::vector<int8_t> stored(static_cast<size_t>(view.inner));
+  for (int64_t i = 0; i < view.inner; ++i) stored[i] = static_cast<int8_t>(rounded(view.at(row, i), scale));
+  for (int64_t k = 0; paired && k + 1 < view.inner; k += 2) {
+    int8_t &first = stored[place(view, k)], &second = stored[place(view, k + 1)];
+    int a = first, b = second;
+    limit_pair(a, b);
+    first = static_cast<int8_t>(a), second = static_cast<int8_t>(b);
+  }
+  return stored;
+}
+
+std::vector<float> weight_scales(const WeightView& weights, const std::vector<double>& importance, bool paired) {
   std::vector<float> scales(static_cast<size_t>(weights.rows));
-  std::vector<float> row(static_cast<size_t>(weights.inner));
+  std::vector<float> row(static_cast<size_t>(weights.inner + 1));  // tap after tap, and one more to make pairs
   std::vector<double> weight_of(row.size(), 1);
   for (int64_t r = 0; r < weights.rows; ++r) {
     float largest = 0;
-    for (int64_t i = 0; i < weights.inner; ++i) {
-      row[i] = weights.at(r, i);
-      largest = std::max(largest, std::fabs(row[i]));
-      if (!importance.empty()) weight_of[i] = importance[weights.channel(r, i)];
+    for (int64_t k = 0; k < weights.inner; ++k) {
+      const int64_t i = place(weights, k);
+      row[k] = weights.at(r, i);
+      largest = std::max(largest, std::fabs(row[k]));
+      if (!importance.empty()) weight_of[k] = importance[weights.channel(r, i)];
     }
     float& best = scales[r];
     best = largest > 1e-30f ? largest / 127 : 1.f;
     if (!(largest > 1e-30f)) continue;
     double least = INFINITY;
-    for (int step = 0; step <= 25; ++step) {
+    for (int step = paired ? -50 : 0; step <= 25; ++step) {
       const float scale = largest / 127 * (1 - 0.02f * static_cast<float>(step));
       double error = 0;
-      for (size_t i = 0; i < row.size() && error < least; ++i) {
-        const double wrong = row[i] - static_cast<float>(stored_weight(row[i], scale)) * scale;
-        error += wrong * wrong * weight_of[i];
+      for (size_t k = 0; k + 1 < row.size() && error < least; k += 2) {
+        int a = rounded(row[k], scale), b = rounded(row[k + 1], scale);
+        if (paired) limit_pair(a, b);
+        const double wrong_a = row[k] - static_cast<float>(a) * scale,
+                     wrong_b = row[k + 1] - static_cast<float>(b) * scale;
+        error += wrong_a * wrong_a * weight_of[k] + wrong_b * wrong_b * weight_of[k + 1];
       }
       if (error < least) least = error, best = scale;
     }
@@ -53,26 +99,28 @@ std::vector<float> weight_scales(const WeightView& weights, const std::vector<do
 }
 
 namespace {
+
 template <class Out, class F>
-Tensor map_weights(DType type, const Tensor& weights, const WeightView& view, const F& each) {
+Tensor map_weights(DType type, const Tensor& weights, const WeightView& view, const WeightQuantiser& how,
+                   const F& each) {
   Tensor result(type, weights.dims());
-  for (int64_t r = 0; r < view.rows; ++r)
+  for (int64_t r = 0; r < view.rows; ++r) {
+    const std::vector<int8_t> row = store_row(view, r, how.scales[r], how.paired);
     for (int64_t i = 0; i < view.inner; ++i)
-      result.data<Out>()[r * view.row_stride + i * view.inner_stride] = each(r, view.at(r, i));
+      result.data<Out>()[r * view.row_stride + i * view.inner_stride] = each(row[i], how.scales[r]);
+  }
   return result;
 }
+
 }  // namespace
 
-Tensor store_weights(const Tensor& weights, const WeightView& view, const std::vector<float>& scales) {
-  return map_weights<int8_t>(DType::i8, weights, view, [&](int64_t row, float weight) {
-    return static_cast<int8_t>(stored_weight(weight, scales[row]));
-  });
+Tensor store_weights(const Tensor& weights, const WeightView& view, const WeightQuantiser& how) {
+  return map_weights<int8_t>(DType::i8, weights, view, how, [](int8_t stored, float) { return stored; });
 }
 
-Tensor rounded_weights(const Tensor& weights, const WeightView& view, const std::vector<float>& scales) {
-  return map_weights<float>(DType::f32, weights, view, [&](int64_t row, float weight) {
-    return static_cast<float>(stored_weight(weight, scales[row])) * scales[row];
-  });
+Tensor rounded_weights(const Tensor& weights, const WeightView& view, const WeightQuantiser& how) {
+  return map_weights<float>(DType::f32, weights, view, how,
+                            [](int8_t stored, float scale) { return static_cast<float>(stored) * scale; });
 }
 
 }  // namespace tenon::quant

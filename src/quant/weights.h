@@ -1,4 +1,7 @@
 #pragma once
+#include <cstdint>
+#include <vector>
+
 #include "ir/graph.h"
 #include "quant/recipe.h"
 
@@ -12,25 +15,27 @@ struct WeightView {
   int64_t row_stride, inner_stride;  // elements
   int64_t axis;                      // of the output channels
   int64_t groups = 1, taps = 1;      // convolution: groups, and weights of one input channel in a row
+  bool pairable = false;             // a kernel would gain by paired weights; see store_row
   float at(int64_t row, int64_t i) const { return data[row * row_stride + i * inner_stride]; }
   int64_t channels() const { return inner / taps * groups; }
   int64_t channel(int64_t row, int64_t i) const { return row / (rows / groups) * (inner / taps) + i / taps; }
 };
 WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor);
 
-/// Scales that keep the error of each row small: of max|w|/127 times 1, 0.98, … 0.5 the one with the least
-/// sum of (w - stored w)^2 * importance of its input channel. `importance` holds E[x^2] by input channel; empty: all
-/// alike.
-std::vector<float> weight_scales(const WeightView& weights, const std::vector<double>& importance);
+/// Scales that keep the error of each row small: of max|w|/127 times 1, 0.98, … 0.5 (of paired weights from 2 on)
+/// the one with the least sum of (w - stored w)^2 * importance of its input channel. `importance` holds E[x^2] by input
+/// channel; empty: all alike.
+std::vector<float> weight_scales(const WeightView& weights, const std::vector<double>& importance, bool paired = false);
 
-/// The weight as it is after being stored, -127..127 times scale.
-inline int stored_weight(float weight, float scale) {
-  return static_cast<int>(std::clamp(std::nearbyint(weight / scale), -127.f, 127.f));
-}
+/// The weights of a row as they are stored, in the row's order: round(w / scale) within -127..127. Where they are
+/// paired, two neighbours of one sign, tap after tap and channel after channel, add up to at most 128: instructions
+/// that sum two products of a byte and a weight in 16 bits (vpmaddubsw) are exact then. What is too much is taken from
+/// both alike.
+std::vector<int8_t> store_row(const WeightView& view, int64_t row, float scale, bool paired);
 
 /// i8 weights of the same sizes as the node's constant.
-Tensor store_weights(const Tensor& weights, const WeightView& view, const std::vector<float>& scales);
+Tensor store_weights(const Tensor& weights, const WeightView& view, const WeightQuantiser& how);
 /// The f32 weights that those stand for.
-Tensor rounded_weights(const Tensor& weights, const WeightView& view, const std::vector<float>& scales);
+Tensor rounded_weights(const Tensor& weights, const WeightView& view, const WeightQuantiser& how);
 
 }  // namespace tenon::quant

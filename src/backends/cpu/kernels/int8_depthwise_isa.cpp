@@ -6,6 +6,31 @@ namespace {
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// Where the taps of a window lie; an odd number of them has the last one twice.
+struct Taps {
+  const uint8_t* at[kMostTaps];
+  int64_t steps[kMostTaps];  // to the window of the next output, where both are inside
+  int count;
+
+  void set(const Int8DepthwisePlan& plan, const uint8_t* image, int64_t y0, int64_t x0) {
+    const ConvShape& s = plan.shape;
+    count = 0;
+    for (int ky = 0; ky < s.kernel_h; ++ky) {
+      const int64_t y = y0 + ky * int64_t{s.dilation_h};
+      const bool row_inside = y >= 0 && y < s.in_h;
+      for (int kx = 0; kx < s.kernel_w; ++kx, ++count) {
+        const int64_t x = x0 + kx * int64_t{s.dilation_w};
+        at[count] = row_inside && x >= 0 && x < s.in_w ? image + y * s.in_row + x * s.in_pixel : plan.zeros;
+        steps[count] = row_inside ? s.stride_w * s.in_pixel : 0;
+      }
+    }
+    if (count % 2) at[count] = at[count - 1], steps[count] = steps[count - 1], ++count;
+  }
+  void advance() {
+    for (int t = 0; t < count; ++t) at[t] += steps[t];
+  }
+};
+
 // One pixel and the block of channels from c on: taps[t] points at channel 0 of tap t.
 template <int kPairs>
 TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, const int16_t* w, const int32_t* start,
@@ -31,8 +56,8 @@ TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, con
 }
 
 template <Activation kAct, int kPairs>
-void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finisher<kAct>& finisher, const uint8_t* const* taps, int pairs, int64_t c0,
-               int64_t c1, const uint8_t* residual, std::byte* out) {
+void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finisher<kAct>& finisher,
+               const uint8_t* const* taps, int pairs, int64_t c0, int64_t c1, const uint8_t* residual, std::byte* out) {
   const int64_t size = o.inverse_scale == 0 ? 4 : 1;
   alignas(64) int32_t sums[kBlock];
   int64_t c = c0;
@@ -68,29 +93,24 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
   const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
   const int64_t c0 = blocks * part_n / plan.channel_splits * kBlock;
   const int64_t c1 = smaller(s.out_c, blocks * (part_n + 1) / plan.channel_splits * kBlock);
-  const int count = s.kernel_h * s.kernel_w, pairs = (count + 1) / 2;
+  const int pairs = (s.kernel_h * s.kernel_w + 1) / 2;
+  // Outputs from first_inside to before last_inside have all columns of their windows inside.
+  const int64_t reach = (s.kernel_w - 1) * int64_t{s.dilation_w};
+  const int64_t first_inside = (s.pad_left + s.stride_w - 1) / s.stride_w,
+                last_inside = s.in_w - reach + s.pad_left > 0 ? (s.in_w - reach + s.pad_left - 1) / s.stride_w + 1 : 0;
   with_activation(output.epilogue.act, [&]<Activation kAct>() {
     const Finisher<kAct> finisher(output);
     for (int64_t at = rows * part_m / plan.row_splits; at < rows * (part_m + 1) / plan.row_splits; ++at) {
       const int64_t image = at / s.out_h, y = at % s.out_h;
       std::byte* to = static_cast<std::byte*>(out) + (image * s.out_image + y * s.out_row) * size;
       const uint8_t* more = residual ? residual + image * s.res_image + y * s.res_row : nullptr;
+      Taps taps;
       for (int64_t x = 0; x < s.out_w; ++x, to += s.out_pixel * size) {
-        const uint8_t* taps[kMostTaps];
-        int t = 0;
-        for (int ky = 0; ky < s.kernel_h; ++ky) {
-          const int64_t ty = y * s.stride_h - s.pad_top + ky * int64_t{s.dilation_h};
-          const bool row_inside = ty >= 0 && ty < s.in_h;
-          const uint8_t* row = in + image * s.in_image + ty * s.in_row;
-          for (int kx = 0; kx < s.kernel_w; ++kx) {
-            const int64_t tx = x * s.stride_w - s.pad_left + kx * int64_t{s.dilation_w};
-            taps[t++] = row_inside && tx >= 0 && tx < s.in_w ? row + tx * s.in_pixel : plan.zeros;
-          }
-        }
-        if (count % 2) taps[t] = taps[t - 1];
+        if (x > first_inside && x < last_inside) taps.advance();
+        else taps.set(plan, in + image * s.in_image, y * s.stride_h - s.pad_top, x * s.stride_w - s.pad_left);
         const uint8_t* r = more ? more + x * s.res_pixel : nullptr;
-        if (pairs == 5) run_pixel<kAct, 5>(plan, output, finisher, taps, pairs, c0, c1, r, to);
-        else run_pixel<kAct, 0>(plan, output, finisher, taps, pairs, c0, c1, r, to);
+        if (pairs == 5) run_pixel<kAct, 5>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);
+        else run_pixel<kAct, 0>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);
       }
     }
   });
