@@ -38,8 +38,7 @@ quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const
 /// From an optimised graph to the kernels of the plan's device.
 void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
   const bool gpu = plan.device != "cpu";
-  const passes::Target target = gpu ? passes::Target::gpu : passes::Target::cpu;
-  tracker.note(passes::lower(plan.graph, options.skip_passes, target));
+  tracker.note(passes::lower(plan.graph, options.skip_passes));
   if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
   if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
     passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});

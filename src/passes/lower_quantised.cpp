@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "passes/pass.h"
@@ -206,10 +207,10 @@ bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, co
   return true;
 }
 
-bool lower_conv(ir::Graph& graph, ir::NodeId id, bool gpu) {
+bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const bool picture = node.text("input_layout", "NHWC") != "NHWC";
-  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || (picture && !gpu)) return false;
+  if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
   auto x = bytes_of(graph, node.inputs[0]);
   const auto w = weights_of(graph, node.inputs[1], 0);
   if (!x || !w) return false;
@@ -257,7 +258,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
   const auto x = bytes_of(graph, node.inputs[0]);
   const auto w = weights_of(graph, node.inputs[1], turned ? 0 : 1);
   const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
-  if (!x || !w || !from || !to || from->size() != 2 || to->size() != 2) return false;
+  if (!x || !w || !from || !to || from->size() < 2) return false;
   const Tensor given = *graph.constant(w->value);
   if (given.dims().rank() != 2) return false;
   const int64_t n = given.dims()[turned ? 0 : 1], k = given.dims()[turned ? 1 : 0];
@@ -271,8 +272,9 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
   for (int64_t row = 0; row < n; ++row)
     for (int64_t at = 0; at < k; ++at)
       rows.data<int8_t>()[row * k + at] = given.data<int8_t>()[turned ? row * k + at : at * n + row];
-  const auto back = reshape_target({(*from)[0], ir::Dim(1), ir::Dim(1), ir::Dim(n)}, *to);
-  if (!back) return false;
+  std::vector<int64_t> back;  // with the one size that is not known as what is left
+  for (const ir::Dim& dim : *to) back.push_back(dim.is_constant() ? dim.value() : -1);
+  if (std::count(back.begin(), back.end(), -1) > 1) return false;
   const std::string name = graph.value(node.outputs[0]).name;
   const ir::ValueId pixels = graph.apply("Reshape", {x->value, constant(graph, "", {-1, 1, 1, k})}, {}, node.origins,
                                          name + ".pixels");
@@ -287,27 +289,22 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
                                          {pixels, weights, bias, ir::no_value, x->scale, x->zero, w->scales},
                                          attributes, node.origins, name + ".products");
   graph.value(result).dtype = DType::f32;
-  replace(graph, id, graph.apply("Reshape", {result, constant(graph, "", *back)}, {}, node.origins, name));
+  replace(graph, id, graph.apply("Reshape", {result, constant(graph, "", back)}, {}, node.origins, name));
   return true;
 }
 
-bool lower(ir::Graph& graph, Target target) {
-  const bool gpu = target == Target::gpu;
+}  // namespace
+
+bool lower_quantised(ir::Graph& graph) {
   bool changed = each_node(graph, [&](ir::NodeId id) { return make_unsigned(graph, id); });
   for (bool more = true; more; changed |= more) {
     more = each_node(graph, [&](ir::NodeId id) { return sink_dequantise(graph, id); });
     for (const auto step : {raise_quantise, cancel_pair})
       more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id); });
   }
-  const auto lower_node = [&](ir::NodeId id) {
-    return lower_conv(graph, id, gpu) || (gpu && (lower_average(graph, id) || lower_product(graph, id)));
-  };
-  return each_node(graph, lower_node) || changed;
+  for (const auto lower : {lower_conv, lower_average, lower_product})
+    changed |= each_node(graph, [&](ir::NodeId id) { return lower(graph, id); });
+  return changed;
 }
-
-}  // namespace
-
-bool lower_quantised(ir::Graph& graph) { return lower(graph, Target::cpu); }
-bool lower_quantised_gpu(ir::Graph& graph) { return lower(graph, Target::gpu); }
 
 }  // namespace tenon::passes

@@ -23,20 +23,16 @@ struct PassRecord {
   std::vector<std::string> gone;  // ONNX nodes that no node stands for any more
 };
 
-/// Where integer nodes are to run.
-enum class Target { cpu, gpu };
-
 /// The passes in order; see pipeline.cpp.
 const std::vector<Pass>& pipeline();
 /// The passes that come once all scales are in the graph.
-const std::vector<Pass>& lowering(Target target = Target::cpu);
+const std::vector<Pass>& lowering();
 /// The passes that come last in a build for a GPU.
 const std::vector<Pass>& for_gpu();
 /// Runs the pipeline; `skip` holds names to leave out. Throws Error(usage) for a name in `skip` that is of no pass.
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the lowering likewise.
-std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip = {},
-                              Target target = Target::cpu);
+std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for GPUs likewise.
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs a pass that is no part of the list, with the driver's chores.

@@ -26,7 +26,6 @@ bool lower_quantised(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
 bool fuse_box_head(ir::Graph& graph);
 /// The same for GPUs: every convolution, pictures quantised on their way in, pools and nearest resizes of bytes.
-bool lower_quantised_gpu(ir::Graph& graph);
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 

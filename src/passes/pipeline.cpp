@@ -49,17 +49,13 @@ const std::vector<Pass>& pipeline() {
   return list;
 }
 
-const std::vector<Pass>& lowering(Target target) {
-  static constexpr const char* says = "joins quantised nodes with their scales to integer nodes";
-  static const Pass own[] = {{"lower_quantised", says, lower_quantised},
-                             {"lower_quantised_gpu", says, lower_quantised_gpu}};
-  static const auto list_for = [](const Pass& first) {
-    return std::vector<Pass>{first,
-                             {"fold_weights", "computes the weights that stay floating point", fold_weights},
-                             {"common_scales", "shares what the two above doubled", common_subexpressions}};
+const std::vector<Pass>& lowering() {
+  static const std::vector<Pass> list = {
+      {"lower_quantised", "joins quantised nodes with their scales to integer nodes", lower_quantised},
+      {"fold_weights", "computes the weights that stay floating point", fold_weights},
+      {"common_scales", "shares what the two above doubled", common_subexpressions},
   };
-  static const std::vector<Pass> lists[] = {list_for(own[0]), list_for(own[1])};
-  return lists[static_cast<size_t>(target)];
+  return list;
 }
 
 const std::vector<Pass>& for_gpu() {
@@ -115,7 +111,7 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering(), &lowering(Target::gpu), &for_gpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_gpu()})
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;
@@ -143,8 +139,8 @@ std::vector<PassRecord> run_all(ir::Graph& graph, const std::vector<Pass>& list,
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, pipeline(), skip);
 }
-std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip, Target target) {
-  return run_all(graph, lowering(target), skip);
+std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip) {
+  return run_all(graph, lowering(), skip);
 }
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_gpu(), skip);

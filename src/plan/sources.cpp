@@ -31,7 +31,7 @@ SourceTracker::SourceTracker(std::vector<onnx::Listed> listed, const ir::Graph& 
 
 void SourceTracker::note(const std::vector<passes::PassRecord>& records) {
   std::map<std::string, std::string> says;
-  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::lowering(passes::Target::gpu),
+  for (const auto* list : {&passes::pipeline(), &passes::lowering(),
                            &passes::for_gpu()})
     for (const passes::Pass& pass : *list) says[pass.name] = pass.says;
   for (const passes::PassRecord& record : records)

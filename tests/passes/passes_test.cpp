@@ -128,7 +128,7 @@ TEST_P(Golden, ComputesTheSameThroughThePipeline) {
   passes::optimise(after);
   ir::Graph gpu = after;
   passes::lower(after);
-  passes::lower(gpu, {}, passes::Target::gpu);
+  passes::lower(gpu);
   passes::adapt_to_gpu(gpu);
   const auto inputs = random_inputs(before);
   const auto expected = ops::interpret(before, inputs);

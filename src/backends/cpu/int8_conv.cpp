@@ -1,12 +1,15 @@
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv_int8.h"
+#include "backends/cpu/kernels/loops.h"
 
 namespace tenon::cpu {
 namespace {
 
+using backends::Operand;
 using backends::Problem;
 
 // Inputs behind those of Conv.
@@ -20,16 +23,45 @@ int32_t zero_at(const Problem& problem, size_t at) {
   return has(problem, at) ? *problem.inputs[at].constant.data<uint8_t>() : 0;
 }
 
+/// A picture of numbers, or of planes, that has to become bytes with channels last before the kernels can read it.
+struct Picture {
+  bool needed = false, planes, numbers;
+  int64_t batch, height, width, channels;
+  int64_t image, row, pixel, channel;  // strides, in elements
+  float scale;
+  int32_t zero;
+  size_t bytes() const { return needed ? static_cast<size_t>(batch * height * width * channels) : 0; }
+};
+
+Picture picture_of(const Problem& problem) {
+  const Operand& x = problem.inputs[0];
+  Picture p{};
+  p.planes = problem.node->text("input_layout", "") == "NCHW";
+  p.numbers = x.dtype == DType::f32;
+  p.needed = p.planes || p.numbers;
+  const size_t h = p.planes ? 2 : 1, c = p.planes ? 1 : 3;
+  p.batch = x.dims[0], p.height = x.dims[h], p.width = x.dims[h + 1], p.channels = x.dims[c];
+  p.image = x.strides[0], p.row = x.strides[h], p.pixel = x.strides[h + 1], p.channel = x.strides[c];
+  p.scale = scale_at(problem, x_scale);
+  p.zero = zero_at(problem, x_zero);
+  return p;
+}
+
 /// The problem as its kernels take it, with the list of multipliers it points into; the reason when it is none.
 const char* conv_of(const Problem& problem, Int8Conv& conv, std::vector<float>& multiplier) {
   const auto epilogue = epilogue_of(*problem.node);
   const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
-  if (from != DType::u8 || (to != DType::u8 && to != DType::f32) || problem.node->has("input_layout"))
-    return "only bytes, channels last";
+  if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32)) return "only u8 and f32";
   if (!epilogue) return "the activation has no kernel";
   for (size_t at = x_scale; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
   if (const char* reason = conv_shape_of(problem, conv.shape)) return reason;
+  if (const Picture picture = picture_of(problem); picture.needed) {
+    conv.shape.in_nchw = false;
+    conv.shape.in_pixel = picture.channels;
+    conv.shape.in_row = picture.width * conv.shape.in_pixel;
+    conv.shape.in_image = picture.height * conv.shape.in_row;
+  }
   const Tensor& scales = problem.inputs[w_scale].constant;
   const double factor = scale_at(problem, x_scale);
   for (int64_t channel = 0; channel < conv.shape.out_c; ++channel)
@@ -49,16 +81,58 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, std::vector<float>& 
 
 class Int8ConvStep : public backends::Step {
  public:
-  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, bool residual) : kernel_(std::move(kernel)), residual_(residual) {}
-  size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, const Picture& picture, bool residual)
+      : kernel_(std::move(kernel)),
+        picture_(picture),
+        picture_at_((kernel_->workspace_bytes() + 63) / 64 * 64),
+        residual_(residual) {}
+  size_t workspace_bytes() const override {
+    return picture_.needed ? picture_at_ + picture_.bytes() : kernel_->workspace_bytes();
+  }
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    kernel_->run(reinterpret_cast<const uint8_t*>(inputs[0]),
+    const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
+    if (picture_.needed) {
+      auto* const bytes = reinterpret_cast<uint8_t*>(worker.workspace + picture_at_);
+      convert(inputs[0], bytes, worker);
+      worker.sync();
+      x = bytes;
+    }
+    kernel_->run(x,
                  residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0], worker);
   }
 
  private:
+  /// This worker's rows of the picture, as bytes with channels last.
+  void convert(const std::byte* x, uint8_t* to, const Worker& worker) const {
+    constexpr int64_t most = 256;
+    const Loops& loop = loops(active_isa());
+    const Picture& p = picture_;
+    int64_t begin, end;
+    worker.share(p.batch * p.height, begin, end);
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t c = 0; c < p.channels; ++c)
+        for (int64_t column = 0; column < p.width; column += most) {
+          const int64_t count = std::min(most, p.width - column);
+          const int64_t from = row / p.height * p.image + row % p.height * p.row + column * p.pixel + c * p.channel;
+          uint8_t line[most];
+          if (p.numbers) {
+            float numbers[most];
+            for (int64_t at = 0; at < count; ++at)
+              numbers[at] = reinterpret_cast<const float*>(x)[from + at * p.pixel];
+            loop.quantise_u8(line, numbers, p.scale, p.zero, count);
+          } else {
+            for (int64_t at = 0; at < count; ++at)
+              line[at] = reinterpret_cast<const uint8_t*>(x)[from + at * p.pixel];
+          }
+          uint8_t* const pixels = to + (row * p.width + column) * p.channels + c;
+          for (int64_t at = 0; at < count; ++at) pixels[at * p.channels] = line[at];
+        }
+  }
+
   std::unique_ptr<Int8Kernel> kernel_;
+  Picture picture_;
+  size_t picture_at_;
   bool residual_;
 };
 
@@ -80,7 +154,7 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   std::vector<float> multiplier;
   conv_of(problem, conv, multiplier);
   return std::make_unique<Int8ConvStep>(int8_tactics()[index].make(conv, active_isa(), problem.threads),
-                                        conv.epilogue.residual != Residual::none);
+                                        picture_of(problem), conv.epilogue.residual != Residual::none);
 }
 
 const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});

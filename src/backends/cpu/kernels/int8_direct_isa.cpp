@@ -12,24 +12,46 @@ struct Place {
   int64_t out, residual;
 };
 
-// count words of bytes less the zero point.
-TENON_INLINE int16_t* copy_words(int16_t* to, const uint8_t* from, int64_t count, int32_t zero_point) {
-  const IVec zero = iset16(zero_point);
-  int64_t at = 0;
-  for (; at + 2 * kLanes <= count; at += 2 * kLanes) istore(to + at, isub16(widen16(from + at), zero));
-  const __m128i eight = _mm_set1_epi16(static_cast<int16_t>(zero_point));
-  for (; at + 8 <= count; at += 8)
-    _mm_storeu_si128((__m128i*)(to + at),
-                     _mm_sub_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i*)(from + at))), eight));
-  for (; at < count; ++at) to[at] = static_cast<int16_t>(from[at] - zero_point);
-  return to + count;
+// Eight words of bytes less the zero point.
+TENON_INLINE void copy_eight(int16_t* to, const uint8_t* from, __m128i zero) {
+  _mm_storeu_si128((__m128i*)to, _mm_sub_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i*)from)), zero));
 }
 
-// What a form multiplies: bytes as they are, or words.
-template <class Element>
-TENON_INLINE Element* copy_taps(Element* to, const uint8_t* from, int64_t count, int32_t zero_point) {
-  if constexpr (sizeof(Element) == 2) return copy_words(to, from, count, zero_point);
-  __builtin_memcpy(to, from, static_cast<size_t>(count));
+// What a form multiplies: bytes as they are, or words of them less the zero point. Ends of vectors overlap, which is
+// faster than a loop over what is left.
+TENON_INLINE int16_t* copy_taps(int16_t* to, const uint8_t* from, int64_t count, int32_t zero_point) {
+  constexpr int64_t kWords = 2 * kLanes;
+  if (count >= kWords) {
+    const IVec zero = iset16(zero_point);
+    for (int64_t at = 0; at < count; at += kWords) {
+      const int64_t begin = smaller(at, count - kWords);
+      istore(to + begin, isub16(widen16(from + begin), zero));
+    }
+  } else if (count >= 8) {
+    const __m128i zero = _mm_set1_epi16(static_cast<int16_t>(zero_point));
+    for (int64_t at = 0; at < count; at += 8) {
+      const int64_t begin = smaller(at, count - 8);
+      copy_eight(to + begin, from + begin, zero);
+    }
+  } else {
+    for (int64_t at = 0; at < count; ++at) to[at] = static_cast<int16_t>(from[at] - zero_point);
+  }
+  return to + count;
+}
+TENON_INLINE uint8_t* copy_taps(uint8_t* to, const uint8_t* from, int64_t count, int32_t) {
+  if (count >= 16 && count <= 128) {
+    for (int64_t at = 0; at < count; at += 16) {
+      const int64_t begin = smaller(at, count - 16);
+      _mm_storeu_si128((__m128i*)(to + begin), _mm_loadu_si128((const __m128i*)(from + begin)));
+    }
+  } else if (count >= 8 && count < 16) {
+    __builtin_memcpy(to, from, 8);
+    __builtin_memcpy(to + count - 8, from + count - 8, 8);
+  } else if (count < 8) {
+    for (int64_t at = 0; at < count; ++at) to[at] = from[at];
+  } else {
+    __builtin_memcpy(to, from, static_cast<size_t>(count));
+  }
   return to + count;
 }
 
