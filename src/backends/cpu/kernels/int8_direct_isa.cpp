@@ -55,20 +55,36 @@ TENON_INLINE uint8_t* copy_taps(uint8_t* to, const uint8_t* from, int64_t count,
   return to + count;
 }
 
+// The same for at most 16 of them where 16 may be read and written.
+TENON_INLINE int16_t* copy_few(int16_t* to, const uint8_t* from, int64_t count, int32_t zero_point) {
+  const __m128i zero = _mm_set1_epi16(static_cast<int16_t>(zero_point));
+  copy_eight(to, from, zero);
+  copy_eight(to + 8, from + 8, zero);
+  return to + count;
+}
+TENON_INLINE uint8_t* copy_few(uint8_t* to, const uint8_t* from, int64_t count, int32_t) {
+  _mm_storeu_si128((__m128i*)to, _mm_loadu_si128((const __m128i*)from));
+  return to + count;
+}
+
 template <class Element>
 TENON_INLINE Element* copy_padding(Element* to, int64_t count, int32_t zero_point) {
   __builtin_memset(to, sizeof(Element) == 2 ? 0 : zero_point, static_cast<size_t>(count) * sizeof(Element));
   return to + count;
 }
 
-// The window whose first tap lies at row y0, column x0 of an image; `in` is its first channel.
+// The window whose first tap lies at row y0, column x0 of an image; `in` is its first channel, `end` the end of all
+// images. What fills the window's last unit stays as it is, and up to 16 elements behind may change: weights are 0
+// there, and the next window is written later.
 template <class Element>
-TENON_INLINE void copy_window(const Int8Plan& plan, const uint8_t* in, int64_t y0, int64_t x0, Element* to) {
+TENON_INLINE void copy_window(const Int8Plan& plan, const uint8_t* in, const uint8_t* end, int64_t y0, int64_t x0,
+                              Element* to) {
   const ConvShape& s = plan.shape;
   const int64_t c = s.in_c / s.groups;
   const int32_t zero = plan.in_zero;
   const bool touching = s.dilation_w == 1 && s.in_pixel == c;
-  Element* const end = to + plan.pitch / static_cast<int64_t>(sizeof(Element));
+  const bool inside = touching && x0 >= 0 && x0 + s.kernel_w <= s.in_w;
+  const int64_t run = s.kernel_w * c;
   for (int ky = 0; ky < s.kernel_h; ++ky) {
     const int64_t y = y0 + int64_t{ky} * s.dilation_h;
     if (y < 0 || y >= s.in_h) {
@@ -76,6 +92,11 @@ TENON_INLINE void copy_window(const Int8Plan& plan, const uint8_t* in, int64_t y
       continue;
     }
     const uint8_t* const row = in + y * s.in_row;
+    if (inside) {
+      const uint8_t* const from = row + x0 * c;
+      to = run <= 16 && end - from >= 16 ? copy_few(to, from, run, zero) : copy_taps(to, from, run, zero);
+      continue;
+    }
     if (touching) {
       const int64_t left = smaller(s.kernel_w, x0 < 0 ? -x0 : 0), last = smaller(s.kernel_w, s.in_w - x0);
       if (left) to = copy_padding(to, left * c, zero);
@@ -88,16 +109,17 @@ TENON_INLINE void copy_window(const Int8Plan& plan, const uint8_t* in, int64_t y
       to = x < 0 || x >= s.in_w ? copy_padding(to, c, zero) : copy_taps(to, row + x * s.in_pixel, c, zero);
     }
   }
-  if (to != end) copy_padding(to, end - to, zero);
 }
 
 template <class Element>
 __attribute__((noinline)) void copy_windows(const Int8Plan& plan, const uint8_t* in, int64_t first, int64_t count,
                                             std::byte* windows) {
   const ConvShape& s = plan.shape;
+  const uint8_t* const end = in + (s.batch - 1) * s.in_image + (s.in_h - 1) * s.in_row + (s.in_w - 1) * s.in_pixel +
+                             s.in_c / s.groups;
   PixelCursor cursor(s, first);
   for (int64_t i = 0; i < count; ++i, cursor.next(), windows += plan.pitch)
-    copy_window(plan, in + cursor.image * s.in_image, cursor.y * s.stride_h - s.pad_top,
+    copy_window(plan, in + cursor.image * s.in_image, end, cursor.y * s.stride_h - s.pad_top,
                 cursor.x * s.stride_w - s.pad_left, reinterpret_cast<Element*>(windows));
 }
 
@@ -132,7 +154,7 @@ __attribute__((noinline)) void run_tiles(const Int8Plan& plan, const Int8Output&
 }
 
 size_t worker_bytes(const Int8Plan& plan) {
-  return (plan.in_place ? 0 : round_up(plan.block_pixels * plan.pitch, 64)) +
+  return (plan.in_place ? 0 : round_up(plan.block_pixels * plan.pitch + 64, 64)) +
          plan.block_pixels * (kBlock * sizeof(int32_t) + sizeof(Place));
 }
 
