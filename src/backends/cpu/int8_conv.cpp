@@ -47,8 +47,14 @@ Picture picture_of(const Problem& problem) {
   return p;
 }
 
-/// The problem as its kernels take it, with the list of multipliers it points into; the reason when it is none.
-const char* conv_of(const Problem& problem, Int8Conv& conv, std::vector<float>& multiplier) {
+/// What an Int8Conv points into.
+struct Lists {
+  std::vector<float> multiplier;
+  std::vector<int16_t> weights;
+};
+
+/// The problem as its kernels take it; the reason when it is none.
+const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   const auto epilogue = epilogue_of(*problem.node);
   const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
   if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32)) return "only u8 and f32";
@@ -65,11 +71,13 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, std::vector<float>& 
   const Tensor& scales = problem.inputs[w_scale].constant;
   const double factor = scale_at(problem, x_scale);
   for (int64_t channel = 0; channel < conv.shape.out_c; ++channel)
-    multiplier.push_back(
+    lists.multiplier.push_back(
         static_cast<float>(factor * scales.data<float>()[scales.elements() == 1 ? 0 : channel]));
   conv.epilogue = *epilogue;
-  conv.weights = problem.inputs[1].constant.data<int8_t>();
-  conv.multiplier = multiplier.data();
+  const std::span<const int8_t> weights = problem.inputs[1].constant.values<int8_t>();
+  lists.weights.assign(weights.begin(), weights.end());
+  conv.weights = lists.weights.data();
+  conv.multiplier = lists.multiplier.data();
   conv.bias = has(problem, 2) ? problem.inputs[2].constant.data<float>() : nullptr;
   conv.in_zero = zero_at(problem, x_zero);
   conv.residual_scale = scale_at(problem, r_scale);
@@ -98,8 +106,8 @@ class Int8ConvStep : public backends::Step {
       worker.sync();
       x = bytes;
     }
-    kernel_->run(x,
-                 residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0], worker);
+    kernel_->run(x, picture_.zero, residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0],
+                 worker);
   }
 
  private:
@@ -143,16 +151,16 @@ template <size_t index>
 const char* refuses(const Problem& problem) {
   if (index == dot_at && !has_byte_dot(active_isa())) return "the processor does not multiply four bytes at once";
   Int8Conv conv{};
-  std::vector<float> multiplier;
-  if (const char* reason = conv_of(problem, conv, multiplier)) return reason;
+  Lists lists;
+  if (const char* reason = conv_of(problem, conv, lists)) return reason;
   return int8_tactics()[index].refuses(conv);
 }
 
 template <size_t index>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   Int8Conv conv{};
-  std::vector<float> multiplier;
-  conv_of(problem, conv, multiplier);
+  Lists lists;
+  conv_of(problem, conv, lists);
   return std::make_unique<Int8ConvStep>(int8_tactics()[index].make(conv, active_isa(), problem.threads),
                                         picture_of(problem), conv.epilogue.residual != Residual::none);
 }

@@ -13,13 +13,14 @@ namespace tenon::cpu {
 struct Int8Conv {
   ConvShape shape;
   Epilogue epilogue;
-  const int8_t* weights;      // OIHW
+  const int16_t* weights;     // OIHW, -255..255
   const float* multiplier;    // out_c: input scale times weight scale
   const float* bias;          // out_c, or null
   int32_t in_zero;
   float residual_scale;
   int32_t residual_zero;
   float inverse_scale;        // of the output; 0: the output is f32
+  bool sums;                  // the output is i32: exact sums, without all that comes after them
   int32_t out_zero;
 };
 
@@ -28,8 +29,10 @@ class Int8Kernel {
   virtual ~Int8Kernel() = default;
   virtual size_t workspace_bytes() const = 0;
   virtual size_t packed_bytes() const = 0;
-  // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers.
-  virtual void run(const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) const = 0;
+  // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers. `in_zero` is that
+  // of the Int8Conv; only "int8_words" and "int8_depthwise" take another.
+  virtual void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
+                   const Worker& worker) const = 0;
 };
 
 // One way to compute it. The weights may be gone after make().

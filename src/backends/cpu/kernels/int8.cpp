@@ -38,11 +38,11 @@ class Int8DirectKernel final : public Int8Kernel {
 
     packed_.assign(static_cast<size_t>(s.groups * padded * plan_.units * 4), std::byte{0});
     start_.assign(static_cast<size_t>(s.groups * padded), 0);
-    each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int8_t w) {
+    each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
       const int64_t unit = ((group * padded / block + n) * plan_.units + k / per_unit) * block + channel;
       std::byte* const to = packed_.data() + unit * 4;
       if (words) reinterpret_cast<int16_t*>(to)[k % 2] = w;
-      else reinterpret_cast<int8_t*>(to)[k % 4] = w;
+      else reinterpret_cast<int8_t*>(to)[k % 4] = static_cast<int8_t>(w);
       if (!words) start_[group * padded + n * block + channel] -= conv.in_zero * w;
     });
     plan_.packed = packed_.data();
@@ -53,8 +53,11 @@ class Int8DirectKernel final : public Int8Kernel {
 
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
   size_t packed_bytes() const override { return packed_.size(); }
-  void run(const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) const override {
-    form_.run(plan_, in, residual, out, worker);
+  void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
+           const Worker& worker) const override {
+    Int8Plan plan = plan_;
+    plan.in_zero = in_zero;
+    form_.run(plan, in, residual, out, worker);
   }
 
  private:
@@ -92,13 +95,21 @@ class Int8DirectKernel final : public Int8Kernel {
 
 const char* refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? "reads NHWC only" : nullptr; }
 
+const char* refuses_bytes(const Int8Conv& conv) {
+  if (const char* reason = refuses_direct(conv)) return reason;
+  const int64_t count = conv.shape.out_c * group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
+  for (int64_t at = 0; at < count; ++at)
+    if (conv.weights[at] < INT8_MIN || conv.weights[at] > INT8_MAX) return "a weight is no byte";
+  return nullptr;
+}
+
 // vpmaddubsw adds two products of an unsigned and a signed byte within 16 signed bits: 255 * 128 fits, more does not.
 const char* refuses_pairs(const Int8Conv& conv) {
-  if (const char* reason = refuses_direct(conv)) return reason;
+  if (const char* reason = refuses_bytes(conv)) return reason;
   const ConvShape& s = conv.shape;
   const int64_t c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w, k = c * taps;
   for (int64_t o = 0; o < s.out_c; ++o) {
-    const int8_t* const weights = conv.weights + o * k;
+    const int16_t* const weights = conv.weights + o * k;
     for (int64_t at = 0; at + 1 < k; at += 2) {  // tap after tap, as they are packed
       const int a = weights[at % c * taps + at / c], b = weights[(at + 1) % c * taps + (at + 1) / c];
       if (std::max(a, 0) + std::max(b, 0) > 128 || std::min(a, 0) + std::min(b, 0) < -128)
@@ -127,7 +138,7 @@ std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
       {"int8_pairs", refuses_pairs, make<Int8Form::pairs>},
       {"int8_words", refuses_direct, make<Int8Form::words>},
-      {"int8_dot", refuses_direct, make<Int8Form::dot>},
+      {"int8_dot", refuses_bytes, make<Int8Form::dot>},
       {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8},
   };

@@ -19,6 +19,7 @@ struct Int8Output {
   int32_t residual_zero;
   float inverse_scale;  // 0: the output is f32, x itself
   int32_t out_zero;
+  bool sums;  // the output is i32, the sums
 };
 
 // How the inputs and weights that fill 32 bits are multiplied.
@@ -76,8 +77,9 @@ struct Int8DepthwisePlan {
   ConvShape shape;
   Int8Output output;
   const int16_t* packed;  // [block of channels][pair of taps][see depthwise_place][2]
-  const int32_t* start;   // as in Int8Plan; a block in the order of depthwise_place
-  const uint8_t* zeros;   // a pixel of padding, whole blocks
+  const int32_t* start;   // for each zero point of one; a block in the order of depthwise_place
+  int32_t in_zero;
+  int64_t zeros_bytes;  // of a pixel of padding, whole blocks; each worker has one in its workspace
   int row_splits, channel_splits;
 };
 

@@ -11,13 +11,12 @@ namespace {
 
 class Int8DepthwiseKernel final : public Int8Kernel {
  public:
-  Int8DepthwiseKernel(const Int8Conv& conv, const Int8Ops& ops, int threads) : ops_(ops) {
+  Int8DepthwiseKernel(const Int8Conv& conv, const Int8Ops& ops, int threads) : ops_(ops), threads_(threads) {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(s.out_c, ops.block), taps = int64_t{s.kernel_h} * s.kernel_w;
     const int64_t pairs = ceil_div(taps, 2);
     packed_.assign(static_cast<size_t>(padded * pairs * 2), 0);
     start_.assign(static_cast<size_t>(padded), 0);
-    zeros_.assign(static_cast<size_t>(padded), static_cast<uint8_t>(conv.in_zero));
     multiplier_ = AlignedFloats(padded);
     bias_ = AlignedFloats(padded);
     for (int64_t c = 0; c < s.out_c; ++c) {
@@ -26,17 +25,17 @@ class Int8DepthwiseKernel final : public Int8Kernel {
       const int64_t block = c / ops.block;
       const int place = depthwise_place(ops.block / 2, static_cast<int>(c % ops.block));
       for (int64_t t = 0; t < taps; ++t) {
-        const int8_t w = conv.weights[c * taps + t];
+        const int16_t w = conv.weights[c * taps + t];
         packed_[((block * pairs + t / 2) * ops.block + place) * 2 + t % 2] = w;
-        start_[block * ops.block + place] -= conv.in_zero * w;
+        start_[block * ops.block + place] -= w;
       }
     }
     plan_.shape = s;
     plan_.output = {conv.epilogue,      multiplier_.data(), bias_.data(),  conv.residual_scale,
-                    conv.residual_zero, conv.inverse_scale, conv.out_zero};
+                    conv.residual_zero, conv.inverse_scale, conv.out_zero, conv.sums};
     plan_.packed = packed_.data();
     plan_.start = start_.data();
-    plan_.zeros = zeros_.data();
+    plan_.zeros_bytes = align_up(padded, 64);
     const int64_t rows = s.batch * s.out_h, blocks = padded / ops.block;
     int64_t best = INT64_MAX;
     for (int n = 1; n <= threads; ++n) {
@@ -48,18 +47,21 @@ class Int8DepthwiseKernel final : public Int8Kernel {
     }
   }
 
-  size_t workspace_bytes() const override { return 0; }
+  size_t workspace_bytes() const override { return static_cast<size_t>(threads_ * plan_.zeros_bytes); }
   size_t packed_bytes() const override { return packed_.size() * sizeof(int16_t); }
-  void run(const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) const override {
-    ops_.depthwise(plan_, in, residual, out, worker);
+  void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
+           const Worker& worker) const override {
+    Int8DepthwisePlan plan = plan_;
+    plan.in_zero = in_zero;
+    ops_.depthwise(plan, in, residual, out, worker);
   }
 
  private:
   const Int8Ops& ops_;
+  int threads_;
   Int8DepthwisePlan plan_{};
   std::vector<int16_t> packed_;
   std::vector<int32_t> start_;
-  std::vector<uint8_t> zeros_;
   AlignedFloats multiplier_, bias_;
 };
 

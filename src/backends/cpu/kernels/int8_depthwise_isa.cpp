@@ -12,7 +12,7 @@ struct Taps {
   int64_t steps[kMostTaps];  // to the window of the next output, where both are inside
   int count;
 
-  void set(const Int8DepthwisePlan& plan, const uint8_t* image, int64_t y0, int64_t x0) {
+  void set(const Int8DepthwisePlan& plan, const uint8_t* zeros, const uint8_t* image, int64_t y0, int64_t x0) {
     const ConvShape& s = plan.shape;
     count = 0;
     for (int ky = 0; ky < s.kernel_h; ++ky) {
@@ -20,7 +20,7 @@ struct Taps {
       const bool row_inside = y >= 0 && y < s.in_h;
       for (int kx = 0; kx < s.kernel_w; ++kx, ++count) {
         const int64_t x = x0 + kx * int64_t{s.dilation_w};
-        at[count] = row_inside && x >= 0 && x < s.in_w ? image + y * s.in_row + x * s.in_pixel : plan.zeros;
+        at[count] = row_inside && x >= 0 && x < s.in_w ? image + y * s.in_row + x * s.in_pixel : zeros;
         steps[count] = row_inside ? s.stride_w * s.in_pixel : 0;
       }
     }
@@ -34,8 +34,10 @@ struct Taps {
 // One pixel and the block of channels from c on: taps[t] points at channel 0 of tap t.
 template <int kPairs>
 TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, const int16_t* w, const int32_t* start,
-                           int32_t* sums) {
-  IVec low = iload(start), high = iload(start + kLanes), more_low = izero(), more_high = izero();
+                           int32_t in_zero, int32_t* sums) {
+  const IVec zero = iset1(in_zero);
+  IVec low = imul(iload(start), zero), high = imul(iload(start + kLanes), zero), more_low = izero(),
+       more_high = izero();
   // A pair's channels come in the order of pair_low and pair_high; so do their first sums.
   const auto pair = [&](int p, IVec& l, IVec& h) __attribute__((always_inline)) {
     const IVec a = widen16(taps[2 * p] + c), b = widen16(taps[2 * p + 1] + c);
@@ -65,7 +67,7 @@ void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finishe
     finisher.pixel(sums, {o.multiplier + c, o.bias + c, channels}, residual ? residual + c : nullptr, out + c * size);
   };
   for (; c + kBlock <= c1; c += kBlock) {
-    sum_taps<kPairs>(taps, pairs, c, plan.packed + c * 2 * pairs, plan.start + c, sums);
+    sum_taps<kPairs>(taps, pairs, c, plan.packed + c * 2 * pairs, plan.start + c, plan.in_zero, sums);
     finish(kBlock);
   }
   if (c == c1) return;
@@ -75,7 +77,7 @@ void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finishe
     __builtin_memcpy(copies[t], taps[t] + c, c1 - c);
     at[t] = copies[t];
   }
-  sum_taps<kPairs>(at, pairs, 0, plan.packed + c * 2 * pairs, plan.start + c, sums);
+  sum_taps<kPairs>(at, pairs, 0, plan.packed + c * 2 * pairs, plan.start + c, plan.in_zero, sums);
   finish(static_cast<int>(c1 - c));
 }
 
@@ -85,6 +87,8 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
                     const Worker& worker) {
   const ConvShape& s = plan.shape;
   if (worker.id >= plan.row_splits * plan.channel_splits) return;
+  auto* const zeros = reinterpret_cast<uint8_t*>(worker.workspace) + worker.id * plan.zeros_bytes;
+  __builtin_memset(zeros, plan.in_zero, static_cast<size_t>(plan.zeros_bytes));
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
   if (output.epilogue.residual == Residual::none) residual = nullptr;
@@ -107,7 +111,7 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
       Taps taps;
       for (int64_t x = 0; x < s.out_w; ++x, to += s.out_pixel * size) {
         if (x > first_inside && x < last_inside) taps.advance();
-        else taps.set(plan, in + image * s.in_image, y * s.stride_h - s.pad_top, x * s.stride_w - s.pad_left);
+        else taps.set(plan, zeros, in + image * s.in_image, y * s.stride_h - s.pad_top, x * s.stride_w - s.pad_left);
         const uint8_t* r = more ? more + x * s.res_pixel : nullptr;
         if (pairs == 5) run_pixel<kAct, 5>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);
         else run_pixel<kAct, 0>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);

@@ -23,6 +23,7 @@ class Finisher {
   explicit TENON_INLINE Finisher(const Int8Output& o)
       : epilogue_(o.epilogue),
         is_bytes_(o.inverse_scale != 0),
+        is_sums_(o.sums),
         residual_scale_(set1(o.residual_scale)),
         inverse_(set1(o.inverse_scale)),
         residual_zero_(iset1(o.residual_zero)),
@@ -38,6 +39,10 @@ class Finisher {
 
   TENON_INLINE void pixel(const int32_t* sums, const BlockOfChannels& block, const uint8_t* residual,
                           std::byte* out) const {
+    if (is_sums_) {
+      __builtin_memcpy(out, sums, block.channels * sizeof(int32_t));
+      return;
+    }
     alignas(64) uint8_t copy[kBlock + 64];
     if (residual && block.channels < kBlock) {
       __builtin_memcpy(copy, residual, block.channels);
@@ -93,7 +98,7 @@ class Finisher {
   }
 
   const Epilogue epilogue_;
-  const bool is_bytes_;
+  const bool is_bytes_, is_sums_;
   const Vec residual_scale_, inverse_;
   const IVec residual_zero_, zero_point_;
   Vec low_, high_;

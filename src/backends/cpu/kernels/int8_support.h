@@ -38,7 +38,7 @@ class Int8Lists {
       bias_[at] = conv.bias ? conv.bias[o] : 0;
     }
     output_ = {conv.epilogue,      multiplier_.data(), bias_.data(),  conv.residual_scale,
-               conv.residual_zero, conv.inverse_scale, conv.out_zero};
+               conv.residual_zero, conv.inverse_scale, conv.out_zero, conv.sums};
   }
   const Int8Output& output() const { return output_; }
 

@@ -29,7 +29,7 @@ class Int8WinogradKernel final : public Int8Kernel {
     return static_cast<size_t>(plan_.v_buffers) * plan_.v_bytes + static_cast<size_t>(threads_) * plan_.m_bytes;
   }
   size_t packed_bytes() const override { return packed_.size() * sizeof(int16_t); }
-  void run(const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) const override {
+  void run(const uint8_t* in, int32_t, const uint8_t* residual, void* out, const Worker& worker) const override {
     ops_.winograd(plan_, in, residual, out, worker);
   }
 
@@ -40,7 +40,7 @@ class Int8WinogradKernel final : public Int8Kernel {
     packed_.assign(static_cast<size_t>(plan_.blocks * kWinogradPoints * plan_.channels * block), 0);
     for (int64_t n = 0; n < s.out_c; ++n)
       for (int64_t c = 0; c < s.in_c; ++c) {
-        const int8_t* w = conv.weights + (n * s.in_c + c) * 9;
+        const int16_t* w = conv.weights + (n * s.in_c + c) * 9;
         for (int p = 0; p < kWinogradPoints; ++p) {
           int sum = 0;
           for (int y = 0; y < 3; ++y)

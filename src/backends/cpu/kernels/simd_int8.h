@@ -16,6 +16,7 @@ static TENON_INLINE IVec iload(const void* p) { return _mm512_loadu_si512(p); }
 static TENON_INLINE void istore(void* p, IVec v) { _mm512_storeu_si512(p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm512_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm512_sub_epi32(a, b); }
+static TENON_INLINE IVec imul(IVec a, IVec b) { return _mm512_mullo_epi32(a, b); }
 static TENON_INLINE IVec iset16(int32_t x) { return _mm512_set1_epi16(static_cast<int16_t>(x)); }
 static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm512_add_epi16(a, b); }
 static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm512_sub_epi16(a, b); }
@@ -77,6 +78,7 @@ static TENON_INLINE IVec iload(const void* p) { return _mm256_loadu_si256((const
 static TENON_INLINE void istore(void* p, IVec v) { _mm256_storeu_si256((__m256i*)p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm256_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm256_sub_epi32(a, b); }
+static TENON_INLINE IVec imul(IVec a, IVec b) { return _mm256_mullo_epi32(a, b); }
 static TENON_INLINE IVec iset16(int32_t x) { return _mm256_set1_epi16(static_cast<int16_t>(x)); }
 static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm256_add_epi16(a, b); }
 static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm256_sub_epi16(a, b); }
@@ -131,6 +133,7 @@ static TENON_INLINE IVec iload(const void* p) { return _mm_loadu_si128((const __
 static TENON_INLINE void istore(void* p, IVec v) { _mm_storeu_si128((__m128i*)p, v); }
 static TENON_INLINE IVec iadd(IVec a, IVec b) { return _mm_add_epi32(a, b); }
 static TENON_INLINE IVec isub(IVec a, IVec b) { return _mm_sub_epi32(a, b); }
+static TENON_INLINE IVec imul(IVec a, IVec b) { return _mm_mullo_epi32(a, b); }
 static TENON_INLINE IVec iset16(int32_t x) { return _mm_set1_epi16(static_cast<int16_t>(x)); }
 static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm_add_epi16(a, b); }
 static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm_sub_epi16(a, b); }
