@@ -26,7 +26,7 @@ struct Outcome {
   long peak_kib = 0;
 };
 
-/// Runs the `tenon` command in a folder, with no standard input; killed (-9) after `seconds`.
+/// Runs the `tenon` command in a folder, with no standard input; killed (-9) after `seconds` of processor time.
 Outcome run_tenon(const Folder& folder, const std::vector<std::string>& words, int seconds = 60);
 
 }  // namespace tenon::test
