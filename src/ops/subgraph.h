@@ -27,7 +27,8 @@ inline Known known_input(const Inference& ctx, size_t input) {
 }
 
 template <class Context>
-const ir::Graph& subgraph(Context& ctx, const std::string& name, size_t inputs, size_t outputs) {
+const ir::Graph& subgraph(Context& ctx, const char* attribute, size_t inputs, size_t outputs) {
+  const std::string name = attribute;
   if (!ctx.node().has(name)) ctx.fail("the subgraph " + name + " is absent");
   const ir::GraphRef* graph = std::get_if<ir::GraphRef>(&ctx.node().attributes.at(name));
   if (!graph || !*graph) ctx.fail("the attribute " + name + " is no graph");
