@@ -85,6 +85,18 @@ std::string signature(const Problem& problem) {
   return text;
 }
 
+bool same_but_threads(const std::string& left, const std::string& right) {
+  const auto is_digit = [&](size_t at) { return at < left.size() && left[at] >= '0' && left[at] <= '9'; };
+  size_t at = left.rfind(" t");
+  while (at != std::string::npos && at > 0 && !is_digit(at + 2)) at = left.rfind(" t", at - 1);
+  if (at == std::string::npos || right.compare(0, at + 2, left, 0, at + 2) != 0) return false;
+  const auto behind = [&](const std::string& text) {
+    const size_t end = text.find_first_not_of("0123456789", at + 2);
+    return end == std::string::npos ? std::string() : text.substr(end);
+  };
+  return behind(left) == behind(right);
+}
+
 KernelRegistrar::KernelRegistrar(Kernel kernel) {
   const std::string op = kernel.op;
   registry().emplace(op, std::move(kernel));

@@ -37,6 +37,8 @@ struct Problem {
 
 /// What a kernel sees of the problem, as text: the key of the timing cache.
 std::string signature(const Problem& problem);
+/// Whether two signatures differ in nothing but the number of threads.
+bool same_but_threads(const std::string& left, const std::string& right);
 
 /// A node made ready to run: packed weights, tables, sizes. Immutable while it runs.
 class Step {

@@ -5,10 +5,21 @@
 
 namespace tenon::plan {
 
+namespace {
+
+/// The record of the problem; else that of another number of threads, so that an engine gives the same bits with any.
+Records::const_iterator record_for(const std::string& signature, const Records& records) {
+  if (const auto exact = records.find(signature); exact != records.end()) return exact;
+  return std::find_if(records.begin(), records.end(),
+                      [&](const auto& record) { return backends::same_but_threads(record.first, signature); });
+}
+
+}  // namespace
+
 const backends::Kernel& choose(const backends::Problem& problem, const Records& records) {
   const auto kernels = backends::kernels_for(problem.node->op);
   if (kernels.size() > 1)
-    if (const auto record = records.find(backends::signature(problem)); record != records.end())
+    if (const auto record = record_for(backends::signature(problem), records); record != records.end())
       for (const backends::Kernel* kernel : kernels)
         if (kernel->name == record->second.kernel && !kernel->refuses(problem)) return *kernel;
   for (const backends::Kernel* kernel : kernels)

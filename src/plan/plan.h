@@ -89,7 +89,8 @@ const backends::PairKernel* choose(const backends::Pair& pair, const Records& re
 /// The records of single nodes: with them every value between nodes is computed.
 Records without_pairs(Records records);
 
-/// The recorded kernel where it still accepts, else the first that does.
+/// The recorded kernel where it still accepts, also one recorded for another number of threads; else the first that
+/// accepts.
 const backends::Kernel& choose(const backends::Problem& problem, const Records& records);
 
 /// A node of the ONNX model, and what became of it.
