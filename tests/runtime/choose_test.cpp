@@ -9,9 +9,10 @@ using namespace tenon;
 namespace {
 
 ir::Graph convolution(int64_t channels) {
-  ir::Graph graph = ir::parse("graph \"g\"\ninput %x : f32[1,12,12," + std::to_string(channels) + "]\nconst %w : f32[16," +
-                                  std::to_string(channels) +
-                                  ",3,3] = @0\n%y : f32[1,12,12,16] = Conv(%x, %w) {layout=\"NHWC\", pads=[1, 1, 1, 1]}\n"
+  const std::string c = std::to_string(channels);
+  ir::Graph graph = ir::parse("graph \"g\"\ninput %x : f32[1,12,12," + c + "]\nconst %w : f32[16," + c +
+                                  ",3,3] = @0\n"
+                                  "%y : f32[1,12,12,16] = Conv(%x, %w) {layout=\"NHWC\", pads=[1, 1, 1, 1]}\n"
                                   "output %y as \"y\"\n",
                               {test::random_tensor({16, channels, 3, 3}, 1)});
   ops::infer(graph);
