@@ -20,6 +20,7 @@
 #include "quant/export.h"
 #include "quant/materialise.h"
 #include "quant/pace.h"
+#include "runtime/device_rank.h"
 
 namespace tenon {
 
@@ -129,6 +130,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
     finish(plan, tracker, cache.records(), options);
     cache.add(plan.records);
   }
+  if (plan.device != "cpu") runtime::rank(plan, cache, options.budget_seconds, options.progress);
   return Engine(std::move(impl));
 }
 
@@ -153,6 +155,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   const auto tune = gpu ? plan::tune_cuda : plan::tune;
   tune(plan, cache.records(), options.budget_seconds, options.progress);
   cache.add(plan.records);
+  if (gpu) runtime::rank(plan, cache, options.budget_seconds, options.progress);
   return Engine(std::move(impl));
 }
 

@@ -25,7 +25,7 @@ bool passes_on(const ir::Node& node) {
         "Identity",      "Transpose",   "Expand", "Resize",  "MaxPool",   "AveragePool", "GlobalAveragePool",
         "GlobalMaxPool", "Elementwise", "Add",    "Sub",     "Mul",       "Max",         "Min",
         "Relu",          "Sigmoid",     "Tanh",   "Silu",    "HardSwish", "Mish",        "Clip",
-        "HardSigmoid",   "LeakyRelu",   "Elu",    "Gelu"})
+        "HardSigmoid",   "LeakyRelu",   "Elu",    "Gelu",    "Softmax",   "LayerNormalization"})
     if (node.op == op) return true;
   return false;
 }
@@ -35,7 +35,8 @@ bool gives_any(const ir::Node& node) { return node.op == "DequantizeLinear" || n
 
 /// Only the first operand of these is data; of others all are.
 bool first_is_data(const ir::Node& node) {
-  return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "Elementwise";
+  return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "Elementwise" &&
+         node.op != "MatMul";
 }
 
 class Narrower {
@@ -64,6 +65,11 @@ class Narrower {
            (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node)) &&
            is_f32(node.inputs[0]);
   }
+  /// Also a product of two values that are not constant.
+  bool passes(const ir::Node& node) const {
+    return passes_on(node) || (node.op == "MatMul" && node.inputs.size() == 2 && !graph_.constant(node.inputs[0]) &&
+                               !graph_.constant(node.inputs[1]));
+  }
   /// Operands of a BoxHead that convolutions give.
   static size_t logits_of(const ir::Node& node) { return static_cast<size_t>(2 * node.integer("scales", 0)); }
   /// A convolution of a picture reads it as it lies.
@@ -85,7 +91,7 @@ class Narrower {
       if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
     } else if (node.op == "BoxHead") {
       for (size_t at = 0; at < logits_of(node); ++at) want_[node.inputs[at]] |= is_f32(node.inputs[at]);
-    } else if (wanted && passes_on(node)) {
+    } else if (wanted && passes(node)) {
       for (ir::ValueId out : node.outputs)
         if (is_f32(out)) want_[out] = 1;
       for (size_t at = 0; at < node.inputs.size(); ++at)
@@ -93,7 +99,7 @@ class Narrower {
     }
   }
   void mark(const ir::Node& node) {
-    if (!is_anchor(node) && !passes_on(node) && !gives_any(node)) return;
+    if (!is_anchor(node) && !passes(node) && !gives_any(node)) return;
     for (ir::ValueId out : node.outputs)
       if (is_f32(out) && want_[out]) narrow_[out] = 1, changed_ = true;
   }
@@ -149,38 +155,50 @@ bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   const bool gemm = node.op == "Gemm";
   if (!gemm && node.op != "MatMul") return false;
-  const Tensor* weights = graph.constant(node.inputs[1]);
-  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
-  if (!weights || weights->dtype() != DType::f32 || weights->dims().rank() != 2 || !from || !to || from->size() < 2 ||
-      weights->elements() < fewest_weights || (node.inputs.size() > 3 && node.inputs[3] != ir::no_value))
+  const Tensor* constant_weights = graph.constant(node.inputs[1]);
+  const ir::Shape *shape_in = shape_of(graph, node.inputs[0]), *shape_out = shape_of(graph, node.outputs[0]);
+  if (!constant_weights || constant_weights->dtype() != DType::f32 || constant_weights->dims().rank() != 2 ||
+      !shape_in || !shape_out || shape_in->size() < 2 || constant_weights->elements() < fewest_weights ||
+      (gemm && shape_in->size() != 2))
     return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
+  // Copies: values move when others are added.
+  const Tensor weights = *constant_weights;
+  const ir::Shape from = *shape_in, to = *shape_out;
   const bool turned = gemm && node.integer("transB", 0);
-  const int64_t n = weights->dims()[turned ? 0 : 1], k = weights->dims()[turned ? 1 : 0];
+  const int64_t n = weights.dims()[turned ? 0 : 1], k = weights.dims()[turned ? 1 : 0];
+  ir::Dim rows(1);
+  for (size_t axis = 0; axis + 1 < from.size(); ++axis) rows = rows * from[axis];
+  const auto back = reshape_target({rows, ir::Dim(1), ir::Dim(1), ir::Dim(n)}, to);
+  if (!back) return false;
+  const bool residual = node.inputs.size() > 3 && node.inputs[3] != ir::no_value;
+  if (residual && (!shape_of(graph, node.inputs[3]) || !(*shape_of(graph, node.inputs[3]) == to))) return false;
   ir::ValueId bias = ir::no_value;
   if (node.inputs.size() > 2 && node.inputs[2] != ir::no_value) {
     const Tensor* given = graph.constant(node.inputs[2]);
     if (!given || given->elements() != n || given->dims().back() != n) return false;
     bias = graph.add_constant(graph.value(node.inputs[2]).name + ".row", given->reshaped({n}));
   }
-  const ir::Shape pixels{from->size() == 2 ? (*from)[0] : ir::Dim(1), ir::Dim(1), ir::Dim(1), ir::Dim(n)};
-  const auto back = reshape_target(pixels, *to);
-  if (!back || from->size() != 2) return false;
   Tensor turned_weights(DType::f32, {n, k, 1, 1});
   for (int64_t row = 0; row < n; ++row)
     for (int64_t at = 0; at < k; ++at)
-      turned_weights.data<float>()[row * k + at] = weights->data<float>()[turned ? row * k + at : at * n + row];
+      turned_weights.data<float>()[row * k + at] = weights.data<float>()[turned ? row * k + at : at * n + row];
   const std::vector<std::string> origins = node.origins;
   const std::string name = graph.value(node.outputs[0]).name;
   ir::Attributes attributes = node.attributes;
   for (const char* own : {"transA", "transB", "alpha", "beta"})
     if (gemm) attributes.erase(own);
   attributes["layout"] = std::string("NHWC");
-  const ir::ValueId x = graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".pixels", {-1, 1, 1, k})}, {},
-                                    origins, name + ".in");
-  graph.value(x).dtype = DType::f32;
-  std::vector<ir::ValueId> inputs{x, graph.add_constant(name + ".weights", turned_weights)};
-  if (bias != ir::no_value) inputs.push_back(bias);
+  const ir::ValueId given = node.inputs[0], other = residual ? node.inputs[3] : ir::no_value;
+  const auto pixels = [&](ir::ValueId value, int64_t channels, const char* suffix) {
+    const ir::ValueId to_sizes = constant(graph, name + suffix + ".pixels", {-1, 1, 1, channels});
+    const ir::ValueId result = graph.apply("Reshape", {value, to_sizes}, {}, origins, name + suffix);
+    graph.value(result).dtype = DType::f32;
+    return result;
+  };
+  std::vector<ir::ValueId> inputs{pixels(given, k, ".in"), graph.add_constant(name + ".weights", turned_weights)};
+  if (bias != ir::no_value || residual) inputs.push_back(bias);
+  if (residual) inputs.push_back(pixels(other, n, ".other"));
   const ir::ValueId y = graph.apply("Conv", inputs, attributes, origins, name + ".conv");
   graph.value(y).dtype = DType::f32;
   replace(graph, id, graph.apply("Reshape", {y, constant(graph, name + ".rows", *back)}, {}, origins, name));

@@ -277,7 +277,17 @@ struct Layouter {
       if (out != ir::no_value && !fixed[out] && !graph.value(out).is_constant()) own_storage(out);
   }
 
-  void lifetimes() {
+  /// Of each node: the longest path from the inputs.
+  std::vector<int> depths() const {
+    std::vector<int> depth(graph.nodes.size(), 0);
+    for (size_t id = 0; id < graph.nodes.size(); ++id)
+      for (ir::ValueId in : graph.nodes[id].inputs)
+        if (in != ir::no_value && graph.value(in).producer != ir::no_node)
+          depth[id] = std::max(depth[id], depth[static_cast<size_t>(graph.value(in).producer)] + 1);
+    return depth;
+  }
+
+  void lifetimes(bool by_depth) {
     const auto touch = [&](ir::ValueId id, int step) {
       if (id == ir::no_value || layout.places[id].storage < 0) return;
       Storage& storage = layout.storages[layout.places[id].storage];
@@ -285,11 +295,13 @@ struct Layouter {
       storage.last = std::max(storage.last, step);
     };
     const int count = static_cast<int>(graph.nodes.size());
+    const std::vector<int> depth = by_depth ? depths() : std::vector<int>();
     for (int step = 0; step < count; ++step) {
-      for (ir::ValueId in : graph.nodes[step].inputs) touch(in, step);
-      for (ir::ValueId out : graph.nodes[step].outputs) touch(out, step);
+      const int when = by_depth ? depth[static_cast<size_t>(step)] : step;
+      for (ir::ValueId in : graph.nodes[step].inputs) touch(in, when);
+      for (ir::ValueId out : graph.nodes[step].outputs) touch(out, when);
     }
-    for (ir::NodeId first = 0; first < count; ++first)
+    for (ir::NodeId first = 0; first < count && !by_depth; ++first)
       if (const ir::NodeId second = second_of_pair(graph, first); second != ir::no_node)
         for (ir::ValueId in : graph.nodes[first].inputs) touch(in, second);
     for (ir::ValueId out : graph.outputs) touch(out, count);
@@ -299,13 +311,13 @@ struct Layouter {
 
 }  // namespace
 
-Layout lay_out(const ir::Graph& graph) {
+Layout lay_out(const ir::Graph& graph, bool by_depth) {
   Layouter layouter(graph);
   for (ir::ValueId out : graph.outputs)
     if (layouter.movable(out)) layouter.own_storage(out);
   for (size_t at = graph.nodes.size(); at-- > 0;) layouter.backward(graph.nodes[at]);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) layouter.forward(id);
-  layouter.lifetimes();
+  layouter.lifetimes(by_depth);
   layouter.check_memory();
   return std::move(layouter.layout);
 }

@@ -47,8 +47,9 @@ struct Layout {
 };
 
 /// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by
-/// liveness.
-Layout lay_out(const ir::Graph& graph);
+/// liveness. `by_depth`: nodes that may run beside each other, as no path leads from one to the other, share no memory
+/// where the depth from the inputs tells.
+Layout lay_out(const ir::Graph& graph, bool by_depth = false);
 /// Gives storages offsets so that those in use together do not overlap; fills arena_bytes and lower_bound.
 void assign_offsets(Layout& layout, int steps);
 
@@ -66,6 +67,11 @@ backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layo
 backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan);
 /// The key under which a GPU's measurements of a problem are kept.
 std::string device_key(const cuda::Properties& device, const backends::Problem& problem);
+
+/// The key of what was measured of a whole network, given its steps' keys in order.
+std::string network_key(const std::vector<std::string>& keys);
+/// The record of a network whose branches run beside each other.
+inline constexpr const char* beside = "beside";
 
 /// A kernel that was timed beside others.
 struct Rival {

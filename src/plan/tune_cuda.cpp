@@ -38,9 +38,7 @@ void fill(cuda::Buffer& pool) {
     word = 0x38003800u | (state >> 4 & 0x03ff03ffu) | (state & 0x80000000u) | (state >> 3 & 0x8000u);
   }
   for (size_t at = 0; at < pool.bytes(); at += words.size() * 4)
-    cuda::check(cuda::driver().MemcpyHtoD(pool.address() + at, words.data(),
-                                          std::min(words.size() * 4, pool.bytes() - at)),
-                "cuMemcpyHtoD");
+    pool.upload(words.data(), std::min(words.size() * 4, pool.bytes() - at), at);
 }
 
 struct Contest {
@@ -139,6 +137,14 @@ std::string device_key(const cuda::Properties& device, const backends::Problem& 
     return std::string(hash);
   }();
   return device.name + " " + kernels + "| " + backends::signature(problem);
+}
+
+std::string network_key(const std::vector<std::string>& keys) {
+  std::string all;
+  for (const std::string& key : keys) all += key + '\n';
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(hash64(std::as_bytes(std::span(all)))));
+  return std::string("network ") + hash;
 }
 
 backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan) {

@@ -35,14 +35,21 @@ struct DeviceProgram::HostStep {
   Tensor workspace;
 };
 
-DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team)
+DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team, Branches branches)
     : plan_(plan),
       graph_(graph),
       team_(team),
       device_(cuda::Device::get(cuda::index_of(plan.device))),
       layout_(plan::lay_out(graph)) {
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
+    if (layout_.runs[id])
+      keys_.push_back(plan::device_key(device_.properties(), plan::device_problem_of(graph_, id, layout_, plan_)));
+  const auto known = plan_.records.find(plan::network_key(keys_));
+  beside_ = branches == Branches::beside || (branches == Branches::as_recorded && known != plan_.records.end() &&
+                                             known->second.kernel == plan::beside);
+  if (beside_) layout_ = plan::lay_out(graph, true);
   bind();
-  record();
+  segments_ = record();
 }
 
 DeviceProgram::~DeviceProgram() = default;
@@ -82,10 +89,11 @@ void DeviceProgram::bind() {
   std::vector<backends::Problem> problems(graph_.nodes.size());
   std::vector<cuda::Choice> choices(graph_.nodes.size());
   std::vector<cuda::Source> sources;
+  size_t at_key = 0;
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
     if (!layout_.runs[id]) continue;
     problems[id] = plan::device_problem_of(graph_, id, layout_, plan_);
-    const auto record = plan_.records.find(plan::device_key(properties, problems[id]));
+    const auto record = plan_.records.find(keys_[at_key++]);
     choices[id] =
         cuda::choose(problems[id], properties, record == plan_.records.end() ? std::string() : record->second.kernel);
     const auto& needed = choices[id].tactic.sources;
@@ -114,10 +122,15 @@ void DeviceProgram::bind() {
     } else {
       if (!mirror_.data()) mirror_ = cuda::PinnedBuffer(static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1)));
       step.host = host_step(id);
+      keys_[steps_.size()].clear();
     }
     steps_.push_back(std::move(step));
   }
-  workspace_ = cuda::Buffer(workspace);
+  reserve_workspace(workspace);
+}
+
+void DeviceProgram::reserve_workspace(size_t bytes) {
+  if (workspaces_.empty() || workspaces_.back().bytes() < bytes) workspaces_.push_back(cuda::Buffer(bytes));
 }
 
 std::unique_ptr<DeviceProgram::HostStep> DeviceProgram::host_step(ir::NodeId id) const {
@@ -137,26 +150,8 @@ std::unique_ptr<DeviceProgram::HostStep> DeviceProgram::host_step(ir::NodeId id)
   return host;
 }
 
-void DeviceProgram::enqueue(const BoundStep& step) const {
-  step.step->enqueue({clock_.stream(), step.inputs.data(), step.outputs.data(), workspace_.address()});
-}
-
-void DeviceProgram::record() {
-  for (size_t at = 0; at < steps_.size();) {
-    size_t end = at;
-    while (end < steps_.size() && steps_[end].step) ++end;
-    if (end == at) {
-      segments_.push_back({at, at + 1, {}});
-      ++at;
-      continue;
-    }
-    Segment segment{at, end, {}};
-    segment.recording = cuda::Recording(clock_.stream(), [&] {
-      for (size_t step = at; step < end; ++step) enqueue(steps_[step]);
-    });
-    segments_.push_back(std::move(segment));
-    at = end;
-  }
+void DeviceProgram::enqueue(const BoundStep& step, cuda::Stream stream) const {
+  step.step->enqueue({stream, step.inputs.data(), step.outputs.data(), workspaces_.back().address()});
 }
 
 void DeviceProgram::run_host(BoundStep& step) {
@@ -295,7 +290,7 @@ std::vector<LayerTime> DeviceProgram::profile(std::span<const Tensor> inputs, in
     std::vector<double> times;
     if (step.step) {
       const cuda::Recording recording(clock_.stream(), [&] {
-        for (int at = 0; at < timed_repeats; ++at) enqueue(step);
+        for (int at = 0; at < timed_repeats; ++at) enqueue(step, clock_.stream());
       });
       clock_.time(recording);
       for (int at = 0; at < iterations; ++at) times.push_back(clock_.time(recording) / timed_repeats);

@@ -8,6 +8,7 @@
 #include "backends/cuda/timing.h"
 #include "base/team.h"
 #include "plan/plan.h"
+#include "runtime/lanes.h"
 
 namespace tenon::runtime {
 
@@ -15,8 +16,10 @@ namespace tenon::runtime {
 /// no GPU kernel takes runs on the CPU, with copies of its operands before and after.
 class DeviceProgram {
  public:
+  /// Where branches of the network run: one after the other, beside each other, or as the plan's records say.
+  enum class Branches { in_turn, beside, as_recorded };
   /// All but `device` must outlive it; `graph` has concrete sizes.
-  DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team);
+  DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team, Branches branches = Branches::as_recorded);
   ~DeviceProgram();
   /// Outputs are page-locked memory of the program, valid until the next run.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
@@ -34,6 +37,12 @@ class DeviceProgram {
   std::vector<double> time(int iterations);
   MemoryUse memory() const;
 
+  /// The keys of the steps' records, in order; the key of a step on the CPU is empty.
+  const std::vector<std::string>& keys() const { return keys_; }
+  bool has_host_steps() const { return mirror_.data() != nullptr; }
+  /// How many steps may run at once.
+  int width() const { return width_; }
+
  private:
   struct HostStep;
   struct BoundStep {
@@ -48,11 +57,26 @@ class DeviceProgram {
     size_t first, last;
     cuda::Recording recording;
   };
+
+ public:
+  /// Steps of one key by another tactic, and the whole recorded with them.
+  struct Variant {
+    std::vector<std::pair<size_t, std::unique_ptr<cuda::Step>>> steps;
+    std::string kernel;
+    std::vector<Segment> segments;
+  };
+  Variant variant(const std::string& key, const std::string& kernel);
+  /// The program takes the variant's place, and it the program's.
+  void exchange(Variant& variant);
+
+ private:
   void bind();
-  void record();
+  std::vector<Segment> record();
+  void enqueue_beside(size_t first, size_t last);
+  void reserve_workspace(size_t bytes);
   cuda::Address constant(ir::ValueId value);
   cuda::Address address(ir::ValueId value) const;
-  void enqueue(const BoundStep& step) const;
+  void enqueue(const BoundStep& step, cuda::Stream stream) const;
   std::unique_ptr<HostStep> host_step(ir::NodeId id) const;
   void run_host(BoundStep& step);
   void run_segments();
@@ -64,12 +88,18 @@ class DeviceProgram {
   cuda::Device& device_;
   plan::Layout layout_;
   cuda::Clock clock_;
-  cuda::Buffer arena_, workspace_;
+  cuda::Buffer arena_;
+  std::vector<cuda::Buffer> workspaces_;  // the last is in use; recordings may hold earlier ones
   std::map<ir::ValueId, cuda::Buffer> inputs_, constants_;
   std::map<ir::ValueId, cuda::PinnedBuffer> staging_;  // of graph inputs and outputs
   cuda::PinnedBuffer mirror_;                          // of the arena, where there are host steps
   std::vector<BoundStep> steps_;
   std::vector<Segment> segments_;
+  std::vector<std::string> keys_;
+  std::vector<std::unique_ptr<cuda::Clock>> branches_;  // streams of lanes beside the first
+  std::map<size_t, cuda::Mark> marks_;                  // while it is recorded: steps that others wait for
+  bool beside_ = false;
+  int width_ = 1;
   size_t packed_bytes_ = 0;
 };
 

@@ -85,6 +85,7 @@ TEST_F(DeviceSession, RunsOnAStreamGiveTheSameBits) {
   // The session's own memory, which other work on the device may fill and read.
   cuda::check(cuda::driver().MemsetD8(session.device_output(0), 0xa5, expected.size()), "cuMemsetD8");
   cuda::check(cuda::driver().MemcpyHtoD(session.device_input(0), x.data(), x.bytes()), "cuMemcpyHtoD");
+  cuda::check(cuda::driver().CtxSynchronize(), "cuCtxSynchronize");
   session.run_async(own, own, clock.stream());
   clock.synchronise();
   EXPECT_TRUE(result(session.device_output(0)) == expected);

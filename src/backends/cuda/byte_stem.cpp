@@ -56,7 +56,7 @@ struct Rows {
     return {"byte_blocks.cu",
             {define_type("ELEMENT", blocks.conv.shape.x_type), define("C", blocks.conv.shape.in_c),
              define("CH", blocks.channels), define("BLOCK", blocks.block)},
-            ""};
+            std::string(kernel_text("quantise.cuh")) + std::string(kernel_text("byte_blocks.cu"))};
   }
 };
 

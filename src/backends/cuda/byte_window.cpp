@@ -98,12 +98,14 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const Part part(problem, picture);
   const ConvShape& shape = part.conv.shape;
   std::vector<Tactic> list;
-  for (const int rows : {16, 8, 32, 24, 4}) {
+  static constexpr std::pair<int, int> forms[] = {{16, 256}, {8, 256}, {32, 256}, {24, 256},
+                                                  {4, 128},  {8, 128}, {16, 128}, {12, 128}};
+  for (const auto& [rows, threads] : forms) {
     if (part.shared_bytes(rows) > most_shared || (!list.empty() && rows > 2 * shape.out_h)) continue;
     std::vector<std::string> defines = byte_defines(part.conv);
     for (const std::string& word :
          {define("PICTURE", picture), define("CB", part.channels), define("STRIDE", part.stride),
-          define("TAPS_H", part.taps_h), define("TAPS_W", part.taps_w), define("TH", rows),
+          define("TAPS_H", part.taps_h), define("TAPS_W", part.taps_w), define("TH", rows), define("THREADS", threads),
           define("WIDTH", width_of(shape)), define("COUT", shape.out_c)})
       defines.push_back(word);
     if (picture)
@@ -111,9 +113,12 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
            {define_type("ELEMENT", shape.x_type), define("C", shape.in_c), define("BLOCK", part.blocks->block),
             define("PAIRS", pairs(problem, *part.blocks))})
         defines.push_back(word);
-    list.push_back({(picture ? "picture " : "window ") + std::to_string(rows) + "x" + std::to_string(tile_columns),
-                    {byte_source("byte_window.cu", defines)},
-                    {rows, picture}});
+    Source source = byte_source("byte_window.cu", defines);
+    source.text = std::string(kernel_text("quantise.cuh")) + source.text;
+    list.push_back({std::string(picture ? "picture " : "window ") + std::to_string(rows) + "x" +
+                        std::to_string(tile_columns) + " by " + std::to_string(threads),
+                    {std::move(source)},
+                    {rows, picture, threads}});
   }
   return list;
 }
@@ -163,7 +168,7 @@ class ByteWindowStep : public ConvStep<Params> {
     std::copy(std::begin(shape.x), std::end(shape.x), params_.xs);
     for (int at = 0; at < 3; ++at) params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     residual_ = has_residual(problem) && conv.has_residual();
-    grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, 256, 0};
+    grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, tactic.numbers[2], 0};
   }
 };
 

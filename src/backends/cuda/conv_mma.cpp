@@ -188,7 +188,7 @@ class MmaStep : public Step {
     if (splits > 1) {
       workspace_ = static_cast<size_t>(blocks * splits) * static_cast<size_t>(tile.m * tile.n) * sizeof(float);
       counters_ = Buffer(static_cast<size_t>(blocks) * 4);
-      check(driver().MemsetD8(counters_.address(), 0, counters_.bytes()), "cuMemsetD8");
+      counters_.clear();
       params_.counters = counters_.address();
     }
   }

@@ -18,7 +18,8 @@ struct alignas(128) Params {
 
 /// The macros of kernels/conv_wgmma.cu.
 struct Form {
-  int mode, wm, bn, kb, ksub, stages, nwg, coop, bres, nbuf, swap, kbb, result;  // bytes of a result's element
+  int mode, wm, bn, kb, ksub, stages, nwg, coop, bres, nbuf, swap, blocks = 1;
+  int kbb = 0, result = 0;  // bytes of a result's element
   int pixels() const { return coop ? nwg * wm : wm; }
   /// Bytes of channels in a group.
   int gb() const {
@@ -58,10 +59,12 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   if (form.wm * form.bn * form.result % 1024) return false;
   if (form.mode == 2 && (form.kb < 32 || stage / form.kb / 8 > 256 * 64)) return false;
   if (tm > 256) return false;
-  const int64_t room = properties.shared_bytes - 2048 - resident - out;
+  // A block's own kilobyte is the system's.
+  const int64_t share = form.blocks == 1 ? properties.shared_bytes : (properties.shared_bytes + 1024) / form.blocks - 1024;
+  const int64_t room = share - 2048 - resident - out;
   form.stages = static_cast<int>(std::min<int64_t>(most_stages, room / stage));
   const int accumulators = (form.swap ? form.wm : form.wm / 64 * form.bn) / 2;
-  if (accumulators > (form.nwg <= 2 ? 128 : 64)) return false;
+  if (accumulators > (form.blocks > 1 ? 32 : form.nwg <= 2 ? 128 : 64)) return false;
   const int64_t per_tile = form.mode == 2 ? 1 : depth / form.kb / form.ksub;
   return form.stages >= (per_tile > 1 ? 3 : 2);
 }
@@ -73,6 +76,7 @@ std::string name_of(const Form& f, int slab) {
   if (f.bres) name += " resident";
   if (f.nbuf) name += " staged " + std::to_string(f.nbuf);
   if (f.swap) name += " swapped";
+  if (f.blocks > 1) name += " by " + std::to_string(f.blocks);
   name += " " + std::to_string(f.ksub) + "x" + std::to_string(f.stages);
   return f.kb == slab ? name : name + " of " + std::to_string(f.kb);
 }
@@ -120,6 +124,15 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
       add({2, 128, bn, kb, 1, 0, 2, 0, 1, buffers, 0});
     }
     if (small) continue;
+    // Narrow tiles are bound by waiting: other blocks go on meanwhile.
+    if (bn <= 64) {
+      const int own = halo ? 2 : mode;
+      const int slab_count = halo ? 1 : ksub;
+      add({own, 64, bn, kb, slab_count, 0, 2, 0, 1, buffers, 0, 2}, 4);
+      add({own, 64, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 3}, 4);
+      if (bn <= 32) add({own, 128, bn, kb, slab_count, 0, 2, 0, 1, buffers, 0, 2}, 4);
+      if (bn <= 32) add({own, 64, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 4}, 4);
+    }
     // Each its own tiles, weights resident: bound by memory.
     for (const int nwg : {2, 3, 4}) add({mode, 64, bn, kb, ksub, 0, nwg, 0, 1, buffers + (nwg < 4), 0});
     // Rings of pixels and weights: bound by products.
@@ -161,7 +174,8 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& for
                                   define("STAGES", form.stages),  define("NWG", form.nwg),
                                   define("COOP", form.coop),      define("BRES", form.bres),
                                   define("NBUF", form.nbuf),      define("GB", form.gb()),
-                                  define("SWAP", form.swap),      define("KR", shape.kernel_h),
+                                  define("SWAP", form.swap),      define("BLOCKS", form.blocks),
+                                  define("KR", shape.kernel_h),
                                   define("KS", shape.kernel_w),   define("CIN", padded_channels(shape, form.kb)),
                                   define("COUT", shape.out_c),    define("STRIDE", shape.stride_h),
                                   define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
@@ -184,7 +198,7 @@ class WgmmaStep : public Step {
  public:
   WgmmaStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
     any_conv_shape(problem, shape_);
-    std::memcpy(&form_, tactic.numbers.data(), sizeof form_);
+    std::copy(tactic.numbers.begin(), tactic.numbers.end(), &form_.mode);
     const std::vector<int> meta = device.constants(tactic.sources[0], "meta");
     function_ = device.function(tactic.sources[0], "conv_wgmma", meta[0]);
     halo_h_ = meta[3], halo_w_ = meta[4];
@@ -198,7 +212,7 @@ class WgmmaStep : public Step {
     params_.tiles_h = static_cast<int>(ceil_div(shape_.out_h, std::max<int64_t>(tm / 8, 1)));
     params_.tiles = form_.mode == 2 ? static_cast<int>(shape_.batch) * params_.tiles_w * params_.tiles_h
                                     : static_cast<int>(ceil_div(shape_.pixels(), tm));
-    int64_t blocks = device.properties().multiprocessors;
+    int64_t blocks = int64_t{device.properties().multiprocessors} * form_.blocks;
     if (form_.bres) blocks = std::max<int64_t>(blocks / tiles_n, 1) * tiles_n;
     grid_ = {std::min(blocks, params_.tiles * tiles_n), 1, 1, meta[1], meta[0]};
   }

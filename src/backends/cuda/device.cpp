@@ -73,9 +73,19 @@ Buffer::~Buffer() {
   if (address_) driver().MemFree(address_);
 }
 
-void Buffer::upload(const void* data, size_t bytes) {
-  if (bytes) check(driver().MemcpyHtoD(address_, data, bytes), "cuMemcpyHtoD");
+void Buffer::upload(const void* data, size_t bytes, size_t offset) {
+  if (bytes == 0) return;
+  check(driver().MemcpyHtoD(address_ + offset, data, bytes), "cuMemcpyHtoD");
+  settle();
 }
+
+void Buffer::clear() {
+  if (bytes_ == 0) return;
+  check(driver().MemsetD8(address_, 0, bytes_), "cuMemsetD8");
+  settle();
+}
+
+void Buffer::settle() { check(driver().StreamSynchronize(nullptr), "cuStreamSynchronize"); }
 
 PinnedBuffer::PinnedBuffer(size_t bytes) {
   if (bytes) check(driver().MemAllocHost(&data_, bytes), "cuMemAllocHost");

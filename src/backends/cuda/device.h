@@ -41,9 +41,14 @@ class Buffer {
   ~Buffer();
   Address address() const { return address_; }
   size_t bytes() const { return bytes_; }
-  void upload(const void* data, size_t bytes);
+  /// Done when it returns, for every stream.
+  void upload(const void* data, size_t bytes, size_t offset = 0);
+  /// Zeros; done when it returns.
+  void clear();
 
  private:
+  /// Copies and fills may outlast their calls, and other streams do not wait for the one they are on.
+  static void settle();
   void swap(Buffer& other) { std::swap(address_, other.address_), std::swap(bytes_, other.bytes_); }
   Address address_ = 0;
   size_t bytes_ = 0;

@@ -43,6 +43,7 @@ const char* bind_all(Driver& d) {
   BIND(StreamCreate, "cuStreamCreate");
   BIND(StreamDestroy, "cuStreamDestroy_v2");
   BIND(StreamSynchronize, "cuStreamSynchronize");
+  BIND(StreamWaitEvent, "cuStreamWaitEvent");
   BIND(StreamBeginCapture, "cuStreamBeginCapture_v2");
   BIND(StreamEndCapture, "cuStreamEndCapture");
   BIND(GraphInstantiate, "cuGraphInstantiateWithFlags");

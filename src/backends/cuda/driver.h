@@ -44,6 +44,7 @@ constexpr int attribute_multiprocessors = 16, attribute_l2_bytes = 38, attribute
 constexpr int launch_programmatic_serialization = 6;
 constexpr int function_max_dynamic_shared = 8;
 constexpr int stream_non_blocking = 1;
+constexpr int event_without_time = 2;
 constexpr int capture_thread_local = 1;
 constexpr int map_u8 = 0, map_f16 = 6, map_f32 = 7;
 constexpr int map_swizzle_none = 0, map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3;
@@ -80,6 +81,7 @@ struct Driver {
   int (*StreamCreate)(Stream*, unsigned);
   int (*StreamDestroy)(Stream);
   int (*StreamSynchronize)(Stream);
+  int (*StreamWaitEvent)(Stream, Event, unsigned);
   int (*StreamBeginCapture)(Stream, int);
   int (*StreamEndCapture)(Stream, CapturedGraph*);
   int (*GraphInstantiate)(GraphExec*, CapturedGraph, unsigned long long);

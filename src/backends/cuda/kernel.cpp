@@ -19,6 +19,8 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
   return kernels;
 }
 
+thread_local int joints = 0;
+
 bool nothing_to_do(const Problem& problem) {
   for (const Operand& operand : problem.outputs)
     if (operand && operand.dims.elements() > 0) return false;
@@ -75,10 +77,13 @@ void launch_bytes(const Device& device, Function function, const Grid& grid, Str
   LaunchAttribute attribute{};
   attribute.id = constants::launch_programmatic_serialization;
   attribute.value = 1;
-  if (device.properties().capability() >= 90) config.attributes = &attribute, config.attribute_count = 1;
+  if (device.properties().capability() >= 90 && joints == 0) config.attributes = &attribute, config.attribute_count = 1;
   void* arguments[] = {params};
   check(driver().LaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
+
+Joint::Joint() { ++joints; }
+Joint::~Joint() { --joints; }
 
 const char* type_name(DType type) {
   switch (type) {

@@ -80,6 +80,14 @@ void launch(const Device& device, Function function, const Grid& grid, Stream st
   launch_bytes(device, function, grid, stream, &params);
 }
 
+/// While one lives, launches of its thread begin when all that they depend on has ended.
+class Joint {
+ public:
+  Joint();
+  ~Joint();
+  Joint(const Joint&) = delete;
+};
+
 /// Names of CUDA types for element types that kernels take: f32 is "float", f16 "half", u8, i8; empty for others.
 const char* type_name(DType type);
 inline bool is_f16_or_f32(DType type) { return type == DType::f16 || type == DType::f32; }

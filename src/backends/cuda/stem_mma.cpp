@@ -86,8 +86,7 @@ class PictureStep : public Step {
     const size_t weight_bytes = packed.size() * 2;
     packed_ = Buffer(weight_bytes + bias.size() * sizeof(float));
     packed_.upload(packed.data(), weight_bytes);
-    check(driver().MemcpyHtoD(packed_.address() + weight_bytes, bias.data(), bias.size() * sizeof(float)),
-          "cuMemcpyHtoD");
+    packed_.upload(bias.data(), bias.size() * sizeof(float), weight_bytes);
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     const ops::Epilogue epilogue = conv_epilogue(problem);
     params_.w = packed_.address(), params_.bias = packed_.address() + weight_bytes;

@@ -27,6 +27,17 @@ Recording::~Recording() {
 
 void Recording::replay(Stream stream) const { check(driver().GraphLaunch(exec_, stream), "cuGraphLaunch"); }
 
+Mark::Mark(Stream stream) {
+  check(driver().EventCreate(&event_, constants::event_without_time), "cuEventCreate");
+  check(driver().EventRecord(event_, stream), "cuEventRecord");
+}
+
+Mark::~Mark() {
+  if (event_) driver().EventDestroy(event_);
+}
+
+void Mark::hold(Stream stream) const { check(driver().StreamWaitEvent(stream, event_, 0), "cuStreamWaitEvent"); }
+
 Clock::Clock() {
   check(driver().StreamCreate(&stream_, constants::stream_non_blocking), "cuStreamCreate");
   check(driver().EventCreate(&begin_, 0), "cuEventCreate");

@@ -24,6 +24,18 @@ class Recording {
   GraphExec exec_ = nullptr;
 };
 
+/// A point of a stream that other streams may wait for.
+class Mark {
+ public:
+  explicit Mark(Stream stream);
+  Mark(Mark&& other) noexcept { std::swap(event_, other.event_); }
+  ~Mark();
+  void hold(Stream stream) const;
+
+ private:
+  Event event_ = nullptr;
+};
+
 /// A stream of its own, and the time between two points of it.
 class Clock {
  public:

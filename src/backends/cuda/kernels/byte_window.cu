@@ -1,7 +1,7 @@
-// A convolution of few channels in bytes on mma.sync (compute capability 8.0 and later): a block of 8 warps keeps its
+// A convolution of few channels in bytes on mma.sync (compute capability 8.0 and later): a block of THREADS keeps its
 // part of the input in shared memory, pixels of CB (16 or 32) bytes, and makes TH x 32 results of WIDTH channels. Of 16
 // bytes a product takes two taps: a pixel and the neighbour behind it. What lies outside of the input is its zero
-// point. Behind bytes.cuh. Macros: STRIDE, TAPS_H, TAPS_W, TH, WIDTH, COUT, and
+// point. Behind quantise.cuh and bytes.cuh. Macros: STRIDE, TAPS_H, TAPS_W, TH, WIDTH, COUT, and
 //   PICTURE 1: a pixel is BLOCK x BLOCK of a picture with any strides, quantised as it is read: channel
 //      (row * BLOCK + column) * C + c; ELEMENT (float or u8), PAIRS (BLOCK 2: two neighbours are read at once)
 //   PICTURE 0: pixels of CB bytes
@@ -33,71 +33,82 @@ struct Params {
 struct __align__(2 * sizeof(X)) Pair {
   X e[2];
 };
-__device__ __forceinline__ int byte_of(u8 x, const Params&) { return x; }
-// Clamped when it is packed. Multiplying by the inverse is exact enough but near halves, which are divided.
-__device__ __forceinline__ int byte_of(float x, const Params& p) {
-  const float t = x * p.x_inverse, r = __fadd_rn(fmaxf(t, -1000.f), 12582912.f);
-  if (fabsf(t - (r - 12582912.f)) <= 0.4999f) return __float_as_int(r) - 0x4b400000 + p.x_zero;
-  return x != x ? p.x_zero : __float2int_rn(fminf(fmaxf(__fdiv_rn(x, p.x_scale), -1e6f), 1e6f)) + p.x_zero;
-}
 #endif
 
-extern "C" __global__ void __launch_bounds__(256, WIDTH == 64 ? 2 : 3) byte_window(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) / THREADS) byte_window(const __grid_constant__ Params p) {
   __shared__ __align__(128) uint4 part[PH * PW * CHUNKS + 1];
   __shared__ __align__(128) uint2 weights[STEPS * NT * 32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, g = lane >> 2;
   const int x0 = blockIdx.x % p.tiles_x * TW, y0 = blockIdx.x / p.tiles_x % p.tiles_y * TH,
             n = blockIdx.x / p.tiles_x / p.tiles_y;
   // Weights come from no kernel before this one.
-  for (int i = threadIdx.x; i < STEPS * NT * 32; i += 256) weights[i] = p.w[i];
+  for (int i = threadIdx.x; i < STEPS * NT * 32; i += THREADS) weights[i] = p.w[i];
   wait_for_previous();
 
   const X* image = p.x + n * p.xs[0];
-  constexpr int COUNT = PH * PW * CHUNKS, ROUNDS = (COUNT + 255) / 256;
-#pragma unroll 4
-  for (int round = 0; round < ROUNDS; ++round) {
-    const int i = round * 256 + threadIdx.x, pixel = i / CHUNKS;
-    const int bh = y0 * STRIDE - p.pad_top + pixel / PW, bw = x0 * STRIDE - p.pad_left + pixel % PW;
-    if (i >= COUNT) break;
-    const bool inside = (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
+  constexpr int COUNT = PH * PW * CHUNKS;
 #if PICTURE
-    int v[16];
+  // Two pixels at a time, so that all their loads are under way before the first is used.
+  constexpr int NUMBERS = BLOCK * BLOCK * C;
+#pragma unroll 1
+  for (int first = threadIdx.x; first < COUNT; first += 2 * THREADS) {
+    X f[2][NUMBERS];
 #pragma unroll
-    for (int k = 0; k < 16; ++k) v[k] = p.x_zero;
+    for (int twin = 0; twin < 2; ++twin) {
+      const int i = first + twin * THREADS, bh = y0 - p.pad_top + i / PW, bw = x0 - p.pad_left + i % PW;
+      const bool inside = i < COUNT && (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
 #pragma unroll
-    for (int r = 0; r < BLOCK; ++r)
+      for (int k = 0; k < NUMBERS; ++k) f[twin][k] = sizeof(X) == 1 ? (X)p.x_zero : (X)0;
 #pragma unroll
-      for (int c = 0; c < C; ++c) {
-        const int h = bh * BLOCK + r;
-        const X* from = image + h * p.xs[1] + c * p.xs[3];
+      for (int r = 0; r < BLOCK; ++r)
+#pragma unroll
+        for (int c = 0; c < C; ++c) {
+          const int h = bh * BLOCK + r;
+          const X* from = image + h * p.xs[1] + c * p.xs[3];
 #if PAIRS
-        if (inside && h < p.in_h) {
-          const Pair two = *(const Pair*)(from + bw * 2);
-          v[r * 2 * C + c] = byte_of(two.e[0], p), v[(r * 2 + 1) * C + c] = byte_of(two.e[1], p);
-        }
+          if (inside && h < p.in_h) {
+            const Pair two = *(const Pair*)(from + bw * 2);
+            f[twin][r * 2 * C + c] = two.e[0], f[twin][(r * 2 + 1) * C + c] = two.e[1];
+          }
 #else
 #pragma unroll
-        for (int k = 0; k < BLOCK; ++k) {
-          const int w = bw * BLOCK + k;
-          if (inside && h < p.in_h && w < p.in_w) v[(r * BLOCK + k) * C + c] = byte_of(from[w * p.xs[2]], p);
-        }
+          for (int k = 0; k < BLOCK; ++k) {
+            const int w = bw * BLOCK + k;
+            if (inside && h < p.in_h && w < p.in_w) f[twin][(r * BLOCK + k) * C + c] = from[w * p.xs[2]];
+          }
 #endif
-      }
-    part[i] = make_uint4(pack_bytes(v[0], v[1], v[2], v[3]), pack_bytes(v[4], v[5], v[6], v[7]),
-                         pack_bytes(v[8], v[9], v[10], v[11]), pack_bytes(v[12], v[13], v[14], v[15]));
+        }
+    }
+#pragma unroll
+    for (int twin = 0; twin < 2; ++twin) {
+      const int i = first + twin * THREADS;
+      if (i >= COUNT) break;
+      int q[NUMBERS], v[16] = {};
+      quantise(f[twin], q, p.x_scale, p.x_inverse, p.x_zero);
+#pragma unroll
+      for (int k = 0; k < NUMBERS; ++k) v[k] = q[k];
+      part[i] = make_uint4(pack_bytes(v[0], v[1], v[2], v[3]), pack_bytes(v[4], v[5], v[6], v[7]),
+                           pack_bytes(v[8], v[9], v[10], v[11]), pack_bytes(v[12], v[13], v[14], v[15]));
+    }
+  }
 #else
-    const u32 zero = p.x_zero * 0x01010101u;
+  const u32 zero = p.x_zero * 0x01010101u;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < COUNT; i += THREADS) {
+    const int pixel = i / CHUNKS;
+    const int h = y0 * STRIDE - p.pad_top + pixel / PW, w = x0 * STRIDE - p.pad_left + pixel % PW;
     uint4 v = make_uint4(zero, zero, zero, zero);
-    if (inside) v = *(const uint4*)(image + bh * p.xs[1] + bw * p.xs[2] + i % CHUNKS * 16);
+    if ((u32)h < (u32)p.blocks_h && (u32)w < (u32)p.blocks_w)
+      v = *(const uint4*)(image + h * p.xs[1] + w * p.xs[2] + i % CHUNKS * 16);
     // Chunks change places, so that eight rows of one chunk lie in different banks.
     part[CHUNKS == 1 ? i : pixel * 2 + ((i & 1) ^ (pixel >> 2 & 1))] = v;
-#endif
   }
+#endif
   __syncthreads();
 
   const u32 base = (u32)__cvta_generic_to_shared(part);
 #pragma unroll 1
-  for (int row = warp; row < TH; row += 8) {
+  for (int row = warp; row < TH; row += THREADS / 32) {
     const int y = y0 + row;
     if (y >= p.out_h) continue;
     int sum[2][NT][4] = {};

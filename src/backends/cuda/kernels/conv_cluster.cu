@@ -45,10 +45,10 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
   };
   if (tid == 0) {
     for (int i = 0; i < STAGES; ++i) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, 4);
-    barrier_init(sums_full, 1);
+    if (SPLIT > 1) barrier_init(sums_full, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    barrier_expect(sums_full, 8 * PIECE);
+    if (SPLIT > 1) barrier_expect(sums_full, 8 * PIECE);
     for (int k = 0; k < count && k < STAGES; ++k) {
       barrier_expect(full + 8 * k, STAGE);
       load_weights(k);
@@ -85,6 +85,16 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   wait_previous_grid();
   if (SPLIT > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#if SPLIT == 1
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int j = 0; j < BN / 16; ++j)
+      *(uint4*)(memory + AT_SUMS + (2 * warp + h) * PIECE + j * 512 + lane * 16) =
+          make_uint4(*(u32*)&sum[j * 8 + h * 2], *(u32*)&sum[j * 8 + h * 2 + 1], *(u32*)&sum[j * 8 + 4 + h * 2],
+                     *(u32*)&sum[j * 8 + 5 + h * 2]);
+  __syncthreads();
+#else
 #pragma unroll
   for (int h = 0; h < 2; ++h) {  // piece 2 * warp + h goes to its owner
     const int piece = 2 * warp + h, owner = piece / OWN;
@@ -104,6 +114,7 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
       "{.reg .pred p; L: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 0; @!p bra L;}" ::"r"(
           sums_full)
       : "memory");
+#endif
 #pragma unroll
   for (int unit = warp; unit < BN / 16 * OWN; unit += 4) {
     const int j = unit % (BN / 16), own = unit / (BN / 16), piece = rank * OWN + own;

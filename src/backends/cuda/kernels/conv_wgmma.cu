@@ -13,6 +13,7 @@
 //      the order of reading
 //   SWAP 1 (MODE 2, COUT <= BN = 64): weights are the M operand, WM pixels the N operand; position n of 16 holds
 //      channel n % 8 * 2 + n / 8
+//   BLOCKS that fit into a multiprocessor together
 //   KR, KS, CIN, COUT, STRIDE, PAD_H, PAD_W, ACT, RESIDUAL
 // hopper.cuh and Mma<N> of the widths in use stand before this text.
 constexpr int TM = COOP ? NWG * WM : WM, CONSUMERS = COOP ? NWG : 1;
@@ -74,11 +75,12 @@ __device__ __forceinline__ Corner corner_of(const Params& p, int mt) {
 
 // A loading warpgroup, not a lone warp: nine warps would put three on one of the four register files.
 constexpr int THREADS = NWG * 128 + 128;
-constexpr int REGISTERS = NWG == 2 ? 240 : NWG == 3 ? 160 : NWG == 4 ? 112 : 0, LOADER_REGISTERS = NWG == 2 ? 24 : 32;
+constexpr int REGISTERS = NWG == 2 ? (BLOCKS == 2 ? 104 : 240) : NWG == 3 ? 160 : NWG == 4 ? 112 : 0,
+              LOADER_REGISTERS = NWG == 2 ? 24 : 32;
 // A warpgroup that waits more than one phase ahead would see the parity of an older phase: each waits for its turn.
 constexpr bool TURNS = !COOP && NWG > 1 && (NST > 1 || STAGES % NWG);
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_wgmma(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 memory[];
   const u32 base = shared_address(memory), full = base + AT_BARRIERS, empty = full + 8 * STAGES,
             weights_full = full + 16 * STAGES, other_full = weights_full + 8, other_empty = other_full + 8 * NWG * NBUF,

@@ -101,9 +101,9 @@ extern "C" __global__ void __launch_bounds__(256) pool_strip(const __grid_consta
             q = i / groups % strips * TW, row = i / groups / strips, r = row % p.out_h, n = row / p.out_h;
   const int top = r * p.stride_h - p.pad_top, left = q * SW - p.pad_left;
   constexpr int IN = (TW - 1) * SW + KW;
-  u32 words[TW][HALVES][COUNT];
+  u32 best[IN][HALVES][COUNT];  // of each column
 #pragma unroll
-  for (int t = 0; t < TW; ++t) clear(words[t]);
+  for (int k = 0; k < IN; ++k) clear(best[k]);
   const T* image = p.x + n * p.xs[0] + c;
   i64 columns[IN];
 #pragma unroll
@@ -115,15 +115,21 @@ extern "C" __global__ void __launch_bounds__(256) pool_strip(const __grid_consta
 #pragma unroll
     for (int k = 0; k < IN; ++k) v[k] = *(const Vec*)(from + columns[k]);
 #pragma unroll
-    for (int t = 0; t < TW; ++t)
-#pragma unroll
-      for (int k = 0; k < KW; ++k) take(words[t], v[t * SW + k]);
+    for (int k = 0; k < IN; ++k) take(best[k], v[k]);
   }
 #pragma unroll
   for (int t = 0; t < TW; ++t) {
+    u32 words[HALVES][COUNT];
+    clear(words);
+#pragma unroll
+    for (int k = 0; k < KW; ++k)
+#pragma unroll
+      for (int h = 0; h < HALVES; ++h)
+#pragma unroll
+        for (int e = 0; e < COUNT; ++e) words[h][e] = larger(words[h][e], best[t * SW + k][h][e]);
     Vec out;
 #pragma unroll
-    for (int e = 0; e < COUNT; ++e) ((u32*)&out)[e] = word_of(words[t], e);
+    for (int e = 0; e < COUNT; ++e) ((u32*)&out)[e] = word_of(words, e);
     if (q + t < p.out_w) *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + (q + t) * p.ys[2] + c) = out;
   }
 }

@@ -1,0 +1,154 @@
+// A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of all operands;
+// A_K, B_N 1: rows of A run along depth, rows of B along columns, in chunks of 16 bytes; else element by element, and
+// A_FAST 0: along depth, 1: along rows is where A's neighbours lie; B_FAST 0: along columns, 1: along depth.
+// A block makes 64 x 64 results; PRODUCTS 1: of f16, on mma.sync (compute capability 8.0 and later). ACT, RESIDUAL; a
+// bias is by column.
+typedef ELEMENT T;
+constexpr bool NARROW = sizeof(T) == 2;
+constexpr int BM = 64, BN = 64, BK = NARROW ? 32 : 16, THREADS = NARROW ? 128 : 256, CHUNK = 16 / sizeof(T);
+// Rows in shared memory end in a gap, so that neighbours lie in other banks.
+constexpr int A_PITCH = BK + CHUNK, B_PITCH = BN + CHUNK;
+
+struct Params {
+  const T *a, *b;
+  const float* bias;  // null where there is none
+  const T* residual;
+  T* c;
+  i64 a_batch[3], b_batch[3], c_batch[3], r_batch[3];  // strides of the batch's axes
+  i64 am, ak, bk, bn, cm, cn, rm, rn;
+  int batch[3];
+  int m, n, k;
+  float alpha, beta;
+};
+
+struct __align__(16) Chunk {
+  T e[CHUNK];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) matmul(const __grid_constant__ Params p) {
+  __shared__ __align__(16) T part_a[BM * A_PITCH];
+  __shared__ __align__(16) T part_b[BK * B_PITCH];
+  const int tid = threadIdx.x, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
+  const int i2 = blockIdx.z % p.batch[2], i1 = blockIdx.z / p.batch[2] % p.batch[1],
+            i0 = blockIdx.z / p.batch[2] / p.batch[1];
+  const T* a = p.a + i0 * p.a_batch[0] + i1 * p.a_batch[1] + i2 * p.a_batch[2];
+  const T* b = p.b + i0 * p.b_batch[0] + i1 * p.b_batch[1] + i2 * p.b_batch[2];
+  T* c = p.c + i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2];
+  const T* other = p.residual + i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2];
+  wait_for_previous();
+
+  const auto store = [&](int m, int n, float v) {
+    if (m >= p.m || n >= p.n) return;
+    if (p.bias) v += p.bias[n];
+    if (RESIDUAL == 1) v += f32_of(other[m * p.rm + n * p.rn]);
+    v = activate<ACT, NARROW>(v, p.alpha, p.beta);
+    if (RESIDUAL == 2) v += f32_of(other[m * p.rm + n * p.rn]);
+    c[m * p.cm + n * p.cn] = of_f32<T>(v);
+  };
+
+  const auto load = [&](int k0) {
+#if A_K
+#pragma unroll
+    for (int i = tid; i < BM * BK / CHUNK; i += THREADS) {
+      const int row = i / (BK / CHUNK), k = i % (BK / CHUNK) * CHUNK;
+      Chunk v = {};
+      if (m0 + row < p.m && k0 + k < p.k) v = *(const Chunk*)(a + (m0 + row) * p.am + k0 + k);
+      *(Chunk*)(part_a + row * A_PITCH + k) = v;
+    }
+#else
+#pragma unroll 4
+    for (int i = tid; i < BM * BK; i += THREADS) {
+      const int row = A_FAST ? i % BM : i / BK, k = A_FAST ? i / BM : i % BK;
+      T v = {};
+      if (m0 + row < p.m && k0 + k < p.k) v = a[(m0 + row) * p.am + (k0 + k) * p.ak];
+      part_a[row * A_PITCH + k] = v;
+    }
+#endif
+#if B_N
+#pragma unroll
+    for (int i = tid; i < BK * BN / CHUNK; i += THREADS) {
+      const int k = i / (BN / CHUNK), column = i % (BN / CHUNK) * CHUNK;
+      Chunk v = {};
+      if (k0 + k < p.k && n0 + column < p.n) v = *(const Chunk*)(b + (k0 + k) * p.bk + n0 + column);
+      *(Chunk*)(part_b + k * B_PITCH + column) = v;
+    }
+#else
+#pragma unroll 4
+    for (int i = tid; i < BK * BN; i += THREADS) {
+      const int k = B_FAST ? i % BK : i / BN, column = B_FAST ? i / BK : i % BN;
+      T v = {};
+      if (k0 + k < p.k && n0 + column < p.n) v = b[(k0 + k) * p.bk + (n0 + column) * p.bn];
+      part_b[k * B_PITCH + column] = v;
+    }
+#endif
+  };
+
+#if PRODUCTS
+  const int lane = tid & 31, warp = tid >> 5, wm = warp % 2 * 32, wn = warp / 2 * 32;
+  const u32 base_a = (u32)__cvta_generic_to_shared(part_a), base_b = (u32)__cvta_generic_to_shared(part_b);
+  float sum[2][4][4] = {};
+  for (int k0 = 0; k0 < p.k; k0 += BK) {
+    load(k0);
+    __syncthreads();
+#pragma unroll
+    for (int kk = 0; kk < BK; kk += 16) {
+      u32 x[2][4], y[2][4];
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x[i][0]), "=r"(x[i][1]), "=r"(x[i][2]), "=r"(x[i][3])
+                     : "r"(base_a + ((wm + i * 16 + (lane & 15)) * A_PITCH + kk + (lane >> 4) * 8) * 2)
+                     : "memory");
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(y[j][0]), "=r"(y[j][1]), "=r"(y[j][2]), "=r"(y[j][3])
+                     : "r"(base_b + ((kk + (lane & 15)) * B_PITCH + wn + j * 16 + (lane >> 4) * 8) * 2)
+                     : "memory");
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          asm volatile(
+              "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+              : "+f"(sum[i][j][0]), "+f"(sum[i][j][1]), "+f"(sum[i][j][2]), "+f"(sum[i][j][3])
+              : "r"(x[i][0]), "r"(x[i][1]), "r"(x[i][2]), "r"(x[i][3]), "r"(y[j / 2][j % 2 * 2]),
+                "r"(y[j / 2][j % 2 * 2 + 1]));
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        store(m0 + wm + i * 16 + (lane >> 2) + e / 2 * 8, n0 + wn + j * 8 + (lane & 3) * 2 + e % 2, sum[i][j][e]);
+#else
+  // A thread makes rows row + STEP * i and columns 4 * column + j.
+  const int row = tid / 16, column = tid % 16;
+  constexpr int ROWS = BM * BN / THREADS / 4, STEP = THREADS / 16;
+  float sum[ROWS][4] = {};
+  for (int k0 = 0; k0 < p.k; k0 += BK) {
+    load(k0);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < BK; ++k) {
+      float y[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) y[j] = f32_of(part_b[k * B_PITCH + 4 * column + j]);
+#pragma unroll
+      for (int i = 0; i < ROWS; ++i) {
+        const float x = f32_of(part_a[(row + STEP * i) * A_PITCH + k]);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum[i][j] = fmaf(x, y[j], sum[i][j]);
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) store(m0 + row + STEP * i, n0 + 4 * column + j, sum[i][j]);
+#endif
+}

@@ -1,0 +1,92 @@
+#include "backends/cuda/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/layer_norm.cu has it.
+struct Params {
+  Address x, scale, bias, y;
+  int64_t rows;
+  int length;
+  float epsilon;
+};
+
+bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
+
+/// Elements of a row.
+int64_t length_of(const Problem& problem) {
+  const Dims& dims = problem.inputs[0].dims;
+  int64_t axis = problem.node->integer("axis", -1), length = 1;
+  if (axis < 0) axis += static_cast<int64_t>(dims.rank());
+  for (size_t at = static_cast<size_t>(axis); at < dims.rank(); ++at) length *= dims[at];
+  return length;
+}
+
+int lanes_of(int64_t length) {
+  if (length > 1024) return 256;
+  int lanes = 4;
+  while (lanes < 32 && lanes * 4 < length) lanes *= 2;
+  return lanes;
+}
+
+const char* refuses(const Problem& problem, const Properties&) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (!is_f16_or_f32(x.dtype) || x.dtype != y.dtype) return "only f32 and f16";
+  if (!x.dense() || !y.dense()) return "its rows are not contiguous";
+  for (size_t at = 1; at < problem.outputs.size(); ++at)
+    if (problem.outputs[at]) return "the statistics are wanted";
+  const int64_t length = length_of(problem);
+  for (size_t at = 1; at < 3; ++at) {
+    if (!has(problem, at)) continue;
+    const Operand& list = problem.inputs[at];
+    if (list.dtype != DType::f32 || !list.dense()) return "scale and bias are not of f32";
+    if (list.dims.elements() != length) return "scale and bias are not of a row";
+  }
+  return length >= int64_t{1} << 31 ? "rows are too long" : nullptr;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  Source source{"layer_norm.cu", {}, ""};
+  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("LANES", lanes_of(length_of(problem))),
+                    define("CENTRED", problem.node->op == "LayerNormalization")};
+  return {{"rows", {source}, {}}};
+}
+
+class LayerNormStep : public Step {
+ public:
+  LayerNormStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device),
+        function_(device.function(tactic.sources[0], "layer_norm")),
+        scale_(has(problem, 1)),
+        bias_(has(problem, 2)) {
+    const int64_t length = length_of(problem);
+    params_.rows = length ? problem.inputs[0].dims.elements() / length : 0;
+    params_.length = static_cast<int>(length);
+    params_.epsilon = static_cast<float>(problem.node->real("epsilon", 1e-5f));
+    grid_ = {ceil_div(params_.rows, 256 / lanes_of(length)), 1, 1, 256, 0};
+  }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    if (scale_) params.scale = at.inputs[1];
+    if (bias_) params.bias = at.inputs[2];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  bool scale_, bias_;
+  Params params_{};
+  Grid grid_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<LayerNormStep>(problem, device, tactic);
+}
+
+const KernelRegistrar layer({"LayerNormalization", "rows", 1, refuses, tactics, make});
+const KernelRegistrar rms({"RMSNormalization", "rows", 1, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,148 @@
+#include "runtime/device_rank.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/device_program.h"
+
+namespace tenon::runtime {
+namespace {
+
+using Branches = DeviceProgram::Branches;
+using Wall = std::chrono::steady_clock;
+constexpr int rounds = 9;              // replays of each side of a comparison
+constexpr double gain = 0.998;         // of the whole network's time, for a change
+constexpr double nearly = 1.15;        // times the best alone, for a tactic that is tried
+constexpr size_t most_rivals = 4;      // of a step
+constexpr double most_seconds = 10;
+
+double median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+/// Medians of two things timed in turn.
+template <class A, class B>
+std::pair<double, double> compare(const A& a, const B& b) {
+  std::vector<double> of_a, of_b;
+  for (int round = 0; round < rounds; ++round) {
+    of_a.push_back(a());
+    of_b.push_back(b());
+  }
+  return {median(of_a), median(of_b)};
+}
+
+/// A step's record with another of its rivals in front.
+void prefer(plan::Record& record, const std::string& kernel) {
+  const auto found = std::find_if(record.rivals.begin(), record.rivals.end(),
+                                  [&](const plan::Rival& rival) { return rival.kernel == kernel; });
+  if (found == record.rivals.end()) return;
+  std::swap(record.kernel, found->kernel);
+  std::swap(record.microseconds, found->microseconds);
+  std::sort(record.rivals.begin(), record.rivals.end(),
+            [](const plan::Rival& a, const plan::Rival& b) { return a.microseconds < b.microseconds; });
+}
+
+struct Ranking {
+  plan::Plan& plan;
+  DeviceProgram& program;
+  plan::Records found;  // tactics preferred, by network and key
+
+  /// Keys of steps with rivals, those that take most time first.
+  std::vector<std::string> keys() const {
+    std::map<std::string, double> times;
+    for (const std::string& key : program.keys())
+      if (const auto record = plan.records.find(key); record != plan.records.end())
+        times[key] += record->second.microseconds;
+    std::vector<std::string> keys;
+    for (const auto& [key, time] : times) keys.push_back(key);
+    std::sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) { return times[a] > times[b]; });
+    return keys;
+  }
+
+  void settle(const std::string& network, const std::string& key) {
+    const plan::Record record = plan.records[key];
+    std::string best = record.kernel;
+    size_t tried = 0;
+    for (const plan::Rival& rival : record.rivals) {
+      if (rival.microseconds > record.microseconds * nearly || tried++ == most_rivals) break;
+      try {
+        DeviceProgram::Variant variant = program.variant(key, rival.kernel);
+        const auto time = [&] { return program.time(1)[0]; };
+        const auto other = [&] {
+          program.exchange(variant);
+          const double result = time();
+          program.exchange(variant);
+          return result;
+        };
+        other();
+        const auto [now, then] = compare(time, other);
+        if (then >= now * gain) continue;
+        program.exchange(variant);
+        best = rival.kernel;
+      } catch (const Error& error) {
+        // A tactic that finds no memory beside the others is not tried.
+        if (error.code() != Code::resource) throw;
+      }
+    }
+    if (best == record.kernel) return;
+    prefer(plan.records[key], best);
+    found[network + " " + key] = {best, 0};
+  }
+};
+
+}  // namespace
+
+void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, const Progress& progress) {
+  if (budget_seconds == 0) return;
+  const ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
+  if (!plan::is_static(graph) || graph.nodes.empty()) return;
+  const auto begin = Wall::now();
+  Team team(plan.threads);
+  auto program = std::make_unique<DeviceProgram>(plan, graph, team, Branches::in_turn);
+  if (program->has_host_steps() || program->keys().size() < 2) return;
+  const std::string network = plan::network_key(program->keys());
+  if (const auto known = cache.records().find(network); known != cache.records().end()) {
+    plan.records[network] = known->second;
+    for (const std::string& key : program->keys())
+      if (const auto preferred = cache.records().find(network + " " + key); preferred != cache.records().end())
+        prefer(plan.records[key], preferred->second.kernel);
+    return;
+  }
+  if (progress && !progress("rank", 0, -1)) throw Error(Code::usage, "the build was cancelled");
+  program->time(3);
+  plan::Record record{"in turn", 0};
+  try {
+    auto beside = std::make_unique<DeviceProgram>(plan, graph, team, Branches::beside);
+    if (beside->width() > 1) {
+      beside->time(3);
+      const auto [in_turn_ms, beside_ms] =
+          compare([&] { return program->time(1)[0]; }, [&] { return beside->time(1)[0]; });
+      record = {"in turn", in_turn_ms * 1e3, {{plan::beside, beside_ms * 1e3}}};
+      if (beside_ms < in_turn_ms * gain) {
+        record = {plan::beside, beside_ms * 1e3, {{"in turn", in_turn_ms * 1e3}}};
+        program = std::move(beside);
+      }
+    }
+  } catch (const Error& error) {
+    if (error.code() != Code::resource) throw;
+  }
+  const double limit = budget_seconds < 0 ? most_seconds : std::min(budget_seconds, most_seconds);
+  Ranking ranking{plan, *program, {}};
+  const std::vector<std::string> keys = ranking.keys();
+  for (size_t at = 0; at < keys.size(); ++at) {
+    const double spent = std::chrono::duration<double>(Wall::now() - begin).count();
+    if (spent > limit) break;
+    const double part = static_cast<double>(at) / static_cast<double>(keys.size());
+    if (progress && !progress("rank", part, at ? spent / part - spent : -1))
+      throw Error(Code::usage, "the build was cancelled");
+    ranking.settle(network, keys[at]);
+  }
+  plan.records[network] = record;
+  ranking.found[network] = record;
+  cache.add(ranking.found);
+}
+
+}  // namespace tenon::runtime
