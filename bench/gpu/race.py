@@ -3,10 +3,11 @@
 
 Both run the same ONNX file: PyTorch by its own functions, node by node, in channels_last, eagerly and as a CUDA graph,
 fp32 with TF32 allowed, and fp16. Tenon also runs in int8, calibrated on random pictures with every layer in eight bits;
-it is shown beside PyTorch's fp16. Prints a Markdown table of medians in ms.
+it is shown beside PyTorch's fp16. Prints a Markdown table of medians in ms, and with --slowest N the slowest layers of
+each largest batch beside the least time that their bytes or products could take.
 
   pip install torch numpy onnx
-  bench/gpu/race.py build/release/bin/tenon resnet50.onnx:1,8,128 yolov8n.onnx:1,8,32
+  bench/gpu/race.py build/release/bin/tenon resnet50.onnx:1,8,128 yolov8n.onnx:1,8,32:fp16,int8
 """
 
 import argparse
@@ -148,6 +149,55 @@ def run(op, x, words):
     raise NotImplementedError(op)
 
 
+# What one H200 does: bytes a second from memory, and from its cache where a layer fits; products a second.
+MEMORY, CACHE, CACHED = 4.28e12, 9.0e12, 40e6
+PRODUCTS = {'tf32': 190e12, 'fp16': 379e12, 'int8': 795e12}
+BYTES = {'tf32': 4, 'fp16': 2, 'int8': 1}
+
+
+class Floors:
+    """The least microseconds of layers: of what a group of ONNX nodes reads and writes outside of itself."""
+
+    def __init__(self, path, precision):
+        model = onnx.shape_inference.infer_shapes(onnx.load(path))
+        self.graph, self.precision = model.graph, precision
+        self.constants = {t.name: int(np.prod(t.dims)) for t in model.graph.initializer}
+        values = list(model.graph.value_info) + list(model.graph.input) + list(model.graph.output)
+        self.sizes = {v.name: int(np.prod([d.dim_value or 1 for d in v.type.tensor_type.shape.dim])) for v in values}
+        self.ends = {v.name for v in model.graph.output}
+        self.pictures = {v.name for v in model.graph.input}
+        self.shapes = {t.name: list(t.dims) for t in model.graph.initializer}
+
+    def of(self, origins):
+        nodes = [node for node in self.graph.node if node.name in origins]
+        made = {name for node in nodes for name in node.output}
+        read = {name for node in nodes for name in node.input} - made
+        used = {name for node in self.graph.node if node.name not in origins for name in node.input} | self.ends
+        element = BYTES[self.precision]
+        moved = sum(self.sizes.get(name, 0) * (4 if name in self.pictures else element)
+                    for name in read if name not in self.constants)
+        moved += sum(self.sizes.get(name, 0) * (4 if name in self.ends else element) for name in made & used)
+        moved += sum(self.constants.get(name, 0) * element for name in read)
+        products = 0
+        for node in nodes:
+            if node.op_type in ('Conv', 'Gemm') and node.input[1] in self.shapes:
+                shape = self.shapes[node.input[1]]
+                products += self.sizes.get(node.output[0], 0) * int(np.prod(shape)) // (
+                    shape[0] if node.op_type == 'Conv' else min(shape[0], self.sizes.get(node.output[0], 1)))
+        rate = CACHE if moved < CACHED else MEMORY
+        return max(moved / rate, products / PRODUCTS[self.precision]) * 1e6
+
+
+def slowest(path, precision, layers, count):
+    floors = Floors(path, precision)
+    lines = []
+    for layer in sorted(layers, key=lambda one: -one['us'])[:count]:
+        floor = floors.of(set(layer['origins']))
+        lines.append('| %s | %s | %.1f | %.1f | %.1f |' % (layer['name'], layer['tactic'], layer['us'], floor,
+                                                       layer['us'] / floor if floor else float('nan')))
+    return lines
+
+
 def milliseconds(work, seconds=1.0):
     for _ in range(5):
         work()
@@ -206,14 +256,15 @@ def tenon(command, path, precision, folder):
         words = [command, 'bench', path] + words + ['--iterations', '50', '-q', '--json', out.name]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         result = json.load(open(out.name))
-    return result['device_latency_ms']['median'], result['latency_ms']['median'], result['memory']
+    return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('tenon')
-    parser.add_argument('models', nargs='+', help='MODEL.onnx:BATCH,BATCH')
+    parser.add_argument('models', nargs='+', help='MODEL.onnx:BATCH,BATCH[:PRECISION,PRECISION]')
     parser.add_argument('--no-torch', action='store_true', help='Tenon alone')
+    parser.add_argument('--slowest', type=int, default=0, metavar='N', help='layers of each largest batch')
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -223,19 +274,31 @@ def main():
           'graph / Tenon |')
     print('| --- | --- | --- | --- | --- | --- | --- | --- | --- |')
     with tempfile.TemporaryDirectory() as folder:
+        tables = []
         for word in options.models:
-            path, batches = word.rsplit(':', 1)
-            for batch in map(int, batches.split(',')):
+            path, batches, chosen = (word.split(':') + ['tf32,fp16,int8'])[:3]
+            stem, batches = pathlib.Path(path).stem, [int(batch) for batch in batches.split(',')]
+            for batch in batches:
                 fixed = with_batch(path, batch, folder)
                 eager, graph = float('nan'), float('nan')
                 for precision, dtype in (('tf32', torch.float32), ('fp16', torch.float16), ('int8', None)):
-                    device, wall, memory = tenon(options.tenon, fixed, precision, folder)
+                    if precision not in chosen.split(','):
+                        continue
+                    result = tenon(options.tenon, fixed, precision, folder)
+                    device, wall = result['device_latency_ms']['median'], result['latency_ms']['median']
                     if dtype and not options.no_torch:
                         eager, graph = pytorch(fixed, dtype)
                     print('| %s | %d | %s | %.4g | %.4g | %.1f | %.4g | %.4g | %.2f |' % (
-                        pathlib.Path(path).stem, batch, precision, device, wall, memory['arena_bytes'] / 2**20, eager,
-                        graph, graph / device), flush=True)
+                        stem, batch, precision, device, wall, result['memory']['arena_bytes'] / 2**20, eager, graph,
+                        graph / device), flush=True)
                     torch.cuda.empty_cache()
+                    if options.slowest and batch == max(batches):
+                        tables.append(('%s, batch %d, %s' % (stem, batch, precision),
+                                       slowest(fixed, precision, result['layers'], options.slowest)))
+        for title, lines in tables:
+            print('\n%s\n\n| layer | kernel | us | floor | us / floor |\n| --- | --- | --- | --- | --- |' % title)
+            print('\n'.join(lines), flush=True)
 
 
-sys.exit(main())
+if __name__ == '__main__':
+    sys.exit(main())

@@ -277,16 +277,6 @@ struct Layouter {
       if (out != ir::no_value && !fixed[out] && !graph.value(out).is_constant()) own_storage(out);
   }
 
-  /// Of each node: the longest path from the inputs.
-  std::vector<int> depths() const {
-    std::vector<int> depth(graph.nodes.size(), 0);
-    for (size_t id = 0; id < graph.nodes.size(); ++id)
-      for (ir::ValueId in : graph.nodes[id].inputs)
-        if (in != ir::no_value && graph.value(in).producer != ir::no_node)
-          depth[id] = std::max(depth[id], depth[static_cast<size_t>(graph.value(in).producer)] + 1);
-    return depth;
-  }
-
   void lifetimes(bool by_depth) {
     const auto touch = [&](ir::ValueId id, int step) {
       if (id == ir::no_value || layout.places[id].storage < 0) return;
@@ -295,7 +285,7 @@ struct Layouter {
       storage.last = std::max(storage.last, step);
     };
     const int count = static_cast<int>(graph.nodes.size());
-    const std::vector<int> depth = by_depth ? depths() : std::vector<int>();
+    const std::vector<int> depth = by_depth ? depths(graph) : std::vector<int>();
     for (int step = 0; step < count; ++step) {
       const int when = by_depth ? depth[static_cast<size_t>(step)] : step;
       for (ir::ValueId in : graph.nodes[step].inputs) touch(in, when);
@@ -310,6 +300,15 @@ struct Layouter {
 };
 
 }  // namespace
+
+std::vector<int> depths(const ir::Graph& graph) {
+  std::vector<int> depth(graph.nodes.size(), 0);
+  for (size_t id = 0; id < graph.nodes.size(); ++id)
+    for (ir::ValueId in : graph.nodes[id].inputs)
+      if (in != ir::no_value && graph.value(in).producer != ir::no_node)
+        depth[id] = std::max(depth[id], depth[static_cast<size_t>(graph.value(in).producer)] + 1);
+  return depth;
+}
 
 Layout lay_out(const ir::Graph& graph, bool by_depth) {
   Layouter layouter(graph);

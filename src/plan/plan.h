@@ -47,9 +47,10 @@ struct Layout {
 };
 
 /// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by
-/// liveness. `by_depth`: nodes that may run beside each other, as no path leads from one to the other, share no memory
-/// where the depth from the inputs tells.
+/// liveness. `by_depth`: for nodes that run in the order of their depths, those of one depth in any order or at once.
 Layout lay_out(const ir::Graph& graph, bool by_depth = false);
+/// Of each node, the longest path from the inputs.
+std::vector<int> depths(const ir::Graph& graph);
 /// Gives storages offsets so that those in use together do not overlap; fills arena_bytes and lower_bound.
 void assign_offsets(Layout& layout, int steps);
 

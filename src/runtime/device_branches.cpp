@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -56,6 +57,16 @@ void DeviceProgram::enqueue_beside(size_t first, size_t last) {
     if (tails[lane] < plan.size()) marks_.at(tails[lane]).hold(clock_.stream());
 }
 
+void DeviceProgram::sort_by_depth() {
+  const std::vector<int> depth = plan::depths(graph_);
+  std::vector<std::pair<ir::NodeId, std::string>> steps;
+  for (size_t at = 0; at < order_.size(); ++at) steps.push_back({order_[at], keys_[at]});
+  std::stable_sort(steps.begin(), steps.end(), [&](const auto& a, const auto& b) {
+    return depth[static_cast<size_t>(a.first)] < depth[static_cast<size_t>(b.first)];
+  });
+  for (size_t at = 0; at < steps.size(); ++at) order_[at] = steps[at].first, keys_[at] = steps[at].second;
+}
+
 std::vector<DeviceProgram::Segment> DeviceProgram::record() {
   std::vector<Segment> segments;
   for (size_t at = 0; at < steps_.size();) {
@@ -86,7 +97,13 @@ DeviceProgram::Variant DeviceProgram::variant(const std::string& key, const std:
     const backends::Problem problem = plan::device_problem_of(graph_, steps_[at].node, layout_, plan_);
     const cuda::Choice choice = cuda::choose(problem, device_.properties(), kernel);
     variant.steps.push_back({at, choice.kernel->make(problem, device_, choice.tactic)});
-    reserve_workspace(variant.steps.back().second->workspace_bytes());
+    const cuda::Step& made = *variant.steps.back().second;
+    reserve_workspace(made.workspace_bytes());
+    // It may read constants that the step before it had packed.
+    const ir::Node& node = graph_.node(steps_[at].node);
+    for (size_t input = 0; input < node.inputs.size(); ++input)
+      if (const ir::ValueId value = node.inputs[input]; value != ir::no_value && graph_.value(value).is_constant())
+        if (made.reads(input)) steps_[at].inputs[input] = constant(value);
   }
   exchange(variant);
   try {

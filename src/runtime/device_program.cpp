@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -44,10 +45,16 @@ DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Tea
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
     if (layout_.runs[id])
       keys_.push_back(plan::device_key(device_.properties(), plan::device_problem_of(graph_, id, layout_, plan_)));
+  order_.resize(graph_.nodes.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::erase_if(order_, [&](ir::NodeId id) { return !layout_.runs[id]; });
   const auto known = plan_.records.find(plan::network_key(keys_));
   beside_ = branches == Branches::beside || (branches == Branches::as_recorded && known != plan_.records.end() &&
                                              known->second.kernel == plan::beside);
-  if (beside_) layout_ = plan::lay_out(graph, true);
+  if (beside_) {
+    layout_ = plan::lay_out(graph, true);
+    sort_by_depth();
+  }
   bind();
   segments_ = record();
 }
@@ -89,11 +96,10 @@ void DeviceProgram::bind() {
   std::vector<backends::Problem> problems(graph_.nodes.size());
   std::vector<cuda::Choice> choices(graph_.nodes.size());
   std::vector<cuda::Source> sources;
-  size_t at_key = 0;
-  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
-    if (!layout_.runs[id]) continue;
+  for (size_t at = 0; at < order_.size(); ++at) {
+    const ir::NodeId id = order_[at];
     problems[id] = plan::device_problem_of(graph_, id, layout_, plan_);
-    const auto record = plan_.records.find(keys_[at_key++]);
+    const auto record = plan_.records.find(keys_[at]);
     choices[id] =
         cuda::choose(problems[id], properties, record == plan_.records.end() ? std::string() : record->second.kernel);
     const auto& needed = choices[id].tactic.sources;
@@ -101,8 +107,7 @@ void DeviceProgram::bind() {
   }
   device_.prepare(sources);
   size_t workspace = 0;
-  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
-    if (!layout_.runs[id]) continue;
+  for (const ir::NodeId id : order_) {
     BoundStep step{id, "cpu", nullptr, nullptr, {}, {}};
     const ir::Node& node = graph_.node(id);
     if (choices[id].kernel) {

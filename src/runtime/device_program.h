@@ -70,6 +70,7 @@ class DeviceProgram {
   void exchange(Variant& variant);
 
  private:
+  void sort_by_depth();
   void bind();
   std::vector<Segment> record();
   void enqueue_beside(size_t first, size_t last);
@@ -95,7 +96,8 @@ class DeviceProgram {
   cuda::PinnedBuffer mirror_;                          // of the arena, where there are host steps
   std::vector<BoundStep> steps_;
   std::vector<Segment> segments_;
-  std::vector<std::string> keys_;
+  std::vector<ir::NodeId> order_;  // of the nodes that run
+  std::vector<std::string> keys_;  // of their problems
   std::vector<std::unique_ptr<cuda::Clock>> branches_;  // streams of lanes beside the first
   std::map<size_t, cuda::Mark> marks_;                  // while it is recorded: steps that others wait for
   bool beside_ = false;

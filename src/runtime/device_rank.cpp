@@ -16,7 +16,7 @@ constexpr int rounds = 9;              // replays of each side of a comparison
 constexpr double gain = 0.998;         // of the whole network's time, for a change
 constexpr double nearly = 1.15;        // times the best alone, for a tactic that is tried
 constexpr size_t most_rivals = 4;      // of a step
-constexpr double most_seconds = 10;
+constexpr double most_seconds = 5;
 
 double median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());

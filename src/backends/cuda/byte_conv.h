@@ -31,6 +31,9 @@ std::vector<int8_t> byte_weights(const Problem& problem, const ConvShape& shape)
 /// -x_zero * sum of each channel's weights.
 std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& weights);
 
+/// Whether the activation is approximate, so that results may lie a step beside the reference's.
+inline bool is_loose(const ByteConv& conv) { return static_cast<int>(conv.epilogue.activation) >= 3; }
+
 /// As kernels/bytes.cuh has it.
 struct Finish {
   float inverse, r_scale, r_base, alpha, beta;

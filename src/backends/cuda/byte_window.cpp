@@ -12,12 +12,12 @@ namespace {
 struct Params {
   Address x, w, bias, scale, zero_sums, residual, y;
   int64_t xs[4], ys[3], rs[3];
-  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y, x_zero;
+  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y, tiles, x_zero;
   float x_scale, x_inverse;
   Finish finish;
 };
 
-constexpr int64_t most_shared = 48 << 10;
+constexpr int64_t most_shared = 96 << 10;
 constexpr int tile_columns = 32;
 
 bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
@@ -41,9 +41,11 @@ struct Part {
     taps_h = blocks->taps_h, taps_w = blocks->taps_w, stride = 1;
   }
   int64_t steps_w() const { return channels == 16 ? ceil_div(taps_w, 2) : taps_w; }
+  /// As the kernel takes it, or a little more.
   int64_t shared_bytes(int64_t rows) const {
     const int64_t high = (rows - 1) * stride + taps_h, wide = (tile_columns - 1) * stride + taps_w;
-    return (high * wide * channels + 16) + taps_h * steps_w() * width_of(conv.shape) * 32 + 256;
+    const int64_t part = high * wide * channels + 256;
+    return (blocks ? 1 : 2) * part + taps_h * steps_w() * width_of(conv.shape) * 32 + 256;
   }
   /// [out_c][taps_h][taps_w][channels]
   std::vector<int8_t> weights(const Problem& problem) const {
@@ -126,7 +128,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
 class ByteWindowStep : public ConvStep<Params> {
  public:
   ByteWindowStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : ConvStep(device, tactic.sources[0], "byte_window") {
+      : ConvStep(device, tactic.sources[0], "byte_window", device.constants(tactic.sources[0], "meta")[0]) {
     const Part part(problem, tactic.numbers[1] != 0);
     const ByteConv& conv = part.conv;
     const ConvShape& shape = conv.shape;
@@ -168,7 +170,13 @@ class ByteWindowStep : public ConvStep<Params> {
     std::copy(std::begin(shape.x), std::end(shape.x), params_.xs);
     for (int at = 0; at < 3; ++at) params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     residual_ = has_residual(problem) && conv.has_residual();
-    grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, tactic.numbers[2], 0};
+    const int shared = device.constants(tactic.sources[0], "meta")[0], threads = tactic.numbers[2];
+    const int64_t together = std::min<int64_t>((width_of(shape) == 64 ? 512 : 768) / threads,
+                                               (device.properties().shared_bytes + 1024) / (shared + 1024));
+    params_.tiles = number(shape.batch * params_.tiles_x * params_.tiles_y);
+    // Blocks of pixels go on to other tiles, as their next one is on the way.
+    const int64_t blocks = together * device.properties().multiprocessors;
+    grid_ = {tactic.numbers[1] ? params_.tiles : std::min<int64_t>(params_.tiles, blocks), 1, 1, threads, shared};
   }
 };
 

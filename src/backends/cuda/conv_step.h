@@ -19,8 +19,8 @@ class ConvStep : public Step {
   }
 
  protected:
-  ConvStep(Device& device, const Source& source, const char* function)
-      : device_(device), function_(device.function(source, function)) {}
+  ConvStep(Device& device, const Source& source, const char* function, int shared_bytes = 0)
+      : device_(device), function_(device.function(source, function, shared_bytes)) {}
   /// Keeps the bytes on the device; returns where they begin.
   Address pack(const void* bytes, size_t size) {
     packed_ = Buffer(size);

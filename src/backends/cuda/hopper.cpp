@@ -61,7 +61,7 @@ Source hopper_source(const Problem& problem, const ConvShape& shape, const std::
     byte_conv(problem, conv);
     more = byte_defines(conv);
     text = kernel_text("bytes.cuh");
-    zero = conv.x_zero == 0 ? 0 : conv.has_borders() ? 2 : 1;
+    zero = conv.x_zero == 0 ? 0 : is_loose(conv) ? conv.has_borders() ? 3 : 0 : conv.has_borders() ? 2 : 1;
   } else {
     more = epilogue_defines(conv_epilogue(problem));
   }
@@ -176,8 +176,11 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
     byte_conv(problem, conv);
     const std::vector<int8_t> weights = byte_weights(problem, shape);
     weights_at = bundle.add(padded_rows(weights, shape, slab, rows, row_of));
+    const std::vector<int32_t> zeros = zero_sums(conv, weights);
+    if (is_loose(conv))
+      for (size_t n = 0; n < zeros.size(); ++n) conv.bias[n] += static_cast<float>(double{conv.scale[n]} * zeros[n]);
     add_list(conv.bias), add_list(conv.scale);
-    if (conv.x_zero != 0) add_list(zero_sums(conv, weights));
+    if (conv.x_zero != 0 && !is_loose(conv)) add_list(zeros);
     if (conv.has_borders()) borders_of(conv, weights, rows, borders);
     result.finish = finish_of(conv);
   } else {

@@ -1,5 +1,6 @@
 // What becomes of sums of products of bytes, exactly as ops/int8_conv.cpp has it but for activations by approximation.
-// Put before a kernel's own text. Macros: ACT, RESIDUAL; YZ 0: the result's zero point is 0, 1: it is another, 2: it is
+// Where the activation is approximate anyway, products and sums are not rounded apart. Put before a kernel's own text.
+// Macros: ACT, RESIDUAL; YZ 0: the result's zero point is 0, 1: it is another, 2: it is
 // another, and results may lie beyond 2^22 steps.
 
 struct Finish {
@@ -8,11 +9,17 @@ struct Finish {
   int y_zero;  // YZ 1: less the bits of 1.5 * 2^23
 };
 
+constexpr bool LOOSE = ACT >= 3;
+
 // FAST: activations may be approximate; BYTE: the result becomes a byte, which clamps it at 0 where that is its zero
 // point.
 template <bool FAST, bool BYTE>
 __device__ __forceinline__ float real_of(int sum, float scale, float bias, float residual, const Finish& f) {
-  float v = __fadd_rn(__fmul_rn((float)sum, scale), bias);
+  if (FAST && ACT == 3 && RESIDUAL != 1) {
+    const float h = fmaf((float)sum, 0.5f * scale, 0.5f * bias), v = fmaf(h, tanh_fast(h), h);
+    return RESIDUAL == 2 ? v + residual : v;
+  }
+  float v = FAST && LOOSE ? fmaf((float)sum, scale, bias) : __fadd_rn(__fmul_rn((float)sum, scale), bias);
   if (RESIDUAL == 1) v = __fadd_rn(v, residual);
   if (!(BYTE && ACT == 1 && YZ == 0 && RESIDUAL != 2)) v = activate<ACT, FAST>(v, f.alpha, f.beta);
   if (RESIDUAL == 2) v = __fadd_rn(v, residual);
@@ -21,6 +28,7 @@ __device__ __forceinline__ float real_of(int sum, float scale, float bias, float
 
 // Rounded to nearest even, with its zero point, before it is clamped to a byte.
 __device__ __forceinline__ int steps_of(float v, const Finish& f) {
+  if (LOOSE && YZ == 1) return __float_as_int(fmaf(v, f.inverse, 12582912.f)) + f.y_zero;
   const float t = __fmul_rn(v, f.inverse);
   if (YZ == 0) return __float2int_rn(t);
   if (YZ == 1) return __float_as_int(__fadd_rn(t, 12582912.f)) + f.y_zero;
@@ -40,5 +48,6 @@ __device__ __forceinline__ u32 pack_bytes(int a, int b, int c, int d) {
 }
 // Byte k of a word of residuals: the byte below 0x4b000000 is 2^23 and itself.
 __device__ __forceinline__ float residual_of(u32 word, int k, const Finish& f) {
-  return __fmul_rn(__uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + k)) - f.r_base, f.r_scale);
+  const float steps = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + k)) - f.r_base;
+  return LOOSE ? steps * f.r_scale : __fmul_rn(steps, f.r_scale);
 }

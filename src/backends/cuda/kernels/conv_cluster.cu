@@ -134,11 +134,11 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
 #if BYTES
     const float4 scale4 = *(const float4*)(p.numbers + ROWS + channel);
     const float scale[4] = {scale4.x, scale4.y, scale4.z, scale4.w};
-#if ZP
+#if ZP == 1 || ZP == 2
     const int4 zeros = *(const int4*)(p.numbers + 2 * ROWS + channel);
     s[0] += zeros.x, s[1] += zeros.y, s[2] += zeros.z, s[3] += zeros.w;
 #endif
-#if ZP == 2
+#if ZP >= 2
     const u32 place = (u32)m % (u32)(p.out_h * p.out_w);
     const int edge = p.border_rows[place / (u32)p.out_w] + p.border_columns[place % (u32)p.out_w];
     if (edge) {

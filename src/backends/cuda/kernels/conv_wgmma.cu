@@ -1,7 +1,8 @@
 // Convolution on wgmma (compute capability 9.0a): persistent, one warpgroup loads, NWG multiply. Macros:
 //   EB bytes of an operand's element, OB of the result's and the residual's. BYTES 1: u8 by i8, the result u8 or f16,
 //      behind bytes.cuh; else all are f16
-//   ZP of bytes: 0 the input's zero point is 0, 1 it adds to every sum, 2 and less where taps lie outside
+//   ZP of bytes: 0 the input's zero point is 0, or in the bias; 1 it adds to every sum, 2 and less where taps lie
+//      outside; 3 it is in the bias, and less where taps lie outside
 //   MODE  0: 1x1 of stride 1 as a matrix, 1: im2col by the copy engine, 2: an input tile with its halo stays in shared
 //         memory and every tap is a shifted start address (stride 1, tiles 8 pixels wide)
 //   WM pixels of a warpgroup's tile, BN channels, KB bytes of depth in a row of a slab, KSUB slabs a stage, STAGES
@@ -33,7 +34,8 @@ constexpr int STAGE = (A_BYTES + B_LOAD + 1023) / 1024 * 1024;
 constexpr int OUT_BYTES = WM * BN * OB;
 constexpr int GC = GB / OB, NG = BN / GC;
 constexpr int CH = GB / 4 < 16 ? GB / 4 : 16, TS = GB / 4 / CH;  // bytes an access, accesses a thread and group
-constexpr int NUMBERS = BYTES ? ZP ? 3 : 2 : 1;  // for each channel
+constexpr bool ADDS = ZP == 1 || ZP == 2, EDGES = ZP >= 2;
+constexpr int NUMBERS = BYTES ? ADDS ? 3 : 2 : 1;  // for each channel
 constexpr int AT_STAGES = B_RESIDENT, AT_OUT = AT_STAGES + STAGES * STAGE, AT_BIAS = AT_OUT + NWG * NBUF * OUT_BYTES,
               AT_BARRIERS = AT_BIAS + (BRES ? BN * 4 * NUMBERS : 0);
 static_assert(BN % GC == 0 && OUT_BYTES % 1024 == 0, "alignment");
@@ -258,15 +260,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
 #if SWAP
       const int c0 = (warp & 3) * 16 + (lane >> 2) * 2;
 #if ZP
-      const int* zeros = (const int*)numbers + 2 * BN + c0;
+      const int* zeros = (const int*)numbers + (ADDS ? 2 : 0) * BN + c0;
 #pragma unroll
       for (int j = 0; j < WM / 8; ++j) {
-        const int y = own_row + j, row = ZP == 2 && y < p.out_h ? p.border_rows[y] : 0;
+        const int y = own_row + j, row = EDGES && y < p.out_h ? p.border_rows[y] : 0;
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int x = corner.w + 2 * q + e, edge = row + (ZP == 2 && x < p.out_w ? p.border_columns[x] : 0);
-          sum[0][j * 4 + e] += zeros[0], sum[0][j * 4 + 2 + e] += zeros[1];
-          if (ZP == 2 && edge) {
+          const int x = corner.w + 2 * q + e, edge = row + (EDGES && x < p.out_w ? p.border_columns[x] : 0);
+          if (ADDS) sum[0][j * 4 + e] += zeros[0], sum[0][j * 4 + 2 + e] += zeros[1];
+          if (EDGES && edge) {
             const int2 more = *(const int2*)(p.border_sums + edge * BN + c0);
             sum[0][j * 4 + e] += more.x, sum[0][j * 4 + 2 + e] += more.y;
           }
@@ -309,7 +311,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
         }
 #else
       constexpr int V = CH / OB;  // channels an access
-#if ZP
+#if ZP == 1 || ZP == 2
 #pragma unroll
       for (int g = 0; g < NG; ++g)
 #pragma unroll
@@ -324,7 +326,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
             }
         }
 #endif
-#if ZP == 2
+#if ZP >= 2
 #pragma unroll
       for (int mi = 0; mi < MI; ++mi)
 #pragma unroll
