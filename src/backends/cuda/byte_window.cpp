@@ -100,9 +100,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const Part part(problem, picture);
   const ConvShape& shape = part.conv.shape;
   std::vector<Tactic> list;
-  static constexpr std::pair<int, int> forms[] = {{16, 256}, {8, 256}, {32, 256}, {24, 256},
-                                                  {4, 128},  {8, 128}, {16, 128}, {12, 128}};
-  for (const auto& [rows, threads] : forms) {
+  using Forms = std::vector<std::pair<int, int>>;  // rows, threads
+  for (const auto& [rows, threads] :
+       picture ? Forms{{12, 128}, {8, 128}, {10, 128}, {14, 128}, {20, 128}, {16, 256}, {24, 256}, {32, 256}}
+               : Forms{{8, 128}, {12, 128}, {4, 128}, {16, 128}, {8, 256}, {16, 256}}) {
     if (part.shared_bytes(rows) > most_shared || (!list.empty() && rows > 2 * shape.out_h)) continue;
     std::vector<std::string> defines = byte_defines(part.conv);
     for (const std::string& word :

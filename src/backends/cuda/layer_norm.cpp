@@ -11,6 +11,8 @@ struct Params {
   float epsilon;
 };
 
+constexpr int64_t most_length = 16384;  // a thread holds its part
+
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
 
 /// Elements of a row.
@@ -42,12 +44,13 @@ const char* refuses(const Problem& problem, const Properties&) {
     if (list.dtype != DType::f32 || !list.dense()) return "scale and bias are not of f32";
     if (list.dims.elements() != length) return "scale and bias are not of a row";
   }
-  return length >= int64_t{1} << 31 ? "rows are too long" : nullptr;
+  return length > most_length ? "rows are too long" : nullptr;
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   Source source{"layer_norm.cu", {}, ""};
   source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("LANES", lanes_of(length_of(problem))),
+                    define("EACH", ceil_div(length_of(problem), lanes_of(length_of(problem)))),
                     define("CENTRED", problem.node->op == "LayerNormalization")};
   return {{"rows", {source}, {}}};
 }

@@ -15,7 +15,7 @@ struct Params {
   float alpha, beta;
 };
 
-constexpr int64_t tile = 64, most_blocks = 65535;
+constexpr int64_t tile = 64, low_tile = 32, most_blocks = 65535;
 
 /// An operand's axes as (batch, rows, columns); a vector is one row of a first operand, one column of a second.
 struct Matrix {
@@ -78,7 +78,7 @@ const char* shape_of(const Problem& problem, Params& params) {
     };
     params.a_batch[at] = stride(left), params.b_batch[at] = stride(right);
   }
-  if (count > most_blocks || ceil_div(params.m, tile) > most_blocks) return "too large";
+  if (count > most_blocks || ceil_div(params.m, low_tile) > most_blocks) return "too large";
   return params.k == 0 ? "nothing to add" : nullptr;
 }
 
@@ -105,7 +105,15 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
         define("B_N", in_chunks(problem.inputs[1], p.bn, p.bk, p.b_batch, p.n)),
         define("A_FAST", p.am == 1 && p.ak != 1), define("B_FAST", p.bk == 1 && p.bn != 1)})
     source.defines.push_back(word);
-  return {{"matrices", {source}, {}}};
+  std::vector<Tactic> list;
+  const int64_t blocks = ceil_div(p.n, tile) * ceil_div(p.m, tile) * p.batch[0] * p.batch[1] * p.batch[2];
+  const bool few = blocks < 2 * properties.multiprocessors;
+  for (const int64_t rows : {few ? low_tile : tile, few ? tile : low_tile}) {
+    Source one = source;
+    one.defines.push_back(define("BM", rows));
+    list.push_back({"matrices " + std::to_string(rows) + "x64", {one}, {static_cast<int>(rows)}});
+  }
+  return list;
 }
 
 class MatMulStep : public Step {
@@ -116,8 +124,8 @@ class MatMulStep : public Step {
         bias_(has(problem, 2)),
         residual_(has(problem, 3)) {
     shape_of(problem, params_);
-    const int threads = problem.inputs[0].dtype == DType::f16 ? 128 : 256;
-    grid_ = {ceil_div(params_.n, tile), ceil_div(params_.m, tile),
+    const int threads = problem.inputs[0].dtype == DType::f16 || tactic.numbers[0] == low_tile ? 128 : 256;
+    grid_ = {ceil_div(params_.n, tile), ceil_div(params_.m, tactic.numbers[0]),
              int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], threads, 0};
   }
   void enqueue(const Launch& at) override {

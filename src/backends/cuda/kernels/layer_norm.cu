@@ -1,5 +1,5 @@
 // Rows of a dense tensor with mean 0 and variance 1, times a scale and plus a bias of f32. ELEMENT: type of input and
-// output; LANES (a power of two up to 32, or 256) share a row; CENTRED 0: neither the mean is taken off nor a bias added.
+// output; LANES (a power of two up to 32, or 256) share a row, EACH elements each; CENTRED 0: neither the mean is taken off nor a bias added.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -34,20 +34,28 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm(const __grid_consta
   const bool alive = row < p.rows;
   const T* x = p.x + (alive ? row : 0) * p.length;
   T* y = p.y + (alive ? row : 0) * p.length;
-  float mean = 0.f, sum = 0.f;
-  if (CENTRED) {
-    for (int k = lane; k < p.length; k += LANES) sum += f32_of(x[k]);
-    mean = total(sum) / p.length;
+  float v[EACH], mean = 0.f, sum = 0.f;
+#pragma unroll
+  for (int e = 0; e < EACH; ++e) {
+    const int k = lane + e * LANES;
+    v[e] = k < p.length ? f32_of(x[k]) : 0.f;
+    sum += v[e];
   }
+  if (CENTRED) mean = total(sum) / p.length;
   sum = 0.f;
-  for (int k = lane; k < p.length; k += LANES) {
-    const float v = f32_of(x[k]) - mean;
-    sum = fmaf(v, v, sum);
+#pragma unroll
+  for (int e = 0; e < EACH; ++e) {
+    if (lane + e * LANES >= p.length) continue;
+    v[e] -= mean;
+    sum = fmaf(v[e], v[e], sum);
   }
   const float factor = rsqrtf(total(sum) / p.length + p.epsilon);
   if (!alive) return;
-  for (int k = lane; k < p.length; k += LANES) {
-    const float v = (f32_of(x[k]) - mean) * factor * (p.scale ? p.scale[k] : 1.f);
-    y[k] = of_f32<T>(CENTRED && p.bias ? v + p.bias[k] : v);
+#pragma unroll
+  for (int e = 0; e < EACH; ++e) {
+    const int k = lane + e * LANES;
+    if (k >= p.length) continue;
+    const float r = v[e] * factor * (p.scale ? p.scale[k] : 1.f);
+    y[k] = of_f32<T>(CENTRED && p.bias ? r + p.bias[k] : r);
   }
 }

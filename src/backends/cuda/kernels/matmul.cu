@@ -1,13 +1,13 @@
 // A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of all operands;
 // A_K, B_N 1: rows of A run along depth, rows of B along columns, in chunks of 16 bytes; else element by element, and
 // A_FAST 0: along depth, 1: along rows is where A's neighbours lie; B_FAST 0: along columns, 1: along depth.
-// A block makes 64 x 64 results; PRODUCTS 1: of f16, on mma.sync (compute capability 8.0 and later). ACT, RESIDUAL; a
-// bias is by column.
+// A block makes BM (64 or 32) x 64 results; PRODUCTS 1: of f16, on mma.sync (compute capability 8.0 and later). ACT,
+// RESIDUAL; a bias is by column.
 typedef ELEMENT T;
 constexpr bool NARROW = sizeof(T) == 2;
-constexpr int BM = 64, BN = 64, BK = NARROW ? 32 : 16, THREADS = NARROW ? 128 : 256, CHUNK = 16 / sizeof(T);
+constexpr int BN = 64, BK = NARROW ? 32 : 16, THREADS = NARROW || BM == 32 ? 128 : 256, CHUNK = 16 / sizeof(T);
 // Rows in shared memory end in a gap, so that neighbours lie in other banks.
-constexpr int A_PITCH = BK + CHUNK, B_PITCH = BN + CHUNK;
+constexpr int A_PITCH = BK + CHUNK, B_PITCH = BN + CHUNK, WN = BM == 64 ? 32 : 16;
 
 struct Params {
   const T *a, *b;
@@ -21,11 +21,11 @@ struct Params {
   float alpha, beta;
 };
 
-struct __align__(16) Chunk {
-  T e[CHUNK];
+template <int N> struct __align__(N * sizeof(T)) Piece {
+  T e[N];
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) matmul(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THREADS) matmul(const __grid_constant__ Params p) {
   __shared__ __align__(16) T part_a[BM * A_PITCH];
   __shared__ __align__(16) T part_b[BK * B_PITCH];
   const int tid = threadIdx.x, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
@@ -46,53 +46,67 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul(const __grid_consta
     c[m * p.cm + n * p.cn] = of_f32<T>(v);
   };
 
-  const auto load = [&](int k0) {
-#if A_K
-#pragma unroll
-    for (int i = tid; i < BM * BK / CHUNK; i += THREADS) {
-      const int row = i / (BK / CHUNK), k = i % (BK / CHUNK) * CHUNK;
-      Chunk v = {};
-      if (m0 + row < p.m && k0 + k < p.k) v = *(const Chunk*)(a + (m0 + row) * p.am + k0 + k);
-      *(Chunk*)(part_a + row * A_PITCH + k) = v;
-    }
-#else
-#pragma unroll 4
-    for (int i = tid; i < BM * BK; i += THREADS) {
-      const int row = A_FAST ? i % BM : i / BK, k = A_FAST ? i / BM : i % BK;
-      T v = {};
-      if (m0 + row < p.m && k0 + k < p.k) v = a[(m0 + row) * p.am + (k0 + k) * p.ak];
-      part_a[row * A_PITCH + k] = v;
-    }
-#endif
-#if B_N
-#pragma unroll
-    for (int i = tid; i < BK * BN / CHUNK; i += THREADS) {
-      const int k = i / (BN / CHUNK), column = i % (BN / CHUNK) * CHUNK;
-      Chunk v = {};
-      if (k0 + k < p.k && n0 + column < p.n) v = *(const Chunk*)(b + (k0 + k) * p.bk + n0 + column);
-      *(Chunk*)(part_b + k * B_PITCH + column) = v;
-    }
-#else
-#pragma unroll 4
-    for (int i = tid; i < BK * BN; i += THREADS) {
-      const int k = B_FAST ? i % BK : i / BN, column = B_FAST ? i / BK : i % BN;
-      T v = {};
-      if (k0 + k < p.k && n0 + column < p.n) v = b[(k0 + k) * p.bk + (n0 + column) * p.bn];
-      part_b[k * B_PITCH + column] = v;
-    }
-#endif
+  // Pieces of A and B on their way to shared memory: those of the next step are under way while this one is computed.
+  constexpr int A_EACH = A_K ? CHUNK : 1, B_EACH = B_N ? CHUNK : 1;
+  constexpr int A_COUNT = BM * BK / A_EACH / THREADS, B_COUNT = BK * BN / B_EACH / THREADS;
+  Piece<A_EACH> of_a[A_COUNT];
+  Piece<B_EACH> of_b[B_COUNT];
+  const auto place_a = [&](int at, int& row, int& k) {
+    const int i = tid + at * THREADS;
+    if (A_K) row = i / (BK / CHUNK), k = i % (BK / CHUNK) * CHUNK;
+    else row = A_FAST ? i % BM : i / BK, k = A_FAST ? i / BM : i % BK;
   };
+  const auto place_b = [&](int at, int& k, int& column) {
+    const int i = tid + at * THREADS;
+    if (B_N) k = i / (BN / CHUNK), column = i % (BN / CHUNK) * CHUNK;
+    else k = B_FAST ? i % BK : i / BN, column = B_FAST ? i / BK : i % BN;
+  };
+  const auto fetch = [&](int k0) {
+#pragma unroll
+    for (int at = 0; at < A_COUNT; ++at) {
+      int row, k;
+      place_a(at, row, k);
+      of_a[at] = {};
+      if (m0 + row < p.m && k0 + k < p.k)
+        of_a[at] = *(const Piece<A_EACH>*)(a + (m0 + row) * p.am + (k0 + k) * (A_K ? 1 : p.ak));
+    }
+#pragma unroll
+    for (int at = 0; at < B_COUNT; ++at) {
+      int k, column;
+      place_b(at, k, column);
+      of_b[at] = {};
+      if (k0 + k < p.k && n0 + column < p.n)
+        of_b[at] = *(const Piece<B_EACH>*)(b + (k0 + k) * p.bk + (n0 + column) * (B_N ? 1 : p.bn));
+    }
+  };
+  const auto put = [&]() {
+#pragma unroll
+    for (int at = 0; at < A_COUNT; ++at) {
+      int row, k;
+      place_a(at, row, k);
+      *(Piece<A_EACH>*)(part_a + row * A_PITCH + k) = of_a[at];
+    }
+#pragma unroll
+    for (int at = 0; at < B_COUNT; ++at) {
+      int k, column;
+      place_b(at, k, column);
+      *(Piece<B_EACH>*)(part_b + k * B_PITCH + column) = of_b[at];
+    }
+  };
+  fetch(0);
 
 #if PRODUCTS
-  const int lane = tid & 31, warp = tid >> 5, wm = warp % 2 * 32, wn = warp / 2 * 32;
+  const int lane = tid & 31, warp = tid >> 5, wm = warp % (BM / 32) * 32, wn = warp / (BM / 32) * WN;
   const u32 base_a = (u32)__cvta_generic_to_shared(part_a), base_b = (u32)__cvta_generic_to_shared(part_b);
-  float sum[2][4][4] = {};
+  constexpr int NJ = WN / 8;
+  float sum[2][NJ][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += BK) {
-    load(k0);
+    put();
     __syncthreads();
+    if (k0 + BK < p.k) fetch(k0 + BK);
 #pragma unroll
     for (int kk = 0; kk < BK; kk += 16) {
-      u32 x[2][4], y[2][4];
+      u32 x[2][4], y[NJ / 2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -100,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul(const __grid_consta
                      : "r"(base_a + ((wm + i * 16 + (lane & 15)) * A_PITCH + kk + (lane >> 4) * 8) * 2)
                      : "memory");
 #pragma unroll
-      for (int j = 0; j < 2; ++j)
+      for (int j = 0; j < NJ / 2; ++j)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(y[j][0]), "=r"(y[j][1]), "=r"(y[j][2]), "=r"(y[j][3])
                      : "r"(base_b + ((kk + (lane & 15)) * B_PITCH + wn + j * 16 + (lane >> 4) * 8) * 2)
@@ -108,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul(const __grid_consta
 #pragma unroll
       for (int i = 0; i < 2; ++i)
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
+        for (int j = 0; j < NJ; ++j)
           asm volatile(
               "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
               : "+f"(sum[i][j][0]), "+f"(sum[i][j][1]), "+f"(sum[i][j][2]), "+f"(sum[i][j][3])
@@ -120,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul(const __grid_consta
 #pragma unroll
   for (int i = 0; i < 2; ++i)
 #pragma unroll
-    for (int j = 0; j < 4; ++j)
+    for (int j = 0; j < NJ; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e)
         store(m0 + wm + i * 16 + (lane >> 2) + e / 2 * 8, n0 + wn + j * 8 + (lane & 3) * 2 + e % 2, sum[i][j][e]);
@@ -130,8 +144,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul(const __grid_consta
   constexpr int ROWS = BM * BN / THREADS / 4, STEP = THREADS / 16;
   float sum[ROWS][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += BK) {
-    load(k0);
+    put();
     __syncthreads();
+    if (k0 + BK < p.k) fetch(k0 + BK);
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       float y[4];
