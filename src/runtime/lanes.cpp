@@ -31,6 +31,16 @@ bool conflict(const Footprint& a, const Footprint& b) {
   return behind < a.run || behind + b.run > a.pitch;
 }
 
+namespace {
+
+bool conflict(const std::vector<Footprint>& one, const std::vector<Footprint>& other) {
+  return std::any_of(one.begin(), one.end(), [&](const Footprint& a) {
+    return std::any_of(other.begin(), other.end(), [&](const Footprint& b) { return runtime::conflict(a, b); });
+  });
+}
+
+}  // namespace
+
 std::vector<Lane> lanes(const std::vector<std::vector<Footprint>>& steps, int most) {
   std::vector<Lane> result(steps.size());
   std::vector<size_t> tails;                          // last step of each lane
@@ -41,10 +51,7 @@ std::vector<Lane> lanes(const std::vector<std::vector<Footprint>>& steps, int mo
     std::vector<size_t> needs;  // direct ones, the latest first
     for (size_t other = step; other-- > 0;) {
       if (before[other]) continue;
-      const bool needed = std::any_of(steps[step].begin(), steps[step].end(), [&](const Footprint& a) {
-        return std::any_of(steps[other].begin(), steps[other].end(), [&](const Footprint& b) { return conflict(a, b); });
-      });
-      if (!needed) continue;
+      if (!conflict(steps[step], steps[other])) continue;
       needs.push_back(other);
       for (size_t at = 0; at <= other; ++at) before[at] |= done[other][at];
     }

@@ -127,6 +127,45 @@ TEST_F(DeviceSession, TheDetectorFindsWhatItFindsOnTheCpu) {
     }
 }
 
+void expect_near(const std::vector<Tensor>& got, const std::vector<Tensor>& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t output = 0; output < got.size(); ++output)
+    for (int64_t at = 0; at < got[output].elements(); ++at) {
+      const float a = got[output].data<float>()[at], b = expected[output].data<float>()[at];
+      ASSERT_NEAR(a, b, tolerance * (1 + std::abs(b))) << "output " << output << " element " << at;
+    }
+}
+
+/// Tuned: tactics are exchanged inside the network, and branches may run beside each other.
+TEST_F(DeviceSession, ATunedDetectorFindsWhatItFindsOnTheCpu) {
+  BuildOptions options = on_gpu();
+  options.budget_seconds = 4;
+  const Engine cpu = build(detector, quick_build());
+  const TensorInfo info = cpu.inputs()[0];
+  Dims dims;
+  for (int64_t size : info.shape) dims.push_back(size < 0 ? 1 : size);
+  const Tensor x = random_tensor(dims, 4);
+  const auto expected = cpu.session().run({{info.name, x}});
+  expect_near(build(detector, options).session().run({{info.name, x}}), expected, 1e-3);
+}
+
+TEST_F(DeviceSession, TunedProductsGiveWhatTheyGiveOnTheCpu) {
+  const std::string net =
+      model(input("x", {3, 50, 64}) + random_weights("w", {64, 64}, 1) + node("keys", "MatMul", {"x", "w"}, {"a"}) +
+            node("turn", "Transpose", {"a"}, {"t"}, integers("perm", {0, 2, 1})) +
+            node("scores", "MatMul", {"a", "t"}, {"s"}) + node("soft", "Softmax", {"s"}, {"p"}, integer("axis", -1)) +
+            node("mix", "MatMul", {"p", "a"}, {"y"}) + output("y"));
+  const Tensor x = random_tensor({3, 50, 64}, 7);
+  const auto expected = build_net(folder_, net).session().run({{"x", x}});
+  for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+    BuildOptions options = on_gpu();
+    options.precision = precision;
+    options.budget_seconds = 4;
+    const double tolerance = precision == Precision::fp32 ? 1e-4 : 1e-2;
+    expect_near(build_net(folder_, net, options).session().run({{"x", x}}), expected, tolerance);
+  }
+}
+
 TEST_F(DeviceSession, MakingAndDroppingSessionsLeavesNothing) {
   const char* given = std::getenv("TENON_TEST_CYCLES");
   const int cycles = given ? std::atoi(given) : 100;

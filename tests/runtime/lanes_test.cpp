@@ -22,8 +22,10 @@ plan::Place pixels(int64_t offset, int64_t channels, int64_t pitch) {
 }
 
 TEST(Lanes, SlicesOfChannelsAreApart) {
-  const Footprint low = footprint(4096, pixels(0, 16, 48), 1, true), high = footprint(4096, pixels(16, 32, 48), 1, true),
-                  both = footprint(4096, pixels(8, 16, 48), 1, false), all = footprint(4096, pixels(0, 48, 48), 1, false);
+  const Footprint low = footprint(4096, pixels(0, 16, 48), 1, true);
+  const Footprint high = footprint(4096, pixels(16, 32, 48), 1, true);
+  const Footprint both = footprint(4096, pixels(8, 16, 48), 1, false);
+  const Footprint all = footprint(4096, pixels(0, 48, 48), 1, false);
   EXPECT_FALSE(conflict(low, high));
   EXPECT_TRUE(conflict(low, both));
   EXPECT_TRUE(conflict(high, both));
@@ -48,8 +50,9 @@ std::vector<Footprint> touches(std::initializer_list<int> reads, int writes) {
 
 TEST(Lanes, BranchesRunBesideEachOtherAndMeet) {
   // 0 -> 1 -> 2 and 0 -> 3, which 4 adds; 5 overwrites what 1 reads.
-  const std::vector<Lane> plan =
-      lanes({touches({9}, 0), touches({0}, 1), touches({1}, 2), touches({0}, 3), touches({2, 3}, 4), touches({4}, 0)}, 4);
+  const std::vector<Lane> plan = lanes({touches({9}, 0), touches({0}, 1), touches({1}, 2), touches({0}, 3),
+                                        touches({2, 3}, 4), touches({4}, 0)},
+                                       4);
   EXPECT_EQ(plan[0].lane, 0);
   EXPECT_EQ(plan[1].lane, 0);
   EXPECT_EQ(plan[2].lane, 0);

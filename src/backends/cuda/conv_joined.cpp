@@ -35,7 +35,8 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   for (size_t at : {size_t{0}, size_t{3}})
     if (has(problem, at) && !problem.inputs[at].dense()) return "pixels have gaps";
   if (!problem.outputs[0].dense()) return "pixels have gaps";
-  if (!problem.inputs[1].constant || (has(problem, 2) && !problem.inputs[2].constant)) return "weights are not constant";
+  if (!problem.inputs[1].constant || (has(problem, 2) && !problem.inputs[2].constant))
+    return "weights are not constant";
   return pixels_of(s) == 1 ? "pixels are long" : nullptr;
 }
 

@@ -60,7 +60,7 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   if (form.mode == 2 && (form.kb < 32 || stage / form.kb / 8 > 256 * 64)) return false;
   if (tm > 256) return false;
   // A block's own kilobyte is the system's.
-  const int64_t share = form.blocks == 1 ? properties.shared_bytes : (properties.shared_bytes + 1024) / form.blocks - 1024;
+  const int64_t share = (properties.shared_bytes + 1024) / form.blocks - 1024;
   const int64_t room = share - 2048 - resident - out;
   form.stages = static_cast<int>(std::min<int64_t>(most_stages, room / stage));
   const int accumulators = (form.swap ? form.wm : form.wm / 64 * form.bn) / 2;
