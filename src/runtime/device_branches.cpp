@@ -38,6 +38,7 @@ void DeviceProgram::enqueue_beside(size_t first, size_t last) {
     for (const size_t other : lane.waits) waited[other] = 1;
   std::vector<size_t> tails(most_lanes, plan.size());
   for (size_t at = 0; at < plan.size(); ++at) tails[static_cast<size_t>(plan[at].lane)] = at;
+  marks_.clear();
   const cuda::Mark& start = marks_.emplace(plan.size(), cuda::Mark(clock_.stream())).first->second;
   begun[0] = 1;
   for (size_t at = 0; at < plan.size(); ++at) {

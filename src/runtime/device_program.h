@@ -43,22 +43,11 @@ class DeviceProgram {
   /// How many steps may run at once.
   int width() const { return width_; }
 
- private:
-  struct HostStep;
-  struct BoundStep {
-    ir::NodeId node;
-    std::string kernel;
-    std::unique_ptr<cuda::Step> step;  // null for a host step
-    std::unique_ptr<HostStep> host;
-    std::vector<cuda::Address> inputs, outputs;
-  };
   /// Steps [first, last): recorded, or one host step.
   struct Segment {
     size_t first, last;
     cuda::Recording recording;
   };
-
- public:
   /// Steps of one key by another tactic, and the whole recorded with them.
   struct Variant {
     std::vector<std::pair<size_t, std::unique_ptr<cuda::Step>>> steps;
@@ -70,6 +59,14 @@ class DeviceProgram {
   void exchange(Variant& variant);
 
  private:
+  struct HostStep;
+  struct BoundStep {
+    ir::NodeId node;
+    std::string kernel;
+    std::unique_ptr<cuda::Step> step;  // null for a host step
+    std::unique_ptr<HostStep> host;
+    std::vector<cuda::Address> inputs, outputs;
+  };
   void sort_by_depth();
   void bind();
   std::vector<Segment> record();
