@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Races Tenon against ONNX Runtime, OpenVINO and MNN on this machine's CPU, in FP32.
+"""Races Tenon against ONNX Runtime, OpenVINO and MNN on this machine's CPU, in FP32 or INT8.
 
 Every model is timed by each runtime in turn, several rounds, so that a slow moment of the machine hits all of them.
 Prints a Markdown table: each runtime's median of its rounds' medians in ms, and the best peer's time over Tenon's.
 
-  pip install numpy onnx onnxruntime openvino MNN
-  bench/peers.py build/release/bin/tenon MODEL.onnx ...
+INT8 is for speed only, as all are calibrated on random data: Tenon by itself, ONNX Runtime by quantize_static (Q/DQ, by
+channel, seven bits of weights where the CPU has no VNNI, as its manual asks for), OpenVINO by NNCF; MNN is left out.
+
+  pip install numpy onnx onnxruntime openvino MNN nncf
+  bench/peers.py build/release/bin/tenon [--precision int8] MODEL.onnx ...
 """
 
 import argparse
@@ -37,9 +40,36 @@ def random_inputs(model):
     return arrays
 
 
-def onnx_runtime(path, arrays, threads):
+def quantised_by_onnx_runtime(path, arrays):
+    """The file of the model that quantize_static makes."""
+    from onnxruntime import quantization
+
+    class Reader(quantization.CalibrationDataReader):
+        left = 2
+
+        def get_next(self):
+            self.left -= 1
+            return arrays if self.left >= 0 else None
+
+    has_vnni = any(flag in pathlib.Path("/proc/cpuinfo").read_text() for flag in ("avx512_vnni", "avx_vnni"))
+    out = tempfile.NamedTemporaryFile(suffix=".onnx").name
+    quantization.quantize_static(
+        path,
+        out,
+        Reader(),
+        quant_format=quantization.QuantFormat.QDQ,
+        per_channel=True,
+        reduce_range=not has_vnni,
+        weight_type=quantization.QuantType.QInt8,
+    )
+    return out
+
+
+def onnx_runtime(path, arrays, threads, precision):
     import onnxruntime
 
+    if precision == "int8":
+        path = quantised_by_onnx_runtime(path, arrays)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
@@ -47,12 +77,16 @@ def onnx_runtime(path, arrays, threads):
     return lambda: session.run(None, arrays)
 
 
-def openvino(path, arrays, threads):
+def openvino(path, arrays, threads, precision):
     import openvino as ov
 
     core = ov.Core()
     model = core.read_model(path)
     model.reshape({name: list(array.shape) for name, array in arrays.items()})
+    if precision == "int8":
+        import nncf
+
+        model = nncf.quantize(model, nncf.Dataset([arrays] * 4), subset_size=4)
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": threads,
@@ -64,7 +98,9 @@ def openvino(path, arrays, threads):
     return request.infer
 
 
-def mnn(path, arrays, threads):
+def mnn(path, arrays, threads, precision):
+    if precision != "fp32":
+        raise ValueError("left out in INT8")
     import MNN
     import MNN.expr as expr
 
@@ -99,10 +135,11 @@ def median_ms(run, seconds):
     return statistics.median(times)
 
 
-def tenon_ms(command, path, arrays, threads, seconds):
+def tenon_ms(command, path, arrays, threads, seconds, precision):
     shapes = ",".join(f"{name}:{'x'.join(map(str, array.shape))}" for name, array in arrays.items())
     words = [command, "bench", path, "--threads", str(threads), "--seconds", str(seconds), "--shapes", shapes]
-    printed = subprocess.run(words + ["--json", "-"], check=True, capture_output=True, text=True).stdout
+    words += ["--precision", precision, "--json", "-"]
+    printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     return json.loads(printed)["latency_ms"]["median"]
 
 
@@ -112,7 +149,7 @@ def race(arguments, path):
     runs = {}
     for name, make in PEERS.items():
         try:
-            runs[name] = make(path, arrays, arguments.threads)
+            runs[name] = make(path, arrays, arguments.threads, arguments.precision)
             runs[name]()
         except Exception as error:  # a peer that cannot run a model leaves its column empty
             print(f"{name} does not run {path}: {str(error).splitlines()[:1]}", file=sys.stderr)
@@ -121,7 +158,9 @@ def race(arguments, path):
     for _ in range(arguments.rounds):
         for name, run in runs.items():
             times[name].append(median_ms(run, arguments.seconds))
-        times["Tenon"].append(tenon_ms(arguments.tenon, path, arrays, arguments.threads, arguments.seconds))
+        times["Tenon"].append(
+            tenon_ms(arguments.tenon, path, arrays, arguments.threads, arguments.seconds, arguments.precision)
+        )
     return {name: (statistics.median(found), min(found), max(found)) for name, found in times.items()}
 
 
@@ -129,13 +168,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tenon", help="the command, such as build/release/bin/tenon")
     parser.add_argument("models", nargs="+")
+    parser.add_argument("--precision", choices=["fp32", "int8"], default="fp32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each runtime in each round")
     arguments = parser.parse_args()
 
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), "")
-    print(f"{cpu}, {platform.machine()}, {arguments.threads} threads, {arguments.rounds} rounds; ms (least to most)\n")
+    how = f"{arguments.precision}, {arguments.threads} threads, {arguments.rounds} rounds"
+    print(f"{cpu}, {platform.machine()}, {how}; ms (least to most)\n")
     columns = ["Tenon", *PEERS]
     print("| model | " + " | ".join(columns) + " | best peer / Tenon |")
     print("| --- |" + " --- |" * (len(columns) + 1))
