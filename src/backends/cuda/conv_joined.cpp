@@ -27,6 +27,7 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() != 90) return "it needs compute capability 9.0";
   ConvShape s{};
   if (const char* reason = any_conv_shape(problem, s)) return reason;
+  if (s.x_type == DType::f32) return "only f16 and bytes";
   if (s.kernel_h * s.kernel_w != 1 || s.stride_h != 1 || s.stride_w != 1 || s.pad_top || s.pad_left || s.groups != 1 ||
       s.in_h != s.out_h || s.in_w != s.out_w)
     return "more than a product for each pixel";
