@@ -2,9 +2,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Shared, so that no linker drops the self-registering ops and kernels; vision and the command are no part of it.
+# Shared, so that no linker drops the self-registering ops and kernels; vision, metrics and the command are no part of it.
 get_property(stages GLOBAL PROPERTY TENON_STAGES)
-list(REMOVE_ITEM stages tenon_vision)
+list(REMOVE_ITEM stages tenon_vision tenon_metrics)
 set(exports ${CMAKE_CURRENT_SOURCE_DIR}/cmake/tenon.exports)
 add_library(tenon_library SHARED)
 add_library(tenon::tenon ALIAS tenon_library)

@@ -10,9 +10,10 @@ import sys
 STAGES = ['base', 'ir', 'ops', 'onnx', 'passes', 'backends', 'plan', 'engine', 'runtime', 'quant']
 ALLOWED = {stage: set(STAGES[:at + 1]) for at, stage in enumerate(STAGES)}
 ALLOWED['vision'] = {'base', 'vision'}
+ALLOWED['metrics'] = {'base', 'metrics'}
 ALLOWED['pipeline'] = ALLOWED['quant'] | {'vision', 'pipeline'}
 ALLOWED['explain'] = ALLOWED['quant'] | {'explain'}
-ALLOWED['cli'] = ALLOWED['pipeline'] | {'explain', 'cli'}
+ALLOWED['cli'] = ALLOWED['pipeline'] | {'explain', 'metrics', 'cli'}
 ROOT_FILES = {'build.cpp': ALLOWED['quant']}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)')
