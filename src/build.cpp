@@ -16,10 +16,10 @@
 #include "plan/sources.h"
 #include "plan/timing_cache.h"
 #include "quant/calibrate.h"
+#include "quant/choose.h"
 #include "quant/evidence.h"
 #include "quant/export.h"
 #include "quant/materialise.h"
-#include "quant/pace.h"
 #include "runtime/device_rank.h"
 
 namespace tenon {
@@ -54,12 +54,36 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
   (gpu ? plan::tune_cuda : plan::tune)(plan, known, options.budget_seconds, options.progress);
 }
 
+Engine engine_of(plan::Plan plan) {
+  auto impl = std::make_shared<Engine::Impl>();
+  impl->plan = std::move(plan);
+  return Engine(std::move(impl));
+}
+
+void warn_of_floats(const BuildOptions& options, const std::string& why) {
+  if (options.warn) options.warn("INT8 does not pay on this machine: " + why + "; the engine is fp32");
+}
+
 /// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
-/// it is not at all. Without time to measure, or sizes to measure at, everything is quantised.
+/// it is not at all; with a judge, the fastest that loses little enough. Without time to measure, or sizes to measure
+/// at, everything is quantised that may be.
 void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTracker& tracker, plan::TimingCache& cache,
               const BuildOptions& options) {
-  const quant::Recipe recipe = calibrate(plan, imported, cache.records(), options);
   const plan::Plan base = plan;
+  plan::Plan floats = base;
+  floats.precision = "fp32";
+  const auto finish_floats = [&] {
+    finish(floats, tracker, cache.records(), options);
+    cache.add(floats.records);
+  };
+  plan::Search search;
+  if (options.judge) {
+    // First of all, so that data which does not fit the model is known before the long part.
+    finish_floats();
+    const double value = options.judge->reference(engine_of(floats));
+    search = {options.judge->metric(), options.judge->samples(), options.max_drop, {{0, value}}, {}};
+  }
+  const quant::Recipe recipe = calibrate(plan, imported, cache.records(), options);
   const auto quantised = [&](const quant::Recipe& how) {
     plan::Plan result = base;
     quant::materialise(result.graph, how);
@@ -70,25 +94,26 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   };
   const bool measures = plan.device == "cpu" && options.budget_seconds != 0 && !recipe.anchors.empty() &&
                         plan::is_static(plan::concretise(plan.graph, options.shapes));
-  if (!measures) {
-    plan = quantised(recipe);
+  if (measures && !options.judge) finish_floats();
+  floats.evidence = quant::evidence_as_placed(base.graph, recipe, {});
+  const auto trial = [&](const quant::Recipe& how) {
+    return measures ? quant::keep_faster(base.graph, floats, how, quantised) : quant::Pace{quantised(how), 0, 0, how};
+  };
+  if (options.judge) {
+    const auto score = [&](const plan::Plan& one) { return options.judge->score(engine_of(one)); };
+    std::optional<quant::Pace> best = quant::choose({base.graph, recipe, options.max_drop, trial, score}, search);
+    plan = best ? std::move(best->quantised) : std::move(floats);
+    plan.evidence.search = search;
+    if (!best) warn_of_floats(options, search.why);
     return;
   }
-  plan::Plan floats = base;
-  floats.precision = "fp32";
-  floats.evidence = quant::evidence_as_placed(base.graph, recipe, {});
-  finish(floats, tracker, cache.records(), options);
-  cache.add(floats.records);
-  quant::Pace pace = quant::keep_faster(base.graph, floats, recipe, quantised);
-  if (pace.int8_us < pace.float_us) {
+  quant::Pace pace = trial(recipe);
+  if (!measures || pace.int8_us < pace.float_us) {
     plan = std::move(pace.quantised);
     return;
   }
   plan = std::move(floats);
-  if (options.warn)
-    options.warn(fmt::format("INT8 does not pay on this machine: {:.2f} ms against {:.2f} ms in fp32; the engine is "
-                             "fp32",
-                             pace.int8_us / 1e3, pace.float_us / 1e3));
+  warn_of_floats(options, fmt::format("{:.2f} ms against {:.2f} ms in fp32", pace.int8_us / 1e3, pace.float_us / 1e3));
 }
 
 /// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.

@@ -46,7 +46,8 @@ struct CalibrationOptions {
   double percentile = 99.99;  ///< for CalibrationMethod::percentile
   int64_t batch = 0;          ///< samples that run together; 0: the model's own batch
   int64_t count = 0;          ///< samples to use at most; 0: all
-  /// Relative squared error at the outputs above which layers are left in floating point, the most harmful first.
+  /// Relative squared error at the outputs above which layers are left in floating point, the most harmful first;
+  /// infinity: none is for its error.
   double target_error = 1e-3;
   /// ONNX nodes that stay in floating point ("fp32"), or in eight bits whatever the error ("int8").
   std::map<std::string, std::string> keep = {};

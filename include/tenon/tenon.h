@@ -1,6 +1,7 @@
 #pragma once
 #include <tenon/calibration.h>
 #include <tenon/error.h>
+#include <tenon/judge.h>
 #include <tenon/limits.h>
 #include <tenon/tensor.h>
 
@@ -53,6 +54,10 @@ struct BuildOptions {
   bool strict = false;             ///< no Winograd: direct summation only
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8
   CalibrationOptions calibration = {};
+  /// For int8: the engine is the fastest found that loses at most `max_drop` points of this metric. Without one, layers
+  /// are chosen by calibration.target_error alone.
+  std::shared_ptr<Judge> judge = {};
+  double max_drop = 0.1;
   Progress progress = {};
   /// Told what is odd and not wrong, as weights that are not finite.
   std::function<void(const std::string&)> warn = {};

@@ -5,6 +5,7 @@
 
 #include "cli/calibration.h"
 #include "cli/flags.h"
+#include "cli/judge.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -20,6 +21,7 @@ struct Options : ModelOptions {
   std::string output, json;
   bool retune = false;
   DataOptions data;
+  JudgeOptions judge;
 };
 
 /// A wrong name is known before the model is built.
@@ -51,9 +53,12 @@ int work(const Options& options) {
   check_names(options.path(), options.output, options.retune);
   const auto start = std::chrono::steady_clock::now();
   BuildOptions how = options.build_options();
-  options.data.apply(options, how);
+  options.data.apply(options, how, options.judge.asked());
+  options.judge.apply(options, options.data, how);
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
   engine.save(options.output);
+  const plan::Search& search = engine.impl().plan.evidence.search;
+  if (!options.judge.pareto.empty()) write_json(options.judge.pareto, plan::json_of(search));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
   if (!options.json.empty()) {
@@ -64,9 +69,12 @@ int work(const Options& options) {
                                   {"device", engine.device()}};
     if (const plan::Evidence& evidence = engine.impl().plan.evidence; !evidence.empty())
       report["audit"] = explain::audit_json(evidence);
+    if (!search.points.empty()) report["search"] = plan::json_of(search);
     write_json(options.json, report);
   }
-  if (options.json != "-")
+  if (options.json != "-" && options.judge.pareto != "-" && !search.points.empty())
+    fmt::print("{}", explain::search_text(search));
+  if (options.json != "-" && options.judge.pareto != "-")
     fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
   return 0;
 }
@@ -78,13 +86,16 @@ std::function<int()> add(CLI::App& app) {
   flags.add("-o,--output", options->output, "The engine to write").required().value("FILE");
   flags.add("--retune", options->retune, "MODEL is an engine: time its kernels anew, for --device");
   options->data.add_to(app);
+  options->judge.add_to(app);
   add_json(app, options->json);
   flags.footer(
       "Examples:\n"
       "  tenon build yolov8n.onnx -o yolov8n.tenon\n"
       "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s\n"
       "  tenon build yolov8n.tenon -o on_gpu.tenon --retune --device cuda --precision fp16\n"
-      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision int8 --data pictures/ --preprocess yolo");
+      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision int8 --data pictures/ --preprocess yolo\n"
+      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision best --data pictures/ --preprocess yolo "
+      "--eval coco.json --max-drop 0.2");
   return [options] { return work(*options); };
 }
 

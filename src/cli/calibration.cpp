@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "base/file.h"
@@ -152,11 +153,11 @@ void DataOptions::add_to(CLI::App& app) {
       .between(50.0, 100.0)
       .with_default();
   flags
-      .add("--max-error", options.target_error,
-           "Relative squared error at the outputs above which layers stay in floating point")
+      .add("--max-error", max_error,
+           "Relative squared error at the outputs above which layers stay in floating point. Default: 0.001; none with "
+           "--max-drop or --eval")
       .value("E")
-      .between(0.0, 1e9)
-      .with_default();
+      .between(0.0, 1e9);
   flags.add("--keep", keep, "Keep a layer in a precision: NODE=fp32 or NODE=int8 (may be given again)")
       .value("NODE=P")
       .one_each();
@@ -188,6 +189,15 @@ std::map<std::string, std::string> kept(const std::vector<std::string>& words) {
 }
 }  // namespace
 
+vision::Spec picture_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
+                          const std::string& where) {
+  const Dims dims = picture_dims(inputs, shapes, where);
+  if (data.preprocess.empty())
+    throw Error(Code::usage, "calibration on pictures needs to know how they become the model's input",
+                {.where = where, .hint = "give --preprocess yolo, yolox, imagenet or a specification"});
+  return vision::resolve(vision::parse_spec(data.preprocess), dims);
+}
+
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std::vector<TensorInfo>& inputs,
                                              const Shapes& shapes) {
   std::vector<std::string> pictures, arrays;
@@ -198,11 +208,7 @@ std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std
   }
   std::vector<std::unique_ptr<Calibrator>> parts;
   if (!pictures.empty()) {
-    const Dims dims = picture_dims(inputs, shapes, pictures[0]);
-    if (given.preprocess.empty())
-      throw Error(Code::usage, "calibration on pictures needs to know how they become the model's input",
-                  {.where = pictures[0], .hint = "give --preprocess yolo, yolox, imagenet or a specification"});
-    const vision::Spec spec = vision::resolve(vision::parse_spec(given.preprocess), dims);
+    const vision::Spec spec = picture_spec(given, inputs, shapes, pictures[0]);
     parts.push_back(vision::picture_samples(pictures, spec, given.options.count, [](const std::string& text) {
       fmt::print(stderr, "warning: {}\n", printable(text));
     }));
@@ -211,7 +217,7 @@ std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std
   return std::make_shared<Chain>(std::move(parts), given.cache);
 }
 
-void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
+void DataOptions::apply(const ModelOptions& model, BuildOptions& build, bool judged) const {
   const auto found = methods().find(method);
   if (found == methods().end())
     throw Error(Code::usage, "no calibrator is called \"" + method + "\"",
@@ -219,6 +225,8 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   build.calibration = options;
   build.calibration.method = found->second;
   build.calibration.keep = kept(keep);
+  if (max_error >= 0) build.calibration.target_error = max_error;
+  else if (judged) build.calibration.target_error = std::numeric_limits<double>::infinity();
   const bool eight_bits =
       build.precision == Precision::int8 || (build.precision == Precision::best && build.device == "cpu");
   if (!keep.empty() && !eight_bits)

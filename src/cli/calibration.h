@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "vision/spec.h"
 
 namespace tenon::cli {
 
@@ -15,17 +16,23 @@ struct DataOptions {
   std::string preprocess, cache, method = "auto";
   CalibrationOptions options;
   std::vector<std::string> keep;
+  double max_error = -1;  // below 0: not given
 
   /// --data, --preprocess, --calibrator, --percentile, --max-error, --calib-cache, --calib-batch, --calib-count,
   /// --keep.
   void add_to(CLI::App& app);
-  /// Puts the data and options into `build`; nothing where no data is given. Throws Error(usage).
-  void apply(const ModelOptions& model, BuildOptions& build) const;
+  /// Puts the data and options into `build`; nothing where no data is given. Where the engine is `judged` by a metric,
+  /// no layer stays in floating point for its error unless --max-error is given. Throws Error(usage).
+  void apply(const ModelOptions& model, BuildOptions& build, bool judged = false) const;
 };
 
 /// Pictures, videos, arrays (.npy, .npz:KEY, .npz with a key for each input) and folders of ONNX test data
 /// (input_N.pb, or such folders below) as one source, in the order given. Throws Error.
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& data, const std::vector<TensorInfo>& inputs,
                                              const Shapes& shapes);
+
+/// How pictures become the model's one input. `where` is what asks for it. Throws Error(usage).
+vision::Spec picture_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
+                          const std::string& where);
 
 }  // namespace tenon::cli

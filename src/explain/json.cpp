@@ -41,7 +41,7 @@ nlohmann::ordered_json json(const Report& report) {
     if (!node.says.empty()) entry["says"] = node.says;
     nodes.push_back(std::move(entry));
   }
-  return {{"device", report.device},
+  Json all{{"device", report.device},
           {"precision", report.precision},
           {"isa", report.isa},
           {"threads", report.threads},
@@ -51,6 +51,8 @@ nlohmann::ordered_json json(const Report& report) {
           {"steps", rows},
           {"nodes", nodes},
           {"notes", report.notes}};
+  if (!report.evidence.search.points.empty()) all["search"] = plan::json_of(report.evidence.search);
+  return all;
 }
 
 }  // namespace tenon::explain

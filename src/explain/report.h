@@ -82,4 +82,7 @@ nlohmann::ordered_json json(const Report& report);
 std::string audit_text(const plan::Evidence& evidence);
 nlohmann::ordered_json audit_json(const plan::Evidence& evidence);
 
+/// The engines that a search has measured, and why one was chosen.
+std::string search_text(const plan::Search& search);
+
 }  // namespace tenon::explain

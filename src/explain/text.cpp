@@ -94,6 +94,7 @@ std::string text(const Report& report, const std::string& only, Suggest suggest)
                                             report.measured ? "measured" : "by the times of the build")
                               : fmt::format("{} steps, not timed", report.rows.size()));
   for (const std::string& note : report.notes) text += "note: " + printable(note) + "\n";
+  if (!report.evidence.search.points.empty()) text += search_text(report.evidence.search);
   text += findings_text(report) + "\n" + heading();
   for (const Row& row : report.rows) text += row_text(report, row);
   const auto idle =

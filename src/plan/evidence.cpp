@@ -16,6 +16,38 @@ int64_t Evidence::enough(double tolerance) const {
   return coverage.size() < 2 ? 0 : count;
 }
 
+json json_of(const Search& search) {
+  json points = json::array();
+  for (const SearchPoint& point : search.points)
+    points.push_back({{"ms", point.milliseconds > 0 ? json(point.milliseconds) : json()},
+                      {"value", point.value},
+                      {"drop", point.drop},
+                      {"interval", {point.low, point.high}},
+                      {"int8_layers", point.integer},
+                      {"float_layers", point.floats},
+                      {"chosen", point.chosen}});
+  return {{"metric", search.metric},
+          {"samples", search.samples},
+          {"max_drop", search.limit},
+          {"points", std::move(points)},
+          {"why", search.why}};
+}
+
+namespace {
+Search search_of(const json& json) {
+  Search search{json.at("metric").get<std::string>(), json.at("samples").get<int64_t>(),
+                json.at("max_drop").get<double>(), {}, json.at("why").get<std::string>()};
+  for (const auto& entry : json.at("points"))
+    search.points.push_back({entry.at("ms").is_null() ? 0 : entry.at("ms").get<double>(),
+                             entry.at("value").get<double>(), entry.at("drop").get<double>(),
+                             entry.at("interval").at(0).get<double>(), entry.at("interval").at(1).get<double>(),
+                             entry.at("int8_layers").get<int64_t>(),
+                             entry.at("float_layers").get<std::vector<std::string>>(),
+                             entry.at("chosen").get<bool>()});
+  return search;
+}
+}  // namespace
+
 json json_of(const Evidence& evidence) {
   json layers = json::array(), tensors = json::array(), coverage = json::array(), suspicions = json::array();
   for (const LayerEvidence& layer : evidence.layers)
@@ -36,8 +68,10 @@ json json_of(const Evidence& evidence) {
     coverage.push_back({{"samples", point.samples}, {"change", point.change}});
   for (const Suspicion& suspicion : evidence.suspicions)
     suspicions.push_back({{"what", suspicion.what}, {"why", suspicion.why}, {"do", suspicion.todo}});
-  return {{"samples", evidence.samples},   {"error", evidence.error},         {"layers", std::move(layers)},
-          {"tensors", std::move(tensors)}, {"coverage", std::move(coverage)}, {"suspicions", std::move(suspicions)}};
+  json all{{"samples", evidence.samples},   {"error", evidence.error},         {"layers", std::move(layers)},
+           {"tensors", std::move(tensors)}, {"coverage", std::move(coverage)}, {"suspicions", std::move(suspicions)}};
+  if (!evidence.search.points.empty()) all["search"] = json_of(evidence.search);
+  return all;
 }
 
 Evidence evidence_of(const json& json) {
@@ -58,6 +92,7 @@ Evidence evidence_of(const json& json) {
   for (const auto& entry : json.at("suspicions"))
     evidence.suspicions.push_back(
         {entry.at("what").get<std::string>(), entry.at("why").get<std::string>(), entry.at("do").get<std::string>()});
+  if (json.contains("search")) evidence.search = search_of(json["search"]);
   return evidence;
 }
 

@@ -36,6 +36,24 @@ struct Suspicion {
   std::string what, why, todo;
 };
 
+/// An engine that was measured on the user's data. Drops are in points below the floating point engine's value.
+struct SearchPoint {
+  double milliseconds = 0;  // of a run; 0: not measured
+  double value = 0, drop = 0, low = 0, high = 0;
+  int64_t integer = 0;              // layers in eight bits
+  std::vector<std::string> floats;  // the others, by their first ONNX node
+  bool chosen = false;
+};
+
+/// The search for the fastest engine within a drop. The first point is the floating point engine.
+struct Search {
+  std::string metric;
+  int64_t samples = 0;
+  double limit = 0;  // points
+  std::vector<SearchPoint> points;
+  std::string why;  // of the choice
+};
+
 /// What calibration saw and decided.
 struct Evidence {
   int64_t samples = 0;
@@ -44,12 +62,14 @@ struct Evidence {
   std::vector<TensorEvidence> tensors;
   std::vector<Coverage> coverage;
   std::vector<Suspicion> suspicions;
-  bool empty() const { return layers.empty() && tensors.empty(); }
+  Search search;  // without points where there was none
+  bool empty() const { return layers.empty() && tensors.empty() && search.points.empty(); }
   /// The least count of samples after which ranges stayed within `tolerance` of the last ones; 0: not known.
   int64_t enough(double tolerance = 0.02) const;
 };
 
 nlohmann::json json_of(const Evidence& evidence);
+nlohmann::json json_of(const Search& search);
 /// Throws nlohmann's exceptions where the text holds something else.
 Evidence evidence_of(const nlohmann::json& json);
 

@@ -79,7 +79,9 @@ Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& setting,
   if (plain.error < recipe.error) recipe = std::move(plain);
   // Pairs are faster on many CPUs, and cost error.
   Recipe pairs = in_pairs(shop, recipe);
-  if (pairs.error <= std::max(setting.options.target_error, recipe.error)) recipe = std::move(pairs);
+  const double target = setting.options.target_error;
+  if (pairs.error <= std::max(std::isinf(target) ? CalibrationOptions().target_error : target, recipe.error))
+    recipe = std::move(pairs);
   recipe.evidence = evidence_of(shop, structure, values, recipe);
   for (const plan::Suspicion& suspicion : recipe.evidence.suspicions)
     warn(setting, suspicion.what + ": " + suspicion.why);

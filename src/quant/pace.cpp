@@ -124,24 +124,37 @@ std::map<std::string, double> costs(Runner& runner, Parts& parts) {
   return sums;
 }
 
-/// Anchors whose part of the network is slower in eight bits, with what was measured.
-std::map<std::string, std::string> slower(const ir::Graph& graph, const Recipe& recipe, Runner& floats,
-                                          Runner& quantised) {
+/// Microseconds of an anchor's part of the network.
+struct Times {
+  double real = 0, bytes = 0;
+  int anchors = 0;  // in the part
+};
+
+std::map<std::string, Times> times_of(const ir::Graph& graph, const Recipe& recipe, Runner& floats,
+                                      Runner& quantised) {
   Parts parts;
   for (const Runner* runner : {&floats, &quantised})
     for (size_t at = 0; at < runner->steps.size(); ++at)
       if (!is_conversion(runner->program.graph().node(runner->program.node_of(at)).op))
         parts.join(runner->steps[at].origins);
   std::map<std::string, double> before = costs(floats, parts), after = costs(quantised, parts);
+  std::map<std::string, std::vector<std::string>> together;
+  for (const ir::Node& node : graph.nodes)
+    if (node.alive && !node.outputs.empty() && !node.origins.empty())
+      if (const std::string& name = graph.value(node.outputs[0]).name; recipe.anchors.count(name))
+        together[parts.root(node.origins[0])].push_back(name);
+  std::map<std::string, Times> times;
+  for (const auto& [part, anchors] : together)
+    for (const std::string& name : anchors) times[name] = {before[part], after[part], static_cast<int>(anchors.size())};
+  return times;
+}
+
+/// Anchors whose part of the network is slower in eight bits, with what was measured.
+std::map<std::string, std::string> slower(const Recipe& recipe, const std::map<std::string, Times>& times) {
   std::map<std::string, std::string> found;
-  for (const ir::Node& node : graph.nodes) {
-    if (!node.alive || node.outputs.empty() || node.origins.empty()) continue;
-    const std::string& name = graph.value(node.outputs[0]).name;
-    if (!recipe.anchors.count(name) || recipe.pinned.count(name)) continue;
-    const double real = before[parts.root(node.origins[0])], bytes = after[parts.root(node.origins[0])];
-    if (bytes > real)
-      found[name] = fmt::format("in floating point it takes {:.1f} us, in eight bits {:.1f} us", real, bytes);
-  }
+  for (const auto& [name, time] : times)
+    if (time.bytes > time.real && !recipe.pinned.count(name))
+      found[name] = fmt::format("in floating point it takes {:.1f} us, in eight bits {:.1f} us", time.real, time.bytes);
   return found;
 }
 
@@ -191,8 +204,12 @@ Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe&
     real.steps.clear();
     race(real, bytes);
     const bool better = turn == 0 || bytes.total() / real.total() < worth * best.int8_us / best.float_us;
-    const std::map<std::string, std::string> more = slower(graph, trial, real, bytes);
-    if (better) best = {std::move(plan), real.total(), bytes.total()};
+    const std::map<std::string, Times> times = times_of(graph, trial, real, bytes);
+    const std::map<std::string, std::string> more = slower(trial, times);
+    if (better) {
+      best = {std::move(plan), real.total(), bytes.total(), trial, {}};
+      for (const auto& [name, time] : times) best.saved[name] = (time.real - time.bytes) / time.anchors;
+    }
     if (!better || more.empty()) break;
     kept.insert(more.begin(), more.end());
   }

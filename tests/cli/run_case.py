@@ -1,8 +1,8 @@
 """Runs the commands of a .case file in a fresh folder and compares what they print, stdout and stderr together.
 
 A line "$ WORDS" is a command for bash; the lines below it are what it prints, and "[N]" its exit status where that is
-not 0. A line that ends in " (re)" is a regular expression. $SAMPLES is the folder of samples; `json EXPRESSION` is
-Python on the JSON of its standard input, called j.   usage: run_case.py TENON SAMPLES FILE"""
+not 0. A line that ends in " (re)" is a regular expression. $SAMPLES is the folder of samples, $PYTHON the interpreter;
+`json EXPRESSION` is Python on the JSON of its standard input, called j.   usage: run_case.py TENON SAMPLES FILE"""
 import os
 import re
 import subprocess
@@ -36,7 +36,7 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         environment = {'PATH': os.path.dirname(tenon) + ':/usr/bin:/bin', 'SAMPLES': samples, 'HOME': folder,
-                       'TENON_CACHE_DIR': folder + '/cache'}
+                       'PYTHON': sys.executable, 'TENON_CACHE_DIR': folder + '/cache'}
         for number, command, expected in cases(path):
             result = subprocess.run(['bash', '-c', JSON + command], cwd=folder, env=environment,
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

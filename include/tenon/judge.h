@@ -1,0 +1,29 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+/// Judging engines on the user's data: how a build knows what eight bits cost.
+namespace tenon {
+
+class Engine;
+
+/// What an engine is worth, in points of a metric: 0 to 100.
+struct Score {
+  double value = 0;
+  double drop = 0;           ///< below the floating point engine's value, on the same data
+  double low = 0, high = 0;  ///< 95 % interval of the drop
+};
+
+/// A metric with its data. Written by the user, or made by the command from labelled files.
+class Judge {
+ public:
+  virtual ~Judge() = default;
+  /// Runs the floating point engine, which the others will be compared with, and gives its value. Called first, once.
+  virtual double reference(const Engine& engine) = 0;
+  virtual Score score(const Engine& engine) = 0;
+  /// Its name, and how many samples it is of; asked for after `reference`.
+  virtual std::string metric() const = 0;
+  virtual int64_t samples() const = 0;
+};
+
+}  // namespace tenon

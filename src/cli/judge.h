@@ -1,0 +1,23 @@
+#pragma once
+#include <tenon/tenon.h>
+
+#include <string>
+
+#include "cli/calibration.h"
+
+namespace tenon::cli {
+
+/// The options of the search for the fastest engine within a drop of a metric.
+struct JudgeOptions {
+  std::string eval, pareto;
+  double max_drop = -1;  // below 0: not given
+
+  /// --eval, --max-drop, --pareto.
+  void add_to(CLI::App& app);
+  bool asked() const { return !eval.empty() || max_drop >= 0 || !pareto.empty(); }
+  /// Puts a judge into `build` where these options ask for one. Throws Error(usage) where there is nothing to judge,
+  /// Error(io) for labels that cannot be read.
+  void apply(const ModelOptions& model, const DataOptions& data, BuildOptions& build) const;
+};
+
+}  // namespace tenon::cli

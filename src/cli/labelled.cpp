@@ -1,0 +1,255 @@
+#include "cli/labelled.h"
+
+#include <fmt/format.h>
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "vision/decode.h"
+#include "vision/file.h"
+
+namespace fs = std::filesystem;
+
+namespace tenon::cli {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int64_t largest = int64_t{1} << 30;
+
+[[noreturn]] void damaged(const std::string& path, const std::string& why) {
+  throw Error(Code::io, "the labels cannot be read",
+              {.where = path,
+               .why = why,
+               .hint = "give COCO's JSON, a list of pictures and classes as JSON or CSV, or a folder for each class"});
+}
+
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || fault != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string> sorted_entries(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+bool is_picture(const std::string& path) { return fs::is_regular_file(path) && vision::is_image_name(path); }
+
+class Reader {
+ public:
+  Reader(const std::string& path, const std::vector<std::string>& folders) : folders_(folders) {
+    labels_.where = path;
+    folders_.insert(folders_.begin(), fs::path(path).parent_path().string());
+  }
+
+  Labels read() {
+    const std::string& path = labels_.where;
+    if (fs::is_directory(path)) tree();
+    else {
+      const std::vector<uint8_t> bytes = vision::read_file(path, largest);
+      const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      if (path.ends_with(".csv")) csv(text);
+      else json(text);
+    }
+    finish();
+    return std::move(labels_);
+  }
+
+ private:
+  /// The category of a class told by number or name.
+  size_t category(const std::string& name, int64_t number, const std::string& seen_in) {
+    const auto [entry, fresh] = known_.try_emplace({name, number}, labels_.categories.size());
+    if (fresh) labels_.categories.push_back({name, number, seen_in});
+    return entry->second;
+  }
+  size_t category(const std::string& word, const std::string& seen_in) {
+    const std::optional<int64_t> number = number_of(word);
+    return number ? category("", *number, seen_in) : category(word, -1, seen_in);
+  }
+  size_t category(const Json& told, const std::string& seen_in) {
+    if (told.is_number_integer() && told.get<int64_t>() >= 0) return category("", told.get<int64_t>(), seen_in);
+    if (told.is_string()) return category(told.get<std::string>(), seen_in);
+    damaged(labels_.where, seen_in + " has a class that is neither a number nor a name");
+  }
+
+  std::string find(const std::string& name) {
+    for (const std::string& folder : folders_)
+      if (const fs::path path = fs::path(folder) / name; fs::is_regular_file(path)) return path.string();
+    if (++missing_ == 1) first_missing_ = name;
+    return name;
+  }
+
+  void tree() {
+    for (const std::string& folder : sorted_entries(labels_.where)) {
+      if (!fs::is_directory(folder)) continue;
+      for (const std::string& path : sorted_entries(folder))
+        if (is_picture(path))
+          labels_.pictures.push_back({path, category(fs::path(folder).filename().string(), "folder " + folder), {}});
+    }
+  }
+
+  void csv(std::string_view text) {
+    for (size_t line = 1; !text.empty(); ++line) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      std::string_view row = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+      while (!row.empty() && (row.back() == '\r' || row.back() == ' ')) row.remove_suffix(1);
+      if (row.empty()) continue;
+      const size_t comma = row.rfind(',');
+      if (comma == std::string_view::npos || comma == 0 || comma + 1 == row.size())
+        damaged(labels_.where, fmt::format("line {} is no \"FILE,CLASS\"", line));
+      const std::string name(row.substr(0, comma)), word(row.substr(comma + 1));
+      if (line == 1 && !vision::is_image_name(name)) continue;  // the names of columns
+      labels_.pictures.push_back({find(name), category(word, fmt::format("line {}", line)), {}});
+    }
+  }
+
+  void json(std::string_view text) {
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded()) damaged(labels_.where, "it is no JSON");
+    try {
+      if (json.is_object() && json.contains("images") && json["images"].is_array()) coco(json);
+      else if (json.is_object())
+        for (const auto& [name, told] : json.items())
+          labels_.pictures.push_back({find(name), category(told, name), {}});
+      else list(json);
+    } catch (const Json::exception& fault) {
+      damaged(labels_.where, fault.what());
+    }
+  }
+
+  void list(const Json& json) {
+    if (!json.is_array()) damaged(labels_.where, "it is neither a list nor an object");
+    for (const Json& entry : json) {
+      const auto name = entry.at("image").get<std::string>();
+      const auto objects = entry.contains("objects") ? entry.find("objects") : entry.find("detections");
+      LabelledPicture& picture = labels_.pictures.emplace_back();
+      picture.path = find(name);
+      if (objects == entry.end()) {
+        picture.category = category(entry.at("class"), name);
+        continue;
+      }
+      labels_.boxes = true;
+      for (const Json& object : *objects) {
+        const auto box = object.at("box").get<std::vector<double>>();
+        if (box.size() != 4) damaged(labels_.where, name + " has a box that is not of four numbers");
+        picture.boxes.push_back({category(object.at("class"), name), box[0], box[1], box[2], box[3]});
+      }
+    }
+  }
+
+  void coco(const Json& json) {
+    labels_.boxes = true;
+    std::map<int64_t, std::string> names;
+    for (const Json& one : json.at("categories"))
+      names[one.at("id").get<int64_t>()] = one.at("name").get<std::string>();
+    std::map<int64_t, size_t> categories, pictures;
+    for (const auto& [id, name] : names) {
+      categories[id] = labels_.categories.size();
+      labels_.categories.push_back({name, -1, ""});
+    }
+    for (const Json& image : json.at("images")) {
+      pictures[image.at("id").get<int64_t>()] = labels_.pictures.size();
+      labels_.pictures.push_back({find(image.at("file_name").get<std::string>()), 0, {}});
+    }
+    for (const Json& one : json.at("annotations")) {
+      const auto picture = pictures.find(one.at("image_id").get<int64_t>());
+      const auto kind = categories.find(one.at("category_id").get<int64_t>());
+      if (picture == pictures.end())
+        damaged(labels_.where, "an annotation is of image " + one.at("image_id").dump() + ", not listed");
+      if (kind == categories.end())
+        damaged(labels_.where, "an annotation is of category " + one.at("category_id").dump() + ", not listed");
+      const auto box = one.at("bbox").get<std::vector<double>>();
+      if (box.size() != 4) damaged(labels_.where, "a box is not of four numbers");
+      LabelledPicture& shown = labels_.pictures[picture->second];
+      labels_.categories[kind->second].seen_in = shown.path;
+      const bool crowd = one.contains("iscrowd") && one["iscrowd"] != 0;
+      shown.boxes.push_back({kind->second, box[0], box[1], box[0] + box[2], box[1] + box[3], crowd});
+    }
+  }
+
+  void finish() const {
+    if (labels_.pictures.empty())
+      throw Error(Code::usage, "there are no labelled pictures", {.where = labels_.where});
+    if (missing_ > 0) {
+      std::string where;
+      for (const std::string& folder : folders_) where += (where.empty() ? "" : ", ") + (folder.empty() ? "." : folder);
+      throw Error(Code::usage,
+                  fmt::format("{} of the {} labelled pictures cannot be found", missing_, labels_.pictures.size()),
+                  {.where = labels_.where,
+                   .why = fmt::format("the first is \"{}\"; looked in {}", first_missing_, where),
+                   .hint = "names of pictures are taken from the labels' folder and from --data"});
+    }
+    if (labels_.boxes && std::all_of(labels_.pictures.begin(), labels_.pictures.end(),
+                                     [](const LabelledPicture& picture) { return picture.boxes.empty(); }))
+      throw Error(Code::usage, "no picture has a labelled box", {.where = labels_.where});
+  }
+
+  Labels labels_;
+  std::vector<std::string> folders_;
+  std::map<std::pair<std::string, int64_t>, size_t> known_;
+  size_t missing_ = 0;
+  std::string first_missing_;
+};
+
+}  // namespace
+
+bool holds_labels(const std::string& path) {
+  if (!fs::is_directory(path)) return path.ends_with(".json") || path.ends_with(".csv");
+  bool found = false;
+  for (const std::string& entry : sorted_entries(path)) {
+    if (is_picture(entry)) return false;
+    if (!found && fs::is_directory(entry))
+      for (const std::string& inner : sorted_entries(entry)) found = found || is_picture(inner);
+  }
+  return found;
+}
+
+Labels read_labels(const std::string& path, const std::vector<std::string>& folders) {
+  return Reader(path, folders).read();
+}
+
+std::vector<int> classes_of(const Labels& labels, const std::vector<std::string>& names, int64_t classes) {
+  std::vector<char> used(labels.categories.size());
+  for (const LabelledPicture& picture : labels.pictures) {
+    if (!labels.boxes) used[picture.category] = 1;
+    for (const LabelledBox& box : picture.boxes) used[box.category] = 1;
+  }
+  std::vector<int> found(labels.categories.size(), -1);
+  const Category* strange = nullptr;
+  bool any = false;
+  for (size_t at = 0; at < found.size(); ++at) {
+    const Category& category = labels.categories[at];
+    const auto name = std::find(names.begin(), names.end(), category.name);
+    if (category.number >= 0 && category.number < classes) found[at] = static_cast<int>(category.number);
+    else if (category.number < 0 && name != names.end() && name - names.begin() < classes)
+      found[at] = static_cast<int>(name - names.begin());
+    any = any || found[at] >= 0;
+    if (used[at] && found[at] < 0 && !strange) strange = &category;
+  }
+  if (!strange) return found;
+  if (!any && static_cast<int64_t>(found.size()) == classes && strange->number < 0) {
+    for (size_t at = 0; at < found.size(); ++at) found[at] = static_cast<int>(at);
+    return found;
+  }
+  throw Error(Code::usage,
+              strange->number >= 0 ? fmt::format("the labels name class {}, and the model has 0 to {}", strange->number,
+                                                 classes - 1)
+                                   : fmt::format("the model has no class \"{}\"", strange->name),
+              {.where = labels.where,
+               .why = (strange->seen_in.empty() ? "" : strange->seen_in + "; ") +
+                      fmt::format("the labels have {} classes, the model {}", labels.categories.size(), classes),
+               .hint = names.empty() ? "the model tells no names of its classes: number them as it does"
+                                     : "classes are named as in the model's metadata, or numbered"});
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,31 @@
+#include <fmt/format.h>
+
+#include "base/printable.h"
+#include "explain/report.h"
+
+namespace tenon::explain {
+
+std::string search_text(const plan::Search& search) {
+  std::string text = fmt::format("{} on {} sample{}; at most {:g} points below fp32\n", printable(search.metric),
+                                 search.samples, search.samples == 1 ? "" : "s", search.limit);
+  text += fmt::format("  {:>9} {:>12} {:>8} {:>7}  {}\n", "ms", "int8 layers", "points", "drop", "95 % interval");
+  for (size_t at = 0; at < search.points.size(); ++at) {
+    const plan::SearchPoint& point = search.points[at];
+    text += fmt::format("{} {:>9} {:>12} {:8.2f}", point.chosen ? '*' : ' ',
+                        point.milliseconds > 0 ? fmt::format("{:.3f}", point.milliseconds) : "?",
+                        fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)), point.value);
+    text += at == 0 ? "\n" : fmt::format(" {:7.2f}  {:.2f} to {:.2f}\n", point.drop, point.low, point.high);
+  }
+  for (const plan::SearchPoint& point : search.points) {
+    if (!point.chosen) continue;
+    text += "* " + search.why;
+    if (point.integer > 0 && point.high > search.limit)
+      text += fmt::format("; {} samples leave room for a drop of {:.2f}", search.samples, point.high);
+    else if (point.integer > 0 && point.low <= 0 && point.high >= 0)
+      text += fmt::format("; {} samples cannot tell its drop from none", search.samples);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace tenon::explain

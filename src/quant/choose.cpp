@@ -1,0 +1,142 @@
+#include "quant/choose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quant/structure.h"
+
+namespace tenon::quant {
+namespace {
+
+constexpr int most_scores = 7;       // beside the one of floating point
+constexpr double least_saved = 0.1;  // microseconds: less is not measured well
+
+/// Anchors that read one scale group: they leave eight bits together.
+struct Group {
+  std::vector<std::string> anchors;
+  double harm = 0, saved = 0;  // error at the outputs alone; microseconds
+};
+
+/// Those that the recipe has in eight bits, the one of most harm for the time it saves first.
+std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
+  const Structure structure = structure_of(contest.graph);
+  std::map<std::string, double> errors;
+  for (const plan::LayerEvidence& layer : contest.recipe.evidence.layers) errors[layer.node] = layer.error;
+  std::map<int, Group> groups;
+  for (const ir::Node& node : contest.graph.nodes) {
+    if (role_of(contest.graph, node) != Role::anchor) continue;
+    const std::string& name = contest.graph.value(node.outputs[0]).name;
+    if (!pace.recipe.anchors.count(name) || pace.recipe.pinned.count(name)) continue;
+    Group& group = groups[structure.group[node.inputs[0]]];
+    group.anchors.push_back(name);
+    if (const auto error = errors.find(node.label()); error != errors.end())
+      group.harm = std::max(group.harm, error->second);
+    if (const auto saved = pace.saved.find(name); saved != pace.saved.end()) group.saved += saved->second;
+  }
+  std::vector<Group> order;
+  for (auto& [id, group] : groups) order.push_back(std::move(group));
+  std::stable_sort(order.begin(), order.end(), [](const Group& a, const Group& b) {
+    return a.harm * std::max(b.saved, least_saved) > b.harm * std::max(a.saved, least_saved);
+  });
+  return order;
+}
+
+/// How many groups leave until so much of the harm remains as the limit is of the drop.
+size_t guess(const std::vector<Group>& order, double share) {
+  double all = 0, left = 0;
+  for (const Group& group : order) all += group.harm;
+  left = all;
+  size_t count = 0;
+  while (count < order.size() && left > share * all) left -= order[count++].harm;
+  return count;
+}
+
+std::vector<std::string> in_floats(const ir::Graph& graph, const Recipe& recipe) {
+  std::vector<std::string> nodes;
+  for (const ir::Node& node : graph.nodes)
+    if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(graph.value(node.outputs[0]).name))
+      nodes.push_back(node.label());
+  return nodes;
+}
+
+class Chooser {
+ public:
+  Chooser(const Contest& contest, plan::Search& search) : contest_(contest), search_(search) {
+    search_.points[0].floats = in_floats(contest.graph, {});
+  }
+
+  /// Whether a plan is within the limit, or slower than floating point, so that more in floating point is of no use.
+  bool is_enough(Pace pace) {
+    const bool timed = pace.float_us > 0;
+    plan::SearchPoint& fp32 = search_.points[0];
+    if (timed && fp32.milliseconds == 0) fp32.milliseconds = pace.float_us / 1e3;
+    if (timed && pace.int8_us >= pace.float_us) {
+      slow_ = fmt::format(": {:.3f} ms against {:.3f} ms", pace.int8_us / 1e3, pace.float_us / 1e3);
+      return true;
+    }
+    if (pace.recipe.anchors.empty()) return true;
+    const Score score = contest_.score(pace.quantised);
+    // Both plans ran in turn: their ratio is steadier than the times.
+    const double ms = timed ? pace.int8_us / pace.float_us * fp32.milliseconds : 0;
+    search_.points.push_back({ms, score.value, score.drop, score.low, score.high,
+                              static_cast<int64_t>(pace.recipe.anchors.size()),
+                              in_floats(contest_.graph, pace.recipe)});
+    const bool within = score.drop <= contest_.limit;
+    if (within && (best_at_ == 0 || is_faster(search_.points.back(), search_.points[best_at_]))) {
+      best_ = std::move(pace);
+      best_at_ = search_.points.size() - 1;
+    }
+    return within;
+  }
+
+  bool may_go_on() const { return search_.points.size() <= most_scores; }
+
+  std::optional<Pace> finish() {
+    search_.points[best_at_].chosen = true;
+    if (search_.points.size() == 1) search_.why = "eight bits are not faster" + slow_;
+    else if (best_at_ == 0) search_.why = "nothing in eight bits that is faster loses so little";
+    else
+      search_.why = fmt::format("{} of those that lose at most {:g} points",
+                                search_.points[best_at_].milliseconds > 0 ? "it is the fastest"
+                                                                          : "it has the most layers in eight bits",
+                                contest_.limit);
+    return std::move(best_);
+  }
+
+ private:
+  static bool is_faster(const plan::SearchPoint& one, const plan::SearchPoint& other) {
+    return one.milliseconds > 0 ? one.milliseconds < other.milliseconds : one.integer > other.integer;
+  }
+
+  const Contest& contest_;
+  plan::Search& search_;
+  std::optional<Pace> best_;
+  std::string slow_;  // what was measured where eight bits did not pay
+  size_t best_at_ = 0;
+};
+
+}  // namespace
+
+std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
+  Chooser chooser(contest, search);
+  if (contest.recipe.anchors.empty()) return chooser.finish();
+  Pace all = contest.make(contest.recipe);
+  const std::vector<Group> order = by_price(contest, all);
+  if (chooser.is_enough(std::move(all))) return chooser.finish();
+  // With `few` groups out the drop is too great, with `many` it is not, or eight bits do not pay.
+  size_t few = 0, many = order.size();
+  size_t next = guess(order, contest.limit / search.points.back().drop);
+  while (many - few > 1 && chooser.may_go_on()) {
+    next = std::clamp(next, few + 1, many - 1);
+    std::map<std::string, std::string> out;
+    for (size_t at = 0; at < next; ++at)
+      for (const std::string& anchor : order[at].anchors)
+        out[anchor] = "in eight bits it costs too much accuracy for the time it saves";
+    (chooser.is_enough(contest.make(without(contest.graph, contest.recipe, out))) ? many : few) = next;
+    next = (few + many) / 2;
+  }
+  return chooser.finish();
+}
+
+}  // namespace tenon::quant

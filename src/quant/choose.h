@@ -1,0 +1,26 @@
+#pragma once
+#include <tenon/judge.h>
+
+#include <optional>
+
+#include "quant/pace.h"
+
+namespace tenon::quant {
+
+/// What a search for the fastest engine within a drop works with.
+struct Contest {
+  const ir::Graph& graph;  ///< the optimised graph
+  const Recipe& recipe;    ///< with everything in eight bits that may be
+  double limit;            ///< points that may be lost
+  /// The plan of a recipe of this graph; times of 0 where nothing is measured.
+  std::function<Pace(const Recipe&)> make;
+  std::function<Score(const plan::Plan&)> score;
+};
+
+/// The fastest plan found that is faster than the floating point one and loses no more than the limit; nothing where
+/// there is none. Layers go back to floating point by their harm alone for the time they save, so many that the limit
+/// is kept: bisection finds how many, with at most seven calls of `score`. `search` has its first point, floating
+/// point, and gets the others.
+std::optional<Pace> choose(const Contest& contest, plan::Search& search);
+
+}  // namespace tenon::quant

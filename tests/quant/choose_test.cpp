@@ -1,0 +1,150 @@
+#include "quant/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/op.h"
+#include "quant/structure.h"
+
+namespace tenon::quant {
+namespace {
+
+constexpr int layers = 40;
+
+/// A chain of convolutions c0, c1, ...
+ir::Graph chain() {
+  std::string text =
+      "graph \"g\"\ninput %x : f32[1,4,4,2]\nconst %w : f32[2,2,1,1] = {1.0, 2.0, 3.0, 4.0}\n";
+  for (int at = 0; at < layers; ++at)
+    text += "%c" + std::to_string(at) + " : f32[1,4,4,2] = Conv(%" + (at ? "c" + std::to_string(at - 1) : "x") +
+            ", %w) {activation=\"relu\", layout=\"NHWC\"} from [\"c" + std::to_string(at) + "\"]\n";
+  text += "output %c" + std::to_string(layers - 1) + " as \"y\"\n";
+  ir::Graph graph = ir::parse(text);
+  graph.tidy();
+  ops::infer(graph);
+  return graph;
+}
+
+/// Each layer saves one microsecond of a hundred, and costs `harm[layer]` points.
+struct World {
+  ir::Graph graph = chain();
+  Recipe recipe;
+  std::vector<double> harm;
+  int made = 0, scored = 0;
+  std::vector<std::set<std::string>> tried;
+  double saves = 1;
+
+  explicit World(std::vector<double> points) : harm(std::move(points)) {
+    for (const ir::Node& node : graph.nodes) {
+      const std::string& name = graph.value(node.outputs[0]).name;
+      recipe.values[graph.value(node.inputs[0]).name] = Quantiser::of({0, 255});
+      recipe.anchors[name] = {{0.1f, 0.2f}, {}};
+      recipe.evidence.layers.push_back({node.label(), true, "", harm[std::stoul(node.label().substr(1))]});
+    }
+  }
+  double drop(const Recipe& how) const {
+    double sum = 0;
+    for (const auto& [name, weights] : how.anchors)
+      for (const ir::Node& node : graph.nodes)
+        if (graph.value(node.outputs[0]).name == name) sum += harm[std::stoul(node.label().substr(1))];
+    return sum;
+  }
+  std::optional<Pace> run(double limit, plan::Search& search) {
+    search.points = {{0, 90}};
+    search.limit = limit;
+    Recipe last;
+    const auto make = [&](const Recipe& how) {
+      ++made;
+      last = how;
+      Pace pace{{}, 100, 100 - saves * static_cast<double>(how.anchors.size()), how, {}};
+      for (const auto& [name, weights] : how.anchors) pace.saved[name] = saves;
+      return pace;
+    };
+    const auto score = [&](const plan::Plan&) {
+      ++scored;
+      const double lost = drop(last);
+      return Score{90 - lost, lost, lost - 0.1, lost + 0.1};
+    };
+    return choose({graph, recipe, limit, make, score}, search);
+  }
+};
+
+TEST(choose, takes_everything_at_once_where_that_loses_little_enough) {
+  World world(std::vector<double>(layers, 0.001));
+  plan::Search search;
+  const auto best = world.run(0.1, search);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->recipe.anchors.size(), static_cast<size_t>(layers));
+  EXPECT_EQ(world.scored, 1);
+  ASSERT_EQ(search.points.size(), 2u);
+  EXPECT_TRUE(search.points[1].chosen);
+  EXPECT_DOUBLE_EQ(search.points[0].milliseconds, 0.1);
+  EXPECT_DOUBLE_EQ(search.points[1].milliseconds, 0.06);
+  EXPECT_EQ(search.points[0].floats.size(), static_cast<size_t>(layers));
+}
+
+/// Three layers do the harm: they and no other must leave.
+TEST(choose, leaves_out_the_harmful_layers_alone) {
+  std::vector<double> harm(layers, 0.001);
+  harm[5] = 3, harm[17] = 2, harm[30] = 1;
+  World world(harm);
+  plan::Search search;
+  const auto best = world.run(0.1, search);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->recipe.anchors.size(), static_cast<size_t>(layers - 3));
+  EXPECT_LE(world.drop(best->recipe), 0.1);
+  EXPECT_LE(world.scored, 7);
+  std::vector<std::string> floats;
+  for (const plan::SearchPoint& point : search.points)
+    if (point.chosen) floats = point.floats;
+  EXPECT_EQ(floats, (std::vector<std::string>{"c5", "c17", "c30"}));
+}
+
+TEST(choose, keeps_to_seven_scores_and_the_limit_whatever_the_harm) {
+  for (const double limit : {0.05, 1.0, 7.0, 19.0}) {
+    std::vector<double> harm;
+    for (int at = 0; at < layers; ++at) harm.push_back(std::fmod(0.37 * (at + 1), 1.0));
+    World world(harm);
+    plan::Search search;
+    const auto best = world.run(limit, search);
+    EXPECT_LE(world.scored, 7);
+    int chosen = 0;
+    for (const plan::SearchPoint& point : search.points) {
+      chosen += point.chosen;
+      if (point.chosen) {
+        EXPECT_LE(point.drop, limit);
+      }
+      if (best && point.drop <= limit) {
+        EXPECT_GE(point.milliseconds * 1e3, best->int8_us - 1e-9);
+      }
+    }
+    EXPECT_EQ(chosen, 1);
+    EXPECT_EQ(best.has_value(), !search.points[0].chosen);
+  }
+}
+
+TEST(choose, stays_with_floating_point_where_eight_bits_are_slower) {
+  World world(std::vector<double>(layers, 0.0));
+  world.saves = -1;
+  plan::Search search;
+  EXPECT_FALSE(world.run(0.1, search));
+  EXPECT_EQ(world.scored, 0);
+  EXPECT_TRUE(search.points[0].chosen);
+  EXPECT_EQ(search.why, "eight bits are not faster: 0.140 ms against 0.100 ms");
+}
+
+TEST(choose, leaves_pinned_layers_in_eight_bits) {
+  std::vector<double> harm(layers, 0.001);
+  harm[5] = 3, harm[17] = 2;
+  World world(harm);
+  const std::string held = world.graph.value(world.graph.nodes[5].outputs[0]).name;
+  world.recipe.pinned = {held};
+  plan::Search search;
+  EXPECT_FALSE(world.run(0.1, search));
+  for (size_t at = 1; at < search.points.size(); ++at)
+    EXPECT_EQ(std::count(search.points[at].floats.begin(), search.points[at].floats.end(), "c5"), 0);
+}
+
+}  // namespace
+}  // namespace tenon::quant
