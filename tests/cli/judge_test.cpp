@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/net.h"
+#include "vision/decode.h"
+
+namespace tenon {
+namespace {
+
+constexpr int pictures = 8;
+
+/// Pictures of one colour each, and the classes that a small classifier gives them in floating point.
+struct Case {
+  test::Folder folder;
+  std::vector<int> classes;
+
+  explicit Case(const std::string& model = test::small_net()) {
+    Session session = test::build_net(folder, model).session();
+    std::filesystem::create_directory(folder / "all");
+    for (int at = 0; at < pictures; ++at) {
+      vision::Image image(8, 8);
+      Tensor input(DType::f32, {1, 3, 8, 8});
+      for (int pixel = 0; pixel < 64; ++pixel)
+        for (int channel = 0; channel < 3; ++channel) {
+          const auto value = static_cast<uint8_t>((at * 97 + channel * (31 + 60 * at) + pixel * at) % 256);
+          image.pixels[static_cast<size_t>(pixel * 3 + channel)] = value;
+          input.data<float>()[channel * 64 + pixel] = static_cast<float>(value) / 255;
+        }
+      vision::encode_png(image, folder / ("all/" + name(at)));
+      const Tensor output = session.run({{"x", input}})[0];
+      const std::span<const float> scores = output.values<float>();
+      classes.push_back(static_cast<int>(std::max_element(scores.begin(), scores.end()) - scores.begin()));
+    }
+  }
+  static std::string name(int at) { return std::to_string(at) + ".png"; }
+
+  test::Outcome build(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"build",  "m.onnx",       "-o",     "x.tenon",      "-q",
+                                   "--data", "all",          "--precision", "int8",    "--budget",
+                                   "0",      "--timing-cache", "-",    "--calibrator", "mse",
+                                   "--preprocess", "resize=8x8,scale=1/255", "--max-drop", "100"};
+    words.insert(words.end(), more.begin(), more.end());
+    return test::run_tenon(folder, words);
+  }
+  nlohmann::json points(const std::string& labels) const {
+    const test::Outcome outcome = build({"--eval", labels, "--pareto", "p.json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(test::read_text(folder / "p.json"));
+  }
+  /// The classes with the first one wrong.
+  std::vector<int> labels() const {
+    std::vector<int> told = classes;
+    told[0] = (told[0] + 1) % 5;
+    return told;
+  }
+};
+
+TEST(judge, counts_a_classifier_right_by_every_form_of_labels) {
+  const Case one;
+  const std::vector<int> labels = one.labels();
+  std::string csv = "file,class\n", object = "{", list = "[";
+  for (int at = 0; at < pictures; ++at) {
+    const std::string number = std::to_string(labels[static_cast<size_t>(at)]), name = Case::name(at);
+    csv += name + "," + number + "\r\n";
+    object += (at ? ", " : "") + ("\"" + name + "\": " + number);
+    list += (at ? ", " : "") + ("{\"image\": \"" + name + "\", \"class\": " + number + "}");
+    std::filesystem::create_directories(one.folder / ("tree/" + number));
+    std::filesystem::copy(one.folder / ("all/" + name), one.folder / ("tree/" + number + "/" + name));
+  }
+  one.folder.write("a.csv", csv), one.folder.write("a.json", object + "}"), one.folder.write("b.json", list + "]");
+  for (const char* form : {"a.csv", "a.json", "b.json", "tree"}) {
+    const nlohmann::json found = one.points(form);
+    EXPECT_EQ(found["metric"], "top-1") << form;
+    EXPECT_EQ(found["samples"], pictures) << form;
+    EXPECT_DOUBLE_EQ(found["points"][0]["value"].get<double>(), 100.0 * (pictures - 1) / pictures) << form;
+  }
+}
+
+TEST(judge, asks_a_classifier_to_agree_with_floating_point_where_there_are_no_labels) {
+  const Case one;
+  const nlohmann::json found = one.points("all");
+  EXPECT_EQ(found["metric"], "top-1 agreement with fp32");
+  EXPECT_EQ(found["points"][0]["value"], 100);
+  const nlohmann::json& eight = found["points"][1];
+  EXPECT_DOUBLE_EQ(eight["value"].get<double>() + eight["drop"].get<double>(), 100);
+  // Eight pictures that agree leave room for 3 in 8 that do not.
+  EXPECT_GE(eight["interval"][1].get<double>(), 37.5);
+}
+
+/// x -> a convolution and its activation -> y [N,4,8,8]
+std::string filter() {
+  return test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w1", {4, 3, 3, 3}, 1) +
+                     test::random_weights("w2", {4, 4, 1, 1}, 2) +
+                     test::node("stem", "Conv", {"x", "w1"}, {"a"}, test::integers("pads", {1, 1, 1, 1})) +
+                     test::node("act", "Relu", {"a"}, {"b"}) + test::node("point", "Conv", {"b", "w2"}, {"c"}) +
+                     test::node("end", "Relu", {"c"}, {"y"}) + test::output("y"));
+}
+
+TEST(judge, measures_the_signal_of_other_outputs) {
+  const Case one(filter());
+  const nlohmann::json found = one.points("all");
+  EXPECT_EQ(found["metric"], "share of fp32's signal in the outputs");
+  const double drop = found["points"][1]["drop"];
+  EXPECT_GT(drop, 0);
+  EXPECT_LT(drop, 1);  // eight bits keep about 40 dB
+}
+
+TEST(judge, refuses_labels_for_what_is_no_classifier) {
+  const Case one(filter());
+  one.folder.write("a.csv", "0.png,1\n");
+  const test::Outcome outcome = one.build({"--eval", "a.csv"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.err.find("the labels are classes, and the model is neither a detector nor a classifier"),
+            std::string::npos)
+      << outcome.err;
+}
+
+}  // namespace
+}  // namespace tenon
