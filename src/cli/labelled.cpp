@@ -48,7 +48,13 @@ class Reader {
  public:
   Reader(const std::string& path, const std::vector<std::string>& folders) : folders_(folders) {
     labels_.where = path;
-    folders_.insert(folders_.begin(), fs::path(path).parent_path().string());
+    // As COCO's own folders lie: annotations/instances_val2017.json beside val2017.
+    const fs::path file(path), beside = file.parent_path();
+    std::string stem = file.stem().string();
+    if (stem.starts_with("instances_")) stem = stem.substr(std::string("instances_").size());
+    const fs::path near[] = {beside, beside / stem, beside / ".." / stem};
+    for (size_t at = std::size(near); at-- > 0;)
+      if (at == 0 || fs::is_directory(near[at])) folders_.insert(folders_.begin(), near[at].string());
   }
 
   Labels read() {

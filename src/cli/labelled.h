@@ -36,8 +36,9 @@ bool holds_labels(const std::string& path);
 
 /// Reads COCO's JSON, a JSON list of {"image", "objects": [{"class", "label", "box": [x0, y0, x1, y1]}]} ("detections"
 /// is taken for "objects") or of {"image", "class"}, a JSON object or CSV file of picture and class, or a tree with a
-/// folder for each class. Pictures lie beside the file or in one of `folders`. Throws Error(io) for what cannot be read
-/// and Error(usage) for pictures that are missing or labels that are none.
+/// folder for each class. Pictures lie beside the file, in a folder named like it (without "instances_") beside it
+/// or its own folder, or in one of `folders`. Throws Error(io) for what cannot be read and Error(usage) for pictures
+/// that are missing or labels that are none.
 Labels read_labels(const std::string& path, const std::vector<std::string>& folders);
 
 /// The model's class for each category of the labels. `names` may be empty. Throws Error(usage) naming a category that

@@ -123,6 +123,7 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
   if (contest.recipe.anchors.empty()) return chooser.finish();
   Pace all = contest.make(contest.recipe);
   const std::vector<Group> order = by_price(contest, all);
+  const Recipe faster = all.recipe;
   if (chooser.is_enough(std::move(all))) return chooser.finish();
   // With `few` groups out the drop is too great, with `many` it is not, or eight bits do not pay.
   size_t few = 0, many = order.size();
@@ -133,7 +134,7 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
     for (size_t at = 0; at < next; ++at)
       for (const std::string& anchor : order[at].anchors)
         out[anchor] = "in eight bits it costs too much accuracy for the time it saves";
-    (chooser.is_enough(contest.make(without(contest.graph, contest.recipe, out))) ? many : few) = next;
+    (chooser.is_enough(contest.make(without(contest.graph, faster, out))) ? many : few) = next;
     next = (few + many) / 2;
   }
   return chooser.finish();
