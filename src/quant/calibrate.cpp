@@ -9,6 +9,7 @@
 #include "quant/cache.h"
 #include "quant/checkpoint.h"
 #include "quant/evidence.h"
+#include "quant/fit.h"
 #include "quant/search.h"
 #include "quant/trt_cache.h"
 
@@ -58,8 +59,9 @@ Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, Recipe 
   return recipe;
 }
 
-Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& setting, const CacheKey& key,
+Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, const CacheKey& key,
                const std::string& cache) {
+  const Setting setting = fit_batch(graph, asked);
   const Reasons keep = kept_nodes(graph, setting.options);
   const Structure structure = structure_of(graph, keep);
   Team team(setting.threads);

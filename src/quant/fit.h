@@ -1,0 +1,11 @@
+#pragma once
+#include "quant/calibrate.h"
+
+namespace tenon::quant {
+
+/// The setting with so small a batch that calibration fits the memory that may still be taken, told to `warn` where it
+/// is smaller than asked for. Throws Error(resource) with need and limit where a batch of one does not fit, nor the
+/// batch that the model has.
+Setting fit_batch(const ir::Graph& graph, Setting setting);
+
+}  // namespace tenon::quant
