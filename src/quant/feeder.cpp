@@ -30,6 +30,13 @@ std::string Feeder::Batch::label() const {
   return names.size() > 3 ? text + ", …" : text;
 }
 
+std::string Feeder::Batch::label_at(const Tensor& input, int64_t at) const {
+  const int64_t rows = input.dims().rank() ? input.dims()[0] : 1;
+  if (rows < static_cast<int64_t>(names.size())) return label();
+  const auto row = static_cast<size_t>(at / (input.elements() / rows));
+  return names[std::min(row, names.size() - 1)];
+}
+
 Feeder::Feeder(const ir::Graph& graph, Calibrator& data, int64_t most) : graph_(graph), data_(data), most_(most) {
   for (size_t at = 0; at < graph.inputs.size(); ++at) {
     const Dims dims = dims_of(graph, at);
@@ -128,7 +135,7 @@ std::optional<Feeder::Batch> Feeder::next() {
     Tensor whole(taken[0].inputs[at].dtype(), dims_of(graph_, at));
     const size_t bytes = whole.bytes() / static_cast<size_t>(wanted);
     for (int64_t row = 0; row < wanted; ++row) {
-      const Sample& sample = taken[static_cast<size_t>(std::min<int64_t>(row, static_cast<int64_t>(taken.size()) - 1))];
+      const Sample& sample = taken[static_cast<size_t>(row) % taken.size()];
       std::memcpy(whole.data<std::byte>() + bytes * static_cast<size_t>(row), sample.inputs[at].data(), bytes);
     }
     batch.inputs.push_back(std::move(whole));

@@ -21,9 +21,11 @@ class Feeder {
     std::vector<Tensor> inputs;      // in the graph's order
     std::vector<std::string> names;  // one a sample
     std::string label() const;       // for messages
+    /// The sample that element `at` of an input is of; all of them where the input holds no sample a row.
+    std::string label_at(const Tensor& input, int64_t at) const;
   };
-  /// The next batch. A last one that is not full is filled up with its last sample. Throws Error(usage) where the data
-  /// does not fit the model.
+  /// The next batch. A last one that is not full is filled up with its samples over again. Throws Error(usage) where
+  /// the data does not fit the model.
   std::optional<Batch> next();
   int64_t samples() const { return samples_; }
   /// Expected in all; 0: not known.

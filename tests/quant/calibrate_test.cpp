@@ -123,6 +123,53 @@ TEST(calibrate, names_a_sample_that_is_not_finite) {
   }
 }
 
+TEST(calibrate, names_the_sample_of_a_batch_that_is_not_finite) {
+  const ir::Graph graph = optimised();
+  Samples samples(8, 2, 6);
+  Setting setting = quick();
+  setting.options.batch = 5;  // 0..4, then 5..7
+  try {
+    calibrate(graph, samples, setting);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where(), "picture 6");
+  }
+}
+
+/// Limits hold for the whole process.
+struct Limited {
+  const Limits before = limits();
+  explicit Limited(int64_t bytes) { set_limits({bytes, before.loop_rounds}); }
+  ~Limited() { set_limits(before); }
+};
+
+TEST(calibrate, takes_smaller_batches_where_memory_is_short) {
+  const ir::Graph graph = optimised();
+  Setting setting = quick();
+  Samples all(12, 1);
+  setting.options.batch = 512;
+  const Recipe expected = calibrate(graph, all, setting);
+  setting.options.batch = 4096;  // some 50 MB
+  std::string told;
+  setting.warn = [&](const std::string& text) { told += text + "\n"; };
+  const Limited limited(int64_t{8} << 20);
+  Samples samples(12, 1);
+  const Recipe recipe = calibrate(graph, samples, setting);
+  EXPECT_TRUE(recipe.values == expected.values);
+  EXPECT_NE(told.find("calibrating in batches of 512, as 4096 do not fit 8.0 MiB"), std::string::npos) << told;
+}
+
+TEST(calibrate, names_need_and_limit_where_nothing_fits) {
+  const ir::Graph graph = optimised(256);  // some 900 kB
+  Samples samples(12, 1);
+  const Setting setting = quick();
+  const Limited limited(300 << 10);
+  const std::string error = test::error_of([&] { calibrate(graph, samples, setting); });
+  EXPECT_NE(error.find("resource: "), std::string::npos) << error;
+  EXPECT_NE(error.find("takes "), std::string::npos) << error;
+  EXPECT_NE(error.find("the limit is 300.0 KiB"), std::string::npos) << error;
+}
+
 TEST(calibrate, takes_as_many_samples_as_it_is_told) {
   const ir::Graph graph = optimised();
   Setting setting = quick();
