@@ -1,9 +1,16 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/printable.h"
 #include "explain/report.h"
 
 namespace tenon::explain {
+
+namespace {
+/// Two places, without a minus before 0.00.
+std::string points_text(double points) { return fmt::format("{:.2f}", std::fabs(points) < 0.005 ? 0 : points); }
+}  // namespace
 
 std::string search_text(const plan::Search& search) {
   std::string text = fmt::format("{} on {} sample{}; at most {:g} points below fp32\n", printable(search.metric),
@@ -14,13 +21,14 @@ std::string search_text(const plan::Search& search) {
     text += fmt::format("{} {:>9} {:>12} {:8.2f}", point.chosen ? '*' : ' ',
                         point.milliseconds > 0 ? fmt::format("{:.3f}", point.milliseconds) : "?",
                         fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)), point.value);
-    text += at == 0 ? "\n" : fmt::format(" {:7.2f}  {:.2f} to {:.2f}\n", point.drop, point.low, point.high);
+    text += at == 0 ? "\n" : fmt::format(" {:>7}  {} to {}\n", points_text(point.drop), points_text(point.low),
+                                          points_text(point.high));
   }
   for (const plan::SearchPoint& point : search.points) {
     if (!point.chosen) continue;
     text += "* " + search.why;
     if (point.integer > 0 && point.high > search.limit)
-      text += fmt::format("; {} samples leave room for a drop of {:.2f}", search.samples, point.high);
+      text += fmt::format("; {} samples leave room for a drop of {}", search.samples, points_text(point.high));
     else if (point.integer > 0 && point.low <= 0 && point.high >= 0)
       text += fmt::format("; {} samples cannot tell its drop from none", search.samples);
     text += "\n";
