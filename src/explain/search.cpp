@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/printable.h"
@@ -31,6 +32,9 @@ std::string search_text(const plan::Search& search) {
       text += fmt::format("; {} samples leave room for a drop of {}", search.samples, points_text(point.high));
     else if (point.integer > 0 && point.low <= 0 && point.high >= 0)
       text += fmt::format("; {} samples cannot tell its drop from none", search.samples);
+    const auto near = [&](const plan::SearchPoint& one) { return one.integer > 0 && one.low <= search.limit; };
+    if (point.integer == 0 && std::any_of(search.points.begin(), search.points.end(), near))
+      text += fmt::format("; {} samples are too few to be sure: intervals reach below the limit", search.samples);
     text += "\n";
   }
   return text;

@@ -76,12 +76,14 @@ class Chooser {
       return true;
     }
     if (pace.recipe.anchors.empty()) return true;
+    const std::vector<std::string> floats = in_floats(contest_.graph, pace.recipe);
+    for (const plan::SearchPoint& point : search_.points)
+      if (point.floats == floats) return point.drop <= contest_.limit;
     const Score score = contest_.score(pace.quantised);
     // Both plans ran in turn: their ratio is steadier than the times.
     const double ms = timed ? pace.int8_us / pace.float_us * fp32.milliseconds : 0;
     search_.points.push_back({ms, score.value, score.drop, score.low, score.high,
-                              static_cast<int64_t>(pace.recipe.anchors.size()),
-                              in_floats(contest_.graph, pace.recipe)});
+                              static_cast<int64_t>(pace.recipe.anchors.size()), floats});
     const bool within = score.drop <= contest_.limit;
     if (within && (best_at_ == 0 || is_faster(search_.points.back(), search_.points[best_at_]))) {
       best_ = std::move(pace);

@@ -67,7 +67,8 @@ void check_finite(const Lab& lab, const std::vector<Histogram>& groups, const St
     const auto odd = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
     if (odd != values.end())
       throw Error(Code::usage, "the calibration data holds NaN or infinity",
-                  {.where = batch.label_at(batch.inputs[at], odd - values.begin()), .why = "input \"" + lab.graph().value(lab.graph().inputs[at]).name + "\""});
+                  {.where = batch.label_at(batch.inputs[at], odd - values.begin()),
+                   .why = "input \"" + lab.graph().value(lab.graph().inputs[at]).name + "\""});
   }
   for (size_t id = 0; id < graph.values.size(); ++id)
     if (structure.source[id] && groups[structure.group[id]].not_finite() > 0)

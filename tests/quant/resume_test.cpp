@@ -18,7 +18,7 @@ namespace {
 
 constexpr int count = 40, pause_at = 10, die_at = 25;
 
-/// Random samples with a cache in a file. One that is mortal stops for longer than checkpoints are apart, and dies later.
+/// Random samples with a cache in a file. One that is mortal stops for longer than checkpoints are apart, then dies.
 class Samples : public Calibrator {
  public:
   Samples(std::string cache, bool mortal) : cache_(std::move(cache)), mortal_(mortal) {}
