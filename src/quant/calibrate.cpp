@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/memory.h"
 #include "quant/cache.h"
 #include "quant/checkpoint.h"
 #include "quant/evidence.h"
@@ -101,7 +102,16 @@ Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& settin
     if (cached.stale.empty()) return pinned(graph, setting.options, std::move(cached.recipe));
     warn(setting, "the calibration cache was made with other " + cached.stale + "; calibrating again");
   }
-  Recipe recipe = measure(graph, data, setting, key, text);
+  Recipe recipe;
+  try {
+    recipe = measure(graph, data, setting, key, text);
+  } catch (const Error& error) {
+    if (error.code() != Code::resource || !error.hint().empty()) throw;
+    throw Error(Code::resource, error.what(),
+                {.where = error.where(), .why = error.why(),
+                 .hint = "raise --max-memory: calibration takes about " +
+                         memory_text(bytes_of_calibration(graph, setting))});
+  }
   data.write_cache(write_cache(key, recipe));
   return pinned(graph, setting.options, std::move(recipe));
 }

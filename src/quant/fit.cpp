@@ -11,9 +11,16 @@
 namespace tenon::quant {
 namespace {
 
-/// Bytes of a run, and of the inputs and outputs of one batch.
+/// Bytes of a run, of the inputs and outputs of one batch, and of the weights.
 struct Need {
-  int64_t arena = 0, ends = 0;
+  int64_t arena = 0, ends = 0, weights = 0;
+  /// For two graphs side by side, with weights that some kernels pack to four times their size, the probes, and what of
+  /// a batch is read, kept and changed.
+  int64_t all() const {
+    return 2 * arena + (5 + static_cast<int64_t>(Observations::most_probes)) * ends + 8 * weights;
+  }
+  /// For one graph and a batch, with nothing kept.
+  int64_t least() const { return arena + 2 * ends + 2 * weights; }
 };
 
 Need need_of(const ir::Graph& graph, const Setting& setting) {
@@ -21,6 +28,8 @@ Need need_of(const ir::Graph& graph, const Setting& setting) {
   Need need;
   if (!plan::is_static(concrete)) return need;
   need.arena = plan::lay_out(concrete).arena_bytes;
+  for (const ir::Value& value : concrete.values)
+    if (value.is_constant()) need.weights += static_cast<int64_t>(value.constant.bytes());
   for (const auto* list : {&concrete.inputs, &concrete.outputs})
     for (const ir::ValueId id : *list) {
       Dims dims;
@@ -36,11 +45,9 @@ bool fits(int64_t bytes) {
   return true;
 }
 
-/// Whether a batch fits with all that calibration keeps: two graphs side by side, the probes, and the batch itself.
 bool fits_well(const ir::Graph& graph, const Setting& setting) {
   try {
-    const Need need = need_of(graph, setting);
-    return fits(2 * need.arena + (2 + static_cast<int64_t>(Observations::most_probes)) * need.ends);
+    return fits(need_of(graph, setting).all());
   } catch (const Error& error) {
     if (error.code() != Code::resource) throw;
     return false;
@@ -48,6 +55,11 @@ bool fits_well(const ir::Graph& graph, const Setting& setting) {
 }
 
 }  // namespace
+
+int64_t bytes_of_calibration(const ir::Graph& graph, Setting setting) {
+  setting.options.batch = std::min<int64_t>(setting.options.batch, 1);
+  return need_of(graph, setting).all();
+}
 
 Setting fit_batch(const ir::Graph& graph, Setting setting) {
   const int64_t asked = setting.options.batch;
@@ -62,12 +74,11 @@ Setting fit_batch(const ir::Graph& graph, Setting setting) {
   if (setting.options.batch != asked && setting.warn)
     setting.warn(fmt::format("calibrating in batches of {}, as {} do not fit {}", setting.options.batch, asked,
                              memory_text(limits().memory_bytes)));
-  // Less than this no run can do with.
-  const Need need = need_of(graph, setting);
-  if (!fits(need.arena + need.ends))
+  const int64_t least = need_of(graph, setting).least();
+  if (!fits(least))
     throw Error(Code::resource, "calibration does not fit the memory that it may take",
                 {.why = fmt::format("a batch takes {}, the limit for all tensors is {}",
-                                    memory_text(need.arena + need.ends), memory_text(limits().memory_bytes)),
+                                    memory_text(least), memory_text(limits().memory_bytes)),
                  .hint = "raise the limit with --max-memory, or give smaller --shapes"});
   return setting;
 }

@@ -8,4 +8,7 @@ namespace tenon::quant {
 /// batch that the model has.
 Setting fit_batch(const ir::Graph& graph, Setting setting);
 
+/// About as many bytes as calibration takes for the smallest batch.
+int64_t bytes_of_calibration(const ir::Graph& graph, Setting setting);
+
 }  // namespace tenon::quant
