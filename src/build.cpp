@@ -42,7 +42,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
   tracker.note(passes::lower(plan.graph, options.skip_passes));
   if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
   if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
-    passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
+    tracker.note(passes::narrow(plan.graph, options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
   for (ir::ValueId input : concrete.inputs) {
@@ -171,7 +171,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   if (gpu && plan.precision == "fp32" && options.precision == Precision::tf32) plan.precision = "tf32";
   if (gpu && narrow && (plan.precision == "fp32" || plan.precision == "tf32")) {
     plan.precision = "fp16";
-    passes::run_pass(plan.graph, passes::Pass{"narrow_f16", "computes large layers in f16", passes::narrow_f16});
+    passes::narrow(plan.graph, options.skip_passes);
   }
   for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
   if (options.threads > 0) plan.threads = options.threads;

@@ -36,7 +36,7 @@ bool gives_any(const ir::Node& node) { return node.op == "DequantizeLinear" || n
 /// Only the first operand of these is data; of others all are.
 bool first_is_data(const ir::Node& node) {
   return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "Elementwise" &&
-         node.op != "MatMul";
+         node.op != "MatMul" && node.op != "DotAttention";
 }
 
 class Narrower {
@@ -79,7 +79,9 @@ class Narrower {
            (weights && weights->dims()[1] < 8 && node.integer("group", 1) == 1);
   }
   bool is_data(const ir::Node& node, size_t input) const {
-    return is_f32(node.inputs[input]) && (input == 0 || !first_is_data(node));
+    // The mask of an attention is f32.
+    return is_f32(node.inputs[input]) && (input == 0 || !first_is_data(node)) &&
+           (node.op != "DotAttention" || input < 3);
   }
 
   /// Which values are better f16, from the end on.
@@ -91,7 +93,7 @@ class Narrower {
       if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
     } else if (node.op == "BoxHead") {
       for (size_t at = 0; at < logits_of(node); ++at) want_[node.inputs[at]] |= is_f32(node.inputs[at]);
-    } else if (wanted && passes(node)) {
+    } else if ((wanted && passes(node)) || node.op == "DotAttention") {
       for (ir::ValueId out : node.outputs)
         if (is_f32(out)) want_[out] = 1;
       for (size_t at = 0; at < node.inputs.size(); ++at)
@@ -99,7 +101,7 @@ class Narrower {
     }
   }
   void mark(const ir::Node& node) {
-    if (!is_anchor(node) && !passes(node) && !gives_any(node)) return;
+    if (!is_anchor(node) && !passes(node) && !gives_any(node) && node.op != "DotAttention") return;
     for (ir::ValueId out : node.outputs)
       if (is_f32(out) && want_[out]) narrow_[out] = 1, changed_ = true;
   }
@@ -138,7 +140,8 @@ class Narrower {
       // It takes either.
     } else if (!node.outputs.empty() && is_narrow(node.outputs[0])) {
       for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at)
-        if (is_data(graph_.node(id), at)) give(id, at, true);
+        if (graph_.node(id).inputs[at] != ir::no_value)
+          give(id, at, is_data(graph_.node(id), at));
     } else {
       for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at) give(id, at, false);
     }

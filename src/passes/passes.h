@@ -23,13 +23,17 @@ bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
 bool fuse_elementwise(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
+/// Makes internal DotAttention nodes, for which GPUs have a kernel in 16 bits.
+bool fuse_attention(ir::Graph& graph);
+/// Gather of one constant index as Slice and Reshape.
+bool slice_gathers(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
 bool fuse_box_head(ir::Graph& graph);
 /// The same for GPUs: every convolution, pictures quantised on their way in, pools and nearest resizes of bytes.
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 
-/// No part of the pipeline, for a build in f16 after it: convolutions, products by constant weights and what lies
+/// For a build in f16: convolutions, products by constant weights and what lies
 /// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its
 /// result is of another type than its input; weights stay f32 and are rounded by the kernels.
 bool narrow_f16(ir::Graph& graph);

@@ -61,6 +61,15 @@ const std::vector<Pass>& lowering() {
 const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
       {"fuse_box_head", "joins what follows the last convolutions of a detector", fuse_box_head},
+      {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
+  };
+  return list;
+}
+
+const std::vector<Pass>& for_narrow() {
+  static const std::vector<Pass> list = {
+      {"fuse_attention", "joins products of queries and keys, their softmax and the product with values", fuse_attention},
+      {"narrow_f16", "computes large layers in f16", narrow_f16},
   };
   return list;
 }
@@ -111,7 +120,7 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering(), &for_gpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow()})
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;
@@ -119,7 +128,7 @@ const Pass* find(const std::string& name) {
 
 [[noreturn]] void unknown(const std::string& name) {
   std::string all;
-  for (const auto* list : {&pipeline(), &lowering(), &for_gpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow()})
     for (const Pass& pass : *list) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
 }
@@ -144,6 +153,9 @@ std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& 
 }
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_gpu(), skip);
+}
+std::vector<PassRecord> narrow(ir::Graph& graph, const std::vector<std::string>& skip) {
+  return run_all(graph, for_narrow(), skip);
 }
 
 PassRecord run_pass(ir::Graph& graph, const Pass& pass) {

@@ -123,6 +123,25 @@ struct Layouter {
            node.op == "Identity";
   }
 
+  /// Attention on a GPU reads and writes tensors with their axes in any order.
+  bool is_turned_view(const ir::Node& node) const {
+    if (node.op != "Transpose" || !node.has("perm") || graph.is_output(node.outputs[0])) return false;
+    const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
+    return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
+      return graph.node(user).op == "DotAttention" &&
+             std::count(graph.node(user).inputs.begin(), graph.node(user).inputs.begin() + 3, node.outputs[0]) > 0;
+    });
+  }
+  /// Where the result of a Transpose lies that moves nothing.
+  Place turned(const ir::Node& node) const {
+    Place place = layout.places[node.inputs[0]];
+    const Dims strides = place.strides;
+    const std::vector<int64_t> perm = node.integers("perm");
+    place.dims = dims(node.outputs[0]);
+    for (size_t axis = 0; axis < perm.size(); ++axis) place.strides[axis] = strides[static_cast<size_t>(perm[axis])];
+    return place;
+  }
+
   int64_t concat_axis(const ir::Node& node) const {
     const int64_t rank = static_cast<int64_t>(dims(node.outputs[0]).rank()), axis = node.integer("axis", 0);
     return axis < 0 ? axis + rank : axis;
@@ -171,6 +190,17 @@ struct Layouter {
         layout.places[in] = {layout.places[out].storage, layout.places[out].offset, dims(in), strides};
         fixed[in] = 1;
       }
+    } else if (node.op == "Transpose" && movable(node.inputs[0]) && node.has("perm") &&
+               graph.producer(node.inputs[0])->op == "DotAttention" &&
+               graph.only_user(node.inputs[0]) != ir::no_node) {
+      const ir::ValueId in = node.inputs[0], out = node.outputs[0];
+      if (!fixed[out]) own_storage(out);
+      const std::vector<int64_t> perm = node.integers("perm");
+      Place place{layout.places[out].storage, layout.places[out].offset, dims(in), dims(in)};
+      for (size_t axis = 0; axis < perm.size(); ++axis)
+        place.strides[static_cast<size_t>(perm[axis])] = layout.places[out].strides[axis];
+      layout.places[in] = place;
+      fixed[in] = 1;
     } else if (node.op == "Split" && movable(node.inputs[0])) {
       // All parts side by side in one storage: the whole can be written there at once.
       const ir::ValueId in = node.inputs[0];
@@ -263,6 +293,10 @@ struct Layouter {
         fixed[node.outputs[0]] = 1;
         layout.runs[id] = 0;
       }
+    } else if (node.op == "Transpose" && in_arena && node.has("perm")) {
+      const ir::ValueId out = node.outputs[0];
+      if (!fixed[out] && is_turned_view(node)) layout.places[out] = turned(node), fixed[out] = 1;
+      if (fixed[out] && same(layout.places[out], turned(node))) layout.runs[id] = 0;
     } else if (node.op == "Concat") {
       const size_t axis = static_cast<size_t>(concat_axis(node));
       int64_t begin = 0;

@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, Golden, testing::ValuesIn(files()), [](const au
 
 TEST(Pipeline, NamesAreUnique) {
   std::vector<std::string> names;
-  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::for_gpu()})
+  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::for_gpu(), &passes::for_narrow()})
     for (const passes::Pass& pass : *list) names.push_back(pass.name);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
@@ -130,6 +130,7 @@ TEST_P(Golden, ComputesTheSameThroughThePipeline) {
   passes::lower(after);
   passes::lower(gpu);
   passes::adapt_to_gpu(gpu);
+  passes::run_pass(gpu, "fuse_attention");
   const auto inputs = random_inputs(before);
   const auto expected = ops::interpret(before, inputs);
   expect_near(expected, ops::interpret(after, inputs));

@@ -90,6 +90,7 @@ class Joint {
 
 /// Names of CUDA types for element types that kernels take: f32 is "float", f16 "half", u8, i8; empty for others.
 const char* type_name(DType type);
+inline bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
 inline bool is_f16_or_f32(DType type) { return type == DType::f16 || type == DType::f32; }
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -69,7 +69,7 @@ std::vector<int> vectors_of(const Problem& problem, const Params& params) {
   return list;
 }
 
-std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Params params;
   shape_of(problem, params);
   const std::string& op = problem.node->op;
@@ -78,11 +78,24 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
                    : op == "ReduceMin"                               ? 3
                                                                      : 2;
   std::vector<Tactic> list;
-  for (const int vector : vectors_of(problem, params)) {
+  const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster) {
     Source source{"reduce.cu", {}, ""};
     source.defines = {define_type("TX", problem.inputs[0].dtype), define_type("TY", problem.outputs[0].dtype),
-                      define("OP", kind), define("INNER", params.inner == 1 ? 1 : 2), define("VEC", vector)};
-    list.push_back({"reduce " + std::to_string(vector), {source}, {vector}});
+                      define("OP", kind), define("INNER", params.inner == 1 ? 1 : 2), define("VEC", vector),
+                      define("LANES", lanes), define("THREADS", threads), define("CLUSTER", cluster)};
+    list.push_back({name, {source}, {vector, lanes, threads, cluster}});
+  };
+  for (const int vector : vectors_of(problem, params)) {
+    add("reduce " + std::to_string(vector), vector, 32, 256, 1);
+    if (params.inner == 1 || params.length < 64) continue;
+    int lanes = 1;
+    while (lanes < 32 && lanes * vector < params.inner) lanes *= 2;
+    for (const int few : {lanes, lanes / 4}) {
+      if (few == 0 || (few == lanes && lanes == 32)) continue;
+      add("reduce " + std::to_string(vector) + " by " + std::to_string(few), vector, few, 512, 1);
+    }
+    const bool clusters = properties.capability() >= 90 && params.length >= 1024;
+    if (clusters) add("reduce " + std::to_string(vector) + " together", vector, lanes, 512, 8);
   }
   return list;
 }
@@ -92,9 +105,9 @@ class ReduceStep : public Step {
   ReduceStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device), function_(device.function(tactic.sources[0], "reduce")) {
     shape_of(problem, params_);
-    const int64_t width = 32 * tactic.numbers[0];
-    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : params_.outer * ceil_div(params_.inner, width), 1, 1,
-             256, 0};
+    const int64_t width = int64_t{tactic.numbers[0]} * tactic.numbers[1], cluster = tactic.numbers[3];
+    const int64_t tiles = params_.outer * ceil_div(params_.inner, width);
+    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : tiles * cluster, 1, 1, tactic.numbers[2], 0};
   }
   bool reads(size_t input) const override { return input == 0; }
   void enqueue(const Launch& at) override {

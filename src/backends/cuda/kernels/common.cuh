@@ -5,10 +5,23 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-// ---- 16-bit floats, by their bits
+// ---- 16-bit floats, by their bits; `narrow` is the one of this compile: BRAIN 1: bf16, else f16
 struct half {
   u16 bits;
 };
+struct brain {
+  u16 bits;
+};
+#ifndef BRAIN
+#define BRAIN 0
+#endif
+#if BRAIN
+typedef brain narrow;
+#define NARROW_NAME "bf16"
+#else
+typedef half narrow;
+#define NARROW_NAME "f16"
+#endif
 __device__ __forceinline__ float f32_of(float x) { return x; }
 __device__ __forceinline__ float f32_of(u8 x) { return x; }
 __device__ __forceinline__ float f32_of(i8 x) { return x; }
@@ -17,6 +30,7 @@ __device__ __forceinline__ float f32_of(half x) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
   return y;
 }
+__device__ __forceinline__ float f32_of(brain x) { return __uint_as_float((u32)x.bits << 16); }
 template <class T> __device__ __forceinline__ T of_f32(float x);
 template <> __device__ __forceinline__ float of_f32<float>(float x) { return x; }
 template <> __device__ __forceinline__ u8 of_f32<u8>(float x) { return (u8)__float2int_rn(x); }
@@ -26,17 +40,27 @@ template <> __device__ __forceinline__ half of_f32<half>(float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   return y;
 }
+template <> __device__ __forceinline__ brain of_f32<brain>(float x) {
+#if __CUDA_ARCH__ >= 800
+  brain y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#else
+  const u32 bits = __float_as_uint(x);
+  return brain{(u16)(x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+#endif
+}
 __device__ __forceinline__ u32 pack_halves(float low, float high) {
 #if __CUDA_ARCH__ >= 800
   u32 r;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  asm("cvt.rn." NARROW_NAME "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 #else
-  return of_f32<half>(low).bits | (u32)of_f32<half>(high).bits << 16;
+  return of_f32<narrow>(low).bits | (u32)of_f32<narrow>(high).bits << 16;
 #endif
 }
 __device__ __forceinline__ float half_of(u32 pair, int which) {
-  return f32_of(half{(u16)(pair >> (16 * which))});
+  return f32_of(narrow{(u16)(pair >> (16 * which))});
 }
 
 // ---- a kernel may start while the one before it ends; memory of others is touched after this

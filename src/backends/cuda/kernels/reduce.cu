@@ -1,5 +1,6 @@
 // Reduction of a dense tensor seen as outer x length x inner, along length. TX, TY: types; OP 0 sum, 1 mean, 2 max,
-// 3 min. INNER 1: a warp a row; else 32 * VEC neighbours of inner and 8 parts of length a block.
+// 3 min. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster of
+// CLUSTER (compute capability 9.0 and later); their other threads are along length.
 struct Params {
   const TX* x;
   TY* y;
@@ -17,7 +18,12 @@ __device__ __forceinline__ float nothing() {
   return OP < 2 ? 0.f : OP == 2 ? -__int_as_float(0x7f800000) : __int_as_float(0x7f800000);
 }
 
-extern "C" __global__ void __launch_bounds__(256) reduce(const __grid_constant__ Params p) {
+#if CLUSTER > 1
+#define TOGETHER __cluster_dims__(CLUSTER, 1, 1)
+#else
+#define TOGETHER
+#endif
+extern "C" __global__ void TOGETHER __launch_bounds__(THREADS) reduce(const __grid_constant__ Params p) {
   wait_for_previous();
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #if INNER == 1
@@ -29,29 +35,52 @@ extern "C" __global__ void __launch_bounds__(256) reduce(const __grid_constant__
   for (int step = 16; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
   if (lane == 0) p.y[row] = of_f32<TY>(OP == 1 ? sum / p.length : sum);
 #else
-  constexpr int WIDTH = 32 * VEC;
-  __shared__ float parts[8][WIDTH];
-  const i64 tiles = (p.inner + WIDTH - 1) / WIDTH, outer = blockIdx.x / tiles, first = blockIdx.x % tiles * WIDTH,
-            i = first + lane * VEC;
+  constexpr int WIDTH = LANES * VEC, WARPS = THREADS / 32, BESIDE = 32 / LANES;
+  __shared__ float parts[WARPS][WIDTH];
+  const i64 tile = blockIdx.x / CLUSTER, tiles = (p.inner + WIDTH - 1) / WIDTH, outer = tile / tiles,
+            first = tile % tiles * WIDTH, i = first + lane % LANES * VEC;
+  const int rank = blockIdx.x % CLUSTER;
   float sum[VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) sum[e] = nothing();
   if (i < p.inner) {
     const TX* x = p.x + outer * p.length * p.inner + i;
 #pragma unroll 4
-    for (i64 k = warp; k < p.length; k += 8) {
+    for (i64 k = (rank * WARPS + warp) * BESIDE + lane / LANES; k < p.length; k += CLUSTER * WARPS * BESIDE) {
       const Vec v = *(const Vec*)(x + k * p.inner);
 #pragma unroll
       for (int e = 0; e < VEC; ++e) sum[e] = join(sum[e], f32_of(v.e[e]));
     }
   }
 #pragma unroll
-  for (int e = 0; e < VEC; ++e) parts[warp][lane * VEC + e] = sum[e];
-  __syncthreads();
-  if (threadIdx.x >= WIDTH || first + threadIdx.x >= p.inner) return;
-  float all = parts[0][threadIdx.x];
+  for (int step = LANES; step < 32; step *= 2)
 #pragma unroll
-  for (int k = 1; k < 8; ++k) all = join(all, parts[k][threadIdx.x]);
-  p.y[outer * p.inner + first + threadIdx.x] = of_f32<TY>(OP == 1 ? all / p.length : all);
+    for (int e = 0; e < VEC; ++e) sum[e] = join(sum[e], __shfl_xor_sync(~0u, sum[e], step));
+  if (lane < LANES)
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) parts[warp][lane * VEC + e] = sum[e];
+  __syncthreads();
+  const bool owns = threadIdx.x < WIDTH && first + threadIdx.x < p.inner;
+  float all = nothing();
+  if (owns)
+#pragma unroll
+    for (int k = 0; k < WARPS; ++k) all = join(all, parts[k][threadIdx.x]);
+#if CLUSTER > 1
+  // The first block of the cluster joins what the others have.
+  if (owns) parts[0][threadIdx.x] = all;
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  if (owns && rank == 0)
+    for (int other = 1; other < CLUSTER; ++other) {
+      u32 place;
+      float its;
+      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                   : "=r"(place)
+                   : "r"((u32)__cvta_generic_to_shared(&parts[0][threadIdx.x])), "r"(other));
+      asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(its) : "r"(place) : "memory");
+      all = join(all, its);
+    }
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+  if (owns && rank == 0) p.y[outer * p.inner + first + threadIdx.x] = of_f32<TY>(OP == 1 ? all / p.length : all);
 #endif
 }

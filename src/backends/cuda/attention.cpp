@@ -1,0 +1,129 @@
+#include <algorithm>
+
+#include "backends/cuda/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/attention.cu has it.
+struct Side {
+  int64_t batch[2], row, column;
+};
+struct Params {
+  Address q, k, v, mask, y;
+  Side q_side, k_side, v_side, mask_side, y_side;
+  int heads, m, n;
+  float scale;
+};
+
+constexpr int64_t most_columns = 128, most_blocks = 65535;
+
+bool has_mask(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+
+/// Strides of an operand that broadcasts to axes (batch, batch, rows, columns).
+Side side_of(const Operand& operand) {
+  int64_t strides[4] = {};
+  const size_t rank = operand.dims.rank();
+  for (size_t at = 0; at < rank; ++at)
+    if (operand.dims[at] != 1) strides[at + 4 - rank] = operand.strides[at];
+  return {{strides[0], strides[1]}, strides[2], strides[3]};
+}
+
+const char* refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return "compute capability 8.0 and later";
+  const Operand& y = problem.outputs[0];
+  if (!is_narrow(y.dtype)) return "only 16-bit floats";
+  for (size_t at = 0; at < 3; ++at) {
+    if (problem.inputs[at].dtype != y.dtype) return "operands of other types";
+    if (problem.inputs[at].dims.rank() < 2 || problem.inputs[at].dims.rank() > 4) return "more than two axes of a batch";
+    if (problem.inputs[at].dims.back() > most_columns) return "more than 128 columns";
+  }
+  if (has_mask(problem) && problem.inputs[3].dtype != DType::f32) return "the mask is not f32";
+  const size_t rank = y.dims.rank();
+  const int64_t m = y.dims[rank - 2], n = problem.inputs[1].dims[rank - 2];
+  if (n == 0 || problem.inputs[0].dims.back() == 0) return "nothing to add";
+  const int64_t rows = y.dims.back() ? y.dims.elements() / y.dims.back() : 0;
+  if (m >= int64_t{1} << 30 || n >= int64_t{1} << 30 || rows / std::max<int64_t>(m, 1) > most_blocks) return "too large";
+  return nullptr;
+}
+
+bool in_chunks(const Operand& operand, int64_t chunk) {
+  const Side side = side_of(operand);
+  return operand.aligned && (side.column == 1 || operand.dims.back() == 1) && operand.dims.back() % chunk == 0 &&
+         side.row % chunk == 0 && side.batch[0] % chunk == 0 && side.batch[1] % chunk == 0;
+}
+
+/// Warps beside each other along queries, groups of them along keys, keys of a group at a time.
+struct Form {
+  int rows, parts, keys;
+};
+
+int64_t shared_of(const Problem& problem, const Form& form) {
+  const auto pitch = [&](size_t input) { return ceil_div(problem.inputs[input].dims.back(), 16) * 16 + 8; };
+  return 2 * (16 * form.rows * pitch(0) + 2 * form.keys * form.parts * (pitch(1) + pitch(2)));
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
+  static constexpr Form forms[] = {{4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32}, {4, 2, 32}, {8, 1, 64}, {2, 1, 64},
+                                   {1, 2, 64}};
+  const bool chunked = in_chunks(problem.inputs[0], 8) && in_chunks(problem.inputs[1], 8) &&
+                       in_chunks(problem.inputs[2], 8);
+  std::vector<Tactic> list;
+  for (const Form& form : forms) {
+    if (shared_of(problem, form) > properties.shared_bytes) continue;
+    Source source{"attention.cu", {}, ""};
+    source.defines = {define("D", problem.inputs[0].dims.back()), define("E", problem.inputs[2].dims.back()),
+                      define("ROWS", form.rows), define("PARTS", form.parts), define("KEYS", form.keys),
+                      define("CHUNKED", chunked), define("PAIRS", in_chunks(problem.outputs[0], 2)),
+                      define("MASK", has_mask(problem)),
+                      define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
+    list.push_back({"attention " + std::to_string(16 * form.rows) + "x" + std::to_string(form.keys) +
+                        (form.parts > 1 ? " of " + std::to_string(form.parts) : ""),
+                    {source},
+                    {form.rows, form.parts, form.keys}});
+  }
+  return list;
+}
+
+class AttentionStep : public Step {
+ public:
+  AttentionStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), mask_(has_mask(problem)) {
+    const Form form{tactic.numbers[0], tactic.numbers[1], tactic.numbers[2]};
+    const auto shared = static_cast<int>(shared_of(problem, form));
+    function_ = device.function(tactic.sources[0], "attention", shared);
+    const Dims& dims = problem.outputs[0].dims;
+    const size_t rank = dims.rank();
+    params_.q_side = side_of(problem.inputs[0]), params_.k_side = side_of(problem.inputs[1]);
+    params_.v_side = side_of(problem.inputs[2]), params_.y_side = side_of(problem.outputs[0]);
+    if (mask_) params_.mask_side = side_of(problem.inputs[3]);
+    params_.heads = rank > 2 ? static_cast<int>(dims[rank - 3]) : 1;
+    params_.m = static_cast<int>(dims[rank - 2]);
+    params_.n = static_cast<int>(problem.inputs[1].dims[rank - 2]);
+    params_.scale = problem.node->real("scale", 1);
+    const int64_t batch = params_.heads * (rank > 3 ? dims[0] : 1);
+    grid_ = {ceil_div(params_.m, 16 * form.rows), batch, 1, 32 * form.rows * form.parts, shared};
+  }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.q = at.inputs[0], params.k = at.inputs[1], params.v = at.inputs[2], params.y = at.outputs[0];
+    if (mask_) params.mask = at.inputs[3];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  bool mask_;
+  Params params_{};
+  Grid grid_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<AttentionStep>(problem, device, tactic);
+}
+
+const KernelRegistrar registered({"DotAttention", "attention", 1, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,226 @@
+// softmax(Q K^T scale + mask) V in 16-bit floats on mma.sync (compute capability 8.0 and later), sums in f32, scores
+// never stored: as each tile of keys comes, earlier sums are scaled to the new largest score (Milakov and Gimelshein
+// 2018; Dao et al. 2022). Macros: D, E columns of keys and of values; a block takes 16 ROWS queries; PARTS groups of
+// ROWS warps share the keys, KEYS of each tile apiece. CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; PAIRS 1:
+// results are stored by twos; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros.
+typedef narrow T;
+constexpr int DP = (D + 15) / 16 * 16, EP = (E + 15) / 16 * 16, D_PITCH = DP + 8, E_PITCH = EP + 8;
+constexpr int WARPS = ROWS * PARTS, THREADS = 32 * WARPS, TILE = KEYS * PARTS;
+constexpr int Q_SIZE = 16 * ROWS * D_PITCH, K_SIZE = TILE * D_PITCH, V_SIZE = TILE * E_PITCH;
+constexpr int STAGES_BYTES = 4 * (K_SIZE + V_SIZE), SHARED_PARTS = 16 * EP + 32;
+static_assert(ROWS * (PARTS - 1) * SHARED_PARTS * 4 <= STAGES_BYTES, "sums of the parts fit where keys and values were");
+
+struct Side {
+  i64 batch[2], row, column;  // strides
+};
+struct Params {
+  const T *q, *k, *v;
+  const float* mask;
+  T* y;
+  Side q_side, k_side, v_side, mask_side, y_side;
+  int heads, m, n;
+  float scale;
+};
+
+// Rows [first, first + COUNT) of `columns` columns into shared memory, zeros where there are none.
+template <int COUNT, int COLUMNS, int PADDED>
+__device__ __forceinline__ void load(T* to, const T* from, const Side& side, int first, int rows) {
+#if CHUNKED
+  constexpr int CHUNKS = PADDED / 8;
+  for (int i = threadIdx.x; i < COUNT * CHUNKS; i += THREADS) {
+    const int row = i / CHUNKS, column = i % CHUNKS * 8;
+    const bool there = first + row < rows && column < COLUMNS;
+    const T* source = from + (there ? (first + row) * side.row + column : 0);
+    const u32 target = (u32)__cvta_generic_to_shared(to + row * (PADDED + 8) + column);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(there ? 16 : 0)
+                 : "memory");
+  }
+#else
+  for (int i = threadIdx.x; i < COUNT * PADDED; i += THREADS) {
+    const int row = i / PADDED, column = i % PADDED;
+    T x = {};
+    if (first + row < rows && column < COLUMNS) x = from[(first + row) * side.row + column * side.column];
+    to[row * (PADDED + 8) + column] = x;
+  }
+#endif
+}
+__device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> __device__ __forceinline__ void arrive() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+__device__ __forceinline__ float power(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ void matrices(u32 (&r)[4], const T* from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"((u32)__cvta_generic_to_shared(from))
+               : "memory");
+}
+__device__ __forceinline__ void matrices_turned(u32 (&r)[4], const T* from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"((u32)__cvta_generic_to_shared(from))
+               : "memory");
+}
+__device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME
+               ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  T* const part_q = (T*)memory;
+  T* const part_k = part_q + Q_SIZE;      // two stages
+  T* const part_v = part_k + 2 * K_SIZE;  // two stages
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = warp % ROWS, part = warp / ROWS;
+  const int m0 = blockIdx.x * 16 * ROWS, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
+  const auto begin = [&](const Side& side) { return i0 * side.batch[0] + i1 * side.batch[1]; };
+  const T *q = p.q + begin(p.q_side), *k = p.k + begin(p.k_side), *v = p.v + begin(p.v_side);
+  const float infinity = __int_as_float(0x7f800000), log2e = 1.4426950408889634f;
+  wait_for_previous();
+
+  load<16 * ROWS, D, DP>(part_q, q, p.q_side, m0, p.m);
+  const int tiles = (p.n + TILE - 1) / TILE;
+  const auto fetch = [&](int tile) {
+    load<TILE, D, DP>(part_k + (tile & 1) * K_SIZE, k, p.k_side, tile * TILE, p.n);
+    load<TILE, E, EP>(part_v + (tile & 1) * V_SIZE, v, p.v_side, tile * TILE, p.n);
+    commit();
+  };
+  fetch(0);
+
+  u32 x[DP / 16][4];
+  float sum[EP / 8][4] = {}, top[2] = {-infinity, -infinity}, total[2] = {};
+  const int row = m0 + group * 16 + (lane >> 2);
+  for (int tile = 0; tile < tiles; ++tile) {
+    if (tile + 1 < tiles) fetch(tile + 1), arrive<1>();
+    else arrive<0>();
+    __syncthreads();
+    if (tile == 0) {
+#pragma unroll
+      for (int d = 0; d < DP / 16; ++d)
+        matrices(x[d], part_q + (group * 16 + (lane & 15)) * D_PITCH + d * 16 + (lane >> 4) * 8);
+    }
+    const T* keys = part_k + (tile & 1) * K_SIZE + part * KEYS * D_PITCH;
+    const T* values = part_v + (tile & 1) * V_SIZE + part * KEYS * E_PITCH;
+    const int key = tile * TILE + part * KEYS + (lane & 3) * 2;
+    float s[KEYS / 8][4] = {};
+#pragma unroll
+    for (int d = 0; d < DP / 16; ++d)
+#pragma unroll
+      for (int j = 0; j < KEYS / 16; ++j) {
+        u32 b[4];
+        matrices(b, keys + (j * 16 + (lane >> 4) * 8 + (lane & 7)) * D_PITCH + d * 16 + (lane >> 3 & 1) * 8);
+        multiply(s[2 * j], x[d], b[0], b[1]);
+        multiply(s[2 * j + 1], x[d], b[2], b[3]);
+      }
+    float high[2] = {-infinity, -infinity};
+    const float scale = p.scale * log2e;
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int column = key + j * 8 + (e & 1);
+        float score = s[j][e] * scale;
+#if MASK
+        if (column < p.n && row + e / 2 * 8 < p.m) {
+          const float other = p.mask[begin(p.mask_side) + (row + e / 2 * 8) * p.mask_side.row + column * p.mask_side.column];
+          // The smallest numbers stay numbers.
+          score += (other < -2e38f && other > -infinity ? -2e38f : other) * log2e;
+        }
+#endif
+        s[j][e] = column < p.n ? score : -infinity;
+        high[e / 2] = fmaxf(high[e / 2], s[j][e]);
+      }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      high[h] = fmaxf(high[h], __shfl_xor_sync(~0u, high[h], 1));
+      high[h] = fmaxf(high[h], __shfl_xor_sync(~0u, high[h], 2));
+      high[h] = fmaxf(high[h], top[h]);
+      const float base = high[h] == -infinity ? 0.f : high[h], factor = power(top[h] - base);
+      top[h] = high[h];
+      total[h] *= factor;
+#pragma unroll
+      for (int j = 0; j < EP / 8; ++j) sum[j][2 * h] *= factor, sum[j][2 * h + 1] *= factor;
+#pragma unroll
+      for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+        for (int e = 2 * h; e < 2 * h + 2; ++e) total[h] += s[j][e] = power(s[j][e] - base);
+    }
+#pragma unroll
+    for (int i = 0; i < KEYS / 16; ++i) {
+      const u32 a[4] = {pack_halves(s[2 * i][0], s[2 * i][1]), pack_halves(s[2 * i][2], s[2 * i][3]),
+                        pack_halves(s[2 * i + 1][0], s[2 * i + 1][1]), pack_halves(s[2 * i + 1][2], s[2 * i + 1][3])};
+#pragma unroll
+      for (int j = 0; j < EP / 16; ++j) {
+        u32 b[4];
+        matrices_turned(b, values + (i * 16 + (lane & 15)) * E_PITCH + j * 16 + (lane >> 4) * 8);
+        multiply(sum[2 * j], a, b[0], b[1]);
+        multiply(sum[2 * j + 1], a, b[2], b[3]);
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    total[h] += __shfl_xor_sync(~0u, total[h], 1);
+    total[h] += __shfl_xor_sync(~0u, total[h], 2);
+  }
+
+#if PARTS > 1
+  // The first part adds up what the others have, each scaled to the largest score of all.
+  float* const shared = (float*)part_k;
+  if (part > 0) {
+    float* to = shared + ((part - 1) * ROWS + group) * SHARED_PARTS;
+#pragma unroll
+    for (int j = 0; j < EP / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) to[(j * 4 + e) * 32 + lane] = sum[j][e];
+    if ((lane & 3) == 0)
+      for (int h = 0; h < 2; ++h) {
+        to[16 * EP + (lane >> 2) + 8 * h] = top[h];
+        to[16 * EP + 16 + (lane >> 2) + 8 * h] = total[h];
+      }
+  }
+  __syncthreads();
+  if (part > 0) return;
+#pragma unroll 1
+  for (int other = 0; other < PARTS - 1; ++other) {
+    const float* from = shared + (other * ROWS + group) * SHARED_PARTS;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float its = from[16 * EP + (lane >> 2) + 8 * h], high = fmaxf(top[h], its);
+      const float base = high == -infinity ? 0.f : high, mine = power(top[h] - base), factor = power(its - base);
+      top[h] = high;
+      total[h] = total[h] * mine + from[16 * EP + 16 + (lane >> 2) + 8 * h] * factor;
+#pragma unroll
+      for (int j = 0; j < EP / 8; ++j)
+#pragma unroll
+        for (int e = 2 * h; e < 2 * h + 2; ++e) sum[j][e] = sum[j][e] * mine + from[(j * 4 + e) * 32 + lane] * factor;
+    }
+  }
+#endif
+
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (row + 8 * h >= p.m) continue;
+    const float factor = 1.f / total[h];
+    T* y = p.y + begin(p.y_side) + (row + 8 * h) * p.y_side.row;
+#pragma unroll
+    for (int j = 0; j < EP / 8; ++j) {
+      const int column = j * 8 + (lane & 3) * 2;
+      float r[2] = {sum[j][2 * h] * factor, sum[j][2 * h + 1] * factor};
+      if (NAN_TO_ZERO && !(total[h] > 0.f)) r[0] = r[1] = 0.f;
+#if PAIRS
+      if (column < E) *(u32*)(y + column) = pack_halves(r[0], r[1]);
+#else
+      for (int e = 0; e < 2; ++e)
+        if (column + e < E) y[(column + e) * p.y_side.column] = of_f32<T>(r[e]);
+#endif
+    }
+  }
+}

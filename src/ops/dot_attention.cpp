@@ -1,0 +1,81 @@
+#include <cmath>
+#include <limits>
+
+#include "ops/floats.h"
+#include "ops/inference.h"
+#include "ops/matrix.h"
+#include "ops/window.h"
+
+namespace tenon::ops {
+namespace {
+
+/// Internal: softmax(Q K^T scale + mask) V for each of a batch. Inputs: Q [..., M, D], K [..., N, D], V [..., N, E] with
+/// the same leading axes, and optionally a mask that broadcasts to [..., M, N]. Attributes: `scale` (1); `nan_to_zero`
+/// (0) makes weights that are not numbers zeros. The result [..., M, E] is of Q's type.
+void infer(Inference& ctx) {
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
+  const ir::Shape *q = ctx.shape(0), *k = ctx.shape(1), *v = ctx.shape(2);
+  if (!q || !k || !v) return ctx.set(0, ctx.dtype(0), std::nullopt);
+  if (q->size() < 2 || k->size() != q->size() || v->size() != q->size()) ctx.fail("operands differ in rank");
+  for (size_t axis = 0; axis + 2 < q->size(); ++axis)
+    if (differ((*q)[axis], (*k)[axis]) || differ((*q)[axis], (*v)[axis])) ctx.fail("operands differ in their batch");
+  if (differ(q->back(), k->back()) || differ((*k)[k->size() - 2], (*v)[v->size() - 2]))
+    ctx.fail("inner sizes of " + ir::str(*q) + ", " + ir::str(*k) + " and " + ir::str(*v) + " differ");
+  ir::Shape to = *q;
+  to.back() = v->back();
+  ctx.set(0, ctx.dtype(0), std::move(to));
+}
+
+/// Softmax of a row, in place.
+void normalise(std::vector<float>& row, bool nan_to_zero) {
+  float top = -std::numeric_limits<float>::infinity();
+  for (float x : row) top = std::max(top, x);
+  double sum = 0;
+  for (float& x : row) sum += x = std::exp(x - top);
+  for (float& x : row) {
+    x = static_cast<float>(x / sum);
+    if (nan_to_zero && std::isnan(x)) x = 0;
+  }
+}
+
+void evaluate(Evaluation& ctx) {
+  const Tensor q = widened(ctx.input(0)), k = widened(ctx.input(1)), v = widened(ctx.input(2));
+  if (q.dtype() != DType::f32) ctx.fail("takes f32, f16 and bf16");
+  const size_t rank = q.dims().rank();
+  if (rank < 2 || k.dims().rank() != rank || v.dims().rank() != rank) ctx.fail("operands differ in rank");
+  const int64_t m = q.dims()[rank - 2], d = q.dims().back(), n = k.dims()[rank - 2], e = v.dims().back();
+  Dims scores = q.dims(), to = q.dims(), wanted_k = q.dims(), wanted_v = q.dims();
+  scores[rank - 1] = n, to[rank - 1] = e;
+  wanted_k[rank - 2] = n;
+  wanted_v[rank - 2] = n, wanted_v[rank - 1] = e;
+  if (!(k.dims() == wanted_k) || !(v.dims() == wanted_v)) ctx.fail("sizes of operands differ");
+  std::vector<float> mask;
+  if (ctx.has(3)) {
+    const Tensor given = widened(ctx.input(3));
+    if (given.dtype() != DType::f32 || !(broadcast(ctx, given.dims(), scores) == scores)) ctx.fail("the mask does not fit");
+    mask.resize(static_cast<size_t>(scores.elements()));
+    walk<2>(scores, {broadcast_strides(given.dims(), scores), strides_of(scores)},
+            [&](const auto& at, int64_t count, const auto& step) {
+              for (int64_t i = 0; i < count; ++i) mask[at[1] + i * step[1]] = given.data<float>()[at[0] + i * step[0]];
+            });
+  }
+  const float scale = ctx.node().real("scale", 1);
+  const bool nan_to_zero = ctx.node().integer("nan_to_zero", 0) != 0;
+  Tensor result(DType::f32, to);
+  std::vector<float> row(static_cast<size_t>(n));
+  const int64_t rows = n && d ? scores.elements() / n : 0;
+  for (int64_t at = 0; at < rows; ++at) {
+    const int64_t batch = at / m;
+    multiply(q.data<float>() + at * d, false, k.data<float>() + batch * n * d, true, row.data(), 1, n, d);
+    for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + (mask.empty() ? 0 : mask[at * n + j]);
+    normalise(row, nan_to_zero);
+    multiply(row.data(), false, v.data<float>() + batch * n * e, false, result.data<float>() + at * e, 1, e, n);
+  }
+  deliver(ctx, 0, ctx.input(0).dtype(), result);
+}
+
+TENON_OP({"DotAttention", 3, 4, 1, 1, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops

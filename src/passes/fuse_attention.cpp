@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <sstream>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+constexpr int64_t most_columns = 128;  // of queries, keys and values
+
+/// A value as another one, transposed and times a number.
+struct Source {
+  ir::ValueId value;
+  Perm perm;
+  double scale = 1;
+};
+
+/// Walks from a product of weights and values back to its origins. Scores and weights must serve nothing else.
+class Matcher {
+ public:
+  Matcher(ir::Graph& graph, ir::NodeId last) : graph_(graph), last_(graph.node(last)), origins_(last_.origins) {}
+
+  bool run(ir::NodeId id) {
+    if (!is_plain(last_) || graph_.value(last_.outputs[0]).dtype != DType::f32) return false;
+    const ir::Node* softmax = softmax_of(last_.inputs[0]);
+    const auto rank = softmax ? rank_of(graph_, softmax->inputs[0]) : std::nullopt;
+    if (!rank || *rank < 3 || *rank > 4 || axis_of(softmax->integer("axis", -1), *rank) != *rank - 1) return false;
+    const ir::Node* product = scores_of(softmax->inputs[0]);
+    if (!product) return false;
+    Source q = source_of(product->inputs[0], *rank), k = source_of(product->inputs[1], *rank);
+    std::swap(k.perm[*rank - 1], k.perm[*rank - 2]);
+    const Source v{last_.inputs[1], {}, 1};
+    if (!fits(q, k, v, *rank)) return false;
+    const std::string name = graph_.value(last_.outputs[0]).name;
+    std::vector<ir::ValueId> inputs{placed(q, name + ".q"), placed(k, name + ".k"), v.value};
+    if (mask_ != ir::no_value) inputs.push_back(mask_);
+    ir::Attributes attributes{{"scale", static_cast<float>(scale_ * q.scale * k.scale)}};
+    if (nan_to_zero_) attributes["nan_to_zero"] = int64_t{1};
+    replace(graph_, id, graph_.apply("DotAttention", inputs, attributes, origins_, name));
+    return true;
+  }
+
+ private:
+  void note(const ir::Node& node) { origins_ = joined(node.origins, origins_); }
+  static bool is_plain(const ir::Node& node) {
+    return node.op == "MatMul" && node.inputs.size() == 2 && !node.has("activation");
+  }
+  bool is_zero(ir::ValueId id) const {
+    const Tensor* tensor = graph_.constant(id);
+    if (!tensor || tensor->dtype() != DType::f32) return false;
+    const float* numbers = tensor->data<float>();
+    return std::all_of(numbers, numbers + tensor->elements(), [](float x) { return x == 0; });
+  }
+
+  /// The softmax whose results are the weights, also where those that are not numbers become 0.
+  const ir::Node* softmax_of(ir::ValueId weights) {
+    if (const ir::Node* where = sole(graph_, weights, "Where")) {
+      const ir::Node* test = sole(graph_, where->inputs[0], "IsNaN");
+      const ir::ValueId given = where->inputs[2];
+      if (!test || test->inputs[0] != given || !is_zero(where->inputs[1])) return nullptr;
+      if (graph_.value(given).users.size() != 2 || graph_.is_output(given)) return nullptr;
+      note(*where), note(*test);
+      nan_to_zero_ = true;
+      const ir::Node* softmax = made_by(graph_, given, "Softmax");
+      if (softmax) note(*softmax);
+      return softmax;
+    }
+    const ir::Node* softmax = sole(graph_, weights, "Softmax");
+    if (softmax) note(*softmax);
+    return softmax;
+  }
+
+  bool take_mask(ir::ValueId mask) {
+    if (mask_ != ir::no_value || scale_ != 1 || graph_.value(mask).dtype != DType::f32) return false;
+    if (!is_zero(mask)) mask_ = mask;
+    return true;
+  }
+  /// One step from the product's sum to the softmax, seen from its end: times a number, or plus a mask.
+  bool take(const std::string& word, bool first, ir::ValueId other, std::optional<double> number) {
+    if (word == "add" && other != ir::no_value) return take_mask(other);
+    if (!number || (word != "mul" && word != "div") || (word == "div" && !first)) return false;
+    scale_ *= word == "mul" ? *number : 1 / *number;
+    return true;
+  }
+  bool take(const ir::Node& node, ir::ValueId& scores) {
+    for (size_t side = 0; side < 2; ++side) {
+      const ir::ValueId other = node.inputs[1 - side];
+      const ir::Node* maker = graph_.producer(node.inputs[side]);
+      if (!maker || graph_.only_user(node.inputs[side]) == ir::no_node || graph_.constant(node.inputs[side])) continue;
+      if (maker->op != "MatMul" && maker->op != "Mul" && maker->op != "Div") continue;
+      const char* word = node.op == "Add" ? "add" : node.op == "Mul" ? "mul" : "div";
+      if (!take(word, side == 0, other, scalar(graph_, other))) continue;
+      scores = node.inputs[side];
+      return true;
+    }
+    return false;
+  }
+  /// A program whose lines each take the one before: "mul %0 0.125", "add %2 %1".
+  bool take_program(const ir::Node& node, ir::ValueId& scores) {
+    const auto found = node.attributes.find("program");
+    const auto* lines = found == node.attributes.end() ? nullptr : std::get_if<std::vector<std::string>>(&found->second);
+    if (!lines) return false;
+    for (size_t input = 0; input < node.inputs.size(); ++input)
+      if (sole(graph_, node.inputs[input], "MatMul")) scores = node.inputs[input];
+    const auto count = node.inputs.size();
+    for (size_t at = lines->size(); at-- > 0;) {
+      std::istringstream line((*lines)[at]);
+      std::string word, left, right;
+      if (!(line >> word >> left >> right)) return false;
+      const auto input_of = [&](const std::string& text) {
+        size_t index = count;
+        if (text[0] == '%') std::from_chars(text.data() + 1, text.data() + text.size(), index);
+        return text[0] == '%' && index < count ? node.inputs[index] : ir::no_value;
+      };
+      const auto is_before = [&](const std::string& text) {
+        return at > 0 ? text == "%" + std::to_string(count + at - 1)
+                      : scores != ir::no_value && input_of(text) == scores;
+      };
+      const bool first = is_before(left);
+      if (!first && !is_before(right)) return false;
+      const std::string& other = first ? right : left;
+      float number = 0;
+      const bool literal = other[0] != '%' && std::from_chars(other.data(), other.data() + other.size(), number).ec ==
+                                                  std::errc();
+      const ir::ValueId value = literal ? ir::no_value : input_of(other);
+      if (value != ir::no_value && value == scores) return false;
+      if (!take(word, first, value, literal ? std::optional<double>(number) : std::nullopt)) return false;
+    }
+    return scores != ir::no_value;
+  }
+
+  /// The product of queries and keys, with what lies between it and the softmax taken along.
+  const ir::Node* scores_of(ir::ValueId scores) {
+    for (;;) {
+      const ir::Node* node = graph_.producer(scores);
+      if (!node || graph_.only_user(scores) == ir::no_node) return nullptr;
+      note(*node);
+      if (node->op == "MatMul") {
+        if (node->has("activation") || (node->inputs.size() > 2 && node->inputs[2] != ir::no_value)) return nullptr;
+        return node->inputs.size() < 4 || take_mask(node->inputs[3]) ? node : nullptr;
+      }
+      ir::ValueId next = ir::no_value;
+      const bool simple = node->op == "Add" || node->op == "Mul" || node->op == "Div";
+      if (simple ? !take(*node, next) : node->op != "Elementwise" || !take_program(*node, next)) return nullptr;
+      scores = next;
+    }
+  }
+
+  Source source_of(ir::ValueId value, size_t rank) {
+    Source source{value, Perm(rank), 1};
+    std::iota(source.perm.begin(), source.perm.end(), 0);
+    for (;;) {
+      const ir::Node* node = graph_.producer(source.value);
+      if (!node) return source;
+      if (node->op == "Transpose" && node->has("perm")) {
+        source.perm = compose(node->integers("perm"), source.perm);
+        source.value = node->inputs[0];
+      } else if (node->op == "Mul" || node->op == "Div") {
+        const size_t side = node->op == "Mul" && scalar(graph_, node->inputs[0]) ? 0 : 1;
+        const auto number = scalar(graph_, node->inputs[side]);
+        const ir::ValueId other = node->inputs[1 - side];
+        if (!number || *number == 0 || rank_of(graph_, other) != rank) return source;
+        source.scale *= node->op == "Mul" ? *number : 1 / *number;
+        source.value = other;
+      } else {
+        return source;
+      }
+      note(*node);
+    }
+  }
+  ir::ValueId placed(const Source& source, const std::string& name) {
+    if (is_identity(source.perm)) return source.value;
+    const ir::Value from = graph_.value(source.value);
+    const ir::ValueId value = graph_.apply("Transpose", {source.value}, {{"perm", source.perm}}, origins_, name);
+    graph_.value(value).dtype = from.dtype;
+    graph_.value(value).shape = permuted(*from.shape, source.perm);
+    return value;
+  }
+
+  bool fits(const Source& q, const Source& k, const Source& v, size_t rank) const {
+    ir::Shape shapes[3];
+    const Source* sources[] = {&q, &k, &v};
+    for (size_t at = 0; at < 3; ++at) {
+      const ir::Shape* shape = shape_of(graph_, sources[at]->value);
+      if (!shape || shape->size() != rank || graph_.value(sources[at]->value).dtype != DType::f32 ||
+          graph_.constant(sources[at]->value))
+        return false;
+      shapes[at] = sources[at]->perm.empty() ? *shape : permuted(*shape, sources[at]->perm);
+      const ir::Dim& columns = shapes[at].back();
+      if (!columns.is_constant() || columns.value() < 1 || columns.value() > most_columns) return false;
+    }
+    for (size_t axis = 0; axis + 2 < rank; ++axis)
+      if (!(shapes[0][axis] == shapes[1][axis]) || !(shapes[0][axis] == shapes[2][axis])) return false;
+    return shapes[0].back() == shapes[1].back() && shapes[1][rank - 2] == shapes[2][rank - 2];
+  }
+
+  ir::Graph& graph_;
+  const ir::Node last_;
+  std::vector<std::string> origins_;
+  ir::ValueId mask_ = ir::no_value;
+  double scale_ = 1;
+  bool nan_to_zero_ = false;
+};
+
+}  // namespace
+
+bool fuse_attention(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return graph.node(id).op == "MatMul" && Matcher(graph, id).run(id); });
+}
+
+}  // namespace tenon::passes
