@@ -36,13 +36,16 @@ quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const
   return quant::calibrate(plan.graph, *options.calibrator, setting);
 }
 
+/// The 16-bit float of the plan's precision.
+DType narrow_type(const plan::Plan& plan) { return plan.precision == "bf16" ? DType::bf16 : DType::f16; }
+
 /// From an optimised graph to the kernels of the plan's device.
 void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
   const bool gpu = plan.device != "cpu";
   tracker.note(passes::lower(plan.graph, options.skip_passes));
   if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
-  if (plan.precision == "fp16" || (gpu && plan.precision == "int8"))
-    tracker.note(passes::narrow(plan.graph, options.skip_passes));
+  if (plan.precision == "fp16" || plan.precision == "bf16" || (gpu && plan.precision == "int8"))
+    tracker.note(passes::narrow(plan.graph, narrow_type(plan), options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
   for (ir::ValueId input : concrete.inputs) {
@@ -118,13 +121,13 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
 
 /// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.
 void choose_device(plan::Plan& plan, const BuildOptions& options) {
-  static constexpr const char* names[] = {"fp32", "tf32", "fp16", "int8"};
+  static constexpr const char* names[] = {"fp32", "tf32", "fp16", "bf16", "int8"};
   plan.device = options.device;
   const bool gpu = options.device != "cpu";
   if (gpu) cuda::Device::get(cuda::index_of(options.device));
   if (options.precision == Precision::best) plan.precision = gpu ? "fp16" : options.calibrator ? "int8" : "fp32";
   else plan.precision = names[static_cast<int>(options.precision)];
-  if (!gpu && (plan.precision == "tf32" || plan.precision == "fp16"))
+  if (!gpu && plan.precision != "fp32" && plan.precision != "int8")
     throw Error(Code::unsupported, "the CPU computes in fp32 and int8 only",
                 {.where = "--precision " + plan.precision, .hint = "leave out --precision, or give fp32 or int8"});
 }
@@ -163,15 +166,16 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   auto impl = std::make_shared<Engine::Impl>(engine.on(options.device).impl());
   plan::Plan& plan = impl->plan;
   const bool gpu = plan.device != "cpu";
-  const bool narrow = options.precision == Precision::fp16 || options.precision == Precision::best;
+  const bool brain = options.precision == Precision::bf16;
+  const bool narrow = brain || options.precision == Precision::fp16 || options.precision == Precision::best;
   if (options.precision == Precision::int8 && plan.precision != "int8")
     throw Error(Code::unsupported, "an engine cannot be calibrated", {.hint = "build the model with --precision int8"});
   if (!gpu && plan.precision != "int8") plan.precision = "fp32";
   if (gpu) passes::adapt_to_gpu(plan.graph, options.skip_passes);
   if (gpu && plan.precision == "fp32" && options.precision == Precision::tf32) plan.precision = "tf32";
   if (gpu && narrow && (plan.precision == "fp32" || plan.precision == "tf32")) {
-    plan.precision = "fp16";
-    passes::narrow(plan.graph, options.skip_passes);
+    plan.precision = brain ? "bf16" : "fp16";
+    passes::narrow(plan.graph, narrow_type(plan), options.skip_passes);
   }
   for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
   if (options.threads > 0) plan.threads = options.threads;
@@ -189,7 +193,7 @@ Engine Engine::on(const std::string& device) const {
   auto impl = std::make_shared<Engine::Impl>(*impl_);
   impl->plan.device = device;
   // The CPU's kernels are for f32.
-  if (device == "cpu" && (impl->plan.precision == "fp16" || impl->plan.precision == "int8"))
+  if (device == "cpu" && (impl->plan.precision != "fp32" && impl->plan.precision != "tf32"))
     for (const char* pass : {"widen_f16", "remove_identity"}) passes::run_pass(impl->plan.graph, pass);
   return Engine(std::move(impl));
 }

@@ -21,6 +21,7 @@ enum class Precision {
   fp32,
   tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
   fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
+  bf16,  ///< the same with bf16: the range of f32 and 7 bits of mantissa
   /// Eight bits, after calibration, where the structure of the model allows it; on the CPU only where they are measured
   /// faster, which may be nowhere.
   int8,

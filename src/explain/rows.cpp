@@ -26,15 +26,17 @@ bool is_byte(const Operand& operand) { return operand.dtype == DType::u8 || oper
 
 /// The arithmetic of a step, by the narrowest type among what it reads and writes.
 std::string precision_of(const Problem& problem) {
-  bool bytes = false, half = false, single = false;
+  bool bytes = false, half = false, brain = false, single = false;
   for (const auto* list : {&problem.inputs, &problem.outputs})
     for (const Operand& operand : *list) {
       bytes |= is_byte(operand);
       half |= operand.dtype == DType::f16;
+      brain |= operand.dtype == DType::bf16;
       single |= operand.dtype == DType::f32;
     }
   if (bytes) return "int8";
   if (half) return "fp16";
+  if (brain) return "bf16";
   if (single) return problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul") ? "tf32" : "fp32";
   return problem.outputs.empty() ? "-" : std::string(name(problem.outputs[0].dtype));
 }

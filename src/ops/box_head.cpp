@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ops/half.h"
+#include "ops/floats.h"
 #include "ops/inference.h"
 
 namespace tenon::ops {
@@ -38,11 +38,9 @@ void infer(Inference& ctx) {
 }
 
 std::vector<float> floats(Evaluation& ctx, const Tensor& tensor) {
-  std::vector<float> values(static_cast<size_t>(tensor.elements()));
-  if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f16) ctx.fail("takes f32 and f16");
-  for (size_t at = 0; at < values.size(); ++at)
-    values[at] = tensor.dtype() == DType::f32 ? tensor.data<float>()[at] : f16_value(tensor.data<uint16_t>()[at]);
-  return values;
+  const Tensor wide = widened(tensor);
+  if (wide.dtype() != DType::f32) ctx.fail("takes f32, f16 and bf16");
+  return {wide.data<float>(), wide.data<float>() + wide.elements()};
 }
 
 Sizes sizes_of(Evaluation& ctx) {

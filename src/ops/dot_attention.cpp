@@ -9,9 +9,9 @@
 namespace tenon::ops {
 namespace {
 
-/// Internal: softmax(Q K^T scale + mask) V for each of a batch. Inputs: Q [..., M, D], K [..., N, D], V [..., N, E] with
-/// the same leading axes, and optionally a mask that broadcasts to [..., M, N]. Attributes: `scale` (1); `nan_to_zero`
-/// (0) makes weights that are not numbers zeros. The result [..., M, E] is of Q's type.
+/// Internal: softmax(Q K^T scale + mask) V for each of a batch. Inputs: Q [..., M, D], K [..., N, D], V [..., N, E]
+/// with the same leading axes, and optionally a mask that broadcasts to [..., M, N]. Attributes: `scale` (1);
+/// `nan_to_zero` (0) makes weights that are not numbers zeros. The result [..., M, E] is of Q's type.
 void infer(Inference& ctx) {
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
@@ -53,7 +53,8 @@ void evaluate(Evaluation& ctx) {
   std::vector<float> mask;
   if (ctx.has(3)) {
     const Tensor given = widened(ctx.input(3));
-    if (given.dtype() != DType::f32 || !(broadcast(ctx, given.dims(), scores) == scores)) ctx.fail("the mask does not fit");
+    if (given.dtype() != DType::f32 || !(broadcast(ctx, given.dims(), scores) == scores))
+      ctx.fail("the mask does not fit");
     mask.resize(static_cast<size_t>(scores.elements()));
     walk<2>(scores, {broadcast_strides(given.dims(), scores), strides_of(scores)},
             [&](const auto& at, int64_t count, const auto& step) {

@@ -135,8 +135,8 @@ std::vector<Instruction> program_of(const auto& ctx) {
 void infer(Inference& ctx) {
   program_of(ctx);
   for (size_t at = 0; at < ctx.inputs(); ++at)
-    if (ctx.dtype(at) != DType::f32 && ctx.dtype(at) != DType::f16 && ctx.dtype(at) != DType::undefined)
-      ctx.fail("a program computes f32 and f16 alone");
+    if (wide_type(ctx.dtype(at)) != DType::f32 && ctx.dtype(at) != DType::undefined)
+      ctx.fail("a program computes f32, f16 and bf16 alone");
   infer_broadcast(ctx);
 }
 

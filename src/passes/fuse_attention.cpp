@@ -35,6 +35,7 @@ class Matcher {
     std::swap(k.perm[*rank - 1], k.perm[*rank - 2]);
     const Source v{last_.inputs[1], {}, 1};
     if (!fits(q, k, v, *rank)) return false;
+    if (!(scale_ * q.scale * k.scale > 0)) return false;
     const std::string name = graph_.value(last_.outputs[0]).name;
     std::vector<ir::ValueId> inputs{placed(q, name + ".q"), placed(k, name + ".k"), v.value};
     if (mask_ != ir::no_value) inputs.push_back(mask_);
@@ -102,7 +103,8 @@ class Matcher {
   /// A program whose lines each take the one before: "mul %0 0.125", "add %2 %1".
   bool take_program(const ir::Node& node, ir::ValueId& scores) {
     const auto found = node.attributes.find("program");
-    const auto* lines = found == node.attributes.end() ? nullptr : std::get_if<std::vector<std::string>>(&found->second);
+    const auto* lines =
+        found == node.attributes.end() ? nullptr : std::get_if<std::vector<std::string>>(&found->second);
     if (!lines) return false;
     for (size_t input = 0; input < node.inputs.size(); ++input)
       if (sole(graph_, node.inputs[input], "MatMul")) scores = node.inputs[input];
@@ -124,8 +126,8 @@ class Matcher {
       if (!first && !is_before(right)) return false;
       const std::string& other = first ? right : left;
       float number = 0;
-      const bool literal = other[0] != '%' && std::from_chars(other.data(), other.data() + other.size(), number).ec ==
-                                                  std::errc();
+      const bool literal =
+          other[0] != '%' && std::from_chars(other.data(), other.data() + other.size(), number).ec == std::errc();
       const ir::ValueId value = literal ? ir::no_value : input_of(other);
       if (value != ir::no_value && value == scores) return false;
       if (!take(word, first, value, literal ? std::optional<double>(number) : std::nullopt)) return false;

@@ -102,6 +102,19 @@ bool along_axis(Layout& layout, ir::NodeId id, int64_t otherwise, bool drops_axi
   return true;
 }
 
+/// A product by one matrix does not see the order of the rows.
+bool product(Layout& layout, ir::NodeId id) {
+  const ir::Node node = layout.graph.node(id);
+  const Perm perm = moved(layout, node.inputs[0]);
+  const Tensor* weights = layout.graph.constant(node.inputs[1]);
+  if (perm.empty() || perm.back() + 1 != static_cast<int64_t>(perm.size()) || !weights || weights->dims().rank() != 2)
+    return false;
+  std::vector<ir::ValueId> inputs = node.inputs;
+  inputs[0] = layout.in_order(inputs[0], perm);
+  layout.rewrite(id, inputs, node.attributes, perm);
+  return true;
+}
+
 bool softmax(Layout& layout, ir::NodeId id) { return along_axis(layout, id, -1, false); }
 bool split(Layout& layout, ir::NodeId id) { return along_axis(layout, id, 0, false); }
 bool arg(Layout& layout, ir::NodeId id) {
@@ -302,6 +315,7 @@ bool carry(Layout& layout, ir::NodeId id) {
                                                  {"Tile", repeat},
                                                  {"Transpose", transpose},
                                                  {"Reshape", carry_reshape},
+                                                 {"MatMul", product},
                                                  {"QuantizeLinear", quantisation},
                                                  {"DequantizeLinear", quantisation},
                                                  {"ReduceMean", reduce},

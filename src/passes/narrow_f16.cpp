@@ -9,23 +9,34 @@ namespace tenon::passes {
 namespace {
 
 constexpr int64_t fewest_weights = 256;  // of a convolution or product worth f16
-constexpr auto f16 = static_cast<int64_t>(DType::f16), f32 = static_cast<int64_t>(DType::f32);
+constexpr auto f32 = static_cast<int64_t>(DType::f32);
 
-Tensor narrowed(const Tensor& tensor) {
-  Tensor result(DType::f16, tensor.dims());
-  for (int64_t at = 0; at < tensor.elements(); ++at)
-    result.data<uint16_t>()[at] = ops::f16_bits(tensor.data<float>()[at]);
+Tensor narrowed(const Tensor& tensor, DType type) {
+  Tensor result(type, tensor.dims());
+  const auto bits = type == DType::f16 ? ops::f16_bits : ops::bf16_bits;
+  for (int64_t at = 0; at < tensor.elements(); ++at) result.data<uint16_t>()[at] = bits(tensor.data<float>()[at]);
   return result;
 }
 
 /// Ops that give what they are given, or nearly so: they compute in the type of their input.
 bool passes_on(const ir::Node& node) {
-  for (const char* op :
-       {"Concat",        "Split",       "Slice",  "Reshape", "Flatten",   "Squeeze",     "Unsqueeze",
-        "Identity",      "Transpose",   "Expand", "Resize",  "MaxPool",   "AveragePool", "GlobalAveragePool",
-        "GlobalMaxPool", "Elementwise", "Add",    "Sub",     "Mul",       "Max",         "Min",
-        "Relu",          "Sigmoid",     "Tanh",   "Silu",    "HardSwish", "Mish",        "Clip",
-        "HardSigmoid",   "LeakyRelu",   "Elu",    "Gelu",    "Softmax",   "LayerNormalization"})
+  for (const char* op : {"Concat",        "Split",
+                         "Slice",         "Reshape",
+                         "Flatten",       "Squeeze",
+                         "Unsqueeze",     "Identity",
+                         "Transpose",     "Expand",
+                         "Resize",        "MaxPool",
+                         "AveragePool",   "GlobalAveragePool",
+                         "GlobalMaxPool", "Elementwise",
+                         "Add",           "Sub",
+                         "Mul",           "Max",
+                         "Min",           "Relu",
+                         "Sigmoid",       "Tanh",
+                         "Silu",          "HardSwish",
+                         "Mish",          "Clip",
+                         "HardSigmoid",   "LeakyRelu",
+                         "Elu",           "Gelu",
+                         "Softmax",       "LayerNormalization"})
     if (node.op == op) return true;
   return false;
 }
@@ -41,7 +52,8 @@ bool first_is_data(const ir::Node& node) {
 
 class Narrower {
  public:
-  explicit Narrower(ir::Graph& graph) : graph_(graph), want_(graph.values.size(), 0), narrow_(want_) {}
+  Narrower(ir::Graph& graph, DType type)
+      : graph_(graph), type_(type), code_(static_cast<int64_t>(type)), want_(graph.values.size(), 0), narrow_(want_) {}
 
   bool run() {
     for (size_t id = graph_.nodes.size(); id-- > 0;) look(graph_.nodes[id]);
@@ -84,7 +96,7 @@ class Narrower {
            (node.op != "DotAttention" || input < 3);
   }
 
-  /// Which values are better f16, from the end on.
+  /// Which values are better narrow, from the end on.
   void look(const ir::Node& node) {
     bool wanted = false;
     for (ir::ValueId out : node.outputs) wanted |= out != ir::no_value && want_[out];
@@ -110,18 +122,19 @@ class Narrower {
     const ir::Value& from = graph_.value(value);
     if (from.is_constant()) {
       if (to == f32) return value;
-      const Tensor tensor = narrowed(from.constant);
-      return graph_.add_constant(from.name + ".f16", tensor);
+      const Tensor tensor = narrowed(from.constant, type_);
+      return graph_.add_constant(from.name + "." + std::string(name(type_)), tensor);
     }
-    auto& known = casts_[to == f16 ? 0 : 1];
+    auto& known = casts_[to == f32 ? 1 : 0];
     const auto found = known.find(value);
     if (found != known.end()) return found->second;
-    return known[value] = graph_.apply("Cast", {value}, {{"to", to}}, {}, from.name + (to == f16 ? ".f16" : ".f32"));
+    return known[value] = graph_.apply("Cast", {value}, {{"to", to}}, {},
+                                       from.name + "." + std::string(name(static_cast<DType>(to))));
   }
-  void give(ir::NodeId id, size_t input, bool as_f16) {
+  void give(ir::NodeId id, size_t input, bool as_narrow) {
     const ir::ValueId value = graph_.node(id).inputs[input];
-    if (value == ir::no_value || is_narrow(value) == as_f16) return;
-    graph_.set_input(id, input, cast(value, as_f16 ? f16 : f32));
+    if (value == ir::no_value || is_narrow(value) == as_narrow) return;
+    graph_.set_input(id, input, cast(value, as_narrow ? code_ : f32));
   }
 
   void rewrite(ir::NodeId id) {
@@ -131,23 +144,24 @@ class Narrower {
       const bool in = is_narrow(node.inputs[0]) || !stem;
       if (!stem) give(id, 0, true);
       if (graph_.node(id).inputs.size() > 3) give(id, 3, out);
-      if (in != out) graph_.node(id).attributes["output_dtype"] = out ? f16 : f32;
+      if (in != out) graph_.node(id).attributes["output_dtype"] = out ? code_ : f32;
     } else if (node.op == "BoxHead") {
       for (size_t at = 0; at < logits_of(graph_.node(id)); ++at) give(id, at, true);
     } else if (gives_any(node)) {
-      if (is_narrow(node.outputs[0])) graph_.node(id).attributes["output_dtype"] = f16;
+      if (is_narrow(node.outputs[0])) graph_.node(id).attributes["output_dtype"] = code_;
     } else if (node.op == "QuantizeLinear") {
       // It takes either.
     } else if (!node.outputs.empty() && is_narrow(node.outputs[0])) {
       for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at)
-        if (graph_.node(id).inputs[at] != ir::no_value)
-          give(id, at, is_data(graph_.node(id), at));
+        if (graph_.node(id).inputs[at] != ir::no_value) give(id, at, is_data(graph_.node(id), at));
     } else {
       for (size_t at = 0; at < graph_.node(id).inputs.size(); ++at) give(id, at, false);
     }
   }
 
   ir::Graph& graph_;
+  DType type_;
+  int64_t code_;
   std::vector<char> want_, narrow_;
   std::array<std::map<ir::ValueId, ir::ValueId>, 2> casts_;
   bool changed_ = false;
@@ -208,14 +222,17 @@ bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-}  // namespace
-
-bool narrow_f16(ir::Graph& graph) {
+bool narrow(ir::Graph& graph, DType type) {
   if (each_node(graph, [&](ir::NodeId id) { return product_to_conv(graph, id); })) {
     graph.tidy();
     ops::infer(graph);
   }
-  return Narrower(graph).run();
+  return Narrower(graph, type).run();
 }
+
+}  // namespace
+
+bool narrow_f16(ir::Graph& graph) { return narrow(graph, DType::f16); }
+bool narrow_bf16(ir::Graph& graph) { return narrow(graph, DType::bf16); }
 
 }  // namespace tenon::passes

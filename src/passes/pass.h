@@ -29,7 +29,7 @@ const std::vector<Pass>& pipeline();
 const std::vector<Pass>& lowering();
 /// The passes that come last in a build for a GPU.
 const std::vector<Pass>& for_gpu();
-/// The passes behind those in a build in f16.
+/// The passes behind those in a build in 16 bits, but for the one that narrows.
 const std::vector<Pass>& for_narrow();
 /// Runs the pipeline; `skip` holds names to leave out. Throws Error(usage) for a name in `skip` that is of no pass.
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
@@ -37,8 +37,8 @@ std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string
 std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for GPUs likewise.
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip = {});
-/// Runs the passes for f16 likewise.
-std::vector<PassRecord> narrow(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// Runs the passes for 16 bits likewise, then computes large layers in f16 or bf16.
+std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip = {});
 /// Runs a pass that is no part of the list, with the driver's chores.
 PassRecord run_pass(ir::Graph& graph, const Pass& pass);
 /// Runs one pass by name with the driver's chores (for tests and inspect).

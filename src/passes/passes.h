@@ -17,6 +17,8 @@ bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
 bool lower_einsum(ir::Graph& graph);
+bool split_axes_first(ir::Graph& graph);
+bool keep_rows(ir::Graph& graph);
 bool lift_1d(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);
@@ -25,6 +27,8 @@ bool fuse_elementwise(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
 /// Makes internal DotAttention nodes, for which GPUs have a kernel in 16 bits.
 bool fuse_attention(ir::Graph& graph);
+/// Joins products of one value by several weights whose results only attention reads.
+bool merge_products(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
@@ -37,5 +41,7 @@ bool fold_weights(ir::Graph& graph);
 /// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its
 /// result is of another type than its input; weights stay f32 and are rounded by the kernels.
 bool narrow_f16(ir::Graph& graph);
+/// The same in bf16.
+bool narrow_bf16(ir::Graph& graph);
 
 }  // namespace tenon::passes

@@ -37,6 +37,8 @@ const std::vector<Pass>& pipeline() {
       {"lower_conv3d", "turns convolutions over three axes into convolutions over two", lower_conv3d},
       {"canonical_again", "gives the reshapes of the two above their one form", canonical},
       {"cancel_lifts", "merges the reshapes and transposes between them", cancel_transpose_reshape},
+      {"split_axes_first", "splits joined axes before they are transposed", split_axes_first},
+      {"keep_rows", "computes products of flattened axes on the axes themselves", keep_rows},
       // From here on tensors lie channels last.
       {"layout_nhwc", "puts convolutional networks in channels-last order", layout_nhwc},
       {"cancel_again", "drops the transposes and reshapes that the new order made idle", cancel_transpose_reshape},
@@ -68,8 +70,8 @@ const std::vector<Pass>& for_gpu() {
 
 const std::vector<Pass>& for_narrow() {
   static const std::vector<Pass> list = {
-      {"fuse_attention", "joins products of queries and keys, their softmax and the product with values", fuse_attention},
-      {"narrow_f16", "computes large layers in f16", narrow_f16},
+      {"fuse_attention", "joins the products around the softmax of attention", fuse_attention},
+      {"merge_products", "joins the products that make queries, keys and values", merge_products},
   };
   return list;
 }
@@ -154,8 +156,12 @@ std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& 
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_gpu(), skip);
 }
-std::vector<PassRecord> narrow(ir::Graph& graph, const std::vector<std::string>& skip) {
-  return run_all(graph, for_narrow(), skip);
+std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
+  std::vector<PassRecord> records = run_all(graph, for_narrow(), skip);
+  const bool brain = type == DType::bf16;
+  records.push_back(run(graph, brain ? Pass{"narrow_bf16", "computes large layers in bf16", narrow_bf16}
+                                     : Pass{"narrow_f16", "computes large layers in f16", narrow_f16}));
+  return records;
 }
 
 PassRecord run_pass(ir::Graph& graph, const Pass& pass) {

@@ -19,11 +19,11 @@ bool slice(ir::Graph& graph, ir::NodeId id) {
   const auto target = reshape_target(part, *to);
   if (!target) return false;
   const std::string name = graph.value(node.outputs[0]).name;
-  const ir::ValueId one = graph.apply("Slice",
-                                      {node.inputs[0], constant(graph, name + ".begin", {begin}),
-                                       constant(graph, name + ".end", {begin + 1}),
-                                       constant(graph, name + ".axis", {static_cast<int64_t>(*axis)})},
-                                      {}, node.origins, name);
+  const ir::ValueId one = graph.apply(
+      "Slice",
+      {node.inputs[0], constant(graph, name + ".begin", {begin}), constant(graph, name + ".end", {begin + 1}),
+       constant(graph, name + ".axis", {static_cast<int64_t>(*axis)})},
+      {}, node.origins, name);
   graph.value(one).dtype = graph.value(node.inputs[0]).dtype;
   graph.value(one).shape = part;
   replace(graph, id, graph.apply("Reshape", {one, constant(graph, name + ".shape", *target)}, {}, node.origins, name));

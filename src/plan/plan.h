@@ -114,7 +114,7 @@ struct Plan {
   int threads = 1;
   bool strict = false;
   std::string device = "cpu";      // or "cuda", "cuda:N"
-  std::string precision = "fp32";  // or "tf32", "fp16"
+  std::string precision = "fp32";  // or "tf32", "fp16", "bf16"
   std::string isa;
   Records records;
   std::vector<Source> sources = {};  // every node of the model, in its order; none in engines of earlier versions

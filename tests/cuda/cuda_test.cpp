@@ -27,10 +27,10 @@ int64_t room_of(const backends::Operand& operand) {
   return operand.dims.elements() == 0 ? 0 : last;
 }
 
-Tensor narrowed(const Tensor& tensor) {
-  Tensor result(DType::f16, tensor.dims());
-  for (int64_t at = 0; at < tensor.elements(); ++at)
-    result.data<uint16_t>()[at] = ops::f16_bits(tensor.data<float>()[at]);
+Tensor narrowed(const Tensor& tensor, DType type) {
+  Tensor result(type, tensor.dims());
+  const auto bits = type == DType::f16 ? ops::f16_bits : ops::bf16_bits;
+  for (int64_t at = 0; at < tensor.elements(); ++at) result.data<uint16_t>()[at] = bits(tensor.data<float>()[at]);
   return result;
 }
 
@@ -38,6 +38,7 @@ double value(const Tensor& tensor, int64_t at) {
   switch (tensor.dtype()) {
     case DType::f32: return tensor.data<float>()[at];
     case DType::f16: return ops::f16_value(tensor.data<uint16_t>()[at]);
+    case DType::bf16: return ops::bf16_value(tensor.data<uint16_t>()[at]);
     case DType::f64: return tensor.data<double>()[at];
     case DType::i64: return static_cast<double>(tensor.data<int64_t>()[at]);
     case DType::i32: return tensor.data<int32_t>()[at];
@@ -122,6 +123,8 @@ void round(Tensor& tensor, float (*rounded)(float)) {
   for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = rounded(tensor.data<float>()[at]);
 }
 
+float f16_of(float value) { return ops::f16_value(ops::f16_bits(value)); }
+float bf16_of(float value) { return ops::bf16_value(ops::bf16_bits(value)); }
 /// 10 bits of mantissa, to nearest with ties away.
 float tf32_of(float value) {
   uint32_t bits;
@@ -131,19 +134,21 @@ float tf32_of(float value) {
   return value;
 }
 
-enum class Kind { f32, tf32, f16, f16_to_f32 };
+enum class Kind { f32, tf32, f16, f16_to_f32, bf16 };
 
-/// The case with its operands that are not constant as f16, and the problem to match.
+/// The case with its operands that are not constant as f16 or bf16, and the problem to match.
 void narrow(std::vector<Tensor>& operands, backends::Problem& problem, Kind kind) {
+  const DType type = kind == Kind::bf16 ? DType::bf16 : DType::f16;
   for (size_t at = 0; at < problem.inputs.size(); ++at) {
     if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
     if (kind == Kind::f16_to_f32 && at == 3 && problem.node->op == "Conv") continue;  // of the output's type
-    operands[at] = narrowed(operands[at]);
-    problem.inputs[at].dtype = DType::f16;
+    if (at == 3 && problem.node->op == "DotAttention") continue;  // the mask
+    operands[at] = narrowed(operands[at], type);
+    problem.inputs[at].dtype = type;
   }
-  if (kind == Kind::f16)
+  if (kind != Kind::f16_to_f32)
     for (backends::Operand& operand : problem.outputs)
-      if (operand.dtype == DType::f32) operand.dtype = DType::f16;
+      if (operand.dtype == DType::f32) operand.dtype = type;
 }
 
 class Gpu : public testing::TestWithParam<Case> {
@@ -157,11 +162,11 @@ class Gpu : public testing::TestWithParam<Case> {
     Case one = GetParam();
     cuda::Device& device = cuda::Device::get(0);
     // Operands that rounding leaves alone: what remains is the kernel's own error.
-    const bool narrows = kind == Kind::f16 || kind == Kind::f16_to_f32;
+    const bool narrows = kind == Kind::f16 || kind == Kind::f16_to_f32 || kind == Kind::bf16;
     for (size_t at = 0; at < one.operands.size(); ++at) {
       if (!one.operands[at] || one.operands[at].dtype() != DType::f32) continue;
       if (narrows && (!one.constant[at] || (at == 1 && is_product(one))))
-        round(one.operands[at], [](float x) { return ops::f16_value(ops::f16_bits(x)); });
+        round(one.operands[at], kind == Kind::bf16 ? bf16_of : f16_of);
       if (kind == Kind::tf32 && at < 2) round(one.operands[at], tf32_of);
     }
     std::vector<Tensor> operands = one.operands;
@@ -170,6 +175,7 @@ class Gpu : public testing::TestWithParam<Case> {
     if (narrows) narrow(operands, problem, kind);
     // An f16 result is rounded, and its activation approximate; a tf32 one may be rounded.
     const double tolerance = kind == Kind::f16    ? std::max(2e-3, 4 * one.tolerance)
+                             : kind == Kind::bf16 ? std::max(1e-2, 20 * one.tolerance)
                              : kind == Kind::tf32 ? std::max(6e-4, 2 * one.tolerance)
                                                   : 2 * one.tolerance;
     const std::vector<Tensor> expected = reference(one);
@@ -198,6 +204,10 @@ TEST_P(Gpu, KernelsGiveWhatTheReferenceGives) {
 
 TEST_P(Gpu, NarrowFloatsAreClose) {
   for (bool views : {false, true}) check(Kind::f16, views);
+}
+
+TEST_P(Gpu, BrainFloatsAreClose) {
+  for (bool views : {false, true}) check(Kind::bf16, views);
 }
 
 TEST_P(Gpu, ProductsOfRoundedOperandsAreClose) {

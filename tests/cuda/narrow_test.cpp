@@ -51,19 +51,20 @@ ir::Graph network() {
   return graph;
 }
 
-size_t narrow_values(const ir::Graph& graph) {
+size_t narrow_values(const ir::Graph& graph, DType type = DType::f16) {
   size_t count = 0;
-  for (const ir::Value& value : graph.values) count += value.dtype == DType::f16;
+  for (const ir::Value& value : graph.values) count += value.dtype == type;
   return count;
 }
 
-TEST(NarrowF16, KeepsInputsAndOutputsAndStaysClose) {
+void keeps_ends_and_stays_close(DType type, float tolerance) {
   const ir::Graph before = network();
   ir::Graph after = before;
-  EXPECT_TRUE(passes::run_pass(after, passes::Pass{"narrow_f16", "", passes::narrow_f16}).changed);
+  passes::narrow(after, type);
   EXPECT_EQ(after.value(after.inputs[0]).dtype, DType::f32);
   EXPECT_EQ(after.value(after.outputs[0]).dtype, DType::f32);
-  EXPECT_GE(narrow_values(after), 5u) << ir::print(after);
+  EXPECT_GE(narrow_values(after, type), 5u) << ir::print(after);
+  EXPECT_EQ(narrow_values(after, type == DType::f16 ? DType::bf16 : DType::f16), 0u);
   for (const ir::Node& node : after.nodes) {
     EXPECT_NE(node.op, "Gemm") << "products become convolutions";
     if (node.op == "Softmax") {
@@ -74,8 +75,11 @@ TEST(NarrowF16, KeepsInputsAndOutputsAndStaysClose) {
   const Tensor expected = ops::interpret(before, {x})[0], got = ops::interpret(after, {x})[0];
   ASSERT_TRUE(expected.dims() == got.dims());
   for (int64_t at = 0; at < got.elements(); ++at)
-    EXPECT_NEAR(got.data<float>()[at], expected.data<float>()[at], 2e-3 * expected.data<float>()[at] + 1e-5);
+    EXPECT_NEAR(got.data<float>()[at], expected.data<float>()[at], tolerance * expected.data<float>()[at] + 1e-5);
 }
+
+TEST(NarrowF16, KeepsInputsAndOutputsAndStaysClose) { keeps_ends_and_stays_close(DType::f16, 2e-3f); }
+TEST(NarrowBf16, KeepsInputsAndOutputsAndStaysClose) { keeps_ends_and_stays_close(DType::bf16, 2e-2f); }
 
 TEST(NarrowF16, IsUndoneByWidening) {
   ir::Graph graph = network();

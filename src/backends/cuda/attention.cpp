@@ -35,15 +35,18 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   if (!is_narrow(y.dtype)) return "only 16-bit floats";
   for (size_t at = 0; at < 3; ++at) {
     if (problem.inputs[at].dtype != y.dtype) return "operands of other types";
-    if (problem.inputs[at].dims.rank() < 2 || problem.inputs[at].dims.rank() > 4) return "more than two axes of a batch";
+    if (problem.inputs[at].dims.rank() < 2 || problem.inputs[at].dims.rank() > 4)
+      return "more than two axes of a batch";
     if (problem.inputs[at].dims.back() > most_columns) return "more than 128 columns";
   }
+  if (!(problem.node->real("scale", 1) > 0)) return "its scale is not above 0";
   if (has_mask(problem) && problem.inputs[3].dtype != DType::f32) return "the mask is not f32";
   const size_t rank = y.dims.rank();
   const int64_t m = y.dims[rank - 2], n = problem.inputs[1].dims[rank - 2];
   if (n == 0 || problem.inputs[0].dims.back() == 0) return "nothing to add";
   const int64_t rows = y.dims.back() ? y.dims.elements() / y.dims.back() : 0;
-  if (m >= int64_t{1} << 30 || n >= int64_t{1} << 30 || rows / std::max<int64_t>(m, 1) > most_blocks) return "too large";
+  if (m >= int64_t{1} << 30 || n >= int64_t{1} << 30 || rows / std::max<int64_t>(m, 1) > most_blocks)
+    return "too large";
   return nullptr;
 }
 
@@ -63,18 +66,36 @@ int64_t shared_of(const Problem& problem, const Form& form) {
   return 2 * (16 * form.rows * pitch(0) + 2 * form.keys * form.parts * (pitch(1) + pitch(2)));
 }
 
+/// The usual ones, and those whose tiles leave the least of the keys over.
+std::vector<Form> forms_of(const Problem& problem) {
+  std::vector<Form> forms = {{4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32},
+                             {4, 2, 32}, {8, 1, 64}, {2, 1, 64}, {1, 2, 64}};
+  const Dims& keys = problem.inputs[1].dims;
+  const int64_t n = keys[keys.rank() - 2];
+  for (int64_t tiles = 1; tiles <= 8; ++tiles) {
+    const auto size = static_cast<int>(ceil_div(ceil_div(n, tiles), 16) * 16);
+    if (size < 48 || size > 128 || size == 64) continue;
+    if (size <= 112) forms.push_back({4, 1, size}), forms.push_back({2, 1, size});
+    forms.push_back({7, 1, size});
+    break;
+  }
+  return forms;
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
-  static constexpr Form forms[] = {{4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32}, {4, 2, 32}, {8, 1, 64}, {2, 1, 64},
-                                   {1, 2, 64}};
-  const bool chunked = in_chunks(problem.inputs[0], 8) && in_chunks(problem.inputs[1], 8) &&
-                       in_chunks(problem.inputs[2], 8);
+  const bool chunked =
+      in_chunks(problem.inputs[0], 8) && in_chunks(problem.inputs[1], 8) && in_chunks(problem.inputs[2], 8);
   std::vector<Tactic> list;
-  for (const Form& form : forms) {
+  for (const Form& form : forms_of(problem)) {
     if (shared_of(problem, form) > properties.shared_bytes) continue;
     Source source{"attention.cu", {}, ""};
-    source.defines = {define("D", problem.inputs[0].dims.back()), define("E", problem.inputs[2].dims.back()),
-                      define("ROWS", form.rows), define("PARTS", form.parts), define("KEYS", form.keys),
-                      define("CHUNKED", chunked), define("PAIRS", in_chunks(problem.outputs[0], 2)),
+    source.defines = {define("D", problem.inputs[0].dims.back()),
+                      define("E", problem.inputs[2].dims.back()),
+                      define("ROWS", form.rows),
+                      define("PARTS", form.parts),
+                      define("KEYS", form.keys),
+                      define("CHUNKED", chunked),
+                      define("PAIRS", in_chunks(problem.outputs[0], 2)),
                       define("MASK", has_mask(problem)),
                       define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
     list.push_back({"attention " + std::to_string(16 * form.rows) + "x" + std::to_string(form.keys) +

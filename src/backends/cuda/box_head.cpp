@@ -21,7 +21,7 @@ const char* refuses(const Problem& problem, const Properties&) {
   const size_t scales = scales_of(problem);
   if (scales > most_scales) return "too many scales";
   const DType type = problem.inputs[0].dtype;
-  if (!is_f16_or_f32(type)) return "only f32 and f16";
+  if (!is_real(type)) return "only f32, f16 and bf16";
   if (problem.outputs[0].dtype != DType::f32 || !problem.outputs[0].dense()) return "its result is not dense f32";
   for (size_t at = 0; at < 2 * scales; ++at)
     if (problem.inputs[at].dtype != type || !problem.inputs[at].dense()) return "its logits are not dense";

@@ -99,7 +99,7 @@ std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& 
 const char* byte_shape(const Problem& problem, ConvShape& shape) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
   if (x.dtype != DType::u8 && x.dtype != DType::f32) return "only u8 and f32 inputs";
-  if (y.dtype != DType::u8 && !is_f16_or_f32(y.dtype)) return "only u8, f32 and f16 results";
+  if (y.dtype != DType::u8 && y.dtype != DType::f32 && y.dtype != DType::f16) return "only u8, f32 and f16 results";
   if (!w.constant || w.dtype != DType::i8) return "the weights are not constant i8";
   for (size_t at = x_scale_at; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";

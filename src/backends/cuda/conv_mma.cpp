@@ -95,7 +95,7 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
   } else {
     source.defines = epilogue_defines(conv_epilogue(problem));
   }
-  for (const std::string& word : {define("DT", is_bytes(problem) ? 3 : shape.x_type == DType::f16 ? 1 : 2),
+  for (const std::string& word : {define("DT", is_bytes(problem) ? 3 : is_narrow(shape.x_type) ? 1 : 2),
                                   define_type("TY", shape.y_type), define("COPY", copy_bytes(shape)),
                                   define("FILL", fill),
                                   define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
@@ -226,10 +226,10 @@ class MmaStep : public Step {
   void pack(const Problem& problem, const ConvShape& shape, const Tile& tile) {
     const std::vector<float> bias = conv_bias(problem, shape);
     std::vector<std::byte> packed;
-    const bool narrow = shape.x_type == DType::f16;
+    const bool narrow = is_narrow(shape.x_type);
     const size_t bias_at = pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed,
                                      [&](std::byte* to, float weight) {
-                                       if (narrow) *reinterpret_cast<uint16_t*>(to) = f16_of(weight);
+                                       if (narrow) *reinterpret_cast<uint16_t*>(to) = narrow_of(weight, shape.x_type);
                                        else *reinterpret_cast<float*>(to) = tf32_of(weight);
                                      });
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);

@@ -107,7 +107,7 @@ const char* conv_geometry(const Problem& problem, ConvShape& shape) {
 
 const char* conv_shape(const Problem& problem, ConvShape& shape) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (!is_f16_or_f32(x.dtype) || !is_f16_or_f32(y.dtype)) return "only f32 and f16";
+  if (!is_real(x.dtype) || !is_real(y.dtype)) return "only f32, f16 and bf16";
   if (!w.constant || w.dtype != DType::f32) return "the weights are not constant f32";
   if (problem.inputs.size() > 3 && problem.inputs[3] && problem.inputs[3].dtype != y.dtype)
     return "the residual is of another type";
@@ -154,6 +154,8 @@ std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue) {
 std::string define(const char* name, int64_t value) { return std::string(name) + "=" + std::to_string(value); }
 std::string define_type(const char* name, DType type) { return std::string(name) + "=" + type_name(type); }
 
-uint16_t f16_of(float value) { return ops::f16_bits(value); }
+uint16_t narrow_of(float value, DType type) {
+  return type == DType::bf16 ? ops::bf16_bits(value) : ops::f16_bits(value);
+}
 
 }  // namespace tenon::cuda

@@ -34,6 +34,7 @@ std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue);
 std::string define(const char* name, int64_t value);
 std::string define_type(const char* name, DType type);
 
-uint16_t f16_of(float value);
+/// Bits of a number rounded to f16 or bf16.
+uint16_t narrow_of(float value, DType type);
 
 }  // namespace tenon::cuda

@@ -19,7 +19,7 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return "it needs compute capability 8.0";
   ConvShape shape{};
   if (const char* reason = conv_shape(problem, shape)) return reason;
-  if (shape.x_type != DType::f16 || shape.y_type != DType::f16) return "only f16";
+  if (!is_narrow(shape.x_type) || shape.y_type != shape.x_type) return "only 16-bit floats";
   if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return "not depthwise";
   if (shape.kernel_h != 3 || shape.kernel_w != 3) return "only windows of 3x3";
   if (shape.dilation_h != 1 || shape.dilation_w != 1) return "it has gaps between taps";
@@ -58,7 +58,8 @@ class DiagonalStep : public Step {
     const auto taps = static_cast<size_t>(shape.kernel_h * shape.kernel_w), channels = static_cast<size_t>(shape.in_c);
     std::vector<uint16_t> packed(taps * channels);
     for (size_t c = 0; c < channels; ++c)
-      for (size_t tap = 0; tap < taps; ++tap) packed[tap * channels + c] = f16_of(weights[c * taps + tap]);
+      for (size_t tap = 0; tap < taps; ++tap)
+        packed[tap * channels + c] = narrow_of(weights[c * taps + tap], shape.x_type);
     const size_t weight_bytes = packed.size() * 2;
     packed_ = Buffer(weight_bytes + channels * sizeof(float));
     packed_.upload(packed.data(), weight_bytes);

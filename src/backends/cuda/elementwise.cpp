@@ -133,9 +133,11 @@ bool program_of(const Problem& problem, size_t& operands, std::vector<Instructio
     for (size_t at : {size_t{1}, size_t{2}})
       if (problem.inputs.size() > at && problem.inputs[at]) {
         const Tensor& bound = problem.inputs[at].constant;
-        if (!bound || !is_f16_or_f32(bound.dtype()) || bound.elements() != 1) return false;
+        if (!bound || !is_real(bound.dtype()) || bound.elements() != 1) return false;
         (at == 1 ? only.alpha : only.beta) =
-            bound.dtype() == DType::f32 ? *bound.data<float>() : ops::f16_value(*bound.data<uint16_t>());
+            bound.dtype() == DType::f32    ? *bound.data<float>()
+            : bound.dtype() == DType::f16 ? ops::f16_value(*bound.data<uint16_t>())
+                                          : ops::bf16_value(*bound.data<uint16_t>());
       }
   }
   return true;
@@ -150,7 +152,7 @@ const char* map_of(const Problem& problem, Map& map) {
   map.dims = y.dims;
   for (size_t at = 0; at <= operands; ++at) {
     const Operand& operand = at < operands ? problem.inputs[at] : y;
-    if (!is_f16_or_f32(operand.dtype)) return "only f32 and f16";
+    if (!is_real(operand.dtype)) return "only f32, f16 and bf16";
     Dims strides = y.dims;
     const size_t missing = y.dims.rank() - operand.dims.rank();
     for (size_t axis = 0; axis < strides.rank(); ++axis)
@@ -161,7 +163,7 @@ const char* map_of(const Problem& problem, Map& map) {
     map.sizes.push_back(static_cast<int>(size_of(operand.dtype)));
     map.aligned.push_back(operand.aligned);
   }
-  const bool fast = y.dtype == DType::f16;
+  const bool fast = is_narrow(y.dtype);
   const auto value = [&](const Instruction::Operand& from) {
     return from.reg < 0 ? literal(from.number) : "v" + std::to_string(from.reg);
   };

@@ -11,10 +11,11 @@ namespace {
 std::string product_text(int width, DType type, bool turned) {
   const bool bytes = type == DType::u8, wide = type == DType::f32;
   const std::string sum = bytes ? "int" : "float", letter = bytes ? "r" : "f";
-  const std::string types = wide     ? "k8.f32.tf32.tf32"
-                            : !bytes ? "k16.f32.f16.f16"
-                            : turned ? "k32.s32.s8.u8"
-                                     : "k32.s32.u8.s8";
+  const std::string types = wide                  ? "k8.f32.tf32.tf32"
+                            : type == DType::bf16 ? "k16.f32.bf16.bf16"
+                            : !bytes              ? "k16.f32.f16.f16"
+                            : turned              ? "k32.s32.s8.u8"
+                                                  : "k32.s32.u8.s8";
   const int registers = width / 2;
   const auto list = [&](const char* before, const char* after) {
     std::string text;
@@ -64,6 +65,7 @@ Source hopper_source(const Problem& problem, const ConvShape& shape, const std::
     zero = conv.x_zero == 0 ? 0 : is_loose(conv) ? conv.has_borders() ? 3 : 0 : conv.has_borders() ? 2 : 1;
   } else {
     more = epilogue_defines(conv_epilogue(problem));
+    if (shape.x_type == DType::bf16) more.push_back("BRAIN=1");
   }
   for (const std::string& word : {define("BYTES", bytes), define("EB", element_of(shape)),
                                   define("OB", static_cast<int64_t>(size_of(shape.y_type))), define("ZP", zero)})
@@ -190,7 +192,8 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
       weights_at = bundle.add(padded_rows(weights, shape, slab, rows, row_of));
     } else {
       std::vector<uint16_t> narrow(weights.size());
-      std::transform(weights.begin(), weights.end(), narrow.begin(), f16_of);
+      std::transform(weights.begin(), weights.end(), narrow.begin(),
+                     [&](float weight) { return narrow_of(weight, shape.x_type); });
       weights_at = bundle.add(padded_rows(narrow, shape, slab, rows, row_of));
     }
     add_list(conv_bias(problem, shape));
@@ -223,8 +226,8 @@ const char* refuses_maps(const Problem& problem, const ConvShape& shape, const P
   const bool bytes = is_bytes(problem);
   if (tf32    ? shape.x_type != DType::f32 || shape.y_type != DType::f32
       : bytes ? shape.x_type != DType::u8 || shape.y_type == DType::f32
-              : shape.x_type != DType::f16 || shape.y_type != DType::f16)
-    return tf32 ? "only f32" : "only f16, and bytes";
+              : !is_narrow(shape.x_type) || shape.y_type != shape.x_type)
+    return tf32 ? "only f32" : "only 16-bit floats, and bytes";
   if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
   if (shape.stride_h != shape.stride_w || shape.stride_h > 4) return "strides differ or are large";
   const auto chunk = [](DType type) { return 16 / static_cast<int64_t>(size_of(type)); };

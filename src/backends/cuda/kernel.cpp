@@ -21,6 +21,18 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
 
 thread_local int joints = 0;
 
+/// The 16-bit float of kernels that have one is bf16 where an operand is.
+void name_narrow(const Problem& problem, Tactic& tactic) {
+  const auto is_brain = [](const Operand& operand) { return operand.dtype == DType::bf16; };
+  if (std::none_of(problem.inputs.begin(), problem.inputs.end(), is_brain) &&
+      std::none_of(problem.outputs.begin(), problem.outputs.end(), is_brain))
+    return;
+  for (Source& source : tactic.sources)
+    if (source.text.empty() &&
+        std::find(source.defines.begin(), source.defines.end(), "BRAIN=1") == source.defines.end())
+      source.defines.push_back("BRAIN=1");
+}
+
 bool nothing_to_do(const Problem& problem) {
   for (const Operand& operand : problem.outputs)
     if (operand && operand.dims.elements() > 0) return false;
@@ -39,7 +51,10 @@ std::vector<Choice> choices(const Problem& problem, const Properties& properties
   if (nothing_to_do(problem)) return all;
   for (const Kernel* kernel : kernels_for(problem.node->op))
     if (!kernel->refuses(problem, properties))
-      for (Tactic& tactic : kernel->tactics(problem, properties)) all.push_back({kernel, std::move(tactic)});
+      for (Tactic& tactic : kernel->tactics(problem, properties)) {
+        name_narrow(problem, tactic);
+        all.push_back({kernel, std::move(tactic)});
+      }
   return all;
 }
 
@@ -89,6 +104,7 @@ const char* type_name(DType type) {
   switch (type) {
     case DType::f32: return "float";
     case DType::f16: return "half";
+    case DType::bf16: return "brain";
     case DType::u8: return "u8";
     case DType::i8: return "i8";
     default: return "";

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backends/cuda/convolution.h"
 
 namespace tenon::cuda {
@@ -24,16 +26,18 @@ int64_t length_of(const Problem& problem) {
   return length;
 }
 
-int lanes_of(int64_t length) {
-  if (length > 1024) return 256;
-  int lanes = 4;
-  while (lanes < 32 && lanes * 4 < length) lanes *= 2;
-  return lanes;
+/// Neighbours that a thread takes at once: up to 16 bytes.
+int vector_of(const Problem& problem, int64_t length) {
+  auto vector = static_cast<int>(16 / size_of(problem.inputs[0].dtype));
+  bool aligned = problem.inputs[0].aligned && problem.outputs[0].aligned;
+  for (size_t at = 1; at < 3; ++at) aligned &= !has(problem, at) || problem.inputs[at].aligned;
+  while (vector > 1 && (!aligned || length % vector)) vector /= 2;
+  return vector;
 }
 
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_f16_or_f32(x.dtype) || x.dtype != y.dtype) return "only f32 and f16";
+  if (!is_real(x.dtype) || x.dtype != y.dtype) return "only f32, f16 and bf16";
   if (!x.dense() || !y.dense()) return "its rows are not contiguous";
   for (size_t at = 1; at < problem.outputs.size(); ++at)
     if (problem.outputs[at]) return "the statistics are wanted";
@@ -48,11 +52,26 @@ const char* refuses(const Problem& problem, const Properties&) {
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  Source source{"layer_norm.cu", {}, ""};
-  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("LANES", lanes_of(length_of(problem))),
-                    define("EACH", ceil_div(length_of(problem), lanes_of(length_of(problem)))),
-                    define("CENTRED", problem.node->op == "LayerNormalization")};
-  return {{"rows", {source}, {}}};
+  const int64_t length = length_of(problem);
+  const int vector = vector_of(problem, length);
+  // From as many threads as a row has vectors to a quarter of them.
+  int lanes = 4;
+  while (lanes < 256 && lanes * vector < length) lanes *= 2;
+  std::vector<Tactic> list;
+  for (int part = 1; part <= 4 && lanes / part >= 4; part *= 2) {
+    const int64_t each = ceil_div(length, int64_t{lanes} / part * vector);
+    if (part > 1 && each * vector > 64) break;
+    const int threads = std::max(lanes / part, 128);
+    Source source{"layer_norm.cu", {}, ""};
+    source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
+                      define("LANES", lanes / part),
+                      define("EACH", each),
+                      define("VEC", vector),
+                      define("THREADS", threads),
+                      define("CENTRED", problem.node->op == "LayerNormalization")};
+    list.push_back({"rows of " + std::to_string(lanes / part), {source}, {lanes / part, threads}});
+  }
+  return list;
 }
 
 class LayerNormStep : public Step {
@@ -66,7 +85,7 @@ class LayerNormStep : public Step {
     params_.rows = length ? problem.inputs[0].dims.elements() / length : 0;
     params_.length = static_cast<int>(length);
     params_.epsilon = static_cast<float>(problem.node->real("epsilon", 1e-5f));
-    grid_ = {ceil_div(params_.rows, 256 / lanes_of(length)), 1, 1, 256, 0};
+    grid_ = {ceil_div(params_.rows, tactic.numbers[1] / tactic.numbers[0]), 1, 1, tactic.numbers[1], 0};
   }
   void enqueue(const Launch& at) override {
     Params params = params_;

@@ -34,7 +34,7 @@ bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() 
 
 const char* shape_of(const Problem& problem, Params& params) {
   const Operand &a = problem.inputs[0], &b = problem.inputs[1], &c = problem.outputs[0];
-  if (!is_f16_or_f32(a.dtype) || b.dtype != a.dtype || c.dtype != a.dtype) return "only f32 and f16, all the same";
+  if (!is_real(a.dtype) || b.dtype != a.dtype || c.dtype != a.dtype) return "only f32, f16 and bf16, all the same";
   const Matrix left(a, false), right(b, true);
   params = {};
   if (has(problem, 2) && (problem.inputs[2].dtype != DType::f32 || !problem.inputs[2].dense() ||
@@ -97,7 +97,7 @@ bool in_chunks(const Operand& operand, int64_t inner, int64_t outer, const int64
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Params p;
   shape_of(problem, p);
-  const bool narrow = problem.inputs[0].dtype == DType::f16;
+  const bool narrow = is_narrow(problem.inputs[0].dtype);
   Source source{"matmul.cu", epilogue_defines(conv_epilogue(problem)), ""};
   for (const std::string& word :
        {define_type("ELEMENT", problem.inputs[0].dtype), define("PRODUCTS", narrow && properties.capability() >= 80),
@@ -124,7 +124,7 @@ class MatMulStep : public Step {
         bias_(has(problem, 2)),
         residual_(has(problem, 3)) {
     shape_of(problem, params_);
-    const int threads = problem.inputs[0].dtype == DType::f16 || tactic.numbers[0] == low_tile ? 128 : 256;
+    const int threads = is_narrow(problem.inputs[0].dtype) || tactic.numbers[0] == low_tile ? 128 : 256;
     grid_ = {ceil_div(params_.n, tile), ceil_div(params_.m, tactic.numbers[0]),
              int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], threads, 0};
   }

@@ -41,7 +41,7 @@ std::vector<int> vectors_of(const Problem& problem) {
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const bool bytes = x.dtype == DType::u8 && problem.node->op == "MaxPool";
-  if ((!is_f16_or_f32(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16 and the maximum of u8";
+  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the maximum of u8";
   if (x.dims.rank() != 4) return "only two spatial axes";
   if (problem.outputs.size() > 1 && problem.outputs[1]) return "the indices are wanted";
   if (y.dims.elements() >= int64_t{1} << 31) return "too large";

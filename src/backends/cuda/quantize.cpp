@@ -11,7 +11,7 @@ const char* map_of(const Problem& problem, Map& map) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const Operand& bytes = quantises(problem) ? y : x;
   const Operand& reals = quantises(problem) ? x : y;
-  if (!is_byte(bytes.dtype) || !is_f16_or_f32(reals.dtype)) return "only u8 and i8, f32 and f16";
+  if (!is_byte(bytes.dtype) || !is_real(reals.dtype)) return "only u8 and i8, f32 and f16";
   if (problem.node->integer("block_size", 0) != 0) return "it has scales by block";
   const auto rank = static_cast<int64_t>(x.dims.rank());
   const int64_t given = problem.node->integer("axis", 1), axis = given < 0 ? given + rank : given;

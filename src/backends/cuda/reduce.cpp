@@ -38,7 +38,7 @@ std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
 
 const char* shape_of(const Problem& problem, Params& params) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_f16_or_f32(x.dtype) || !is_f16_or_f32(y.dtype)) return "only f32 and f16";
+  if (!is_real(x.dtype) || !is_real(y.dtype)) return "only f32, f16 and bf16";
   if (!x.dense() || !y.dense()) return "its rows are not contiguous";
   const auto axes = axes_of(problem);
   if (!axes) return "its axes are not constant";

@@ -40,7 +40,7 @@ int64_t short_of(const Problem& problem) {
 
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_f16_or_f32(x.dtype) || x.dtype != y.dtype) return "only f32 and f16";
+  if (!is_real(x.dtype) || x.dtype != y.dtype) return "only f32, f16 and bf16";
   if (x.dims.rank() == 0) return "a scalar";
   return x.dense() && y.dense() ? nullptr : "its rows are not contiguous";
 }

@@ -20,13 +20,14 @@ Source source_of(const Blocks& blocks) {
   Source source{"blocks.cu", {}, ""};
   source.defines = {define_type("ELEMENT", blocks.shape.x_type), define_type("TY", blocks.shape.y_type),
                     define("C", blocks.shape.in_c), define("CH", blocks.channels), define("BLOCK", blocks.block)};
+  if (blocks.shape.y_type == DType::bf16) source.defines.push_back("BRAIN=1");
   return source;
 }
 
 const char* refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const char* reason = refuses_blocks(problem, shape)) return reason;
-  return shape.y_type == DType::f16 || problem.tf32 ? nullptr : "f32 is computed in f32";
+  return is_narrow(shape.y_type) || problem.tf32 ? nullptr : "f32 is computed in f32";
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

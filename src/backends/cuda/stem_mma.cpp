@@ -23,7 +23,7 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return "it needs compute capability 8.0";
   ConvShape shape{};
   if (const char* reason = refuses_blocks(problem, shape)) return reason;
-  if (shape.y_type != DType::f16) return "only f16 results";
+  if (!is_narrow(shape.y_type)) return "only results of 16 bits";
   if (shape.in_c * shape.stride_h * shape.stride_h > block_channels) return "more than 16 channels in a block";
   const int width = width_of(shape);
   if (shape.out_c > 64 || shape.out_c % (width / 4)) return "too many results";
@@ -80,7 +80,8 @@ class PictureStep : public Step {
             const int64_t n = lane / 4, result = n / 2 * own + 2 * eight + n % 2;
             const int64_t channel = lane % 4 * 2 + at % 2 + at / 2 * 8;
             const bool real = result < shape.out_c;
-            packed.push_back(real ? f16_of(weights[(result * block_channels + channel) * taps + tap]) : uint16_t{0});
+            const float weight = real ? weights[(result * block_channels + channel) * taps + tap] : 0;
+            packed.push_back(narrow_of(weight, shape.y_type));
           }
     const std::vector<float> bias = conv_bias(problem, shape);
     const size_t weight_bytes = packed.size() * 2;

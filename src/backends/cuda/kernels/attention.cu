@@ -81,7 +81,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
   const int m0 = blockIdx.x * 16 * ROWS, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
   const auto begin = [&](const Side& side) { return i0 * side.batch[0] + i1 * side.batch[1]; };
   const T *q = p.q + begin(p.q_side), *k = p.k + begin(p.k_side), *v = p.v + begin(p.v_side);
-  const float infinity = __int_as_float(0x7f800000), log2e = 1.4426950408889634f;
+  // Scores are kept as they come, without the scale where there is no mask; powers are of 2.
+  const float infinity = __int_as_float(0x7f800000), unit = (MASK ? 1.f : p.scale) * 1.4426950408889634f;
   wait_for_previous();
 
   load<16 * ROWS, D, DP>(part_q, q, p.q_side, m0, p.m);
@@ -118,30 +119,36 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
         multiply(s[2 * j], x[d], b[0], b[1]);
         multiply(s[2 * j + 1], x[d], b[2], b[3]);
       }
-    float high[2] = {-infinity, -infinity};
-    const float scale = p.scale * log2e;
+#if MASK
 #pragma unroll
     for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int column = key + j * 8 + (e & 1);
-        float score = s[j][e] * scale;
-#if MASK
-        if (column < p.n && row + e / 2 * 8 < p.m) {
-          const float other = p.mask[begin(p.mask_side) + (row + e / 2 * 8) * p.mask_side.row + column * p.mask_side.column];
-          // The smallest numbers stay numbers.
-          score += (other < -2e38f && other > -infinity ? -2e38f : other) * log2e;
-        }
-#endif
-        s[j][e] = column < p.n ? score : -infinity;
-        high[e / 2] = fmaxf(high[e / 2], s[j][e]);
+        const int column = key + j * 8 + (e & 1), line = row + e / 2 * 8;
+        if (column >= p.n || line >= p.m) continue;
+        const float other = p.mask[begin(p.mask_side) + line * p.mask_side.row + column * p.mask_side.column];
+        // The smallest numbers stay numbers.
+        s[j][e] = fmaf(s[j][e], p.scale, other < -2e38f && other > -infinity ? -2e38f : other);
       }
+#endif
+    if ((tile + 1) * TILE > p.n) {
+#pragma unroll
+      for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (key + j * 8 + (e & 1) >= p.n) s[j][e] = -infinity;
+    }
+    float high[2] = {-infinity, -infinity};
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) high[e / 2] = fmaxf(high[e / 2], s[j][e]);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       high[h] = fmaxf(high[h], __shfl_xor_sync(~0u, high[h], 1));
       high[h] = fmaxf(high[h], __shfl_xor_sync(~0u, high[h], 2));
       high[h] = fmaxf(high[h], top[h]);
-      const float base = high[h] == -infinity ? 0.f : high[h], factor = power(top[h] - base);
+      const float base = high[h] == -infinity ? 0.f : high[h] * unit, factor = power(fmaf(top[h], unit, -base));
       top[h] = high[h];
       total[h] *= factor;
 #pragma unroll
@@ -149,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
 #pragma unroll
       for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
-        for (int e = 2 * h; e < 2 * h + 2; ++e) total[h] += s[j][e] = power(s[j][e] - base);
+        for (int e = 2 * h; e < 2 * h + 2; ++e) total[h] += s[j][e] = power(fmaf(s[j][e], unit, -base));
     }
 #pragma unroll
     for (int i = 0; i < KEYS / 16; ++i) {
@@ -194,7 +201,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float its = from[16 * EP + (lane >> 2) + 8 * h], high = fmaxf(top[h], its);
-      const float base = high == -infinity ? 0.f : high, mine = power(top[h] - base), factor = power(its - base);
+      const float base = high == -infinity ? 0.f : high * unit;
+      const float mine = power(fmaf(top[h], unit, -base)), factor = power(fmaf(its, unit, -base));
       top[h] = high;
       total[h] = total[h] * mine + from[16 * EP + 16 + (lane >> 2) + 8 * h] * factor;
 #pragma unroll

@@ -7,7 +7,7 @@ struct Params {
   int in_h, in_w, out_h, out_w, count;
 };
 
-__device__ __forceinline__ void store8(half* to, const float (&v)[8]) {
+__device__ __forceinline__ void store8(narrow* to, const float (&v)[8]) {
   *(uint4*)to =
       make_uint4(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
 }

@@ -90,7 +90,16 @@ template <int KIND, bool FAST> __device__ __forceinline__ float activate(float x
   if (KIND == 6) return fminf(fmaxf(alpha * x + beta, 0.f), 1.f);
   if (KIND == 7) return x < 0.f ? alpha * x : x;
   if (KIND == 8) return FAST ? tanh_fast(x) : tanhf(x);
+  if (KIND == 9 && FAST) {
+    // erf(x / sqrt 2) is tanh(x q(x^2)) within 3e-5.
+    const float u = fminf(x * x, 20.f), h = 0.5f * x;
+    return fmaf(h, tanh_fast(x * fmaf(fmaf(-3.51536659e-4f, u, 3.70057798e-2f), u, 0.797507722f)), h);
+  }
   if (KIND == 9) return 0.5f * x * (1.f + erff(x * 0.70710678f));
+  if (KIND == 10 && FAST) {
+    const float h = 0.5f * x;
+    return fmaf(h, tanh_fast(x * fmaf(0.035677408f, x * x, 0.79788456f)), h);
+  }
   if (KIND == 10) return 0.5f * x * (1.f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
   if (KIND == 11) return x * tanhf(x > 20.f ? x : log1pf(__expf(x)));
   if (KIND == 12) return x < 0.f ? alpha * expm1f(x) : x;

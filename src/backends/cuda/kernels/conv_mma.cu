@@ -14,7 +14,7 @@ constexpr int A_LOADS = BM * 8 / THREADS, B_LOADS = BN * 8 / THREADS, LANES = TH
 constexpr int MI = WM / 16, NJ = WN / 8;
 static_assert(WN % 32 == 0 && BM * 8 % THREADS == 0 && BN * 8 % THREADS == 0, "tile");
 #if DT == 1
-typedef half X;
+typedef narrow X;
 #elif DT == 2
 typedef float X;
 #else
@@ -79,7 +79,7 @@ __device__ __forceinline__ void multiply(int (&d)[4], const u32 (&a)[4], u32 b0,
 #else
 __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 #if DT == 1
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 #else
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -90,7 +90,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
 #endif
 
 // ---- eight neighbouring channels of one pixel
-__device__ __forceinline__ void load8(float (&v)[8], const half* from) {
+__device__ __forceinline__ void load8(float (&v)[8], const narrow* from) {
   const uint4 u = *(const uint4*)from;
   const u32 w[4] = {u.x, u.y, u.z, u.w};
 #pragma unroll
@@ -99,7 +99,7 @@ __device__ __forceinline__ void load8(float (&v)[8], const half* from) {
 __device__ __forceinline__ void load8(float (&v)[8], const float* from) {
   *(float4*)&v[0] = ((const float4*)from)[0], *(float4*)&v[4] = ((const float4*)from)[1];
 }
-__device__ __forceinline__ void store8(half* to, const float (&v)[8]) {
+__device__ __forceinline__ void store8(narrow* to, const float (&v)[8]) {
   *(uint4*)to =
       make_uint4(pack_halves(v[0], v[1]), pack_halves(v[2], v[3]), pack_halves(v[4], v[5]), pack_halves(v[6], v[7]));
 }

@@ -6,9 +6,9 @@
 constexpr int ROWS = STRIDE + 3, NEW = 2 * STRIDE, TAPS = 9;
 
 struct Params {
-  const half *x, *w;
+  const narrow *x, *w;
   const float* bias;
-  half* y;
+  narrow* y;
   i64 xs[3], ys[3];  // strides: image, row, pixel
   int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, groups, tiles_x, tiles_y, units;
   float alpha, beta;
@@ -19,12 +19,12 @@ __device__ __forceinline__ u32 word_of(const uint4& v, int j) {
 }
 // Taps `first` and `second` of both rows.
 __device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 b0) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." NARROW_NAME "." NARROW_NAME ".f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a0), "r"(a1), "r"(b0));
 }
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_con
   if (alive) *(float4*)&bias[0] = *(const float4*)(p.bias + c), *(float4*)&bias[4] = *(const float4*)(p.bias + c + 4);
   wait_for_previous();
 
-  const half* image = p.x + n * p.xs[0] + c;
+  const narrow* image = p.x + n * p.xs[0] + c;
   const int left = column * STRIDE - p.pad_left;
   uint4 in[ROWS][3];
   const auto load = [&](uint4(&row)[3], int h) {
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_con
       if (j == 3) out[0].w = upper, out[1].w = lower;
     }
     if (alive && column < p.out_w) {
-      half* to = p.y + n * p.ys[0] + y * p.ys[1] + column * p.ys[2] + c;
+      narrow* to = p.y + n * p.ys[0] + y * p.ys[1] + column * p.ys[2] + c;
       *(uint4*)to = out[0];
       if (y + 1 < p.out_h) *(uint4*)(to + p.ys[1]) = out[1];
     }

@@ -21,7 +21,7 @@ __device__ __forceinline__ u32 larger(u32 a, u32 b) {
   if (sizeof(T) == 1) return __vmaxu2(a, b);
 #if __CUDA_ARCH__ >= 800
   u32 r;
-  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  asm("max.NaN." NARROW_NAME "x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
   return r;
 #else
   const float x = half_of(a, 0), y = half_of(a, 1), v = half_of(b, 0), w = half_of(b, 1);

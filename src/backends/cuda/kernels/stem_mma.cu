@@ -10,7 +10,7 @@ struct Params {
   const ELEMENT* x;
   const uint2* w;
   const float* bias;
-  half* y;
+  narrow* y;
   i64 xs[4], ys[3];  // strides: image, row, pixel, channel
   int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y;
   float alpha, beta;
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) stem_mma(const __grid_cons
 #pragma unroll
       for (int k = 0; k < WIDTH / 8; ++k)
         asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+            "mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
             : "+f"(sum[k][0]), "+f"(sum[k][1]), "+f"(sum[k][2]), "+f"(sum[k][3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(weight[t][k].x), "r"(weight[t][k].y));
     }
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) stem_mma(const __grid_cons
         out[k] = pack_halves(activate<ACT, true>(sum[k][2 * h], p.alpha, p.beta),
                              activate<ACT, true>(sum[k][2 * h + 1], p.alpha, p.beta));
       if (x >= p.out_w || q * OWN >= COUT) continue;
-      half* to = p.y + n * p.ys[0] + y * p.ys[1] + x * p.ys[2] + q * OWN;
+      narrow* to = p.y + n * p.ys[0] + y * p.ys[1] + x * p.ys[2] + q * OWN;
 #if WIDTH == 16
       *(uint2*)to = make_uint2(out[0], out[1]);
 #else

@@ -1,0 +1,60 @@
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+/// For each size of `from` the number of sizes of `to` that it is split into; empty where the reshape does more.
+std::vector<size_t> splits(const ir::Shape& from, const ir::Shape& to) {
+  std::vector<size_t> counts;
+  size_t at = 0;
+  for (const ir::Dim& size : from) {
+    const size_t begin = at;
+    ir::Dim product(1);
+    while (at < to.size() && (at == begin || !(product == size))) product = product * to[at++];
+    if (!(product == size)) return {};
+    counts.push_back(at - begin);
+  }
+  return at == to.size() ? counts : std::vector<size_t>();
+}
+
+/// A Reshape behind a Transpose that splits axes goes before it, where it may meet another Reshape.
+bool split(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const ir::Node* turn = node.op == "Reshape" ? sole(graph, node.inputs[0], "Transpose") : nullptr;
+  if (!turn || !turn->has("perm")) return false;
+  const ir::Node* before = made_by(graph, turn->inputs[0], "Reshape");
+  const ir::Shape *from = before ? shape_of(graph, before->inputs[0]) : nullptr,
+                  *middle = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  if (!from || !middle || !to) return false;
+  const std::vector<size_t> counts = splits(*middle, *to);
+  const std::vector<int64_t> perm = turn->integers("perm");
+  if (counts.size() != perm.size()) return false;
+  // The axes of the result in the order that they have before the transpose.
+  std::vector<std::vector<int64_t>> groups(perm.size());
+  int64_t axis = 0;
+  for (size_t at = 0; at < perm.size(); ++at)
+    for (size_t part = 0; part < counts[at]; ++part) groups[static_cast<size_t>(perm[at])].push_back(axis++);
+  Perm order;
+  for (const auto& group : groups) order.insert(order.end(), group.begin(), group.end());
+  ir::Shape shape;
+  for (int64_t place : order) shape.push_back((*to)[static_cast<size_t>(place)]);
+  const auto target = reshape_target(*from, shape);
+  if (!target) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  const auto origins = joined(joined(before->origins, turn->origins), node.origins);
+  const ir::ValueId source = before->inputs[0];
+  const ir::ValueId parts =
+      graph.apply("Reshape", {source, constant(graph, name + ".parts.shape", *target)}, {}, origins, name + ".parts");
+  graph.value(parts).dtype = graph.value(source).dtype, graph.value(parts).shape = shape;
+  replace(graph, id, graph.apply("Transpose", {parts}, {{"perm", inverse(order)}}, origins, name));
+  return true;
+}
+
+}  // namespace
+
+bool split_axes_first(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return split(graph, id); });
+}
+
+}  // namespace tenon::passes
