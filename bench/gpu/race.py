@@ -2,12 +2,13 @@
 """Races Tenon against PyTorch on an NVIDIA GPU: device time of one captured run, inputs and outputs on the device.
 
 Both run the same ONNX file: PyTorch by its own functions, node by node, in channels_last, eagerly and as a CUDA graph,
-fp32 with TF32 allowed, and fp16. Tenon also runs in int8, calibrated on random pictures with every layer in eight bits;
+fp32 with TF32 allowed, fp16 and bf16. Of a name that networks.py knows (vit_b_16, bert, …), PyTorch runs the module
+that the file was exported from, with its own attention. Tenon also runs in int8, calibrated on random pictures with every layer in eight bits;
 it is shown beside PyTorch's fp16. Prints a Markdown table of medians in ms, and with --slowest N the slowest layers of
 each largest batch beside the least time that their bytes or products could take.
 
   pip install torch numpy onnx
-  bench/gpu/race.py build/release/bin/tenon resnet50.onnx:1,8,128 yolov8n.onnx:1,8,32:fp16,int8
+  bench/gpu/race.py build/release/bin/tenon resnet50.onnx:1,8,128 yolov8n.onnx:1,8,32:fp16,int8 vit_b_16:1,8:fp16
 """
 
 import argparse
@@ -23,6 +24,8 @@ import onnx
 import onnx.numpy_helper
 import torch
 import torch.nn.functional as F
+
+import networks
 
 
 def with_batch(path, batch, folder):
@@ -151,8 +154,8 @@ def run(op, x, words):
 
 # What one H200 does: bytes a second from memory, and from its cache where a layer fits; products a second.
 MEMORY, CACHE, CACHED = 4.28e12, 9.0e12, 40e6
-PRODUCTS = {'tf32': 190e12, 'fp16': 379e12, 'int8': 795e12}
-BYTES = {'tf32': 4, 'fp16': 2, 'int8': 1}
+PRODUCTS = {'tf32': 190e12, 'fp16': 379e12, 'bf16': 379e12, 'int8': 795e12}
+BYTES = {'tf32': 4, 'fp16': 2, 'bf16': 2, 'int8': 1}
 
 
 class Floors:
@@ -215,9 +218,11 @@ def milliseconds(work, seconds=1.0):
 
 
 @torch.inference_mode()
-def pytorch(path, dtype):
-    network = Network(path).cuda().to(dtype).to(memory_format=torch.channels_last).eval()
-    x = torch.rand(network.shape, device='cuda', dtype=dtype).contiguous(memory_format=torch.channels_last)
+def pytorch(network, x, dtype):
+    network, x = network.cuda().to(dtype).eval(), x.cuda()
+    if x.is_floating_point():
+        x = x.to(dtype).contiguous(memory_format=torch.channels_last)
+        network = network.to(memory_format=torch.channels_last)
     eager = milliseconds(lambda: network(x))
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -279,15 +284,21 @@ def main():
             path, batches, chosen = (word.split(':') + ['tf32,fp16,int8'])[:3]
             stem, batches = pathlib.Path(path).stem, [int(batch) for batch in batches.split(',')]
             for batch in batches:
-                fixed = with_batch(path, batch, folder)
+                named = not path.endswith('.onnx')
+                network, fixed = networks.exported(path, batch, folder) if named else (
+                    None, with_batch(path, batch, folder))
                 eager, graph = float('nan'), float('nan')
-                for precision, dtype in (('tf32', torch.float32), ('fp16', torch.float16), ('int8', None)):
+                for precision, dtype in (('tf32', torch.float32), ('fp16', torch.float16), ('bf16', torch.bfloat16),
+                                         ('int8', None)):
                     if precision not in chosen.split(','):
                         continue
                     result = tenon(options.tenon, fixed, precision, folder)
                     device, wall = result['device_latency_ms']['median'], result['latency_ms']['median']
                     if dtype and not options.no_torch:
-                        eager, graph = pytorch(fixed, dtype)
+                        if not named:
+                            network = Network(fixed)
+                        x = networks.example(path, batch) if named else torch.rand(network.shape)
+                        eager, graph = pytorch(network, x, dtype)
                     print('| %s | %d | %s | %.4g | %.4g | %.1f | %.4g | %.4g | %.2f |' % (
                         stem, batch, precision, device, wall, result['memory']['arena_bytes'] / 2**20, eager, graph,
                         graph / device), flush=True)
