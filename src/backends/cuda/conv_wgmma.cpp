@@ -12,13 +12,14 @@ struct alignas(128) Params {
   TensorMap y, residual;
   Address numbers, to, other, border_sums, border_rows, border_columns;
   int64_t to_pitch, other_pitch;
-  int pixels, tiles, out_h, out_w, tiles_w, tiles_h;
+  int pixels, tiles, out_h, out_w, tiles_w, tiles_h, classes;
   Finish finish;
 };
 
 /// The macros of kernels/conv_wgmma.cu.
 struct Form {
   int mode, wm, bn, kb, ksub, stages, nwg, coop, bres, nbuf, swap, blocks = 1;
+  int roomy = 0;            // one block a multiprocessor: the room of another is for the next grid's
   int kbb = 0, result = 0;  // bytes of a result's element
   int pixels() const { return coop ? nwg * wm : wm; }
   /// Bytes of channels in a group.
@@ -54,7 +55,12 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   else if (depth / form.kb % form.ksub) return false;
   if (!form.bres) stage += form.ksub * form.bn * form.kb;
   stage = round_up(stage, 1024);
-  const int64_t resident = form.bres ? round_up(form.bn * depth, 1024) + form.bn * 12 : 0;
+  // Lists by channel, and what borders add, as far as the kernel keeps them.
+  const int64_t own = form.bres ? form.bn : round_up(shape.out_c, form.bn);
+  int64_t lists = form.bres ? own * 12 : 0;
+  if (shape.x_type == DType::u8 && shape.kernel_h * shape.kernel_w > 1)
+    lists += 512 + (own * 36 <= 9216 ? own * 36 : 0);
+  const int64_t resident = (form.bres ? round_up(form.bn * depth, 1024) : 0) + lists;
   const int64_t out = int64_t{form.nwg} * form.nbuf * form.wm * form.bn * form.result;
   if (form.wm * form.bn * form.result % 1024) return false;
   if (form.mode == 2 && (form.kb < 32 || stage / form.kb / 8 > 256 * 64)) return false;
@@ -64,7 +70,8 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   const int64_t room = share - 2048 - resident - out;
   form.stages = static_cast<int>(std::min<int64_t>(most_stages, room / stage));
   const int accumulators = (form.swap ? form.wm : form.wm / 64 * form.bn) / 2;
-  if (accumulators > (form.blocks > 1 ? 32 : form.nwg <= 2 ? 128 : 64)) return false;
+  const int shared_registers = form.blocks > 2 ? 32 : form.nwg == 1 ? 64 : 40;
+  if (accumulators > (form.blocks > 1 ? shared_registers : form.nwg <= 2 ? 128 : 64)) return false;
   const int64_t per_tile = form.mode == 2 ? 1 : depth / form.kb / form.ksub;
   return form.stages >= (per_tile > 1 ? 3 : 2);
 }
@@ -76,7 +83,8 @@ std::string name_of(const Form& f, int slab) {
   if (f.bres) name += " resident";
   if (f.nbuf) name += " staged " + std::to_string(f.nbuf);
   if (f.swap) name += " swapped";
-  if (f.blocks > 1) name += " by " + std::to_string(f.blocks);
+  if (f.roomy) name += " roomy";
+  else if (f.blocks > 1) name += " by " + std::to_string(f.blocks);
   name += " " + std::to_string(f.ksub) + "x" + std::to_string(f.stages);
   return f.kb == slab ? name : name + " of " + std::to_string(f.kb);
 }
@@ -108,6 +116,7 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
   };
   const int64_t work = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, 64);
   const bool small = work <= 4 * properties.multiprocessors, large = work > 24 * properties.multiprocessors;
+  const bool huge = work > 48 * properties.multiprocessors;
   const bool halo = mode == 1 && shape.stride_h == 1 && padded_channels(shape, kb) * element == kb;
   for (const int bn : widths_of(shape)) {
     const int ksub = ksub_for(64 * kb, 32768);
@@ -122,6 +131,15 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
     if (halo && bn >= 16) {
       add({2, 64, bn, kb, 1, 0, 3, 0, 1, buffers, 0});
       add({2, 128, bn, kb, 1, 0, 2, 0, 1, buffers, 0});
+    }
+    // The next grid's blocks begin, and load their weights, while this one's end.
+    if (!huge && bn <= 128) {
+      const int own = halo ? 2 : mode;
+      const int slab_count = halo ? 1 : ksub;
+      add({own, 64, bn, kb, slab_count, 0, 2, 0, 1, buffers, 0, 2, 1}, 4);
+      add({own, 64, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 2, 1}, 4);
+      if (bn <= 64) add({own, 128, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 2, 1}, 4);
+      if (mode != 2) add({mode, 64, bn, kb, ksub_for((64 + bn) * kb, 17000), 0, 2, 0, 0, 0, 0, 2, 1}, 6);
     }
     if (small) continue;
     // Narrow tiles are bound by waiting: other blocks go on meanwhile.
@@ -168,17 +186,27 @@ const char* refuses(const Problem& problem, const Properties& properties) {
 
 Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& form) {
   std::vector<std::string> defines;
-  for (const std::string& word : {define("MODE", form.mode),      define("WM", form.wm),
-                                  define("BN", form.bn),          define("KB", form.kb),
-                                  define("KBB", form.kbb),        define("KSUB", form.ksub),
-                                  define("STAGES", form.stages),  define("NWG", form.nwg),
-                                  define("COOP", form.coop),      define("BRES", form.bres),
-                                  define("NBUF", form.nbuf),      define("GB", form.gb()),
-                                  define("SWAP", form.swap),      define("BLOCKS", form.blocks),
+  for (const std::string& word : {define("MODE", form.mode),
+                                  define("WM", form.wm),
+                                  define("BN", form.bn),
+                                  define("KB", form.kb),
+                                  define("KBB", form.kbb),
+                                  define("KSUB", form.ksub),
+                                  define("STAGES", form.stages),
+                                  define("NWG", form.nwg),
+                                  define("COOP", form.coop),
+                                  define("BRES", form.bres),
+                                  define("NBUF", form.nbuf),
+                                  define("GB", form.gb()),
+                                  define("SWAP", form.swap),
+                                  define("BLOCKS", form.blocks),
                                   define("KR", shape.kernel_h),
-                                  define("KS", shape.kernel_w),   define("CIN", padded_channels(shape, form.kb)),
-                                  define("COUT", shape.out_c),    define("STRIDE", shape.stride_h),
-                                  define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
+                                  define("KS", shape.kernel_w),
+                                  define("CIN", padded_channels(shape, form.kb)),
+                                  define("COUT", shape.out_c),
+                                  define("STRIDE", shape.stride_h),
+                                  define("PAD_H", shape.pad_top),
+                                  define("PAD_W", shape.pad_left)})
     defines.push_back(word);
   const int* numbers = &form.mode;
   return {name_of(form, slab_bytes(shape)),
@@ -212,7 +240,7 @@ class WgmmaStep : public Step {
     params_.tiles_h = static_cast<int>(ceil_div(shape_.out_h, std::max<int64_t>(tm / 8, 1)));
     params_.tiles = form_.mode == 2 ? static_cast<int>(shape_.batch) * params_.tiles_w * params_.tiles_h
                                     : static_cast<int>(ceil_div(shape_.pixels(), tm));
-    int64_t blocks = int64_t{device.properties().multiprocessors} * form_.blocks;
+    int64_t blocks = int64_t{device.properties().multiprocessors} * (form_.roomy ? 1 : form_.blocks);
     if (form_.bres) blocks = std::max<int64_t>(blocks / tiles_n, 1) * tiles_n;
     grid_ = {std::min(blocks, params_.tiles * tiles_n), 1, 1, meta[1], meta[0]};
   }
@@ -231,8 +259,8 @@ class WgmmaStep : public Step {
     if (form_.nbuf) {
       const auto map = [&](Address data, const int64_t(&strides)[4]) {
         if (form_.mode != 2) return tiled_map(data, s.y_type, {s.out_c, s.pixels()}, {1, strides[2]}, {gc, form_.wm});
-        return tiled_map(data, s.y_type, {s.out_c, s.out_w, s.out_h, s.batch},
-                         {1, strides[2], strides[1], strides[0]}, {gc, 8, form_.wm / 8, 1});
+        return tiled_map(data, s.y_type, {s.out_c, s.out_w, s.out_h, s.batch}, {1, strides[2], strides[1], strides[0]},
+                         {gc, 8, form_.wm / 8, 1});
       };
       params.y = map(at.outputs[0], s.y);
       if (residual_) params.residual = map(at.inputs[3], s.residual);
@@ -263,6 +291,7 @@ class WgmmaStep : public Step {
                                                        form_.bn, row_of, number_of, packed_);
     params_.numbers = constants.numbers, params_.border_sums = constants.border_sums;
     params_.border_rows = constants.border_rows, params_.border_columns = constants.border_columns;
+    params_.classes = constants.classes;
     params_.finish = constants.finish;
     params_.b = tiled_map(constants.weights, shape_.x_type, {constants.depth, constants.rows}, {1, constants.depth},
                           {form_.kbb / element(), form_.bn});

@@ -28,6 +28,7 @@ int64_t padded_channels(const ConvShape& shape, int slab);
 struct HopperConstants {
   Address weights = 0, numbers = 0, border_sums = 0, border_rows = 0, border_columns = 0;
   int64_t rows = 0, depth = 0;  // of the weights, in elements
+  int classes = 0;              // of borders
   Finish finish{};
 };
 /// Weights as [rows][taps][padded channels], row `at` being channel `row_of(at)`, zeros behind the last; lists of

@@ -89,16 +89,75 @@ const char* refuses(const Problem& problem, const Properties&) {
   return y.dims.elements() >= int64_t{1} << 31 ? "too large" : nullptr;
 }
 
+/// How often every row and every column of channels last stands in the result; 0, 0 where that is not all it does.
+std::pair<int, int> repeats_of(const Problem& problem) {
+  constexpr int64_t most = 4, most_rows = 65535;
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const auto axes = resized_axes(problem);
+  if (axes != std::vector<size_t>{1, 2} || vector_of(problem, axes) == 1) return {0, 0};
+  int64_t factors[2];
+  for (size_t at = 0; at < 2; ++at) {
+    const size_t axis = axes[at];
+    const int64_t factor = factors[at] = y.dims[axis] / x.dims[axis];
+    const Table table = table_of(problem, axis);
+    if (table.taps != 1 || factor < 1 || factor > most || y.dims[axis] != x.dims[axis] * factor) return {0, 0};
+    for (int64_t i = 0; i < y.dims[axis]; ++i)
+      if (table.offsets[static_cast<size_t>(i)] != i / factor * x.strides[axis]) return {0, 0};
+  }
+  if (x.dims[0] * x.dims[1] > most_rows) return {0, 0};
+  return {static_cast<int>(factors[0]), static_cast<int>(factors[1])};
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const auto axes = resized_axes(problem);
+  std::vector<Tactic> list;
+  if (const auto [rows, columns] = repeats_of(problem); rows > 0) {
+    Source source{"repeat.cu", {}, ""};
+    source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("VEC", vector_of(problem, axes)),
+                      define("CHANNELS", problem.inputs[0].dims[3]), define("FH", rows), define("FW", columns)};
+    list.push_back({"repeat", {source}, {1}});
+  }
   Source source{"resize.cu", {}, ""};
   source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
                     define("TAPS_A", static_cast<int64_t>(table_of(problem, axes[0]).taps)),
                     define("TAPS_B", static_cast<int64_t>(table_of(problem, axes[1]).taps)),
-                    define("AXIS_A", static_cast<int64_t>(axes[0])), define("AXIS_B", static_cast<int64_t>(axes[1])),
+                    define("AXIS_A", static_cast<int64_t>(axes[0])),
+                    define("AXIS_B", static_cast<int64_t>(axes[1])),
                     define("VEC", vector_of(problem, axes))};
-  return {{"taps", {source}, {}}};
+  list.push_back({"taps", {source}, {}});
+  return list;
 }
+
+/// As kernels/repeat.cu has it.
+struct RepeatParams {
+  Address x, y;
+  int64_t xs[3], ys[3];
+  unsigned height, width;
+};
+
+class RepeatStep : public Step {
+ public:
+  RepeatStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "repeat")) {
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    for (size_t at = 0; at < 3; ++at) params_.xs[at] = x.strides[at], params_.ys[at] = y.strides[at];
+    params_.height = static_cast<unsigned>(x.dims[1]), params_.width = static_cast<unsigned>(x.dims[2]);
+    const int64_t vectors = x.dims[3] / vector_of(problem, resized_axes(problem));
+    grid_ = {ceil_div(x.dims[2] * vectors, 128), x.dims[0] * x.dims[1], 1, 128, 0};
+  }
+  bool reads(size_t input) const override { return input == 0; }
+  void enqueue(const Launch& at) override {
+    RepeatParams params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    launch(device_, function_, grid_, at.stream, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  RepeatParams params_{};
+  Grid grid_;
+};
 
 class ResizeStep : public Step {
  public:
@@ -146,6 +205,7 @@ class ResizeStep : public Step {
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  if (!tactic.numbers.empty()) return std::make_unique<RepeatStep>(problem, device, tactic);
   return std::make_unique<ResizeStep>(problem, device, tactic);
 }
 

@@ -43,6 +43,7 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     if (IM2COL) load_im2col(to, &p.a, bar, c, w0, h0, n0, tap % KS, tap / KS);
     else load_2d(to, &p.a, bar, c, m0);
   };
+  if (tid == 32) prefetch_map(&p.a);
   if (tid == 0) {
     for (int i = 0; i < STAGES; ++i) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, 4);
     if (SPLIT > 1) barrier_init(sums_full, 1);

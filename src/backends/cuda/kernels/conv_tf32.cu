@@ -55,6 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) conv_tf32(const __grid_
   const u32 base = shared_address(memory), full = base + AT_BARRIERS, empty = full + 8 * STAGES,
             weights_full = empty + 8 * STAGES, turn = weights_full + 8;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  if (threadIdx.x == 32) prefetch_map(&p.a), prefetch_map(&p.b);
   if (threadIdx.x == 0) {
     for (int i = 0; i < STAGES; ++i) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, 4 * CONSUMERS);
     barrier_init(weights_full, 1);

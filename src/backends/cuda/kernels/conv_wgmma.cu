@@ -36,8 +36,13 @@ constexpr int GC = GB / OB, NG = BN / GC;
 constexpr int CH = GB / 4 < 16 ? GB / 4 : 16, TS = GB / 4 / CH;  // bytes an access, accesses a thread and group
 constexpr bool ADDS = ZP == 1 || ZP == 2, EDGES = ZP >= 2;
 constexpr int NUMBERS = BYTES ? ADDS ? 3 : 2 : 1;  // for each channel
+// What a block keeps of the lists by channel, and of what borders add: reading them from memory at the end of a tile
+// would be waited for.
+constexpr int OWN = BRES ? BN : NT * BN, KEPT = BRES ? OWN * NUMBERS : 0;
+constexpr int SUM_CLASSES = 9, SUMS = EDGES && OWN * 4 * SUM_CLASSES <= 9216 ? OWN * SUM_CLASSES : 0;
+constexpr int PLACES = EDGES ? 512 : 0;  // rows, then columns
 constexpr int AT_STAGES = B_RESIDENT, AT_OUT = AT_STAGES + STAGES * STAGE, AT_BIAS = AT_OUT + NWG * NBUF * OUT_BYTES,
-              AT_BARRIERS = AT_BIAS + (BRES ? BN * 4 * NUMBERS : 0);
+              AT_SUMS = AT_BIAS + KEPT * 4, AT_PLACES = AT_SUMS + SUMS * 4, AT_BARRIERS = AT_PLACES + PLACES;
 static_assert(BN % GC == 0 && OUT_BYTES % 1024 == 0, "alignment");
 
 struct Params {
@@ -48,7 +53,7 @@ struct Params {
   const int* border_sums;  // [class][channel]
   const u8 *border_rows, *border_columns;
   i64 to_pitch, other_pitch;  // bytes from pixel to pixel
-  int pixels, tiles, out_h, out_w, tiles_w, tiles_h;
+  int pixels, tiles, out_h, out_w, tiles_w, tiles_h, classes;
   Finish finish;
 };
 
@@ -88,6 +93,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
             weights_full = full + 16 * STAGES, other_full = weights_full + 8, other_empty = other_full + 8 * NWG * NBUF,
             turn = other_empty + 8 * NWG * NBUF;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  if (threadIdx.x == 32) {
+    prefetch_map(&p.a), prefetch_map(&p.b);
+    if (NBUF) prefetch_map(&p.y);
+    if (NBUF && RESIDUAL) prefetch_map(&p.residual);
+  }
   if (threadIdx.x == 0) {
     for (int i = 0; i < STAGES; ++i) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, 4 * CONSUMERS);
     barrier_init(weights_full, 1);
@@ -95,9 +105,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
     for (int i = 0; i < NWG * NBUF; ++i) barrier_init(other_full + 8 * i, 1), barrier_init(other_empty + 8 * i, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
-  if (BRES)
-    for (int i = threadIdx.x; i < BN * NUMBERS; i += THREADS)
-      ((float*)(memory + AT_BIAS))[i] = p.numbers[blockIdx.x % NT * BN * NUMBERS + i];
   __syncthreads();
 
   if (warp >= NWG * 4) {
@@ -181,6 +188,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
     if (REGISTERS) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS ? REGISTERS : 24));
     const int wg = warp >> 2, tid = threadIdx.x & 127, q = lane & 3, row0 = (warp & 3) * 16 + (lane >> 2);
     int nt, mt, mine = 0;
+    // The loading warps do not wait for the lists.
+    const int own_tile = BRES ? blockIdx.x % NT : 0;
+    for (int i = threadIdx.x; i < KEPT / 4; i += NWG * 128)
+      copy_16(base + AT_BIAS + i * 16, p.numbers + own_tile * BN * NUMBERS + i * 4);
+#if ZP >= 2
+    const bool keeps_places = max(p.out_h, p.out_w) <= PLACES / 2, keeps_sums = SUMS > 0 && p.classes <= SUM_CLASSES;
+    if (keeps_sums)
+      for (int i = threadIdx.x; i < p.classes * (OWN / 4); i += NWG * 128)
+        copy_16(base + AT_SUMS + i * 16, p.border_sums + i / (OWN / 4) * (NT * BN) + own_tile * BN + i % (OWN / 4) * 4);
+    if (keeps_places) {
+      const int i = threadIdx.x;
+      if (i < (p.out_h + 15) / 16) copy_16(base + AT_PLACES + i * 16, p.border_rows + i * 16);
+      if (i < (p.out_w + 15) / 16) copy_16(base + AT_PLACES + PLACES / 2 + i * 16, p.border_columns + i * 16);
+    }
+    const u8* border_rows = keeps_places ? memory + AT_PLACES : p.border_rows;
+    const u8* border_columns = keeps_places ? memory + AT_PLACES + PLACES / 2 : p.border_columns;
+    const int* border_sums = keeps_sums ? (const int*)(memory + AT_SUMS) : p.border_sums + own_tile * BN;
+    const int sums_pitch = keeps_sums ? OWN : NT * BN;
+#endif
+    if (KEPT || EDGES) {
+      asm volatile("cp.async.wait_all;" ::: "memory");
+      asm volatile("bar.sync 8, %0;" ::"n"(NWG * 128) : "memory");
+    }
     if (BRES) barrier_wait(weights_full, 0);
     // What this warpgroup stores, and loads itself, may be in use by the grid before.
     wait_previous_grid();
@@ -256,22 +286,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
       const int n0 = nt * BN;
       const Corner corner = corner_of(p, mt);
       const int own_row = corner.h + (MODE == 2 && COOP ? wg * (WM / 8) : 0), m0 = mt * TM + (COOP ? wg * WM : 0);
-      const float* numbers = BRES ? (const float*)(memory + AT_BIAS) : p.numbers + nt * BN * NUMBERS;
+      const int own = BRES ? 0 : nt;
+      const float* numbers = KEPT ? (const float*)(memory + AT_BIAS) : p.numbers + nt * BN * NUMBERS;
 #if SWAP
       const int c0 = (warp & 3) * 16 + (lane >> 2) * 2;
 #if ZP
       const int* zeros = (const int*)numbers + (ADDS ? 2 : 0) * BN + c0;
 #pragma unroll
       for (int j = 0; j < WM / 8; ++j) {
-        const int y = own_row + j, row = EDGES && y < p.out_h ? p.border_rows[y] : 0;
+        const int y = own_row + j, x0 = corner.w + 2 * q;
+#if ZP >= 2
+        const int row = y < p.out_h ? border_rows[y] : 0;
+#endif
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int x = corner.w + 2 * q + e, edge = row + (EDGES && x < p.out_w ? p.border_columns[x] : 0);
           if (ADDS) sum[0][j * 4 + e] += zeros[0], sum[0][j * 4 + 2 + e] += zeros[1];
-          if (EDGES && edge) {
-            const int2 more = *(const int2*)(p.border_sums + edge * BN + c0);
+#if ZP >= 2
+          const int edge = row + (x0 + e < p.out_w ? border_columns[x0 + e] : 0);
+          if (edge) {
+            const int2 more = *(const int2*)(border_sums + edge * sums_pitch + c0);
             sum[0][j * 4 + e] += more.x, sum[0][j * 4 + 2 + e] += more.y;
           }
+#endif
         }
       }
 #endif
@@ -338,9 +374,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
           const u32 place = (u32)(m0 + row) % (u32)(p.out_h * p.out_w);
           const int y = place / (u32)p.out_w, x = place % (u32)p.out_w;
 #endif
-          const int edge = p.border_rows[y] + p.border_columns[x];
+          const int edge = border_rows[y] + border_columns[x];
           if (edge == 0) continue;
-          const int* more = p.border_sums + edge * (NT * BN) + n0 + q * (GC / 4);
+          const int* more = border_sums + edge * sums_pitch + own * BN + q * (GC / 4);
 #pragma unroll
           for (int g = 0; g < NG; ++g)
 #pragma unroll
