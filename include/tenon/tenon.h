@@ -22,11 +22,10 @@ enum class Precision {
   tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
   fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
   bf16,  ///< the same with bf16: the range of f32 and 7 bits of mantissa
-  /// Eight bits, after calibration, where the structure of the model allows it; on the CPU only where they are measured
-  /// faster, which may be nowhere.
+  /// Eight bits, after calibration, where the structure of the model allows it and they are measured faster, which may
+  /// be nowhere; elsewhere fp32, on a GPU fp16.
   int8,
-  /// The fastest by measurement: on the CPU, of fp32 and, with calibration data, int8 within the error asked for; on a
-  /// GPU fp16.
+  /// The fastest by measurement: of fp32, on a GPU fp16, and, with calibration data, int8 within the error asked for.
   best,
 };
 

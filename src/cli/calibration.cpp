@@ -227,8 +227,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build, bool jud
   build.calibration.keep = kept(keep);
   if (max_error >= 0) build.calibration.target_error = max_error;
   else if (judged) build.calibration.target_error = std::numeric_limits<double>::infinity();
-  const bool eight_bits =
-      build.precision == Precision::int8 || (build.precision == Precision::best && build.device == "cpu");
+  const bool eight_bits = build.precision == Precision::int8 || build.precision == Precision::best;
   if (!keep.empty() && !eight_bits)
     throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
   if (data.empty() && (cache.empty() || !eight_bits)) {

@@ -32,6 +32,8 @@ class DeviceProgram {
   /// CPU.
   void enqueue(std::span<const cuda::Address> inputs, std::span<const cuda::Address> outputs, cuda::Stream stream);
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
+  /// The node of a step of `profile`.
+  ir::NodeId node_of(size_t step) const { return steps_[step].node; }
   /// Device time of each of `iterations` runs on the operands that are there, in milliseconds, without copies of inputs
   /// and outputs.
   std::vector<double> time(int iterations);
@@ -93,8 +95,8 @@ class DeviceProgram {
   cuda::PinnedBuffer mirror_;                          // of the arena, where there are host steps
   std::vector<BoundStep> steps_;
   std::vector<Segment> segments_;
-  std::vector<ir::NodeId> order_;  // of the nodes that run
-  std::vector<std::string> keys_;  // of their problems
+  std::vector<ir::NodeId> order_;                       // of the nodes that run
+  std::vector<std::string> keys_;                       // of their problems
   std::vector<std::unique_ptr<cuda::Clock>> branches_;  // streams of lanes beside the first
   std::map<size_t, cuda::Mark> marks_;                  // while it is recorded: steps that others wait for
   bool beside_ = false;

@@ -12,10 +12,10 @@ namespace {
 
 using Branches = DeviceProgram::Branches;
 using Wall = std::chrono::steady_clock;
-constexpr int rounds = 9;              // replays of each side of a comparison
-constexpr double gain = 0.998;         // of the whole network's time, for a change
-constexpr double nearly = 1.15;        // times the best alone, for a tactic that is tried
-constexpr size_t most_rivals = 4;      // of a step
+constexpr int rounds = 9;          // replays of each side of a comparison
+constexpr double gain = 0.998;     // of the whole network's time, for a change
+constexpr double nearly = 1.15;    // times the best alone, for a tactic that is tried
+constexpr size_t most_rivals = 4;  // of a step
 constexpr double most_seconds = 5;
 
 double median(std::vector<double> times) {
@@ -143,6 +143,16 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   plan.records[network] = record;
   ranking.found[network] = record;
   cache.add(ranking.found);
+}
+
+std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other) {
+  constexpr int runs = 5;
+  const ir::Graph graph = plan::concretise(one.graph, one.shapes);
+  const ir::Graph other_graph = plan::concretise(other.graph, other.shapes);
+  Team team(one.threads);
+  DeviceProgram first(one, graph, team), second(other, other_graph, team);
+  first.time(runs), second.time(runs);
+  return compare([&] { return median(first.time(runs)); }, [&] { return median(second.time(runs)); });
 }
 
 }  // namespace tenon::runtime

@@ -8,4 +8,7 @@ namespace tenon::runtime {
 /// limit; 0: nothing is done). What `cache` knows of the same network is taken as it is, and what is found is added.
 void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, const Progress& progress);
 
+/// Milliseconds that a run of each takes on the plans' GPU, timed in turn. Sizes must be known.
+std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other);
+
 }  // namespace tenon::runtime

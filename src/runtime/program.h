@@ -39,7 +39,7 @@ class Program {
   std::byte* address(ir::ValueId value) const;
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
   /// The node of a step of `profile`; the last one where the step is a pair.
-  ir::NodeId node_of(size_t step) const { return steps_[step].nodes.back(); }
+  ir::NodeId node_of(size_t step) const { return device_ ? device_->node_of(step) : steps_[step].nodes.back(); }
   MemoryUse memory() const;
   /// Milliseconds on the GPU of each of `iterations` runs; empty on the CPU.
   std::vector<double> device_times(int iterations);
@@ -71,7 +71,7 @@ class Program {
 
   Team& team_;
   ir::Graph graph_;
-  std::map<size_t, Tensor> own_inputs_;  // on the CPU, once asked for
+  std::map<size_t, Tensor> own_inputs_;      // on the CPU, once asked for
   std::unique_ptr<DynamicProgram> dynamic_;  // where memory could not be planned
   std::unique_ptr<DeviceProgram> device_;    // where the plan is for a GPU
   plan::Layout layout_;
