@@ -160,6 +160,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   plan.strict = options.strict;
+  plan.vendor = options.vendor;
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
   if (eight_bits) {
@@ -187,6 +188,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
     plan.precision = brain ? "bf16" : "fp16";
     passes::narrow(plan.graph, narrow_type(plan), options.skip_passes);
   }
+  plan.vendor = options.vendor;
   for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
   if (options.threads > 0) plan.threads = options.threads;
   plan.isa = cpu::isa_name(cpu::detect_isa());

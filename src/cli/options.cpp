@@ -117,6 +117,7 @@ void ModelOptions::add_to(CLI::App& app) {
            "A folder that weights outside the model file may lie in, beside the model's own")
       .value("DIR");
   flags.add("--strict", strict, "Direct summation only: no Winograd");
+  flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt");
   flags.add("-q,--quiet", quiet, "No progress on stderr");
 }
 
@@ -138,6 +139,7 @@ BuildOptions ModelOptions::build_options() const {
   options.skip_passes = skip_passes;
   options.external_root = external_root;
   options.strict = strict;
+  options.vendor = !no_vendor;
   options.progress = progress_to_stderr(quiet);
   options.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", printable(text)); };
   return options;

@@ -19,10 +19,10 @@ struct ModelOptions {
   std::string shapes, budget, timing_cache, external_root;
   std::vector<std::string> skip_passes;
   int threads = 0;
-  bool strict = false, quiet = false;
+  bool strict = false, no_vendor = false, quiet = false;
 
   /// MODEL, --device, --precision, --shapes, --threads, --budget, --timing-cache, --skip-pass, --max-memory,
-  /// --max-rounds, --external-root, --strict, -q.
+  /// --max-rounds, --external-root, --strict, --no-vendor, -q.
   void add_to(CLI::App& app);
   /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
   BuildOptions build_options() const;

@@ -138,6 +138,7 @@ Engine Engine::load(const std::string& path) {
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
     plan.threads = content.at("threads").get<int>();
     plan.strict = content.at("strict").get<bool>();
+    plan.vendor = content.value("vendor", true);
     plan.isa = content.at("isa").get<std::string>();
     plan.device = content.value("device", "cpu");
     plan.precision = content.value("precision", "fp32");

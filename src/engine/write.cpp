@@ -27,9 +27,8 @@ std::string plan_text(const plan::Plan& plan) {
   }
   json shapes = json::object();
   for (const auto& [name, sizes] : plan.shapes) shapes[engine::json_text(name)] = sizes;
-  return json{
-      {"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict}, {"isa", plan.isa},
-      {"device", plan.device}, {"precision", plan.precision}, {"records", records}}
+  return json{{"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict},       {"vendor", plan.vendor},
+              {"isa", plan.isa},  {"device", plan.device},   {"precision", plan.precision}, {"records", records}}
       .dump();
 }
 
@@ -72,9 +71,11 @@ void Engine::save(const std::string& path) const {
   const std::string graph = ir::print(impl_->plan.graph, &pool);
   std::string data;
   const std::string table = pool_text(pool, data);
-  const std::pair<const char*, std::string> contents[] = {
-      {"plan", plan_text(impl_->plan)}, {"graph", graph}, {"pool", table}, {"data", std::move(data)},
-      {"why", why_text(impl_->plan)}};
+  const std::pair<const char*, std::string> contents[] = {{"plan", plan_text(impl_->plan)},
+                                                          {"graph", graph},
+                                                          {"pool", table},
+                                                          {"data", std::move(data)},
+                                                          {"why", why_text(impl_->plan)}};
 
   constexpr uint32_t count = 5;
   engine::Header header{};

@@ -113,6 +113,7 @@ struct Plan {
   Shapes shapes;    // sizes of every input it was tuned for
   int threads = 1;
   bool strict = false;
+  bool vendor = true;              // libraries of the GPU's vendor may serve
   std::string device = "cpu";      // or "cuda", "cuda:N"
   std::string precision = "fp32";  // or "tf32", "fp16", "bf16"
   std::string isa;

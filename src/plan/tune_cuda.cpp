@@ -136,7 +136,7 @@ std::string device_key(const cuda::Properties& device, const backends::Problem& 
     std::snprintf(hash, sizeof hash, "%08x", static_cast<unsigned>(hash64(std::as_bytes(std::span(all)))));
     return std::string(hash);
   }();
-  return device.name + " " + kernels + "| " + backends::signature(problem);
+  return device.name + " " + kernels + (problem.vendor ? "| " : " own| ") + backends::signature(problem);
 }
 
 std::string network_key(const std::vector<std::string>& keys) {
@@ -150,6 +150,7 @@ std::string network_key(const std::vector<std::string>& keys) {
 backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan) {
   backends::Problem problem = problem_of(graph, node, layout, 0, plan.strict);
   problem.tf32 = plan.precision == "tf32";
+  problem.vendor = plan.vendor;
   return problem;
 }
 

@@ -10,7 +10,7 @@ struct alignas(128) Params {
   TensorMap a, b;
   Address numbers, to, other, border_sums, border_rows, border_columns;
   int64_t to_pitch, other_pitch;
-  int pixels, out_h, out_w;
+  int pixels, out_h, out_w, classes;
   Finish finish;
 };
 
@@ -39,7 +39,7 @@ std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties)
       if (bn > 64 && (split == 1 || slabs < 8 * split)) continue;
       const int64_t blocks = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, bn) * split;
       const int64_t stage = (64 + bn) * kb, most = ceil_div(slabs, split);
-      const int64_t room = properties.shared_bytes - bn / 16 * 4096 - 3072;
+      const int64_t room = properties.shared_bytes - bn / 16 * 4096 - bn * 48 - 3072;
       const int64_t stages = std::min({most, room / stage, int64_t{16}});
       if (stages < std::min<int64_t>(most, 4)) continue;
       if (split > 1 && blocks > 4 * properties.multiprocessors) continue;
@@ -92,7 +92,7 @@ class ClusterStep : public Step {
                           {slab_elements(), form_.bn});
     params_.numbers = constants.numbers, params_.border_sums = constants.border_sums;
     params_.border_rows = constants.border_rows, params_.border_columns = constants.border_columns;
-    params_.finish = constants.finish;
+    params_.finish = constants.finish, params_.classes = constants.classes;
     const auto result = static_cast<int64_t>(size_of(shape_.y_type));
     params_.to_pitch = shape_.y[2] * result, params_.other_pitch = shape_.residual[2] * result;
     params_.pixels = static_cast<int>(shape_.pixels());
@@ -103,10 +103,9 @@ class ClusterStep : public Step {
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   void enqueue(const Launch& at) override {
     Params params = params_;
-    params.a = is_point(shape_)
-                   ? tiled_map(at.inputs[0], shape_.x_type, {shape_.in_c, shape_.pixels()}, {1, shape_.x[2]},
-                               {slab_elements(), 64})
-                   : im2col_map(at.inputs[0], shape_, slab_elements(), 64);
+    params.a = is_point(shape_) ? tiled_map(at.inputs[0], shape_.x_type, {shape_.in_c, shape_.pixels()},
+                                            {1, shape_.x[2]}, {slab_elements(), 64})
+                                : im2col_map(at.inputs[0], shape_, slab_elements(), 64);
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
     launch(device_, function_, grid_, at.stream, params);

@@ -30,6 +30,8 @@ struct Form {
   }
 };
 
+constexpr int64_t most_halo_slabs = 3;
+
 bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 bool is_point(const ConvShape& s) {
   return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
@@ -40,6 +42,10 @@ int64_t depth_bytes(const ConvShape& shape, int slab) {
          static_cast<int64_t>(size_of(shape.x_type));
 }
 int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
+/// Of a pixel's channels.
+int64_t halo_slabs(const ConvShape& shape, int slab) {
+  return padded_channels(shape, slab) * static_cast<int64_t>(size_of(shape.x_type)) / slab;
+}
 
 /// Fills stages with what shared memory allows; false where the form does not fit.
 bool complete(Form& form, const ConvShape& shape, const Properties& properties, int most_stages) {
@@ -51,15 +57,17 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
       if (depth % bytes == 0) form.kbb = bytes;
   const int64_t tm = form.pixels();
   int64_t stage = form.ksub * tm * form.kb;
-  if (form.mode == 2) stage = round_up((tm / 8 + shape.kernel_h - 1) * (8 + shape.kernel_w - 1) * form.kb, 1024);
+  if (form.mode == 2)
+    stage = halo_slabs(shape, form.kb) *
+            round_up((tm / 8 + shape.kernel_h - 1) * (8 + shape.kernel_w - 1) * form.kb, 1024);
   else if (depth / form.kb % form.ksub) return false;
   if (!form.bres) stage += form.ksub * form.bn * form.kb;
   stage = round_up(stage, 1024);
   // Lists by channel, and what borders add, as far as the kernel keeps them.
   const int64_t own = form.bres ? form.bn : round_up(shape.out_c, form.bn);
-  int64_t lists = form.bres ? own * 12 : 0;
-  if (shape.x_type == DType::u8 && shape.kernel_h * shape.kernel_w > 1)
-    lists += 512 + (own * 36 <= 9216 ? own * 36 : 0);
+  const bool bytes = shape.x_type == DType::u8;
+  int64_t lists = own * (bytes ? 8 : 4) <= 8192 ? own * (bytes ? 12 : 4) : 0;
+  if (bytes && shape.kernel_h * shape.kernel_w > 1) lists += 512 + (own * 36 <= 9216 ? own * 36 : 0);
   const int64_t resident = (form.bres ? round_up(form.bn * depth, 1024) : 0) + lists;
   const int64_t out = int64_t{form.nwg} * form.nbuf * form.wm * form.bn * form.result;
   if (form.wm * form.bn * form.result % 1024) return false;
@@ -102,7 +110,7 @@ std::vector<int> widths_of(const ConvShape& shape) {
 void add_forms(const Problem& problem, const ConvShape& shape, const Properties& properties, int kb,
                std::vector<Form>& list) {
   const int mode = is_point(shape) ? 0 : 1;
-  const int64_t slabs = depth_bytes(shape, kb) / kb, element = static_cast<int64_t>(size_of(shape.x_type));
+  const int64_t slabs = depth_bytes(shape, kb) / kb;
   const int buffers = has_residual(problem) ? 2 : 1;
   const auto add = [&](Form form, int most_stages = 8) {
     form.result = static_cast<int>(size_of(shape.y_type));
@@ -117,7 +125,8 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
   const int64_t work = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, 64);
   const bool small = work <= 4 * properties.multiprocessors, large = work > 24 * properties.multiprocessors;
   const bool huge = work > 48 * properties.multiprocessors;
-  const bool halo = mode == 1 && shape.stride_h == 1 && padded_channels(shape, kb) * element == kb;
+  const bool halo = mode == 1 && shape.stride_h == 1 && halo_slabs(shape, kb) <= most_halo_slabs;
+  const bool short_halo = halo && halo_slabs(shape, kb) == 1;
   for (const int bn : widths_of(shape)) {
     const int ksub = ksub_for(64 * kb, 32768);
     if (!large) {
@@ -134,18 +143,18 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
     }
     // The next grid's blocks begin, and load their weights, while this one's end.
     if (!huge && bn <= 128) {
-      const int own = halo ? 2 : mode;
-      const int slab_count = halo ? 1 : ksub;
+      const int own = short_halo ? 2 : mode;
+      const int slab_count = short_halo ? 1 : ksub;
       add({own, 64, bn, kb, slab_count, 0, 2, 0, 1, buffers, 0, 2, 1}, 4);
       add({own, 64, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 2, 1}, 4);
-      if (bn <= 64) add({own, 128, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 2, 1}, 4);
+      if (bn <= 32) add({own, 128, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 2, 1}, 4);
       if (mode != 2) add({mode, 64, bn, kb, ksub_for((64 + bn) * kb, 17000), 0, 2, 0, 0, 0, 0, 2, 1}, 6);
     }
     if (small) continue;
     // Narrow tiles are bound by waiting: other blocks go on meanwhile.
     if (bn <= 64) {
-      const int own = halo ? 2 : mode;
-      const int slab_count = halo ? 1 : ksub;
+      const int own = short_halo ? 2 : mode;
+      const int slab_count = short_halo ? 1 : ksub;
       add({own, 64, bn, kb, slab_count, 0, 2, 0, 1, buffers, 0, 2}, 4);
       add({own, 64, bn, kb, slab_count, 0, 1, 0, 1, buffers, 0, 3}, 4);
       if (bn <= 32) add({own, 128, bn, kb, slab_count, 0, 2, 0, 1, buffers, 0, 2}, 4);

@@ -2,6 +2,8 @@
 
 #include <tenon/error.h>
 
+#include "backends/cuda/blas.h"
+
 namespace tenon::cuda {
 
 Survey survey() {
@@ -22,6 +24,19 @@ Survey survey() {
   if (nvrtc.major) state.version = std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor);
   if (!nvrtc.why.empty()) state.hint = "it compiles the kernels: pip install nvidia-cuda-nvrtc, or the CUDA toolkit";
   result.libraries.push_back(state);
+
+  if (d.why.empty()) {
+    const Blas& b = blas();
+    state = {"cuBLASLt", "", b.library.path, b.why, ""};
+    if (b.why.empty()) {
+      const size_t version = b.GetVersion();
+      state.version = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+                      std::to_string(version % 100);
+    } else {
+      state.hint = "it is a rival of own kernels and not needed: pip install nvidia-cublas";
+    }
+    result.libraries.push_back(state);
+  }
   return result;
 }
 

@@ -9,7 +9,12 @@ constexpr int ROWS = (COUT + 15) / 16 * 16;  // of lists by channel
 constexpr int MOST = (NK + SPLIT - 1) / SPLIT, A_BYTES = 64 * KB, STAGE = A_BYTES + BN * KB;
 constexpr int PIECE = BN / 16 * 512;  // sums of 8 rows
 constexpr int OWN = 8 / SPLIT;        // pieces of a block
-constexpr int AT_SUMS = (STAGES * STAGE + 1023) / 1024 * 1024, AT_BARRIERS = AT_SUMS + 8 * PIECE;
+constexpr bool EDGES = ZP >= 2;
+// Of lists by channel and of what borders add, a block keeps those of its tile.
+constexpr int NUMBERS = BYTES ? ZP == 1 || ZP == 2 ? 3 : 2 : 1, SUM_CLASSES = 9, PLACES = EDGES ? 512 : 0;
+constexpr int AT_SUMS = (STAGES * STAGE + 1023) / 1024 * 1024, AT_LISTS = AT_SUMS + 8 * PIECE,
+              AT_EDGES = AT_LISTS + BN * 4 * NUMBERS, AT_PLACES = AT_EDGES + (EDGES ? BN * 4 * SUM_CLASSES : 0),
+              AT_BARRIERS = AT_PLACES + PLACES;
 static_assert(CIN * EB % KB == 0 && NK >= SPLIT, "depth");
 
 struct Params {
@@ -20,7 +25,7 @@ struct Params {
   const int* border_sums;  // [class][channel]
   const u8 *border_rows, *border_columns;
   i64 to_pitch, other_pitch;  // bytes from pixel to pixel
-  int pixels, out_h, out_w;
+  int pixels, out_h, out_w, classes;
   Finish finish;
 };
 
@@ -58,6 +63,24 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     launch_next_grid();
     for (int k = 0; k < count && k < STAGES; ++k) load_pixels(k);
   }
+  for (int i = tid; i < BN / 4 * NUMBERS; i += 128)
+    if (const int at = nt * BN + i % (BN / 4) * 4; at < ROWS)
+      copy_16(base + AT_LISTS + i * 16, p.numbers + i / (BN / 4) * ROWS + at);
+#if ZP >= 2
+  const bool keeps_places = max(p.out_h, p.out_w) <= PLACES / 2, keeps_sums = p.classes <= SUM_CLASSES;
+  if (keeps_sums)
+    for (int i = tid; i < p.classes * (BN / 4); i += 128)
+      if (const int at = nt * BN + i % (BN / 4) * 4; at < ROWS)
+        copy_16(base + AT_EDGES + i * 16, p.border_sums + i / (BN / 4) * ROWS + at);
+  if (keeps_places) {
+    if (tid < (p.out_h + 15) / 16) copy_16(base + AT_PLACES + tid * 16, p.border_rows + tid * 16);
+    if (tid < (p.out_w + 15) / 16) copy_16(base + AT_PLACES + PLACES / 2 + tid * 16, p.border_columns + tid * 16);
+  }
+  const u8* border_rows = keeps_places ? memory + AT_PLACES : p.border_rows;
+  const u8* border_columns = keeps_places ? memory + AT_PLACES + PLACES / 2 : p.border_columns;
+  const int* border_sums = keeps_sums ? (const int*)(memory + AT_EDGES) : p.border_sums + nt * BN;
+  const int sums_pitch = keeps_sums ? BN : ROWS;
+#endif
   __syncthreads();
   if (SPLIT > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   Sum sum[BN / 2];
@@ -84,6 +107,8 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     }
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
   wait_previous_grid();
   if (SPLIT > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #if SPLIT == 1
@@ -127,23 +152,24 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
       const uint4 v = *(const uint4*)(memory + AT_SUMS + (r * OWN + own) * PIECE + j * 512 + lane * 16);
       s[0] += *(Sum*)&v.x, s[1] += *(Sum*)&v.y, s[2] += *(Sum*)&v.z, s[3] += *(Sum*)&v.w;
     }
-    const float4 bias4 = *(const float4*)(p.numbers + channel);
+    const float* numbers = (const float*)(memory + AT_LISTS) + j * 16 + q * 4;
+    const float4 bias4 = *(const float4*)numbers;
     const float bias[4] = {bias4.x, bias4.y, bias4.z, bias4.w};
     u32 other[4] = {};
     if (RESIDUAL) load_global<4 * OB>(other, p.other + (i64)m * p.other_pitch + channel * OB);
     float f[4];
 #if BYTES
-    const float4 scale4 = *(const float4*)(p.numbers + ROWS + channel);
+    const float4 scale4 = *(const float4*)(numbers + BN);
     const float scale[4] = {scale4.x, scale4.y, scale4.z, scale4.w};
 #if ZP == 1 || ZP == 2
-    const int4 zeros = *(const int4*)(p.numbers + 2 * ROWS + channel);
+    const int4 zeros = *(const int4*)(numbers + 2 * BN);
     s[0] += zeros.x, s[1] += zeros.y, s[2] += zeros.z, s[3] += zeros.w;
 #endif
 #if ZP >= 2
     const u32 place = (u32)m % (u32)(p.out_h * p.out_w);
-    const int edge = p.border_rows[place / (u32)p.out_w] + p.border_columns[place % (u32)p.out_w];
+    const int edge = border_rows[place / (u32)p.out_w] + border_columns[place % (u32)p.out_w];
     if (edge) {
-      const int4 more = *(const int4*)(p.border_sums + edge * ROWS + channel);
+      const int4 more = *(const int4*)(border_sums + edge * sums_pitch + j * 16 + q * 4);
       s[0] += more.x, s[1] += more.y, s[2] += more.z, s[3] += more.w;
     }
 #endif

@@ -4,7 +4,7 @@
 //   ZP of bytes: 0 the input's zero point is 0, or in the bias; 1 it adds to every sum, 2 and less where taps lie
 //      outside; 3 it is in the bias, and less where taps lie outside
 //   MODE  0: 1x1 of stride 1 as a matrix, 1: im2col by the copy engine, 2: an input tile with its halo stays in shared
-//         memory and every tap is a shifted start address (stride 1, tiles 8 pixels wide)
+//         memory and every tap is a shifted start address (stride 1, tiles 8 pixels wide), each slab of channels apart
 //   WM pixels of a warpgroup's tile, BN channels, KB bytes of depth in a row of a slab, KSUB slabs a stage, STAGES
 //   COOP 1: the warpgroups share a tile of NWG * WM pixels, 0: each has its own
 //   BRES 1: the weights of one tile of channels stay in shared memory, rows of KBB bytes
@@ -22,7 +22,8 @@ constexpr int DEPTH = KR * KS * CIN * EB, KE = KB / EB, NT = (COUT + BN - 1) / B
 constexpr int MI = SWAP ? 1 : WM / 64, NI = SWAP ? WM : BN;
 #if MODE == 2
 constexpr int NST = 1, PW = 8 + KS - 1, TH = TM / 8, PH = TH + KR - 1;
-constexpr int A_LOAD = PH * PW * KB, A_BYTES = (A_LOAD + 1023) / 1024 * 1024;
+constexpr int SLABS = CIN * EB / KB, A_SLAB = (PH * PW * KB + 1023) / 1024 * 1024;
+constexpr int A_LOAD = SLABS * PH * PW * KB, A_BYTES = SLABS * A_SLAB;
 #else
 constexpr int NK = DEPTH / KB, NST = NK / KSUB, SLABS = CIN * EB / KB;
 static_assert(NK % KSUB == 0 && CIN * EB % KB == 0, "slabs");
@@ -38,7 +39,7 @@ constexpr bool ADDS = ZP == 1 || ZP == 2, EDGES = ZP >= 2;
 constexpr int NUMBERS = BYTES ? ADDS ? 3 : 2 : 1;  // for each channel
 // What a block keeps of the lists by channel, and of what borders add: reading them from memory at the end of a tile
 // would be waited for.
-constexpr int OWN = BRES ? BN : NT * BN, KEPT = BRES ? OWN * NUMBERS : 0;
+constexpr int OWN = BRES ? BN : NT * BN, KEPT = OWN * 4 * NUMBERS <= 8192 ? OWN * NUMBERS : 0;
 constexpr int SUM_CLASSES = 9, SUMS = EDGES && OWN * 4 * SUM_CLASSES <= 9216 ? OWN * SUM_CLASSES : 0;
 constexpr int PLACES = EDGES ? 512 : 0;  // rows, then columns
 constexpr int AT_STAGES = B_RESIDENT, AT_OUT = AT_STAGES + STAGES * STAGE, AT_BIAS = AT_OUT + NWG * NBUF * OUT_BYTES,
@@ -140,7 +141,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
             const bool asked = it == 0 && k < early;
             if (!asked) barrier_expect(bar, A_LOAD + B_LOAD);
 #if MODE == 2
-            load_4d(to, &p.a, bar, 0, corner.w - PAD_W, corner.h - PAD_H, corner.n);
+#pragma unroll
+            for (int s = 0; s < SLABS; ++s)
+              load_4d(to + s * A_SLAB, &p.a, bar, s * KE, corner.w - PAD_W, corner.h - PAD_H, corner.n);
 #else
 #pragma unroll
             for (int s = 0; s < KSUB; ++s) {
@@ -233,13 +236,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
 #pragma unroll
         for (int t = 0; t < KR * KS; ++t)
 #pragma unroll
-          for (int kk = 0; kk < KB / 32; ++kk) {
-            const int byte = t * KB + kk * 32;
+          for (int part = 0; part < SLABS * KB / 32; ++part) {
+            const int s = part / (KB / 32), kk = part % (KB / 32), byte = (t * SLABS + s) * KB + kk * 32;
             const u64 b = operand<KBB>(base + byte / KBB * BN * KBB + byte % KBB, 8 * KBB);
 #pragma unroll
             for (int mi = 0; mi < MI; ++mi) {
-              const u64 a = operand<KB>(a0 + ((first_row + mi * 8 + t / KS) * PW + t % KS) * KB + kk * 32, PW * KB);
-              Mma<NI>::run(sum[mi], SWAP ? b : a, SWAP ? a : b, t + kk);
+              const u32 row = (first_row + mi * 8 + t / KS) * PW + t % KS;
+              const u64 a = operand<KB>(a0 + s * A_SLAB + row * KB + kk * 32, PW * KB);
+              Mma<NI>::run(sum[mi], SWAP ? b : a, SWAP ? a : b, t + part);
             }
           }
 #else
@@ -287,7 +291,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
       const Corner corner = corner_of(p, mt);
       const int own_row = corner.h + (MODE == 2 && COOP ? wg * (WM / 8) : 0), m0 = mt * TM + (COOP ? wg * WM : 0);
       const int own = BRES ? 0 : nt;
-      const float* numbers = KEPT ? (const float*)(memory + AT_BIAS) : p.numbers + nt * BN * NUMBERS;
+      const float* numbers = KEPT ? (const float*)(memory + AT_BIAS) + own * BN * NUMBERS : p.numbers + nt * BN * NUMBERS;
 #if SWAP
       const int c0 = (warp & 3) * 16 + (lane >> 2) * 2;
 #if ZP
