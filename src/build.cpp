@@ -204,9 +204,8 @@ Engine Engine::on(const std::string& device) const {
   if (device != "cpu") cuda::Device::get(cuda::index_of(device));
   auto impl = std::make_shared<Engine::Impl>(*impl_);
   impl->plan.device = device;
-  // The CPU's kernels are for f32.
-  if (device == "cpu" && (impl->plan.precision != "fp32" && impl->plan.precision != "tf32"))
-    for (const char* pass : {"widen_f16", "remove_identity"}) passes::run_pass(impl->plan.graph, pass);
+  if (device == "cpu" && impl->plan.precision != "fp32" && impl->plan.precision != "tf32")
+    passes::return_to_cpu(impl->plan.graph);
   return Engine(std::move(impl));
 }
 

@@ -8,9 +8,6 @@ import pathlib
 
 import torch
 
-# Exporters know the attention that it takes apart.
-torch.backends.mha.set_fastpath_enabled(False)
-
 
 class Bert(torch.nn.Module):
     def __init__(self, **sizes):
@@ -84,8 +81,11 @@ def example(name, batch):
 def exported(name, batch, folder, dynamo=False):
     """The module and its ONNX file."""
     network = module(name)
+    # The exporter knows the parts of attention, not PyTorch's fused form.
+    torch.backends.mha.set_fastpath_enabled(False)
     path = str(pathlib.Path(folder) / ('%s_%d.onnx' % (name, batch)))
     with torch.no_grad():
         torch.onnx.export(network, (example(name, batch),), path, opset_version=18 if dynamo else 17, dynamo=dynamo,
                           input_names=['input'])
+    torch.backends.mha.set_fastpath_enabled(True)
     return network, path

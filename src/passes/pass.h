@@ -39,6 +39,8 @@ std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& 
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for 16 bits likewise, then computes large layers in f16 or bf16.
 std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip = {});
+/// Widens a graph for a GPU and takes apart what only GPUs have kernels for.
+void return_to_cpu(ir::Graph& graph);
 /// Runs a pass that is no part of the list, with the driver's chores.
 PassRecord run_pass(ir::Graph& graph, const Pass& pass);
 /// Runs one pass by name with the driver's chores (for tests and inspect).

@@ -27,6 +27,8 @@ bool fuse_elementwise(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
 /// Makes internal DotAttention nodes, for which GPUs have a kernel in 16 bits.
 bool fuse_attention(ir::Graph& graph);
+/// The way back, for CPUs, whose kernels are for the parts.
+bool split_attention(ir::Graph& graph);
 /// Joins products of one value by several weights whose results only attention reads.
 bool merge_products(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.

@@ -78,6 +78,14 @@ const std::vector<Pass>& for_narrow() {
 
 namespace {
 
+/// What takes an engine from a GPU back to the CPU, whose kernels are for f32.
+const std::vector<Pass>& for_cpu() {
+  static const std::vector<Pass> list = {
+      {"split_attention", "takes attention apart into products and a softmax", split_attention},
+  };
+  return list;
+}
+
 size_t live(const ir::Graph& graph) {
   return static_cast<size_t>(
       std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& node) { return node.alive; }));
@@ -122,7 +130,7 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow(), &for_cpu()})
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;
@@ -130,7 +138,7 @@ const Pass* find(const std::string& name) {
 
 [[noreturn]] void unknown(const std::string& name) {
   std::string all;
-  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow(), &for_cpu()})
     for (const Pass& pass : *list) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
 }
@@ -155,6 +163,9 @@ std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& 
 }
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_gpu(), skip);
+}
+void return_to_cpu(ir::Graph& graph) {
+  for (const char* pass : {"widen_f16", "remove_identity", "split_attention"}) run_pass(graph, pass);
 }
 std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = run_all(graph, for_narrow(), skip);

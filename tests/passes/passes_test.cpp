@@ -131,8 +131,11 @@ TEST_P(Golden, ComputesTheSameThroughThePipeline) {
   passes::lower(gpu);
   passes::adapt_to_gpu(gpu);
   passes::run_pass(gpu, "fuse_attention");
+  ir::Graph back = gpu;
+  passes::return_to_cpu(back);
   const auto inputs = random_inputs(before);
   const auto expected = ops::interpret(before, inputs);
   expect_near(expected, ops::interpret(after, inputs));
   expect_near(expected, ops::interpret(gpu, inputs));
+  expect_near(expected, ops::interpret(back, inputs));
 }

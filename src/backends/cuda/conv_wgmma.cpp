@@ -97,11 +97,13 @@ std::string name_of(const Form& f, int slab) {
   return f.kb == slab ? name : name + " of " + std::to_string(f.kb);
 }
 
-/// Tiles of channels: those that divide them, wide ones first, else one that holds or covers them.
+/// Tiles of channels: those that divide them, wide ones first, else one that holds or covers them. Of deep products
+/// there are few, and how they fill the multiprocessors decides.
 std::vector<int> widths_of(const ConvShape& shape) {
   std::vector<int> list;
+  const size_t most = shape.depth() >= 512 && shape.out_c >= 512 ? 4 : 3;
   for (const int width : {256, 192, 144, 128, 96, 80, 64, 48, 32, 16})
-    if (shape.out_c % width == 0 && list.size() < 3) list.push_back(width);
+    if (shape.out_c % width == 0 && list.size() < most) list.push_back(width);
   if (list.empty()) list.push_back(shape.out_c <= 128 ? static_cast<int>(round_up(shape.out_c, 16)) : 64);
   return list;
 }
