@@ -20,7 +20,7 @@ struct BlasChoice {
 };
 
 namespace blas_constants {
-constexpr int f32 = 0, f16 = 2;                            // cudaDataType
+constexpr int f32 = 0, f16 = 2, bf16 = 14;                 // cudaDataType
 constexpr int compute_f32 = 68, compute_tf32 = 77;         // cublasComputeType_t
 constexpr int turn_a = 3, epilogue = 7, bias_pointer = 8;  // of a product
 constexpr int epilogue_none = 1, epilogue_relu = 2, epilogue_bias = 4, epilogue_gelu = 32;

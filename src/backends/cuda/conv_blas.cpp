@@ -21,8 +21,8 @@ int epilogue_of(const Problem& problem, DType type) {
     case ops::Activation::none: return epilogue_none;
     case ops::Activation::relu: return epilogue_relu;
     case ops::Activation::gelutanh: return epilogue_gelu;
-    // Its form by tanh lies within what f16 rounds.
-    case ops::Activation::gelu: return type == DType::f16 ? epilogue_gelu : 0;
+    // Its form by tanh lies within what 16 bits round.
+    case ops::Activation::gelu: return is_narrow(type) ? epilogue_gelu : 0;
     default: return 0;
   }
 }
@@ -40,7 +40,6 @@ const char* refuses(const Problem& problem, const Properties&) {
       s.in_h != s.out_h || s.in_w != s.out_w)
     return "more than a product for each pixel";
   if (s.x_type != s.y_type) return "the result is of another type";
-  if (s.x_type != DType::f16 && s.x_type != DType::f32) return "only f16 and f32";
   if (!is_pitched(s, s.x) || !is_pitched(s, s.y)) return "pixels have gaps";
   if (conv_epilogue(problem).residual == ops::Residual::after) return "it adds after its activation";
   if (has(problem, 3) && !is_pitched(s, s.residual)) return "pixels have gaps";
@@ -77,7 +76,7 @@ class BlasStep : public Step {
       : handle_(blas_handle(device.properties().index)), residual_(has(problem, 3)) {
     ConvShape s{};
     conv_shape(problem, s);
-    const int type = s.x_type == DType::f16 ? f16 : f32;
+    const int type = s.x_type == DType::f16 ? f16 : s.x_type == DType::bf16 ? bf16 : f32;
     const bool bias = has(problem, 2);
     pack(problem, s, bias);
     const Blas& b = blas();
@@ -122,7 +121,7 @@ class BlasStep : public Step {
     std::vector<std::byte> bytes(begin + (bias ? list.size() * element : 0));
     const auto store = [&](const std::vector<float>& from, size_t to) {
       for (size_t at = 0; at < from.size(); ++at) {
-        const uint16_t narrow = narrow_of(from[at], DType::f16);
+        const uint16_t narrow = narrow_of(from[at], s.x_type);
         const void* number = element == 2 ? static_cast<const void*>(&narrow) : &from[at];
         std::copy_n(static_cast<const std::byte*>(number), element,
                     bytes.begin() + static_cast<int64_t>(to + at * element));
