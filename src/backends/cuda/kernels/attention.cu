@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
         s[j][e] = fmaf(s[j][e], p.scale, other < -2e38f && other > -infinity ? -2e38f : other);
       }
 #endif
-    if (KEYS < 64 || (tile + 1) * TILE > p.n) {
+    if ((tile + 1) * TILE > p.n) {
 #pragma unroll
       for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
