@@ -146,6 +146,7 @@ class DataJudge : public Judge {
     score.value = points * (answers.precision ? answers.precision->value() : answers.share.value());
     const metrics::Interval interval = metrics::bootstrap(samples_, drop);
     score.low = interval.low, score.high = interval.high;
+    if (samples_ < 2) score.low = -points, score.high = points;  // one sample says nothing of others
     // Where no sample differs, drawing them again shows nothing: the rule of three bounds what they can hide.
     if (classes_ > 0 && answers.classes == reference_.classes)
       score.high = std::max(score.high, std::min(points, 3 * points / static_cast<double>(samples_)));

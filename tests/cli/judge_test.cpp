@@ -45,8 +45,10 @@ struct Case {
     words.insert(words.end(), more.begin(), more.end());
     return test::run_tenon(folder, words);
   }
-  nlohmann::json points(const std::string& labels) const {
-    const test::Outcome outcome = build({"--eval", labels, "--pareto", "p.json"});
+  nlohmann::json points(const std::string& labels, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words{"--eval", labels, "--pareto", "p.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const test::Outcome outcome = build(words);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return nlohmann::json::parse(test::read_text(folder / "p.json"));
   }
@@ -77,6 +79,24 @@ TEST(judge, counts_a_classifier_right_by_every_form_of_labels) {
     EXPECT_EQ(found["samples"], pictures) << form;
     EXPECT_DOUBLE_EQ(found["points"][0]["value"].get<double>(), 100.0 * (pictures - 1) / pictures) << form;
   }
+}
+
+TEST(judge, counts_each_picture_of_a_batch_once) {
+  const Case one;
+  std::string csv;
+  for (int at = 0; at < pictures; ++at)
+    csv += Case::name(at) + "," + std::to_string(one.labels()[static_cast<size_t>(at)]) + "\n";
+  one.folder.write("a.csv", csv);
+  const nlohmann::json found = one.points("a.csv", {"--shapes", "x:3x3x8x8"});
+  EXPECT_EQ(found["samples"], pictures);
+  EXPECT_DOUBLE_EQ(found["points"][0]["value"].get<double>(), 100.0 * (pictures - 1) / pictures);
+}
+
+TEST(judge, says_that_one_picture_tells_nothing_of_others) {
+  const Case one;
+  const nlohmann::json found = one.points("all/0.png");
+  EXPECT_EQ(found["samples"], 1);
+  EXPECT_EQ(found["points"][1]["interval"], (std::vector<double>{-100, 100}));
 }
 
 TEST(judge, asks_a_classifier_to_agree_with_floating_point_where_there_are_no_labels) {
