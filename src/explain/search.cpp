@@ -16,12 +16,14 @@ std::string points_text(double points) { return fmt::format("{:.2f}", std::fabs(
 std::string search_text(const plan::Search& search) {
   std::string text = fmt::format("{} on {} sample{}; at most {:g} points below fp32\n", printable(search.metric),
                                  search.samples, search.samples == 1 ? "" : "s", search.limit);
-  text += fmt::format("  {:>9} {:>12} {:>8} {:>7}  {}\n", "ms", "int8 layers", "points", "drop", "95 % interval");
+  text += fmt::format("  {:>9} {:>12} {:>5} {:>8} {:>7}  {}\n", "ms", "int8 layers", "rest", "points", "drop",
+                      "95 % interval");
   for (size_t at = 0; at < search.points.size(); ++at) {
     const plan::SearchPoint& point = search.points[at];
-    text += fmt::format("{} {:>9} {:>12} {:8.2f}", point.chosen ? '*' : ' ',
+    text += fmt::format("{} {:>9} {:>12} {:>5} {:8.2f}", point.chosen ? '*' : ' ',
                         point.milliseconds > 0 ? fmt::format("{:.3f}", point.milliseconds) : "?",
-                        fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)), point.value);
+                        fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)), printable(point.rest),
+                        point.value);
     text += at == 0 ? "\n" : fmt::format(" {:>7}  {} to {}\n", points_text(point.drop), points_text(point.low),
                                           points_text(point.high));
   }

@@ -25,6 +25,7 @@ json json_of(const Search& search) {
                       {"interval", {point.low, point.high}},
                       {"int8_layers", point.integer},
                       {"float_layers", point.floats},
+                      {"rest", point.rest},
                       {"chosen", point.chosen}});
   return {{"metric", search.metric},
           {"samples", search.samples},
@@ -43,7 +44,7 @@ Search search_of(const json& json) {
                              entry.at("interval").at(0).get<double>(), entry.at("interval").at(1).get<double>(),
                              entry.at("int8_layers").get<int64_t>(),
                              entry.at("float_layers").get<std::vector<std::string>>(),
-                             entry.at("chosen").get<bool>()});
+                             entry.at("chosen").get<bool>(), entry.at("rest").get<std::string>()});
   return search;
 }
 }  // namespace

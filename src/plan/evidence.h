@@ -43,9 +43,10 @@ struct SearchPoint {
   int64_t integer = 0;              // layers in eight bits
   std::vector<std::string> floats;  // the others, by their first ONNX node
   bool chosen = false;
+  std::string rest = "fp32";        // what the others are in
 };
 
-/// The search for the fastest engine within a drop. The first point is the floating point engine.
+/// The search for the fastest engine within a drop. The first point is the fp32 engine; on a GPU fp16 is the next.
 struct Search {
   std::string metric;
   int64_t samples = 0;

@@ -62,15 +62,16 @@ std::vector<std::string> in_floats(const ir::Graph& graph, const Recipe& recipe)
 
 class Chooser {
  public:
-  Chooser(const Contest& contest, plan::Search& search) : contest_(contest), search_(search) {
-    search_.points[0].floats = in_floats(contest.graph, {});
+  Chooser(const Contest& contest, plan::Search& search)
+      : contest_(contest), search_(search), floats_at_(search.points.size() - 1) {
+    for (plan::SearchPoint& point : search_.points) point.floats = in_floats(contest.graph, {});
   }
 
   /// Whether a plan is within the limit, or slower than floating point, so that more in floating point is of no use.
   bool is_enough(Pace pace) {
     const bool timed = pace.float_us > 0;
-    plan::SearchPoint& fp32 = search_.points[0];
-    if (timed && fp32.milliseconds == 0) fp32.milliseconds = pace.float_us / 1e3;
+    plan::SearchPoint& real = search_.points[floats_at_];
+    if (timed && real.milliseconds == 0) real.milliseconds = pace.float_us / 1e3;
     if (timed && pace.int8_us >= pace.float_us) {
       slow_ = fmt::format(": {:.3f} ms against {:.3f} ms", pace.int8_us / 1e3, pace.float_us / 1e3);
       return true;
@@ -81,9 +82,10 @@ class Chooser {
       if (point.floats == floats) return point.drop <= contest_.limit;
     const Score score = contest_.score(pace.quantised);
     // Both plans ran in turn: their ratio is steadier than the times.
-    const double ms = timed ? pace.int8_us / pace.float_us * fp32.milliseconds : 0;
+    const double ms = timed ? pace.int8_us / pace.float_us * real.milliseconds : 0;
     search_.points.push_back({ms, score.value, score.drop, score.low, score.high,
-                              static_cast<int64_t>(pace.recipe.anchors.size()), floats});
+                              static_cast<int64_t>(pace.recipe.anchors.size()), floats, false,
+                              real.rest});
     const bool within = score.drop <= contest_.limit;
     if (within && (best_at_ == 0 || is_faster(search_.points.back(), search_.points[best_at_]))) {
       best_ = std::move(pace);
@@ -92,11 +94,13 @@ class Chooser {
     return within;
   }
 
-  bool may_go_on() const { return search_.points.size() <= most_scores; }
+  bool may_go_on() const { return search_.points.size() - floats_at_ <= most_scores; }
 
   std::optional<Pace> finish() {
-    search_.points[best_at_].chosen = true;
-    if (search_.points.size() == 1) search_.why = "eight bits are not faster" + slow_;
+    // Without eight bits: floating point as it is fast, or fp32 where that loses too much.
+    const size_t chosen = best_at_ > 0 ? best_at_ : search_.points[floats_at_].drop <= contest_.limit ? floats_at_ : 0;
+    search_.points[chosen].chosen = true;
+    if (search_.points.size() == floats_at_ + 1) search_.why = "eight bits are not faster" + slow_;
     else if (best_at_ == 0) search_.why = "nothing in eight bits that is faster loses so little";
     else
       search_.why = fmt::format("{} of those that lose at most {:g} points",
@@ -113,6 +117,7 @@ class Chooser {
 
   const Contest& contest_;
   plan::Search& search_;
+  const size_t floats_at_;
   std::optional<Pace> best_;
   std::string slow_;  // what was measured where eight bits did not pay
   size_t best_at_ = 0;
