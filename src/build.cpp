@@ -75,16 +75,25 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   const plan::Plan base = plan;
   plan::Plan floats = base;
   floats.precision = plan.device == "cpu" ? "fp32" : "fp16";
-  const auto finish_floats = [&] {
-    finish(floats, tracker, cache.records(), options);
-    cache.add(floats.records);
+  const auto finish_as = [&](plan::Plan& one) {
+    finish(one, tracker, cache.records(), options);
+    cache.add(one.records);
   };
   plan::Search search;
+  plan::Plan exact = base;  // what others are judged against
+  exact.precision = "fp32";
   if (options.judge) {
     // First of all, so that data which does not fit the model is known before the long part.
-    finish_floats();
-    const double value = options.judge->reference(engine_of(floats));
+    finish_as(exact);
+    const double value = options.judge->reference(engine_of(exact));
     search = {options.judge->metric(), options.judge->samples(), options.max_drop, {{0, value}}, {}};
+    if (floats.precision == exact.precision) {
+      floats = exact;
+    } else {
+      finish_as(floats);
+      const Score score = options.judge->score(engine_of(floats));
+      search.points.push_back({0, score.value, score.drop, score.low, score.high, 0, {}, false, floats.precision});
+    }
   }
   const quant::Recipe recipe = calibrate(plan, imported, cache.records(), options);
   const auto quantised = [&](const quant::Recipe& how) {
@@ -97,7 +106,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   };
   const bool measures = options.budget_seconds != 0 && !recipe.anchors.empty() &&
                         plan::is_static(plan::concretise(plan.graph, options.shapes));
-  if (measures && !options.judge) finish_floats();
+  if (measures && !options.judge) finish_as(floats);
   floats.evidence = quant::evidence_as_placed(base.graph, recipe, {});
   const auto trial = [&](const quant::Recipe& how) {
     return measures ? quant::keep_faster(base.graph, floats, how, quantised) : quant::Pace{quantised(how), 0, 0, how};
@@ -105,7 +114,8 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   if (options.judge) {
     const auto score = [&](const plan::Plan& one) { return options.judge->score(engine_of(one)); };
     std::optional<quant::Pace> best = quant::choose({base.graph, recipe, options.max_drop, trial, score}, search);
-    plan = best ? std::move(best->quantised) : std::move(floats);
+    exact.evidence = floats.evidence;
+    plan = best ? std::move(best->quantised) : search.points[0].chosen ? std::move(exact) : std::move(floats);
     plan.evidence.search = search;
     if (!best) warn_of_floats(options, plan.precision, search.why);
     return;

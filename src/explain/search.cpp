@@ -22,8 +22,8 @@ std::string search_text(const plan::Search& search) {
     const plan::SearchPoint& point = search.points[at];
     text += fmt::format("{} {:>9} {:>12} {:>5} {:8.2f}", point.chosen ? '*' : ' ',
                         point.milliseconds > 0 ? fmt::format("{:.3f}", point.milliseconds) : "?",
-                        fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)), printable(point.rest),
-                        point.value);
+                        fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)),
+                        printable(point.rest), point.value);
     text += at == 0 ? "\n" : fmt::format(" {:>7}  {} to {}\n", points_text(point.drop), points_text(point.low),
                                           points_text(point.high));
   }
