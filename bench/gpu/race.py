@@ -3,9 +3,9 @@
 
 Both run the same ONNX file: PyTorch by its own functions, node by node, in channels_last, eagerly and as a CUDA graph,
 fp32 with TF32 allowed, fp16 and bf16. Of a name that networks.py knows (vit_b_16, bert, …), PyTorch runs the module
-that the file was exported from, in the better of both orders. Tenon also runs in int8, calibrated on random pictures
-with every layer in eight bits; it is shown beside PyTorch's fp16. Prints a Markdown table of medians in ms, and with
---slowest N the slowest layers of each largest batch beside the least time that their bytes or products could take.
+that the file was exported from, in the better of both orders. Tenon also runs in int8, calibrated on random pictures in
+eight bits wherever they are faster; it is shown beside PyTorch's fp16. Prints a Markdown table of medians in ms, and
+with --slowest N the slowest layers of each largest batch beside the least time that their bytes or products could take.
 
   pip install torch numpy onnx
   bench/gpu/race.py build/release/bin/tenon resnet50.onnx:1,8,128 yolov8n.onnx:1,8,32:fp16,int8 vit_b_16:1,8:fp16
