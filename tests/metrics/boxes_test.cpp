@@ -56,6 +56,13 @@ TEST(average_precision, is_that_of_pycocotools) {
   for (const Expectation& one : expectations) EXPECT_NEAR(precision.value(one.weights), one.value, 1e-12);
 }
 
+TEST(average_precision, prefers_an_object_to_a_crowd_that_covers_more) {
+  AveragePrecision precision;
+  const Box found{0, 0, 10, 10};
+  precision.add({{0, 0.5, found}}, {{0, {0, 0, 10, 10.1}}, {0, {0, 0, 100, 100}, true}});
+  EXPECT_DOUBLE_EQ(precision.value(), 1);
+}
+
 TEST(average_precision, is_nothing_without_true_boxes) {
   AveragePrecision precision;
   precision.add({{0, 0.5, {0, 0, 9, 9}}}, {});

@@ -34,6 +34,7 @@ struct World {
   int made = 0, scored = 0;
   std::vector<std::set<std::string>> tried;
   double saves = 1;
+  std::function<double(const Recipe&)> lost = {};  // instead of the sum of harm
 
   explicit World(std::vector<double> points) : harm(std::move(points)) {
     for (const ir::Node& node : graph.nodes) {
@@ -44,6 +45,7 @@ struct World {
     }
   }
   double drop(const Recipe& how) const {
+    if (lost) return lost(how);
     double sum = 0;
     for (const auto& [name, weights] : how.anchors)
       for (const ir::Node& node : graph.nodes)
@@ -99,6 +101,17 @@ TEST(choose, leaves_out_the_harmful_layers_alone) {
   for (const plan::SearchPoint& point : search.points)
     if (point.chosen) floats = point.floats;
   EXPECT_EQ(floats, (std::vector<std::string>{"c5", "c17", "c30"}));
+}
+
+/// Harm alone says nothing of how many must leave: bisection finds it.
+TEST(choose, finds_how_many_layers_must_leave) {
+  World world(std::vector<double>(layers, 0.1));
+  world.lost = [](const Recipe& how) { return how.anchors.size() > 17 ? 1.0 : 0.0; };
+  plan::Search search;
+  const auto best = world.run(0.1, search);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->recipe.anchors.size(), 17u);
+  EXPECT_LE(world.scored, 7);
 }
 
 TEST(choose, keeps_to_seven_scores_and_the_limit_whatever_the_harm) {
