@@ -7,7 +7,7 @@ namespace {
 
 /// Internal: a Conv of bytes with everything up to the next QuantizeLinear. Inputs as Conv's (x u8, weights i8, bias
 /// f32, residual u8), then scale and zero point of x, scale of the weights (one, or one for each output channel), scale
-/// and zero point of y and of the residual. Without a scale of y the output is f32, or what output_dtype says. An x of
+/// and zero point of y and of the residual, their scales likewise one or one a channel. Without a scale of y the output is f32, or what output_dtype says. An x of
 /// f32 is quantised first. Attributes are Conv's, epilogue and input_layout included. The result is
 /// round(y / y_scale) + y_zero of y = epilogue(sum * x_scale * w_scale + bias), sum exact.
 enum Input : size_t { x_at, w_at, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
@@ -48,6 +48,18 @@ void infer(Inference& ctx) {
 
 float number(Evaluation& ctx, size_t at) { return static_cast<float>(reals(ctx, ctx.input(at)).at(0)); }
 
+/// One number for all channels, or a list of one for each.
+std::vector<float> by_channel(Evaluation& ctx, size_t at, int64_t channels) {
+  std::vector<float> list(static_cast<size_t>(channels), 1);
+  if (!ctx.has(at)) return list;
+  const std::vector<double> given = reals(ctx, ctx.input(at));
+  if (given.size() != 1 && given.size() != list.size())
+    ctx.fail("input " + std::to_string(at) + " has neither one scale nor one for each channel");
+  for (size_t channel = 0; channel < list.size(); ++channel)
+    list[channel] = static_cast<float>(given[given.size() == 1 ? 0 : channel]);
+  return list;
+}
+
 Tensor quantised_input(Evaluation& ctx, int32_t zero) {
   const Tensor& x = ctx.input(x_at);
   if (x.dtype() == DType::u8) return x;
@@ -70,11 +82,9 @@ void evaluate(Evaluation& ctx) {
   for (int32_t& value : inputs) value -= x_zero_point;
   const std::vector<double> scales = reals(ctx, ctx.input(w_scale));
   Tensor residual;
-  float r_factor = 0;
   int32_t r_zero_point = 0;
   if (epilogue.residual != Residual::none) {
     residual = to_channels_first(ctx.input(residual_at), true);
-    r_factor = number(ctx, r_scale);
     r_zero_point = whole_numbers(ctx, ctx.input(r_zero)).at(0);
   }
   const Window3 window = window3(sizes.window, spatial(x.dims()), spatial(out));
@@ -85,7 +95,9 @@ void evaluate(Evaluation& ctx) {
              weights.data(), sums.data() + n * image);
   const double x_factor = number(ctx, x_scale);
   const bool quantises = ctx.has(y_scale);
-  const float inverse = quantises ? 1.f / number(ctx, y_scale) : 0;
+  std::vector<float> inverse = by_channel(ctx, y_scale, out[1]);
+  for (float& scale : inverse) scale = 1.f / scale;
+  const std::vector<float> r_factor = by_channel(ctx, r_scale, out[1]);
   const int32_t zero = quantises ? whole_numbers(ctx, ctx.input(y_zero)).at(0) : 0;
   Tensor y(quantises ? DType::u8 : DType::f32, out);
   for (size_t i = 0; i < sums.size(); ++i) {
@@ -93,9 +105,9 @@ void evaluate(Evaluation& ctx) {
     float value = static_cast<float>(sums[i]) * static_cast<float>(x_factor * scales[scales.size() == 1 ? 0 : channel]);
     value += ctx.has(bias_at) ? ctx.input(bias_at).data<float>()[channel] : 0.f;
     float more = 0;
-    if (residual) more = static_cast<float>(residual.data<uint8_t>()[i] - r_zero_point) * r_factor;
+    if (residual) more = static_cast<float>(residual.data<uint8_t>()[i] - r_zero_point) * r_factor[channel];
     apply(epilogue, &value, &more, 1);
-    if (quantises) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(value * inverse, zero, {0, 255}));
+    if (quantises) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(value * inverse[channel], zero, {0, 255}));
     else y.data<float>()[i] = value;
   }
   deliver(ctx, 0, quantises ? DType::u8 : real_type(ctx), to_channels_last(y, true));

@@ -24,6 +24,27 @@ bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType zero) {
          graph.constant(node.inputs[1])->data<float>()[0] > 0;
 }
 
+/// Scales for each entry of the last axis in input 1 of a node, with one zero point for all in input 2.
+bool has_last_scales(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape* shape = shape_of(graph, node.inputs[0]);
+  if (!shape || shape->empty() || node.inputs.size() < 3 || node.integer("block_size", 0)) return false;
+  const Tensor *scales = graph.constant(node.inputs[1]), *zeros = graph.constant(node.inputs[2]);
+  const int64_t axis = node.integer("axis", 1), rank = static_cast<int64_t>(shape->size());
+  if (!scales || !zeros || scales->dtype() != DType::f32 || zeros->dtype() != DType::u8) return false;
+  if ((axis < 0 ? axis + rank : axis) != rank - 1 || shape->back() != ir::Dim(scales->elements())) return false;
+  if (scales->dims().rank() != 1 || zeros->elements() != scales->elements()) return false;
+  const std::span<const float> steps = scales->values<float>();
+  const std::span<const uint8_t> bytes = zeros->values<uint8_t>();
+  return std::all_of(steps.begin(), steps.end(), [](float scale) { return scale > 0; }) &&
+         std::all_of(bytes.begin(), bytes.end(), [&](uint8_t zero) { return zero == bytes[0]; });
+}
+
+ir::ValueId first_zero(ir::Graph& graph, ir::ValueId zeros) {
+  const Tensor list = *graph.constant(zeros);
+  if (list.elements() == 1) return zeros;
+  return graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {}, std::vector{list.data<uint8_t>()[0]}));
+}
+
 /// What a value is read from, where a DequantizeLinear of u8 with one scale makes it.
 std::optional<Bytes> bytes_of(const ir::Graph& graph, ir::ValueId id) {
   const ir::Node* node = made_by(graph, id, "DequantizeLinear");
@@ -38,12 +59,23 @@ bool same_scale(const ir::Graph& graph, const Bytes& a, const Bytes& b) {
   return same_number(graph, a.scale, b.scale) && same_number(graph, a.zero, b.zero);
 }
 
-/// The QuantizeLinear to u8 that alone reads a value; no_node otherwise.
-ir::NodeId quantiser_of(const ir::Graph& graph, ir::ValueId id) {
+/// bytes_of, or bytes with a scale for each channel.
+std::optional<Bytes> residual_of(ir::Graph& graph, ir::ValueId id) {
+  if (const auto bytes = bytes_of(graph, id)) return bytes;
+  const ir::Node* node = made_by(graph, id, "DequantizeLinear");
+  if (!node || !has_last_scales(graph, *node)) return std::nullopt;
+  const ir::Node found = *node;
+  return Bytes{found.inputs[0], found.inputs[1], first_zero(graph, found.inputs[2])};
+}
+
+/// The QuantizeLinear to u8 that alone reads a value, of one scale or (`by_channel`) one for each channel; no_node
+/// otherwise.
+ir::NodeId quantiser_of(const ir::Graph& graph, ir::ValueId id, bool by_channel = false) {
   const ir::NodeId user = graph.only_user(id);
   if (user == ir::no_node) return ir::no_node;
   const ir::Node& node = graph.node(user);
-  return node.op == "QuantizeLinear" && has_one_scale(graph, node, DType::u8) ? user : ir::no_node;
+  if (node.op != "QuantizeLinear") return ir::no_node;
+  return has_one_scale(graph, node, DType::u8) || (by_channel && has_last_scales(graph, node)) ? user : ir::no_node;
 }
 
 /// Signed bytes that only quantisers see become unsigned ones, with a zero point that is 128 higher. An absent zero
@@ -189,11 +221,11 @@ ir::ValueId before_quantiser(const ir::Graph& graph, ir::ValueId bytes) {
 bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, const ir::Attributes& attributes,
             const std::optional<Bytes>& residual) {
   const ir::Node node = graph.node(id);
-  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], true);
   const bool quantises = quantiser != ir::no_node;
   const ir::Node end = quantises ? graph.node(quantiser) : node;
   inputs.push_back(quantises ? end.inputs[1] : ir::no_value);
-  inputs.push_back(quantises ? end.inputs[2] : ir::no_value);
+  inputs.push_back(quantises ? first_zero(graph, end.inputs[2]) : ir::no_value);
   if (residual) inputs.insert(inputs.end(), {residual->scale, residual->zero});
   while (inputs.back() == ir::no_value) inputs.pop_back();
   const ir::ValueId result =
@@ -222,7 +254,7 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
   std::optional<Bytes> residual;
   if (node.has("residual")) {
-    residual = bytes_of(graph, node.inputs[3]);
+    residual = residual_of(graph, node.inputs[3]);
     if (!residual) return false;
     inputs[3] = residual->value;
   }

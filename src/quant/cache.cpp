@@ -13,7 +13,7 @@ namespace tenon::quant {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int version = 1;
+constexpr int version = 2;
 
 [[noreturn]] void damaged(const std::string& why) {
   throw Error(Code::io, "the calibration cache is damaged", {.why = why, .hint = "delete it and calibrate again"});
@@ -69,6 +69,19 @@ void read_values(const Json& json, const ir::Graph& graph, Recipe& recipe) {
   }
 }
 
+void read_factors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
+  if (!json.is_object()) damaged("\"factors\" is no object");
+  for (const ir::Value& value : graph.values) {
+    const auto found = json.find(value.name);
+    if (found == json.end()) continue;
+    const bool known = recipe.values.count(value.name) && value.shape && !value.shape->empty() &&
+                       value.shape->back().is_constant();
+    if (!known) damaged("\"" + value.name + "\" has factors but no channels");
+    recipe.factors[value.name] = reals_of(*found, static_cast<size_t>(value.shape->back().value()), true);
+  }
+  if (recipe.factors.size() != json.size()) damaged("it has factors of tensors that the graph lacks");
+}
+
 void read_anchors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
   if (!json.is_object()) damaged("\"anchors\" is no object");
   std::map<std::string, const ir::Node*> known;
@@ -115,6 +128,8 @@ std::string write_cache(const CacheKey& key, const Recipe& recipe) {
                               {"anchors", nlohmann::ordered_json::object()},
                               {"kept", nlohmann::ordered_json::object()}};
   for (const auto& [name, quantiser] : recipe.values) json["values"][name] = {quantiser.scale, quantiser.zero};
+  json["factors"] = nlohmann::ordered_json::object();
+  for (const auto& [name, factors] : recipe.factors) json["factors"][name] = factors;
   for (const auto& [name, weights] : recipe.anchors) {
     json["anchors"][name]["scales"] = weights.scales;
     if (weights.paired) json["anchors"][name]["paired"] = true;
@@ -141,6 +156,7 @@ CachedRecipe read_cache(const std::string& text, const CacheKey& key, const ir::
     }
   result.recipe.error = real_of(entry(json, "error"));
   read_values(entry(json, "values"), graph, result.recipe);
+  read_factors(entry(json, "factors"), graph, result.recipe);
   read_anchors(entry(json, "anchors"), graph, result.recipe);
   if (json.contains("evidence")) try {
       result.recipe.evidence = plan::evidence_of(json["evidence"]);

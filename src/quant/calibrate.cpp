@@ -72,7 +72,9 @@ Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, c
   const Observations seen = observe(graph, structure, data, setting, team, from, [&](const Checkpoint& so_far) {
     data.write_cache(write_checkpoint(key, setting.options.batch, so_far));
   });
-  const Workshop shop{graph, seen, setting, batch_shapes(graph, setting), team, keep};
+  Workshop shop{graph, seen, setting, batch_shapes(graph, setting), team, keep, {}};
+  if (setting.by_channel && setting.options.method == CalibrationMethod::automatic)
+    shop.equalised = choose_factors(shop, structure);
   const Values values = choose_ranges(shop, structure);
   Recipe recipe = place(shop, structure, values, setting.options.target_error);
   // Biases are corrected where that helps.
@@ -96,7 +98,8 @@ Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, c
 Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& setting) {
   const std::string text = data.read_cache();
   if (is_tensorrt_table(text)) return from_table(text, graph, setting);
-  const CacheKey key = key_of(graph, data.preprocessing(), setting.options);
+  CacheKey key = key_of(graph, data.preprocessing(), setting.options);
+  if (!setting.by_channel) key.options += " one scale a tensor";
   if (!text.empty() && !is_checkpoint(text)) {
     CachedRecipe cached = read_cache(text, key, graph);
     if (cached.stale.empty()) return pinned(graph, setting.options, std::move(cached.recipe));

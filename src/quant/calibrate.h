@@ -16,6 +16,7 @@ struct Setting {
   plan::Records records;  ///< kernels to use where known
   Progress progress;
   std::function<void(const std::string&)> warn;
+  bool by_channel = true;  ///< some tensors may have scales by channel (equalise)
   /// ONNX names of the graph's values (same_tensors), for caches by other tools.
   std::map<std::string, std::string> names;
 };

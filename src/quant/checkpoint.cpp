@@ -8,7 +8,7 @@ namespace tenon::quant {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int version = 1;
+constexpr int version = 2;
 constexpr const char* mark = "tenon_calibration_so_far";
 
 Json json_of(const CacheKey& key, int64_t batch) {
@@ -30,7 +30,7 @@ std::string write_checkpoint(const CacheKey& key, int64_t batch, const Checkpoin
   json["channels"] = Json::object();
   for (const Histogram& group : checkpoint.groups) json["groups"].push_back(group.str());
   for (const auto& [name, sums] : checkpoint.channels)
-    json["channels"][name] = {sums.positions, sums.sum, sums.squares};
+    json["channels"][name] = {sums.positions, sums.sum, sums.squares, sums.low, sums.high};
   for (const Auditor::Ends& ends : checkpoint.audit.ends)
     json["ends"].push_back({ends.low, ends.high, ends.low_from, ends.high_from});
   for (const Auditor::Snapshot& snapshot : checkpoint.audit.snapshots)
@@ -54,7 +54,11 @@ Checkpoint read_checkpoint(const std::string& text, const CacheKey& key, int64_t
       sums.positions = entry.at(0).get<int64_t>();
       sums.sum = entry.at(1).get<std::vector<double>>();
       sums.squares = entry.at(2).get<std::vector<double>>();
-      if (sums.sum.size() != sums.squares.size()) throw Error(Code::io, "lists of channels differ in length");
+      sums.low = entry.at(3).get<std::vector<float>>();
+      sums.high = entry.at(4).get<std::vector<float>>();
+      const size_t count = sums.sum.size();
+      if (sums.squares.size() != count || sums.low.size() != count || sums.high.size() != count)
+        throw Error(Code::io, "lists of channels differ in length");
     }
     for (const Json& entry : json.at("ends"))
       checkpoint.audit.ends.push_back({entry.at(0).get<float>(), entry.at(1).get<float>(),

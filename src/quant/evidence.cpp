@@ -1,5 +1,6 @@
 #include "quant/evidence.h"
 
+#include <algorithm>
 #include <set>
 
 namespace tenon::quant {
@@ -77,9 +78,12 @@ plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, con
     plan::TensorEvidence tensor{known == shop.setting.names.end() ? name : known->second, ends.low, ends.high,
                                 ends.low_from, ends.high_from};
     if (const auto stored = recipe.values.find(name); stored != recipe.values.end()) {
-      tensor.scale = stored->second.scale;
-      tensor.zero = stored->second.zero;
-      tensor.saturated = saturated(seen.groups[group], stored->second);
+      Quantiser widest = stored->second;
+      if (const auto factors = recipe.factors.find(name); factors != recipe.factors.end())
+        widest.scale *= *std::max_element(factors->second.begin(), factors->second.end());
+      tensor.scale = widest.scale;
+      tensor.zero = widest.zero;
+      tensor.saturated = saturated(seen.groups[group], widest);
     }
     if (const auto sums = seen.channels.find(name); sums != seen.channels.end()) {
       tensor.channels = static_cast<int64_t>(sums->second.sum.size());

@@ -2,11 +2,22 @@
 
 #include <tenon/error.h>
 
+#include <algorithm>
+
 namespace tenon::quant {
 
+void ChannelSums::grow(size_t channels) {
+  if (sum.size() >= channels) return;
+  sum.resize(channels), squares.resize(channels);
+  low.resize(channels), high.resize(channels);
+}
+
 void ChannelSums::merge(const ChannelSums& other) {
-  if (sum.size() < other.sum.size()) sum.resize(other.sum.size()), squares.resize(other.sum.size());
-  for (size_t at = 0; at < other.sum.size(); ++at) sum[at] += other.sum[at], squares[at] += other.squares[at];
+  grow(other.sum.size());
+  for (size_t at = 0; at < other.sum.size(); ++at) {
+    sum[at] += other.sum[at], squares[at] += other.squares[at];
+    low[at] = std::min(low[at], other.low[at]), high[at] = std::max(high[at], other.high[at]);
+  }
   positions += other.positions;
 }
 
@@ -85,6 +96,16 @@ void each_row(const Dims& dims, const Dims& strides, const Worker& worker, const
     each(offset, second);
   }
 }
+/// What Quantiser::round gives, in steps that compilers make vectors of.
+void round_row(float* row, int64_t length, const Quantiser& grid, const float* factors) {
+  constexpr float to_whole = 12582912;  // 1.5 * 2^23: sums with it are whole numbers, ties to even
+  const float low = static_cast<float>(-grid.zero), high = static_cast<float>(255 - grid.zero);
+  for (int64_t i = 0; i < length; ++i) {
+    const float scale = factors ? grid.scale * factors[i] : grid.scale;
+    const float steps = std::min(std::max(row[i] / scale, low), high);
+    row[i] = (steps + to_whole - to_whole) * scale;
+  }
+}
 }  // namespace
 
 void Lab::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Dims& strides, const Worker& worker) {
@@ -96,20 +117,26 @@ void Lab::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Di
   const bool outer = look.channel_axis == 1 && sizes.rank() > 2;
   ChannelSums& sums = watched.sums[static_cast<size_t>(worker.id)];
   const int64_t channels = outer ? sizes[1] : length;
-  if (look.channels) sums.sum.resize(channels), sums.squares.resize(channels);
+  if (look.channels) sums.grow(static_cast<size_t>(channels));
+  const std::vector<float>* const factors =
+      look.factors && static_cast<int64_t>(look.factors->size()) == length ? look.factors : nullptr;
   Histogram histogram;
   std::vector<float> block;
   constexpr size_t block_floats = 8192;
   each_row(sizes, steps, worker, [&](int64_t offset, int64_t second) {
     float* row = data + offset;
-    if (look.round)
-      for (int64_t i = 0; i < length; ++i) row[i * step] = look.round->round(row[i * step]);
+    if (look.round && step == 1) round_row(row, length, *look.round, factors ? factors->data() : nullptr);
+    else if (look.round)
+      for (int64_t i = 0; i < length; ++i) round_row(row + i * step, 1, *look.round, factors ? &(*factors)[i] : nullptr);
     if (look.channels) {
       for (int64_t i = 0; i < length; ++i) {
-        const double x = row[i * step];
+        const float number = row[i * step];
+        const double x = number;
         const int64_t channel = outer ? second : i;
         sums.sum[channel] += x;
         sums.squares[channel] += x * x;
+        sums.low[channel] = std::min(sums.low[channel], number);
+        sums.high[channel] = std::max(sums.high[channel], number);
       }
       sums.positions += outer ? (second == 0) * length : 1;
     }

@@ -11,16 +11,19 @@
 
 namespace tenon::quant {
 
-/// Sums over all positions, by channel.
+/// Sums over all positions, by channel, and the range widened to hold 0.
 struct ChannelSums {
   std::vector<double> sum, squares;
+  std::vector<float> low, high;
   int64_t positions = 0;  // per channel
+  void grow(size_t channels);
   void merge(const ChannelSums& other);
 };
 
 /// What is done with a value each time it has been computed: first it is rounded, then counted.
 struct Look {
   const Quantiser* round = nullptr;
+  const std::vector<float>* factors = nullptr;  ///< of the last axis: x / factor is what is rounded
   Histogram* histogram = nullptr;
   bool channels = false;  ///< keep sums by channel of `channel_axis`
   int channel_axis = -1;

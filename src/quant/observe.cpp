@@ -24,6 +24,17 @@ Shapes batch_shapes(const ir::Graph& graph, const Setting& setting) {
   return shapes;
 }
 
+ir::Graph judged_graph(ir::Graph graph) {
+  for (ir::ValueId& output : graph.outputs) {
+    const ir::Node* at = graph.producer(output);
+    while (at && (at->op == "Reshape" || at->op == "Flatten" || at->op == "Squeeze"))
+      at = graph.producer(at->inputs[0]);
+    if (at && (at->op == "Softmax" || at->op == "LogSoftmax")) output = at->inputs[0];
+  }
+  graph.tidy();
+  return graph;
+}
+
 int channel_axis(const ir::Node& anchor) {
   const bool last =
       anchor.op != "Conv" || (anchor.text("layout", "NCHW") == "NHWC" && anchor.text("input_layout", "NHWC") == "NHWC");
@@ -42,20 +53,23 @@ class Spread {
   /// `run` gives the batch's outputs where they are wanted.
   void offer(const std::vector<Tensor>& inputs, const std::function<std::vector<Tensor>()>& run) {
     if (seen_++ % stride_ != 0) return;
-    if (kept_.size() == Observations::most_probes) {
+    if (kept_.size() == room_) {
       for (size_t at = 1; at < kept_.size() / 2; ++at) kept_[at] = std::move(kept_[2 * at]);
       kept_.resize(kept_.size() / 2);
       stride_ *= 2;
       if ((seen_ - 1) % stride_ != 0) return;
     }
     Observations::Probe probe;
-    for (const Tensor& input : inputs) probe.inputs.push_back(input.copy());
-    for (const Tensor& output : run()) probe.outputs.push_back(output.copy());
+    size_t bytes = 0;
+    for (const Tensor& input : inputs) bytes += input.bytes(), probe.inputs.push_back(input.copy());
+    for (const Tensor& output : run()) bytes += output.bytes(), probe.outputs.push_back(output.copy());
     kept_.push_back(std::move(probe));
+    room_ = std::clamp(Observations::probe_bytes / std::max(bytes, size_t{1}), size_t{1}, Observations::most_probes);
   }
 
  private:
   std::vector<Observations::Probe>& kept_;
+  size_t room_ = Observations::most_probes;
   int64_t seen_ = 0, stride_ = 1;
 };
 
@@ -89,6 +103,7 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   for (size_t id = 0; id < graph.values.size(); ++id) {
     Look look;
     if (structure.source[id]) look.histogram = &seen.groups[structure.group[id]];
+    look.channels = structure.source[id];
     for (const ir::NodeId user : graph.values[id].users)
       if (structure.integer[user] && graph.node(user).inputs[0] == static_cast<ir::ValueId>(id))
         look.channels = true, look.channel_axis = channel_axis(graph.node(user));
@@ -97,9 +112,13 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   Feeder feeder(lab.graph(), data, setting.options.count);
   Spread spread(seen.probes);
   Auditor auditor(lab.graph(), seen.groups.size());
-  std::unique_ptr<Lab> plain;
-  if (auditor.has_colours() || from.samples > 0)
+  std::unique_ptr<Lab> plain, judge;
+  if (auditor.has_colours())
     plain = std::make_unique<Lab>(graph, batch_shapes(graph, setting), team, setting.records);
+  const auto judged = [&](const std::vector<Tensor>& inputs) {
+    if (!judge) judge = std::make_unique<Lab>(judged_graph(graph), batch_shapes(graph, setting), team, setting.records);
+    return judge->run(inputs);
+  };
   if (from.samples > 0) auditor.resume(from.audit);
   const auto sums = [&] {
     std::map<std::string, ChannelSums> all = from.channels;
@@ -112,13 +131,13 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   auto saved = begin;
   while (const auto batch = feeder.next()) {
     if (feeder.samples() <= from.samples) {
-      spread.offer(batch->inputs, [&] { return plain->run(batch->inputs); });
+      spread.offer(batch->inputs, [&] { return judged(batch->inputs); });
       auditor.pass_over(*batch);
       continue;
     }
     const std::vector<Tensor> outputs = lab.run(batch->inputs);
     check_finite(lab, seen.groups, structure, graph, *batch);
-    spread.offer(batch->inputs, [&] { return outputs; });
+    spread.offer(batch->inputs, [&] { return judged(batch->inputs); });
     auditor.note(*batch, outputs, seen.groups, auditor.has_colours() ? plain.get() : nullptr);
     if (save && std::chrono::duration<double>(Clock::now() - saved).count() > seconds_between_saves) {
       save({feeder.samples(), seen.groups, sums(), auditor.state()});

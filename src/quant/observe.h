@@ -15,8 +15,9 @@ struct Observations {
   std::vector<Auditor::Ends> ends;  // by scale group
   std::vector<plan::Coverage> coverage;
   std::vector<plan::Suspicion> suspicions;
-  /// Up to `most_probes` batches spread over the data, with what the graph gives for them.
-  static constexpr size_t most_probes = 4;
+  /// Batches spread over the data, with what judged_graph gives for them: at most `most_probes`, and as many as fit
+  /// `probe_bytes`, but one at least.
+  static constexpr size_t most_probes = 16, probe_bytes = size_t{96} << 20;
   struct Probe {
     std::vector<Tensor> inputs, outputs;
   };
@@ -25,6 +26,9 @@ struct Observations {
 
 /// Sizes of one batch for all inputs.
 Shapes batch_shapes(const ir::Graph& graph, const Setting& setting);
+/// The graph with outputs that a softmax makes replaced by what it reads: a class that wins by little is no sign of a
+/// large error, nor one that wins by far of a small one.
+ir::Graph judged_graph(ir::Graph graph);
 /// The axis of channels in an anchor's activation.
 int channel_axis(const ir::Node& anchor);
 

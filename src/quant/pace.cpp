@@ -211,8 +211,11 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
   }
   for (size_t id = 0; id < graph.values.size(); ++id)
     if (const auto value = recipe.values.find(graph.values[id].name);
-        value != recipe.values.end() && structure.group[id] >= 0)
+        value != recipe.values.end() && structure.group[id] >= 0) {
       result.values.insert(*value);
+      if (const auto factors = recipe.factors.find(value->first); factors != recipe.factors.end())
+        result.factors.insert(*factors);
+    }
   return result;
 }
 

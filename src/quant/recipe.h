@@ -49,9 +49,13 @@ struct WeightQuantiser {
   bool paired = false;      ///< neighbours fit 16 bits together; see store_row
 };
 
+/// By the name of a value: for each entry of its last axis, what it is divided by before it is stored.
+using Factors = std::map<std::string, std::vector<float>>;
+
 /// How a graph is to be quantised; names are those of the optimised graph.
 struct Recipe {
   std::map<std::string, Quantiser> values;
+  Factors factors;                                 ///< of some of the values; readers' weights are multiplied by them
   std::map<std::string, WeightQuantiser> anchors;  ///< by the name of the node's first output
   std::map<std::string, std::string> kept;         ///< anchors left in floating point, with the reason
   std::set<std::string> pinned;                    ///< anchors that stay in eight bits whatever their time

@@ -4,6 +4,7 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "quant/calibrators.h"
@@ -12,14 +13,16 @@
 namespace tenon::quant {
 namespace {
 
-constexpr size_t few_probes = 2;
+constexpr size_t few_probes = 4;
 
-/// Mean of x^2, or of x, by channel.
-std::vector<double> means(const Observations& seen, const std::string& value, bool squares) {
-  const auto found = seen.channels.find(value);
-  if (found == seen.channels.end()) return {};
+/// Mean of x^2, or of x, by channel, in units of its factor.
+std::vector<double> means(const Workshop& shop, const std::string& value, bool squares) {
+  const auto found = shop.seen.channels.find(value);
+  if (found == shop.seen.channels.end()) return {};
   std::vector<double> result = squares ? found->second.squares : found->second.sum;
   for (double& entry : result) entry /= static_cast<double>(found->second.positions);
+  if (const auto own = shop.equalised.factors.find(value); own != shop.equalised.factors.end())
+    for (size_t c = 0; c < result.size(); ++c) result[c] /= std::pow(double{own->second[c]}, squares ? 2 : 1);
   return result;
 }
 
@@ -67,6 +70,13 @@ std::vector<Quantiser> candidates(const Histogram& histogram, double percentile)
   return list;
 }
 
+/// A quantiser that holds everything, and ones that leave more and more of the ends out.
+std::vector<Quantiser> narrowed(const Quantiser& whole) {
+  std::vector<Quantiser> list;
+  for (const float share : {1.f, 0.85f, 0.7f, 0.55f}) list.push_back({whole.scale * share, whole.zero});
+  return list;
+}
+
 }  // namespace
 
 void Workshop::report(const char* stage, double done) const {
@@ -78,16 +88,21 @@ Recipe make_recipe(const Workshop& shop, const Structure& structure, const Value
   const ir::Graph& graph = shop.graph;
   Recipe recipe;
   for (size_t id = 0; id < graph.values.size(); ++id)
-    if (structure.group[id] >= 0) recipe.values[graph.values[id].name] = values.at(graph.values[id].name);
+    if (structure.group[id] >= 0) {
+      const std::string& name = graph.values[id].name;
+      recipe.values[name] = values.at(name);
+      if (const auto own = shop.equalised.factors.find(name); own != shop.equalised.factors.end())
+        recipe.factors.insert(*own);
+    }
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     const ir::Node& node = graph.nodes[at];
     if (!structure.reasons[at].empty()) recipe.kept[name_of(graph, node)] = structure.reasons[at];
     if (!structure.integer[at]) continue;
-    const WeightView view = weights_of(graph, node);
+    const WeightView view = weights_of(graph, node, shop.equalised.factors);
     const std::string& input = graph.value(node.inputs[0]).name;
     WeightQuantiser& weights = recipe.anchors[name_of(graph, node)];
-    weights.scales = weight_scales(view, means(shop.seen, input, true));
-    if (const std::vector<double> mean = means(shop.seen, input, false); !mean.empty())
+    weights.scales = weight_scales(view, means(shop, input, true));
+    if (const std::vector<double> mean = means(shop, input, false); !mean.empty())
       weights.bias = corrected_bias(graph, node, view, weights, mean);
   }
   return recipe;
@@ -98,17 +113,38 @@ Recipe in_pairs(const Workshop& shop, Recipe recipe) {
     if (node.outputs.empty()) continue;
     const auto anchor = recipe.anchors.find(name_of(shop.graph, node));
     if (anchor == recipe.anchors.end()) continue;
-    const WeightView view = weights_of(shop.graph, node);
+    const WeightView view = weights_of(shop.graph, node, shop.equalised.factors);
     if (!view.pairable) continue;
     WeightQuantiser& weights = anchor->second;
     const std::string& input = shop.graph.value(node.inputs[0]).name;
     weights.paired = true;
-    weights.scales = weight_scales(view, means(shop.seen, input, true), true);
+    weights.scales = weight_scales(view, means(shop, input, true), true);
     if (!weights.bias.empty())
-      weights.bias = corrected_bias(shop.graph, node, view, weights, means(shop.seen, input, false));
+      weights.bias = corrected_bias(shop.graph, node, view, weights, means(shop, input, false));
   }
   recipe.error = shop.error(recipe);
   return recipe;
+}
+
+Equalised choose_factors(const Workshop& shop, const Structure& structure) {
+  const auto names = members(shop.graph, structure);
+  Equalised best;
+  double least = INFINITY;
+  for (const double caution : {0., 4., 1.}) {
+    Workshop trial = shop;
+    if (caution > 0) trial.equalised = equalise(shop.graph, structure, shop.seen, caution);
+    Values values;
+    for (size_t group = 0; group < names.size(); ++group) {
+      const Histogram& histogram = shop.seen.groups[group];
+      const auto equal = trial.equalised.quantisers.find(static_cast<int>(group));
+      const bool plain = equal == trial.equalised.quantisers.end();
+      for (const std::string& name : names[group])
+        values[name] = plain ? Quantiser::of({histogram.low(), histogram.high()}) : equal->second;
+    }
+    const double error = trial.error(make_recipe(trial, structure, values));
+    if (error < least) least = error, best = std::move(trial.equalised);
+  }
+  return best;
 }
 
 Values choose_ranges(const Workshop& shop, const Structure& structure) {
@@ -119,7 +155,9 @@ Values choose_ranges(const Workshop& shop, const Structure& structure) {
   std::vector<std::vector<Quantiser>> choices;
   for (size_t group = 0; group < names.size(); ++group) {
     const Histogram& histogram = shop.seen.groups[group];
-    if (automatic) choices.push_back(candidates(histogram, options.percentile));
+    const auto equal = shop.equalised.quantisers.find(static_cast<int>(group));
+    if (equal != shop.equalised.quantisers.end()) choices.push_back(narrowed(equal->second));
+    else if (automatic) choices.push_back(candidates(histogram, options.percentile));
     else choices.push_back({Quantiser::of(range_of(histogram, options.method, options.percentile))});
     for (const std::string& name : names[group]) values[name] = choices.back()[0];
   }

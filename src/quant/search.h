@@ -1,4 +1,5 @@
 #pragma once
+#include "quant/equalise.h"
 #include "quant/observe.h"
 #include "quant/trials.h"
 
@@ -11,7 +12,8 @@ struct Workshop {
   const Setting& setting;
   Shapes shapes;
   Team& team;
-  Reasons keep;  ///< what the user asked for, by node
+  Reasons keep;          ///< what the user asked for, by node
+  Equalised equalised;   ///< empty: no group of channels has factors
   Trials trials(const Recipe& recipe) const { return {graph, recipe, seen, shapes, team, setting.records}; }
   double error(const Recipe& recipe) const { return trials(recipe).error(recipe.values); }
   /// Throws Error(usage) where the user cancels.
@@ -27,6 +29,10 @@ Recipe make_recipe(const Workshop& shop, const Structure& structure, const Value
 
 /// The recipe with all weights paired that kernels would gain by; see store_row.
 Recipe in_pairs(const Workshop& shop, Recipe recipe);
+
+/// Of no factors, and those of much and of little caution, the ones with the least error at the outputs while everything
+/// that was seen lies within its range.
+Equalised choose_factors(const Workshop& shop, const Structure& structure);
 
 /// One quantiser a scale group: by the method asked for; for `automatic` group after group the candidate of all methods
 /// with the least error at the outputs while everything else is stored too.

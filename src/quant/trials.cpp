@@ -72,8 +72,8 @@ double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>&
 
 Trials::Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes, Team& team,
                const plan::Records& records)
-    : seen_(seen) {
-  ir::Graph rounded = graph;
+    : seen_(seen), factors_(recipe.factors) {
+  ir::Graph rounded = judged_graph(graph);
   round_weights(rounded, recipe);
   lab_ = std::make_unique<Lab>(std::move(rounded), shapes, team, records);
 }
@@ -82,28 +82,15 @@ double Trials::error(const std::map<std::string, Quantiser>& values) { return er
 
 double Trials::error(const std::map<std::string, Quantiser>& values, size_t probes) {
   lab_->forget();
-  for (const auto& [name, quantiser] : values) lab_->watch(name, {.round = &quantiser});
+  for (const auto& [name, quantiser] : values) {
+    const auto factors = factors_.find(name);
+    lab_->watch(name, {.round = &quantiser, .factors = factors == factors_.end() ? nullptr : &factors->second});
+  }
   double sum = 0;
   probes = std::min(probes, seen_.probes.size());
   for (size_t at = 0; at < probes; ++at)
     sum += output_error(seen_.probes[at].outputs, lab_->run(seen_.probes[at].inputs));
   return probes ? sum / static_cast<double>(probes) : 0;
-}
-
-std::map<std::string, ChannelSums> Trials::channels(const std::map<std::string, Quantiser>& values,
-                                                    const std::map<std::string, int>& axes) {
-  lab_->forget();
-  for (const auto& [name, quantiser] : values)
-    if (axes.count(name) == 0) lab_->watch(name, {.round = &quantiser});
-  for (const auto& [name, axis] : axes) {
-    const auto found = values.find(name);
-    lab_->watch(name, {.round = found == values.end() ? nullptr : &found->second, .channels = true,
-                       .channel_axis = axis});
-  }
-  for (const Observations::Probe& probe : seen_.probes) lab_->run(probe.inputs);
-  std::map<std::string, ChannelSums> sums;
-  for (const auto& [name, axis] : axes) sums[name] = lab_->channels(name);
-  return sums;
 }
 
 }  // namespace tenon::quant

@@ -23,12 +23,10 @@ class Trials {
   double error(const std::map<std::string, Quantiser>& values);
   /// The same over the first `probes` of them.
   double error(const std::map<std::string, Quantiser>& values, size_t probes);
-  /// Sums by channel of what anchors read, over the probes, with `values` rounded.
-  std::map<std::string, ChannelSums> channels(const std::map<std::string, Quantiser>& values,
-                                              const std::map<std::string, int>& axes);
 
  private:
   const Observations& seen_;
+  Factors factors_;
   std::unique_ptr<Lab> lab_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace tenon::quant {
 
-WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor) {
+WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor, const Factors& factors) {
   const Tensor* tensor = graph.constant(anchor.inputs[1]);
   TENON_CHECK(tensor, anchor.label());
   const Dims& dims = tensor->dims();
@@ -27,6 +27,10 @@ WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor) {
     view.rows = dims[0], view.inner = dims[1], view.row_stride = dims[1], view.inner_stride = 1;
   } else {
     view.rows = dims[1], view.inner = dims[0], view.row_stride = 1, view.inner_stride = dims[1], view.axis = 1;
+  }
+  if (const auto own = factors.find(graph.value(anchor.inputs[0]).name); own != factors.end()) {
+    TENON_CHECK(static_cast<int64_t>(own->second.size()) == view.channels(), anchor.label());
+    view.factors = own->second.data();
   }
   return view;
 }
@@ -107,7 +111,8 @@ Tensor map_weights(DType type, const Tensor& weights, const WeightView& view, co
   for (int64_t r = 0; r < view.rows; ++r) {
     const std::vector<int8_t> row = store_row(view, r, how.scales[r], how.paired);
     for (int64_t i = 0; i < view.inner; ++i)
-      result.data<Out>()[r * view.row_stride + i * view.inner_stride] = each(row[i], how.scales[r]);
+      result.data<Out>()[r * view.row_stride + i * view.inner_stride] =
+          each(row[i], view.factors ? how.scales[r] / view.factors[view.channel(r, i)] : how.scales[r]);
   }
   return result;
 }

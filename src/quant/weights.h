@@ -16,11 +16,16 @@ struct WeightView {
   int64_t axis;                      // of the output channels
   int64_t groups = 1, taps = 1;      // convolution: groups, and weights of one input channel in a row
   bool pairable = false;             // a kernel would gain by paired weights; see store_row
-  float at(int64_t row, int64_t i) const { return data[row * row_stride + i * inner_stride]; }
+  const float* factors = nullptr;    // by input channel, multiplied in; none: 1
+  float at(int64_t row, int64_t i) const {
+    const float weight = data[row * row_stride + i * inner_stride];
+    return factors ? weight * factors[channel(row, i)] : weight;
+  }
   int64_t channels() const { return inner / taps * groups; }
   int64_t channel(int64_t row, int64_t i) const { return row / (rows / groups) * (inner / taps) + i / taps; }
 };
-WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor);
+/// `factors` has those of the anchor's input where it has some, and must outlive the view.
+WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor, const Factors& factors = {});
 
 /// Scales that keep the error of each row small: of max|w|/127 times 1, 0.98, … 0.5 (of paired weights from 2 on)
 /// the one with the least sum of (w - stored w)^2 * importance of its input channel. `importance` holds E[x^2] by input

@@ -28,6 +28,7 @@ ir::Graph graph_of(const std::string& weight = "3.0", const std::string& activat
 Recipe recipe() {
   Recipe recipe;
   recipe.values = {{"x", {0.1f, 128}}, {"a", {1.f / 3, 0}}};
+  recipe.factors["a"] = {0.1f, 2, 3, 1.f / 3};
   recipe.anchors["a"] = {{0.01f, 1e-7f}, {0.5f, -0.25f}};
   recipe.anchors["b"] = {{0.7f, 0.3f}, {}};
   recipe.kept["c"] = "it is a \"test\"";
@@ -41,6 +42,7 @@ TEST(cache, reads_back_what_it_writes) {
   const CachedRecipe read = read_cache(write_cache(key, recipe()), key, graph);
   EXPECT_EQ(read.stale, "");
   EXPECT_TRUE(read.recipe.values == recipe().values);
+  EXPECT_EQ(read.recipe.factors, recipe().factors);
   EXPECT_EQ(read.recipe.anchors.at("a").scales, recipe().anchors.at("a").scales);
   EXPECT_EQ(read.recipe.anchors.at("a").bias, recipe().anchors.at("a").bias);
   EXPECT_TRUE(read.recipe.anchors.at("b").bias.empty());
@@ -75,7 +77,8 @@ TEST(cache, refuses_what_no_graph_can_use) {
   for (const std::string& bad :
        {std::string("{}"), std::string("[1"), good.substr(0, good.size() / 2), replaced("128", "256"),
         replaced("0.699", "-0.699"), replaced("\"x\"", "\"w\""), replaced("\"b\"", "\"z\""),
-        replaced("\"tenon_calibration\": 1", "\"tenon_calibration\": 2"), replaced("0.5", "\"0.5\"")})
+        replaced("\"tenon_calibration\": 2", "\"tenon_calibration\": 3"),
+        replaced("3.0,", "-3.0,"), replaced("0.5", "\"0.5\"")})
     EXPECT_THROW(read_cache(bad, key, graph), Error) << bad;
 }
 

@@ -16,8 +16,11 @@ using backends::Problem;
 enum : size_t { x_scale = 4, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
 
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
-float scale_at(const Problem& problem, size_t at) {
-  return has(problem, at) ? *problem.inputs[at].constant.data<float>() : 0;
+/// One number, or that of a channel; 1 where there is none.
+float scale_at(const Problem& problem, size_t at, int64_t channel = 0) {
+  if (!has(problem, at)) return 1;
+  const Tensor& scales = problem.inputs[at].constant;
+  return scales.data<float>()[scales.elements() == 1 ? 0 : channel];
 }
 int32_t zero_at(const Problem& problem, size_t at) {
   return has(problem, at) ? *problem.inputs[at].constant.data<uint8_t>() : 0;
@@ -49,7 +52,7 @@ Picture picture_of(const Problem& problem) {
 
 /// What an Int8Conv points into.
 struct Lists {
-  std::vector<float> multiplier;
+  std::vector<float> multiplier, inverse_scale, residual_scale;
   std::vector<int16_t> weights;
 };
 
@@ -68,11 +71,12 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
     conv.shape.in_row = picture.width * conv.shape.in_pixel;
     conv.shape.in_image = picture.height * conv.shape.in_row;
   }
-  const Tensor& scales = problem.inputs[w_scale].constant;
   const double factor = scale_at(problem, x_scale);
-  for (int64_t channel = 0; channel < conv.shape.out_c; ++channel)
-    lists.multiplier.push_back(
-        static_cast<float>(factor * scales.data<float>()[scales.elements() == 1 ? 0 : channel]));
+  for (int64_t channel = 0; channel < conv.shape.out_c; ++channel) {
+    lists.multiplier.push_back(static_cast<float>(factor * scale_at(problem, w_scale, channel)));
+    lists.inverse_scale.push_back(1.f / scale_at(problem, y_scale, channel));
+    lists.residual_scale.push_back(scale_at(problem, r_scale, channel));
+  }
   conv.epilogue = *epilogue;
   const std::span<const int8_t> weights = problem.inputs[1].constant.values<int8_t>();
   lists.weights.assign(weights.begin(), weights.end());
@@ -80,9 +84,9 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   conv.multiplier = lists.multiplier.data();
   conv.bias = has(problem, 2) ? problem.inputs[2].constant.data<float>() : nullptr;
   conv.in_zero = zero_at(problem, x_zero);
-  conv.residual_scale = scale_at(problem, r_scale);
+  conv.residual_scale = has(problem, r_scale) ? lists.residual_scale.data() : nullptr;
   conv.residual_zero = zero_at(problem, r_zero);
-  conv.inverse_scale = has(problem, y_scale) ? 1.f / scale_at(problem, y_scale) : 0;
+  conv.inverse_scale = has(problem, y_scale) ? lists.inverse_scale.data() : nullptr;
   conv.out_zero = zero_at(problem, y_zero);
   return nullptr;
 }

@@ -17,11 +17,11 @@ struct Int8Conv {
   const float* multiplier;    // out_c: input scale times weight scale
   const float* bias;          // out_c, or null
   int32_t in_zero;
-  float residual_scale;
+  const float* residual_scale;  // out_c, or null
   int32_t residual_zero;
-  float inverse_scale;        // of the output; 0: the output is f32
-  bool sums;                  // the output is i32: exact sums, without all that comes after them
+  const float* inverse_scale;  // of the output, out_c; null: the output is f32
   int32_t out_zero;
+  bool sums;  // the output is i32: exact sums, without all that comes after them
 };
 
 class Int8Kernel {

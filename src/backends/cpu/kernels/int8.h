@@ -14,11 +14,11 @@ namespace tenon::cpu {
 struct Int8Output {
   Epilogue epilogue;
   const float* multiplier;  // input scale times weight scale; [group][whole blocks]
-  const float* bias;        // likewise
-  float residual_scale;
-  int32_t residual_zero;
-  float inverse_scale;  // 0: the output is f32, x itself
-  int32_t out_zero;
+  const float* bias;        // likewise, as the next two
+  const float* residual_scale;
+  const float* inverse_scale;  // null: the output is f32, x itself
+  float same_inverse;          // that of all channels; 0 where they differ
+  int32_t residual_zero, out_zero;
   bool sums;  // the output is i32, the sums
 };
 

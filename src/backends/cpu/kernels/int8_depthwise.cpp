@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/int8.h"
-#include "backends/cpu/kernels/int8_tactics.h"
+#include "backends/cpu/kernels/int8_support.h"
 #include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
@@ -11,17 +11,14 @@ namespace {
 
 class Int8DepthwiseKernel final : public Int8Kernel {
  public:
-  Int8DepthwiseKernel(const Int8Conv& conv, const Int8Ops& ops, int threads) : ops_(ops), threads_(threads) {
+  Int8DepthwiseKernel(const Int8Conv& conv, const Int8Ops& ops, int threads)
+      : ops_(ops), threads_(threads), lists_(conv, ops.block, false) {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(s.out_c, ops.block), taps = int64_t{s.kernel_h} * s.kernel_w;
     const int64_t pairs = ceil_div(taps, 2);
     packed_.assign(static_cast<size_t>(padded * pairs * 2), 0);
     start_.assign(static_cast<size_t>(padded), 0);
-    multiplier_ = AlignedFloats(padded);
-    bias_ = AlignedFloats(padded);
     for (int64_t c = 0; c < s.out_c; ++c) {
-      multiplier_[c] = conv.multiplier[c];
-      bias_[c] = conv.bias ? conv.bias[c] : 0;
       const int64_t block = c / ops.block;
       const int place = depthwise_place(ops.block / 2, static_cast<int>(c % ops.block));
       for (int64_t t = 0; t < taps; ++t) {
@@ -31,8 +28,7 @@ class Int8DepthwiseKernel final : public Int8Kernel {
       }
     }
     plan_.shape = s;
-    plan_.output = {conv.epilogue,      multiplier_.data(), bias_.data(),  conv.residual_scale,
-                    conv.residual_zero, conv.inverse_scale, conv.out_zero, conv.sums};
+    plan_.output = lists_.output();
     plan_.packed = packed_.data();
     plan_.start = start_.data();
     plan_.zeros_bytes = align_up(padded, 64);
@@ -62,7 +58,7 @@ class Int8DepthwiseKernel final : public Int8Kernel {
   Int8DepthwisePlan plan_{};
   std::vector<int16_t> packed_;
   std::vector<int32_t> start_;
-  AlignedFloats multiplier_, bias_;
+  Int8Lists lists_;
 };
 
 }  // namespace

@@ -60,11 +60,11 @@ TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, con
 template <Activation kAct, int kPairs>
 void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finisher<kAct>& finisher,
                const uint8_t* const* taps, int pairs, int64_t c0, int64_t c1, const uint8_t* residual, std::byte* out) {
-  const int64_t size = o.inverse_scale == 0 ? 4 : 1;
+  const int64_t size = o.inverse_scale ? 1 : 4;
   alignas(64) int32_t sums[kBlock];
   int64_t c = c0;
   const auto finish = [&](int channels) __attribute__((always_inline)) {
-    finisher.pixel(sums, {o.multiplier + c, o.bias + c, channels}, residual ? residual + c : nullptr, out + c * size);
+    finisher.pixel(sums, {c, channels}, residual ? residual + c : nullptr, out + c * size);
   };
   for (; c + kBlock <= c1; c += kBlock) {
     sum_taps<kPairs>(taps, pairs, c, plan.packed + c * 2 * pairs, plan.start + c, plan.in_zero, sums);
@@ -92,7 +92,7 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
   if (output.epilogue.residual == Residual::none) residual = nullptr;
-  const int64_t size = output.inverse_scale == 0 ? 4 : 1, rows = s.batch * s.out_h;
+  const int64_t size = output.inverse_scale ? 1 : 4, rows = s.batch * s.out_h;
   const int64_t blocks = (s.out_c + kBlock - 1) / kBlock;
   const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
   const int64_t c0 = blocks * part_n / plan.channel_splits * kBlock;

@@ -140,7 +140,7 @@ __attribute__((noinline)) void run_tiles(const Int8Plan& plan, const Int8Output&
     for (int64_t t = 0; t < tiles; ++t)
       multiply_units<kForm, R>(windows + t * R * plan.pitch + unit * 4, plan.pitch, plan.unit_block,
                                job.weights + unit * kUnit, unit ? nullptr : job.start, sums + t * R * kBlock);
-  const int64_t size = o.inverse_scale == 0 ? 4 : 1;
+  const int64_t size = o.inverse_scale ? 1 : 4;
   with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
     const Finisher<kAct> finisher(o);
     for (int64_t t = 0; t < tiles; ++t, windows += R * plan.pitch, places += R, sums += R * kBlock) {
@@ -179,7 +179,7 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
   if (output.epilogue.residual == Residual::none) residual = nullptr;
-  const int64_t out_size = output.inverse_scale == 0 ? 4 : 1;
+  const int64_t out_size = output.inverse_scale ? 1 : 4;
 
   const int64_t rounds = (p1 - p0 + plan.block_pixels - 1) / plan.block_pixels;
   for (int64_t round = 0; round < rounds; ++round) {
@@ -197,8 +197,7 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
       copied = group;
       Job job;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
-      job.multiplier = output.multiplier + n * kBlock;
-      job.bias = output.bias + n * kBlock;
+      job.at = n * kBlock;
       job.weights = plan.packed + n * plan.units * kBlock * 4;
       job.start = plan.start + n * kBlock;
       job.residual = residual ? residual + channel : nullptr;

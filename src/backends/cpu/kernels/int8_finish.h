@@ -10,9 +10,9 @@
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
-// kBlock output channels, of which the first `channels` count; the lists have whole blocks.
+// kBlock output channels from place `at` of the lists, of which the first `channels` count.
 struct BlockOfChannels {
-  const float *multiplier, *bias;
+  int64_t at;
   int channels;
 };
 
@@ -22,17 +22,19 @@ class Finisher {
  public:
   explicit TENON_INLINE Finisher(const Int8Output& o)
       : epilogue_(o.epilogue),
-        is_bytes_(o.inverse_scale != 0),
+        multiplier_(o.multiplier),
+        bias_(o.bias),
+        residual_scale_(o.residual_scale),
+        inverse_(o.inverse_scale),
         is_sums_(o.sums),
-        residual_scale_(set1(o.residual_scale)),
-        inverse_(set1(o.inverse_scale)),
+        folds_(kAct == Activation::clip && o.same_inverse != 0 && o.epilogue.residual != Residual::after),
         residual_zero_(iset1(o.residual_zero)),
         zero_point_(iset16(o.out_zero)) {
     float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
     // Products with a positive number keep their order, so a clamp before is one behind.
-    if (folds()) {
-      low = larger(low, o.epilogue.alpha * o.inverse_scale);
-      high = lesser(high, o.epilogue.beta * o.inverse_scale);
+    if (folds_) {
+      low = larger(low, o.epilogue.alpha * o.same_inverse);
+      high = lesser(high, o.epilogue.beta * o.same_inverse);
     }
     low_ = set1(low), high_ = set1(high);
   }
@@ -48,7 +50,7 @@ class Finisher {
       __builtin_memcpy(copy, residual, block.channels);
       residual = copy;
     }
-    if (!is_bytes_) {
+    if (!inverse_) {
       for (int c = 0; c < block.channels; c += kLanes) {
         const Vec x = real(sums, block, c, residual);
         float* to = reinterpret_cast<float*>(out) + c;
@@ -70,36 +72,33 @@ class Finisher {
  private:
   static TENON_INLINE float larger(float a, float b) { return a > b ? a : b; }
   static TENON_INLINE float lesser(float a, float b) { return a < b ? a : b; }
-  TENON_INLINE bool folds() const {
-    return kAct == Activation::clip && is_bytes_ && epilogue_.residual != Residual::after;
-  }
   TENON_INLINE Vec linear(const int32_t* sums, const BlockOfChannels& block, int c) const {
-    return add(mul(to_float(iload(sums + c)), load(block.multiplier + c)), load(block.bias + c));
+    return add(mul(to_float(iload(sums + c)), load(multiplier_ + block.at + c)), load(bias_ + block.at + c));
   }
-  TENON_INLINE Vec other(const uint8_t* residual, int c) const {
-    return mul(to_float(isub(widen_u8(residual + c), residual_zero_)), residual_scale_);
+  TENON_INLINE Vec other(const uint8_t* residual, const BlockOfChannels& block, int c) const {
+    return mul(to_float(isub(widen_u8(residual + c), residual_zero_)), load(residual_scale_ + block.at + c));
   }
   TENON_INLINE Vec real(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
     Vec x = linear(sums, block, c);
     if (!residual) return activate<kAct>(x, epilogue_);
-    const Vec r = other(residual, c);
+    const Vec r = other(residual, block, c);
     if (epilogue_.residual == Residual::before) return activate<kAct>(add(x, r), epilogue_);
     return add(activate<kAct>(x, epilogue_), r);
   }
   TENON_INLINE IVec whole(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
     Vec x;
-    if (folds()) {
+    if (folds_) {
       x = linear(sums, block, c);
-      if (residual) x = add(x, other(residual, c));
+      if (residual) x = add(x, other(residual, block, c));
     } else {
       x = real(sums, block, c, residual);
     }
-    return to_int(min(high_, max(low_, mul(x, inverse_))));
+    return to_int(min(high_, max(low_, mul(x, load(inverse_ + block.at + c)))));
   }
 
   const Epilogue epilogue_;
-  const bool is_bytes_, is_sums_;
-  const Vec residual_scale_, inverse_;
+  const float *const multiplier_, *const bias_, *const residual_scale_, *const inverse_;
+  const bool is_sums_, folds_;
   const IVec residual_zero_, zero_point_;
   Vec low_, high_;
 };

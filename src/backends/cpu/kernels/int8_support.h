@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/cpu/kernels/int8.h"
 #include "backends/cpu/kernels/int8_tactics.h"
@@ -24,26 +25,32 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
           conv.weights[(o * c + i) * taps + tap]);
 }
 
-// Int8Output with lists of whole blocks for each group.
+// Int8Output with lists of whole blocks for each group, or of whole blocks for all channels.
 class Int8Lists {
  public:
-  Int8Lists(const Int8Conv& conv, int64_t block) {
-    const ConvShape& s = conv.shape;
-    const int64_t padded = align_up(group_out(s), block);
-    multiplier_ = AlignedFloats(padded * s.groups);
-    bias_ = AlignedFloats(padded * s.groups);
-    for (int64_t o = 0; o < s.out_c; ++o) {
-      const int64_t at = o / group_out(s) * padded + o % group_out(s);
-      multiplier_[at] = conv.multiplier[o];
-      bias_[at] = conv.bias ? conv.bias[o] : 0;
-    }
-    output_ = {conv.epilogue,      multiplier_.data(), bias_.data(),  conv.residual_scale,
-               conv.residual_zero, conv.inverse_scale, conv.out_zero, conv.sums};
+  Int8Lists(const Int8Conv& conv, int64_t block, bool by_group = true)
+      : channels_(conv.shape.out_c), group_(by_group ? group_out(conv.shape) : channels_), block_(block) {
+    output_ = {conv.epilogue, list(conv.multiplier), list(conv.bias), list(conv.residual_scale), nullptr, 0,
+               conv.residual_zero, conv.out_zero, conv.sums};
+    if (!conv.inverse_scale) return;
+    output_.inverse_scale = list(conv.inverse_scale);
+    const bool same = std::all_of(conv.inverse_scale, conv.inverse_scale + channels_,
+                                  [&](float inverse) { return inverse == conv.inverse_scale[0]; });
+    output_.same_inverse = same ? conv.inverse_scale[0] : 0;
   }
   const Int8Output& output() const { return output_; }
 
  private:
-  AlignedFloats multiplier_, bias_;
+  // Zeros where there is none.
+  const float* list(const float* given) {
+    const int64_t padded = align_up(group_, block_);
+    AlignedFloats& values = lists_.emplace_back(padded * (channels_ / group_));
+    for (int64_t o = 0; given && o < channels_; ++o) values[o / group_ * padded + o % group_] = given[o];
+    return values.data();
+  }
+
+  int64_t channels_, group_, block_;
+  std::vector<AlignedFloats> lists_;
   Int8Output output_;
 };
 

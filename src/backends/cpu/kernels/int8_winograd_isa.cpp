@@ -108,9 +108,8 @@ __attribute__((noinline)) void finish_tiles(const Int8WinogradPlan& plan, const 
                                             int64_t block, int64_t first, int64_t count, const uint8_t* residual,
                                             std::byte* out) {
   const ConvShape& s = plan.shape;
-  const int64_t channel = block * kBlock, size = o.inverse_scale == 0 ? 4 : 1;
-  const BlockOfChannels channels{o.multiplier + channel, o.bias + channel,
-                                 static_cast<int>(smaller(kBlock, s.out_c - channel))};
+  const int64_t channel = block * kBlock, size = o.inverse_scale ? 1 : 4;
+  const BlockOfChannels channels{channel, static_cast<int>(smaller(kBlock, s.out_c - channel))};
   with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
     const Finisher<kAct> finisher(o);
     for (int64_t t = 0; t < count; ++t) {
