@@ -69,10 +69,13 @@ class Stores {
   bool has_factors(ir::ValueId id) const {
     return id != ir::no_value && recipe_.factors.count(graph_.value(id).name) > 0;
   }
-  /// Whether a node moves divided values as they are: it carries, and something that it makes has factors.
+  /// Whether a node moves divided values as they are: it carries, and all that it makes has factors.
   bool carries_factors(const ir::Node& node) const {
     return node.alive && role_of(graph_, node) == Role::carries &&
-           std::any_of(node.outputs.begin(), node.outputs.end(), [&](ir::ValueId out) { return has_factors(out); });
+           std::all_of(node.outputs.begin(), node.outputs.end(), [&](ir::ValueId out) {
+             return has_factors(out) || out == ir::no_value ||
+                    (graph_.value(out).users.empty() && !graph_.is_output(out));
+           });
   }
   bool is_carried(ir::NodeId id) const {
     return id != ir::no_node && static_cast<size_t>(id) < carried_.size() && carried_[static_cast<size_t>(id)];
