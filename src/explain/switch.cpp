@@ -45,9 +45,15 @@ bool widen(ir::Graph& graph, ir::NodeId id) {
   if (!graph.constant(input(1)) || !graph.constant(input(w_scale))) return false;
   const Tensor weights = *graph.constant(input(1)), scales = *graph.constant(input(w_scale));
   if (weights.dtype() != DType::i8) return false;
+  const auto convert = [&](const char* op, ir::ValueId value, size_t scale, size_t zero) {
+    const int64_t count = graph.constant(input(scale)) ? graph.constant(input(scale))->elements() : 1;
+    if (count == 1) return graph.apply(op, {value, input(scale), input(zero)}, {}, {});
+    const std::vector<uint8_t> zeros(static_cast<size_t>(count), graph.constant(input(zero))->data<uint8_t>()[0]);
+    const ir::ValueId list = graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {count}, zeros));
+    return graph.apply(op, {value, input(scale), list}, {{"axis", int64_t{-1}}}, {});
+  };
   const auto read = [&](ir::ValueId value, size_t scale, size_t zero) {
-    if (graph.value(value).dtype != DType::u8) return value;
-    return graph.apply("DequantizeLinear", {value, input(scale), input(zero)}, {}, {});
+    return graph.value(value).dtype == DType::u8 ? convert("DequantizeLinear", value, scale, zero) : value;
   };
   std::vector<ir::ValueId> inputs{read(input(0), x_scale, x_zero), graph.add_constant("", widened(weights, scales)),
                                   input(2)};
@@ -57,7 +63,7 @@ bool widen(ir::Graph& graph, ir::NodeId id) {
   attributes.erase("output_dtype");
   ir::ValueId result = graph.apply("Conv", inputs, attributes, node.origins);
   if (input(y_scale) != ir::no_value)
-    result = graph.apply("QuantizeLinear", {result, input(y_scale), input(y_zero)}, {}, {});
+    result = convert("QuantizeLinear", result, y_scale, y_zero);
   graph.value(result).dtype = graph.value(node.outputs[0]).dtype;
   graph.replace_uses(node.outputs[0], result);
   graph.remove(id);

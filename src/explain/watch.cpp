@@ -18,9 +18,9 @@ struct Store {
   int zero;
 };
 
-const Tensor* one(const ir::Graph& graph, const ir::Node& node, size_t at) {
+const Tensor* constant(const ir::Graph& graph, const ir::Node& node, size_t at) {
   const Tensor* tensor = at < node.inputs.size() ? graph.constant(node.inputs[at]) : nullptr;
-  return tensor && tensor->elements() == 1 ? tensor : nullptr;
+  return tensor && tensor->elements() > 0 ? tensor : nullptr;
 }
 
 class Counter : public runtime::Watcher {
@@ -45,7 +45,7 @@ class Counter : public runtime::Watcher {
     const ir::Node& node = graph.node(id);
     const bool stores = node.op == "QuantizeLinear", integer = node.op == "Int8Conv";
     if (!stores && !integer) return;
-    const Tensor *scale = one(graph, node, stores ? 1 : 7), *zero = one(graph, node, stores ? 2 : 8);
+    const Tensor *scale = constant(graph, node, stores ? 1 : 7), *zero = constant(graph, node, stores ? 2 : 8);
     if (!scale || !zero || zero->dtype() != DType::u8 || !program_.layout().runs[id]) return;
     const ir::ValueId value = stores ? node.inputs[0] : node.outputs[0];
     std::string name = graph.value(value).name;
@@ -53,7 +53,8 @@ class Counter : public runtime::Watcher {
     Watched watched{name};
     for (const plan::TensorEvidence& tensor : evidence_.tensors)
       if (tensor.name == name) watched.usual = tensor.saturated;
-    const float step = *scale->data<float>();
+    const std::span<const float> scales = scale->values<float>();
+    const float step = *std::max_element(scales.begin(), scales.end());  // of the channel that reaches farthest
     const int at = *zero->data<uint8_t>();
     watched.low = static_cast<float>(-at) * step;
     watched.high = static_cast<float>(255 - at) * step;

@@ -7,9 +7,9 @@ namespace {
 
 /// Internal: a Conv of bytes with everything up to the next QuantizeLinear. Inputs as Conv's (x u8, weights i8, bias
 /// f32, residual u8), then scale and zero point of x, scale of the weights (one, or one for each output channel), scale
-/// and zero point of y and of the residual, their scales likewise one or one a channel. Without a scale of y the output is f32, or what output_dtype says. An x of
-/// f32 is quantised first. Attributes are Conv's, epilogue and input_layout included. The result is
-/// round(y / y_scale) + y_zero of y = epilogue(sum * x_scale * w_scale + bias), sum exact.
+/// and zero point of y and of the residual, their scales likewise one or one a channel. Without a scale of y the output
+/// is f32, or what output_dtype says. An x of f32 is quantised first. Attributes are Conv's, epilogue and input_layout
+/// included. The result is round(y / y_scale) + y_zero of y = epilogue(sum * x_scale * w_scale + bias), sum exact.
 enum Input : size_t { x_at, w_at, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
 
 template <class Context>

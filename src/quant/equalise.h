@@ -4,8 +4,8 @@
 
 namespace tenon::quant {
 
-/// Scale groups whose channels are stored on grids of their own, x / factor, with factors multiplied into the weights of
-/// all that read them: channels of small range then lose less beside those of large range. Cross-layer equalisation
+/// Scale groups whose channels are stored on grids of their own, x / factor, with factors multiplied into the weights
+/// of all that read them: channels of small range then lose less beside those of large range. Cross-layer equalisation
 /// (Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction, 2019) and the scales of
 /// SmoothQuant (Xiao et al., 2022), without their demand on what lies between two layers.
 struct Equalised {

@@ -13,11 +13,13 @@ namespace {
 
 /// Bytes of a run, of the inputs and outputs of one batch, and of the weights.
 struct Need {
-  int64_t arena = 0, ends = 0, weights = 0;
-  /// For two graphs side by side, with weights that some kernels pack to four times their size, the probes, and what of
+  int64_t arena = 0, ends = 0, weights = 0, graphs = 2;
+  /// For graphs side by side, with weights that some kernels pack to four times their size, the probes, and what of
   /// a batch is read, kept and changed.
   int64_t all() const {
-    return 2 * arena + (5 + static_cast<int64_t>(Observations::most_probes)) * ends + 8 * weights;
+    constexpr auto most = static_cast<int64_t>(Observations::most_probes);
+    const int64_t probes = std::min(most * ends, std::max(static_cast<int64_t>(Observations::probe_bytes), ends));
+    return graphs * arena + 5 * ends + probes + 8 * weights;
   }
   /// For one graph and a batch, with nothing kept.
   int64_t least() const { return arena + 2 * ends + 2 * weights; }
@@ -28,6 +30,7 @@ Need need_of(const ir::Graph& graph, const Setting& setting) {
   Need need;
   if (!plan::is_static(concrete)) return need;
   need.arena = plan::lay_out(concrete).arena_bytes;
+  if (is_judged_apart(graph)) ++need.graphs;
   for (const ir::Value& value : concrete.values)
     if (value.is_constant()) need.weights += static_cast<int64_t>(value.constant.bytes());
   for (const auto* list : {&concrete.inputs, &concrete.outputs})

@@ -127,7 +127,8 @@ void Lab::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Di
     float* row = data + offset;
     if (look.round && step == 1) round_row(row, length, *look.round, factors ? factors->data() : nullptr);
     else if (look.round)
-      for (int64_t i = 0; i < length; ++i) round_row(row + i * step, 1, *look.round, factors ? &(*factors)[i] : nullptr);
+      for (int64_t i = 0; i < length; ++i)
+        round_row(row + i * step, 1, *look.round, factors ? &(*factors)[i] : nullptr);
     if (look.channels) {
       for (int64_t i = 0; i < length; ++i) {
         const float number = row[i * step];

@@ -61,8 +61,9 @@ class Stores {
     std::vector<float> scales;
     for (const float factor : *factors) scales.push_back(quantiser.scale * factor);
     return {graph_.add_constant(name + ".scale", Tensor::of<float>(DType::f32, dims, scales)),
-            graph_.add_constant(name + ".zero", Tensor::of<uint8_t>(DType::u8, dims, std::vector<uint8_t>(
-                                                                                     factors->size(), zero_of(quantiser))))};
+            graph_.add_constant(
+                name + ".zero",
+                Tensor::of<uint8_t>(DType::u8, dims, std::vector<uint8_t>(factors->size(), zero_of(quantiser))))};
   }
   static uint8_t zero_of(const Quantiser& quantiser) { return static_cast<uint8_t>(quantiser.zero); }
 

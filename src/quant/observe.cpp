@@ -24,15 +24,24 @@ Shapes batch_shapes(const ir::Graph& graph, const Setting& setting) {
   return shapes;
 }
 
+namespace {
+/// What the softmax that makes an output reads; otherwise the output.
+ir::ValueId judged(const ir::Graph& graph, ir::ValueId output) {
+  const ir::Node* at = graph.producer(output);
+  while (at && (at->op == "Reshape" || at->op == "Flatten" || at->op == "Squeeze")) at = graph.producer(at->inputs[0]);
+  return at && (at->op == "Softmax" || at->op == "LogSoftmax") ? at->inputs[0] : output;
+}
+}  // namespace
+
 ir::Graph judged_graph(ir::Graph graph) {
-  for (ir::ValueId& output : graph.outputs) {
-    const ir::Node* at = graph.producer(output);
-    while (at && (at->op == "Reshape" || at->op == "Flatten" || at->op == "Squeeze"))
-      at = graph.producer(at->inputs[0]);
-    if (at && (at->op == "Softmax" || at->op == "LogSoftmax")) output = at->inputs[0];
-  }
+  for (ir::ValueId& output : graph.outputs) output = judged(graph, output);
   graph.tidy();
   return graph;
+}
+
+bool is_judged_apart(const ir::Graph& graph) {
+  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                     [&](ir::ValueId output) { return judged(graph, output) != output; });
 }
 
 int channel_axis(const ir::Node& anchor) {
@@ -113,12 +122,10 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   Spread spread(seen.probes);
   Auditor auditor(lab.graph(), seen.groups.size());
   std::unique_ptr<Lab> plain, judge;
-  if (auditor.has_colours())
+  const bool apart = is_judged_apart(graph);
+  if (auditor.has_colours() || (from.samples > 0 && !apart))
     plain = std::make_unique<Lab>(graph, batch_shapes(graph, setting), team, setting.records);
-  const auto judged = [&](const std::vector<Tensor>& inputs) {
-    if (!judge) judge = std::make_unique<Lab>(judged_graph(graph), batch_shapes(graph, setting), team, setting.records);
-    return judge->run(inputs);
-  };
+  if (apart) judge = std::make_unique<Lab>(judged_graph(graph), batch_shapes(graph, setting), team, setting.records);
   if (from.samples > 0) auditor.resume(from.audit);
   const auto sums = [&] {
     std::map<std::string, ChannelSums> all = from.channels;
@@ -131,13 +138,13 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   auto saved = begin;
   while (const auto batch = feeder.next()) {
     if (feeder.samples() <= from.samples) {
-      spread.offer(batch->inputs, [&] { return judged(batch->inputs); });
+      spread.offer(batch->inputs, [&] { return (apart ? judge : plain)->run(batch->inputs); });
       auditor.pass_over(*batch);
       continue;
     }
     const std::vector<Tensor> outputs = lab.run(batch->inputs);
     check_finite(lab, seen.groups, structure, graph, *batch);
-    spread.offer(batch->inputs, [&] { return judged(batch->inputs); });
+    spread.offer(batch->inputs, [&] { return apart ? judge->run(batch->inputs) : outputs; });
     auditor.note(*batch, outputs, seen.groups, auditor.has_colours() ? plain.get() : nullptr);
     if (save && std::chrono::duration<double>(Clock::now() - saved).count() > seconds_between_saves) {
       save({feeder.samples(), seen.groups, sums(), auditor.state()});

@@ -29,6 +29,8 @@ Shapes batch_shapes(const ir::Graph& graph, const Setting& setting);
 /// The graph with outputs that a softmax makes replaced by what it reads: a class that wins by little is no sign of a
 /// large error, nor one that wins by far of a small one.
 ir::Graph judged_graph(ir::Graph graph);
+/// Whether that is another graph.
+bool is_judged_apart(const ir::Graph& graph);
 /// The axis of channels in an anchor's activation.
 int channel_axis(const ir::Node& anchor);
 

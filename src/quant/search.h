@@ -30,8 +30,8 @@ Recipe make_recipe(const Workshop& shop, const Structure& structure, const Value
 /// The recipe with all weights paired that kernels would gain by; see store_row.
 Recipe in_pairs(const Workshop& shop, Recipe recipe);
 
-/// Of no factors, and those of much and of little caution, the ones with the least error at the outputs while everything
-/// that was seen lies within its range.
+/// Of no factors, and those of much and of little caution, the ones with the least error at the outputs while
+/// everything that was seen lies within its range.
 Equalised choose_factors(const Workshop& shop, const Structure& structure);
 
 /// One quantiser a scale group: by the method asked for; for `automatic` group after group the candidate of all methods

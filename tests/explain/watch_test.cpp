@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "explain/report.h"
 #include "explain/switch.h"
+#include "ops/op.h"
 #include "support/net.h"
 
 namespace tenon::explain {
@@ -106,6 +107,26 @@ TEST(Switch, GoesBothWays) {
   const auto integer = switched(build_net(folder, net()).impl().plan);
   ASSERT_TRUE(integer);
   EXPECT_EQ(precisions(*integer), (Found{{"first", "int8"}, {"second", "int8"}}));
+}
+
+TEST(Switch, WidensScalesByChannel) {
+  plan::Plan plan;
+  plan.threads = 1;
+  plan.graph = ir::parse(
+      "graph \"g\"\ninput %x : u8[1,4,4,2]\nconst %w : i8[2,2,1,1] = {1, 2, 3, 4}\n"
+      "const %s : f32[] = {0.5}\nconst %z : u8[] = {3}\nconst %own : f32[2] = {0.5, 8.0}\n"
+      "%a : u8[1,4,4,2] = Int8Conv(%x, %w, _, _, %s, %z, %s, %own, %z) {layout=\"NHWC\"}\n"
+      "%b : f32[1,4,4,2] = Int8Conv(%x, %w, _, %a, %s, %z, %s, _, _, %own, %z) "
+      "{layout=\"NHWC\", residual=\"before\"}\n"
+      "output %b as \"b\"\n");
+  plan.graph.tidy();
+  ops::infer(plan.graph);
+  const auto floating = switched(plan);
+  ASSERT_TRUE(floating);
+  Tensor x(DType::u8, {1, 4, 4, 2});
+  for (int64_t at = 0; at < x.elements(); ++at) x.data<uint8_t>()[at] = static_cast<uint8_t>(at * 37);
+  const Tensor a = ops::interpret(plan.graph, {x})[0], b = ops::interpret(floating->impl().plan.graph, {x})[0];
+  for (int64_t at = 0; at < a.elements(); ++at) EXPECT_FLOAT_EQ(a.data<float>()[at], b.data<float>()[at]) << at;
 }
 
 }  // namespace

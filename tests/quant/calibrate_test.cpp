@@ -147,7 +147,7 @@ TEST(calibrate, takes_smaller_batches_where_memory_is_short) {
   const ir::Graph graph = optimised();
   Setting setting = quick();
   Samples all(12, 1);
-  setting.options.batch = 512;
+  setting.options.batch = 256;
   const Recipe expected = calibrate(graph, all, setting);
   setting.options.batch = 4096;  // some 50 MB
   std::string told;
@@ -156,7 +156,7 @@ TEST(calibrate, takes_smaller_batches_where_memory_is_short) {
   Samples samples(12, 1);
   const Recipe recipe = calibrate(graph, samples, setting);
   EXPECT_TRUE(recipe.values == expected.values);
-  EXPECT_NE(told.find("calibrating in batches of 512, as 4096 do not fit 8.0 MiB"), std::string::npos) << told;
+  EXPECT_NE(told.find("calibrating in batches of 256, as 4096 do not fit 8.0 MiB"), std::string::npos) << told;
 }
 
 TEST(calibrate, names_need_and_limit_where_nothing_fits) {

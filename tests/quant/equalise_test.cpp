@@ -34,15 +34,16 @@ std::string unlike_net() {
            test::node(name + "_m", "Mul", {name, name + "_t"}, {name + "_a"});
   };
   const std::string pads = test::integers("pads", {1, 1, 1, 1});
-  return test::model(
-      test::input("x", {1, 3, 8, 8}) + spread("w1", {channels, 3, 3, 3}, 1, true, 12) +
-      spread("w2", {channels, channels, 1, 1}, 2, false, 1 / 12.f) + spread("w3", {8, 2 * channels, 3, 3}, 3, false, 0.2f) +
-      spread("w4", {4, 8, 1, 1}, 4, false, 1) + test::node("stem", "Conv", {"x", "w1"}, {"c1"}, pads) + silu("c1") +
-      test::node("pool", "MaxPool", {"c1_a"}, {"p"}, pads + test::integers("kernel_shape", {3, 3})) +
-      test::node("point", "Conv", {"c1_a", "w2"}, {"c2"}) + test::node("sum", "Add", {"c2", "c1_a"}, {"d"}) +
-      test::node("join", "Concat", {"d", "p"}, {"e"}, test::integer("axis", 1)) +
-      test::node("wide", "Conv", {"e", "w3"}, {"c3"}, pads) + silu("c3") +
-      test::node("head", "Conv", {"c3_a", "w4"}, {"c4"}) + silu("c4") + test::output("c4_a"));
+  return test::model(test::input("x", {1, 3, 8, 8}) + spread("w1", {channels, 3, 3, 3}, 1, true, 12) +
+                     spread("w2", {channels, channels, 1, 1}, 2, false, 1 / 12.f) +
+                     spread("w3", {8, 2 * channels, 3, 3}, 3, false, 0.2f) + spread("w4", {4, 8, 1, 1}, 4, false, 1) +
+                     test::node("stem", "Conv", {"x", "w1"}, {"c1"}, pads) + silu("c1") +
+                     test::node("pool", "MaxPool", {"c1_a"}, {"p"}, pads + test::integers("kernel_shape", {3, 3})) +
+                     test::node("point", "Conv", {"c1_a", "w2"}, {"c2"}) +
+                     test::node("sum", "Add", {"c2", "c1_a"}, {"d"}) +
+                     test::node("join", "Concat", {"d", "p"}, {"e"}, test::integer("axis", 1)) +
+                     test::node("wide", "Conv", {"e", "w3"}, {"c3"}, pads) + silu("c3") +
+                     test::node("head", "Conv", {"c3_a", "w4"}, {"c4"}) + silu("c4") + test::output("c4_a"));
 }
 
 class Samples : public Calibrator {
@@ -108,7 +109,8 @@ TEST(equalise, gives_channels_one_factor_wherever_they_are_carried) {
     static const std::vector<float> none;
     for (const ir::Node& node : one.graph.nodes)
       if (std::count(node.origins.begin(), node.origins.end(), origin))
-        if (const auto found = recipe.factors.find(one.graph.value(node.outputs[0]).name); found != recipe.factors.end())
+        if (const auto found = recipe.factors.find(one.graph.value(node.outputs[0]).name);
+            found != recipe.factors.end())
           return found->second;
     ADD_FAILURE() << origin << " has no factors";
     return none;

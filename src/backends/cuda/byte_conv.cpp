@@ -103,6 +103,8 @@ const char* byte_shape(const Problem& problem, ConvShape& shape) {
   if (!w.constant || w.dtype != DType::i8) return "the weights are not constant i8";
   for (size_t at = x_scale_at; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
+  for (const size_t at : {y_scale_at, r_scale_at})
+    if (has(problem, at) && problem.inputs[at].constant.elements() > 1) return "scales by channel";
   if (has(problem, y_scale_at) != (y.dtype == DType::u8)) return "the result's type does not fit its scale";
   if (const char* reason = conv_geometry(problem, shape)) return reason;
   return shape.depth() > 65536 ? "sums do not fit into 32 bits" : nullptr;
