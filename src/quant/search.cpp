@@ -70,13 +70,6 @@ std::vector<Quantiser> candidates(const Histogram& histogram, double percentile)
   return list;
 }
 
-/// A quantiser that holds everything, and ones that leave more and more of the ends out.
-std::vector<Quantiser> narrowed(const Quantiser& whole) {
-  std::vector<Quantiser> list;
-  for (const float share : {1.f, 0.85f, 0.7f, 0.55f}) list.push_back({whole.scale * share, whole.zero});
-  return list;
-}
-
 }  // namespace
 
 void Workshop::report(const char* stage, double done) const {
@@ -156,7 +149,7 @@ Values choose_ranges(const Workshop& shop, const Structure& structure) {
   for (size_t group = 0; group < names.size(); ++group) {
     const Histogram& histogram = shop.seen.groups[group];
     const auto equal = shop.equalised.quantisers.find(static_cast<int>(group));
-    if (equal != shop.equalised.quantisers.end()) choices.push_back(narrowed(equal->second));
+    if (equal != shop.equalised.quantisers.end()) choices.push_back({equal->second});
     else if (automatic) choices.push_back(candidates(histogram, options.percentile));
     else choices.push_back({Quantiser::of(range_of(histogram, options.method, options.percentile))});
     for (const std::string& name : names[group]) values[name] = choices.back()[0];

@@ -34,8 +34,9 @@ Recipe in_pairs(const Workshop& shop, Recipe recipe);
 /// everything that was seen lies within its range.
 Equalised choose_factors(const Workshop& shop, const Structure& structure);
 
-/// One quantiser a scale group: by the method asked for; for `automatic` group after group the candidate of all methods
-/// with the least error at the outputs while everything else is stored too.
+/// One quantiser a scale group: what holds everything where channels have factors; else by the method asked for; for
+/// `automatic` group after group the candidate of all methods with the least error at the outputs while everything else
+/// is stored too.
 Values choose_ranges(const Workshop& shop, const Structure& structure);
 
 /// A recipe with anchors left in floating point until the error is at most `target`: those whose inputs do most harm
