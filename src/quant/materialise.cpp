@@ -13,6 +13,7 @@ ir::ValueId scalar(ir::Graph& graph, const std::string& name, float value) {
   return graph.add_constant(name, Tensor::of<float>(DType::f32, {}, std::vector<float>{value}));
 }
 
+/// Puts values through bytes, with factors where the recipe has some.
 class Stores {
  public:
   Stores(ir::Graph& graph, const Recipe& recipe) : graph_(graph), recipe_(recipe), carried_(graph.nodes.size(), 0) {
