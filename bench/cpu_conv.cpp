@@ -246,7 +246,7 @@ double time_layer(SpinTeam& team, int threads, int rounds, Isa isa, const Layer&
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2, rounds = argc > 2 ? std::atoi(argv[2]) : 15;
   const std::string filter = argc > 3 ? argv[3] : "";
-  const Isa isa = detect_isa();
+  const Isa isa = vectors_of(detect_isa());
   SpinTeam team(threads);
   std::string net;
   double sum = 0;

@@ -4,7 +4,7 @@
 
 namespace tenon::knobs {
 
-const Knob isa{"TENON_ISA", "portable, avx2, avx512",
+const Knob isa{"TENON_ISA", "portable, avx2, avx512, amx",
                "The highest instruction set that kernels may use; the default is what the processor has"};
 const Knob cache_dir{"TENON_CACHE_DIR", "a folder",
                      "Where measured kernel times are kept; the default is tenon in the user's cache folder"};

@@ -44,7 +44,7 @@ Isa active_isa() {
     if (const auto limit = knobs::value(knobs::isa)) {
       Isa wanted = best;
       if (!parse_isa(*limit, wanted))
-        throw Error(Code::usage, "TENON_ISA is \"" + *limit + "\"", {.hint = "use portable, avx2 or avx512"});
+        throw Error(Code::usage, "TENON_ISA is \"" + *limit + "\"", {.hint = "use portable, avx2, avx512 or amx"});
       best = std::min(best, wanted);
     }
     return best;

@@ -148,12 +148,13 @@ class Int8ConvStep : public backends::Step {
   bool residual_;
 };
 
-// Where int8_tactics() lists the kernel that needs more than its instruction set.
-constexpr size_t dot_at = 2;
+// Where int8_tactics() lists the kernels that need more than a set of vectors.
+constexpr size_t dot_at = 2, tiles_at = 5;
 
 template <size_t index>
 const char* refuses(const Problem& problem) {
   if (index == dot_at && !has_byte_dot(active_isa())) return "the processor does not multiply four bytes at once";
+  if (index == tiles_at && active_isa() != Isa::amx) return "the processor has no tiles";
   Int8Conv conv{};
   Lists lists;
   if (const char* reason = conv_of(problem, conv, lists)) return reason;
@@ -174,6 +175,7 @@ const backends::KernelRegistrar words({"Int8Conv", "int8_words", 1, refuses<1>, 
 const backends::KernelRegistrar dot({"Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>});
 const backends::KernelRegistrar depthwise({"Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>});
 const backends::KernelRegistrar winograd({"Int8Conv", "int8_winograd", 3, refuses<4>, make<4>});
+const backends::KernelRegistrar tiles({"Int8Conv", "int8_tiles", 5, refuses<tiles_at>, make<tiles_at>});
 
 }  // namespace
 }  // namespace tenon::cpu

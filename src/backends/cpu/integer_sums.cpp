@@ -7,6 +7,7 @@
 namespace tenon::cpu {
 namespace {
 
+using namespace std::string_view_literals;
 using backends::Operand;
 using backends::Problem;
 
@@ -110,9 +111,10 @@ class IntegerSumsStep : public backends::Step {
     conv.weights = lists.weights.data();
     conv.multiplier = lists.ones.data();
     conv.sums = true;
-    for (const char* name : {"int8_words", "int8_depthwise"})  // the latter where it takes the convolution
+    const bool tiles = active_isa() == Isa::amx;
+    for (const char* name : {"int8_words", "int8_tiles", "int8_depthwise"})  // the last that takes it
       for (const Int8Tactic& tactic : int8_tactics())
-        if (tactic.name == std::string_view(name) && !tactic.refuses(conv))
+        if (tactic.name == std::string_view(name) && (tiles || tactic.name != "int8_tiles"sv) && !tactic.refuses(conv))
           kernel_ = tactic.make(conv, active_isa(), problem.threads);
     has_zero_ = has(problem, x_zero_at);
     bytes_at_ = (kernel_->workspace_bytes() + 63) / 64 * 64;

@@ -1,6 +1,8 @@
 #include "backends/cpu/isa.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace tenon::cpu {
 
@@ -12,9 +14,24 @@ uint64_t enabled_state() {
   return (uint64_t{high} << 32) | low;
 }
 
-}  // namespace
+// Linux gives a process tiles only when asked, as they enlarge the state of its threads.
+bool may_use_tiles() {
+  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
 
-Isa detect_isa() {
+bool has_amx(uint64_t state) {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr uint64_t tiles = 0x60000;
+  constexpr uint32_t bf16_tiles = 1u << 22, tile = 1u << 24, byte_tiles = 1u << 25, vnni = 1u << 11, bf16 = 1u << 5;
+  constexpr uint32_t needed = bf16_tiles | tile | byte_tiles;
+  if ((state & tiles) != tiles || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  if ((edx & needed) != needed || !(ecx & vnni)) return false;
+  if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || !(eax & bf16)) return false;
+  return may_use_tiles();
+}
+
+Isa detect() {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx)) return Isa::portable;
   constexpr uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
@@ -26,19 +43,26 @@ Isa detect_isa() {
   if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || !(ebx & (1u << 5))) return Isa::portable;
   constexpr uint32_t f = 1u << 16, dq = 1u << 17, bw = 1u << 30, vl = 1u << 31;
   constexpr uint32_t avx512 = f | dq | bw | vl;
-  if ((ebx & avx512) == avx512 && (state & zmm) == zmm) return Isa::avx512;
-  return Isa::avx2;
+  if ((ebx & avx512) != avx512 || (state & zmm) != zmm) return Isa::avx2;
+  return has_amx(state) ? Isa::amx : Isa::avx512;
+}
+
+}  // namespace
+
+Isa detect_isa() {
+  static const Isa isa = detect();
+  return isa;
 }
 
 bool has_byte_dot(Isa isa) {
   if (isa == Isa::portable || detect_isa() < isa) return false;
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (isa == Isa::avx512) return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & (1u << 11));
+  if (isa >= Isa::avx512) return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & (1u << 11));
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 4));
 }
 
 bool parse_isa(std::string_view text, Isa& isa) {
-  for (Isa candidate : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa candidate : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (text != isa_name(candidate)) continue;
     isa = candidate;
     return true;
@@ -51,6 +75,7 @@ const char* isa_name(Isa isa) {
     case Isa::portable: return "portable";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
+    case Isa::amx: return "amx";
   }
   return "?";
 }

@@ -5,13 +5,17 @@
 
 namespace tenon::cpu {
 
-// Instruction sets the kernels are built for, in rising order. portable is x86-64-v2 (SSE4.2).
-enum class Isa : uint8_t { portable, avx2, avx512 };
+// Instruction sets the kernels are built for, in rising order. portable is x86-64-v2 (SSE4.2); amx is avx512 with VNNI,
+// BF16 and tiles of bytes and of bfloat16.
+enum class Isa : uint8_t { portable, avx2, avx512, amx };
 
-// The best set that both the processor (CPUID) and the operating system (XGETBV) support.
+// The set whose vectors a kernel without a form for tiles uses.
+constexpr Isa vectors_of(Isa isa) { return isa == Isa::amx ? Isa::avx512 : isa; }
+
+// The best set that both the processor (CPUID) and the operating system (XGETBV, and for amx its leave) support.
 Isa detect_isa();
 
-// Reads "portable", "avx2" or "avx512"; returns false and leaves `isa` alone for any other text.
+// Reads "portable", "avx2", "avx512" or "amx"; returns false and leaves `isa` alone for any other text.
 bool parse_isa(std::string_view text, Isa& isa);
 
 const char* isa_name(Isa isa);

@@ -30,7 +30,7 @@ void plan_split(DepthwisePlan& plan, int lanes, int threads) {
 }
 
 const DepthwiseOps& ops_of(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::depthwise_ops;
     case Isa::avx2: return avx2::depthwise_ops;
     default: return portable::depthwise_ops;
@@ -108,7 +108,7 @@ ConvTactic tactic() {
 }  // namespace
 
 ConvTactic depthwise_tactic(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return tactic<Isa::avx512>();
     case Isa::avx2: return tactic<Isa::avx2>();
     default: return tactic<Isa::portable>();

@@ -17,7 +17,7 @@ constexpr int64_t kSmallBlockBytes = 48 << 10, kLargeBlockBytes = 192 << 10, kRe
 constexpr int64_t kMinTiles = 4, kMaxTiles = 170;
 
 const DirectOps& ops_of(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::direct_ops;
     case Isa::avx2: return avx2::direct_ops;
     default: return portable::direct_ops;
@@ -133,7 +133,7 @@ ConvTactic tactic() {
 
 template <bool kGemv>
 ConvTactic tactic_for(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return tactic<Isa::avx512, kGemv>();
     case Isa::avx2: return tactic<Isa::avx2, kGemv>();
     default: return tactic<Isa::portable, kGemv>();

@@ -95,14 +95,6 @@ class Int8DirectKernel final : public Int8Kernel {
 
 const char* refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? "reads NHWC only" : nullptr; }
 
-const char* refuses_bytes(const Int8Conv& conv) {
-  if (const char* reason = refuses_direct(conv)) return reason;
-  const int64_t count = conv.shape.out_c * group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
-  for (int64_t at = 0; at < count; ++at)
-    if (conv.weights[at] < INT8_MIN || conv.weights[at] > INT8_MAX) return "a weight is no byte";
-  return nullptr;
-}
-
 // vpmaddubsw adds two products of an unsigned and a signed byte within 16 signed bits: 255 * 128 fits, more does not.
 const char* refuses_pairs(const Int8Conv& conv) {
   if (const char* reason = refuses_bytes(conv)) return reason;
@@ -126,8 +118,16 @@ std::unique_ptr<Int8Kernel> make(const Int8Conv& conv, Isa isa, int threads) {
 
 }  // namespace
 
+const char* refuses_bytes(const Int8Conv& conv) {
+  if (const char* reason = refuses_direct(conv)) return reason;
+  const int64_t count = conv.shape.out_c * group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
+  for (int64_t at = 0; at < count; ++at)
+    if (conv.weights[at] < INT8_MIN || conv.weights[at] > INT8_MAX) return "a weight is no byte";
+  return nullptr;
+}
+
 const Int8Ops& int8_ops(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::int8_ops;
     case Isa::avx2: return avx2::int8_ops;
     default: return portable::int8_ops;
@@ -141,6 +141,7 @@ std::span<const Int8Tactic> int8_tactics() {
       {"int8_dot", refuses_bytes, make<Int8Form::dot>},
       {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8},
+      {"int8_tiles", refuses_tiles, make_tiles},
   };
   return tactics;
 }

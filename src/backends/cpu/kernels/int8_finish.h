@@ -16,6 +16,19 @@ struct BlockOfChannels {
   int channels;
 };
 
+// A block's sums to be: what they are of, and channel 0 of it in the first pixel's residual and output.
+struct Job : BlockOfChannels {
+  const std::byte* weights;
+  const int32_t* start;
+  const uint8_t* residual;
+  std::byte* out;
+};
+
+// Where a pixel's output and residual lie, in elements from the first pixel's.
+struct Place {
+  int64_t out, residual;
+};
+
 // The float steps of Int8Output, with what is the same for all pixels in registers. Its epilogue is normalised().
 template <Activation kAct>
 class Finisher {
@@ -47,7 +60,7 @@ class Finisher {
     }
     alignas(64) uint8_t copy[kBlock + 64];
     if (residual && block.channels < kBlock) {
-      __builtin_memcpy(copy, residual, block.channels);
+      load_bytes_n(copy, residual, block.channels);
       residual = copy;
     }
     if (!inverse_) {
@@ -59,14 +72,10 @@ class Finisher {
       }
       return;
     }
-    const IVec a = whole(sums, block, 0, residual), b = whole(sums, block, kLanes, residual);
-    if (block.channels == kBlock) {
-      store_bytes(reinterpret_cast<uint8_t*>(out), a, b, zero_point_);
-      return;
-    }
-    alignas(64) uint8_t bytes[kBlock];
-    store_bytes(bytes, a, b, zero_point_);
-    __builtin_memcpy(out, bytes, block.channels);
+    const IVec a = whole(sums, block, 0, residual);
+    const IVec b = block.channels > kLanes ? whole(sums, block, kLanes, residual) : a;
+    if (block.channels == kBlock) store_bytes(reinterpret_cast<uint8_t*>(out), a, b, zero_point_);
+    else store_bytes_n(reinterpret_cast<uint8_t*>(out), a, b, zero_point_, block.channels);
   }
 
  private:

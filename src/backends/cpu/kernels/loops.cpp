@@ -3,7 +3,7 @@
 namespace tenon::cpu {
 
 const Loops& loops(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::loop_table;
     case Isa::avx2: return avx2::loop_table;
     default: return portable::loop_table;

@@ -3,7 +3,7 @@
 namespace tenon::cpu {
 
 const RowOps& row_ops(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::row_ops;
     case Isa::avx2: return avx2::row_ops;
     default: return portable::row_ops;

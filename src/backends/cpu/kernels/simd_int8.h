@@ -68,6 +68,15 @@ static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point
   _mm_storeu_si128((__m128i*)p, _mm256_cvtepi16_epi8(x));
   _mm_storeu_si128((__m128i*)(p + kLanes), _mm256_cvtepi16_epi8(y));
 }
+// The first n, fewer than kBlock, of them; and of those at p into whole vectors.
+static TENON_INLINE void store_bytes_n(uint8_t* p, IVec a, IVec b, IVec zero_point, int n) {
+  const __m512i low = _mm512_castsi256_si512(_mm512_cvtepi32_epi16(a));
+  const __m512i words = _mm512_inserti64x4(low, _mm512_cvtepi32_epi16(b), 1);
+  _mm512_mask_cvtepi16_storeu_epi8(p, (1u << n) - 1, _mm512_add_epi16(words, zero_point));
+}
+static TENON_INLINE void load_bytes_n(uint8_t* to, const uint8_t* p, int n) {
+  _mm256_storeu_si256((__m256i*)to, _mm256_maskz_loadu_epi8((1u << n) - 1, p));
+}
 
 #elif defined(__AVX2__)
 
@@ -162,6 +171,15 @@ static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point
   _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
 }
 
+#endif
+
+#ifndef __AVX512F__
+static TENON_INLINE void store_bytes_n(uint8_t* p, IVec a, IVec b, IVec zero_point, int n) {
+  alignas(64) uint8_t bytes[kBlock];
+  store_bytes(bytes, a, b, zero_point);
+  __builtin_memcpy(p, bytes, n);
+}
+static TENON_INLINE void load_bytes_n(uint8_t* to, const uint8_t* p, int n) { __builtin_memcpy(to, p, n); }
 #endif
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMaxChannels = 4;
 
 const StemOps& ops_of(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::stem_ops;
     case Isa::avx2: return avx2::stem_ops;
     default: return portable::stem_ops;
@@ -89,7 +89,7 @@ ConvTactic tactic() {
 }  // namespace
 
 ConvTactic stem_tactic(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return tactic<Isa::avx512>();
     case Isa::avx2: return tactic<Isa::avx2>();
     default: return tactic<Isa::portable>();

@@ -15,7 +15,7 @@ auto collect(Isa isa) {
 
 std::span<const ConvTactic> conv_tactics(Isa isa) {
   static const auto portable = collect(Isa::portable), avx2 = collect(Isa::avx2), avx512 = collect(Isa::avx512);
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512;
     case Isa::avx2: return avx2;
     default: return portable;

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kTransformedBytes = 200 << 10;  // transformed tiles of one block, kept in L2 over all output channels
 
 const WinogradOps& ops_of(Isa isa) {
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::winograd_ops;
     case Isa::avx2: return avx2::winograd_ops;
     default: return portable::winograd_ops;
@@ -127,7 +127,7 @@ std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogu
 template <int kM>
 ConvTactic tactic_for(Isa isa) {
   constexpr const char* name = kM == 4 ? "winograd4" : "winograd2";
-  switch (isa) {
+  switch (vectors_of(isa)) {
     case Isa::avx512:
       return {name, refuses, packed_floats<Isa::avx512, kM>, pack<Isa::avx512, kM>, make<Isa::avx512, kM>};
     case Isa::avx2: return {name, refuses, packed_floats<Isa::avx2, kM>, pack<Isa::avx2, kM>, make<Isa::avx2, kM>};
