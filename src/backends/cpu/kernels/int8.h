@@ -19,7 +19,8 @@ struct Int8Output {
   const float* inverse_scale;  // null: the output is f32, x itself
   float same_inverse;          // that of all channels; 0 where they differ
   int32_t residual_zero, out_zero;
-  bool sums;  // the output is i32, the sums
+  bool sums;     // the output is i32, the sums
+  bool bounded;  // no input makes an output that leaves 31 bits before it is brought within a byte
 };
 
 // How the inputs and weights that fill 32 bits are multiplied.

@@ -1,7 +1,7 @@
 #include <type_traits>
 
-#include "backends/cpu/kernels/int8_finish.h"
 #include "backends/cpu/kernels/int8_micro.h"
+#include "backends/cpu/kernels/int8_outputs.h"
 #include "backends/cpu/kernels/int8_windows.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -11,29 +11,24 @@ namespace {
 // All of K over `tiles` tiles of R pixels.
 template <Int8Form kForm, int R>
 __attribute__((noinline)) void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job,
-                                         const std::byte* windows, const Place* places, int64_t tiles, int32_t* sums) {
+                                         Finish finish, const std::byte* windows, int64_t tiles, int32_t* sums,
+                                         Outputs& outputs) {
   constexpr int64_t kUnit = kBlock * 4;
   int64_t unit = 0;
   for (; plan.units - unit > plan.unit_block; unit += plan.unit_block)
     for (int64_t t = 0; t < tiles; ++t)
       multiply_units<kForm, R>(windows + t * R * plan.pitch + unit * 4, plan.pitch, plan.unit_block,
                                job.weights + unit * kUnit, unit ? nullptr : job.start, sums + t * R * kBlock);
-  const int64_t size = o.inverse_scale ? 1 : 4;
-  with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
-    const Finisher<kAct> finisher(o);
-    for (int64_t t = 0; t < tiles; ++t, windows += R * plan.pitch, places += R, sums += R * kBlock) {
-      multiply_units<kForm, R>(windows + unit * 4, plan.pitch, plan.units - unit, job.weights + unit * kUnit,
-                               unit ? nullptr : job.start, sums);
-      for (int i = 0; i < R; ++i)
-        finisher.pixel(sums + i * kBlock, job, job.residual ? job.residual + places[i].residual : nullptr,
-                       job.out + places[i].out * size);
-    }
-  });
+  for (int64_t t = 0; t < tiles; ++t, windows += R * plan.pitch, sums += R * kBlock) {
+    multiply_units<kForm, R>(windows + unit * 4, plan.pitch, plan.units - unit, job.weights + unit * kUnit,
+                             unit ? nullptr : job.start, sums);
+    finish(o, job, sums, kBlock, R, outputs);
+  }
 }
 
 size_t worker_bytes(const Int8Plan& plan) {
   return (plan.in_place ? 0 : round_up(plan.block_pixels * plan.pitch + 64, 64)) +
-         plan.block_pixels * (kBlock * sizeof(int32_t) + sizeof(Place));
+         plan.block_pixels * kBlock * sizeof(int32_t);
 }
 
 template <Int8Form kForm>
@@ -52,20 +47,17 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
 
   std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
   auto* const sums = reinterpret_cast<int32_t*>(own);
-  auto* const places = reinterpret_cast<Place*>(sums + plan.block_pixels * kBlock);
-  auto* const copies = reinterpret_cast<std::byte*>(places + plan.block_pixels);
+  auto* const copies = reinterpret_cast<std::byte*>(sums + plan.block_pixels * kBlock);
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
   if (output.epilogue.residual == Residual::none) residual = nullptr;
   const int64_t out_size = output.inverse_scale ? 1 : 4;
+  const Finish finish = finish_of(output);
 
   const int64_t rounds = (p1 - p0 + plan.block_pixels - 1) / plan.block_pixels;
   for (int64_t round = 0; round < rounds; ++round) {
     const int64_t first = p0 + (p1 - p0) * round / rounds, count = p0 + (p1 - p0) * (round + 1) / rounds - first;
-    PixelCursor cursor(s, first);
-    for (int64_t i = 0; i < count; ++i, cursor.next())
-      places[i] = {cursor.image * s.out_image + cursor.y * s.out_row + cursor.x * s.out_pixel,
-                   cursor.image * s.res_image + cursor.y * s.res_row + cursor.x * s.res_pixel};
+    const PixelCursor cursor(s, first);
     const std::byte* windows = copies;
     int64_t copied = -1;
     for (int64_t n = n0; n < n1; ++n) {
@@ -81,8 +73,9 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
       job.start = plan.start + n * kBlock;
       job.residual = residual ? residual + channel : nullptr;
       job.out = static_cast<std::byte*>(out) + channel * out_size;
+      Outputs outputs(s, s.out_w, cursor.image, cursor.y, cursor.x, residual);
       with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
-        run_tiles<kForm, R>(plan, output, job, windows + done * plan.pitch, places + done, tiles, sums);
+        run_tiles<kForm, R>(plan, output, job, finish, windows + done * plan.pitch, tiles, sums, outputs);
       });
     }
   }

@@ -24,11 +24,6 @@ struct Job : BlockOfChannels {
   std::byte* out;
 };
 
-// Where a pixel's output and residual lie, in elements from the first pixel's.
-struct Place {
-  int64_t out, residual;
-};
-
 // The float steps of Int8Output, with what is the same for all pixels in registers. Its epilogue is normalised().
 template <Activation kAct>
 class Finisher {

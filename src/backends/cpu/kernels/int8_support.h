@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "backends/cpu/kernels/int8.h"
@@ -31,8 +32,9 @@ class Int8Lists {
   Int8Lists(const Int8Conv& conv, int64_t block, bool by_group = true)
       : channels_(conv.shape.out_c), group_(by_group ? group_out(conv.shape) : channels_), block_(block) {
     output_ = {conv.epilogue, list(conv.multiplier), list(conv.bias), list(conv.residual_scale), nullptr, 0,
-               conv.residual_zero, conv.out_zero, conv.sums};
+               conv.residual_zero, conv.out_zero, conv.sums, false};
     if (!conv.inverse_scale) return;
+    output_.bounded = is_bounded(conv);
     output_.inverse_scale = list(conv.inverse_scale);
     const bool same = std::all_of(conv.inverse_scale, conv.inverse_scale + channels_,
                                   [&](float inverse) { return inverse == conv.inverse_scale[0]; });
@@ -47,6 +49,27 @@ class Int8Lists {
     AlignedFloats& values = lists_.emplace_back(padded * (channels_ / group_));
     for (int64_t o = 0; given && o < channels_; ++o) values[o / group_ * padded + o % group_] = given[o];
     return values.data();
+  }
+
+  // No activation gives more than four times its input, or one.
+  static bool is_bounded(const Int8Conv& conv) {
+    constexpr double most = 1 << 28, most_slope = 4;
+    const ConvShape& s = conv.shape;
+    const bool clips = conv.epilogue.act == Activation::clip;
+    if (!clips && !(std::abs(conv.epilogue.alpha) <= most_slope && std::abs(conv.epilogue.beta) <= most_slope))
+      return false;
+    const int64_t k = group_in(s) * s.kernel_h * s.kernel_w;
+    for (int64_t o = 0; o < s.out_c; ++o) {
+      double sum = 0;
+      for (int64_t at = 0; at < k; ++at) sum += std::abs(conv.weights[o * k + at]);
+      double high = 255 * sum * std::abs(conv.multiplier[o]) + 1;
+      if (conv.bias) high += std::abs(conv.bias[o]);
+      if (conv.residual_scale) high += 255 * std::abs(conv.residual_scale[o]);
+      if (clips && conv.epilogue.alpha > 0) high += conv.epilogue.alpha;
+      if (clips && conv.epilogue.beta < 0) high -= conv.epilogue.beta;
+      if (!(high * conv.inverse_scale[o] < most)) return false;
+    }
+    return true;
   }
 
   int64_t channels_, group_, block_;

@@ -1,6 +1,6 @@
 #include "backends/cpu/kernels/int8_tiles.h"
 
-#include "backends/cpu/kernels/int8_finish.h"
+#include "backends/cpu/kernels/int8_outputs.h"
 #include "backends/cpu/kernels/int8_windows.h"
 #include "backends/cpu/kernels/tiles.h"
 
@@ -65,29 +65,35 @@ TENON_INLINE void multiply_pair(const Int8TilePlan& plan, const Job& job, const 
   else multiply<1, 1>(plan, a, job.weights, job.start, sums);
 }
 
-template <Activation kAct>
-TENON_INLINE void finish_place(const Finisher<kAct>& finisher, const Job& job, const Place& place, int64_t size,
-                               const int32_t* sums) {
-  for (int c = 0; c < job.channels; c += kBlock)
-    finisher.pixel(sums + c, {job.at + c, static_cast<int>(smaller(kBlock, job.channels - c))},
-                   job.residual ? job.residual + place.residual + c : nullptr, job.out + (place.out + c) * size);
+// Sums of all channels of a block; kTileBlock is no more than one of them where there are tiles.
+TENON_INLINE void finish_block(const Int8Output& o, Job job, Finish finish, const int32_t* sums, int64_t count,
+                               Outputs& outputs) {
+  if constexpr (kBlock == kTileBlock) return finish(o, job, sums, kTileBlock, count, outputs);
+  const int channels = job.channels;
+  const Outputs begin = outputs;
+  for (int c = 0; c < channels; c += kBlock) {
+    Outputs at = begin;
+    job.channels = static_cast<int>(smaller(kBlock, channels - c));
+    finish(o, job, sums + c, kTileBlock, count, at);
+    job.at += kBlock;
+    job.out += kBlock * (o.inverse_scale ? 1 : 4);
+    if (job.residual) job.residual += kBlock;
+  }
+  outputs.take(count, [](int64_t, int64_t, int64_t, int64_t) {});
 }
 
 // A block of channels at all places. Each pair of tiles is finished while the next is multiplied.
-template <Activation kAct>
-__attribute__((noinline)) void run_block(const Int8TilePlan& plan, const Int8Output& o, const Job& job,
-                                         const Tiling& tiling, const std::byte* from, const Place* places,
-                                         int32_t* sums) {
-  const Finisher<kAct> finisher(o);
-  const int64_t size = o.inverse_scale ? 1 : 4, pairs = tiling.pairs();
+void run_block(const Int8TilePlan& plan, const Int8Output& o, const Job& job, Finish finish, const Tiling& tiling,
+               const std::byte* from, int32_t* sums, Outputs outputs) {
+  const int64_t pairs = tiling.pairs();
   for (int64_t pair = 0; pair <= pairs; ++pair) {
     if (pair < pairs) multiply_pair(plan, job, tiling, from, pair, sums + pair % 2 * kPairSums);
     if (pair == 0) continue;
     const int32_t* const done = sums + (pair - 1) % 2 * kPairSums;
     for (int64_t tile = 2 * pair - 2; tile < 2 * pair; ++tile) {
-      const int32_t* const row = done + (tile % 2 * kTileRows - tiling.first(tile)) * kTileBlock;
-      for (int64_t at = tile * tiling.rows; at < smaller(tiling.count, (tile + 1) * tiling.rows); ++at)
-        if (places[at].out >= 0) finish_place(finisher, job, places[at], size, row + at * kTileBlock);
+      const int64_t begin = tile * tiling.rows, end = smaller(tiling.count, begin + tiling.rows);
+      const int64_t row = tile % 2 * kTileRows + begin - tiling.first(tile);
+      if (begin < end) finish_block(o, job, finish, done + row * kTileBlock, end - begin, outputs);
     }
   }
 }
@@ -128,25 +134,7 @@ struct Round {
   int64_t first, count, image, y0, y1;
 };
 
-void find_places(const Int8TilePlan& plan, const Round& round, Place* places) {
-  const ConvShape& s = plan.shape;
-  if (plan.source != TileSource::picture) {
-    PixelCursor cursor(s, round.first);
-    for (int64_t at = 0; at < round.count; ++at, cursor.next())
-      places[at] = {cursor.image * s.out_image + cursor.y * s.out_row + cursor.x * s.out_pixel,
-                    cursor.image * s.res_image + cursor.y * s.res_row + cursor.x * s.res_pixel};
-    return;
-  }
-  for (int64_t y = round.y0; y < round.y1; ++y, places += plan.slots) {
-    const int64_t out = round.image * s.out_image + y * s.out_row, residual = round.image * s.res_image + y * s.res_row;
-    for (int64_t x = 0; x < s.out_w; ++x) places[x] = {out + x * s.out_pixel, residual + x * s.res_pixel};
-    for (int64_t x = s.out_w; x < plan.slots && y + 1 < round.y1; ++x) places[x] = {-1, 0};
-  }
-}
-
-size_t worker_bytes(const Int8TilePlan& plan) {
-  return 2 * kPairSums * sizeof(int32_t) + round_up(plan.block_places * sizeof(Place), 64);
-}
+size_t worker_bytes(const Int8TilePlan&) { return 2 * kPairSums * sizeof(int32_t); }
 
 // The blocks of channels [n0, n1) in one round.
 void run_round(const Int8TilePlan& plan, const Int8Output& output, const uint8_t* in, const uint8_t* residual,
@@ -155,9 +143,12 @@ void run_round(const Int8TilePlan& plan, const Int8Output& output, const uint8_t
   const int64_t group_in = s.in_c / s.groups, group_out = s.out_c / s.groups;
   const int64_t blocks = (group_out + kTileBlock - 1) / kTileBlock, out_size = output.inverse_scale ? 1 : 4;
   auto* const sums = reinterpret_cast<int32_t*>(own);
-  auto* const places = reinterpret_cast<Place*>(sums + 2 * kPairSums);
   auto* const copies = own + worker_bytes(plan);
-  find_places(plan, round, places);
+  const Finish finish = finish_of(output);
+  const PixelCursor cursor(s, round.first);
+  const bool rows = plan.source == TileSource::picture;
+  const Outputs outputs(s, plan.slots, rows ? round.image : cursor.image, rows ? round.y0 : cursor.y, cursor.x,
+                        residual);
   const Tiling tiling(round.count);
   configure_tiles(tiling.rows, plan.chunk_bytes);
   int64_t copied = -1;
@@ -182,9 +173,7 @@ void run_round(const Int8TilePlan& plan, const Int8Output& output, const uint8_t
     job.start = start;
     job.residual = residual ? residual + channel : nullptr;
     job.out = static_cast<std::byte*>(out) + channel * out_size;
-    with_activation(output.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
-      run_block<kAct>(plan, output, job, tiling, from, places, sums);
-    });
+    run_block(plan, output, job, finish, tiling, from, sums, outputs);
   }
 }
 

@@ -77,6 +77,31 @@ static TENON_INLINE void store_bytes_n(uint8_t* p, IVec a, IVec b, IVec zero_poi
 static TENON_INLINE void load_bytes_n(uint8_t* to, const uint8_t* p, int n) {
   _mm256_storeu_si256((__m256i*)to, _mm256_maskz_loadu_epi8((1u << n) - 1, p));
 }
+// Two vectors as 16 bits and the zero point added, both saturating; four such vectors as bytes, one behind the other.
+static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
+  return _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero_point);
+}
+static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) {
+  const IVec order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
+}
+static TENON_INLINE IVec iset8(int32_t x) { return _mm512_set1_epi8(static_cast<int8_t>(x)); }
+static TENON_INLINE IVec clamp_bytes(IVec v, IVec low, IVec high) {
+  return _mm512_min_epu8(high, _mm512_max_epu8(low, v));
+}
+// Half i of two, quarter i of four; the first n bytes of them where n is not negative.
+template <int i>
+static TENON_INLINE void store_half(uint8_t* p, IVec v, int n) {
+  const __m256i half = _mm512_extracti64x4_epi64(v, i);
+  if (n < 0) _mm256_storeu_si256((__m256i*)p, half);
+  else _mm256_mask_storeu_epi8(p, (1u << n) - 1, half);
+}
+template <int i>
+static TENON_INLINE void store_quarter(uint8_t* p, IVec v, int n) {
+  const __m128i quarter = _mm512_extracti32x4_epi32(v, i);
+  if (n < 0) _mm_storeu_si128((__m128i*)p, quarter);
+  else _mm_mask_storeu_epi8(p, static_cast<__mmask16>((1u << n) - 1), quarter);
+}
 
 #elif defined(__AVX2__)
 
@@ -132,6 +157,28 @@ static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point
   const IVec words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8), v = _mm256_add_epi16(words, zero_point);
   _mm_storeu_si128((__m128i*)p, _mm_packus_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
+static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
+  return _mm256_adds_epi16(_mm256_packs_epi32(a, b), zero_point);
+}
+static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) {
+  const IVec order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(ab, cd), order);
+}
+static TENON_INLINE IVec iset8(int32_t x) { return _mm256_set1_epi8(static_cast<int8_t>(x)); }
+static TENON_INLINE IVec clamp_bytes(IVec v, IVec low, IVec high) {
+  return _mm256_min_epu8(high, _mm256_max_epu8(low, v));
+}
+template <int i>
+static TENON_INLINE void store_half(uint8_t* p, IVec v, int n) {
+  const __m128i half = _mm256_extracti128_si256(v, i);
+  if (n < 0) _mm_storeu_si128((__m128i*)p, half);
+  else __builtin_memcpy(p, &half, n);
+}
+template <int i>
+static TENON_INLINE void store_quarter(uint8_t* p, IVec v, int n) {
+  const int64_t quarter = _mm256_extract_epi64(v, i);
+  __builtin_memcpy(p, &quarter, n < 0 ? 8 : n);
+}
 
 #else
 
@@ -169,6 +216,22 @@ static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm_cvtepu8_epi32(_
 static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
   const __m128i words = _mm_add_epi16(_mm_packs_epi32(a, b), zero_point);
   _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
+}
+static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
+  return _mm_adds_epi16(_mm_packs_epi32(a, b), zero_point);
+}
+static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) { return _mm_packus_epi16(ab, cd); }
+static TENON_INLINE IVec iset8(int32_t x) { return _mm_set1_epi8(static_cast<int8_t>(x)); }
+static TENON_INLINE IVec clamp_bytes(IVec v, IVec low, IVec high) { return _mm_min_epu8(high, _mm_max_epu8(low, v)); }
+template <int i>
+static TENON_INLINE void store_half(uint8_t* p, IVec v, int n) {
+  const int64_t half = _mm_extract_epi64(v, i);
+  __builtin_memcpy(p, &half, n < 0 ? 8 : n);
+}
+template <int i>
+static TENON_INLINE void store_quarter(uint8_t* p, IVec v, int n) {
+  const int32_t quarter = _mm_extract_epi32(v, i);
+  __builtin_memcpy(p, &quarter, n < 0 ? 4 : n);
 }
 
 #endif

@@ -1,0 +1,195 @@
+// Sums of neighbouring outputs to bytes, or to what else Int8Output asks for, a block of channels at a time.
+#pragma once
+
+#include "backends/cpu/kernels/int8_finish.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// Walks outputs in order, by rows of `slots` of which only the first out_w are any.
+class Outputs {
+ public:
+  Outputs(const ConvShape& s, int64_t slots, int64_t image, int64_t y, int64_t x, bool has_residual)
+      : s_(s), slots_(slots), width_(s.out_w), image_(image), y_(y), x_(x) {
+    const bool dense = slots == s.out_w && follows(s.out_image, s.out_row, s.out_pixel) &&
+                       (!has_residual || follows(s.res_image, s.res_row, s.res_pixel));
+    if (!dense) return;
+    x_ += (image * s.out_h + y) * s.out_w;
+    image_ = y_ = 0;
+    slots_ = width_ = INT64_MAX;
+  }
+
+  // Calls f(first of `count` places, how many, output of the first, residual of it) for every run of outputs.
+  template <class F>
+  TENON_INLINE void take(int64_t count, const F& f) {
+    for (int64_t at = 0; at < count;) {
+      const int64_t left = slots_ - x_, n = count - at < left ? count - at : left;
+      const int64_t inside = width_ - x_ < n ? width_ - x_ : n;
+      if (inside > 0)
+        f(at, inside, image_ * s_.out_image + y_ * s_.out_row + x_ * s_.out_pixel,
+          image_ * s_.res_image + y_ * s_.res_row + x_ * s_.res_pixel);
+      at += n;
+      x_ += n;
+      if (x_ < slots_) continue;
+      x_ = 0;
+      if (++y_ < s_.out_h) continue;
+      y_ = 0;
+      ++image_;
+    }
+  }
+  const ConvShape& shape() const { return s_; }
+
+ private:
+  bool follows(int64_t image, int64_t row, int64_t pixel) const {
+    return row == s_.out_w * pixel && (s_.batch == 1 || image == s_.out_h * row);
+  }
+
+  const ConvShape& s_;
+  int64_t slots_, width_, image_, y_, x_;
+};
+
+// The float steps of Int8Output for a block of channels, whose factors stay in registers, where the sums are bounded.
+// Rounding keeps order: clamps ahead of it are clamps of bytes. Without an activation a clip is one of these, too.
+template <Activation kAct, Residual kResidual>
+class ByteRows {
+ public:
+  TENON_INLINE ByteRows(const Int8Output& o, const Job& job)
+      : epilogue_(o.epilogue),
+        channels_(job.channels),
+        residual_zero_(iset1(o.residual_zero)),
+        zero_point_(iset16(o.out_zero)) {
+    TENON_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      multiplier_[v] = load(o.multiplier + job.at + v * kLanes);
+      bias_[v] = load(o.bias + job.at + v * kLanes);
+      inverse_[v] = load(o.inverse_scale + job.at + v * kLanes);
+      if (kResidual != Residual::none) residual_scale_[v] = load(o.residual_scale + job.at + v * kLanes);
+    }
+    float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
+    if constexpr (kAct == Activation::none) {
+      const float alpha = o.epilogue.alpha * o.same_inverse, beta = o.epilogue.beta * o.same_inverse;
+      if (alpha > low) low = alpha < high ? alpha : high;
+      if (beta < high) high = beta > low ? beta : low;
+    }
+    low_ = iset8(static_cast<int32_t>(__builtin_rintf(low)) + o.out_zero);
+    high_ = iset8(static_cast<int32_t>(__builtin_rintf(high)) + o.out_zero);
+  }
+
+  // `count` rows of sums, `pitch` apart.
+  TENON_INLINE void run(const int32_t* sums, int64_t pitch, int64_t count, const uint8_t* residual,
+                        int64_t residual_step, uint8_t* out, int64_t step) const {
+    if (channels_ > kLanes) {
+      const int n = channels_ == kBlock ? -1 : channels_;
+      int64_t at = 0;
+      for (; at + 2 <= count; at += 2, sums += 2 * pitch, out += 2 * step) {
+        const IVec v = to_bytes(both(sums, residual), both(sums + pitch, residual + residual_step));
+        const IVec bytes = clamp_bytes(v, low_, high_);
+        store_half<0>(out, bytes, n);
+        store_half<1>(out + step, bytes, n);
+        if (kResidual != Residual::none) residual += 2 * residual_step;
+      }
+      if (at == count) return;
+      const IVec words = both(sums, residual);
+      store_half<0>(out, clamp_bytes(to_bytes(words, words), low_, high_), n);
+      return;
+    }
+    const int n = channels_ == kLanes ? -1 : channels_;
+    int64_t at = 0;
+    for (; at + 4 <= count; at += 4, sums += 4 * pitch, out += 4 * step) {
+      const IVec ab = to_words(first(sums, residual), first(sums + pitch, residual + residual_step), zero_point_);
+      const IVec cd = to_words(first(sums + 2 * pitch, residual + 2 * residual_step),
+                               first(sums + 3 * pitch, residual + 3 * residual_step), zero_point_);
+      const IVec bytes = clamp_bytes(to_bytes(ab, cd), low_, high_);
+      store_quarter<0>(out, bytes, n);
+      store_quarter<1>(out + step, bytes, n);
+      store_quarter<2>(out + 2 * step, bytes, n);
+      store_quarter<3>(out + 3 * step, bytes, n);
+      if (kResidual != Residual::none) residual += 4 * residual_step;
+    }
+    for (; at < count; ++at, sums += pitch, out += step) {
+      const IVec a = first(sums, residual), words = to_words(a, a, zero_point_);
+      store_quarter<0>(out, clamp_bytes(to_bytes(words, words), low_, high_), n);
+      if (kResidual != Residual::none) residual += residual_step;
+    }
+  }
+
+ private:
+  TENON_INLINE IVec whole(const int32_t* sums, int v, const uint8_t* residual) const {
+    Vec x = add(mul(to_float(iload(sums + v * kLanes)), multiplier_[v]), bias_[v]), r = x;
+    if constexpr (kResidual != Residual::none)
+      r = mul(to_float(isub(widen_u8(residual + v * kLanes), residual_zero_)), residual_scale_[v]);
+    if constexpr (kResidual == Residual::before) x = add(x, r);
+    if constexpr (kAct != Activation::none) x = activate<kAct>(x, epilogue_);
+    if constexpr (kResidual == Residual::after) x = add(x, r);
+    return to_int(mul(x, inverse_[v]));
+  }
+  TENON_INLINE IVec both(const int32_t* sums, const uint8_t* residual) const {
+    alignas(64) uint8_t copy[kBlock];
+    if (kResidual != Residual::none && channels_ < kBlock) {
+      load_bytes_n(copy, residual, channels_);
+      residual = copy;
+    }
+    return to_words(whole(sums, 0, residual), whole(sums, 1, residual), zero_point_);
+  }
+  TENON_INLINE IVec first(const int32_t* sums, const uint8_t* residual) const {
+    alignas(64) uint8_t copy[kBlock];
+    if (kResidual != Residual::none && channels_ < kLanes) {
+      load_bytes_n(copy, residual, channels_);
+      residual = copy;
+    }
+    return whole(sums, 0, residual);
+  }
+
+  const Epilogue epilogue_;
+  const int channels_;
+  const IVec residual_zero_, zero_point_;
+  Vec multiplier_[2], bias_[2], inverse_[2], residual_scale_[2];
+  IVec low_, high_;
+};
+
+// Finishes `count` places whose sums are `pitch` apart.
+using Finish = void (*)(const Int8Output&, const Job&, const int32_t* sums, int64_t pitch, int64_t count, Outputs&);
+
+template <Activation kAct, Residual kResidual>
+void finish_bytes(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
+                  Outputs& outputs) {
+  const ByteRows<kAct, kResidual> rows(o, job);
+  const ConvShape& s = outputs.shape();
+  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
+    rows.run(sums + at * pitch, pitch, n, job.residual + residual, s.res_pixel,
+             reinterpret_cast<uint8_t*>(job.out) + out, s.out_pixel);
+  });
+}
+
+template <Activation kAct>
+void finish_any(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
+                Outputs& outputs) {
+  const Finisher<kAct> finisher(o);
+  const ConvShape& s = outputs.shape();
+  const int64_t size = o.inverse_scale ? 1 : 4;
+  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) {
+    for (int64_t i = 0; i < n; ++i)
+      finisher.pixel(sums + (at + i) * pitch, job, job.residual ? job.residual + residual + i * s.res_pixel : nullptr,
+                     job.out + (out + i * s.out_pixel) * size);
+  });
+}
+
+// The way to finish; the epilogue of `o` is normalised() and says whether there is a residual.
+inline Finish finish_of(const Int8Output& o) {
+  Finish finish = nullptr;
+  const Residual residual = o.epilogue.residual;
+  const auto choose = [&]<Activation kAct>() {
+    if (residual == Residual::none) finish = finish_bytes<kAct, Residual::none>;
+    else if (residual == Residual::before) finish = finish_bytes<kAct, Residual::before>;
+    else finish = finish_bytes<kAct, Residual::after>;
+  };
+  const bool bytes = o.inverse_scale && o.bounded;
+  const bool folds = o.epilogue.act == Activation::clip && o.same_inverse != 0 && residual != Residual::after;
+  if (bytes && folds) choose.template operator()<Activation::none>();
+  else if (bytes) with_activation(o.epilogue.act, choose);
+  else with_activation(o.epilogue.act, [&]<Activation kAct>() { finish = finish_any<kAct>; });
+  return finish;
+}
+
+}  // namespace
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE
