@@ -41,17 +41,19 @@ int64_t room(int64_t batch, int64_t image, int64_t h, int64_t row, int64_t w, in
 /// A convolution of random sizes, half of them products of 1x1 over pixels as they lie.
 ConvShape random_shape(Random& random) {
   ConvShape s{};
-  const bool product = random.once_in(2);
+  const bool product = random.once_in(2), depthwise = !product && random.once_in(4);
   s.groups = random.once_in(5) ? random.between(2, 3) : 1;
   const int in = random.once_in(3) ? 16 * random.between(1, 12) : random.between(1, 40);
   const int out = random.once_in(2) ? 16 * random.between(1, 6) : random.between(1, 70);
   s.in_c = in * s.groups, s.out_c = out * s.groups;
+  if (depthwise) s.groups = s.in_c = s.out_c = random.between(1, 140);
   s.batch = random.between(1, 2), s.in_h = random.between(1, 20);
   s.in_w = random.once_in(4) ? random.between(24, 90) : random.between(1, 24);
   s.kernel_h = s.kernel_w = s.stride_h = s.stride_w = s.dilation_h = s.dilation_w = 1;
   int bottom = 0, right = 0;
   if (!product) {
     s.kernel_h = random.between(1, 5), s.kernel_w = random.between(1, 5);
+    if (depthwise && !random.once_in(4)) s.kernel_h = s.kernel_w = 3;
     s.stride_h = random.once_in(2) ? random.between(1, 3) : 1;
     s.stride_w = random.once_in(2) ? random.between(1, 3) : 1;
     s.dilation_h = random.once_in(4) ? random.between(2, 3) : 1, s.dilation_w = random.once_in(4) ? 2 : 1;
@@ -133,8 +135,9 @@ const Int8Tactic& tactic_called(std::string_view name) {
 }
 
 bool runs_on(const Int8Tactic& tactic, Isa isa) {
-  if (tactic.name == std::string_view("int8_dot")) return has_byte_dot(isa);
-  return tactic.name != std::string_view("int8_tiles") || isa == Isa::amx;
+  const std::string_view name = tactic.name;
+  if (name == "int8_dot" || name == "int8_columns") return has_byte_dot(isa);
+  return name != "int8_tiles" || isa == Isa::amx;
 }
 
 TEST(Int8, EveryTacticGivesTheSameBits) {

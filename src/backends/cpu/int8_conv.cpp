@@ -115,45 +115,69 @@ class Int8ConvStep : public backends::Step {
   }
 
  private:
+  static constexpr int64_t most = 256;  // pixels of a row converted together
+
   /// This worker's rows of the picture, as bytes with channels last.
   void convert(const std::byte* x, uint8_t* to, const Worker& worker) const {
-    constexpr int64_t most = 256;
-    const Loops& loop = loops(active_isa());
+    constexpr int64_t together = 3;
     const Picture& p = picture_;
     int64_t begin, end;
     worker.share(p.batch * p.height, begin, end);
     for (int64_t row = begin; row < end; ++row)
-      for (int64_t c = 0; c < p.channels; ++c)
-        for (int64_t column = 0; column < p.width; column += most) {
-          const int64_t count = std::min(most, p.width - column);
+      for (int64_t column = 0; column < p.width; column += most) {
+        const int64_t count = std::min(most, p.width - column);
+        for (int64_t c = 0; c < p.channels;) {
           const int64_t from = row / p.height * p.image + row % p.height * p.row + column * p.pixel + c * p.channel;
-          uint8_t line[most];
-          if (p.numbers) {
-            float numbers[most];
-            for (int64_t at = 0; at < count; ++at)
-              numbers[at] = reinterpret_cast<const float*>(x)[from + at * p.pixel];
-            loop.quantise_u8(line, numbers, p.scale, p.zero, count);
-          } else {
-            for (int64_t at = 0; at < count; ++at)
-              line[at] = reinterpret_cast<const uint8_t*>(x)[from + at * p.pixel];
-          }
           uint8_t* const pixels = to + (row * p.width + column) * p.channels + c;
-          for (int64_t at = 0; at < count; ++at) pixels[at * p.channels] = line[at];
+          uint8_t lines[together][most];
+          // Four bytes for a pixel of three: the next pixel's first is written again.
+          if (p.channels == together) {
+            for (int64_t line = 0; line < together; ++line) take(x, from + line * p.channel, count, lines[line]);
+            for (int64_t at = 0; at + 1 < count; ++at) {
+              const uint32_t pixel = lines[0][at] | lines[1][at] << 8 | lines[2][at] << 16;
+              std::memcpy(pixels + at * together, &pixel, sizeof(pixel));
+            }
+            for (int64_t line = 0; line < together; ++line)
+              pixels[(count - 1) * together + line] = lines[line][count - 1];
+            c += together;
+            continue;
+          }
+          take(x, from, count, lines[0]);
+          for (int64_t at = 0; at < count; ++at) pixels[at * p.channels] = lines[0][at];
+          ++c;
         }
+      }
+  }
+  /// A channel of `count` pixels as bytes.
+  void take(const std::byte* x, int64_t from, int64_t count, uint8_t* line) const {
+    const int64_t step = picture_.pixel;
+    if (!picture_.numbers) {
+      for (int64_t at = 0; at < count; ++at) line[at] = reinterpret_cast<const uint8_t*>(x)[from + at * step];
+      return;
+    }
+    const float* source = reinterpret_cast<const float*>(x) + from;
+    float numbers[most];
+    if (step != 1) {
+      for (int64_t at = 0; at < count; ++at) numbers[at] = source[at * step];
+      source = numbers;
+    }
+    loops_.quantise_u8(line, source, picture_.scale, picture_.zero, count);
   }
 
   std::unique_ptr<Int8Kernel> kernel_;
+  const Loops& loops_ = loops(active_isa());
   Picture picture_;
   size_t picture_at_;
   bool residual_;
 };
 
 // Where int8_tactics() lists the kernels that need more than a set of vectors.
-constexpr size_t dot_at = 2, tiles_at = 5;
+constexpr size_t dot_at = 2, tiles_at = 5, columns_at = 6;
 
 template <size_t index>
 const char* refuses(const Problem& problem) {
-  if (index == dot_at && !has_byte_dot(active_isa())) return "the processor does not multiply four bytes at once";
+  if ((index == dot_at || index == columns_at) && !has_byte_dot(active_isa()))
+    return "the processor does not multiply four bytes at once";
   if (index == tiles_at && active_isa() != Isa::amx) return "the processor has no tiles";
   Int8Conv conv{};
   Lists lists;
@@ -176,6 +200,7 @@ const backends::KernelRegistrar dot({"Int8Conv", "int8_dot", 4, refuses<dot_at>,
 const backends::KernelRegistrar depthwise({"Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>});
 const backends::KernelRegistrar winograd({"Int8Conv", "int8_winograd", 3, refuses<4>, make<4>});
 const backends::KernelRegistrar tiles({"Int8Conv", "int8_tiles", 5, refuses<tiles_at>, make<tiles_at>});
+const backends::KernelRegistrar columns({"Int8Conv", "int8_columns", 6, refuses<columns_at>, make<columns_at>});
 
 }  // namespace
 }  // namespace tenon::cpu

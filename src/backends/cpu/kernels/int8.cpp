@@ -142,6 +142,7 @@ std::span<const Int8Tactic> int8_tactics() {
       {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8},
       {"int8_tiles", refuses_tiles, make_tiles},
+      {"int8_columns", refuses_columns, make_columns},
   };
   return tactics;
 }

@@ -26,6 +26,28 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
           conv.weights[(o * c + i) * taps + tap]);
 }
 
+// Whether every output stays within 31 bits before it is brought within a byte: Int8Output::bounded. No activation
+// gives more than four times its input, or one.
+inline bool is_bounded(const Int8Conv& conv) {
+  constexpr double most = 1 << 28, most_slope = 4;
+  const ConvShape& s = conv.shape;
+  const bool clips = conv.epilogue.act == Activation::clip;
+  if (!clips && !(std::abs(conv.epilogue.alpha) <= most_slope && std::abs(conv.epilogue.beta) <= most_slope))
+    return false;
+  const int64_t k = group_in(s) * s.kernel_h * s.kernel_w;
+  for (int64_t o = 0; o < s.out_c; ++o) {
+    double sum = 0;
+    for (int64_t at = 0; at < k; ++at) sum += std::abs(conv.weights[o * k + at]);
+    double high = 255 * sum * std::abs(conv.multiplier[o]) + 1;
+    if (conv.bias) high += std::abs(conv.bias[o]);
+    if (conv.residual_scale) high += 255 * std::abs(conv.residual_scale[o]);
+    if (clips && conv.epilogue.alpha > 0) high += conv.epilogue.alpha;
+    if (clips && conv.epilogue.beta < 0) high -= conv.epilogue.beta;
+    if (!(high * conv.inverse_scale[o] < most)) return false;
+  }
+  return true;
+}
+
 // Int8Output with lists of whole blocks for each group, or of whole blocks for all channels.
 class Int8Lists {
  public:
@@ -49,27 +71,6 @@ class Int8Lists {
     AlignedFloats& values = lists_.emplace_back(padded * (channels_ / group_));
     for (int64_t o = 0; given && o < channels_; ++o) values[o / group_ * padded + o % group_] = given[o];
     return values.data();
-  }
-
-  // No activation gives more than four times its input, or one.
-  static bool is_bounded(const Int8Conv& conv) {
-    constexpr double most = 1 << 28, most_slope = 4;
-    const ConvShape& s = conv.shape;
-    const bool clips = conv.epilogue.act == Activation::clip;
-    if (!clips && !(std::abs(conv.epilogue.alpha) <= most_slope && std::abs(conv.epilogue.beta) <= most_slope))
-      return false;
-    const int64_t k = group_in(s) * s.kernel_h * s.kernel_w;
-    for (int64_t o = 0; o < s.out_c; ++o) {
-      double sum = 0;
-      for (int64_t at = 0; at < k; ++at) sum += std::abs(conv.weights[o * k + at]);
-      double high = 255 * sum * std::abs(conv.multiplier[o]) + 1;
-      if (conv.bias) high += std::abs(conv.bias[o]);
-      if (conv.residual_scale) high += 255 * std::abs(conv.residual_scale[o]);
-      if (clips && conv.epilogue.alpha > 0) high += conv.epilogue.alpha;
-      if (clips && conv.epilogue.beta < 0) high -= conv.epilogue.beta;
-      if (!(high * conv.inverse_scale[o] < most)) return false;
-    }
-    return true;
   }
 
   int64_t channels_, group_, block_;

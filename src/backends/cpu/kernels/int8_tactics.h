@@ -11,6 +11,9 @@ const char* refuses_bytes(const Int8Conv& conv);
 const char* refuses_depthwise(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_depthwise(const Int8Conv& conv, Isa isa, int threads);
 
+const char* refuses_columns(const Int8Conv& conv);
+std::unique_ptr<Int8Kernel> make_columns(const Int8Conv& conv, Isa isa, int threads);
+
 const char* refuses_winograd8(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_winograd8(const Int8Conv& conv, Isa isa, int threads);
 

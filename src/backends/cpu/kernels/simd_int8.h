@@ -85,6 +85,24 @@ static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) {
   const IVec order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(ab, cd));
 }
+static TENON_INLINE IVec to_bytes_in_lanes(IVec ab, IVec cd) { return _mm512_packus_epi16(ab, cd); }
+// Four vectors of channels, or the first n of them.
+template <bool kWhole>
+static TENON_INLINE IVec load_channels(const uint8_t* p, int n) {
+  return kWhole ? iload(p) : _mm512_maskz_loadu_epi8((uint64_t{1} << n) - 1, p);
+}
+template <bool kWhole>
+static TENON_INLINE void store_channels(uint8_t* p, IVec v, int n) {
+  if (kWhole) istore(p, v);
+  else _mm512_mask_storeu_epi8(p, (uint64_t{1} << n) - 1, v);
+}
+// Vector i of four: three bytes and a zero in 32 bits.
+template <int i>
+static TENON_INLINE IVec interleaved(IVec a, IVec b, IVec c) {
+  const IVec ab = i < 2 ? _mm512_unpacklo_epi8(a, b) : _mm512_unpackhi_epi8(a, b);
+  const IVec c0 = i < 2 ? _mm512_unpacklo_epi8(c, izero()) : _mm512_unpackhi_epi8(c, izero());
+  return i % 2 ? _mm512_unpackhi_epi16(ab, c0) : _mm512_unpacklo_epi16(ab, c0);
+}
 static TENON_INLINE IVec iset8(int32_t x) { return _mm512_set1_epi8(static_cast<int8_t>(x)); }
 static TENON_INLINE IVec clamp_bytes(IVec v, IVec low, IVec high) {
   return _mm512_min_epu8(high, _mm512_max_epu8(low, v));
@@ -163,6 +181,25 @@ static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
 static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) {
   const IVec order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(ab, cd), order);
+}
+static TENON_INLINE IVec to_bytes_in_lanes(IVec ab, IVec cd) { return _mm256_packus_epi16(ab, cd); }
+template <bool kWhole>
+static TENON_INLINE IVec load_channels(const uint8_t* p, int n) {
+  if (kWhole) return iload(p);
+  alignas(32) uint8_t bytes[32] = {};
+  __builtin_memcpy(bytes, p, n);
+  return iload(bytes);
+}
+template <bool kWhole>
+static TENON_INLINE void store_channels(uint8_t* p, IVec v, int n) {
+  if (kWhole) istore(p, v);
+  else __builtin_memcpy(p, &v, n);
+}
+template <int i>
+static TENON_INLINE IVec interleaved(IVec a, IVec b, IVec c) {
+  const IVec ab = i < 2 ? _mm256_unpacklo_epi8(a, b) : _mm256_unpackhi_epi8(a, b);
+  const IVec c0 = i < 2 ? _mm256_unpacklo_epi8(c, izero()) : _mm256_unpackhi_epi8(c, izero());
+  return i % 2 ? _mm256_unpackhi_epi16(ab, c0) : _mm256_unpacklo_epi16(ab, c0);
 }
 static TENON_INLINE IVec iset8(int32_t x) { return _mm256_set1_epi8(static_cast<int8_t>(x)); }
 static TENON_INLINE IVec clamp_bytes(IVec v, IVec low, IVec high) {
