@@ -53,6 +53,15 @@ static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
+// One rounding in every file; 1 / x to about 2^-23.
+static TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+static TENON_INLINE Vec negated_fused(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
+static TENON_INLINE Vec reciprocal(Vec x) {
+  const Vec y = _mm512_rcp14_ps(x);
+  return fused(y, negated_fused(x, y, set1(1.f)), y);
+}
+static TENON_INLINE bool any_more(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
+
 // Lane i of the result is lane index[i] of v.
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
   return _mm512_permutexvar_ps(_mm512_loadu_si512(index), v);
@@ -100,6 +109,16 @@ static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm256_and_ps(a, b); }
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm256_or_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+
+static TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+static TENON_INLINE Vec negated_fused(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
+static TENON_INLINE Vec reciprocal(Vec x) {
+  const Vec y = _mm256_rcp_ps(x);
+  return fused(y, negated_fused(x, y, set1(1.f)), y);
+}
+static TENON_INLINE bool any_more(Vec a, Vec b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0;
 }
 
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
