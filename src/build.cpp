@@ -45,7 +45,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
   const bool gpu = plan.device != "cpu";
   tracker.note(passes::lower(plan.graph, options.skip_passes));
   if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
-  if (plan.precision == "fp16" || plan.precision == "bf16" || (gpu && plan.precision == "int8"))
+  if (gpu && (plan.precision == "fp16" || plan.precision == "bf16" || plan.precision == "int8"))
     tracker.note(passes::narrow(plan.graph, narrow_type(plan), options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
@@ -140,6 +140,15 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
                  fmt::format("{:.3g} ms against {:.3g} ms", pace.int8_us / 1e3, pace.float_us / 1e3));
 }
 
+/// Throws Error(unsupported) where the CPU has no instructions for bf16.
+void require_bf16() {
+  if (cpu::active_isa() == cpu::Isa::amx) return;
+  throw Error(Code::unsupported, "this processor does not multiply bf16",
+              {.where = "--precision bf16",
+               .why = std::string("that takes AMX, and kernels are for ") + cpu::isa_name(cpu::active_isa()),
+               .hint = "leave out --precision, or give fp32 or int8"});
+}
+
 /// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.
 void choose_device(plan::Plan& plan, const BuildOptions& options) {
   static constexpr const char* names[] = {"fp32", "tf32", "fp16", "bf16", "int8"};
@@ -148,9 +157,11 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   if (gpu) cuda::Device::get(cuda::index_of(options.device));
   if (options.precision == Precision::best) plan.precision = options.calibrator ? "int8" : gpu ? "fp16" : "fp32";
   else plan.precision = names[static_cast<int>(options.precision)];
-  if (!gpu && plan.precision != "fp32" && plan.precision != "int8")
-    throw Error(Code::unsupported, "the CPU computes in fp32 and int8 only",
-                {.where = "--precision " + plan.precision, .hint = "leave out --precision, or give fp32 or int8"});
+  if (!gpu && plan.precision == "bf16") require_bf16();
+  else if (!gpu && plan.precision != "fp32" && plan.precision != "int8")
+    throw Error(Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
+                {.where = "--precision " + plan.precision,
+                 .hint = "leave out --precision, or give fp32, bf16 or int8"});
 }
 
 }  // namespace
@@ -192,7 +203,8 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   const bool narrow = brain || options.precision == Precision::fp16 || options.precision == Precision::best;
   if (options.precision == Precision::int8 && plan.precision != "int8")
     throw Error(Code::unsupported, "an engine cannot be calibrated", {.hint = "build the model with --precision int8"});
-  if (!gpu && plan.precision != "int8") plan.precision = "fp32";
+  if (!gpu && brain) require_bf16();
+  if (!gpu && plan.precision != "int8") plan.precision = brain ? "bf16" : "fp32";
   if (gpu) passes::adapt_to_gpu(plan.graph, options.skip_passes);
   if (gpu && plan.precision == "fp32" && options.precision == Precision::tf32) plan.precision = "tf32";
   if (gpu && narrow && (plan.precision == "fp32" || plan.precision == "tf32")) {

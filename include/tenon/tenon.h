@@ -21,7 +21,9 @@ enum class Precision {
   fp32,
   tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
   fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
-  bf16,  ///< the same with bf16: the range of f32 and 7 bits of mantissa
+  /// On a GPU the same with bf16: the range of f32 and 7 bits of mantissa. On a CPU with AMX: convolutions and products
+  /// round their operands to it, where that is measured faster; tensors and sums are f32.
+  bf16,
   /// Eight bits, after calibration, where the structure of the model allows it and they are measured faster, which may
   /// be nowhere; elsewhere fp32, on a GPU fp16.
   int8,

@@ -81,7 +81,8 @@ std::string signature(const Problem& problem) {
     else if (const auto* lines = std::get_if<std::vector<std::string>>(&value))
       for (const auto& item : *lines) text += item + ';';
   }
-  text += " t" + std::to_string(problem.threads) + (problem.strict ? " strict" : "") + (problem.tf32 ? " tf32" : "");
+  text += " t" + std::to_string(problem.threads) + (problem.strict ? " strict" : "") + (problem.tf32 ? " tf32" : "") +
+          (problem.bf16 ? " bf16" : "");
   return text;
 }
 

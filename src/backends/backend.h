@@ -33,6 +33,7 @@ struct Problem {
   int threads = 1;
   bool strict = false;  // plain summation order: no Winograd
   bool tf32 = false;    // products of f32 may round their operands to tf32
+  bool bf16 = false;    // or to bf16
   bool vendor = true;   // libraries of the GPU's vendor may serve
 };
 

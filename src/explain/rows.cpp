@@ -146,7 +146,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
   if (gpu && !device) report.notes.push_back("the GPU is not here: refusals of its kernels are not shown");
   const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
     return gpu ? plan::device_problem_of(graph, id, layout, plan)
-               : plan::problem_of(graph, id, layout, threads, plan.strict);
+               : plan::problem_of(graph, id, layout, threads, plan);
   };
   Pairing pairing{graph, plan, problem_of, {}};
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
@@ -156,6 +156,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     Row row{node.label(), node.origins, node.op, sizes_of(problem), precision_of(problem), ""};
     if (gpu) weigh_on_gpu(row, problem, plan, device);
     else weigh(row, problem, plan.records);
+    if (row.kernel == "bf16_tiles") row.precision = "bf16";
     if (!gpu && pairing.hold(id, layout, row)) continue;
     if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
       row = pairing.join(first->second, row);

@@ -367,12 +367,14 @@ ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first) {
   return reads && user.integer("group", 1) > 1 ? second : ir::no_node;
 }
 
-backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads, bool strict) {
+backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads,
+                             const Plan& plan) {
   const ir::Node& node = graph.node(id);
   backends::Problem problem;
   problem.node = &node;
   problem.threads = threads;
-  problem.strict = strict;
+  problem.strict = plan.strict;
+  problem.bf16 = plan.device == "cpu" && plan.precision == "bf16";
   const auto operand = [&](ir::ValueId value) {
     backends::Operand result;
     if (value == ir::no_value) return result;

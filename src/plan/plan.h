@@ -63,7 +63,8 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
 ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first);
 
 /// The problem that kernels of this node see.
-backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads, bool strict);
+backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads,
+                             const Plan& plan);
 /// The same as kernels of a GPU see it.
 backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan);
 /// The key under which a GPU's measurements of a problem are kept.

@@ -124,7 +124,7 @@ void tune(Plan& plan, const Records& known, double budget_seconds, const Progres
   const size_t count = graph.nodes.size();
   for (size_t id = 0; id < count; ++id) {
     if (!layout.runs[id]) continue;
-    const backends::Problem problem = problem_of(graph, static_cast<ir::NodeId>(id), layout, plan.threads, plan.strict);
+    const backends::Problem problem = problem_of(graph, static_cast<ir::NodeId>(id), layout, plan.threads, plan);
     const std::string key = backends::signature(problem);
     if (plan.records.count(key)) continue;
     if (const auto record = known.find(key); record != known.end()) {
@@ -147,8 +147,8 @@ void tune(Plan& plan, const Records& known, double budget_seconds, const Progres
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(count); ++id) {
     const ir::NodeId second = second_of_pair(graph, id);
     if (second == ir::no_node || !layout.runs[id] || !layout.runs[second]) continue;
-    const backends::Pair pair{problem_of(graph, id, layout, plan.threads, plan.strict),
-                              problem_of(graph, second, layout, plan.threads, plan.strict)};
+    const backends::Pair pair{problem_of(graph, id, layout, plan.threads, plan),
+                              problem_of(graph, second, layout, plan.threads, plan)};
     const std::string key = backends::signature(pair);
     const backends::PairKernel* kernel = backends::pair_kernel(pair);
     if (!kernel || plan.records.count(key)) continue;

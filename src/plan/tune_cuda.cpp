@@ -148,7 +148,7 @@ std::string network_key(const std::vector<std::string>& keys) {
 }
 
 backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan) {
-  backends::Problem problem = problem_of(graph, node, layout, 0, plan.strict);
+  backends::Problem problem = problem_of(graph, node, layout, 0, plan);
   problem.tf32 = plan.precision == "tf32";
   problem.vendor = plan.vendor;
   return problem;

@@ -140,7 +140,7 @@ void DeviceProgram::reserve_workspace(size_t bytes) {
 
 std::unique_ptr<DeviceProgram::HostStep> DeviceProgram::host_step(ir::NodeId id) const {
   auto host = std::make_unique<HostStep>();
-  host->problem = plan::problem_of(graph_, id, layout_, team_.threads(), plan_.strict);
+  host->problem = plan::problem_of(graph_, id, layout_, team_.threads(), plan_);
   host->step = plan::choose(host->problem, plan_.records).make(host->problem);
   const auto pointer = [&](ir::ValueId value) -> std::byte* {
     if (value == ir::no_value) return nullptr;

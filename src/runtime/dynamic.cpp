@@ -97,6 +97,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   problem.node = &graph.node(0);
   problem.threads = team_.threads();
   problem.strict = plan_.strict;
+  problem.bf16 = plan_.device == "cpu" && plan_.precision == "bf16";
   for (size_t at = 0; at < operands.size(); ++at) {
     backends::Operand operand{
         operands[at].dtype(), operands[at].dims(), backends::dense_strides(operands[at].dims()), {}};

@@ -51,7 +51,7 @@ void Program::bind(const plan::Plan& plan) {
   std::map<ir::NodeId, std::pair<ir::NodeId, const backends::PairKernel*>> pairs;
   std::set<ir::NodeId> joined;
   const auto problem_of = [&](ir::NodeId id) {
-    return plan::problem_of(graph_, id, layout_, team_.threads(), plan.strict);
+    return plan::problem_of(graph_, id, layout_, team_.threads(), plan);
   };
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
     const ir::NodeId second = plan::second_of_pair(graph_, id);

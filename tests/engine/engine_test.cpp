@@ -85,7 +85,8 @@ TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
   const ir::Graph graph = plan::concretise(impl->plan.graph, impl->plan.shapes);
   const plan::Layout layout = plan::lay_out(graph);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
-    impl->plan.records[backends::signature(plan::problem_of(graph, id, layout, 2, false))] = {"kernel of tomorrow", 1};
+    impl->plan.records[backends::signature(plan::problem_of(graph, id, layout, 2, impl->plan))] = {"kernel of tomorrow",
+                                                                                                   1};
   Engine(impl).save(folder_ / "other.tenon");
   const Engine loaded = Engine::load(folder_ / "other.tenon");
   EXPECT_EQ(loaded.impl().plan.isa, "avx1024");

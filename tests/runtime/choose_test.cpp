@@ -20,11 +20,13 @@ ir::Graph convolution(int64_t channels) {
 }
 
 std::string chosen(const ir::Graph& graph, int threads, const plan::Records& records) {
-  return plan::choose(plan::problem_of(graph, 0, plan::lay_out(graph), threads, false), records).name;
+  return plan::choose(plan::problem_of(graph, 0, plan::lay_out(graph), threads, plan::Plan()), records).name;
 }
 
 std::string key(const ir::Graph& graph, int threads, bool strict) {
-  return backends::signature(plan::problem_of(graph, 0, plan::lay_out(graph), threads, strict));
+  plan::Plan plan;
+  plan.strict = strict;
+  return backends::signature(plan::problem_of(graph, 0, plan::lay_out(graph), threads, plan));
 }
 
 }  // namespace

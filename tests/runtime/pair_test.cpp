@@ -49,8 +49,8 @@ void expect_same_bits(const std::string& image, const Dims& dims, int64_t middle
   ASSERT_EQ(tactic, "depthwise");
   for (int threads : {1, 2, 3}) {
     const plan::Layout layout = plan::lay_out(joined.graph);
-    const backends::Pair pair{plan::problem_of(joined.graph, 0, layout, threads, false),
-                              plan::problem_of(joined.graph, 1, layout, threads, false)};
+    const backends::Pair pair{plan::problem_of(joined.graph, 0, layout, threads, plan::Plan()),
+                              plan::problem_of(joined.graph, 1, layout, threads, plan::Plan())};
     joined.records[backends::signature(pair)] = {"strips", 1};
     const std::vector<float> got = run(joined, threads, x, tactic);
     ASSERT_EQ(tactic, "strips");

@@ -100,12 +100,14 @@ class ConvStep : public backends::Step {
 };
 
 constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
+constexpr const char* bf16_tiles = "bf16_tiles";
 
 template <const char* const& name>
 const char* refuses(const Problem& problem) {
   const ConvTactic* tactic = conv_tactic_named(name);
   if (!tactic) return "not built for this instruction set";
   if (problem.strict && is_winograd(name)) return "strict summation was asked for";
+  if (name == bf16_tiles && !problem.bf16) return "bf16 was not asked for";
   const auto epilogue = epilogue_of(*problem.node);
   if (!epilogue) return "the activation has no kernel";
   ConvShape shape{};
@@ -133,6 +135,7 @@ const backends::KernelRegistrar register_winograd2({"Conv", winograd2, 2, refuse
 const backends::KernelRegistrar register_depthwise({"Conv", depthwise, 4, refuses<depthwise>, make<depthwise>});
 const backends::KernelRegistrar register_stem({"Conv", stem, 4, refuses<stem>, make<stem>});
 const backends::KernelRegistrar register_gemv({"Conv", gemv, 0, refuses<gemv>, make<gemv>});
+const backends::KernelRegistrar register_bf16({"Conv", bf16_tiles, 5, refuses<bf16_tiles>, make<bf16_tiles>});
 
 }  // namespace
 }  // namespace tenon::cpu

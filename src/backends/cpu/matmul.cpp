@@ -84,8 +84,11 @@ const ConvTactic* tactic_named(const char* name) {
   return nullptr;
 }
 
+constexpr const char* bf16_tiles = "bf16_tiles";
+
 template <const char* const& name>
 const char* refuses(const Problem& problem) {
+  if (name == bf16_tiles && !problem.bf16) return "bf16 was not asked for";
   const Product product(problem);
   if (product.reason) return product.reason;
   const ConvTactic* tactic = tactic_named(name);
@@ -105,6 +108,8 @@ const backends::KernelRegistrar matmul_direct({"MatMul", direct, 1, refuses<dire
 const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, make<gemv>});
 const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>});
 const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>});
+const backends::KernelRegistrar matmul_bf16({"MatMul", bf16_tiles, 3, refuses<bf16_tiles>, make<bf16_tiles>});
+const backends::KernelRegistrar gemm_bf16({"Gemm", bf16_tiles, 3, refuses<bf16_tiles>, make<bf16_tiles>});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -1,6 +1,7 @@
 #include "backends/cpu/kernels/tactics.h"
 
 #include <array>
+#include <vector>
 
 namespace tenon::cpu {
 
@@ -14,8 +15,17 @@ auto collect(Isa isa) {
 }  // namespace
 
 std::span<const ConvTactic> conv_tactics(Isa isa) {
+  if (isa == Isa::amx) {
+    static const std::vector<ConvTactic> amx = [] {
+      const auto vectors = collect(Isa::avx512);
+      std::vector<ConvTactic> all(vectors.begin(), vectors.end());
+      all.push_back(brain_tactic());
+      return all;
+    }();
+    return amx;
+  }
   static const auto portable = collect(Isa::portable), avx2 = collect(Isa::avx2), avx512 = collect(Isa::avx512);
-  switch (vectors_of(isa)) {
+  switch (isa) {
     case Isa::avx512: return avx512;
     case Isa::avx2: return avx2;
     default: return portable;

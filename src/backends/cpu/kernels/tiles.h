@@ -36,10 +36,23 @@ template <int kTile>
 TENON_INLINE void store_tile(void* p, int64_t stride) {
   __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
 }
-// Sums of unsigned inputs times signed weights, four bytes at a time.
-template <int kSums, int kInputs, int kWeights>
+// Unsigned inputs times signed weights, four bytes at a time; or two bfloat16 each, added up as f32.
+enum class TileDot : uint8_t { bytes, brains };
+template <TileDot kDot, int kSums, int kInputs, int kWeights>
 TENON_INLINE void add_tile_dots() {
-  __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kInputs), "i"(kWeights));
+  if constexpr (kDot == TileDot::bytes)
+    __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kInputs), "i"(kWeights));
+  else
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kInputs), "i"(kWeights));
+}
+
+// Rounds `count` numbers to bfloat16, to even.
+TENON_INLINE void to_brains(uint16_t* to, const float* from, int64_t count) {
+  for (int64_t at = 0; at < count; at += 16) {
+    const auto mask = static_cast<__mmask16>(count - at < 16 ? (1u << (count - at)) - 1 : 0xffffu);
+    const __m256bh v = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from + at));
+    _mm256_mask_storeu_epi16(to + at, mask, (__m256i)v);
+  }
 }
 
 }  // namespace

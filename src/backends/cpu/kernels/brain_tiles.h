@@ -1,0 +1,18 @@
+// Convolutions of f32 whose inputs and weights are rounded to bfloat16 and whose products are added up as f32.
+#pragma once
+
+#include "backends/cpu/kernels/tile_plan.h"
+
+namespace tenon::cpu {
+
+struct BrainTilePlan : TilePlan {
+  Epilogue epilogue;
+  const float* bias;  // [group][whole blocks]
+};
+
+namespace amx {
+void run_brain_tiles(const BrainTilePlan& plan, const float* in, const float* residual, float* out,
+                     const Worker& worker);
+}  // namespace amx
+
+}  // namespace tenon::cpu

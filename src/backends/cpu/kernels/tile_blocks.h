@@ -1,0 +1,174 @@
+// Walks the outputs of a convolution by tiles: rounds of places, copies, blocks of output channels, pairs of tiles.
+#pragma once
+
+#include "backends/cpu/kernels/outputs.h"
+#include "backends/cpu/kernels/tile_plan.h"
+#include "backends/cpu/kernels/tiles.h"
+#include "backends/cpu/kernels/windows_isa.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// Tiles of `rows` places each; the last one may begin before the one ahead of it ends.
+struct Tiling {
+  int64_t count;  // of places
+  int rows;
+  explicit Tiling(int64_t places) : count(places) {
+    const int64_t tiles = places > kTileRows ? (places + 2 * kTileRows - 1) / (2 * kTileRows) * 2 : 1;
+    rows = static_cast<int>((places + tiles - 1) / tiles);
+  }
+  int64_t pairs() const { return (count + 2 * rows - 1) / (2 * rows); }
+  bool is_pair(int64_t pair) const { return (2 * pair + 1) * rows < count; }
+  int64_t first(int64_t tile) const { return smaller(tile * rows, count - rows); }
+};
+
+// A round of a worker: places from `first` on, rows of outputs from y0 to before y1 of an image where there is a
+// picture.
+struct TileRound {
+  int64_t first, count, image, y0, y1;
+};
+
+// A block of output channels: its place among all blocks, its first channel, and how many there are.
+struct TileChannels {
+  int64_t block, group, first;
+  int count;
+};
+
+// All sums of up to two tiles of places times up to two of channels; they begin at `start`.
+template <TileDot kDot, int kInputs, int kWeights>
+__attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* const* a, const std::byte* weights,
+                                        const void* start, std::byte* sums) {
+  constexpr int64_t kRow = kTileBlock * 4, kTile = kTileRows * kRow;
+  const int64_t step = plan.step, chunk = plan.runs.chunk / 4 * kRow;
+  const std::byte *const a0 = a[0], *const a1 = a[1];
+  const auto* const second = static_cast<const std::byte*>(start) + kTileColumns * 4;
+  load_tile<0>(start, 0);
+  if constexpr (kWeights > 1) load_tile<1>(second, 0);
+  if constexpr (kInputs > 1) load_tile<2>(start, 0);
+  if constexpr (kInputs > 1 && kWeights > 1) load_tile<3>(second, 0);
+  const int64_t* const end = plan.offsets + plan.runs.chunks();
+  for (const int64_t* offset = plan.offsets; offset != end; ++offset, weights += chunk) {
+    load_tile<6>(weights, kRow);
+    load_tile<4>(a0 + *offset, step);
+    add_tile_dots<kDot, 0, 4, 6>();
+    if constexpr (kInputs > 1) {
+      load_tile<5>(a1 + *offset, step);
+      add_tile_dots<kDot, 2, 5, 6>();
+    }
+    if constexpr (kWeights > 1) {
+      load_tile<7>(weights + kTileColumns * 4, kRow);
+      add_tile_dots<kDot, 1, 4, 7>();
+      if constexpr (kInputs > 1) add_tile_dots<kDot, 3, 5, 7>();
+    }
+  }
+  store_tile<0>(sums, kRow);
+  if constexpr (kWeights > 1) store_tile<1>(sums + kTileColumns * 4, kRow);
+  if constexpr (kInputs > 1) store_tile<2>(sums + kTile, kRow);
+  if constexpr (kInputs > 1 && kWeights > 1) store_tile<3>(sums + kTile + kTileColumns * 4, kRow);
+}
+
+template <TileDot kDot>
+void multiply_pair(const TilePlan& plan, const TileChannels& channels, const void* start, const Tiling& tiling,
+                   const std::byte* from, int64_t pair, std::byte* sums) {
+  const std::byte* a[2] = {from + tiling.first(2 * pair) * plan.step, from + tiling.first(2 * pair + 1) * plan.step};
+  const std::byte* const weights =
+      plan.packed + channels.block * plan.runs.chunks() * plan.runs.chunk * kTileBlock;
+  const bool both = tiling.is_pair(pair), wide = channels.count > kTileColumns;
+  if (both && wide) multiply<kDot, 2, 2>(plan, a, weights, start, sums);
+  else if (both) multiply<kDot, 2, 1>(plan, a, weights, start, sums);
+  else if (wide) multiply<kDot, 1, 2>(plan, a, weights, start, sums);
+  else multiply<kDot, 1, 1>(plan, a, weights, start, sums);
+}
+
+// Calls f(row of the input or -1, where it goes, pixels on its left, inside and on its right) for all rows that the
+// round's windows see.
+template <class F>
+void each_picture_row(const TilePlan& plan, const TileRound& round, std::byte* to, const F& f) {
+  const ConvShape& s = plan.shape;
+  const int64_t pitch = plan.columns * (s.in_c / s.groups) * plan.element;
+  const int64_t reach = int64_t{s.kernel_h - 1} * s.dilation_h, first = round.y0 * s.stride_h - s.pad_top;
+  const int64_t rows = (round.y1 - round.y0 - 1) * s.stride_h + reach + 1;
+  const int64_t left = smaller(plan.columns, s.pad_left), inside = smaller(s.in_w, plan.columns - left);
+  for (int64_t row = 0; row < rows; ++row) {
+    bool read = false;
+    for (int ky = 0; ky < s.kernel_h; ++ky) read |= (row - int64_t{ky} * s.dilation_h) % s.stride_h == 0;
+    if (!read) continue;
+    // The border to the right of the last row lies before the next plane.
+    const int64_t behind = plan.columns - left - inside + (row + s.stride_h >= rows ? s.kernel_w * s.dilation_w : 0);
+    const int64_t y = first + row;
+    f(y >= 0 && y < s.in_h ? y : -1, to + row % s.stride_h * plan.plane_bytes + row / s.stride_h * pitch, left, inside,
+      behind);
+  }
+}
+
+// The blocks of channels [n0, n1) in one round. `Kernel` has kDot, has_residual(), copy(round, group, to),
+// in_place(round, group), start(channels) and finish(channels, sums, count, outputs).
+template <class Kernel>
+void run_round(const TilePlan& plan, Kernel& kernel, const TileRound& round, int64_t n0, int64_t n1, std::byte* own) {
+  const ConvShape& s = plan.shape;
+  const int64_t group_out = s.out_c / s.groups, blocks = (group_out + kTileBlock - 1) / kTileBlock;
+  std::byte* const copies = own + 2 * kTilePairSums * 4;
+  const PixelCursor cursor(s, round.first);
+  const bool rows = plan.source == TileSource::picture;
+  const Outputs all(s, plan.slots, rows ? round.image : cursor.image, rows ? round.y0 : cursor.y, cursor.x,
+                    kernel.has_residual());
+  const Tiling tiling(round.count);
+  configure_tiles(tiling.rows, plan.runs.chunk);
+  int64_t copied = -1;
+  for (int64_t n = n0; n < n1; ++n) {
+    const int64_t group = n / blocks, first = group * group_out + (n - group * blocks) * kTileBlock;
+    const int64_t left = (group + 1) * group_out - first;
+    const TileChannels channels{n, group, first, static_cast<int>(smaller(kTileBlock, left))};
+    const bool in_place = plan.source == TileSource::in_place;
+    if (!in_place && group != copied) kernel.copy(round, group, copies);
+    copied = group;
+    const std::byte* const from = in_place ? kernel.in_place(round, group) : copies;
+    const void* const start = kernel.start(channels);
+    Outputs outputs = all;
+    // Each pair of tiles is finished while the next is multiplied.
+    const int64_t pairs = tiling.pairs();
+    for (int64_t pair = 0; pair <= pairs; ++pair) {
+      constexpr int64_t kPair = kTilePairSums * 4;
+      if (pair < pairs)
+        multiply_pair<Kernel::kDot>(plan, channels, start, tiling, from, pair, own + pair % 2 * kPair);
+      if (pair == 0) continue;
+      for (int64_t tile = 2 * pair - 2; tile < 2 * pair; ++tile) {
+        const int64_t begin = tile * tiling.rows, end = smaller(tiling.count, begin + tiling.rows);
+        const int64_t row = tile % 2 * kTileRows + begin - tiling.first(tile);
+        if (begin < end)
+          kernel.finish(channels, own + (pair - 1) % 2 * kPair + row * kTileBlock * 4, end - begin, outputs);
+      }
+    }
+  }
+}
+
+template <class Kernel>
+void run_tiles(const TilePlan& plan, Kernel& kernel, const Worker& worker) {
+  const ConvShape& s = plan.shape;
+  if (worker.id >= plan.pixel_splits * plan.channel_splits) return;
+  const int64_t blocks = (s.out_c / s.groups + kTileBlock - 1) / kTileBlock * s.groups;
+  const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
+  const int64_t n0 = blocks * part_n / plan.channel_splits, n1 = blocks * (part_n + 1) / plan.channel_splits;
+  // Of a picture whole rows are cut, otherwise runs of places.
+  const bool rows = plan.source == TileSource::picture;
+  const int64_t images = rows ? s.batch : 1, all = rows ? s.batch * s.out_h : s.batch * s.out_h * s.out_w;
+  const int64_t begin = all * part_m / plan.pixel_splits, end = all * (part_m + 1) / plan.pixel_splits;
+  if (n0 >= n1 || begin >= end) return;
+  std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
+  const int64_t most = rows ? plan.block_rows : plan.block_places;
+  for (int64_t image = 0; image < images; ++image) {
+    const int64_t from = rows ? image * s.out_h : 0, to = rows ? from + s.out_h : all;
+    const int64_t first = begin > from ? begin : from, count = smaller(end, to) - first;
+    const int64_t rounds = count > 0 ? (count + most - 1) / most : 0;
+    for (int64_t at = 0; at < rounds; ++at) {
+      const int64_t a = first + count * at / rounds, b = first + count * (at + 1) / rounds;
+      TileRound round{a, b - a, 0, 0, 0};
+      if (rows) round = {0, (b - a - 1) * plan.slots + s.out_w, image, a - from, b - from};
+      run_round(plan, kernel, round, n0, n1, own);
+    }
+  }
+  release_tiles();
+}
+
+}  // namespace
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

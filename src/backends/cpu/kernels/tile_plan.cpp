@@ -1,0 +1,154 @@
+#include "backends/cpu/kernels/tile_plan.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/support.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr int64_t kTile = 16, kChunkBytes = 64;
+// Of what a round of a worker reads and writes, within L2 beside the weights, or where these are in L3.
+constexpr int64_t kRoundBytes = 256 << 10, kLongRoundBytes = 768 << 10, kResidentWeights = 512 << 10;
+
+int64_t group_in(const ConvShape& s) { return s.in_c / s.groups; }
+int64_t group_out(const ConvShape& s) { return s.out_c / s.groups; }
+int64_t blocks_of(const ConvShape& s) { return ceil_div(group_out(s), kTileBlock); }
+
+TileRuns cut(int64_t count, int64_t length) {
+  TileRuns runs{count, length, ceil_div(length, kChunkBytes), 0};
+  const auto chunk = [&] { return align_up(ceil_div(length, runs.chunks_each), 4); };
+  while (chunk() > length && chunk() > 4) ++runs.chunks_each;
+  runs.chunk = static_cast<int>(chunk());
+  return runs;
+}
+
+// Pixels that lie one behind the other are windows already.
+bool are_windows(const ConvShape& s) {
+  return s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_top == 0 &&
+         s.pad_left == 0 && s.in_h == s.out_h && s.in_w == s.out_w && s.in_row == s.in_w * s.in_pixel &&
+         s.in_image == s.in_h * s.in_row && group_in(s) >= 4;
+}
+
+// Pixels of a row of a picture: the border on the right serves as that on the left of the next row, too.
+int64_t columns_of(const ConvShape& s) {
+  const int64_t seen = (s.out_w - 1) * s.stride_w + int64_t{s.kernel_w - 1} * s.dilation_w + 1;
+  const int64_t right = std::max<int64_t>(0, seen - s.pad_left - s.in_w);
+  return align_up(std::max(seen - std::min<int64_t>(right, s.pad_left), s.out_w * s.stride_w), s.stride_w);
+}
+
+void choose_source(TilePlan& plan) {
+  const ConvShape& s = plan.shape;
+  const int64_t c = group_in(s) * plan.element, taps = int64_t{s.kernel_h} * s.kernel_w;
+  plan.runs = cut(1, taps * c);
+  plan.slots = s.out_w;
+  if (plan.element == 1 && are_windows(s)) {
+    plan.source = TileSource::in_place;
+    plan.step = s.in_pixel;
+    return;
+  }
+  const TileRuns picture = s.dilation_w == 1 ? cut(s.kernel_h, s.kernel_w * c) : cut(taps, c);
+  const int64_t columns = columns_of(s), slots = columns / s.stride_w;
+  // Cycles of an output: two of each chunk and block of channels, and the copying.
+  const auto blocks = static_cast<double>(blocks_of(s));
+  const double overlapping = 2 * blocks * picture.chunks() * slots / s.out_w + c * s.stride_h * s.stride_w / 24.,
+               apart = 2 * blocks * plan.runs.chunks() + s.kernel_h * (8 + s.kernel_w * c / 24.);
+  if (taps == 1 || picture.length < 4 || apart < overlapping) {
+    plan.source = TileSource::windows;
+    plan.step = align_up(plan.runs.chunks() * plan.runs.chunk, kChunkBytes);
+    return;
+  }
+  plan.source = TileSource::picture;
+  plan.runs = picture;
+  plan.columns = columns;
+  plan.slots = slots;
+  plan.step = s.stride_w * c;
+}
+
+// As DirectKernel cuts its work: cycles of multiplying and finishing, 16 bytes of weights a cycle and 8 of inputs.
+void plan_split(TilePlan& plan, int threads) {
+  const ConvShape& s = plan.shape;
+  const int64_t rows = s.batch * s.out_h, blocks = blocks_of(s) * s.groups;
+  const int64_t weights = tile_packed_bytes(plan), inputs = s.batch * s.in_h * s.in_w * s.in_c * plan.element;
+  int64_t best = INT64_MAX;
+  for (int n = 1; n <= threads; ++n) {
+    if (threads % n) continue;
+    const int m = threads / n;
+    const int64_t places = plan.source == TileSource::picture ? ceil_div(rows, m) * plan.slots
+                                                              : ceil_div(rows * s.out_w, m);
+    const int64_t cost = ceil_div(places, 2 * kTile) * ceil_div(blocks, n) * (plan.runs.chunks() * 64 + 600) +
+                         weights / n / 16 + inputs / m / (n > 1 ? 4 : 8);
+    if (cost >= best) continue;
+    best = cost;
+    plan.pixel_splits = m;
+    plan.channel_splits = n;
+  }
+}
+
+void plan_rounds(TilePlan& plan) {
+  const ConvShape& s = plan.shape;
+  const int64_t target =
+      tile_packed_bytes(plan) / plan.channel_splits > kResidentWeights ? kLongRoundBytes : kRoundBytes;
+  if (plan.source == TileSource::picture) {
+    const int64_t rows = ceil_div(s.batch * s.out_h, plan.pixel_splits), c = group_in(s) * plan.element;
+    const int64_t pitch = plan.columns * c, reach = int64_t{s.kernel_h - 1} * s.dilation_h;
+    const int64_t row_bytes = pitch * s.stride_h + s.out_w * group_out(s) * plan.element;
+    plan.block_rows = std::clamp<int64_t>(target / row_bytes, 1, std::min<int64_t>(rows, s.out_h));
+    plan.block_places = plan.block_rows * plan.slots;
+    const int64_t in_plane = ceil_div((plan.block_rows - 1) * s.stride_h + reach + 1, s.stride_h);
+    plan.plane_bytes = align_up(in_plane * pitch + s.kernel_w * s.dilation_w * c + kChunkBytes, 64);
+    plan.copy_bytes = static_cast<size_t>(plan.plane_bytes * s.stride_h);
+    return;
+  }
+  const int64_t all = ceil_div(s.batch * s.out_h * s.out_w, plan.pixel_splits);
+  const int64_t wanted = target / (plan.step + group_out(s) * plan.element) / (2 * kTile) * (2 * kTile);
+  plan.block_places = std::min(all, std::max<int64_t>(wanted, 4 * kTile));
+  if (plan.source == TileSource::windows)
+    plan.copy_bytes = static_cast<size_t>(plan.block_places * plan.step + kChunkBytes);
+}
+
+int64_t run_offset(const TilePlan& plan, int64_t run) {
+  const ConvShape& s = plan.shape;
+  if (plan.source != TileSource::picture) return 0;
+  const int64_t c = group_in(s) * plan.element, per_row = plan.runs.count / s.kernel_h;
+  const int64_t row = run / per_row * s.dilation_h;
+  return row % s.stride_h * plan.plane_bytes + row / s.stride_h * plan.columns * c + run % per_row * s.dilation_w * c;
+}
+
+}  // namespace
+
+int64_t TileRuns::offset_in_run(int64_t chunk_of_run) const {
+  return std::max<int64_t>(0, std::min(chunk_of_run * chunk, length - chunk));
+}
+
+void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, int threads, std::vector<int64_t>& offsets) {
+  plan.shape = shape;
+  plan.element = element;
+  choose_source(plan);
+  plan_split(plan, threads);
+  plan_rounds(plan);
+  offsets.clear();
+  for (int64_t at = 0; at < plan.runs.chunks(); ++at)
+    offsets.push_back(run_offset(plan, at / plan.runs.chunks_each) +
+                      plan.runs.offset_in_run(at % plan.runs.chunks_each));
+  plan.offsets = offsets.data();
+  plan.worker_bytes = align_up(2 * kTilePairSums * 4 + plan.copy_bytes, 4096) + 256;
+}
+
+int64_t tile_block_bytes(const TilePlan& plan) { return plan.runs.chunks() * plan.runs.chunk * kTileBlock; }
+
+int64_t tile_packed_bytes(const TilePlan& plan) {
+  return plan.shape.groups * blocks_of(plan.shape) * tile_block_bytes(plan);
+}
+
+int64_t tile_weight_at(const TilePlan& plan, int64_t o, int64_t k) {
+  const TileRuns& runs = plan.runs;
+  const int64_t out = group_out(plan.shape), block = o / out * blocks_of(plan.shape) + o % out / kTileBlock;
+  const int64_t run = k * plan.element / runs.length, in_run = k * plan.element % runs.length;
+  const int64_t chunk = in_run / runs.chunk;
+  const int64_t byte = (run * runs.chunks_each + chunk) * runs.chunk + in_run - runs.offset_in_run(chunk);
+  return block * tile_block_bytes(plan) + byte / 4 * 4 * kTileBlock + o % out % kTileBlock * 4 + byte % 4;
+}
+
+}  // namespace tenon::cpu
