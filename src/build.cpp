@@ -87,7 +87,8 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
     // First of all, so that data which does not fit the model is known before the long part.
     finish_as(exact);
     const double value = options.judge->reference(engine_of(exact));
-    search = {options.judge->metric(), options.judge->samples(), options.max_drop, {{0, value}}, {}};
+    const double limit = options.max_drop.value_or(options.judge->usual_drop());
+    search = {options.judge->metric(), options.judge->samples(), limit, {{0, value}}, {}};
     if (floats.precision == exact.precision) {
       floats = exact;
     } else {
@@ -114,7 +115,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   };
   if (options.judge) {
     const auto score = [&](const plan::Plan& one) { return options.judge->score(engine_of(one)); };
-    std::optional<quant::Pace> best = quant::choose({base.graph, recipe, options.max_drop, trial, score}, search);
+    std::optional<quant::Pace> best = quant::choose({base.graph, recipe, search.limit, trial, score}, search);
     exact.evidence = floats.evidence;
     plan = best ? std::move(best->quantised) : search.points[0].chosen ? std::move(exact) : std::move(floats);
     plan.evidence.search = search;

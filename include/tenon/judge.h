@@ -21,6 +21,8 @@ class Judge {
   /// Runs the floating point engine, which the others will be compared with, and gives its value. Called first, once.
   virtual double reference(const Engine& engine) = 0;
   virtual Score score(const Engine& engine) = 0;
+  /// Points that may be lost where the caller names none. Asked for after `reference`.
+  virtual double usual_drop() const { return 0.1; }
   /// Its name, and how many samples it is of; asked for after `reference`.
   virtual std::string metric() const = 0;
   virtual int64_t samples() const = 0;

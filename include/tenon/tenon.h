@@ -60,7 +60,7 @@ struct BuildOptions {
   /// For int8: the engine is the fastest found that loses at most `max_drop` points of this metric. Without one, layers
   /// are chosen by calibration.target_error alone.
   std::shared_ptr<Judge> judge = {};
-  double max_drop = 0.1;
+  std::optional<double> max_drop = {};  ///< absent: the judge's usual_drop
   Progress progress = {};
   /// Told what is odd and not wrong, as weights that are not finite.
   std::function<void(const std::string&)> warn = {};

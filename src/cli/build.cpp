@@ -53,7 +53,7 @@ int work(const Options& options) {
   check_names(options.path(), options.output, options.retune);
   const auto start = std::chrono::steady_clock::now();
   BuildOptions how = options.build_options();
-  options.data.apply(options, how, options.judge.asked());
+  options.data.apply(options, how);
   options.judge.apply(options, options.data, how);
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
   engine.save(options.output);

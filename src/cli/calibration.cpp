@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <map>
 
 #include "base/file.h"
@@ -154,8 +153,9 @@ void DataOptions::add_to(CLI::App& app) {
       .with_default();
   flags
       .add("--max-error", max_error,
-           "Relative squared error at the outputs above which layers stay in floating point. Default: 0.001; none with "
-           "--max-drop or --eval")
+           "Relative squared error at the outputs above which layers stay in floating point. Default: none where "
+           "engines "
+           "are judged by a drop (--max-drop), else 0.001")
       .value("E")
       .between(0.0, 1e9);
   flags.add("--keep", keep, "Keep a layer in a precision: NODE=fp32 or NODE=int8 (may be given again)")
@@ -199,7 +199,7 @@ vision::Spec picture_spec(const DataOptions& data, const std::vector<TensorInfo>
 }
 
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std::vector<TensorInfo>& inputs,
-                                             const Shapes& shapes) {
+                                             const Shapes& shapes, bool warns) {
   std::vector<std::string> pictures, arrays;
   for (const std::string& path : given.data) {
     const std::vector<std::string> found = arrays_of(path);
@@ -209,15 +209,15 @@ std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std
   std::vector<std::unique_ptr<Calibrator>> parts;
   if (!pictures.empty()) {
     const vision::Spec spec = picture_spec(given, inputs, shapes, pictures[0]);
-    parts.push_back(vision::picture_samples(pictures, spec, given.options.count, [](const std::string& text) {
-      fmt::print(stderr, "warning: {}\n", printable(text));
+    parts.push_back(vision::picture_samples(pictures, spec, given.options.count, [warns](const std::string& text) {
+      if (warns) fmt::print(stderr, "warning: {}\n", printable(text));
     }));
   }
   if (!arrays.empty()) parts.push_back(std::make_unique<ArraySamples>(arrays, inputs));
   return std::make_shared<Chain>(std::move(parts), given.cache);
 }
 
-void DataOptions::apply(const ModelOptions& model, BuildOptions& build, bool judged) const {
+void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   const auto found = methods().find(method);
   if (found == methods().end())
     throw Error(Code::usage, "no calibrator is called \"" + method + "\"",
@@ -226,7 +226,6 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build, bool jud
   build.calibration.method = found->second;
   build.calibration.keep = kept(keep);
   if (max_error >= 0) build.calibration.target_error = max_error;
-  else if (judged) build.calibration.target_error = std::numeric_limits<double>::infinity();
   const bool eight_bits = build.precision == Precision::int8 || build.precision == Precision::best;
   if (!keep.empty() && !eight_bits)
     throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});

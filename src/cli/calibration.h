@@ -21,15 +21,14 @@ struct DataOptions {
   /// --data, --preprocess, --calibrator, --percentile, --max-error, --calib-cache, --calib-batch, --calib-count,
   /// --keep.
   void add_to(CLI::App& app);
-  /// Puts the data and options into `build`; nothing where no data is given. Where the engine is `judged` by a metric,
-  /// no layer stays in floating point for its error unless --max-error is given. Throws Error(usage).
-  void apply(const ModelOptions& model, BuildOptions& build, bool judged = false) const;
+  /// Puts the data and options into `build`; nothing where no data is given. Throws Error(usage).
+  void apply(const ModelOptions& model, BuildOptions& build) const;
 };
 
 /// Pictures, videos, arrays (.npy, .npz:KEY, .npz with a key for each input) and folders of ONNX test data
-/// (input_N.pb, or such folders below) as one source, in the order given. Throws Error.
+/// (input_N.pb, or such folders below) as one source, in the order given; `warns` of bad pictures. Throws Error.
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& data, const std::vector<TensorInfo>& inputs,
-                                             const Shapes& shapes);
+                                             const Shapes& shapes, bool warns = true);
 
 /// How pictures become the model's one input. `where` is what asks for it. Throws Error(usage).
 vision::Spec picture_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "cli/flags.h"
 #include "cli/labelled.h"
 #include "cli/report.h"
 #include "engine/engine.h"
+#include "metrics/agreement.h"
 #include "metrics/bootstrap.h"
 #include "metrics/boxes.h"
 #include "quant/feeder.h"
@@ -24,6 +26,7 @@ namespace {
 constexpr double points = 100;          // of a share of 1
 constexpr double least_overlap = 0.5;   // of boxes that are the same object
 constexpr float counted_score = 0.25f;  // as tenon detect's
+constexpr int64_t most_unasked = 256;   // samples where nobody asked for a judge
 
 /// Labelled pictures in their order, one a batch; keeps how each lies in the input.
 class LabelledSamples : public Calibrator {
@@ -118,10 +121,12 @@ class DataJudge : public Judge {
 
   std::string metric() const override {
     if (head_) return labels_ ? "mAP50-95" : "F1 of boxes against fp32's";
-    if (classes_ > 0) return labels_ ? "top-1" : "top-1 agreement with fp32";
+    if (classes_ > 0) return labels_ ? "top-1" : "expected top-1 agreement with fp32";
     return "share of fp32's signal in the outputs";
   }
   int64_t samples() const override { return samples_; }
+  /// What fp32 sees is no truth, and each change counts as a loss: boxes and classes may lose more of it.
+  double usual_drop() const override { return !labels_ && (head_ || classes_ > 0) ? 1 : 0.1; }
 
   double reference(const Engine& engine) override {
     floats_.emplace(engine);
@@ -141,9 +146,11 @@ class DataJudge : public Judge {
       };
     else if (labels_)
       drop = [&](auto weights) { return points * (reference_.share.value(weights) - answers.share.value(weights)); };
+    else if (classes_ > 0) drop = [&](auto weights) { return points * (1 - answers.agreement.value(weights)); };
     else drop = [&](auto weights) { return points * (1 - answers.share.value(weights)); };
     score.drop = drop({});
-    score.value = points * (answers.precision ? answers.precision->value() : answers.share.value());
+    score.value = labels_ ? points * (answers.precision ? answers.precision->value() : answers.share.value())
+                          : points - score.drop;
     const metrics::Interval interval = metrics::bootstrap(samples_, drop);
     score.low = interval.low, score.high = interval.high;
     if (samples_ < 2) score.low = -points, score.high = points;  // one sample says nothing of others
@@ -158,6 +165,8 @@ class DataJudge : public Judge {
   struct Answers {
     std::vector<std::vector<metrics::Found>> boxes;
     std::vector<int> classes;
+    std::vector<double> margins;
+    metrics::Agreement agreement;
     metrics::Share share;
     std::optional<metrics::AveragePrecision> precision;
   };
@@ -167,7 +176,7 @@ class DataJudge : public Judge {
     std::optional<Runner> other;
     std::shared_ptr<Calibrator> source;
     if (labels_) source = std::make_shared<LabelledSamples>(*labels_, spec_, transforms_);
-    else source = calibration_data(data_, inputs_, shapes_);
+    else source = calibration_data(data_, inputs_, shapes_, false);
     quant::Feeder feeder(runner.graph, *source, labels_ ? 0 : data_.options.count);
     Answers answers;
     bool first = samples_ == 0;
@@ -245,10 +254,13 @@ class DataJudge : public Judge {
       const std::span<const float> scores = row_of(outputs[0], row);
       const auto best = static_cast<int>(std::max_element(scores.begin(), scores.end()) - scores.begin());
       answers.classes.push_back(best);
-      const int wanted = labels_ ? label_classes_[labels_->pictures[index].category]
-                         : samples_ > 0 ? reference_.classes[index]
-                                        : best;
-      answers.share.add(best == wanted, 1);
+      if (labels_) {
+        answers.share.add(best == label_classes_[labels_->pictures[index].category], 1);
+        return;
+      }
+      const int wanted = samples_ > 0 ? reference_.classes[index] : best;
+      answers.margins.push_back(metrics::margin(scores, wanted));
+      if (samples_ > 0) answers.agreement.add(reference_.margins[index], answers.margins.back());
     } else if (exact) {
       add_signal(answers, outputs, *exact, row);
     }
@@ -311,7 +323,8 @@ void JudgeOptions::add_to(CLI::App& app) {
   Flags flags(app);
   flags
       .add("--max-drop", max_drop,
-           "Points that INT8 may lose against FP32: the fastest engine within is taken. Default with --eval: 0.1")
+           "Points that INT8 may lose against FP32: the fastest engine within is taken. Default: 1 of FP32's boxes or "
+           "classes, 0.1 of labels or of other outputs' signal")
       .value("D")
       .between(0.0, 100.0);
   flags
@@ -322,14 +335,38 @@ void JudgeOptions::add_to(CLI::App& app) {
   flags.add("--pareto", pareto, "Write the engines that were measured, with time and metric, as JSON").value("FILE");
 }
 
+namespace {
+/// Whether an engine can be judged that nobody asked to: it has data, time and known sizes, and no limit of another
+/// kind.
+bool is_judged_unasked(const DataOptions& data, const std::vector<TensorInfo>& inputs, const BuildOptions& build) {
+  constexpr int64_t fewest_samples = 10;
+  if (data.data.empty() || data.max_error >= 0 || build.budget_seconds == 0) return false;
+  if (const int64_t samples = build.calibrator->samples(); samples > 0 && samples < fewest_samples) return false;
+  return std::all_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
+    const auto free = [](int64_t size) { return size < 0; };
+    return build.shapes.count(input.name) || std::none_of(input.shape.begin(), input.shape.end(), free);
+  });
+}
+}  // namespace
+
 void JudgeOptions::apply(const ModelOptions& model, const DataOptions& data, BuildOptions& build) const {
-  if (!asked()) return;
-  const char* const flag = !eval.empty() ? "--eval" : max_drop >= 0 ? "--max-drop" : "--pareto";
-  if (!build.calibrator)
+  const bool asked = !eval.empty() || max_drop >= 0 || !pareto.empty();
+  if (!build.calibrator) {
+    if (!asked) return;
     throw Error(Code::usage, "there is nothing to choose without INT8",
-                {.where = flag, .hint = "give --precision best or int8, and --data"});
+                {.where = !eval.empty()   ? "--eval"
+                          : max_drop >= 0 ? "--max-drop"
+                                          : "--pareto",
+                 .hint = "give --precision best or int8, and --data"});
+  }
+  const std::vector<TensorInfo> inputs = stated_inputs(model.path(), model.external_root);
+  if (!asked && !is_judged_unasked(data, inputs, build)) return;
   if (max_drop >= 0) build.max_drop = max_drop;
-  build.judge = std::make_shared<DataJudge>(*this, data, stated_inputs(model.path(), model.external_root), build);
+  if (data.max_error < 0) build.calibration.target_error = std::numeric_limits<double>::infinity();
+  DataOptions samples = data;
+  if (!asked && (samples.options.count == 0 || samples.options.count > most_unasked))
+    samples.options.count = most_unasked;
+  build.judge = std::make_shared<DataJudge>(*this, samples, inputs, build);
 }
 
 }  // namespace tenon::cli

@@ -14,9 +14,9 @@ struct JudgeOptions {
 
   /// --eval, --max-drop, --pareto.
   void add_to(CLI::App& app);
-  bool asked() const { return !eval.empty() || max_drop >= 0 || !pareto.empty(); }
-  /// Puts a judge into `build` where these options ask for one. Throws Error(usage) where there is nothing to judge,
-  /// Error(io) for labels that cannot be read.
+  /// Puts a judge into `build`, which has its data already, where these options ask for one, and where there is time
+  /// for it and no --max-error; layers stay in floating point for their error alone only with --max-error then. Throws
+  /// Error(usage) where there is nothing to judge, Error(io) for labels that cannot be read.
   void apply(const ModelOptions& model, const DataOptions& data, BuildOptions& build) const;
 };
 

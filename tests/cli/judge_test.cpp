@@ -102,7 +102,7 @@ TEST(judge, says_that_one_picture_tells_nothing_of_others) {
 TEST(judge, asks_a_classifier_to_agree_with_floating_point_where_there_are_no_labels) {
   const Case one;
   const nlohmann::json found = one.points("all");
-  EXPECT_EQ(found["metric"], "top-1 agreement with fp32");
+  EXPECT_EQ(found["metric"], "expected top-1 agreement with fp32");
   EXPECT_EQ(found["points"][0]["value"], 100);
   const nlohmann::json& eight = found["points"][1];
   EXPECT_DOUBLE_EQ(eight["value"].get<double>() + eight["drop"].get<double>(), 100);

@@ -1,0 +1,52 @@
+#include "metrics/agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace tenon::metrics {
+namespace {
+
+TEST(margin, is_above_the_best_of_the_others) {
+  EXPECT_DOUBLE_EQ(margin(std::vector<float>{1, 5, 3, -7}, 1), 2);
+  EXPECT_DOUBLE_EQ(margin(std::vector<float>{1, 5, 3, -7}, 2), -2);
+}
+
+TEST(margin, of_probabilities_is_that_of_their_logarithms) {
+  EXPECT_NEAR(margin(std::vector<float>{0.25f, 0.5f, 0.25f}, 1), std::log(2), 1e-6);
+  EXPECT_TRUE(std::isfinite(margin(std::vector<float>{1, 0, 0}, 0)));
+}
+
+TEST(agreement, is_one_where_nothing_changes) {
+  Agreement same;
+  for (const double margin : {0., 1., 5.}) same.add(margin, margin);
+  EXPECT_EQ(same.value(), 1);
+  EXPECT_EQ(same.pictures(), 3);
+}
+
+/// Margins 1, 3 and changes 0, -2: of the four pairs 1 - 2 alone is below 0.
+TEST(agreement, lets_each_margin_meet_each_change) {
+  Agreement some;
+  some.add(1, 1), some.add(3, 1);
+  EXPECT_DOUBLE_EQ(some.value(), 0.75);
+  EXPECT_DOUBLE_EQ(some.value(std::vector<uint32_t>{1, 3}), 1 - 3. / 16);
+  EXPECT_DOUBLE_EQ(some.value(std::vector<uint32_t>{5, 0}), 1);
+}
+
+/// With margins of [0, 1] and changes of one deviation s, the share lost is s / sqrt(2 pi): few pictures see it.
+TEST(agreement, sees_with_few_pictures_what_many_lose) {
+  std::mt19937_64 random(7);
+  const auto uniform = [&] { return static_cast<double>(random() >> 11) / 9007199254740992.0; };
+  const auto normal = [&] { return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * 3.14159265358979 * uniform()); };
+  constexpr double deviation = 0.05;
+  Agreement few;
+  for (int at = 0; at < 64; ++at) {
+    const double exact = uniform();
+    few.add(exact, exact + deviation * normal());
+  }
+  EXPECT_NEAR(1 - few.value(), deviation / std::sqrt(2 * 3.14159265358979), 0.01);
+}
+
+}  // namespace
+}  // namespace tenon::metrics
