@@ -122,7 +122,9 @@ std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
   const double scale = scale_beside_bias(graph, deviation);
   const auto [least, most] = std::minmax_element(seen_.begin(), seen_.end(),
                                                  [](const Picture& a, const Picture& b) { return a.high < b.high; });
-  if (scale > too_large || (scale > 0 && scale < too_small && found.empty()))
+  // Who takes a mean from bytes means bytes.
+  const bool whole = std::all_of(seen_.begin(), seen_.end(), [](const Picture& one) { return one.low >= 0; });
+  if ((whole && scale > too_large) || (scale > 0 && scale < too_small && found.empty()))
     found.push_back({fmt::format("the pictures' values look too {} for this model", scale > 1 ? "large" : "small"),
                      fmt::format("they reach {:.3g}, and give the first convolution sums {:.3g} times its biases",
                                  static_cast<double>(most->high), scale),

@@ -29,9 +29,11 @@ double correlation(const Picture& a, const Picture& b) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 1;
 }
 
-/// From 0 for black to 1 for white, for the usual ways to scale pictures: 0..1, 0..255, -1..1, ImageNet's.
+/// From 0 for black to 1 for white, for the usual ways to scale pictures: 0..1, 0..255, 0..255 less a mean, -1..1,
+/// ImageNet's.
 double brightness(double mean, double low, double high) {
   if (low >= -1e-3) return high <= 1.5 ? mean : mean / 255;
+  if (high - low > 20) return std::clamp((mean + 118) / 255, 0.0, 1.0);
   if (low >= -1.01 && high <= 1.01) return (mean + 1) / 2;
   return std::clamp(mean * 0.225 + 0.45, 0.0, 1.0);
 }

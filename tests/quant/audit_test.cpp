@@ -31,9 +31,10 @@ Tensor blobs(unsigned seed) {
   return picture;
 }
 
-Tensor scaled(const Tensor& picture, float factor) {
+Tensor scaled(const Tensor& picture, float factor, float mean = 0) {
   Tensor result = picture.copy();
-  for (int64_t at = 0; at < result.elements(); ++at) result.data<float>()[at] *= factor;
+  for (int64_t at = 0; at < result.elements(); ++at)
+    result.data<float>()[at] = result.data<float>()[at] * factor - mean;
   return result;
 }
 
@@ -65,6 +66,15 @@ TEST(Suspicions, NameDarkPictures) {
                   pictures(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 0.06f * white); }))),
               Names{"the pictures are nearly black"})
         << white;
+}
+
+TEST(Suspicions, KnowBytesLessTheirMean) {
+  const auto bytes = [](float light) {
+    return named(suspicions_of(
+        pictures(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 255 * light, 117); })));
+  };
+  EXPECT_EQ(bytes(1), Names{});
+  EXPECT_EQ(bytes(0.1f), Names{"the pictures are nearly black"});
 }
 
 TEST(Suspicions, BarsAroundPicturesSayNothing) {
@@ -120,19 +130,19 @@ TEST(Certainty, LeavesBoxesOutOfScoreMaps) {
 
 class Source : public Calibrator {
  public:
-  explicit Source(int count, float factor = 1, bool growing = false)
-      : count_(count), factor_(factor), growing_(growing) {}
+  explicit Source(int count, float factor = 1, bool growing = false, float mean = 0)
+      : count_(count), factor_(factor), mean_(mean), growing_(growing) {}
   bool next_batch(CalibrationBatch& batch) override {
     if (at_ == count_) return false;
     const float growth = growing_ ? static_cast<float>(at_ + 1) / static_cast<float>(count_) : 1;
-    batch.inputs = {{"", scaled(blobs(static_cast<unsigned>(at_)), factor_ * growth)}};
+    batch.inputs = {{"", scaled(blobs(static_cast<unsigned>(at_)), factor_ * growth, mean_)}};
     batch.names = {"picture " + std::to_string(at_++)};
     return true;
   }
 
  private:
   int count_, at_ = 0;
-  float factor_;
+  float factor_, mean_;
   bool growing_;
 };
 
@@ -153,8 +163,8 @@ ir::Graph net(float third) {
 }
 
 plan::Evidence evidence(int count, float factor = 1, std::map<std::string, std::string> keep = {}, float third = 0.3f,
-                        bool growing = false) {
-  Source source(count, factor, growing);
+                        bool growing = false, float mean = 0) {
+  Source source(count, factor, growing, mean);
   Setting setting;
   setting.threads = 2;
   setting.options.method = CalibrationMethod::mse;
@@ -190,6 +200,7 @@ TEST(Audit, HoldsRangesSourcesSaturationAndDeadChannels) {
 TEST(Audit, ValuesOfAnotherScaleThanTheModelsAreNamed) {
   EXPECT_EQ(named(evidence(8).suspicions), Names{});
   EXPECT_EQ(named(evidence(8, 255).suspicions), Names{"the pictures' values look too large for this model"});
+  EXPECT_EQ(named(evidence(8, 255, {}, 0.3f, false, 117).suspicions), Names{});  // meant to be bytes
 }
 
 TEST(Audit, CoverageEndsAtTheLastSample) {
