@@ -76,7 +76,8 @@ Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, c
   if (setting.by_channel && setting.options.method == CalibrationMethod::automatic)
     shop.equalised = choose_factors(shop, structure);
   const Values values = choose_ranges(shop, structure);
-  Recipe recipe = place(shop, structure, values, setting.options.target_error);
+  const std::vector<double> errors = errors_alone(shop, structure, make_recipe(shop, structure, values));
+  Recipe recipe = place(shop, structure, values, errors, setting.options.target_error);
   // Biases are corrected where that helps.
   Recipe plain = recipe;
   for (auto& [name, weights] : plain.anchors) weights.bias.clear();
@@ -87,7 +88,7 @@ Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, c
   const double target = setting.options.target_error;
   if (pairs.error <= std::max(std::isinf(target) ? CalibrationOptions().target_error : target, recipe.error))
     recipe = std::move(pairs);
-  recipe.evidence = evidence_of(shop, structure, values, recipe);
+  recipe.evidence = evidence_of(shop, structure, errors, recipe);
   for (const plan::Suspicion& suspicion : recipe.evidence.suspicions)
     warn(setting, suspicion.what + ": " + suspicion.why);
   return recipe;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "quant/structure.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int most_scores = 7;       // beside the one of floating point
 constexpr double least_saved = 0.1;  // microseconds: less is not measured well
+constexpr double least_share = 0.02, most_share = 0.7;  // of the harm that was too much, to be tried next
 
 /// Anchors that read one scale group: they leave eight bits together.
 struct Group {
@@ -18,7 +20,7 @@ struct Group {
   double harm = 0, saved = 0;  // error at the outputs alone; microseconds
 };
 
-/// Those that the recipe has in eight bits, the one of most harm for the time it saves first.
+/// Those that the recipe has in eight bits, the one of least harm for the time it saves first.
 std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
   const Structure structure = structure_of(contest.graph);
   std::map<std::string, double> errors;
@@ -37,19 +39,18 @@ std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
   std::vector<Group> order;
   for (auto& [id, group] : groups) order.push_back(std::move(group));
   std::stable_sort(order.begin(), order.end(), [](const Group& a, const Group& b) {
-    return a.harm * std::max(b.saved, least_saved) > b.harm * std::max(a.saved, least_saved);
+    return a.harm * std::max(b.saved, least_saved) < b.harm * std::max(a.saved, least_saved);
   });
   return order;
 }
 
-/// How many groups leave until so much of the harm remains as the limit is of the drop.
-size_t guess(const std::vector<Group>& order, double share) {
-  double all = 0, left = 0;
-  for (const Group& group : order) all += group.harm;
-  left = all;
-  size_t count = 0;
-  while (count < order.size() && left > share * all) left -= order[count++].harm;
-  return count;
+/// The groups that stay in eight bits where so much harm is allowed: the best for their price that still fit.
+std::vector<char> staying(const std::vector<Group>& order, double allowed) {
+  std::vector<char> stays(order.size());
+  double left = allowed;
+  for (size_t at = 0; at < order.size(); ++at)
+    if (order[at].harm <= left) stays[at] = 1, left -= order[at].harm;
+  return stays;
 }
 
 std::vector<std::string> in_floats(const ir::Graph& graph, const Recipe& recipe) {
@@ -132,17 +133,28 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
   const std::vector<Group> order = by_price(contest, all);
   const Recipe faster = all.recipe;
   if (chooser.is_enough(std::move(all))) return chooser.finish();
-  // With `few` groups out the drop is too great, with `many` it is not, or eight bits do not pay.
-  size_t few = 0, many = order.size();
-  size_t next = guess(order, contest.limit / search.points.back().drop);
-  while (many - few > 1 && chooser.may_go_on()) {
-    next = std::clamp(next, few + 1, many - 1);
-    std::map<std::string, std::string> out;
-    for (size_t at = 0; at < next; ++at)
-      for (const std::string& anchor : order[at].anchors)
-        out[anchor] = "in eight bits it costs too much accuracy for the time it saves";
-    (chooser.is_enough(contest.make(without(contest.graph, faster, out))) ? many : few) = next;
-    next = (few + many) / 2;
+  // With `low` allowed the drop is within the limit, or eight bits do not pay; with `high` it is not.
+  double low = 0, high = 0;
+  for (const Group& group : order) high += group.harm;
+  std::vector<char> within(order.size()), beyond(order.size(), 1);
+  constexpr int most_steps = 60;  // many find nothing new
+  constexpr double far = 4;       // apart
+  for (int step = 0; step < most_steps && within != beyond && chooser.may_go_on(); ++step) {
+    const double drop = search.points.back().drop;
+    double allowed = (low + high) / 2;
+    if (low == 0) allowed = high * std::clamp(contest.limit / drop, least_share, most_share);
+    else if (high > far * low) allowed = std::sqrt(low * high);
+    const std::vector<char> stays = staying(order, allowed);
+    bool enough = stays == within;
+    if (!enough && stays != beyond) {
+      std::map<std::string, std::string> out;
+      for (size_t at = 0; at < order.size(); ++at)
+        for (const std::string& anchor : order[at].anchors)
+          if (!stays[at]) out[anchor] = "in eight bits it costs too much accuracy for the time it saves";
+      enough = chooser.is_enough(contest.make(without(contest.graph, faster, out)));
+    }
+    (enough ? low : high) = allowed;
+    (enough ? within : beyond) = stays;
   }
   return chooser.finish();
 }

@@ -18,9 +18,9 @@ struct Contest {
 };
 
 /// The fastest plan found that is faster than the floating point one and loses no more than the limit; nothing where
-/// there is none. Layers go back to floating point by their harm alone for the time they save, so many that the limit
-/// is kept: bisection finds how many, with at most seven calls of `score`. The last point that
-/// `search` has is the floating point plan, and it gets the others.
+/// there is none. Layers stay in eight bits that save most time for the harm they do alone, as long as all of it is no
+/// more than an allowance: bisection finds the one that keeps the limit, with at most seven calls of `score`. The last
+/// point that `search` has is the floating point plan, and it gets the others.
 std::optional<Pace> choose(const Contest& contest, plan::Search& search);
 
 }  // namespace tenon::quant

@@ -1,12 +1,9 @@
 #include "quant/evidence.h"
 
 #include <algorithm>
-#include <set>
 
 namespace tenon::quant {
 namespace {
-
-constexpr size_t few_probes = 2;
 
 /// The share of values that the grid cannot reach, half a step counted to it.
 double saturated(const Histogram& histogram, const Quantiser& quantiser) {
@@ -28,28 +25,9 @@ int64_t dead_channels(const ChannelSums& sums) {
   return static_cast<int64_t>(std::count(sums.squares.begin(), sums.squares.end(), 0.0));
 }
 
-/// By scale group that a layer reads: the error with its values alone in eight bits.
-std::vector<double> errors_alone(const Workshop& shop, const Structure& structure, const Values& values) {
-  const ir::Graph& graph = shop.graph;
-  std::vector<double> errors(static_cast<size_t>(structure.groups), -1);
-  std::set<int> read;
-  for (size_t at = 0; at < graph.nodes.size(); ++at)
-    if (structure.integer[at]) read.insert(structure.group[graph.nodes[at].inputs[0]]);
-  Trials trials = shop.trials(Recipe());
-  size_t done = 0;
-  for (const int group : read) {
-    shop.report("measure layers", static_cast<double>(done++) / static_cast<double>(read.size()));
-    Values own;
-    for (size_t id = 0; id < graph.values.size(); ++id)
-      if (structure.group[id] == group) own[graph.values[id].name] = values.at(graph.values[id].name);
-    errors[static_cast<size_t>(group)] = trials.error(own, few_probes);
-  }
-  return errors;
-}
-
 }  // namespace
 
-plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, const Values& values,
+plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, const std::vector<double>& errors,
                            const Recipe& recipe) {
   const ir::Graph& graph = shop.graph;
   const Observations& seen = shop.seen;
@@ -58,7 +36,6 @@ plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, con
   evidence.error = recipe.error;
   evidence.coverage = seen.coverage;
   evidence.suspicions = seen.suspicions;
-  const std::vector<double> errors = errors_alone(shop, structure, values);
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     const ir::Node& node = graph.nodes[at];
     if (role_of(graph, node) != Role::anchor) continue;

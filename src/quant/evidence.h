@@ -3,9 +3,9 @@
 
 namespace tenon::quant {
 
-/// What `why` and its audit tell of a calibration. `structure` is that of the graph as a whole, `values` what was
-/// chosen for it; the layers' errors are measured here, with each one's input alone in eight bits.
-plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, const Values& values,
+/// What `why` and its audit tell of a calibration. `structure` is that of the graph as a whole, `errors` are its
+/// errors_alone.
+plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, const std::vector<double>& errors,
                            const Recipe& recipe);
 
 /// The evidence of a recipe for a plan of another one that quantises less of the same graph.

@@ -176,7 +176,6 @@ struct Placer {
   const Structure& whole;
   const Values& values;
   double target;
-  std::vector<std::vector<std::string>> names;  // by group of `whole`
 
   /// The structure with all anchors that read one of these groups in floating point.
   Structure without(const std::set<int>& groups) const {
@@ -192,33 +191,50 @@ struct Placer {
     recipe.error = shop.error(recipe);
     return recipe;
   }
-
-  /// Groups that anchors read, the one that does most harm alone first.
-  std::vector<int> by_harm() const {
-    std::vector<std::pair<double, int>> harm;
-    for (int group = 0; group < whole.groups; ++group) {
-      shop.report("measure layers", static_cast<double>(group) / whole.groups);
-      std::set<int> others;
-      for (int other = 0; other < whole.groups; ++other)
-        if (other != group) others.insert(other);
-      Recipe alone = make_recipe(shop, without(others), values);
-      if (alone.anchors.empty()) continue;
-      harm.push_back({shop.trials(alone).error(alone.values, few_probes), group});
-    }
-    std::sort(harm.rbegin(), harm.rend());
-    std::vector<int> order;
-    for (const auto& [error, group] : harm) order.push_back(group);
-    return order;
-  }
 };
+
+/// Groups that anchors read, the one that does most harm alone first.
+std::vector<int> by_harm(const std::vector<double>& errors) {
+  std::vector<int> order;
+  for (size_t group = 0; group < errors.size(); ++group)
+    if (errors[group] >= 0) order.push_back(static_cast<int>(group));
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return errors[static_cast<size_t>(a)] > errors[static_cast<size_t>(b)];
+  });
+  return order;
+}
 
 }  // namespace
 
-Recipe place(const Workshop& shop, const Structure& structure, const Values& values, double target) {
-  const Placer placer{shop, structure, values, target, members(shop.graph, structure)};
+std::vector<double> errors_alone(const Workshop& shop, const Structure& structure, const Recipe& recipe) {
+  const ir::Graph& graph = shop.graph;
+  std::vector<Recipe> alone(static_cast<size_t>(structure.groups));
+  for (const ir::Node& node : graph.nodes) {
+    if (node.outputs.empty()) continue;
+    if (const auto anchor = recipe.anchors.find(name_of(graph, node)); anchor != recipe.anchors.end())
+      alone[static_cast<size_t>(structure.group[node.inputs[0]])].anchors.insert(*anchor);
+  }
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    const std::string& name = graph.values[id].name;
+    if (structure.group[id] < 0) continue;
+    Recipe& own = alone[static_cast<size_t>(structure.group[id])];
+    if (const auto value = recipe.values.find(name); value != recipe.values.end()) own.values.insert(*value);
+    if (const auto factors = recipe.factors.find(name); factors != recipe.factors.end()) own.factors.insert(*factors);
+  }
+  std::vector<double> errors(alone.size(), -1);
+  for (size_t group = 0; group < alone.size(); ++group) {
+    shop.report("measure layers", static_cast<double>(group) / static_cast<double>(alone.size()));
+    if (!alone[group].anchors.empty()) errors[group] = shop.trials(alone[group]).error(alone[group].values, few_probes);
+  }
+  return errors;
+}
+
+Recipe place(const Workshop& shop, const Structure& structure, const Values& values, const std::vector<double>& errors,
+             double target) {
+  const Placer placer{shop, structure, values, target};
   Recipe best = placer.recipe_without({});
   if (best.error <= target) return best;
-  const std::vector<int> order = placer.by_harm();
+  const std::vector<int> order = by_harm(errors);
   std::set<int> out;
   size_t taken = 0;
   // At most half of the groups: a network that needs more is no network for eight bits.

@@ -39,8 +39,13 @@ Equalised choose_factors(const Workshop& shop, const Structure& structure);
 /// is stored too.
 Values choose_ranges(const Workshop& shop, const Structure& structure);
 
-/// A recipe with anchors left in floating point until the error is at most `target`: those whose inputs do most harm
-/// alone go first, and what turns out not to have been needed goes back.
-Recipe place(const Workshop& shop, const Structure& structure, const Values& values, double target);
+/// By scale group: the error at the outputs with the layers that read it alone in eight bits, on a few probes; -1 where
+/// no layer of the recipe does.
+std::vector<double> errors_alone(const Workshop& shop, const Structure& structure, const Recipe& recipe);
+
+/// A recipe with anchors left in floating point until the error is at most `target`: those that read the groups of most
+/// error alone go first, and what turns out not to have been needed goes back.
+Recipe place(const Workshop& shop, const Structure& structure, const Values& values, const std::vector<double>& errors,
+             double target);
 
 }  // namespace tenon::quant

@@ -17,7 +17,17 @@ int feature_axis(const Dims& dims) {
 
 struct Moments {
   double sum = 0, squares = 0, mean = 0, scale = 0;
+  bool is_score = true;  // within 0..1
 };
+
+/// Scores share one scale: what is lost of a class that is nowhere in the picture matters no more than of one that is.
+void share_scale(std::vector<Moments>& moments) {
+  double sum = 0, scores = 0;
+  for (const Moments& m : moments)
+    if (m.is_score) sum += m.scale, ++scores;
+  for (Moments& m : moments)
+    if (m.is_score) m.scale = sum / scores;
+}
 
 double error_of(const Tensor& exact, const Tensor& rounded) {
   const int axis = feature_axis(exact.dims());
@@ -36,6 +46,7 @@ double error_of(const Tensor& exact, const Tensor& rounded) {
     for (int64_t p = 0; p < positions; ++p) {
       const double value = x[index(p, f)];
       moments[f].sum += value, moments[f].squares += value * value;
+      moments[f].is_score = moments[f].is_score && value >= 0 && value <= 1;
     }
   for (Moments& m : moments) {
     const double n = static_cast<double>(positions), variance = m.squares / n - m.sum / n * (m.sum / n);
@@ -43,6 +54,7 @@ double error_of(const Tensor& exact, const Tensor& rounded) {
     // A feature that does not vary is measured against its size.
     m.scale = variance > 1e-9 * m.squares / n ? variance : m.squares / n;
   }
+  if (features > 1) share_scale(moments);
   double total = 0, signal = 0;
   for (int64_t p = 0; p < positions; ++p) {
     double weight = features == 1 ? 1 : 0, wrong = 0, size = 0;
@@ -88,8 +100,10 @@ double Trials::error(const std::map<std::string, Quantiser>& values, size_t prob
   }
   double sum = 0;
   probes = std::min(probes, seen_.probes.size());
-  for (size_t at = 0; at < probes; ++at)
-    sum += output_error(seen_.probes[at].outputs, lab_->run(seen_.probes[at].inputs));
+  for (size_t at = 0; at < probes; ++at) {
+    const Observations::Probe& probe = seen_.probes[at * seen_.probes.size() / probes];
+    sum += output_error(probe.outputs, lab_->run(probe.inputs));
+  }
   return probes ? sum / static_cast<double>(probes) : 0;
 }
 

@@ -21,7 +21,7 @@ class Trials {
          const plan::Records& records);
   /// Quantisers to apply from now on; values that are absent stay exact. A null map is none.
   double error(const std::map<std::string, Quantiser>& values);
-  /// The same over the first `probes` of them.
+  /// The same over so many of the probes, spread evenly.
   double error(const std::map<std::string, Quantiser>& values, size_t probes);
 
  private:

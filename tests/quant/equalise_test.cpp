@@ -102,6 +102,17 @@ TEST(equalise, keeps_channels_of_small_range_beside_large_ones) {
   EXPECT_LT(after, 1e-3);
 }
 
+TEST(equalise, measures_layers_alone_with_their_factors) {
+  Case one;
+  const Recipe recipe = one.recipe(true);
+  int measured = 0;
+  for (const plan::LayerEvidence& layer : recipe.evidence.layers) {
+    EXPECT_LT(layer.error, 0.01) << layer.node;
+    measured += layer.error > 0;
+  }
+  EXPECT_GE(measured, 3);
+}
+
 TEST(equalise, gives_channels_one_factor_wherever_they_are_carried) {
   Case one;
   const Recipe recipe = one.recipe(true);
