@@ -9,9 +9,9 @@ namespace tenon::metrics {
 /// best of all others, in the unit of logits.
 double margin(std::span<const float> scores, int best);
 
-/// The share of pictures that are expected to keep their class. Any picture's exact margin may meet any picture's change
-/// of margin, so that few pictures tell more than the number of classes that did change: one in a hundred is seen with
-/// twenty pictures.
+/// The share of pictures that are expected to keep their class. Any picture's exact margin may meet any picture's
+/// change of margin, so that few pictures tell more than the number of classes that did change: one in a hundred is
+/// seen with twenty pictures.
 class Agreement {
  public:
   /// The next picture.
