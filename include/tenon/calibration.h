@@ -49,6 +49,9 @@ struct CalibrationOptions {
   /// Relative squared error at the outputs above which layers are left in floating point, the most harmful first;
   /// infinity: none is for its error.
   double target_error = 1e-3;
+  /// Weights are rounded up or down one by one so that the layers' sums err least, which takes longer, where that
+  /// lowers the error at the outputs.
+  bool reconstruct = false;
   /// ONNX nodes that stay in floating point ("fp32"), or in eight bits whatever the error ("int8").
   std::map<std::string, std::string> keep = {};
 };

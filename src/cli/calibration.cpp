@@ -165,6 +165,12 @@ void DataOptions::add_to(CLI::App& app) {
       .add("--calib-cache", cache,
            "Read the calibration from this file where it fits, else write it there; also TensorRT's tables")
       .value("FILE");
+  flags
+      .add("--effort", effort,
+           "normal, or high: weights are rounded up or down one by one so that layers err least on the data, where "
+           "that lowers the error at the outputs")
+      .value("LEVEL")
+      .with_default();
   flags.add("--calib-batch", options.batch, "Samples that run together; a model of fixed batch keeps its own")
       .value("N")
       .between(int64_t{1}, int64_t{4096});
@@ -225,6 +231,9 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   build.calibration = options;
   build.calibration.method = found->second;
   build.calibration.keep = kept(keep);
+  if (effort != "normal" && effort != "high")
+    throw Error(Code::usage, "\"" + effort + "\" is no effort", {.where = "--effort", .hint = "give normal or high"});
+  build.calibration.reconstruct = effort == "high";
   if (max_error >= 0) build.calibration.target_error = max_error;
   const bool eight_bits = build.precision == Precision::int8 || build.precision == Precision::best;
   if (!keep.empty() && !eight_bits)

@@ -13,13 +13,13 @@ namespace tenon::cli {
 /// The options of verbs that calibrate.
 struct DataOptions {
   std::vector<std::string> data;
-  std::string preprocess, cache, method = "auto";
+  std::string preprocess, cache, method = "auto", effort = "normal";
   CalibrationOptions options;
   std::vector<std::string> keep;
   double max_error = -1;  // below 0: not given
 
-  /// --data, --preprocess, --calibrator, --percentile, --max-error, --calib-cache, --calib-batch, --calib-count,
-  /// --keep.
+  /// --data, --preprocess, --calibrator, --percentile, --max-error, --calib-cache, --effort, --calib-batch,
+  /// --calib-count, --keep.
   void add_to(CLI::App& app);
   /// Puts the data and options into `build`; nothing where no data is given. Throws Error(usage).
   void apply(const ModelOptions& model, BuildOptions& build) const;

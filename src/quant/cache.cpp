@@ -82,6 +82,29 @@ void read_factors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
   if (recipe.factors.size() != json.size()) damaged("it has factors of tensors that the graph lacks");
 }
 
+/// A letter for each weight: most_change below 'm' to most_change above it.
+constexpr char no_change = 'm';
+
+std::vector<int8_t> changes_of(const Json& json, const WeightView& view, const WeightQuantiser& how) {
+  if (!json.is_string() || json.get_ref<const std::string&>().size() != static_cast<size_t>(view.rows * view.inner))
+    damaged("there is not a change for each weight");
+  std::vector<int8_t> changes;
+  for (const char letter : json.get_ref<const std::string&>()) {
+    if (std::abs(letter - no_change) > most_change) damaged("a weight changes too much");
+    changes.push_back(static_cast<int8_t>(letter - no_change));
+  }
+  for (int64_t row = 0; row < view.rows; ++row) {
+    std::vector<int8_t> stored = store_row(view, row, how.scales[row], how.paired);
+    for (int64_t i = 0; i < view.inner; ++i) {
+      const int weight = stored[i] + changes[row * view.inner + i];
+      if (std::abs(weight) > 127) damaged("a weight leaves eight bits");
+      stored[i] = static_cast<int8_t>(weight);
+    }
+    if (how.paired && !are_paired(view, stored)) damaged("neighbouring weights leave sixteen bits");
+  }
+  return changes;
+}
+
 void read_anchors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
   if (!json.is_object()) damaged("\"anchors\" is no object");
   std::map<std::string, const ir::Node*> known;
@@ -90,12 +113,14 @@ void read_anchors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
   for (const auto& [name, lists] : json.items()) {
     const auto found = known.find(name);
     if (found == known.end()) damaged("the graph has no layer \"" + name + "\" to quantise");
-    const auto rows = static_cast<size_t>(weights_of(graph, *found->second).rows);
+    const WeightView view = weights_of(graph, *found->second, recipe.factors);
+    const auto rows = static_cast<size_t>(view.rows);
     WeightQuantiser& weights = recipe.anchors[name];
     if (!lists.is_object()) damaged("\"" + name + "\" is no object");
     weights.scales = reals_of(entry(lists, "scales"), rows, true);
     if (lists.contains("paired")) weights.paired = lists["paired"].is_boolean() && lists["paired"].get<bool>();
     if (lists.contains("bias")) weights.bias = reals_of(lists["bias"], rows, false);
+    if (lists.contains("changes")) weights.changes = changes_of(lists["changes"], view, weights);
   }
 }
 
@@ -113,6 +138,7 @@ CacheKey key_of(const ir::Graph& graph, const std::string& preprocessing, const 
   key.preprocessing = preprocessing;
   key.options = fmt::format("method {} percentile {} count {} error {}", static_cast<int>(options.method),
                             options.percentile, options.count, options.target_error);
+  if (options.reconstruct) key.options += " reconstructed";
   for (const auto& [name, precision] : options.keep) key.options += " " + name + "=" + precision;
   return key;
 }
@@ -134,6 +160,9 @@ std::string write_cache(const CacheKey& key, const Recipe& recipe) {
     json["anchors"][name]["scales"] = weights.scales;
     if (weights.paired) json["anchors"][name]["paired"] = true;
     if (!weights.bias.empty()) json["anchors"][name]["bias"] = weights.bias;
+    std::string letters;
+    for (const int8_t change : weights.changes) letters += static_cast<char>(no_change + change);
+    if (!letters.empty()) json["anchors"][name]["changes"] = letters;
   }
   for (const auto& [name, reason] : recipe.kept) json["kept"][name] = reason;
   if (!recipe.evidence.empty()) json["evidence"] = plan::json_of(recipe.evidence);

@@ -11,6 +11,7 @@
 #include "quant/checkpoint.h"
 #include "quant/evidence.h"
 #include "quant/fit.h"
+#include "quant/reconstruct.h"
 #include "quant/search.h"
 #include "quant/trt_cache.h"
 
@@ -88,6 +89,8 @@ Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, c
   const double target = setting.options.target_error;
   if (pairs.error <= std::max(std::isinf(target) ? CalibrationOptions().target_error : target, recipe.error))
     recipe = std::move(pairs);
+  if (setting.options.reconstruct)
+    if (Recipe better = reconstruct(shop, recipe); better.error < recipe.error) recipe = std::move(better);
   recipe.evidence = evidence_of(shop, structure, errors, recipe);
   for (const plan::Suspicion& suspicion : recipe.evidence.suspicions)
     warn(setting, suspicion.what + ": " + suspicion.why);

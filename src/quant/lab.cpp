@@ -43,6 +43,7 @@ void Lab::watch(const std::string& name, const Look& look) {
     const ir::Value& value = graph.value(id);
     if (value.name != name || value.is_constant() || value.dtype != DType::f32) continue;
     Watched watched{id, look, std::vector<ChannelSums>(static_cast<size_t>(team_.threads()))};
+    if (look.copy) *look.copy = Tensor(DType::f32, program_->layout().places[id].dims);
     const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
     if (input != graph.inputs.end()) {
       input_looks_[static_cast<size_t>(input - graph.inputs.begin())].push_back(std::move(watched));
@@ -79,7 +80,7 @@ void Lab::after(ir::NodeId node, const Worker& worker) {
 }
 
 namespace {
-/// Calls each(row, channel of the outer axes) for this worker's share of the rows along the last axis.
+/// Calls each(row, its offset, index of the second axis) for this worker's share of the rows along the last axis.
 template <class F>
 void each_row(const Dims& dims, const Dims& strides, const Worker& worker, const F& each) {
   int64_t rows = 1, begin, end;
@@ -93,7 +94,7 @@ void each_row(const Dims& dims, const Dims& strides, const Worker& worker, const
       offset += index * strides[axis];
       if (axis == 1) second = index;
     }
-    each(offset, second);
+    each(row, offset, second);
   }
 }
 /// What Quantiser::round gives, in steps that compilers make vectors of.
@@ -123,12 +124,14 @@ void Lab::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Di
   Histogram histogram;
   std::vector<float> block;
   constexpr size_t block_floats = 8192;
-  each_row(sizes, steps, worker, [&](int64_t offset, int64_t second) {
+  each_row(sizes, steps, worker, [&](int64_t at, int64_t offset, int64_t second) {
     float* row = data + offset;
     if (look.round && step == 1) round_row(row, length, *look.round, factors ? factors->data() : nullptr);
     else if (look.round)
       for (int64_t i = 0; i < length; ++i)
         round_row(row + i * step, 1, *look.round, factors ? &(*factors)[i] : nullptr);
+    if (look.copy)
+      for (int64_t i = 0; i < length; ++i) look.copy->data<float>()[at * length + i] = row[i * step];
     if (look.channels) {
       for (int64_t i = 0; i < length; ++i) {
         const float number = row[i * step];

@@ -20,13 +20,14 @@ struct ChannelSums {
   void merge(const ChannelSums& other);
 };
 
-/// What is done with a value each time it has been computed: first it is rounded, then counted.
+/// What is done with a value each time it has been computed: first it is rounded, then counted and copied.
 struct Look {
   const Quantiser* round = nullptr;
   const std::vector<float>* factors = nullptr;  ///< of the last axis: x / factor is what is rounded
   Histogram* histogram = nullptr;
   bool channels = false;  ///< keep sums by channel of `channel_axis`
   int channel_axis = -1;
+  Tensor* copy = nullptr;  ///< becomes the value, without gaps
 };
 
 /// A floating point graph bound to the sizes of a batch, with looks at its values while it runs: memory grows with the

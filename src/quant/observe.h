@@ -17,7 +17,7 @@ struct Observations {
   std::vector<plan::Suspicion> suspicions;
   /// Batches spread over the data, with what judged_graph gives for them: at most `most_probes`, and as many as fit
   /// `probe_bytes`, but one at least.
-  static constexpr size_t most_probes = 16, probe_bytes = size_t{96} << 20;
+  static constexpr size_t most_probes = 64, probe_bytes = size_t{96} << 20;
   struct Probe {
     std::vector<Tensor> inputs, outputs;
   };

@@ -47,6 +47,7 @@ struct WeightQuantiser {
   std::vector<float> scales;
   std::vector<float> bias;  ///< replaces the node's bias; empty: as it is
   bool paired = false;      ///< neighbours fit 16 bits together; see store_row
+  std::vector<int8_t> changes = {};  ///< to what store_row gives, row after row; empty: none
 };
 
 /// By the name of a value: for each entry of its last axis, what it is divided by before it is stored.

@@ -5,6 +5,8 @@
 namespace tenon::quant {
 
 namespace {
+constexpr size_t most_tried = 16;
+
 /// The shortest axis behind the first where there are several; -1 for none.
 int feature_axis(const Dims& dims) {
   constexpr int64_t most_features = 512;
@@ -90,7 +92,7 @@ Trials::Trials(const ir::Graph& graph, const Recipe& recipe, const Observations&
   lab_ = std::make_unique<Lab>(std::move(rounded), shapes, team, records);
 }
 
-double Trials::error(const std::map<std::string, Quantiser>& values) { return error(values, seen_.probes.size()); }
+double Trials::error(const std::map<std::string, Quantiser>& values) { return error(values, most_tried); }
 
 double Trials::error(const std::map<std::string, Quantiser>& values, size_t probes) {
   lab_->forget();

@@ -20,6 +20,7 @@ class Trials {
   Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes, Team& team,
          const plan::Records& records);
   /// Quantisers to apply from now on; values that are absent stay exact. A null map is none.
+  /// On at most 16 probes.
   double error(const std::map<std::string, Quantiser>& values);
   /// The same over so many of the probes, spread evenly.
   double error(const std::map<std::string, Quantiser>& values, size_t probes);

@@ -70,6 +70,20 @@ std::vector<int8_t> store_row(const WeightView& view, int64_t row, float scale, 
   return stored;
 }
 
+bool are_paired(const WeightView& view, const std::vector<int8_t>& stored) {
+  for (int64_t k = 0; k + 1 < view.inner; k += 2)
+    if (std::abs(stored[place(view, k)] + stored[place(view, k + 1)]) > 128) return false;
+  return true;
+}
+
+std::vector<int8_t> stored_row(const WeightView& view, int64_t row, const WeightQuantiser& how) {
+  std::vector<int8_t> stored = store_row(view, row, how.scales[row], how.paired);
+  if (how.changes.empty()) return stored;
+  for (int64_t i = 0; i < view.inner; ++i)
+    stored[i] = static_cast<int8_t>(stored[i] + how.changes[row * view.inner + i]);
+  return stored;
+}
+
 std::vector<float> weight_scales(const WeightView& weights, const std::vector<double>& importance, bool paired) {
   std::vector<float> scales(static_cast<size_t>(weights.rows));
   std::vector<float> row(static_cast<size_t>(weights.inner + 1));  // tap after tap, and one more to make pairs
@@ -109,7 +123,7 @@ Tensor map_weights(DType type, const Tensor& weights, const WeightView& view, co
                    const F& each) {
   Tensor result(type, weights.dims());
   for (int64_t r = 0; r < view.rows; ++r) {
-    const std::vector<int8_t> row = store_row(view, r, how.scales[r], how.paired);
+    const std::vector<int8_t> row = stored_row(view, r, how);
     for (int64_t i = 0; i < view.inner; ++i)
       result.data<Out>()[r * view.row_stride + i * view.inner_stride] =
           each(row[i], view.factors ? how.scales[r] / view.factors[view.channel(r, i)] : how.scales[r]);

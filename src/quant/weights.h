@@ -38,6 +38,13 @@ std::vector<float> weight_scales(const WeightView& weights, const std::vector<do
 /// both alike.
 std::vector<int8_t> store_row(const WeightView& view, int64_t row, float scale, bool paired);
 
+/// Whether neighbours in a row are as store_row makes them where they are paired.
+bool are_paired(const WeightView& view, const std::vector<int8_t>& stored);
+/// How far one of a row's weights may be changed from what store_row gives.
+inline constexpr int most_change = 12;
+/// The same with the changes that an anchor's recipe makes to them.
+std::vector<int8_t> stored_row(const WeightView& view, int64_t row, const WeightQuantiser& how);
+
 /// i8 weights of the same sizes as the node's constant.
 Tensor store_weights(const Tensor& weights, const WeightView& view, const WeightQuantiser& how);
 /// The f32 weights that those stand for.

@@ -31,6 +31,7 @@ Recipe recipe() {
   recipe.factors["a"] = {0.1f, 2, 3, 1.f / 3};
   recipe.anchors["a"] = {{0.01f, 1e-7f}, {0.5f, -0.25f}};
   recipe.anchors["b"] = {{0.7f, 0.3f}, {}};
+  recipe.anchors["b"].changes = {1, -1, 0, 12};
   recipe.kept["c"] = "it is a \"test\"";
   recipe.error = 0.001;
   return recipe;
@@ -46,6 +47,8 @@ TEST(cache, reads_back_what_it_writes) {
   EXPECT_EQ(read.recipe.anchors.at("a").scales, recipe().anchors.at("a").scales);
   EXPECT_EQ(read.recipe.anchors.at("a").bias, recipe().anchors.at("a").bias);
   EXPECT_TRUE(read.recipe.anchors.at("b").bias.empty());
+  EXPECT_TRUE(read.recipe.anchors.at("a").changes.empty());
+  EXPECT_EQ(read.recipe.anchors.at("b").changes, recipe().anchors.at("b").changes);
   EXPECT_EQ(read.recipe.kept, recipe().kept);
 }
 
@@ -76,8 +79,8 @@ TEST(cache, refuses_what_no_graph_can_use) {
   };
   for (const std::string& bad :
        {std::string("{}"), std::string("[1"), good.substr(0, good.size() / 2), replaced("128", "256"),
-        replaced("0.699", "-0.699"), replaced("\"x\"", "\"w\""), replaced("\"b\"", "\"z\""),
-        replaced("\"tenon_calibration\": 2", "\"tenon_calibration\": 3"),
+        replaced("0.699", "-0.699"), replaced("\"x\"", "\"w\""), replaced("\"b\"", "\"z\""), replaced("nlmy", "nlm"),
+        replaced("nlmy", "nlmz"), replaced("\"tenon_calibration\": 2", "\"tenon_calibration\": 3"),
         replaced("3.0,", "-3.0,"), replaced("0.5", "\"0.5\"")})
     EXPECT_THROW(read_cache(bad, key, graph), Error) << bad;
 }
