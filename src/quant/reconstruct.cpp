@@ -207,7 +207,8 @@ Recipe reconstruct(const Workshop& shop, Recipe recipe) {
     for (size_t probe = 0; probe < probes; ++probe) {
       lab.run(shop.seen.probes[probe].inputs);
       for (size_t at = begin; at < end; ++at)
-        if (layers[at].values.bytes() > 0) note(layers[at], shop.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe, shop.team);
+        if (layers[at].values.bytes() > 0)
+          note(layers[at], shop.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe, shop.team);
     }
     for (size_t at = begin; at < end; ++at) {
       if (layers[at].windows > 0) choose(shop.graph, layers[at], shop.team);

@@ -121,14 +121,15 @@ struct Net {
     const std::string pads = test::integers("pads", {1, 1, 1, 1});
     const test::Folder folder;
     folder.write("m.onnx",
-                 test::model(test::input("x", {1, 3, 16, 16}) + test::random_weights("w1", {8, 3, 3, 3}, 1) +
-                             test::random_weights("w2", {8, 1, 3, 3}, 2) + test::random_weights("w3", {16, 8, 1, 1}, 3) +
-                             test::random_weights("w4", {8, 16, 3, 3}, 4) + test::node("stem", "Conv", {"x", "w1"}, {"a"}, pads) +
-                             test::node("r1", "Relu", {"a"}, {"b"}) +
-                             test::node("deep", "Conv", {"b", "w2"}, {"c"}, pads + test::integer("group", 8)) +
-                             test::node("r2", "Relu", {"c"}, {"d"}) + test::node("point", "Conv", {"d", "w3"}, {"e"}) +
-                             test::node("r3", "Relu", {"e"}, {"f"}) + test::node("wide", "Conv", {"f", "w4"}, {"g"}, pads) +
-                             test::node("r4", "Relu", {"g"}, {"y"}) + test::output("y")));
+                 test::model(
+                     test::input("x", {1, 3, 16, 16}) + test::random_weights("w1", {8, 3, 3, 3}, 1) +
+                     test::random_weights("w2", {8, 1, 3, 3}, 2) + test::random_weights("w3", {16, 8, 1, 1}, 3) +
+                     test::random_weights("w4", {8, 16, 3, 3}, 4) +
+                     test::node("stem", "Conv", {"x", "w1"}, {"a"}, pads) + test::node("r1", "Relu", {"a"}, {"b"}) +
+                     test::node("deep", "Conv", {"b", "w2"}, {"c"}, pads + test::integer("group", 8)) +
+                     test::node("r2", "Relu", {"c"}, {"d"}) + test::node("point", "Conv", {"d", "w3"}, {"e"}) +
+                     test::node("r3", "Relu", {"e"}, {"f"}) + test::node("wide", "Conv", {"f", "w4"}, {"g"}, pads) +
+                     test::node("r4", "Relu", {"g"}, {"y"}) + test::output("y")));
     graph = onnx::import_file(folder / "m.onnx");
     passes::optimise(graph);
   }
