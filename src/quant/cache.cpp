@@ -113,6 +113,10 @@ void read_anchors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
   for (const auto& [name, lists] : json.items()) {
     const auto found = known.find(name);
     if (found == known.end()) damaged("the graph has no layer \"" + name + "\" to quantise");
+    const auto factors = recipe.factors.find(graph.value(found->second->inputs[0]).name);
+    if (factors != recipe.factors.end() &&
+        static_cast<int64_t>(factors->second.size()) != weights_of(graph, *found->second).channels())
+      damaged("\"" + factors->first + "\" has not a factor for each channel");
     const WeightView view = weights_of(graph, *found->second, recipe.factors);
     const auto rows = static_cast<size_t>(view.rows);
     WeightQuantiser& weights = recipe.anchors[name];

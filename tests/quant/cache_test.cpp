@@ -11,14 +11,14 @@ namespace {
 
 ir::Graph graph_of(const std::string& weight = "3.0", const std::string& activation = "relu") {
   ir::Graph graph = ir::parse(
-      "graph \"g\"\ninput %x : f32[1,2,4,4]\n"
+      "graph \"g\"\ninput %x : f32[1,2,4,2]\n"
       "const %w : f32[2,2,1,1] = {1.0, 2.0, " +
       weight +
       ", 4.0}\n"
-      "%a : f32[1,2,4,4] = Conv(%x, %w) {activation=\"" +
+      "%a : f32[1,2,4,2] = Conv(%x, %w) {activation=\"" +
       activation +
       "\"}\n"
-      "%b : f32[1,2,4,4] = Conv(%a, %w) {activation=\"relu\"}\n"
+      "%b : f32[1,2,4,2] = Conv(%a, %w) {activation=\"relu\"}\n"
       "output %b as \"b\"\n");
   graph.tidy();
   ops::infer(graph);
@@ -28,7 +28,7 @@ ir::Graph graph_of(const std::string& weight = "3.0", const std::string& activat
 Recipe recipe() {
   Recipe recipe;
   recipe.values = {{"x", {0.1f, 128}}, {"a", {1.f / 3, 0}}};
-  recipe.factors["a"] = {0.1f, 2, 3, 1.f / 3};
+  recipe.factors["a"] = {3, 0.1f};
   recipe.anchors["a"] = {{0.01f, 1e-7f}, {0.5f, -0.25f}};
   recipe.anchors["b"] = {{0.7f, 0.3f}, {}};
   recipe.anchors["b"].changes = {1, -1, 0, 12};
