@@ -7,24 +7,38 @@
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
+constexpr int kTogether = 4;  // vectors whose steps alternate, as those of one wait for each other
+
 #ifdef __AVX2__
 constexpr bool kHasFused = true;
-// x / (1 + exp(-x)) times a factor that xs = x * factor has already, to about 2e-7 of it and 1e-6 of the factor. exp by
+// y = x / (1 + exp(-x)) times a factor that y holds times x already, to about 2e-7 of it and 1e-6 of the factor. exp by
 // a polynomial of degree 4 fitted to 2^f.
-TENON_INLINE Vec near_silu(Vec x, Vec xs) {
-  const Vec turned = set1(-1.44269504f), magic = set1(12582912.f);
-  const Vec inside = min(set1(80.f), max(set1(-80.f), x));
-  const Vec n = sub(fused(inside, turned, magic), magic), f = fused(inside, turned, sub(zero(), n));
-  Vec p = fused(set1(9.58281382918e-3f), f, set1(5.59064298868e-2f));
-  p = fused(p, f, set1(2.40240991116e-1f));
-  p = fused(p, f, set1(6.93124175072e-1f));
-  p = fused(p, f, set1(1.f));
-  return mul(xs, reciprocal(add(set1(1.f), scale_pow2(p, n))));
+TENON_INLINE void near_silu(const Vec (&x)[kTogether], Vec (&y)[kTogether]) {
+  const Vec turned = set1(-1.44269504f), magic = set1(12582912.f), one = set1(1.f);
+  Vec inside[kTogether], n[kTogether], p[kTogether];
+#define TENON_EACH TENON_UNROLL for (int i = 0; i < kTogether; ++i)
+  TENON_EACH inside[i] = max(set1(-80.f), x[i]);
+  TENON_EACH inside[i] = min(set1(80.f), inside[i]);
+  TENON_EACH n[i] = fused(inside[i], turned, magic);
+  TENON_EACH n[i] = sub(n[i], magic);
+  TENON_EACH inside[i] = fused(inside[i], turned, sub(zero(), n[i]));
+  TENON_EACH p[i] = fused(set1(9.58281382918e-3f), inside[i], set1(5.59064298868e-2f));
+  TENON_EACH p[i] = fused(p[i], inside[i], set1(2.40240991116e-1f));
+  TENON_EACH p[i] = fused(p[i], inside[i], set1(6.93124175072e-1f));
+  TENON_EACH p[i] = fused(p[i], inside[i], one);
+  TENON_EACH p[i] = scale_pow2(p[i], n[i]);
+  TENON_EACH p[i] = add(one, p[i]);
+  TENON_EACH n[i] = near_reciprocal(p[i]);
+  TENON_EACH p[i] = negated_fused(p[i], n[i], one);
+  TENON_EACH n[i] = fused(n[i], p[i], n[i]);
+  TENON_EACH y[i] = mul(y[i], n[i]);
+#undef TENON_EACH
 }
 #else
 constexpr bool kHasFused = false;
-TENON_INLINE Vec near_silu(Vec, Vec xs) { return xs; }
-TENON_INLINE bool any_more(Vec, Vec) { return true; }
+TENON_INLINE void near_silu(const Vec (&)[kTogether], Vec (&)[kTogether]) {}
+TENON_INLINE bool all_less(Vec, Vec) { return false; }
+TENON_INLINE Vec largest(Vec v) { return v; }
 TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
 #endif
 
@@ -53,14 +67,14 @@ class ByteRows {
     }
     if constexpr (kNearly) {
       // How far near_silu() may be from what the exact steps give: what is that near to halfway is taken again.
-      float most = 0;
-      for (int c = 0; c < channels_; ++c) {
-        const float inverse = o.inverse_scale[job.at + c];
-        float error = 1.5e-4f + 2e-6f * inverse;
-        if (kResidual == Residual::after) error += 1.5e-4f * o.residual_scale[job.at + c] * inverse;
-        most = most < error ? error : most;
+      Vec error[2];
+      TENON_UNROLL
+      for (int v = 0; v < 2; ++v) {
+        error[v] = fused(inverse_[v], set1(2e-6f), set1(1.5e-4f));
+        if (kResidual == Residual::after)
+          error[v] = fused(residual_scale_[v], mul(inverse_[v], set1(1.5e-4f)), error[v]);
       }
-      certain_ = set1(0.5f - most);
+      certain_ = sub(set1(0.5f), largest(max(error[0], error[1])));
     }
     low_ = iset8(static_cast<int32_t>(__builtin_rintf(low)) + o.out_zero);
     high_ = iset8(static_cast<int32_t>(__builtin_rintf(high)) + o.out_zero);
@@ -69,52 +83,28 @@ class ByteRows {
   // `count` rows of sums, `pitch` apart.
   TENON_INLINE void run(const int32_t* sums, int64_t pitch, int64_t count, const uint8_t* residual,
                         int64_t residual_step, uint8_t* out, int64_t step) const {
+    const int all = channels_ > kLanes ? kBlock : kLanes, n = channels_ == all ? -1 : channels_;
+    int64_t at = 0;
     if (channels_ > kLanes) {
-      const int n = channels_ == kBlock ? -1 : channels_;
-      int64_t at = 0;
       for (; at + 2 <= count; at += 2, sums += 2 * pitch, out += 2 * step) {
-        IVec v;
-        Vec far = zero();
-        if constexpr (kNearly)
-          v = to_bytes(both<true>(sums, residual, far), both<true>(sums + pitch, residual + residual_step, far));
-        if (!kNearly || any_more(far, certain_)) [[unlikely]]
-          v = to_bytes(both<false>(sums, residual, far), both<false>(sums + pitch, residual + residual_step, far));
-        const IVec bytes = clamp_bytes(v, low_, high_);
-        store_half<0>(out, bytes, n);
-        store_half<1>(out + step, bytes, n);
+        const IVec v = four<2>(sums, pitch, residual, residual_step);
+        store_half<0>(out, v, n);
+        store_half<1>(out + step, v, n);
         if (kResidual != Residual::none) residual += 2 * residual_step;
       }
-      if (at == count) return;
-      Vec far;
-      const IVec words = both<false>(sums, residual, far);
-      store_half<0>(out, clamp_bytes(to_bytes(words, words), low_, high_), n);
+      if (at < count) store_half<0>(out, four<2>(sums, 0, residual, 0), n);
       return;
     }
-    const int n = channels_ == kLanes ? -1 : channels_;
-    int64_t at = 0;
     for (; at + 4 <= count; at += 4, sums += 4 * pitch, out += 4 * step) {
-      IVec v;
-      Vec far = zero();
-      const auto four = [&]<bool kNear>() __attribute__((always_inline)) {
-        const IVec ab = to_words(first<kNear>(sums, residual, far),
-                                 first<kNear>(sums + pitch, residual + residual_step, far), zero_point_);
-        const IVec cd = to_words(first<kNear>(sums + 2 * pitch, residual + 2 * residual_step, far),
-                                 first<kNear>(sums + 3 * pitch, residual + 3 * residual_step, far), zero_point_);
-        v = to_bytes(ab, cd);
-      };
-      if constexpr (kNearly) four.template operator()<true>();
-      if (!kNearly || any_more(far, certain_)) [[unlikely]] four.template operator()<false>();
-      const IVec bytes = clamp_bytes(v, low_, high_);
-      store_quarter<0>(out, bytes, n);
-      store_quarter<1>(out + step, bytes, n);
-      store_quarter<2>(out + 2 * step, bytes, n);
-      store_quarter<3>(out + 3 * step, bytes, n);
+      const IVec v = four<1>(sums, pitch, residual, residual_step);
+      store_quarter<0>(out, v, n);
+      store_quarter<1>(out + step, v, n);
+      store_quarter<2>(out + 2 * step, v, n);
+      store_quarter<3>(out + 3 * step, v, n);
       if (kResidual != Residual::none) residual += 4 * residual_step;
     }
     for (; at < count; ++at, sums += pitch, out += step) {
-      Vec far;
-      const IVec a = first<false>(sums, residual, far), words = to_words(a, a, zero_point_);
-      store_quarter<0>(out, clamp_bytes(to_bytes(words, words), low_, high_), n);
+      store_quarter<0>(out, four<1>(sums, 0, residual, 0), n);
       if (kResidual != Residual::none) residual += residual_step;
     }
   }
@@ -122,41 +112,48 @@ class ByteRows {
  private:
   static constexpr bool kNearly = kAct == Activation::silu && kHasFused;
 
-  // `kNear`: by near_silu(), and `far` becomes the largest distance from a whole number seen.
-  template <bool kNear>
-  TENON_INLINE IVec whole(const int32_t* sums, int v, const uint8_t* residual, Vec& far) const {
-    Vec x = add(mul(to_float(iload(sums + v * kLanes)), multiplier_[v]), bias_[v]), r = x;
-    if constexpr (kResidual != Residual::none)
-      r = mul(to_float(isub(widen_u8(residual + v * kLanes), residual_zero_)), residual_scale_[v]);
-    if constexpr (kResidual == Residual::before) x = add(x, r);
-    if constexpr (kNear) {
-      Vec y = near_silu(x, mul(x, inverse_[v]));
-      if constexpr (kResidual == Residual::after) y = fused(r, inverse_[v], y);
-      const IVec n = to_int(y);
-      far = max(far, abs(sub(y, to_float(n))));
-      return n;
+  // Four vectors of bytes: kEach of a row of sums, `pitch` apart.
+  template <int kEach>
+  TENON_INLINE IVec four(const int32_t* sums, int64_t pitch, const uint8_t* residual, int64_t residual_step) const {
+    constexpr int kRows = kTogether / kEach;
+    alignas(64) uint8_t copies[kRows][kBlock];
+    Vec x[kTogether], y[kTogether], r[kTogether];
+    IVec n[kTogether];
+#define TENON_EACH TENON_UNROLL for (int i = 0; i < kTogether; ++i)
+    TENON_EACH x[i] = to_float(iload(sums + i / kEach * pitch + i % kEach * kLanes));
+    TENON_EACH x[i] = mul(x[i], multiplier_[i % kEach]);
+    TENON_EACH x[i] = add(x[i], bias_[i % kEach]);
+    if constexpr (kResidual != Residual::none) {
+      const bool part = channels_ < kEach * kLanes;
+      TENON_UNROLL
+      for (int row = 0; part && row < kRows; ++row)
+        load_bytes_n(copies[row], residual + row * residual_step, channels_);
+      TENON_EACH r[i] = to_float(isub(widen_u8((part ? copies[i / kEach] : residual + i / kEach * residual_step) +
+                                               i % kEach * kLanes),
+                                      residual_zero_));
+      TENON_EACH r[i] = mul(r[i], residual_scale_[i % kEach]);
     }
-    if constexpr (kAct != Activation::none) x = activate<kAct>(x, epilogue_);
-    if constexpr (kResidual == Residual::after) x = add(x, r);
-    return to_int(mul(x, inverse_[v]));
-  }
-  template <bool kNear>
-  TENON_INLINE IVec both(const int32_t* sums, const uint8_t* residual, Vec& far) const {
-    alignas(64) uint8_t copy[kBlock];
-    if (kResidual != Residual::none && channels_ < kBlock) {
-      load_bytes_n(copy, residual, channels_);
-      residual = copy;
+    if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
+    bool known = false;
+    if constexpr (kNearly) {
+      Vec far = zero();
+      TENON_EACH y[i] = mul(x[i], inverse_[i % kEach]);
+      near_silu(x, y);
+      if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
+      TENON_EACH n[i] = to_int(y[i]);
+      TENON_EACH y[i] = abs(sub(y[i], to_float(n[i])));
+      TENON_EACH far = max(far, y[i]);
+      known = all_less(far, certain_);
     }
-    return to_words(whole<kNear>(sums, 0, residual, far), whole<kNear>(sums, 1, residual, far), zero_point_);
-  }
-  template <bool kNear>
-  TENON_INLINE IVec first(const int32_t* sums, const uint8_t* residual, Vec& far) const {
-    alignas(64) uint8_t copy[kBlock];
-    if (kResidual != Residual::none && channels_ < kLanes) {
-      load_bytes_n(copy, residual, channels_);
-      residual = copy;
+    if (!known) {
+      if constexpr (kAct != Activation::none) TENON_EACH x[i] = activate<kAct>(x[i], epilogue_);
+      if constexpr (kResidual == Residual::after) TENON_EACH x[i] = add(x[i], r[i]);
+      TENON_EACH x[i] = mul(x[i], inverse_[i % kEach]);
+      TENON_EACH n[i] = to_int(x[i]);
     }
-    return whole<kNear>(sums, 0, residual, far);
+#undef TENON_EACH
+    const IVec v = to_bytes(to_words(n[0], n[1], zero_point_), to_words(n[2], n[3], zero_point_));
+    return clamp_bytes(v, low_, high_);
   }
 
   const Epilogue epilogue_;

@@ -53,14 +53,13 @@ static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
-// One rounding in every file; 1 / x to about 2^-23.
+// One rounding in every file; 1 / x to about 2^-11; the largest lane in all.
 static TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 static TENON_INLINE Vec negated_fused(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
-static TENON_INLINE Vec reciprocal(Vec x) {
-  const Vec y = _mm512_rcp14_ps(x);
-  return fused(y, negated_fused(x, y, set1(1.f)), y);
-}
-static TENON_INLINE bool any_more(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
+static TENON_INLINE Vec near_reciprocal(Vec x) { return _mm512_rcp14_ps(x); }
+static TENON_INLINE Vec largest(Vec v) { return set1(_mm512_reduce_max_ps(v)); }
+// Not where a lane is NaN.
+static TENON_INLINE bool all_less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) == 0xffff; }
 
 // Lane i of the result is lane index[i] of v.
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
@@ -113,12 +112,14 @@ static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
 
 static TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 static TENON_INLINE Vec negated_fused(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
-static TENON_INLINE Vec reciprocal(Vec x) {
-  const Vec y = _mm256_rcp_ps(x);
-  return fused(y, negated_fused(x, y, set1(1.f)), y);
+static TENON_INLINE Vec near_reciprocal(Vec x) { return _mm256_rcp_ps(x); }
+static TENON_INLINE Vec largest(Vec v) {
+  v = max(v, _mm256_permute2f128_ps(v, v, 1));
+  v = max(v, _mm256_permute_ps(v, 0x4e));
+  return max(v, _mm256_permute_ps(v, 0xb1));
 }
-static TENON_INLINE bool any_more(Vec a, Vec b) {
-  return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0;
+static TENON_INLINE bool all_less(Vec a, Vec b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)) == 0xff;
 }
 
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {

@@ -34,8 +34,9 @@ struct TileChannels {
   int count;
 };
 
-// All sums of up to two tiles of places times up to two of channels; they begin at `start`.
-template <TileDot kDot, int kInputs, int kWeights>
+// All sums of up to two tiles of places times up to two of channels; they begin at `start`. `kFetch`: weights are read
+// for the first time, so those further on are fetched into L2, the next block's included.
+template <TileDot kDot, int kInputs, int kWeights, bool kFetch>
 __attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* const* a, const std::byte* weights,
                                         const void* start, std::byte* sums) {
   constexpr int64_t kRow = kTileBlock * 4, kTile = kTileRows * kRow;
@@ -48,6 +49,9 @@ __attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* c
   if constexpr (kInputs > 1 && kWeights > 1) load_tile<3>(second, 0);
   const int64_t* const end = plan.offsets + plan.runs.chunks();
   for (const int64_t* offset = plan.offsets; offset != end; ++offset, weights += chunk) {
+    constexpr int64_t kAhead = 12 << 10;
+    if constexpr (kFetch)
+      for (int64_t at = 0; at < chunk; at += 64) _mm_prefetch(weights + kAhead + at, _MM_HINT_T1);
     load_tile<6>(weights, kRow);
     load_tile<4>(a0 + *offset, step);
     add_tile_dots<kDot, 0, 4, 6>();
@@ -74,10 +78,14 @@ void multiply_pair(const TilePlan& plan, const TileChannels& channels, const voi
   const std::byte* const weights =
       plan.packed + channels.block * plan.runs.chunks() * plan.runs.chunk * kTileBlock;
   const bool both = tiling.is_pair(pair), wide = channels.count > kTileColumns;
-  if (both && wide) multiply<kDot, 2, 2>(plan, a, weights, start, sums);
-  else if (both) multiply<kDot, 2, 1>(plan, a, weights, start, sums);
-  else if (wide) multiply<kDot, 1, 2>(plan, a, weights, start, sums);
-  else multiply<kDot, 1, 1>(plan, a, weights, start, sums);
+  const auto any = [&]<bool kFetch>() {
+    if (both && wide) multiply<kDot, 2, 2, kFetch>(plan, a, weights, start, sums);
+    else if (both) multiply<kDot, 2, 1, kFetch>(plan, a, weights, start, sums);
+    else if (wide) multiply<kDot, 1, 2, kFetch>(plan, a, weights, start, sums);
+    else multiply<kDot, 1, 1, kFetch>(plan, a, weights, start, sums);
+  };
+  if (pair == 0) any.template operator()<true>();
+  else any.template operator()<false>();
 }
 
 // Calls f(row of the input or -1, where it goes, pixels on its left, inside and on its right) for all rows that the

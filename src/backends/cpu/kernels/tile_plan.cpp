@@ -66,7 +66,8 @@ void choose_source(TilePlan& plan) {
   plan.step = s.stride_w * c;
 }
 
-// As DirectKernel cuts its work: cycles of multiplying and finishing, 16 bytes of weights a cycle and 8 of inputs.
+// As DirectKernel cuts its work: cycles of multiplying and finishing, 8 bytes of weights a cycle, which other layers
+// have driven into L3, and 16 of inputs, or 8 where another worker wrote half of them.
 void plan_split(TilePlan& plan, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t rows = s.batch * s.out_h, blocks = blocks_of(s) * s.groups;
@@ -78,7 +79,7 @@ void plan_split(TilePlan& plan, int threads) {
     const int64_t places = plan.source == TileSource::picture ? ceil_div(rows, m) * plan.slots
                                                               : ceil_div(rows * s.out_w, m);
     const int64_t cost = ceil_div(places, 2 * kTile) * ceil_div(blocks, n) * (plan.runs.chunks() * 64 + 600) +
-                         weights / n / 16 + inputs / m / (n > 1 ? 4 : 8);
+                         weights / n / 8 + inputs / m / (n > 1 ? 8 : 16);
     if (cost >= best) continue;
     best = cost;
     plan.pixel_splits = m;
