@@ -31,8 +31,7 @@ quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const
   if (!options.calibrator)
     throw Error(Code::usage, "INT8 needs calibration data",
                 {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
-  quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress, options.warn,
-                         plan.device == "cpu", {}};
+  quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress, options.warn};
   setting.names = quant::same_tensors(plan.graph, imported);
   return quant::calibrate(plan.graph, *options.calibrator, setting);
 }

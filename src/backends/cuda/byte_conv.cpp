@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 namespace tenon::cuda {
@@ -11,6 +12,9 @@ namespace {
 enum : size_t { x_scale_at = 4, x_zero_at, w_scale_at, y_scale_at, y_zero_at, r_scale_at, r_zero_at };
 
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
+bool is_list(const Problem& problem, size_t at) {
+  return has(problem, at) && problem.inputs[at].constant.elements() > 1;
+}
 float scale_at(const Problem& problem, size_t at) {
   return has(problem, at) ? *problem.inputs[at].constant.data<float>() : 0;
 }
@@ -49,10 +53,12 @@ std::vector<uint64_t> classes_of(const std::vector<uint64_t>& masks, int taps, s
 bool is_bounded(const ByteConv& conv) {
   const ops::Epilogue& epilogue = conv.epilogue;
   const double sum = 128.0 * static_cast<double>(conv.shape.depth()) * std::max(conv.x_zero, 255 - conv.x_zero);
-  double most = 0;
+  double most = 0, inverse = conv.inverse, r_scale = conv.r_scale;
   for (size_t channel = 0; channel < conv.scale.size(); ++channel)
     most = std::max(most, sum * std::fabs(conv.scale[channel]) + std::fabs(conv.bias[channel]));
-  most += 255.0 * conv.r_scale;
+  for (const float one : conv.inverses) inverse = std::max<double>(inverse, one);
+  for (const float one : conv.r_scales) r_scale = std::max<double>(r_scale, one);
+  most += 255.0 * r_scale;
   switch (epilogue.activation) {
     case ops::Activation::clip:
       most = std::max({most, static_cast<double>(epilogue.alpha), -static_cast<double>(epilogue.beta)});
@@ -62,7 +68,7 @@ bool is_bounded(const ByteConv& conv) {
     case ops::Activation::hardsigmoid: most *= std::max(1.f, std::fabs(epilogue.alpha)) + 1.f; break;
     default: most += 1;
   }
-  return most * conv.inverse < 4e6;
+  return most * inverse < 4e6;
 }
 
 /// The classes of rows and columns.
@@ -103,12 +109,16 @@ const char* byte_shape(const Problem& problem, ConvShape& shape) {
   if (!w.constant || w.dtype != DType::i8) return "the weights are not constant i8";
   for (size_t at = x_scale_at; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
-  for (const size_t at : {y_scale_at, r_scale_at})
-    if (has(problem, at) && problem.inputs[at].constant.elements() > 1) return "scales by channel";
   if (has(problem, y_scale_at) != (y.dtype == DType::u8)) return "the result's type does not fit its scale";
   if (const char* reason = conv_geometry(problem, shape)) return reason;
+  for (const size_t at : {y_scale_at, r_scale_at})
+    if (const int64_t count = has(problem, at) ? problem.inputs[at].constant.elements() : 1;
+        count != 1 && count != shape.out_c)
+      return "neither one scale nor one for each channel";
   return shape.depth() > 65536 ? "sums do not fit into 32 bits" : nullptr;
 }
+
+bool has_listed_scales(const Problem& problem) { return is_list(problem, y_scale_at) || is_list(problem, r_scale_at); }
 
 const char* byte_conv(const Problem& problem, ByteConv& conv) {
   if (const char* reason = byte_shape(problem, conv.shape)) return reason;
@@ -121,6 +131,16 @@ const char* byte_conv(const Problem& problem, ByteConv& conv) {
   conv.r_scale = scale_at(problem, r_scale_at);
   conv.quantises = has(problem, y_scale_at);
   conv.inverse = conv.quantises ? 1.f / scale_at(problem, y_scale_at) : 0;
+  if (has_listed_scales(problem)) {
+    const auto listed = [&](size_t at, float one) {
+      std::vector<float> list(static_cast<size_t>(shape.out_c), one);
+      if (is_list(problem, at)) std::copy_n(problem.inputs[at].constant.data<float>(), list.size(), list.begin());
+      return list;
+    };
+    conv.r_scales = listed(r_scale_at, conv.r_scale);
+    conv.inverses = listed(y_scale_at, 0);
+    for (float& one : conv.inverses) one = is_list(problem, y_scale_at) ? 1.f / one : conv.inverse;
+  }
   conv.bias = conv_bias(problem, shape);
   const Tensor& scales = problem.inputs[w_scale_at].constant;
   const double factor = conv.x_scale;
@@ -146,8 +166,25 @@ Finish finish_of(const ByteConv& conv) {
   return finish;
 }
 
+std::vector<uint32_t> numbers_of(const ByteConv& conv, const std::vector<int32_t>& zero_sums, int64_t width) {
+  std::vector<uint32_t> numbers(5 * static_cast<size_t>(width), 0);
+  uint32_t* to = numbers.data();
+  const auto add = [&](const auto& list) {
+    if (!list.empty()) std::memcpy(to, list.data(), list.size() * 4);
+    to += width;
+  };
+  add(conv.bias), add(conv.scale), add(zero_sums), add(conv.inverses), add(conv.r_scales);
+  return numbers;
+}
+
+Lists lists_at(Address numbers, int64_t width) {
+  const auto list = static_cast<Address>(width) * 4;
+  return {numbers, numbers + list, numbers + 2 * list, numbers + 3 * list, numbers + 4 * list};
+}
+
 std::vector<std::string> byte_defines(const ByteConv& conv) {
   std::vector<std::string> defines = epilogue_defines(conv.epilogue);
+  defines.push_back(define("LISTED", !conv.inverses.empty()));
   defines.push_back(define("YZ", conv.y_zero == 0 ? 0 : is_bounded(conv) ? 1 : 2));
   return defines;
 }

@@ -11,6 +11,7 @@ struct ByteConv {
   float x_scale = 0;
   int x_zero = 0, y_zero = 0, r_zero = 0;
   float inverse = 0, r_scale = 0;
+  std::vector<float> inverses, r_scales;  // by channel where either is; else empty
   bool quantises = false;  // else the result is f32 or f16
   bool has_residual() const { return epilogue.residual != ops::Residual::none; }
   /// Whether a tap can lie outside of the input while the zero point is not 0.
@@ -21,6 +22,8 @@ struct ByteConv {
 const char* byte_conv(const Problem& problem, ByteConv& conv);
 /// Without scales: for questions of shape.
 const char* byte_shape(const Problem& problem, ConvShape& shape);
+/// Whether the result or the residual has a scale for each channel.
+bool has_listed_scales(const Problem& problem);
 inline bool is_bytes(const Problem& problem) { return problem.node->op == "Int8Conv"; }
 /// byte_shape or conv_shape.
 inline const char* any_conv_shape(const Problem& problem, ConvShape& shape) {
@@ -40,7 +43,15 @@ struct Finish {
   int y_zero;
 };
 Finish finish_of(const ByteConv& conv);
-/// Macros ACT, RESIDUAL, YZ.
+/// As kernels/bytes.cuh has it.
+struct Lists {
+  Address bias, scale, zero_sums, inverses, r_scales;
+};
+/// The lists for kernels, each of `width` numbers.
+std::vector<uint32_t> numbers_of(const ByteConv& conv, const std::vector<int32_t>& zero_sums, int64_t width);
+/// Where they are once these numbers lie at an address.
+Lists lists_at(Address numbers, int64_t width);
+/// Macros ACT, RESIDUAL, LISTED, YZ.
 std::vector<std::string> byte_defines(const ByteConv& conv);
 /// A kernel file behind bytes.cuh.
 Source byte_source(const std::string& file, std::vector<std::string> defines);

@@ -8,7 +8,9 @@ namespace {
 
 /// As kernels/byte_depthwise.cu has it.
 struct Params {
-  Address x, w, bias, scale, zero_sums, residual, y;
+  Address x, w;
+  Lists lists;
+  Address residual, y;
   int64_t xs[3], ys[3], rs[3];
   int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, strips, count;
   uint32_t fill;
@@ -69,22 +71,19 @@ class ByteDepthwiseStep : public ConvStep<Params> {
     byte_conv(problem, conv);
     const ConvShape& shape = conv.shape;
     const std::vector<int8_t> weights = byte_weights(problem, shape);
-    const std::vector<int32_t> zeros = zero_sums(conv, weights);
+    const std::vector<uint32_t> numbers = numbers_of(conv, zero_sums(conv, weights), shape.in_c);
     const auto taps = static_cast<size_t>(shape.kernel_h * shape.kernel_w), channels = static_cast<size_t>(shape.in_c);
-    const size_t list = channels * 4, begin = (taps * channels + 15) / 16 * 16;
-    std::vector<int8_t> packed(begin + 3 * list);
+    const size_t begin = (taps * channels + 15) / 16 * 16;
+    std::vector<int8_t> packed(begin + numbers.size() * 4);
     for (size_t c = 0; c < channels; ++c)
       for (size_t tap = 0; tap < taps; ++tap) packed[tap * channels + c] = weights[c * taps + tap];
-    std::memcpy(packed.data() + begin, conv.bias.data(), list);
-    std::memcpy(packed.data() + begin + list, conv.scale.data(), list);
-    std::memcpy(packed.data() + begin + 2 * list, zeros.data(), list);
+    std::memcpy(packed.data() + begin, numbers.data(), numbers.size() * 4);
     const Address weights_at = pack(packed.data(), packed.size());
     const int vector = tactic.numbers[0], strip = tactic.numbers[1];
     residual_ = conv.has_residual();
     const auto size = [](int64_t value) { return static_cast<int>(value); };
     const int64_t strips = ceil_div(shape.out_w, strip);
-    params_.w = weights_at, params_.bias = weights_at + begin;
-    params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
+    params_.w = weights_at, params_.lists = lists_at(weights_at + begin, shape.in_c);
     params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
     params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w), params_.channels = size(shape.in_c);
     params_.pad_top = shape.pad_top, params_.pad_left = shape.pad_left, params_.strips = size(strips);

@@ -8,7 +8,9 @@ namespace {
 
 /// As kernels/byte_direct.cu has it.
 struct Params {
-  Address x, w, bias, scale, residual, y;
+  Address x, w;
+  Lists lists;
+  Address residual, y;
   int64_t xs[4], ys[4], rs[4];
   int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
   int pixels, depth, tiles, x_zero;
@@ -25,16 +27,16 @@ class ByteDirectStep : public ConvStep<Params> {
     const ConvShape& shape = conv.shape;
     const std::vector<int8_t> weights = byte_weights(problem, shape);
     const int64_t depth = shape.depth(), out = shape.channels_out();
-    const size_t list = static_cast<size_t>(shape.out_c) * 4, begin = (weights.size() + 15) / 16 * 16;
-    std::vector<int8_t> packed(begin + 2 * list);
+    const std::vector<uint32_t> numbers = numbers_of(conv, {}, shape.out_c);
+    const size_t begin = (weights.size() + 15) / 16 * 16;
+    std::vector<int8_t> packed(begin + numbers.size() * 4);
     for (int64_t n = 0; n < shape.out_c; ++n)
       for (int64_t k = 0; k < depth; ++k) packed[(n / out * depth + k) * out + n % out] = weights[n * depth + k];
-    std::memcpy(packed.data() + begin, conv.bias.data(), list);
-    std::memcpy(packed.data() + begin + list, conv.scale.data(), list);
+    std::memcpy(packed.data() + begin, numbers.data(), numbers.size() * 4);
     const Address weights_at = pack(packed.data(), packed.size());
     residual_ = conv.has_residual();
     const auto size = [](int64_t value) { return static_cast<int>(value); };
-    params_.w = weights_at, params_.bias = weights_at + begin, params_.scale = params_.bias + list;
+    params_.w = weights_at, params_.lists = lists_at(weights_at + begin, shape.out_c);
     params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
     params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w);
     params_.c_in = size(shape.channels_in()), params_.c_out = size(out), params_.kernel_w = shape.kernel_w;

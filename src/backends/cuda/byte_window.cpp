@@ -10,7 +10,9 @@ namespace {
 
 /// As kernels/byte_window.cu has it.
 struct Params {
-  Address x, w, bias, scale, zero_sums, residual, y;
+  Address x, w;
+  Lists lists;
+  Address residual, y;
   int64_t xs[4], ys[3], rs[3];
   int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y, tiles, x_zero;
   float x_scale, x_inverse;
@@ -150,16 +152,13 @@ class ByteWindowStep : public ConvStep<Params> {
               const int64_t tap = result * taps + row * part.taps_w + column;
               packed.push_back(real ? weights[tap * part.channels + channel] : int8_t{0});
             }
-    const std::vector<int32_t> zeros = zero_sums(conv, byte_weights(problem, shape));
-    const size_t begin = packed.size(), list = static_cast<size_t>(width) * 4, given = zeros.size() * 4;
-    packed.resize(begin + 3 * list);
-    std::memcpy(packed.data() + begin, conv.bias.data(), given);
-    std::memcpy(packed.data() + begin + list, conv.scale.data(), given);
-    std::memcpy(packed.data() + begin + 2 * list, zeros.data(), given);
+    const std::vector<uint32_t> numbers = numbers_of(conv, zero_sums(conv, byte_weights(problem, shape)), width);
+    const size_t begin = packed.size();
+    packed.resize(begin + numbers.size() * 4);
+    std::memcpy(packed.data() + begin, numbers.data(), numbers.size() * 4);
     const Address weights_at = pack(packed.data(), packed.size());
     const auto number = [](int64_t value) { return static_cast<int>(value); };
-    params_.w = weights_at, params_.bias = weights_at + begin;
-    params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
+    params_.w = weights_at, params_.lists = lists_at(weights_at + begin, width);
     params_.in_h = number(shape.in_h), params_.in_w = number(shape.in_w);
     params_.blocks_h = number(part.height), params_.blocks_w = number(part.width);
     params_.out_h = number(shape.out_h), params_.out_w = number(shape.out_w);

@@ -26,7 +26,7 @@ struct Form {
   int bn, split, kb, stages;
 };
 
-std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties) {
+std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties, int lists) {
   std::vector<Form> list;
   const int kb = slab_bytes(shape);
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w;
@@ -39,7 +39,7 @@ std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties)
       if (bn > 64 && (split == 1 || slabs < 8 * split)) continue;
       const int64_t blocks = ceil_div(shape.pixels(), 64) * ceil_div(shape.out_c, bn) * split;
       const int64_t stage = (64 + bn) * kb, most = ceil_div(slabs, split);
-      const int64_t room = properties.shared_bytes - bn / 16 * 4096 - bn * 48 - 3072;
+      const int64_t room = properties.shared_bytes - bn / 16 * 4096 - bn * (36 + 4 * lists) - 3072;
       const int64_t stages = std::min({most, room / stage, int64_t{16}});
       if (stages < std::min<int64_t>(most, 4)) continue;
       if (split > 1 && blocks > 4 * properties.multiprocessors) continue;
@@ -54,14 +54,14 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   if (const char* reason = any_conv_shape(problem, shape)) return reason;
   if (const char* reason = refuses_maps(problem, shape, properties)) return reason;
   if (shape.pixels() > most_pixels) return "many pixels";
-  return forms_of(shape, properties).empty() ? "no tile fits into shared memory" : nullptr;
+  return forms_of(shape, properties, most_lists(problem)).empty() ? "no tile fits into shared memory" : nullptr;
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
   any_conv_shape(problem, shape);
   std::vector<Tactic> list;
-  for (const Form& form : forms_of(shape, properties)) {
+  for (const Form& form : forms_of(shape, properties, most_lists(problem))) {
     std::vector<std::string> defines;
     for (const std::string& word :
          {define("IM2COL", !is_point(shape)), define("BN", form.bn), define("STAGES", form.stages),

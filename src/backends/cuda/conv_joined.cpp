@@ -8,7 +8,7 @@ namespace {
 
 const std::string prefix = "joined ";
 constexpr int64_t longest_row = 128, most_channels = 256;  // bytes of what is read, channels of what is made
-constexpr size_t w_scale_at = 6;                           // of Int8Conv
+constexpr size_t lists_at[] = {6, 7, 9};                   // of Int8Conv: scales of weights, result and residual
 
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
 
@@ -71,7 +71,9 @@ struct Joined {
     join(problem.inputs[0], s.in_c), join(problem.outputs[0], s.out_c);
     if (has(problem, 3)) join(problem.inputs[3], s.out_c);
     if (has(problem, 2)) repeat(problem.inputs[2], count);
-    if (is_bytes(from)) repeat(problem.inputs[w_scale_at], count);
+    if (is_bytes(from))
+      for (const size_t at : lists_at)
+        if (has(problem, at)) repeat(problem.inputs[at], count);
     Operand& w = problem.inputs[1];
     const Tensor once = w.constant;
     w.dims = {s.out_c * count, s.in_c * count, 1, 1};

@@ -9,7 +9,9 @@ namespace {
 
 /// As kernels/conv_mma.cu has it.
 struct Params {
-  Address x, w, bias, scale, zero_sums, residual, y, partial, counters;
+  Address x, w;
+  Lists lists;  // of floats only the bias
+  Address residual, y, partial, counters;
   int64_t xs[3], ys[3], rs[3];
   int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
   int pixels, chunks, steps, tiles_n, groups, splits, c_real;
@@ -235,25 +237,21 @@ class MmaStep : public Step {
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);
     packed_ = Buffer(packed.size());
     packed_.upload(packed.data(), packed.size());
-    params_.w = packed_.address(), params_.bias = packed_.address() + bias_at;
+    params_.w = packed_.address(), params_.lists.bias = packed_.address() + bias_at;
   }
   void pack_bytes(const Problem& problem, const ConvShape& shape, const Tile& tile) {
     ByteConv conv;
     byte_conv(problem, conv);
     const std::vector<int8_t> weights = byte_weights(problem, shape);
-    const std::vector<int32_t> zeros = zero_sums(conv, weights);
-    const size_t list = static_cast<size_t>(shape.out_c) * 4;
+    const std::vector<uint32_t> numbers = numbers_of(conv, zero_sums(conv, weights), shape.out_c);
     std::vector<std::byte> packed;
-    const size_t bias_at = pack_rows(weights, shape, tile, 3 * list, packed, [](std::byte* to, int8_t weight) {
+    const size_t begin = pack_rows(weights, shape, tile, numbers.size() * 4, packed, [](std::byte* to, int8_t weight) {
       *reinterpret_cast<int8_t*>(to) = weight;
     });
-    std::memcpy(packed.data() + bias_at, conv.bias.data(), list);
-    std::memcpy(packed.data() + bias_at + list, conv.scale.data(), list);
-    std::memcpy(packed.data() + bias_at + 2 * list, zeros.data(), list);
+    std::memcpy(packed.data() + begin, numbers.data(), numbers.size() * 4);
     packed_ = Buffer(packed.size());
     packed_.upload(packed.data(), packed.size());
-    params_.w = packed_.address(), params_.bias = packed_.address() + bias_at;
-    params_.scale = params_.bias + list, params_.zero_sums = params_.bias + 2 * list;
+    params_.w = packed_.address(), params_.lists = lists_at(packed_.address() + begin, shape.out_c);
     params_.fill = static_cast<uint32_t>(conv.x_zero) * 0x01010101u;
     params_.finish = finish_of(conv);
   }

@@ -21,6 +21,7 @@ struct Form {
   int mode, wm, bn, kb, ksub, stages, nwg, coop, bres, nbuf, swap, blocks = 1;
   int roomy = 0;            // one block a multiprocessor: the room of another is for the next grid's
   int kbb = 0, result = 0;  // bytes of a result's element
+  int lists = 1;            // of numbers by channel, at most
   int pixels() const { return coop ? nwg * wm : wm; }
   /// Bytes of channels in a group.
   int gb() const {
@@ -66,7 +67,7 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   // Lists by channel, and what borders add, as far as the kernel keeps them.
   const int64_t own = form.bres ? form.bn : round_up(shape.out_c, form.bn);
   const bool bytes = shape.x_type == DType::u8;
-  int64_t lists = own * (bytes ? 8 : 4) <= 8192 ? own * (bytes ? 12 : 4) : 0;
+  int64_t lists = own * (bytes ? 8 : 4) <= 8192 ? own * 4 * form.lists : 0;
   if (bytes && shape.kernel_h * shape.kernel_w > 1) lists += 512 + (own * 36 <= 9216 ? own * 36 : 0);
   const int64_t resident = (form.bres ? round_up(form.bn * depth, 1024) : 0) + lists;
   const int64_t out = int64_t{form.nwg} * form.nbuf * form.wm * form.bn * form.result;
@@ -116,6 +117,7 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
   const int buffers = has_residual(problem) ? 2 : 1;
   const auto add = [&](Form form, int most_stages = 8) {
     form.result = static_cast<int>(size_of(shape.y_type));
+    form.lists = most_lists(problem);
     if (complete(form, shape, properties, most_stages)) list.push_back(form);
   };
   const auto ksub_for = [&](int64_t bytes_per_slab, int64_t wanted) {

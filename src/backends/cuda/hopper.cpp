@@ -65,6 +65,7 @@ Source hopper_source(const Problem& problem, const ConvShape& shape, const std::
     zero = conv.x_zero == 0 ? 0 : is_loose(conv) ? conv.has_borders() ? 3 : 0 : conv.has_borders() ? 2 : 1;
   } else {
     more = epilogue_defines(conv_epilogue(problem));
+    more.push_back(define("LISTED", 0));
     if (shape.x_type == DType::bf16) more.push_back("BRAIN=1");
   }
   for (const std::string& word : {define("BYTES", bytes), define("EB", element_of(shape)),
@@ -183,6 +184,8 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
       for (size_t n = 0; n < zeros.size(); ++n) conv.bias[n] += static_cast<float>(double{conv.scale[n]} * zeros[n]);
     add_list(conv.bias), add_list(conv.scale);
     if (conv.x_zero != 0 && !is_loose(conv)) add_list(zeros);
+    if (!conv.inverses.empty()) add_list(conv.inverses);
+    if (!conv.inverses.empty() && conv.has_residual()) add_list(conv.r_scales);
     if (conv.has_borders()) borders_of(conv, weights, rows, borders);
     result.finish = finish_of(conv);
   } else {
@@ -216,6 +219,10 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
   result.classes = static_cast<int>(borders.sums.size() / static_cast<size_t>(rows));
   result.border_rows = buffer.address() + rows_at, result.border_columns = buffer.address() + columns_at;
   return result;
+}
+
+int most_lists(const Problem& problem) {
+  return !is_bytes(problem) ? 1 : has_listed_scales(problem) ? 5 : 3;
 }
 
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {

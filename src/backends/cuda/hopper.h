@@ -32,12 +32,16 @@ struct HopperConstants {
   Finish finish{};
 };
 /// Weights as [rows][taps][padded channels], row `at` being channel `row_of(at)`, zeros behind the last; lists of
-/// numbers by channel (the bias; of bytes the scale, and what the zero point adds where it is not 0), entry `at` being
+/// numbers by channel (the bias; of bytes the scale, what the zero point adds where it is not 0, and scales of the
+/// result and the residual where they are by channel), entry `at` being
 /// channel `number_of(at)`, in tiles of `tile` channels with all lists of a tile together. Sums of borders are in the
 /// order of channels, `rows` a class.
 HopperConstants upload_constants(const Problem& problem, const ConvShape& shape, int slab, int64_t rows, int64_t tile,
                                  const std::function<int64_t(int64_t)>& row_of,
                                  const std::function<int64_t(int64_t)>& number_of, Buffer& buffer);
+
+/// How many lists of numbers there may be.
+int most_lists(const Problem& problem);
 
 /// Whether a tensor map can describe it: f16 or bytes, or f32 for `tf32`; contiguous channels, pixels at multiples of
 /// 16 bytes.

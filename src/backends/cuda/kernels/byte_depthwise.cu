@@ -4,8 +4,7 @@
 struct Params {
   const u8* x;
   const i8* w;
-  const float *bias, *scale;
-  const int* zero_sums;
+  Lists lists;
   const u8* residual;
   TY* y;
   i64 xs[3], ys[3], rs[3];
@@ -26,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_co
   int sum[TW][VEC];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) {
-    const int z = p.zero_sums[c + e];
+    const int z = p.lists.zero_sums[c + e];
 #pragma unroll
     for (int t = 0; t < TW; ++t) sum[t][e] = z;
   }
@@ -71,14 +70,19 @@ extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_co
     float v[VEC];
 #pragma unroll
     for (int e = 0; e < VEC; ++e)
-      v[e] = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[t][e], p.scale[c + e], p.bias[c + e],
-                                     RESIDUAL ? residual_of(other.word[e / 4], e % 4, p.finish) : 0.f, p.finish);
+      v[e] = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(
+          sum[t][e], p.lists.scale[c + e], p.lists.bias[c + e],
+          RESIDUAL ? residual_of(other.word[e / 4], e % 4, r_scale_of(p.lists.r_scales, c + e, p.finish), p.finish)
+                   : 0.f,
+          p.finish);
+    const auto steps = [&](int e) {
+      return steps_of(v[e], inverse_of(p.lists.inverses, c + e, p.finish), p.finish);
+    };
     TY* to = p.y + n * p.ys[0] + r * p.ys[1] + (q0 + t) * p.ys[2] + c;
 #pragma unroll
     for (int e = 0; e < VEC; e += 4) {
       if (sizeof(TY) == 1)
-        *(u32*)(to + e) = pack_bytes(steps_of(v[e], p.finish), steps_of(v[e + 1], p.finish),
-                                     steps_of(v[e + 2], p.finish), steps_of(v[e + 3], p.finish));
+        *(u32*)(to + e) = pack_bytes(steps(e), steps(e + 1), steps(e + 2), steps(e + 3));
       else
 #pragma unroll
         for (int k = 0; k < 4; ++k) to[e + k] = of_f32<TY>(v[e + k]);

@@ -4,7 +4,7 @@
 struct Params {
   const TX* x;
   const i8* w;  // [group][depth][channels_out]
-  const float *bias, *scale;
+  Lists lists;
   const u8* residual;
   TY* y;
   i64 xs[4], ys[4], rs[4];  // strides: image, row, pixel, channel
@@ -20,9 +20,9 @@ __device__ __forceinline__ int number_of(float x, const Params& p) {
   const int q = __float2int_rn(fminf(fmaxf(__fdiv_rn(x, p.x_scale), -1e6f), 1e6f)) + p.x_zero;
   return (x != x ? p.x_zero : min(max(q, 0), 255)) - p.x_zero;
 }
-template <class T> __device__ __forceinline__ T result_of(float v, const Params&) { return of_f32<T>(v); }
-template <> __device__ __forceinline__ u8 result_of<u8>(float v, const Params& p) {
-  return (u8)min(max(steps_of(v, p.finish), 0), 255);
+template <class T> __device__ __forceinline__ T result_of(float v, int, const Params&) { return of_f32<T>(v); }
+template <> __device__ __forceinline__ u8 result_of<u8>(float v, int channel, const Params& p) {
+  return (u8)min(max(steps_of(v, inverse_of(p.lists.inverses, channel, p.finish), p.finish), 0), 255);
 }
 
 extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_constant__ Params p) {
@@ -76,9 +76,11 @@ extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_const
       const int local = n0 + tid % 16 * 4 + j, c = group * p.c_out + local;
       if (local >= p.c_out) continue;
       const i64 at = n * p.rs[0] + r * p.rs[1] + q * p.rs[2] + c * p.rs[3];
-      const float other = RESIDUAL ? residual_of(p.residual[at], 0, p.finish) : 0.f;
-      const float v = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[i][j], p.scale[c], p.bias[c], other, p.finish);
-      p.y[n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]] = result_of<TY>(v, p);
+      const float other =
+          RESIDUAL ? residual_of(p.residual[at], 0, r_scale_of(p.lists.r_scales, c, p.finish), p.finish) : 0.f;
+      const float v = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[i][j], p.lists.scale[c], p.lists.bias[c], other,
+                                                               p.finish);
+      p.y[n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]] = result_of<TY>(v, c, p);
     }
   }
 }

@@ -18,8 +18,7 @@ typedef u8 X;
 struct Params {
   const X* x;
   const uint2* w;
-  const float *bias, *scale;
-  const int* zero_sums;
+  Lists lists;
   const u8* residual;
   u8* y;
   i64 xs[4], ys[3], rs[3];                             // strides: image, row, pixel, channel
@@ -51,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) 
   for (int i = threadIdx.x; i < STEPS * NT * 32; i += THREADS) weights[i] = p.w[i];
   int zero[OWN];
 #pragma unroll
-  for (int k = 0; k < OWN; ++k) zero[k] = q * OWN + k < COUT ? p.zero_sums[q * OWN + k] : 0;
+  for (int k = 0; k < OWN; ++k) zero[k] = q * OWN + k < COUT ? p.lists.zero_sums[q * OWN + k] : 0;
   wait_for_previous();
 
   struct Place {
@@ -197,8 +196,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) 
 #pragma unroll
       for (int four = 0; four < OWN / 4; ++four) {
         const int channel = q * OWN + four * 4;
-        const float4 bias4 = *(const float4*)(p.bias + channel), scale4 = *(const float4*)(p.scale + channel);
+        const float4 bias4 = *(const float4*)(p.lists.bias + channel), scale4 = *(const float4*)(p.lists.scale + channel);
         const float bias[4] = {bias4.x, bias4.y, bias4.z, bias4.w}, scale[4] = {scale4.x, scale4.y, scale4.z, scale4.w};
+        float inverse[4], r_scale[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          inverse[e] = inverse_of(p.lists.inverses, channel + e, p.finish),
+          r_scale[e] = RESIDUAL ? r_scale_of(p.lists.r_scales, channel + e, p.finish) : 0.f;
 #pragma unroll
         for (int m = 0; m < 2; ++m)
 #pragma unroll
@@ -206,9 +210,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) 
             int v[4];
 #pragma unroll
             for (int e = 0; e < 4; ++e)
-              v[e] = steps_of(real_of<true, true>(sum[m][four * 2 + e / 2][2 * h + e % 2], scale[e], bias[e],
-                                                  RESIDUAL ? residual_of(other[m][h][four], e, p.finish) : 0.f, p.finish),
-                              p.finish);
+              v[e] = steps_of(
+                  real_of<true, true>(sum[m][four * 2 + e / 2][2 * h + e % 2], scale[e], bias[e],
+                                      RESIDUAL ? residual_of(other[m][h][four], e, r_scale[e], p.finish) : 0.f,
+                                      p.finish),
+                  inverse[e], p.finish);
             // Fours of a pixel wait in the place of their first sum until all are there.
             sum[m][four * 2][2 * h] = pack_bytes(v[0], v[1], v[2], v[3]);
           }

@@ -1,13 +1,25 @@
 // What becomes of sums of products of bytes, exactly as ops/int8_conv.cpp has it but for activations by approximation.
 // Where the activation is approximate anyway, products and sums are not rounded apart. Put before a kernel's own text.
-// Macros: ACT, RESIDUAL; YZ 0: the result's zero point is 0, 1: it is another, 2: it is
-// another, and results may lie beyond 2^22 steps.
+// Macros: ACT, RESIDUAL; LISTED 1: the scales of the result and of the residual are lists by channel; YZ 0: the
+// result's zero point is 0, 1: it is another, 2: it is another, and results may lie beyond 2^22 steps.
 
 struct Finish {
   float inverse, r_scale, r_base;  // 1 / scale of the result; scale of the residual; 2^23 + its zero point
   float alpha, beta;
   int y_zero;  // YZ 1: less the bits of 1.5 * 2^23
 };
+// Numbers by channel; the last two where LISTED.
+struct Lists {
+  const float *bias, *scale;
+  const int* zero_sums;
+  const float *inverses, *r_scales;
+};
+__device__ __forceinline__ float inverse_of(const float* inverses, int channel, const Finish& f) {
+  return LISTED ? inverses[channel] : f.inverse;
+}
+__device__ __forceinline__ float r_scale_of(const float* r_scales, int channel, const Finish& f) {
+  return LISTED ? r_scales[channel] : f.r_scale;
+}
 
 constexpr bool LOOSE = ACT >= 3;
 
@@ -27,9 +39,9 @@ __device__ __forceinline__ float real_of(int sum, float scale, float bias, float
 }
 
 // Rounded to nearest even, with its zero point, before it is clamped to a byte.
-__device__ __forceinline__ int steps_of(float v, const Finish& f) {
-  if (LOOSE && YZ == 1) return __float_as_int(fmaf(v, f.inverse, 12582912.f)) + f.y_zero;
-  const float t = __fmul_rn(v, f.inverse);
+__device__ __forceinline__ int steps_of(float v, float inverse, const Finish& f) {
+  if (LOOSE && YZ == 1) return __float_as_int(fmaf(v, inverse, 12582912.f)) + f.y_zero;
+  const float t = __fmul_rn(v, inverse);
   if (YZ == 0) return __float2int_rn(t);
   if (YZ == 1) return __float_as_int(__fadd_rn(t, 12582912.f)) + f.y_zero;
   return __float2int_rn(fminf(fmaxf(t, -1e6f), 1e6f)) + f.y_zero;
@@ -47,7 +59,7 @@ __device__ __forceinline__ u32 pack_bytes(int a, int b, int c, int d) {
 #endif
 }
 // Byte k of a word of residuals: the byte below 0x4b000000 is 2^23 and itself.
-__device__ __forceinline__ float residual_of(u32 word, int k, const Finish& f) {
+__device__ __forceinline__ float residual_of(u32 word, int k, float scale, const Finish& f) {
   const float steps = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + k)) - f.r_base;
-  return LOOSE ? steps * f.r_scale : __fmul_rn(steps, f.r_scale);
+  return LOOSE ? steps * scale : __fmul_rn(steps, scale);
 }

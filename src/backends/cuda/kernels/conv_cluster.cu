@@ -11,7 +11,9 @@ constexpr int PIECE = BN / 16 * 512;  // sums of 8 rows
 constexpr int OWN = 8 / SPLIT;        // pieces of a block
 constexpr bool EDGES = ZP >= 2;
 // Of lists by channel and of what borders add, a block keeps those of its tile.
-constexpr int NUMBERS = BYTES ? ZP == 1 || ZP == 2 ? 3 : 2 : 1, SUM_CLASSES = 9, PLACES = EDGES ? 512 : 0;
+constexpr int INVERSES = ZP == 1 || ZP == 2 ? 3 : 2;  // the list of LISTED; that of the residual's scales follows
+constexpr int NUMBERS = BYTES ? INVERSES + (LISTED ? RESIDUAL ? 2 : 1 : 0) : 1;
+constexpr int SUM_CLASSES = 9, PLACES = EDGES ? 512 : 0;
 constexpr int AT_SUMS = (STAGES * STAGE + 1023) / 1024 * 1024, AT_LISTS = AT_SUMS + 8 * PIECE,
               AT_EDGES = AT_LISTS + BN * 4 * NUMBERS, AT_PLACES = AT_EDGES + (EDGES ? BN * 4 * SUM_CLASSES : 0),
               AT_BARRIERS = AT_PLACES + PLACES;
@@ -19,7 +21,7 @@ static_assert(CIN * EB % KB == 0 && NK >= SPLIT, "depth");
 
 struct Params {
   TensorMap a, b;
-  const float* numbers;  // by channel: bias, scale, what the zero point adds
+  const float* numbers;  // by channel: bias, scale, what the zero point adds, inverses, scales of the residual
   u8* to;
   const u8* other;
   const int* border_sums;  // [class][channel]
@@ -175,7 +177,8 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
 #endif
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const float r = RESIDUAL ? residual_of(other[0], e, p.finish) : 0.f;
+      const float r =
+          RESIDUAL ? residual_of(other[0], e, r_scale_of(numbers + (INVERSES + 1) * BN, e, p.finish), p.finish) : 0.f;
       f[e] = real_of<true, OB == 1>(s[e], scale[e], bias[e], r, p.finish);
     }
 #else
@@ -190,8 +193,9 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
 #endif
     u32 o[4];
 #if BYTES && OB == 1
-    o[0] = pack_bytes(steps_of(f[0], p.finish), steps_of(f[1], p.finish), steps_of(f[2], p.finish),
-                      steps_of(f[3], p.finish));
+    const float* inverses = numbers + INVERSES * BN;
+    const auto steps = [&](int e) { return steps_of(f[e], inverse_of(inverses, e, p.finish), p.finish); };
+    o[0] = pack_bytes(steps(0), steps(1), steps(2), steps(3));
 #else
     o[0] = pack_halves(f[0], f[1]), o[1] = pack_halves(f[2], f[3]);
 #endif

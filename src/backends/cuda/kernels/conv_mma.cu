@@ -30,6 +30,10 @@ struct Finish {
   float of_bytes[3], alpha, beta;
   int of_bytes_too;
 };
+struct Lists {
+  const float* bias;
+  const void* of_bytes[4];
+};
 #endif
 struct __align__(16) Sums {
   Sum e[4];
@@ -37,8 +41,7 @@ struct __align__(16) Sums {
 
 struct Params {
   const X *x, *w;
-  const float *bias, *scale;
-  const int* zero_sums;
+  Lists lists;
   const Other* residual;
   TY* y;
   Sum* partial;
@@ -107,7 +110,7 @@ __device__ __forceinline__ void store8(float* to, const float (&v)[8]) {
   ((float4*)to)[0] = *(const float4*)&v[0], ((float4*)to)[1] = *(const float4*)&v[4];
 }
 
-template <class T> __device__ __forceinline__ void store(T* to, const float (&v)[8], int left, const Params&) {
+template <class T> __device__ __forceinline__ void store(T* to, const float (&v)[8], int left, int, const Params&) {
   if (VECTOR) store8(to, v);
   else
 #pragma unroll
@@ -115,10 +118,11 @@ template <class T> __device__ __forceinline__ void store(T* to, const float (&v)
       if (e < left) to[e] = of_f32<T>(v[e]);
 }
 #if DT == 3
-__device__ __forceinline__ void store(u8* to, const float (&v)[8], int left, const Params& p) {
+__device__ __forceinline__ void store(u8* to, const float (&v)[8], int left, int channel, const Params& p) {
   int q[8];
 #pragma unroll
-  for (int e = 0; e < 8; ++e) q[e] = steps_of(v[e], p.finish);
+  for (int e = 0; e < 8; ++e)
+    q[e] = VECTOR || e < left ? steps_of(v[e], inverse_of(p.lists.inverses, channel + e, p.finish), p.finish) : 0;
   const u32 words[2] = {pack_bytes(q[0], q[1], q[2], q[3]), pack_bytes(q[4], q[5], q[6], q[7])};
   if (VECTOR) *(uint2*)to = *(const uint2*)words;
   else
@@ -280,14 +284,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
     const int channel = group * p.c_out + local;
     float bias[8];
 #pragma unroll
-    for (int e = 0; e < 8; ++e) bias[e] = local + e < p.c_out ? p.bias[channel + e] : 0.f;
+    for (int e = 0; e < 8; ++e) bias[e] = local + e < p.c_out ? p.lists.bias[channel + e] : 0.f;
 #if DT == 3
     float scale[8];
     int zeros[8];
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const bool there = local + e < p.c_out;
-      scale[e] = there ? p.scale[channel + e] : 0.f, zeros[e] = there ? p.zero_sums[channel + e] : 0;
+      scale[e] = there ? p.lists.scale[channel + e] : 0.f, zeros[e] = there ? p.lists.zero_sums[channel + e] : 0;
     }
 #endif
 #pragma unroll
@@ -308,7 +312,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
             for (int e = 0; e < 8; ++e)
               if (local + e < p.c_out) words[e / 4] |= (u32)other[e] << (8 * (e % 4));
 #pragma unroll
-          for (int e = 0; e < 8; ++e) residual[e] = residual_of(words[e / 4], e % 4, p.finish);
+          for (int e = 0; e < 8; ++e)
+            if (VECTOR || local + e < p.c_out)
+              residual[e] =
+                  residual_of(words[e / 4], e % 4, r_scale_of(p.lists.r_scales, channel + e, p.finish), p.finish);
         }
 #pragma unroll
         for (int e = 0; e < 8; ++e)
@@ -328,7 +335,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
           if (RESIDUAL == 2) v[e] += residual[e];
         }
 #endif
-        store(out, v, p.c_out - local, p);
+        store(out, v, p.c_out - local, channel, p);
       }
   }
 }

@@ -10,8 +10,7 @@
 //   BRES 1: the weights of one tile of channels stay in shared memory, rows of KBB bytes
 //   NBUF buffers a warpgroup for its result (and residual) on the way to memory, 0: straight from and to registers
 //   GB bytes of channels a group: four lanes share a group, position n of its GC channels holds channel
-//      n % 8 / 2 * (GC / 4) + n / 8 * 2 + n % 2; biases, and of bytes scales and what zero points add, are packed in
-//      the order of reading
+//      n % 8 / 2 * (GC / 4) + n / 8 * 2 + n % 2; the lists by channel are packed in the order of reading
 //   SWAP 1 (MODE 2, COUT <= BN = 64): weights are the M operand, WM pixels the N operand; position n of 16 holds
 //      channel n % 8 * 2 + n / 8
 //   BLOCKS that fit into a multiprocessor together
@@ -36,7 +35,8 @@ constexpr int OUT_BYTES = WM * BN * OB;
 constexpr int GC = GB / OB, NG = BN / GC;
 constexpr int CH = GB / 4 < 16 ? GB / 4 : 16, TS = GB / 4 / CH;  // bytes an access, accesses a thread and group
 constexpr bool ADDS = ZP == 1 || ZP == 2, EDGES = ZP >= 2;
-constexpr int NUMBERS = BYTES ? ADDS ? 3 : 2 : 1;  // for each channel
+constexpr int INVERSES = ADDS ? 3 : 2;  // the list of LISTED; that of the residual's scales follows
+constexpr int NUMBERS = BYTES ? INVERSES + (LISTED ? RESIDUAL ? 2 : 1 : 0) : 1;  // for each channel
 // What a block keeps of the lists by channel, and of what borders add: reading them from memory at the end of a tile
 // would be waited for.
 constexpr int OWN = BRES ? BN : NT * BN, KEPT = OWN * 4 * NUMBERS <= 8192 ? OWN * NUMBERS : 0;
@@ -294,6 +294,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
       const float* numbers = KEPT ? (const float*)(memory + AT_BIAS) + own * BN * NUMBERS : p.numbers + nt * BN * NUMBERS;
 #if SWAP
       const int c0 = (warp & 3) * 16 + (lane >> 2) * 2;
+#if BYTES
+      const float *inverses = numbers + INVERSES * BN + c0, *r_scales = inverses + BN;
+#endif
 #if ZP
       const int* zeros = (const int*)numbers + (ADDS ? 2 : 0) * BN + c0;
 #pragma unroll
@@ -328,9 +331,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
 #pragma unroll
           for (int h = 0; h < 2; ++h)
             f[h] = real_of<true, OB == 1>(sum[0][j * 4 + h * 2 + e], numbers[BN + c0 + h], numbers[c0 + h],
-                                 RESIDUAL ? residual_of(other, h, p.finish) : 0.f, p.finish);
+                                 RESIDUAL ? residual_of(other, h, r_scale_of(r_scales, h, p.finish), p.finish) : 0.f,
+                                 p.finish);
           if (OB == 1) {
-            const u16 packed = (u16)pack_bytes(steps_of(f[0], p.finish), steps_of(f[1], p.finish), 0, 0);
+            const auto steps = [&](int h) { return steps_of(f[h], inverse_of(inverses, h, p.finish), p.finish); };
+            const u16 packed = (u16)pack_bytes(steps(0), steps(1), 0, 0);
             asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(packed) : "memory");
           } else {
             asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(pack_halves(f[0], f[1])) : "memory");
@@ -399,13 +404,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
           float bias[V];
 #if BYTES
           float scale[V];
+          const float *inverses = numbers + INVERSES * BN, *r_scales = inverses + BN;
 #endif
+          const auto listed = [&](int k) { return ((g * TS + t) * (V / 4) + k / 4) * 16 + q * 4 + k % 4; };
 #pragma unroll
           for (int k = 0; k < V; k += 4) {
-            const int at = ((g * TS + t) * (V / 4) + k / 4) * 16 + q * 4;
-            *(float4*)&bias[k] = *(const float4*)(numbers + at);
+            *(float4*)&bias[k] = *(const float4*)(numbers + listed(k));
 #if BYTES
-            *(float4*)&scale[k] = *(const float4*)(numbers + BN + at);
+            *(float4*)&scale[k] = *(const float4*)(numbers + BN + listed(k));
 #endif
           }
 #pragma unroll
@@ -434,7 +440,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
                 const int i = t * V + k;
                 const Sum s = sum[mi][(g * (GC / 8) + i / 2) * 4 + h * 2 + i % 2];
 #if BYTES
-                const float other = RESIDUAL ? residual_of(r[k / 4], k % 4, p.finish) : 0.f;
+                const float other =
+                    RESIDUAL ? residual_of(r[k / 4], k % 4, r_scale_of(r_scales, listed(k), p.finish), p.finish) : 0.f;
                 v[k] = real_of<true, OB == 1>(s, scale[k], bias[k], other, p.finish);
 #else
                 float f = s + bias[k];
@@ -444,13 +451,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_wgmma(const _
                 v[k] = f;
 #endif
               }
-#pragma unroll
-              for (int k = 0; k < CH / 4; ++k)
 #if BYTES && OB == 1
-                o[k] = pack_bytes(steps_of(v[4 * k], p.finish), steps_of(v[4 * k + 1], p.finish),
-                                  steps_of(v[4 * k + 2], p.finish), steps_of(v[4 * k + 3], p.finish));
+              const auto steps = [&](int k) {
+                return steps_of(v[k], inverse_of(inverses, listed(k), p.finish), p.finish);
+              };
+#pragma unroll
+              for (int k = 0; k < CH; k += 4) o[k / 4] = pack_bytes(steps(k), steps(k + 1), steps(k + 2), steps(k + 3));
 #else
-                o[k] = pack_halves(v[2 * k], v[2 * k + 1]);
+#pragma unroll
+              for (int k = 0; k < CH / 4; ++k) o[k] = pack_halves(v[2 * k], v[2 * k + 1]);
 #endif
               if (NBUF) store_shared<CH>(at, o);
               else if (inside) store_global<CH>(p.to + pixel * p.to_pitch + channel * OB, o);
