@@ -6,7 +6,7 @@
 namespace tenon::ops {
 namespace {
 
-void infer(Inference& ctx) {
+void check_shapes(Inference& ctx) {
   const ir::Shape *boxes = ctx.shape(0), *scores = ctx.shape(1);
   if (boxes && (boxes->size() != 3 || differ((*boxes)[2], 4)))
     ctx.fail("the boxes are " + ir::str(*boxes) + " where N x M x 4 is needed");
@@ -14,7 +14,25 @@ void infer(Inference& ctx) {
     ctx.fail("the scores are " + ir::str(*scores) + " where N x classes x M is needed");
   if (boxes && scores && (differ((*boxes)[0], (*scores)[0]) || differ((*boxes)[1], (*scores)[2])))
     ctx.fail("boxes " + ir::str(*boxes) + " and scores " + ir::str(*scores) + " do not fit");
+}
+
+void infer(Inference& ctx) {
+  check_shapes(ctx);
   ctx.set(0, DType::i64, ir::Shape{ctx.unknown(), 3});
+}
+
+/// Internal: NonMaxSuppression with as many rows as there may be at most, those behind the last being zeros, and how
+/// many there are.
+void infer_bounded(Inference& ctx) {
+  check_shapes(ctx);
+  const ir::Shape* scores = ctx.shape(1);
+  const auto most = ctx.content(2);
+  ir::Dim rows = ctx.unknown();
+  if (scores && most && most->size() == 1 && (*most)[0].is_constant() && (*scores)[2].is_constant())
+    rows = (*scores)[0] * (*scores)[1] *
+           ir::Dim(std::clamp<int64_t>((*most)[0].value(), 0, (*scores)[2].value()));
+  ctx.set(0, DType::i64, ir::Shape{rows, 3});
+  ctx.set(1, DType::i64, ir::Shape{1});
 }
 
 /// Corners in order, whatever the order in the file.
@@ -38,8 +56,9 @@ float overlap(const Box& a, const Box& b) {
   return both / (a.area() + b.area() - both);
 }
 
-/// Greedy suppression per batch entry and class, in falling score; rows are (batch, class, box).
-void evaluate(Evaluation& ctx) {
+/// Greedy suppression per batch entry and class, in falling score; rows are (batch, class, box). `room` is how many
+/// there may be.
+std::vector<int64_t> suppress(Evaluation& ctx, int64_t& room) {
   const Tensor boxes = widened(ctx.input(0)), scores = widened(ctx.input(1));
   const Dims &b = boxes.dims(), &s = scores.dims();
   if (boxes.dtype() != DType::f32 || scores.dtype() != DType::f32) ctx.fail("boxes and scores must be f32");
@@ -57,6 +76,7 @@ void evaluate(Evaluation& ctx) {
     if (list.size() != 1) ctx.fail("max_output_boxes_per_class is not one number");
     most = list[0];
   }
+  room = s[0] * s[1] * std::clamp<int64_t>(most, 0, s[2]);
   const float overlap_limit = number(3, 0);
   const bool thresholded = ctx.has(4), centred = ctx.node().integer("center_point_box", 0) != 0;
   const float score_limit = number(4, 0);
@@ -79,11 +99,30 @@ void evaluate(Evaluation& ctx) {
         rows.insert(rows.end(), {n, c, i});
       }
     }
-  Tensor& output = ctx.output(0, DType::i64, Dims{static_cast<int64_t>(rows.size()) / 3, 3});
+  return rows;
+}
+
+void deliver_rows(Evaluation& ctx, const std::vector<int64_t>& rows, int64_t room) {
+  Tensor& output = ctx.output(0, DType::i64, Dims{room, 3});
+  std::fill_n(output.data<int64_t>(), output.elements(), 0);
   std::copy(rows.begin(), rows.end(), output.data<int64_t>());
 }
 
+void evaluate(Evaluation& ctx) {
+  int64_t room = 0;
+  const std::vector<int64_t> rows = suppress(ctx, room);
+  deliver_rows(ctx, rows, static_cast<int64_t>(rows.size()) / 3);
+}
+
+void evaluate_bounded(Evaluation& ctx) {
+  int64_t room = 0;
+  const std::vector<int64_t> rows = suppress(ctx, room);
+  deliver_rows(ctx, rows, room);
+  *ctx.output(1, DType::i64, Dims{1}).data<int64_t>() = static_cast<int64_t>(rows.size()) / 3;
+}
+
 TENON_OP({"NonMaxSuppression", 2, 5, 1, 1, infer, evaluate});
+TENON_OP({"BoundedSuppression", 3, 5, 2, 2, infer_bounded, evaluate_bounded});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -33,6 +33,8 @@ bool split_attention(ir::Graph& graph);
 bool merge_products(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
+/// Makes internal BoundedSuppression nodes, whose results have sizes that are known before.
+bool bound_suppression(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
 bool fuse_box_head(ir::Graph& graph);
 /// The same for GPUs: every convolution, pictures quantised on their way in, pools and nearest resizes of bytes.

@@ -63,6 +63,7 @@ const std::vector<Pass>& lowering() {
 const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
       {"fuse_box_head", "joins what follows the last convolutions of a detector", fuse_box_head},
+      {"bound_suppression", "gives suppression of boxes as many rows as it may make", bound_suppression},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
   };
   return list;

@@ -25,6 +25,14 @@ struct Plan;
 ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes);
 /// Whether every value has concrete sizes, so that memory can be planned.
 bool is_static(const ir::Graph& graph);
+/// A concretised graph in two: what has concrete sizes from the inputs on, and the rest, which runs node by node. The
+/// rest takes the graph's inputs, then the first part's outputs.
+struct Parts {
+  ir::Graph head, tail;
+};
+Parts parts_of(const ir::Graph& graph);
+/// What a GPU can run: the graph itself where it is static, else its first part, which may have no nodes.
+ir::Graph planned_part(ir::Graph graph);
 
 /// Where a value lies: an offset into a storage, with strides in elements.
 struct Place {

@@ -97,8 +97,8 @@ struct Ranking {
 
 void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, const Progress& progress) {
   if (budget_seconds == 0) return;
-  const ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
-  if (!plan::is_static(graph) || graph.nodes.empty()) return;
+  const ir::Graph graph = plan::planned_part(plan::concretise(plan.graph, plan.shapes));
+  if (graph.nodes.empty()) return;
   const auto begin = Wall::now();
   Team team(plan.threads);
   auto program = std::make_unique<DeviceProgram>(plan, graph, team, Branches::in_turn);

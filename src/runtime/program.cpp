@@ -38,9 +38,12 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 
 Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team)
     : team_(team), graph_(plan::concretise(plan.graph, shapes)), static_(plan::is_static(graph_)) {
-  if (static_ && plan.device != "cpu") device_ = std::make_unique<DeviceProgram>(plan, graph_, team);
-  else if (static_) bind(plan);
-  else dynamic_ = std::make_unique<DynamicProgram>(graph_, plan, team);
+  const bool gpu = plan.device != "cpu";
+  if (static_ && !gpu) bind(plan);
+  if (gpu && !static_) parts_ = plan::parts_of(graph_);
+  const ir::Graph& planned = static_ ? graph_ : parts_.head;
+  if (gpu && (static_ || !planned.nodes.empty())) device_ = std::make_unique<DeviceProgram>(plan, planned, team);
+  if (!static_) dynamic_ = std::make_unique<DynamicProgram>(device_ ? parts_.tail : graph_, plan, team);
 }
 
 void Program::bind(const plan::Plan& plan) {
@@ -186,13 +189,21 @@ void Program::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs)
   }
 }
 
+std::vector<Tensor> Program::with_head(std::span<const Tensor> inputs) {
+  std::vector<Tensor> all(inputs.begin(), inputs.end());
+  if (!device_) return all;
+  all.resize(inputs.size() + parts_.head.outputs.size());
+  device_->run(inputs, std::span(all).subspan(inputs.size()));
+  return all;
+}
+
 void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  if (device_) return device_->run(inputs, outputs);
-  if (!static_) {
-    const std::vector<Tensor> results = dynamic_->run(inputs);
+  if (dynamic_) {
+    const std::vector<Tensor> results = dynamic_->run(with_head(inputs));
     std::copy(results.begin(), results.end(), outputs.begin());
     return;
   }
+  if (device_) return device_->run(inputs, outputs);
   point_at(inputs);
   run_team();
   collect(inputs, outputs);
@@ -213,9 +224,13 @@ std::byte* Program::address(ir::ValueId value) const {
 }
 
 std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iterations) {
-  if (device_) return device_->profile(inputs, iterations);
-  if (!static_) return dynamic_->profile(inputs, iterations);
   std::vector<LayerTime> layers;
+  if (device_) layers = device_->profile(inputs, iterations);
+  if (dynamic_) {
+    const std::vector<LayerTime> rest = dynamic_->profile(with_head(inputs), iterations);
+    layers.insert(layers.end(), rest.begin(), rest.end());
+  }
+  if (device_ || dynamic_) return layers;
   point_at(inputs);
   std::vector<double> times(steps_.size(), 0);
   times_ = &times;
@@ -247,7 +262,7 @@ Tensor Program::input(size_t at) {
 }
 
 std::vector<double> Program::device_times(int iterations) {
-  return device_ ? device_->time(iterations) : std::vector<double>();
+  return device() ? device_->time(iterations) : std::vector<double>();
 }
 
 MemoryUse Program::memory() const {

@@ -45,8 +45,8 @@ class Program {
   std::vector<double> device_times(int iterations);
   /// Memory of an input that a run reads in place.
   Tensor input(size_t at);
-  /// nullptr on the CPU.
-  DeviceProgram* device() const { return device_.get(); }
+  /// What runs on a GPU as a whole; nullptr where there is none, or a part on the CPU behind it.
+  DeviceProgram* device() const { return dynamic_ ? nullptr : device_.get(); }
   /// Sizes it is bound to, by input, in order.
   bool matches(std::span<const Tensor> inputs) const;
 
@@ -62,6 +62,8 @@ class Program {
     int64_t bytes;  // offset of the view
   };
   void bind(const plan::Plan& plan);
+  /// The inputs, and behind them what the first part makes of them on a GPU.
+  std::vector<Tensor> with_head(std::span<const Tensor> inputs);
   void point_at(std::span<const Tensor> inputs);
   void collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   static void work(void* self, int id);
@@ -72,8 +74,9 @@ class Program {
   Team& team_;
   ir::Graph graph_;
   std::map<size_t, Tensor> own_inputs_;      // on the CPU, once asked for
-  std::unique_ptr<DynamicProgram> dynamic_;  // where memory could not be planned
-  std::unique_ptr<DeviceProgram> device_;    // where the plan is for a GPU
+  plan::Parts parts_;                        // on a GPU, where sizes depend on data
+  std::unique_ptr<DynamicProgram> dynamic_;  // of what memory could not be planned for
+  std::unique_ptr<DeviceProgram> device_;    // where the plan is for a GPU: what stands before that
   plan::Layout layout_;
   bool static_ = false;
   std::vector<BoundStep> steps_;

@@ -121,7 +121,9 @@ void Session::run_async(std::span<const uint64_t> inputs, std::span<const uint64
   runtime::DeviceProgram* device = impl_->programs.front().device();
   if (!device)
     throw Error(Code::unsupported, "a run on a stream needs an engine on a GPU",
-                {.why = "this one is on " + impl_->engine->plan.device, .hint = "call run()"});
+                {.why = impl_->engine->plan.device == "cpu" ? "this one is on cpu"
+                                                            : "sizes of this one's results depend on its data",
+                 .hint = "call run()"});
   const ir::Graph& graph = impl_->engine->plan.graph;
   if (inputs.size() != graph.inputs.size() || outputs.size() != graph.outputs.size())
     throw Error(Code::usage, "the engine takes " + std::to_string(graph.inputs.size()) + " inputs and gives " +

@@ -166,6 +166,39 @@ TEST_F(DeviceSession, TunedProductsGiveWhatTheyGiveOnTheCpu) {
   }
 }
 
+/// The convolution and the suppression run on the GPU, what follows on the CPU; sizes differ from run to run.
+TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
+  const std::string net = model(
+      input("x", {1, 3, 16, 16}) + random_weights("w", {8, 3, 3, 3}, 1) + numbers("boxes", {1, 4, 256}) +
+      numbers("scores", {1, 4, 256}) + numbers("most", {20}) + tensor("overlap", f32, {1}, raw(std::vector{0.4f})) +
+      tensor("least", f32, {1}, raw(std::vector{0.3f})) + numbers("first", {4, 4}) + numbers("column", {2}) +
+      node("conv", "Conv", {"x", "w"}, {"c"}, integers("pads", {1, 1, 1, 1})) +
+      node("sigmoid", "Sigmoid", {"c"}, {"p"}) + node("split", "Split", {"p", "first"}, {"a", "b"}, integer("axis", 1)) +
+      node("lines", "Reshape", {"a", "boxes"}, {"l"}) +
+      node("turn", "Transpose", {"l"}, {"t"}, integers("perm", {0, 2, 1})) +
+      node("classes", "Reshape", {"b", "scores"}, {"s"}) +
+      node("suppress", "NonMaxSuppression", {"t", "s", "most", "overlap", "least"}, {"rows"}) +
+      node("places", "Gather", {"rows", "column"}, {"i"}, integer("axis", 1)) +
+      node("pick", "Gather", {"t", "i"}, {"y"}, integer("axis", 1)) + output("rows") + output("y"));
+  const Engine cpu = build_net(folder_, net), gpu = build_net(folder_, net, on_gpu());
+  Session on_cpu = cpu.session(), session = gpu.session();
+  for (const unsigned seed : {1u, 2u, 3u}) {
+    const Tensor x = random_tensor({1, 3, 16, 16}, seed);
+    const auto expected = on_cpu.run({{"x", x}}), got = session.run({{"x", x}});
+    ASSERT_GT(expected[0].dims()[0], 5);
+    ASSERT_EQ(got[0].dims(), expected[0].dims());
+    EXPECT_TRUE(bytes_of(got[0]) == bytes_of(expected[0]));
+    expect_near({got[1]}, {expected[1]}, 1e-5);
+  }
+  std::string kernels;
+  for (const LayerTime& layer : session.profile(std::vector<Tensor>{random_tensor({1, 3, 16, 16}, 1)}, 1))
+    kernels += layer.name + ": " + layer.tactic + "\n";
+  EXPECT_NE(kernels.find("BoundedSuppression suppress: suppress"), std::string::npos) << kernels;
+  const uint64_t none[] = {0, 0};
+  EXPECT_NE(error_of([&] { session.run_async(std::span(none, 1), none, nullptr); }).find("depend on its data"),
+            std::string::npos);
+}
+
 TEST_F(DeviceSession, MakingAndDroppingSessionsLeavesNothing) {
   const char* given = std::getenv("TENON_TEST_CYCLES");
   const int cycles = given ? std::atoi(given) : 100;

@@ -1,0 +1,31 @@
+// The k first numbers of a line in falling (LARGEST 1) or rising order, with their places: a block a line. Behind
+// rank.cuh. Macros: TX, LARGEST. Lines are `size` numbers at stride `inner`.
+struct Params {
+  const TX* x;
+  TX* values;
+  i64* places;  // null where nobody asks
+  i64 inner;
+  int size, k;
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) topk(const __grid_constant__ Params p) {
+  __shared__ Ranking ranking;
+  wait_for_previous();
+  const i64 outer = blockIdx.x / p.inner, line = blockIdx.x % p.inner;
+  const TX* x = p.x + outer * p.size * p.inner + line;
+  const i64 to = outer * p.k * p.inner + line;
+  const auto key = [&](int i) {
+    const u32 order = order_of(f32_of(x[i * p.inner]));
+    return key_of(LARGEST ? order : ~order, i);
+  };
+  u64 below = ~0ull;
+  for (int done = 0; done < p.k;) {
+    const int count = rank_next(key, p.size, below, min(p.k - done, RANKED), ranking);
+    for (int i = threadIdx.x; i < count; i += THREADS) {
+      const int place = place_of(ranking.keys[i]);
+      p.values[to + (done + i) * p.inner] = x[place * p.inner];
+      if (p.places) p.places[to + (done + i) * p.inner] = place;
+    }
+    below = ranking.keys[count - 1], done += count;
+  }
+}
