@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t most_deciding =
     64;  // elements of an integer operand that may decide sizes, such as the target of a Reshape
 
+constexpr int64_t few_elements = 1 << 14;  // of all operands: waking a team takes longer than such a node
+
 bool may_decide_sizes(const Tensor& tensor) {
   return (tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32) && tensor.elements() <= most_deciding;
 }
@@ -41,6 +43,7 @@ struct DynamicProgram::Prepared {
   backends::Problem problem;
   std::unique_ptr<backends::Step> step;
   std::string kernel = "ref";
+  Team* team = nullptr;
   Tensor workspace;
   std::vector<std::byte*> inputs, outputs;
 
@@ -59,7 +62,7 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
 DynamicProgram::~DynamicProgram() = default;
 
 std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
-                                                                  std::span<const Tensor> operands) const {
+                                                                  std::span<const Tensor> operands) {
   const ir::Node& node = graph_.node(id);
   auto prepared = std::make_unique<Prepared>();
   std::vector<ir::ValueId> inputs, outputs;
@@ -95,7 +98,6 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   const ir::Graph& graph = prepared->graph;
   backends::Problem& problem = prepared->problem;
   problem.node = &graph.node(0);
-  problem.threads = team_.threads();
   problem.strict = plan_.strict;
   problem.bf16 = plan_.device == "cpu" && plan_.precision == "bf16";
   for (size_t at = 0; at < operands.size(); ++at) {
@@ -115,6 +117,12 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
     }
     problem.outputs.push_back(std::move(operand));
   }
+  int64_t elements = 0;
+  for (const auto* list : {&problem.inputs, &problem.outputs})
+    for (const backends::Operand& operand : *list)
+      if (operand) elements += operand.dims.elements();
+  prepared->team = elements <= few_elements ? &alone_ : &team_;
+  problem.threads = prepared->team->threads();
   const backends::Kernel& kernel = plan::choose(problem, plan_.records);
   if (&kernel == &backends::reference_kernel()) return prepared;
   prepared->kernel = kernel.name;
@@ -140,17 +148,13 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     if (operand) results[at] = allocate(graph_.node(id), operand);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
-  struct Context {
-    Prepared& prepared;
-    Team& team;
-  } context{*prepared, team_};
-  team_.run(
+  prepared->team->run(
       [](void* pointer, int worker) {
-        auto& [prepared, team] = *static_cast<Context*>(pointer);
+        Prepared& prepared = *static_cast<Prepared*>(pointer);
         prepared.step->run(prepared.inputs.data(), prepared.outputs.data(),
-                           team.worker(worker, prepared.workspace.data<std::byte>()));
+                           prepared.team->worker(worker, prepared.workspace.data<std::byte>()));
       },
-      &context);
+      prepared.get());
 }
 
 std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {

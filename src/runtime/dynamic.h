@@ -22,11 +22,12 @@ class DynamicProgram {
  private:
   struct Prepared;
   void evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
-  std::unique_ptr<Prepared> prepare(ir::NodeId id, std::span<const Tensor> operands) const;
+  std::unique_ptr<Prepared> prepare(ir::NodeId id, std::span<const Tensor> operands);
 
   const ir::Graph& graph_;
   const plan::Plan& plan_;
   Team& team_;
+  Team alone_{1};  // for small nodes
   std::vector<std::unique_ptr<Prepared>> prepared_;  // per node
   std::vector<double> times_;                        // per node, microseconds
 };

@@ -19,6 +19,7 @@ int64_t count_of(const Problem& problem, const Lines& lines) {
 
 const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 70) return "it needs compute capability 7.0";
+  if (problem.inputs[0].dtype != problem.outputs[0].dtype) return "the result is of another type";
   Lines lines;
   return lines_of(problem, -1, lines);
 }
