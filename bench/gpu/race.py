@@ -256,13 +256,13 @@ def pictures(path, folder):
     return out
 
 
-def tenon(command, path, precision, folder):
-    words = ['--device', 'cuda', '--precision', precision]
+def tenon(command, path, precision, folder, more):
+    words = ['--device', 'cuda', '--precision', precision] + more
     if precision == 'int8':
         engine = str(pathlib.Path(folder) / 'int8.tenon')
         data = ['--data', pictures(path, folder), '--calibrator', 'minmax', '--max-error', '1e9', '-q']
         subprocess.run([command, 'build', path, '-o', engine] + words + data, check=True, stdout=subprocess.DEVNULL)
-        path, words = engine, []
+        path, words = engine, more
     with tempfile.NamedTemporaryFile('r', suffix='.json') as out:
         words = [command, 'bench', path] + words + ['--iterations', '50', '-q', '--json', out.name]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -275,6 +275,7 @@ def main():
     parser.add_argument('tenon')
     parser.add_argument('models', nargs='+', help='MODEL.onnx:BATCH,BATCH[:PRECISION,PRECISION]')
     parser.add_argument('--no-torch', action='store_true', help='Tenon alone')
+    parser.add_argument('--no-vendor', action='store_true', help='own kernels only')
     parser.add_argument('--slowest', type=int, default=0, metavar='N', help='layers of each largest batch')
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
@@ -298,7 +299,8 @@ def main():
                                          ('int8', None)):
                     if precision not in chosen.split(','):
                         continue
-                    result = tenon(options.tenon, fixed, precision, folder)
+                    result = tenon(options.tenon, fixed, precision, folder,
+                                   ['--no-vendor'] if options.no_vendor else [])
                     device, wall = result['device_latency_ms']['median'], result['latency_ms']['median']
                     if dtype and not options.no_torch:
                         if not named:

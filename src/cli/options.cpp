@@ -117,7 +117,7 @@ void ModelOptions::add_to(CLI::App& app) {
            "A folder that weights outside the model file may lie in, beside the model's own")
       .value("DIR");
   flags.add("--strict", strict, "Direct summation only: no Winograd");
-  flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt");
+  flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
   flags.add("-q,--quiet", quiet, "No progress on stderr");
 }
 

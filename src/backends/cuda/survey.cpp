@@ -3,6 +3,7 @@
 #include <tenon/error.h>
 
 #include "backends/cuda/blas.h"
+#include "backends/cuda/dnn.h"
 
 namespace tenon::cuda {
 
@@ -25,17 +26,20 @@ Survey survey() {
   if (!nvrtc.why.empty()) state.hint = "it compiles the kernels: pip install nvidia-cuda-nvrtc, or the CUDA toolkit";
   result.libraries.push_back(state);
 
-  if (d.why.empty()) {
-    const Blas& b = blas();
-    state = {"cuBLASLt", "", b.library.path, b.why, ""};
-    if (b.why.empty()) {
-      const size_t version = b.GetVersion();
+  const auto add_rival = [&](const char* name, const auto& rival, const char* package) {
+    state = {name, "", rival.library.path, rival.why, ""};
+    if (rival.why.empty()) {
+      const size_t version = rival.GetVersion();
       state.version = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
                       std::to_string(version % 100);
     } else {
-      state.hint = "it is a rival of own kernels and not needed: pip install nvidia-cublas";
+      state.hint = std::string("it is a rival of own kernels and not needed: pip install ") + package;
     }
     result.libraries.push_back(state);
+  };
+  if (d.why.empty()) {
+    add_rival("cuBLASLt", blas(), "nvidia-cublas");
+    add_rival("cuDNN", dnn(), "nvidia-cudnn-cu13");
   }
   return result;
 }
