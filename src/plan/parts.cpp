@@ -35,10 +35,8 @@ Parts parts_of(const ir::Graph& graph) {
   for (ir::ValueId id = 0; id < static_cast<ir::ValueId>(graph.values.size()); ++id) {
     const ir::Value& value = graph.value(id);
     if (value.producer == ir::no_node || !early[static_cast<size_t>(value.producer)]) continue;
-    const bool leaves = graph.is_output(id) || std::any_of(value.users.begin(), value.users.end(), [&](ir::NodeId user) {
-                          return !early[static_cast<size_t>(user)];
-                        });
-    if (!leaves) continue;
+    const auto is_late = [&](ir::NodeId user) { return !early[static_cast<size_t>(user)]; };
+    if (!graph.is_output(id) && std::none_of(value.users.begin(), value.users.end(), is_late)) continue;
     parts.head.outputs.push_back(id), parts.head.output_names.push_back(value.name);
     parts.tail.inputs.push_back(id);
   }

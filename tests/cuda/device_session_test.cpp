@@ -173,7 +173,8 @@ TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
       numbers("scores", {1, 4, 256}) + numbers("most", {20}) + tensor("overlap", f32, {1}, raw(std::vector{0.4f})) +
       tensor("least", f32, {1}, raw(std::vector{0.3f})) + numbers("first", {4, 4}) + numbers("column", {2}) +
       node("conv", "Conv", {"x", "w"}, {"c"}, integers("pads", {1, 1, 1, 1})) +
-      node("sigmoid", "Sigmoid", {"c"}, {"p"}) + node("split", "Split", {"p", "first"}, {"a", "b"}, integer("axis", 1)) +
+      node("sigmoid", "Sigmoid", {"c"}, {"p"}) +
+      node("split", "Split", {"p", "first"}, {"a", "b"}, integer("axis", 1)) +
       node("lines", "Reshape", {"a", "boxes"}, {"l"}) +
       node("turn", "Transpose", {"l"}, {"t"}, integers("perm", {0, 2, 1})) +
       node("classes", "Reshape", {"b", "scores"}, {"s"}) +

@@ -64,7 +64,8 @@ TEST(Parts, TogetherGiveWhatTheWholeGives) {
 }
 
 TEST(Parts, AStaticGraphIsPlannedAsAWhole) {
-  ir::Graph graph = ir::parse("graph \"g\"\ninput %x : f32[2,3]\n%y : f32[2,3] = Neg(%x) from [\"neg\"]\noutput %y as \"y\"\n");
+  ir::Graph graph = ir::parse(
+      "graph \"g\"\ninput %x : f32[2,3]\n%y : f32[2,3] = Neg(%x) from [\"neg\"]\noutput %y as \"y\"\n");
   ops::infer(graph);
   EXPECT_EQ(plan::planned_part(graph).nodes.size(), 1u);
   EXPECT_EQ(plan::parts_of(graph).tail.nodes.size(), 0u);

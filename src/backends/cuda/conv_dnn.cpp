@@ -81,7 +81,8 @@ class Operations {
     };
     size_t y = result();
     add_convolution(s, x, w, y);
-    const auto then = [&](int what, int64_t other, const std::vector<int64_t>& strides, const std::vector<int64_t>& sizes) {
+    using Numbers = std::vector<int64_t>;
+    const auto then = [&](int what, int64_t other, const Numbers& strides, const Numbers& sizes) {
       const size_t from = y;
       const size_t b = other ? add_tensor(other, sizes, strides, type_) : 0;
       y = result();
@@ -203,7 +204,8 @@ class DnnStep : public Step {
   void run_once(const Problem& problem) {
     const auto room = [](const Operand& operand) {
       int64_t last = 1;
-      for (size_t axis = 0; axis < operand.dims.rank(); ++axis) last += (operand.dims[axis] - 1) * operand.strides[axis];
+      for (size_t axis = 0; axis < operand.dims.rank(); ++axis)
+        last += (operand.dims[axis] - 1) * operand.strides[axis];
       return Buffer(static_cast<size_t>(last) * size_of(operand.dtype));
     };
     const Buffer x = room(problem.inputs[0]), y = room(problem.outputs[0]), workspace(workspace_bytes());
