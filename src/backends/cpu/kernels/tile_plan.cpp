@@ -16,10 +16,11 @@ int64_t group_in(const ConvShape& s) { return s.in_c / s.groups; }
 int64_t group_out(const ConvShape& s) { return s.out_c / s.groups; }
 int64_t blocks_of(const ConvShape& s) { return ceil_div(group_out(s), kTileBlock); }
 
-TileRuns cut(int64_t count, int64_t length) {
+// `exactly`: no chunk reaches behind its run, as what lies there is not ours or may be no number.
+TileRuns cut(int64_t count, int64_t length, bool exactly) {
   TileRuns runs{count, length, ceil_div(length, kChunkBytes), 0};
   const auto chunk = [&] { return align_up(ceil_div(length, runs.chunks_each), 4); };
-  while (chunk() > length && chunk() > 4) ++runs.chunks_each;
+  while (exactly && chunk() > length && chunk() > 4) ++runs.chunks_each;
   runs.chunk = static_cast<int>(chunk());
   return runs;
 }
@@ -41,14 +42,15 @@ int64_t columns_of(const ConvShape& s) {
 void choose_source(TilePlan& plan) {
   const ConvShape& s = plan.shape;
   const int64_t c = group_in(s) * plan.element, taps = int64_t{s.kernel_h} * s.kernel_w;
-  plan.runs = cut(1, taps * c);
+  const bool in_place = plan.element == 1 && are_windows(s), exactly = in_place || plan.element > 1;
+  plan.runs = cut(1, taps * c, exactly);
   plan.slots = s.out_w;
-  if (plan.element == 1 && are_windows(s)) {
+  if (in_place) {
     plan.source = TileSource::in_place;
     plan.step = s.in_pixel;
     return;
   }
-  const TileRuns picture = s.dilation_w == 1 ? cut(s.kernel_h, s.kernel_w * c) : cut(taps, c);
+  const TileRuns picture = s.dilation_w == 1 ? cut(s.kernel_h, s.kernel_w * c, exactly) : cut(taps, c, exactly);
   const int64_t columns = columns_of(s), slots = columns / s.stride_w;
   // Cycles of an output: two of each chunk and block of channels, and the copying.
   const auto blocks = static_cast<double>(blocks_of(s));
