@@ -211,7 +211,9 @@ class DataJudge : public Judge {
       head_ = vision::recognise(runner.outputs, frame_.input_width, frame_.input_height, names.size());
       if (head_ && !labels_ && !gives_scores(runner.outputs)) head_.reset();
     }
-    if (!head_) classes_ = classes_in(runner.outputs, input.rank() > 0 ? input[0] : 0);
+    // Several outputs say more than a class.
+    if (!head_ && (labels_ || runner.outputs.size() == 1))
+      classes_ = classes_in(runner.outputs, input.rank() > 0 ? input[0] : 0);
     if (!labels_) return;
     const char* const kind = head_          ? "a detector"
                              : classes_ > 0 ? "a classifier"

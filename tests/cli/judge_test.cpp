@@ -128,6 +128,13 @@ TEST(judge, measures_the_signal_of_other_outputs) {
   EXPECT_LT(drop, 1);  // eight bits keep about 40 dB
 }
 
+TEST(judge, measures_the_signal_of_several_outputs) {
+  const Case one(test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w", {4, 3, 8, 8}, 1) +
+                             test::node("all", "Conv", {"x", "w"}, {"a"}) + test::node("act", "Relu", {"a"}, {"y"}) +
+                             test::node("half", "Sigmoid", {"y"}, {"z"}) + test::output("y") + test::output("z")));
+  EXPECT_EQ(one.points("all")["metric"], "share of fp32's signal in the outputs");
+}
+
 TEST(judge, refuses_labels_for_what_is_no_classifier) {
   const Case one(filter());
   one.folder.write("a.csv", "0.png,1\n");
