@@ -29,7 +29,7 @@ struct Row {
   int choices = 0;                // kernels that take it, the plain one left out
   std::vector<Rival> rivals;
   std::string kept;        // why it is not in eight bits, where a calibration left it out
-  double error = unknown;  // that eight bits for its input alone add at the outputs
+  double error = unknown;  // that eight bits add at the outputs, in the layers alone that read its input
   /// Its time in the other of floating point and eight bits, alone.
   double switched = unknown;
 };

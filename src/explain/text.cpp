@@ -52,7 +52,7 @@ std::string row_text(const Report& report, const Row& row) {
   if (row.error >= 0 || !row.kept.empty()) {
     std::string told = row.precision == "int8" ? "in eight bits" : "in floating point";
     if (!row.kept.empty()) told += ", as " + row.kept;
-    if (row.error >= 0) told += fmt::format("; eight bits for its input alone: error {:.2g}", row.error);
+    if (row.error >= 0) told += fmt::format("; eight bits here alone: error {:.2g}", row.error);
     if (row.precision == "int8") told += "; float: " + keep_line(row, "fp32");
     text += indent + printable(told) + "\n";
   }
