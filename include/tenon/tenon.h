@@ -54,7 +54,7 @@ struct BuildOptions {
   std::vector<std::string> skip_passes = {};
   std::string external_root = {};  ///< folder that external data may lie in, beside the model's own
   bool strict = false;             ///< no Winograd: direct summation only
-  bool vendor = true;                          ///< on a GPU: cuBLASLt, where it is found, is timed beside own kernels
+  bool vendor = true;                          ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8
   CalibrationOptions calibration = {};
   /// For int8: the engine is the fastest found that loses at most `max_drop` points of this metric. Without one, layers

@@ -338,16 +338,12 @@ void JudgeOptions::add_to(CLI::App& app) {
 }
 
 namespace {
-/// Whether an engine can be judged that nobody asked to: it has data, time and known sizes, and no limit of another
-/// kind.
-bool is_judged_unasked(const DataOptions& data, const std::vector<TensorInfo>& inputs, const BuildOptions& build) {
+/// Whether an engine is judged though nobody asked for it: it has data and time, and no limit of another kind.
+bool is_judged_unasked(const DataOptions& data, const BuildOptions& build) {
   constexpr int64_t fewest_samples = 10;
   if (data.data.empty() || data.max_error >= 0 || build.budget_seconds == 0) return false;
-  if (const int64_t samples = build.calibrator->samples(); samples > 0 && samples < fewest_samples) return false;
-  return std::all_of(inputs.begin(), inputs.end(), [&](const TensorInfo& input) {
-    const auto free = [](int64_t size) { return size < 0; };
-    return build.shapes.count(input.name) || std::none_of(input.shape.begin(), input.shape.end(), free);
-  });
+  const int64_t samples = build.calibrator->samples();
+  return samples == 0 || samples >= fewest_samples;
 }
 }  // namespace
 
@@ -361,14 +357,13 @@ void JudgeOptions::apply(const ModelOptions& model, const DataOptions& data, Bui
                                           : "--pareto",
                  .hint = "give --precision best or int8, and --data"});
   }
-  const std::vector<TensorInfo> inputs = stated_inputs(model.path(), model.external_root);
-  if (!asked && !is_judged_unasked(data, inputs, build)) return;
+  if (!asked && !is_judged_unasked(data, build)) return;
   if (max_drop >= 0) build.max_drop = max_drop;
   if (data.max_error < 0) build.calibration.target_error = std::numeric_limits<double>::infinity();
   DataOptions samples = data;
   if (!asked && (samples.options.count == 0 || samples.options.count > most_unasked))
     samples.options.count = most_unasked;
-  build.judge = std::make_shared<DataJudge>(*this, samples, inputs, build);
+  build.judge = std::make_shared<DataJudge>(*this, samples, stated_inputs(model.path(), model.external_root), build);
 }
 
 }  // namespace tenon::cli
