@@ -156,7 +156,7 @@ TEST(calibrate, takes_smaller_batches_where_memory_is_short) {
   Samples samples(12, 1);
   const Recipe recipe = calibrate(graph, samples, setting);
   EXPECT_TRUE(recipe.values == expected.values);
-  EXPECT_NE(told.find("calibrating in batches of 256, as 4096 do not fit 8.0 MiB"), std::string::npos) << told;
+  EXPECT_NE(told.find("calibrating in batches of 128, as 4096 do not fit 8.0 MiB"), std::string::npos) << told;
 }
 
 TEST(calibrate, names_need_and_limit_where_nothing_fits) {
