@@ -10,8 +10,7 @@ namespace tenon::metrics {
 double margin(std::span<const float> scores, int best);
 
 /// The share of pictures that are expected to keep their class. Any picture's exact margin may meet any picture's
-/// change of margin, so that few pictures tell more than the number of classes that did change: one in a hundred is
-/// seen with twenty pictures.
+/// change of margin, so that few pictures tell more than the number of classes that did change does.
 class Agreement {
  public:
   /// The next picture.

@@ -30,7 +30,7 @@ struct Block {
 
 struct Layer {
   const ir::Node* node;
-  std::string name, input;
+  std::string input;
   WeightView view;
   WeightQuantiser* weights;
   Tensor values;  // of the input, for one probe
@@ -133,7 +133,7 @@ void descend(const Layer& layer, const Block& block, int64_t row, const std::vec
   }
 }
 
-/// Chooses a layer's weights and bias from its moments.
+/// Chooses a layer's weights and bias from its sums.
 void choose(const ir::Graph& graph, Layer& layer, Team& team) {
   const WeightView& view = layer.view;
   std::vector<int8_t> changes(static_cast<size_t>(view.rows * view.inner));
@@ -165,11 +165,10 @@ std::vector<Layer> layers_of(const Workshop& shop, Recipe& recipe) {
   std::vector<Layer> layers;
   for (const ir::Node& node : shop.graph.nodes) {
     if (role_of(shop.graph, node) != Role::anchor) continue;
-    const std::string& name = shop.graph.value(node.outputs[0]).name;
-    const auto found = recipe.anchors.find(name);
+    const auto found = recipe.anchors.find(shop.graph.value(node.outputs[0]).name);
     if (found == recipe.anchors.end() || (node.op == "Gemm" && node.integer("transA", 0))) continue;
-    layers.push_back({&node, name, shop.graph.value(node.inputs[0]).name,
-                      weights_of(shop.graph, node, recipe.factors), &found->second, {}, {}, {}});
+    layers.push_back({&node, shop.graph.value(node.inputs[0]).name, weights_of(shop.graph, node, recipe.factors),
+                      &found->second, {}, {}, {}});
   }
   return layers;
 }
