@@ -1,5 +1,6 @@
-#include <cmath>
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -15,7 +16,8 @@ using Word = Instruction::Word;
 constexpr const char* words[] = {"add",     "sub",  "mul",         "div",        "max",  "min",      "pow",     "relu",
                                  "sigmoid", "tanh", "silu",        "hardswish",  "mish", "softplus", "exp",     "log",
                                  "sqrt",    "neg",  "abs",         "reciprocal", "erf",  "floor",    "ceil",    "sin",
-                                 "cos",     "clip", "hardsigmoid", "leakyrelu",  "elu",  "gelu",     "gelutanh"};
+                                 "cos",     "clip", "hardsigmoid", "leakyrelu",  "elu",  "gelu",     "gelutanh",
+                                 "dequant", "quant"};
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> parts(1);
@@ -48,7 +50,7 @@ Instruction::Operand operand(const std::string& line, const std::string& text, s
 
 size_t parameters(Word word) {
   switch (word) {
-    case Word::clip: case Word::hardsigmoid: return 2;
+    case Word::clip: case Word::hardsigmoid: case Word::dequant: case Word::quant: return 2;
     case Word::leakyrelu: case Word::elu: return 1;
     default: return 0;
   }
@@ -57,6 +59,7 @@ size_t parameters(Word word) {
 }  // namespace
 
 bool is_binary(Word word) { return word <= Word::pow; }
+bool gives_bytes(const std::vector<Instruction>& program) { return program.back().word == Word::quant; }
 
 std::vector<Instruction> parse_program(const std::vector<std::string>& lines, size_t inputs) {
   if (lines.empty() || lines.size() > 256) throw std::invalid_argument("a program has 1 to 256 instructions");
@@ -113,6 +116,11 @@ float apply(const Instruction& step, float a, float b) {
     case Word::leakyrelu: return a < 0 ? step.alpha * a : a;
     case Word::elu: return a < 0 ? step.alpha * std::expm1(a) : a;
     case Word::gelu: return 0.5f * a * (1 + std::erf(a * 0.70710678f));
+    case Word::dequant: return (a - step.beta) * step.alpha;
+    case Word::quant: {
+      const float steps = a / step.alpha;
+      return std::isnan(steps) ? step.beta : std::clamp(std::nearbyint(steps) + step.beta, 0.f, 255.f);
+    }
     case Word::gelutanh: return 0.5f * a * (1 + std::tanh(0.79788456f * (a + 0.044715f * a * a * a)));
   }
   return a;
@@ -132,12 +140,44 @@ std::vector<Instruction> program_of(const auto& ctx) {
   }
 }
 
+/// Of the result: bytes, or the numbers of the first input.
+DType type_of(const std::vector<Instruction>& program, DType first) {
+  return gives_bytes(program) ? DType::u8 : first == DType::u8 ? DType::f32 : first;
+}
+
+/// Bytes are read by dequant and by nothing else.
+void check_bytes(const auto& ctx, const std::vector<Instruction>& program, std::vector<char> bytes) {
+  for (const Instruction& step : program) {
+    const bool reads = step.a.reg >= 0 && bytes[step.a.reg];
+    if (reads != (step.word == Word::dequant) || (is_binary(step.word) && step.b.reg >= 0 && bytes[step.b.reg]))
+      ctx.fail("its program takes bytes for numbers, or numbers for bytes");
+    if ((step.word == Word::dequant || step.word == Word::quant) &&
+        !(step.alpha > 0 && step.beta >= 0 && step.beta <= 255 && step.beta == std::floor(step.beta)))
+      ctx.fail("a scale or zero point of its program is out of range");
+    bytes.push_back(step.word == Word::quant);
+  }
+}
+
 void infer(Inference& ctx) {
-  program_of(ctx);
-  for (size_t at = 0; at < ctx.inputs(); ++at)
-    if (wide_type(ctx.dtype(at)) != DType::f32 && ctx.dtype(at) != DType::undefined)
-      ctx.fail("a program computes f32, f16 and bf16 alone");
-  infer_broadcast(ctx);
+  const std::vector<Instruction> program = program_of(ctx);
+  std::vector<char> bytes;
+  bool known = true;
+  for (size_t at = 0; at < ctx.inputs(); ++at) {
+    const DType type = ctx.dtype(at);
+    bytes.push_back(type == DType::u8);
+    known = known && type != DType::undefined;
+    if (type != DType::undefined && type != DType::u8 && wide_type(type) != DType::f32)
+      ctx.fail("a program computes f32, f16, bf16 and u8 alone");
+  }
+  if (known) check_bytes(ctx, program, bytes);
+  ctx.set(0, type_of(program, ctx.dtype(0)), broadcast_inputs(ctx));
+}
+
+Tensor numbers_of(const Tensor& given) {
+  if (given.dtype() != DType::u8) return widened(given);
+  Tensor numbers(DType::f32, given.dims());
+  std::copy_n(given.data<uint8_t>(), given.elements(), numbers.data<float>());
+  return numbers;
 }
 
 void evaluate(Evaluation& ctx) {
@@ -154,7 +194,7 @@ void evaluate(Evaluation& ctx) {
     }
   }
   std::vector<Tensor> inputs;
-  for (size_t at = 0; at < ctx.inputs(); ++at) inputs.push_back(widened(ctx.input(at)));
+  for (size_t at = 0; at < ctx.inputs(); ++at) inputs.push_back(numbers_of(ctx.input(at)));
   Tensor y(DType::f32, dims);
   std::vector<float> registers(ctx.inputs() + program.size());
   for (int64_t at = 0; at < dims.elements(); ++at) {
@@ -179,7 +219,8 @@ void evaluate(Evaluation& ctx) {
     }
     y.data<float>()[at] = registers.back();
   }
-  deliver(ctx, 0, ctx.input(0).dtype(), y);
+  if (!gives_bytes(program)) return deliver(ctx, 0, type_of(program, ctx.input(0).dtype()), y);
+  std::copy_n(y.data<float>(), y.elements(), ctx.output(0, DType::u8, dims).data<uint8_t>());
 }
 
 TENON_OP({"Elementwise", 1, -1, 1, 1, infer, evaluate, Kind::elementwise});

@@ -5,11 +5,12 @@
 namespace tenon::ops {
 namespace {
 
-/// Internal: a Conv of bytes with everything up to the next QuantizeLinear. Inputs as Conv's (x u8, weights i8, bias
-/// f32, residual u8), then scale and zero point of x, scale of the weights (one, or one for each output channel), scale
-/// and zero point of y and of the residual, their scales likewise one or one a channel. Without a scale of y the output
-/// is f32, or what output_dtype says. An x of f32 is quantised first. Attributes are Conv's, epilogue and input_layout
-/// included. The result is round(y / y_scale) + y_zero of y = epilogue(sum * x_scale * w_scale + bias), sum exact.
+/// Internal: a Conv of bytes with everything up to the next QuantizeLinear. Inputs as Conv's (x u8, weights i8, or i16
+/// from -255 to 255, bias f32, residual u8), then scale and zero point of x, scale of the weights (one, or one for each
+/// output channel), scale and zero point of y and of the residual, their scales likewise one or one a channel. Without
+/// a scale of y the output is f32, or what output_dtype says. An x of f32 is quantised first. Attributes are Conv's,
+/// epilogue and input_layout included. The result is round(y / y_scale) + y_zero of y = epilogue(sum * x_scale *
+/// w_scale + bias), sum exact.
 enum Input : size_t { x_at, w_at, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
 
 template <class Context>
@@ -35,13 +36,14 @@ bool input_channels_last(Context& ctx) {
 void infer(Inference& ctx) {
   check(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
-  if ((ctx.dtype(x_at) != DType::u8 && ctx.dtype(x_at) != DType::f32) || ctx.dtype(w_at) != DType::i8)
-    ctx.fail("takes u8 or f32 and weights of i8");
+  const DType x = ctx.dtype(x_at), w = ctx.dtype(w_at);
+  if ((x != DType::u8 && x != DType::f32) || (w != DType::i8 && w != DType::i16))
+    ctx.fail("takes u8 or f32 and weights of i8 or i16");
   if (epilogue.residual != Residual::none && (!ctx.has(residual_at) || !ctx.has(r_scale) || !ctx.has(r_zero)))
     ctx.fail("a residual is asked for but input 3, 9 or 10 is absent");
   std::optional<ir::Shape> output;
-  if (const ir::Shape *x = ctx.shape(x_at), *w = ctx.shape(w_at); x && w)
-    if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*x, false) : *x, *w))
+  if (const ir::Shape *from = ctx.shape(x_at), *by = ctx.shape(w_at); from && by)
+    if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*from, false) : *from, *by))
       output = move_channel(sizes->output, true);
   ctx.set(0, ctx.has(y_scale) ? DType::u8 : real_type(ctx), output);
 }

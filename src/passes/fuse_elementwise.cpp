@@ -63,10 +63,26 @@ std::string literal(float number) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
 }
 
+/// One number, given with the type of bytes that a (De)QuantizeLinear has.
+bool has_one_scale(const ir::Graph& graph, const ir::Node& node) {
+  if (node.inputs.size() < 3) return false;
+  const Tensor *scale = graph.constant(node.inputs[1]), *zero = graph.constant(node.inputs[2]);
+  return scale && zero && scale->dtype() == DType::f32 && zero->dtype() == DType::u8 && scale->elements() == 1 &&
+         zero->elements() == 1 && *scale->data<float>() > 0;
+}
+
+bool reads_bytes(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == "DequantizeLinear" && has_one_scale(graph, node);
+}
+bool gives_bytes(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == "QuantizeLinear" && has_one_scale(graph, node) && graph.value(node.inputs[0]).dtype == DType::f32;
+}
+
+/// A tree of elementwise nodes; with `bytes` also of scales between bytes and numbers, and of programs.
 class Program {
  public:
-  Program(ir::Graph& graph, ir::NodeId root)
-      : graph_(graph), root_(root), shape_(*graph.value(graph.node(root).outputs[0]).shape) {}
+  Program(ir::Graph& graph, ir::NodeId root, bool bytes)
+      : graph_(graph), root_(root), bytes_(bytes), shape_(*graph.value(graph.node(root).outputs[0]).shape) {}
 
   bool build() {
     collect(root_);
@@ -75,27 +91,30 @@ class Program {
     for (ir::ValueId id : inputs_) rank = std::max(rank, shape_of(graph_, id)->size());
     if (rank != shape_.size()) return false;
     for (size_t at = 0; at < inputs_.size(); ++at) registers_[inputs_[at]] = "%" + std::to_string(at);
-    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) write(graph_.node(*node));
-    return true;
+    for (ir::NodeId id : nodes_) write(graph_.node(id));
+    return !bytes_ || std::any_of(inputs_.begin(), inputs_.end(),
+                                  [&](ir::ValueId id) { return graph_.value(id).dtype == DType::u8; });
   }
 
   void install() {
     std::vector<std::string> origins;
+    for (ir::NodeId id : nodes_) origins = joined(origins, graph_.node(id).origins);
+    const ir::Value old = graph_.value(graph_.node(root_).outputs[0]);
+    const ir::ValueId result = graph_.apply("Elementwise", inputs_, {{"program", lines_}}, origins, old.name);
+    graph_.value(result).shape = old.shape;
+    graph_.value(result).dtype = old.dtype;
+    graph_.replace_uses(graph_.node(root_).outputs[0], result);
+    // Users stand behind what they use; bytes may be read elsewhere, too.
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node)
-      origins = joined(origins, graph_.node(*node).origins);
-    const ir::ValueId old = graph_.node(root_).outputs[0];
-    const ir::ValueId result =
-        graph_.apply("Elementwise", inputs_, {{"program", lines_}}, origins, graph_.value(old).name);
-    graph_.value(result).shape = graph_.value(old).shape;
-    graph_.value(result).dtype = DType::f32;
-    graph_.replace_uses(old, result);
-    for (ir::NodeId node : nodes_) graph_.remove(node);
+      if (graph_.value(graph_.node(*node).outputs[0]).users.empty()) graph_.remove(*node);
   }
 
-  static bool fits(const ir::Graph& graph, const ir::Node& node) {
-    if (!instruction(node) || node.outputs.size() != 1) return false;
-    const ir::Value& result = graph.value(node.outputs[0]);
-    if (result.dtype != DType::f32 || !result.shape) return false;
+  static bool fits(const ir::Graph& graph, const ir::Node& node, bool bytes) {
+    if (node.outputs.size() != 1 || !graph.value(node.outputs[0]).shape) return false;
+    if (bytes && (reads_bytes(graph, node) || gives_bytes(graph, node)))
+      return graph.value(node.inputs[0]).shape.has_value();
+    if (!instruction(node) && !(bytes && node.op == "Elementwise")) return false;
+    if (graph.value(node.outputs[0]).dtype != DType::f32) return false;
     for (size_t at = 0; at < node.inputs.size(); ++at) {
       const ir::ValueId id = node.inputs[at];
       if (id == ir::no_value) continue;
@@ -112,22 +131,40 @@ class Program {
   }
   bool is_literal(ir::ValueId id) const { return number(graph_, id) && shape_of(graph_, id)->size() <= shape_.size(); }
 
-  /// Consumers stand before producers in nodes_. An inner node is taken where only this tree reads it, at the full
-  /// shape.
+  /// An inner node is taken where only this tree reads it, at the full shape. Numbers of bytes are computed wherever
+  /// they are read, but not the bytes.
+  bool is_inner(ir::ValueId input, ir::NodeId reader) const {
+    const ir::NodeId maker = graph_.value(input).producer;
+    if (maker == ir::no_node || !fits(graph_, graph_.node(maker), bytes_)) return false;
+    if (started_ >= most_steps || inputs_.size() + 2 >= most_inputs) return false;
+    if (bytes_ && reads_bytes(graph_, graph_.node(maker))) return graph_.value(input).shape->size() <= shape_.size();
+    const bool is_shared = graph_.only_user(input) != reader ||
+                           (reader != root_ && graph_.only_user(graph_.node(reader).outputs[0]) == ir::no_node);
+    return !is_shared && *graph_.value(input).shape == shape_;
+  }
+
+  /// Producers stand before consumers in nodes_.
   void collect(ir::NodeId id) {
-    nodes_.push_back(id);
-    for (ir::ValueId input : graph_.node(id).inputs) {
+    ++started_;
+    const ir::Node& node = graph_.node(id);
+    const bool scales = node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
+    for (ir::ValueId input : node.inputs) {
       if (input == ir::no_value || is_literal(input)) continue;
       const ir::NodeId maker = graph_.value(input).producer;
-      const bool inner = maker != ir::no_node && graph_.only_user(input) == id &&
-                         *graph_.value(input).shape == shape_ && fits(graph_, graph_.node(maker)) &&
-                         nodes_.size() < most_steps && inputs_.size() + 2 < most_inputs;
-      if (inner) collect(maker);
+      if (std::find(nodes_.begin(), nodes_.end(), maker) != nodes_.end()) continue;
+      if (is_inner(input, id)) collect(maker);
       else if (std::find(inputs_.begin(), inputs_.end(), input) == inputs_.end()) inputs_.push_back(input);
+      if (scales) break;
     }
+    nodes_.push_back(id);
   }
 
   void write(const ir::Node& node) {
+    if (node.op == "Elementwise") return splice(node);
+    if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear")
+      return add(node, std::string(node.op == "QuantizeLinear" ? "quant " : "dequant ") + operand(node.inputs[0]) +
+                           " " + literal(*graph_.constant(node.inputs[1])->data<float>()) + " " +
+                           std::to_string(*graph_.constant(node.inputs[2])->data<uint8_t>()));
     const Instruction& what = *instruction(node);
     std::string line = what.word;
     if (node.op == "Clip") {
@@ -141,8 +178,28 @@ class Program {
       for (ir::ValueId input : node.inputs) line += " " + operand(input);
     }
     for (const auto& [name, otherwise] : what.attributes) line += " " + literal(node.real(name, otherwise));
+    add(node, line);
+  }
+  void add(const ir::Node& node, const std::string& line) {
     registers_[node.outputs[0]] = "%" + std::to_string(inputs_.size() + lines_.size());
-    lines_.push_back(std::move(line));
+    lines_.push_back(line);
+  }
+  /// The lines of a program, with its registers renamed to those here.
+  void splice(const ir::Node& node) {
+    std::vector<std::string> names;
+    for (ir::ValueId input : node.inputs) names.push_back(operand(input));
+    for (const std::string& line : std::get<std::vector<std::string>>(node.attributes.at("program"))) {
+      std::string text;
+      for (size_t at = 0; at < line.size();) {
+        const size_t end = std::min(line.find(' ', at), line.size() - 1) + 1;
+        const std::string word = line.substr(at, end - at);
+        if (word[0] == '%') text += names.at(std::stoul(word.substr(1))) + (word.back() == ' ' ? " " : "");
+        else text += word;
+        at = end;
+      }
+      add(node, text);
+      names.push_back(registers_[node.outputs[0]]);
+    }
   }
   std::string operand(ir::ValueId id) const {
     const auto found = registers_.find(id);
@@ -151,27 +208,33 @@ class Program {
 
   ir::Graph& graph_;
   ir::NodeId root_;
+  bool bytes_;
   ir::Shape shape_;
+  size_t started_ = 0;
   std::vector<ir::NodeId> nodes_;
   std::vector<ir::ValueId> inputs_;
   std::map<ir::ValueId, std::string> registers_;
   std::vector<std::string> lines_;
 };
 
-}  // namespace
-
-bool fuse_elementwise(ir::Graph& graph) {
+bool fuse(ir::Graph& graph, bool bytes) {
   if (!ops::find("Elementwise")) return false;
   bool changed = false;
   // From the end, so that each tree is taken from its root.
   for (auto id = static_cast<ir::NodeId>(graph.nodes.size()); id-- > 0;) {
-    if (!graph.node(id).alive || !Program::fits(graph, graph.node(id))) continue;
-    Program program(graph, id);
+    if (!graph.node(id).alive || !Program::fits(graph, graph.node(id), bytes)) continue;
+    if (bytes && !gives_bytes(graph, graph.node(id))) continue;
+    Program program(graph, id, bytes);
     if (!program.build()) continue;
     program.install();
     changed = true;
   }
   return changed;
 }
+
+}  // namespace
+
+bool fuse_elementwise(ir::Graph& graph) { return fuse(graph, false); }
+bool fuse_bytes(ir::Graph& graph) { return fuse(graph, true); }
 
 }  // namespace tenon::passes

@@ -192,23 +192,49 @@ struct Weights {
   ir::ValueId value, scales;
 };
 
-/// Weights of i8 with one scale, or one for each entry of `axis`, all zero points 0.
-std::optional<Weights> weights_of(const ir::Graph& graph, ir::ValueId id, int64_t axis) {
+/// Bytes less their zero points, one or one for each entry of `axis`: i8 where that fits, else i16.
+Tensor centred(const Tensor& bytes, const Tensor* zeros, size_t axis) {
+  const auto byte = [](const Tensor& from, int64_t at) {
+    return from.dtype() == DType::u8 ? int16_t{from.data<uint8_t>()[at]} : int16_t{from.data<int8_t>()[at]};
+  };
+  int64_t inner = 1;
+  for (size_t behind = axis + 1; behind < bytes.dims().rank(); ++behind) inner *= bytes.dims()[behind];
+  Tensor wide(DType::i16, bytes.dims());
+  const auto numbers = wide.data<int16_t>();
+  for (int64_t at = 0; at < wide.elements(); ++at) {
+    numbers[at] = byte(bytes, at);
+    if (zeros) numbers[at] -= byte(*zeros, zeros->elements() == 1 ? 0 : at / inner % zeros->elements());
+  }
+  if (std::any_of(numbers, numbers + wide.elements(), [](int16_t one) { return one < INT8_MIN || one > INT8_MAX; }))
+    return wide;
+  Tensor narrow(DType::i8, bytes.dims());
+  std::copy_n(numbers, wide.elements(), narrow.data<int8_t>());
+  return narrow;
+}
+
+/// Weights of bytes with one scale and zero point, or one for each entry of `axis`, as whole numbers around 0.
+std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis) {
   const ir::Node* node = made_by(graph, id, "DequantizeLinear");
   if (!node || node->integer("block_size", 0) != 0) return std::nullopt;
-  const Tensor *bytes = graph.constant(node->inputs[0]), *scales = graph.constant(node->inputs[1]);
-  if (!bytes || !scales || bytes->dtype() != DType::i8 || scales->dtype() != DType::f32) return std::nullopt;
+  const Tensor *bytes = graph.constant(node->inputs[0]), *scales = graph.constant(node->inputs[1]), *zeros = nullptr;
+  const auto is_byte = [](const Tensor& one) { return one.dtype() == DType::i8 || one.dtype() == DType::u8; };
+  if (!bytes || !scales || !is_byte(*bytes) || scales->dtype() != DType::f32) return std::nullopt;
   const auto rank = static_cast<int64_t>(bytes->dims().rank());
   const int64_t along = node->integer("axis", 1), own = along < 0 ? along + rank : along;
-  if (scales->elements() != 1 && (own != axis || scales->elements() != bytes->dims()[static_cast<size_t>(axis)]))
-    return std::nullopt;
+  const auto fits = [&](const Tensor& list) {
+    return list.elements() == 1 || (own == axis && list.elements() == bytes->dims()[static_cast<size_t>(axis)]);
+  };
+  if (axis >= rank || !fits(*scales)) return std::nullopt;
   if (node->inputs.size() > 2 && node->inputs[2] != ir::no_value) {
-    const Tensor* zeros = graph.constant(node->inputs[2]);
-    if (!zeros || zeros->dtype() != DType::i8) return std::nullopt;
-    for (int8_t zero : zeros->values<int8_t>())
-      if (zero != 0) return std::nullopt;
+    zeros = graph.constant(node->inputs[2]);
+    if (!zeros || !is_byte(*zeros) || !fits(*zeros)) return std::nullopt;
   }
-  return Weights{node->inputs[0], node->inputs[1]};
+  const ir::ValueId given = node->inputs[0], list = node->inputs[1];
+  const bool are_centred = !zeros || std::all_of(zeros->data<std::byte>(), zeros->data<std::byte>() + zeros->elements(),
+                                                 [](std::byte zero) { return zero == std::byte{}; });
+  if (bytes->dtype() == DType::i8 && are_centred) return Weights{given, list};
+  const Tensor numbers = centred(*bytes, zeros, static_cast<size_t>(axis));
+  return Weights{graph.add_constant(graph.value(given).name, numbers), list};
 }
 
 /// The numbers that a quantiser turns into bytes for one reader alone; no_value otherwise.
@@ -244,9 +270,11 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   const bool picture = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
   auto x = bytes_of(graph, node.inputs[0]);
+  if (!x) return false;
   const auto w = weights_of(graph, node.inputs[1], 0);
-  if (!x || !w) return false;
-  if (picture && graph.only_user(node.inputs[0]) == id)
+  if (!w) return false;
+  const bool words = graph.constant(w->value)->dtype() == DType::i16;
+  if (picture && !words && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, x->value); real != ir::no_value) x->value = real;
   if (graph.constant(w->value)->dims().rank() != 4) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
@@ -281,6 +309,17 @@ bool lower_average(ir::Graph& graph, ir::NodeId id) {
                 {{"layout", std::string("NHWC")}, {"group", channels}}, std::nullopt);
 }
 
+/// A matrix of [k][n] weights as n windows of one pixel.
+Tensor by_rows(const Tensor& given) {
+  const int64_t k = given.dims()[0], n = given.dims()[1], size = given.dtype() == DType::i8 ? 1 : 2;
+  Tensor rows(given.dtype(), {n, k, 1, 1});
+  const auto *from = given.data<std::byte>();
+  auto* const to = rows.data<std::byte>();
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t at = 0; at < k; ++at) std::copy_n(from + (at * n + row) * size, size, to + (row * k + at) * size);
+  return rows;
+}
+
 /// A product of rows by a matrix as a convolution of 1x1.
 bool lower_product(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
@@ -288,7 +327,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
   if ((!gemm && node.op != "MatMul") || node.has("residual")) return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
   const auto x = bytes_of(graph, node.inputs[0]);
-  const auto w = weights_of(graph, node.inputs[1], turned ? 0 : 1);
+  const auto w = x ? weights_of(graph, node.inputs[1], turned ? 0 : 1) : std::nullopt;
   const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
   if (!x || !w || !from || !to || from->size() < 2) return false;
   const Tensor given = *graph.constant(w->value);
@@ -300,10 +339,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
     if (!list || list->dtype() != DType::f32 || list->elements() != n || list->dims().back() != n) return false;
     bias = graph.add_constant("", list->reshaped({n}));
   }
-  Tensor rows(DType::i8, {n, k, 1, 1});
-  for (int64_t row = 0; row < n; ++row)
-    for (int64_t at = 0; at < k; ++at)
-      rows.data<int8_t>()[row * k + at] = given.data<int8_t>()[turned ? row * k + at : at * n + row];
+  const Tensor rows = turned ? given.reshaped({n, k, 1, 1}) : by_rows(given);
   std::vector<int64_t> back;  // with the one size that is not known as what is left
   for (const ir::Dim& dim : *to) back.push_back(dim.is_constant() ? dim.value() : -1);
   if (std::count(back.begin(), back.end(), -1) > 1) return false;
@@ -316,12 +352,22 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
   if (!gemm)
     for (const char* bound : {"alpha", "beta"})
       if (node.has(bound)) attributes[bound] = node.real(bound, 0);
-  const ir::ValueId weights = graph.add_constant("", rows);
-  const ir::ValueId result = graph.apply("Int8Conv",
-                                         {pixels, weights, bias, ir::no_value, x->scale, x->zero, w->scales},
-                                         attributes, node.origins, name + ".products");
-  graph.value(result).dtype = DType::f32;
-  replace(graph, id, graph.apply("Reshape", {result, constant(graph, "", back)}, {}, node.origins, name));
+  std::vector<ir::ValueId> inputs{pixels, graph.add_constant("", rows), bias, ir::no_value, x->scale, x->zero,
+                                  w->scales};
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
+  const bool quantises = quantiser != ir::no_node;
+  const ir::Node end = quantises ? graph.node(quantiser) : node;
+  if (quantises) inputs.insert(inputs.end(), {end.inputs[1], end.inputs[2]});
+  const std::vector<std::string> origins = quantises ? joined(node.origins, end.origins) : node.origins;
+  const ir::ValueId result = graph.apply("Int8Conv", inputs, attributes, origins, name + ".products");
+  graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
+  const ir::ValueId shaped = graph.apply("Reshape", {result, constant(graph, "", back)}, {}, origins,
+                                         graph.value(end.outputs[0]).name);
+  graph.value(shaped).shape = to;
+  graph.value(shaped).dtype = graph.value(result).dtype;
+  graph.replace_uses(end.outputs[0], shaped);
+  if (quantises) graph.remove(quantiser);
+  graph.remove(id);
   return true;
 }
 

@@ -24,6 +24,8 @@ bool lower_conv3d(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
 bool fuse_elementwise(ir::Graph& graph);
+/// The same from bytes to bytes, with the scales between them.
+bool fuse_bytes(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
 /// Makes internal DotAttention nodes, for which GPUs have a kernel in 16 bits.
 bool fuse_attention(ir::Graph& graph);
@@ -37,7 +39,10 @@ bool slice_gathers(ir::Graph& graph);
 bool bound_suppression(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
 bool fuse_box_head(ir::Graph& graph);
-/// The same for GPUs: every convolution, pictures quantised on their way in, pools and nearest resizes of bytes.
+/// An internal Int8Conv (src/ops/int8_conv.cpp) as a Conv between conversions; false where the node is none.
+bool widen_int8(ir::Graph& graph, ir::NodeId id);
+/// Those whose weights are no bytes, as GPUs multiply bytes alone.
+bool widen_words(ir::Graph& graph);
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 

@@ -69,6 +69,12 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
   return tensor;
 }
 
+/// Instructions are written with underscores, as spaces part the words of a line.
+std::string spaced(std::string text) {
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
 ir::Attribute read_value(const std::string& text) {
   const auto number = [](const std::string& word) {
     return !word.empty() && word.find_first_not_of("0123456789.-+e") == std::string::npos && word != "-";
@@ -110,7 +116,7 @@ Case read_line(Case one) {
       const std::string key = word.substr(0, equal), value = word.substr(equal + 1);
       if (key == "outputs") outputs = std::stoll(value);
       else if (key == "tolerance") one.tolerance = std::stod(value);
-      else attributes[key] = read_value(value);
+      else attributes[key] = read_value(key == "program" ? spaced(value) : value);
       continue;
     }
     bool constant = false;

@@ -78,8 +78,10 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
     lists.residual_scale.push_back(scale_at(problem, r_scale, channel));
   }
   conv.epilogue = *epilogue;
-  const std::span<const int8_t> weights = problem.inputs[1].constant.values<int8_t>();
-  lists.weights.assign(weights.begin(), weights.end());
+  const Tensor& weights = problem.inputs[1].constant;
+  lists.weights.resize(static_cast<size_t>(weights.elements()));
+  if (weights.dtype() == DType::i8) std::copy_n(weights.data<int8_t>(), weights.elements(), lists.weights.data());
+  else std::copy_n(weights.data<int16_t>(), weights.elements(), lists.weights.data());
   conv.weights = lists.weights.data();
   conv.multiplier = lists.multiplier.data();
   conv.bias = has(problem, 2) ? problem.inputs[2].constant.data<float>() : nullptr;

@@ -3,6 +3,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/rows.h"
 #include "ops/elementwise_program.h"
@@ -55,7 +56,8 @@ std::vector<Instruction> program_of(const Problem& problem) {
                             problem.inputs.size());
 }
 
-/// A fused tree of elementwise nodes, a strip of elements at a time.
+/// A fused tree of elementwise nodes, a strip of elements at a time. A register holds numbers, or bytes that `quant`
+/// makes and `dequant` reads.
 class ProgramStep : public backends::Step {
  public:
   explicit ProgramStep(const Problem& problem)
@@ -63,33 +65,38 @@ class ProgramStep : public backends::Step {
         gathers_(!rows_.contiguous() || rows_.row_length() < short_row),
         inputs_(problem.inputs.size()),
         program_(program_of(problem)),
+        gives_bytes_(ops::gives_bytes(program_)),
         threads_(problem.threads),
-        ops_(row_ops(active_isa())) {}
+        ops_(row_ops(active_isa())),
+        loops_(loops(active_isa())) {
+    for (size_t k = 0; k < inputs_; ++k) is_bytes_[k] = problem.inputs[k].dtype == DType::u8;
+  }
   size_t workspace_bytes() const override {
     return static_cast<size_t>(threads_) * registers() * strip * sizeof(float);
   }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     float* own = reinterpret_cast<float*>(worker.workspace) + static_cast<size_t>(worker.id) * registers() * strip;
-    auto* y = reinterpret_cast<float*>(outputs[0]);
-    if (gathers_) return run_gathered(inputs, y, own, worker);
+    if (gathers_) return run_gathered(inputs, outputs[0], own, worker);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       for (int64_t begin = 0; begin < count; begin += strip) {
         Sources sources;
         for (size_t k = 0; k < inputs_; ++k)
-          sources[k] = reinterpret_cast<const float*>(inputs[k]) + at[k] + begin * rows_.step(k);
-        evaluate(sources, own, y + at[inputs_] + begin, std::min(strip, count - begin));
+          sources[k] = inputs[k] + (at[k] + begin * rows_.step(k)) * size_of_element(is_bytes_[k]);
+        evaluate(sources, own, outputs[0] + (at[inputs_] + begin) * size_of_element(gives_bytes_),
+                 std::min(strip, count - begin));
       }
     });
   }
 
  private:
-  using Sources = std::array<const float*, Rows::most_operands>;
+  using Sources = std::array<const std::byte*, Rows::most_operands>;
 
+  static int64_t size_of_element(bool bytes) { return bytes ? 1 : sizeof(float); }
   /// Strips each worker holds: results of the program, then gathered inputs and the output.
   size_t registers() const { return program_.size() + (gathers_ ? inputs_ + 1 : 0); }
 
-  void run_gathered(std::byte* const* inputs, float* y, float* own, const Worker& worker) const {
+  void run_gathered(std::byte* const* inputs, std::byte* y, float* own, const Worker& worker) const {
     float* gathered = own + program_.size() * strip;
     float* result = gathered + inputs_ * strip;
     int64_t begin, end;
@@ -98,25 +105,30 @@ class ProgramStep : public backends::Step {
       const int64_t count = std::min(strip, rows_.elements() - first);
       Sources sources;
       for (size_t k = 0; k < inputs_; ++k) {
-        sources[k] = gathered + k * strip;
-        rows_.gather(k, reinterpret_cast<const float*>(inputs[k]), first, count, gathered + k * strip);
+        float* const to = gathered + k * strip;
+        sources[k] = reinterpret_cast<const std::byte*>(to);
+        if (is_bytes_[k])
+          rows_.gather(k, reinterpret_cast<const uint8_t*>(inputs[k]), first, count, reinterpret_cast<uint8_t*>(to));
+        else rows_.gather(k, reinterpret_cast<const float*>(inputs[k]), first, count, to);
       }
-      evaluate(sources, own, result, count);
-      rows_.scatter(result, first, count, y);
+      evaluate(sources, own, reinterpret_cast<std::byte*>(result), count);
+      if (gives_bytes_)
+        rows_.scatter(reinterpret_cast<const uint8_t*>(result), first, count, reinterpret_cast<uint8_t*>(y));
+      else rows_.scatter(result, first, count, reinterpret_cast<float*>(y));
     }
   }
 
-  void evaluate(const Sources& sources, float* registers, float* y, int64_t count) const {
+  void evaluate(const Sources& sources, float* registers, std::byte* y, int64_t count) const {
     for (size_t k = 0; k < program_.size(); ++k) {
       const Instruction& step = program_[k];
-      float* dst = k + 1 == program_.size() ? y : registers + static_cast<int64_t>(k) * strip;
+      float* dst = k + 1 == program_.size() ? reinterpret_cast<float*>(y) : registers + static_cast<int64_t>(k) * strip;
       const auto operand = [&](const Instruction::Operand& from, int& stride) -> const float* {
         stride = from.reg < 0 ? 0 : 1;
         if (from.reg < 0) return &from.number;
         const auto reg = static_cast<size_t>(from.reg);
         if (reg >= inputs_) return registers + static_cast<int64_t>(reg - inputs_) * strip;
         stride = gathers_ ? 1 : rows_.step(reg);
-        return sources[reg];
+        return reinterpret_cast<const float*>(sources[reg]);
       };
       int a_step, b_step = 0;
       const float* a = operand(step.a, a_step);
@@ -124,7 +136,9 @@ class ProgramStep : public backends::Step {
       Unary unary;
       Binary binary;
       Epilogue activation;
-      if (loop_of(step.word, binary)) ops_.binary(binary, dst, a, a_step, b, b_step, count);
+      if (step.word == Word::dequant) dequantise(step, dst, reinterpret_cast<const uint8_t*>(a), a_step, count);
+      else if (step.word == Word::quant) quantise(step, reinterpret_cast<uint8_t*>(dst), a, a_step, count);
+      else if (loop_of(step.word, binary)) ops_.binary(binary, dst, a, a_step, b, b_step, count);
       else if (step.word == Word::pow && b_step == 0 && *b == 2 && a_step == 1)
         ops_.unary(Unary::square, {}, dst, a, count);
       else if (a_step == 1 && loop_of(step, unary, activation)) ops_.unary(unary, activation, dst, a, count);
@@ -133,24 +147,82 @@ class ProgramStep : public backends::Step {
     }
   }
 
+  // One byte or number for all elements, or one for each.
+  void dequantise(const Instruction& step, float* dst, const uint8_t* a, int a_step, int64_t count) const {
+    loops_.dequantise_u8(dst, a, step.alpha, static_cast<int32_t>(step.beta), a_step ? count : 1);
+    if (!a_step) std::fill_n(dst, count, *dst);
+  }
+  void quantise(const Instruction& step, uint8_t* dst, const float* a, int a_step, int64_t count) const {
+    loops_.quantise_u8(dst, a, step.alpha, static_cast<int32_t>(step.beta), a_step ? count : 1);
+    if (!a_step) std::fill_n(dst, count, *dst);
+  }
+
   Rows rows_;
   bool gathers_;
   size_t inputs_;
+  std::array<bool, Rows::most_operands> is_bytes_{};
   std::vector<Instruction> program_;
+  bool gives_bytes_;
   int threads_;
   const RowOps& ops_;
+  const Loops& loops_;
 };
+
+/// A program from byte to byte: what each of the 256 becomes.
+class TableStep : public backends::Step {
+ public:
+  explicit TableStep(const Problem& problem) : rows_(problem, 1) {
+    const std::vector<Instruction> program = program_of(problem);
+    for (size_t byte = 0; byte < table_.size(); ++byte) {
+      std::vector<float> registers{static_cast<float>(byte)};
+      const auto value = [&](const Instruction::Operand& from) {
+        return from.reg < 0 ? from.number : registers[static_cast<size_t>(from.reg)];
+      };
+      for (const Instruction& step : program) registers.push_back(ops::apply(step, value(step.a), value(step.b)));
+      table_[byte] = static_cast<uint8_t>(registers.back());
+    }
+  }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+    const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
+    auto* const y = reinterpret_cast<uint8_t*>(outputs[0]);
+    rows_.each(worker, [&](const int64_t* at, int64_t count) {
+      const uint8_t* const from = x + at[0];
+      uint8_t* const to = y + at[1];
+      for (int64_t i = 0; i < count; ++i) to[i] = table_[from[i]];
+    });
+  }
+
+ private:
+  Rows rows_;
+  std::array<uint8_t, 256> table_;
+};
+
+bool is_table(const Problem& problem) {
+  if (problem.inputs.size() != 1 || problem.inputs[0].dtype != DType::u8 || problem.outputs[0].dtype != DType::u8)
+    return false;
+  const Rows rows(problem, 1);
+  return rows.contiguous() && rows.step(0) == 1;
+}
+
+const char* refuses_table(const Problem& problem) {
+  return is_table(problem) ? nullptr : "not from rows of bytes to bytes";
+}
 
 const char* refuses(const Problem& problem) {
   if (problem.inputs.empty() || problem.inputs.size() > Rows::most_operands) return "too many operands";
   for (const backends::Operand& operand : problem.inputs)
-    if (operand.dtype != DType::f32) return "only f32";
+    if (operand.dtype != DType::f32 && operand.dtype != DType::u8) return "only f32 and bytes";
+  if (is_table(problem)) return "each byte becomes one other";
   return problem.outputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProgramStep>(problem); }
 
+std::unique_ptr<backends::Step> make_table(const Problem& problem) { return std::make_unique<TableStep>(problem); }
+
 const backends::KernelRegistrar registered({"Elementwise", "program", 1, refuses, make});
+const backends::KernelRegistrar table({"Elementwise", "table", 2, refuses_table, make_table});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -67,18 +67,25 @@ void Rows::each_piece(size_t operand, int64_t first, int64_t count, F f) const {
   }
 }
 
-void Rows::gather(size_t operand, const float* from, int64_t first, int64_t count, float* to) const {
+template <class T>
+void Rows::gather(size_t operand, const T* from, int64_t first, int64_t count, T* to) const {
   each_piece(operand, first, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t piece) {
-    const float* source = from + offset;
+    const T* source = from + offset;
     for (int64_t at = 0; at < piece; ++at) to[done + at] = source[at * stride];
   });
 }
 
-void Rows::scatter(const float* from, int64_t first, int64_t count, float* to) const {
+template <class T>
+void Rows::scatter(const T* from, int64_t first, int64_t count, T* to) const {
   each_piece(count_, first, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t piece) {
-    float* target = to + offset;
+    T* target = to + offset;
     for (int64_t at = 0; at < piece; ++at) target[at * stride] = from[done + at];
   });
 }
+
+template void Rows::gather(size_t, const float*, int64_t, int64_t, float*) const;
+template void Rows::gather(size_t, const uint8_t*, int64_t, int64_t, uint8_t*) const;
+template void Rows::scatter(const float*, int64_t, int64_t, float*) const;
+template void Rows::scatter(const uint8_t*, int64_t, int64_t, uint8_t*) const;
 
 }  // namespace tenon::cpu

@@ -15,11 +15,14 @@ class Rows {
   bool contiguous() const;
   int64_t row_length() const { return dims_.back(); }
   int64_t elements() const { return dims_.elements(); }
-  /// Copies elements [first, first + count) of an input, counted in the output's order, side by side.
-  void gather(size_t operand, const float* from, int64_t first, int64_t count, float* to) const;
+  /// Copies elements [first, first + count) of an input, counted in the output's order, side by side. T: float,
+  /// uint8_t.
+  template <class T>
+  void gather(size_t operand, const T* from, int64_t first, int64_t count, T* to) const;
   /// Writes elements [first, first + count) of the output.
-  void scatter(const float* from, int64_t first, int64_t count, float* to) const;
-  /// Floats from one element of the row to the next: 0 or 1 where rows are contiguous.
+  template <class T>
+  void scatter(const T* from, int64_t first, int64_t count, T* to) const;
+  /// How far one element of the row lies from the next: 0 or 1 where rows are contiguous.
   int step(size_t operand) const { return static_cast<int>(strides_[operand][dims_.rank() - 1]); }
 
   /// Calls f(offsets, count) for this worker's rows: offsets of the operands' first elements, the output's last.

@@ -62,6 +62,10 @@ std::string expression(const Instruction& step, const std::string& a, const std:
     case Word::elu: return act(Activation::elu);
     case Word::gelu: return act(Activation::gelu);
     case Word::gelutanh: return act(Activation::gelutanh);
+    case Word::dequant: return "__fmul_rn(" + a + " - " + literal(step.beta) + ", " + literal(step.alpha) + ")";
+    case Word::quant:
+      return a + " != " + a + " ? " + literal(step.beta) + " : fminf(fmaxf(rintf(__fdiv_rn(" + a + ", " +
+             literal(step.alpha) + ")) + " + literal(step.beta) + ", 0.f), 255.f)";
   }
   return a;
 }
@@ -152,7 +156,8 @@ const char* map_of(const Problem& problem, Map& map) {
   map.dims = y.dims;
   for (size_t at = 0; at <= operands; ++at) {
     const Operand& operand = at < operands ? problem.inputs[at] : y;
-    if (!is_real(operand.dtype)) return "only f32, f16 and bf16";
+    const bool bytes = operand.dtype == DType::u8 && problem.node->op == "Elementwise";
+    if (!is_real(operand.dtype) && !bytes) return "only f32, f16 and bf16";
     Dims strides = y.dims;
     const size_t missing = y.dims.rank() - operand.dims.rank();
     for (size_t axis = 0; axis < strides.rank(); ++axis)
