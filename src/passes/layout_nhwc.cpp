@@ -124,8 +124,8 @@ void Layout::run() {
 
 bool layout_nhwc(ir::Graph& graph) {
   const bool wanted = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
-    return node.alive && (node.op == "Conv" || node.op == "ConvTranspose") && !node.has("layout") &&
-           rank_of(graph, node.inputs[0]) == 4u;
+    const bool convolves = node.op == "Conv" || node.op == "ConvTranspose" || node.op == "ConvInteger";
+    return node.alive && convolves && !node.has("layout") && rank_of(graph, node.inputs[0]) == 4u;
   });
   if (wanted) Layout(graph).run();
   return wanted;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "passes/layout.h"
 
@@ -46,6 +47,11 @@ bool convolution(Layout& layout, ir::NodeId id) {
                     channels.value() <= 4 && !layout.has(from, perm) && layout.has(from, {0, 1, 2, 3});
   if (stem) attributes["input_layout"] = std::string("NCHW");
   inputs[0] = layout.in_order(from, stem ? Perm{0, 1, 2, 3} : perm);
+  for (size_t at = 1; at < inputs.size(); ++at) {  // as they were: weights, bias, zero points
+    Perm own(inputs[at] == ir::no_value ? 0 : rank_of(graph, inputs[at]).value_or(0));
+    std::iota(own.begin(), own.end(), 0);
+    inputs[at] = layout.in_order(inputs[at], own);
+  }
   layout.rewrite(id, inputs, attributes, perm);
   return true;
 }
@@ -136,6 +142,17 @@ bool quantisation(Layout& layout, ir::NodeId id) {
   const auto scales = rank_of(layout.graph, node.inputs[1]);
   return scales && *scales <= 1 && rank_of(layout.graph, node.inputs[0]).value_or(0) > 1 &&
          along_axis(layout, id, 1, false);
+}
+
+/// Bytes in any order; their scale and zero point are numbers.
+bool dynamic_quantisation(Layout& layout, ir::NodeId id) {
+  const ir::Node node = layout.graph.node(id);
+  const Perm perm = moved(layout, node.inputs[0]);
+  if (perm.empty()) return false;
+  layout.rewrite(id, {layout.in_order(node.inputs[0], perm)}, node.attributes, perm);
+  for (size_t at = 1; at < node.outputs.size(); ++at)
+    if (node.outputs[at] != ir::no_value) layout.forms(node.outputs[at]).front().perm.clear();
+  return true;
 }
 
 bool concat(Layout& layout, ir::NodeId id) {
@@ -295,6 +312,7 @@ bool transpose(Layout& layout, ir::NodeId id) {
 bool carry(Layout& layout, ir::NodeId id) {
   static const std::map<std::string, Rule> rules{{"Conv", convolution},
                                                  {"ConvTranspose", convolution},
+                                                 {"ConvInteger", convolution},
                                                  {"MaxPool", pool},
                                                  {"AveragePool", pool},
                                                  {"GlobalAveragePool", pool},
@@ -318,6 +336,7 @@ bool carry(Layout& layout, ir::NodeId id) {
                                                  {"MatMul", product},
                                                  {"QuantizeLinear", quantisation},
                                                  {"DequantizeLinear", quantisation},
+                                                 {"DynamicQuantizeLinear", dynamic_quantisation},
                                                  {"ReduceMean", reduce},
                                                  {"ReduceSum", reduce},
                                                  {"ReduceMax", reduce},
