@@ -1,6 +1,5 @@
-#include <cstring>
-
 #include "backends/backend.h"
+#include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 
@@ -25,7 +24,8 @@ struct Product {
     else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = "operands are views";
     else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
       reason = "it is scaled or transposed";
-    else if (problem.inputs.size() > 3) reason = "residuals are not taken";
+    else if (problem.inputs.size() > 3 && !(problem.inputs[3].dims == y.dims && problem.inputs[3].dense()))
+      reason = "the residual is broadcast or a view";
     if (reason) return;
     transposed = gemm && node.integer("transB", 0);
     const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1],
@@ -46,6 +46,8 @@ struct Product {
     shape.in_row = shape.in_image = m * k;
     shape.out_pixel = n;
     shape.out_row = shape.out_image = m * n;
+    shape.res_pixel = n;
+    shape.res_row = shape.res_image = m * n;
   }
 };
 
@@ -65,24 +67,23 @@ class MatMulStep : public backends::Step {
     tactic.pack(product.shape, (product.transposed ? b : turned).data<float>(), packed_.data<float>());
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    kernel_ = tactic.make(product.shape, *epilogue_of(*problem.node), packed_.data<float>(), bias, problem.threads);
+    const Epilogue epilogue = *epilogue_of(*problem.node);
+    residual_ = epilogue.residual != Residual::none;
+    kernel_ = tactic.make(product.shape, epilogue, packed_.data<float>(), bias, problem.threads);
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_.bytes(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    kernel_->run(reinterpret_cast<const float*>(inputs[0]), nullptr, reinterpret_cast<float*>(outputs[0]), worker);
+    kernel_->run(reinterpret_cast<const float*>(inputs[0]),
+                 residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
+                 worker);
   }
 
  private:
   Tensor packed_;
+  bool residual_;
   std::unique_ptr<ConvKernel> kernel_;
 };
-
-const ConvTactic* tactic_named(const char* name) {
-  for (const ConvTactic& tactic : conv_tactics(active_isa()))
-    if (!std::strcmp(tactic.name, name)) return &tactic;
-  return nullptr;
-}
 
 constexpr const char* bf16_tiles = "bf16_tiles";
 
@@ -91,15 +92,15 @@ const char* refuses(const Problem& problem) {
   if (name == bf16_tiles && !problem.bf16) return "bf16 was not asked for";
   const Product product(problem);
   if (product.reason) return product.reason;
-  const ConvTactic* tactic = tactic_named(name);
+  const ConvTactic* tactic = conv_tactic_named(name);
   const auto epilogue = epilogue_of(*problem.node);
-  if (!epilogue || epilogue->residual != Residual::none) return "the epilogue has no kernel";
+  if (!epilogue) return "the epilogue has no kernel";
   return tactic ? tactic->refuses(product.shape, *epilogue) : "not built for this instruction set";
 }
 
 template <const char* const& name>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
-  return std::make_unique<MatMulStep>(*tactic_named(name), problem, Product(problem));
+  return std::make_unique<MatMulStep>(*conv_tactic_named(name), problem, Product(problem));
 }
 
 constexpr const char* direct = "direct";

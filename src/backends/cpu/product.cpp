@@ -47,7 +47,9 @@ class ProductStep : public backends::Step {
       a_matrix_.push_back(in_a), b_matrix_.push_back(in_b);
     }
     // By the shape alone, so that results do not depend on the workers.
-    block_ = std::clamp<int64_t>((shape_.m * batch / 4 + 15) / 16 * 16, 16, 96);
+    const int64_t most = std::clamp<int64_t>((shape_.m * batch / 4 + 15) / 16 * 16, 16, 96);
+    const int64_t blocks = std::max<int64_t>(1, (shape_.m + most - 1) / most);
+    block_ = std::max<int64_t>(1, (shape_.m + blocks - 1) / blocks);
     GemmShape one = shape_;
     one.m = std::min(block_, shape_.m);
     workspace_ = (gemm_workspace_floats(isa_, one) + 15) / 16 * 16;
