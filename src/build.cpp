@@ -69,7 +69,7 @@ void warn_of_floats(const BuildOptions& options, const std::string& precision, c
 
 /// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
 /// it is not at all; with a judge, the fastest that loses little enough. Without time to measure, or sizes to measure
-/// at, everything is quantised that may be.
+/// at, and where the engine is to be small, everything is quantised that may be.
 void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTracker& tracker, plan::TimingCache& cache,
               const BuildOptions& options) {
   const plan::Plan base = plan;
@@ -105,16 +105,19 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
     cache.add(result.records);
     return result;
   };
-  const bool measures = options.budget_seconds != 0 && !recipe.anchors.empty() &&
+  const bool small = options.objective == Objective::size;
+  const bool measures = !small && options.budget_seconds != 0 && !recipe.anchors.empty() &&
                         plan::is_static(plan::concretise(plan.graph, options.shapes));
   if (measures && !options.judge) finish_as(floats);
   floats.evidence = quant::evidence_as_placed(base.graph, recipe, {});
   const auto trial = [&](const quant::Recipe& how) {
-    return measures ? quant::keep_faster(base.graph, floats, how, quantised) : quant::Pace{quantised(how), 0, 0, how};
+    if (measures) return quant::keep_faster(base.graph, floats, how, quantised);
+    return small ? quant::by_size(base.graph, how, quantised(how)) : quant::Pace{quantised(how), 0, 0, how, {}};
   };
   if (options.judge) {
     const auto score = [&](const plan::Plan& one) { return options.judge->score(engine_of(one)); };
-    std::optional<quant::Pace> best = quant::choose({base.graph, recipe, search.limit, trial, score}, search);
+    std::optional<quant::Pace> best =
+        quant::choose({base.graph, recipe, search.limit, options.objective, trial, score}, search);
     exact.evidence = floats.evidence;
     plan = best ? std::move(best->quantised) : search.points[0].chosen ? std::move(exact) : std::move(floats);
     plan.evidence.search = search;

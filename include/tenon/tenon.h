@@ -44,6 +44,9 @@ using Progress = std::function<bool(const std::string& stage, double done, doubl
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
+/// What an INT8 build is for: the shortest run, or the fewest bytes of weights.
+enum class Objective : uint8_t { latency, size };
+
 struct BuildOptions {
   std::string device = "cpu";  ///< or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
@@ -57,7 +60,9 @@ struct BuildOptions {
   bool vendor = true;                          ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8
   CalibrationOptions calibration = {};
-  /// For int8: the engine is the fastest found that loses at most `max_drop` points of this metric. Without one, layers
+  /// For int8: layers that take longer in eight bits stay in floating point, or none does.
+  Objective objective = Objective::latency;
+  /// For int8: the engine is the best found that loses at most `max_drop` points of this metric. Without one, layers
   /// are chosen by calibration.target_error alone.
   std::shared_ptr<Judge> judge = {};
   std::optional<double> max_drop = {};  ///< absent: the judge's usual_drop

@@ -330,6 +330,11 @@ void JudgeOptions::add_to(CLI::App& app) {
       .value("D")
       .between(0.0, 100.0);
   flags
+      .add("--objective", objective,
+           "latency, or size: INT8 wherever accuracy allows it, faster or not, so that the engine is small. Default: "
+           "latency")
+      .value("NAME");
+  flags
       .add("--eval", eval,
            "Labelled pictures to lose them on: COCO's JSON, a folder for each class, or JSON or CSV of picture and "
            "class; pictures without labels count as FP32 sees them. Default: --data")
@@ -350,13 +355,18 @@ bool is_judged_unasked(const DataOptions& data, const BuildOptions& build) {
 void JudgeOptions::apply(const ModelOptions& model, const DataOptions& data, BuildOptions& build) const {
   const bool asked = !eval.empty() || max_drop >= 0 || !pareto.empty();
   if (!build.calibrator) {
-    if (!asked) return;
+    if (!asked && objective.empty()) return;
     throw Error(Code::usage, "there is nothing to choose without INT8",
-                {.where = !eval.empty()   ? "--eval"
-                          : max_drop >= 0 ? "--max-drop"
-                                          : "--pareto",
+                {.where = !eval.empty()     ? "--eval"
+                          : max_drop >= 0   ? "--max-drop"
+                          : !pareto.empty() ? "--pareto"
+                                            : "--objective",
                  .hint = "give --precision best or int8, and --data"});
   }
+  if (!objective.empty() && objective != "latency" && objective != "size")
+    throw Error(Code::usage, "\"" + objective + "\" is no objective",
+                {.where = "--objective", .hint = "give latency or size"});
+  if (objective == "size") build.objective = Objective::size;
   if (!asked && !is_judged_unasked(data, build)) return;
   if (max_drop >= 0) build.max_drop = max_drop;
   if (data.max_error < 0) build.calibration.target_error = std::numeric_limits<double>::infinity();

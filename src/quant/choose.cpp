@@ -11,16 +11,16 @@ namespace tenon::quant {
 namespace {
 
 constexpr int most_scores = 7;       // beside the one of floating point
-constexpr double least_saved = 0.1;  // microseconds: less is not measured well
+constexpr double least_saved = 0.1;  // microseconds: less is not measured well; and bytes
 constexpr double least_share = 0.02, most_share = 0.7;  // of the harm that was too much, to be tried next
 
 /// Anchors that read one scale group: they leave eight bits together.
 struct Group {
   std::vector<std::string> anchors;
-  double harm = 0, saved = 0;  // error at the outputs alone; microseconds
+  double harm = 0, saved = 0;  // error at the outputs alone; microseconds or bytes
 };
 
-/// Those that the recipe has in eight bits, the one of least harm for the time it saves first.
+/// Those that the recipe has in eight bits, the one of least harm for what it saves first.
 std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
   const Structure structure = structure_of(contest.graph);
   std::map<std::string, double> errors;
@@ -88,7 +88,10 @@ class Chooser {
                               static_cast<int64_t>(pace.recipe.anchors.size()), floats, false,
                               real.rest});
     const bool within = score.drop <= contest_.limit;
-    if (within && (best_at_ == 0 || is_faster(search_.points.back(), search_.points[best_at_]))) {
+    double saved = 0;
+    for (const auto& [anchor, part] : pace.saved) saved += part;
+    if (within && (best_at_ == 0 || is_better(search_.points.back(), saved))) {
+      most_saved_ = saved;
       best_ = std::move(pace);
       best_at_ = search_.points.size() - 1;
     }
@@ -104,15 +107,19 @@ class Chooser {
     if (search_.points.size() == floats_at_ + 1) search_.why = "eight bits are not faster" + slow_;
     else if (best_at_ == 0) search_.why = "nothing in eight bits that is faster loses so little";
     else
-      search_.why = fmt::format("{} of those that lose at most {:g} points",
-                                search_.points[best_at_].milliseconds > 0 ? "it is the fastest"
-                                                                          : "it has the most layers in eight bits",
+      search_.why = fmt::format("it {} of those that lose at most {:g} points",
+                                contest_.objective == Objective::size             ? "has the smallest weights"
+                                : search_.points[best_at_].milliseconds > 0 ? "is the fastest"
+                                                                            : "has the most layers in eight bits",
                                 contest_.limit);
     return std::move(best_);
   }
 
  private:
-  static bool is_faster(const plan::SearchPoint& one, const plan::SearchPoint& other) {
+  /// Than the best so far.
+  bool is_better(const plan::SearchPoint& one, double saved) const {
+    const plan::SearchPoint& other = search_.points[best_at_];
+    if (contest_.objective == Objective::size) return saved > most_saved_;
     return one.milliseconds > 0 ? one.milliseconds < other.milliseconds : one.integer > other.integer;
   }
 
@@ -122,6 +129,7 @@ class Chooser {
   std::optional<Pace> best_;
   std::string slow_;  // what was measured where eight bits did not pay
   size_t best_at_ = 0;
+  double most_saved_ = 0;  // by the best
 };
 
 }  // namespace
@@ -150,13 +158,24 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
       std::map<std::string, std::string> out;
       for (size_t at = 0; at < order.size(); ++at)
         for (const std::string& anchor : order[at].anchors)
-          if (!stays[at]) out[anchor] = "in eight bits it costs too much accuracy for the time it saves";
+          if (!stays[at])
+            out[anchor] = fmt::format("in eight bits it costs too much accuracy for the {} it saves",
+                                      contest.objective == Objective::size ? "space" : "time");
       enough = chooser.is_enough(contest.make(without(contest.graph, faster, out)));
     }
     (enough ? low : high) = allowed;
     (enough ? within : beyond) = stays;
   }
   return chooser.finish();
+}
+
+Pace by_size(const ir::Graph& graph, const Recipe& recipe, plan::Plan quantised) {
+  Pace pace{std::move(quantised), 0, 0, recipe, {}};
+  for (const ir::Node& node : graph.nodes)
+    if (const std::string& name = graph.value(node.outputs[0]).name; recipe.anchors.count(name))
+      if (const Tensor* weights = graph.constant(node.inputs[1]))
+        pace.saved[name] = static_cast<double>(weights->bytes() - static_cast<size_t>(weights->elements()));
+  return pace;
 }
 
 }  // namespace tenon::quant

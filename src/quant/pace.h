@@ -12,7 +12,7 @@ struct Pace {
   double float_us = 0;   ///< a run of the floating point plan
   double int8_us = 0;    ///< a run of `quantised`, timed in turn with the other
   Recipe recipe;         ///< of `quantised`
-  std::map<std::string, double> saved;  ///< microseconds that each of its anchors saves
+  std::map<std::string, double> saved;  ///< microseconds that each of its anchors saves, or bytes (by_size)
 };
 
 /// The recipe with these anchors in floating point, for the reasons given; values that only they read are not quantised

@@ -34,6 +34,7 @@ struct World {
   int made = 0, scored = 0;
   std::vector<std::set<std::string>> tried;
   double saves = 1;
+  Objective objective = Objective::latency;
   std::function<double(const Recipe&)> lost = {};  // instead of the sum of harm
 
   explicit World(std::vector<double> points) : harm(std::move(points)) {
@@ -59,6 +60,7 @@ struct World {
     const auto make = [&](const Recipe& how) {
       ++made;
       last = how;
+      if (objective == Objective::size) return by_size(graph, how, {});
       Pace pace{{}, 100, 100 - saves * static_cast<double>(how.anchors.size()), how, {}};
       for (const auto& [name, weights] : how.anchors) pace.saved[name] = saves;
       return pace;
@@ -68,9 +70,21 @@ struct World {
       const double lost = drop(last);
       return Score{90 - lost, lost, lost - 0.1, lost + 0.1};
     };
-    return choose({graph, recipe, limit, make, score}, search);
+    return choose({graph, recipe, limit, objective, make, score}, search);
   }
 };
+
+TEST(choose, takes_the_most_bytes_where_the_engine_is_to_be_small) {
+  World world(std::vector<double>(layers, 0.1));
+  world.objective = Objective::size;
+  plan::Search search;
+  const auto best = world.run(1, search);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->recipe.anchors.size(), 10u);
+  EXPECT_EQ(best->saved.begin()->second, 4 * 3);  // of four weights
+  EXPECT_EQ(search.points[0].milliseconds, 0);
+  EXPECT_NE(search.why.find("has the smallest weights"), std::string::npos) << search.why;
+}
 
 TEST(choose, takes_everything_at_once_where_that_loses_little_enough) {
   World world(std::vector<double>(layers, 0.001));
