@@ -22,7 +22,7 @@ quant::Recipe recipe_for(const ir::Graph& graph) {
     if (structure.group[id] >= 0) recipe.values[graph.values[id].name] = {1.f / 32, 128};
   for (size_t at = 0; at < graph.nodes.size(); ++at)
     if (structure.integer[at])
-      recipe.anchors[graph.value(graph.nodes[at].outputs[0]).name].scales =
+      recipe.anchors[quant::result_name(graph, graph.nodes[at])].scales =
           quant::weight_scales(quant::weights_of(graph, graph.nodes[at]), {});
   return recipe;
 }

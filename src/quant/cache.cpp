@@ -109,7 +109,7 @@ void read_anchors(const Json& json, const ir::Graph& graph, Recipe& recipe) {
   if (!json.is_object()) damaged("\"anchors\" is no object");
   std::map<std::string, const ir::Node*> known;
   for (const ir::Node& node : graph.nodes)
-    if (role_of(graph, node) == Role::anchor) known[graph.value(node.outputs[0]).name] = &node;
+    if (role_of(graph, node) == Role::anchor) known[result_name(graph, node)] = &node;
   for (const auto& [name, lists] : json.items()) {
     const auto found = known.find(name);
     if (found == known.end()) damaged("the graph has no layer \"" + name + "\" to quantise");

@@ -57,7 +57,7 @@ Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& options) {
 Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, Recipe recipe) {
   const Reasons keep = kept_nodes(graph, options);
   for (size_t at = 0; at < graph.nodes.size(); ++at)
-    if (keep[at] == in_eight_bits) recipe.pinned.insert(graph.value(graph.nodes[at].outputs[0]).name);
+    if (keep[at] == in_eight_bits) recipe.pinned.insert(result_name(graph, graph.nodes[at]));
   return recipe;
 }
 

@@ -28,7 +28,7 @@ std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
   std::map<int, Group> groups;
   for (const ir::Node& node : contest.graph.nodes) {
     if (role_of(contest.graph, node) != Role::anchor) continue;
-    const std::string& name = contest.graph.value(node.outputs[0]).name;
+    const std::string& name = result_name(contest.graph, node);
     if (!pace.recipe.anchors.count(name) || pace.recipe.pinned.count(name)) continue;
     Group& group = groups[structure.group[node.inputs[0]]];
     group.anchors.push_back(name);
@@ -56,7 +56,7 @@ std::vector<char> staying(const std::vector<Group>& order, double allowed) {
 std::vector<std::string> in_floats(const ir::Graph& graph, const Recipe& recipe) {
   std::vector<std::string> nodes;
   for (const ir::Node& node : graph.nodes)
-    if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(graph.value(node.outputs[0]).name))
+    if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(result_name(graph, node)))
       nodes.push_back(node.label());
   return nodes;
 }
@@ -172,7 +172,7 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
 Pace by_size(const ir::Graph& graph, const Recipe& recipe, plan::Plan quantised) {
   Pace pace{std::move(quantised), 0, 0, recipe, {}};
   for (const ir::Node& node : graph.nodes)
-    if (const std::string& name = graph.value(node.outputs[0]).name; recipe.anchors.count(name))
+    if (const std::string& name = result_name(graph, node); recipe.anchors.count(name))
       if (const Tensor* weights = graph.constant(node.inputs[1]))
         pace.saved[name] = static_cast<double>(weights->bytes() - static_cast<size_t>(weights->elements()));
   return pace;

@@ -12,12 +12,13 @@ namespace {
 using Classes = std::vector<int>;  // by entry of a value's last axis
 
 int64_t last_size(const ir::Graph& graph, ir::ValueId id) {
+  if (id == ir::no_value) return -1;
   const auto& shape = graph.value(id).shape;
   return shape && !shape->empty() && shape->back().is_constant() ? shape->back().value() : -1;
 }
 
 bool on_last_axis(const ir::Graph& graph, const ir::Node& node) {
-  const auto& shape = graph.value(node.outputs[0]).shape;
+  const auto& shape = graph.value(node.inputs[0]).shape;
   const auto rank = static_cast<int64_t>(shape ? shape->size() : 0);
   const int64_t axis = node.integer("axis", node.op == "Split" ? 0 : 1);
   return rank > 0 && (axis < 0 ? axis + rank : axis) == rank - 1;

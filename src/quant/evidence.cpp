@@ -39,7 +39,7 @@ plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, con
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     const ir::Node& node = graph.nodes[at];
     if (role_of(graph, node) != Role::anchor) continue;
-    const std::string& name = graph.value(node.outputs[0]).name;
+    const std::string& name = result_name(graph, node);
     const auto kept = recipe.kept.find(name);
     const int group = structure.group[node.inputs[0]];
     evidence.layers.push_back({node.label(), recipe.anchors.count(name) > 0,
@@ -75,7 +75,7 @@ plan::Evidence evidence_as_placed(const ir::Graph& graph, const Recipe& recipe, 
   plan::Evidence evidence = recipe.evidence;
   for (const ir::Node& node : graph.nodes) {
     if (!node.alive || node.outputs.empty()) continue;
-    const std::string& name = graph.value(node.outputs[0]).name;
+    const std::string& name = result_name(graph, node);
     if (!recipe.anchors.count(name) || placed.anchors.count(name)) continue;
     const auto kept = placed.kept.find(name);
     for (plan::LayerEvidence& layer : evidence.layers)

@@ -35,6 +35,23 @@ ir::NodeId anchor_of(const ir::Graph& plain, const std::map<std::string, ir::Nod
   return ir::no_node;
 }
 
+std::vector<float> bias_of(const ir::Graph& graph, const ir::Node& node) {
+  const Tensor* bias = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
+  if (!bias || bias->dtype() != DType::f32) return {};
+  return {bias->values<float>().begin(), bias->values<float>().end()};
+}
+
+/// The bias of a recipe for a node that has `plain` where the recipe's has `optimised`, which may hold sums that come
+/// later in the plain graph.
+std::vector<float> moved_bias(std::vector<float> bias, const std::vector<float>& optimised,
+                              const std::vector<float>& plain) {
+  for (size_t at = 0; at < bias.size(); ++at) {
+    if (at < optimised.size()) bias[at] -= optimised[at];
+    if (at < plain.size()) bias[at] += plain[at];
+  }
+  return bias;
+}
+
 /// i8 with zero point 0 over the same range.
 Quantiser symmetric(const Quantiser& quantiser) {
   const Range range = quantiser.range();
@@ -80,6 +97,21 @@ void store_biases(ir::Graph& graph) {
   }
 }
 
+/// ONNX's MatMul has no bias.
+void split_biases(ir::Graph& graph) {
+  for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
+    const ir::Node node = graph.node(id);
+    if (!node.alive || node.op != "MatMul" || node.inputs.size() < 3) continue;
+    const ir::Value old = graph.value(node.outputs[0]);
+    const ir::ValueId sums = graph.apply("MatMul", {node.inputs[0], node.inputs[1]}, node.attributes, node.origins,
+                                         old.name + ".products");
+    const ir::ValueId result = graph.apply("Add", {sums, node.inputs[2]}, {}, node.origins, old.name);
+    for (const ir::ValueId value : {sums, result}) graph.value(value).dtype = old.dtype;
+    graph.replace_uses(node.outputs[0], result);
+    graph.remove(id);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> passes_of_ours() {
@@ -117,17 +149,19 @@ void export_recipe(const ir::Graph& optimised, const Recipe& recipe, Style style
       own.values[found->second] = style == Style::tensorrt ? symmetric(quantiser) : quantiser;
   for (const ir::Node& node : optimised.nodes) {
     if (node.outputs.empty()) continue;
-    const auto found = recipe.anchors.find(optimised.value(node.outputs[0]).name);
+    const auto found = recipe.anchors.find(result_name(optimised, node));
     if (found == recipe.anchors.end()) continue;
     const ir::NodeId there = anchor_of(plain, nodes, node);
     if (there == ir::no_node || weights_of(plain, plain.node(there)).rows != weights_of(optimised, node).rows)
       throw Error(Code::unsupported, "a layer of the recipe is not found in the plain model",
                   {.where = "node " + node.label() + " (" + node.op + ")"});
-    own.anchors[plain.value(plain.node(there).outputs[0]).name] = found->second;
+    WeightQuantiser& weights = own.anchors[result_name(plain, plain.node(there))] = found->second;
+    weights.bias = moved_bias(weights.bias, bias_of(optimised, node), bias_of(plain, plain.node(there)));
   }
   materialise(plain, own);
   if (style == Style::tensorrt) make_signed(plain);
   if (style == Style::onnxruntime) store_biases(plain);
+  split_biases(plain);
   plain.tidy();
   ops::infer(plain);
 }

@@ -85,7 +85,7 @@ class Stores {
   bool takes_divided(ir::NodeId user, size_t slot) const {
     const ir::Node& node = graph_.node(user);
     if (node.outputs.empty()) return false;
-    return is_carried(user) || (slot == 0 && recipe_.anchors.count(graph_.value(node.outputs[0]).name) > 0);
+    return is_carried(user) || (slot == 0 && recipe_.anchors.count(result_name(graph_, node)) > 0);
   }
 
   ir::Graph& graph_;
@@ -107,7 +107,7 @@ template <class F>
 void each_anchor(ir::Graph& graph, const Recipe& recipe, const F& each) {
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
     if (!graph.node(id).alive || graph.node(id).outputs.empty()) continue;
-    const std::string name = graph.value(graph.node(id).outputs[0]).name;
+    const std::string name = result_name(graph, graph.node(id));
     if (const auto found = recipe.anchors.find(name); found != recipe.anchors.end()) each(id, name, found->second);
   }
 }

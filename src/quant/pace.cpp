@@ -165,7 +165,7 @@ std::map<std::string, Times> times_of(const ir::Graph& graph, const Recipe& reci
   std::map<std::string, std::vector<std::string>> together;
   for (const ir::Node& node : graph.nodes)
     if (node.alive && !node.outputs.empty() && !node.origins.empty())
-      if (const std::string& name = graph.value(node.outputs[0]).name; recipe.anchors.count(name))
+      if (const std::string& name = result_name(graph, node); recipe.anchors.count(name))
         together[parts.root(node.origins[0])].push_back(name);
   std::map<std::string, Times> times;
   for (const auto& [part, anchors] : together)
@@ -192,7 +192,7 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     const ir::Node& node = graph.nodes[at];
     if (!node.alive || node.outputs.empty()) continue;
-    const std::string& name = graph.value(node.outputs[0]).name;
+    const std::string& name = result_name(graph, node);
     if (recipe.pinned.count(name)) keep[at] = in_eight_bits;
     else if (const auto reason = reasons.find(name); reason != reasons.end()) keep[at] = reason->second;
     else if (const auto kept = recipe.kept.find(name); kept != recipe.kept.end()) keep[at] = kept->second;
@@ -204,7 +204,7 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
   result.pinned = recipe.pinned;
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     if (graph.nodes[at].outputs.empty()) continue;
-    const std::string& name = graph.value(graph.nodes[at].outputs[0]).name;
+    const std::string& name = result_name(graph, graph.nodes[at]);
     if (!structure.reasons[at].empty()) result.kept[name] = structure.reasons[at];
     if (const auto anchor = recipe.anchors.find(name); anchor != recipe.anchors.end() && structure.integer[at])
       result.anchors.insert(*anchor);

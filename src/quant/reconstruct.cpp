@@ -165,7 +165,7 @@ std::vector<Layer> layers_of(const Workshop& shop, Recipe& recipe) {
   std::vector<Layer> layers;
   for (const ir::Node& node : shop.graph.nodes) {
     if (role_of(shop.graph, node) != Role::anchor) continue;
-    const auto found = recipe.anchors.find(shop.graph.value(node.outputs[0]).name);
+    const auto found = recipe.anchors.find(result_name(shop.graph, node));
     if (found == recipe.anchors.end() || (node.op == "Gemm" && node.integer("transA", 0))) continue;
     layers.push_back({&node, shop.graph.value(node.inputs[0]).name, weights_of(shop.graph, node, recipe.factors),
                       &found->second, {}, {}, {}});

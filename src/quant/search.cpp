@@ -41,8 +41,6 @@ std::vector<float> corrected_bias(const ir::Graph& graph, const ir::Node& node, 
   return result;
 }
 
-const std::string& name_of(const ir::Graph& graph, const ir::Node& node) { return graph.value(node.outputs[0]).name; }
-
 /// Values of each scale group.
 std::vector<std::vector<std::string>> members(const ir::Graph& graph, const Structure& structure) {
   std::vector<std::vector<std::string>> names(static_cast<size_t>(structure.groups));
@@ -89,11 +87,11 @@ Recipe make_recipe(const Workshop& shop, const Structure& structure, const Value
     }
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     const ir::Node& node = graph.nodes[at];
-    if (!structure.reasons[at].empty()) recipe.kept[name_of(graph, node)] = structure.reasons[at];
+    if (!structure.reasons[at].empty()) recipe.kept[result_name(graph, node)] = structure.reasons[at];
     if (!structure.integer[at]) continue;
     const WeightView view = weights_of(graph, node, shop.equalised.factors);
     const std::string& input = graph.value(node.inputs[0]).name;
-    WeightQuantiser& weights = recipe.anchors[name_of(graph, node)];
+    WeightQuantiser& weights = recipe.anchors[result_name(graph, node)];
     weights.scales = weight_scales(view, means(shop, input, true));
     if (const std::vector<double> mean = means(shop, input, false); !mean.empty())
       weights.bias = corrected_bias(graph, node, view, weights, mean);
@@ -104,7 +102,7 @@ Recipe make_recipe(const Workshop& shop, const Structure& structure, const Value
 Recipe in_pairs(const Workshop& shop, Recipe recipe) {
   for (const ir::Node& node : shop.graph.nodes) {
     if (node.outputs.empty()) continue;
-    const auto anchor = recipe.anchors.find(name_of(shop.graph, node));
+    const auto anchor = recipe.anchors.find(result_name(shop.graph, node));
     if (anchor == recipe.anchors.end()) continue;
     const WeightView view = weights_of(shop.graph, node, shop.equalised.factors);
     if (!view.pairable) continue;
@@ -211,7 +209,7 @@ std::vector<double> errors_alone(const Workshop& shop, const Structure& structur
   std::vector<Recipe> alone(static_cast<size_t>(structure.groups));
   for (const ir::Node& node : graph.nodes) {
     if (node.outputs.empty()) continue;
-    if (const auto anchor = recipe.anchors.find(name_of(graph, node)); anchor != recipe.anchors.end())
+    if (const auto anchor = recipe.anchors.find(result_name(graph, node)); anchor != recipe.anchors.end())
       alone[static_cast<size_t>(structure.group[node.inputs[0]])].anchors.insert(*anchor);
   }
   for (size_t id = 0; id < graph.values.size(); ++id) {

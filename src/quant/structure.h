@@ -15,6 +15,12 @@ enum class Role {
 };
 Role role_of(const ir::Graph& graph, const ir::Node& node);
 
+/// What recipes call a node: the name of its first output; empty where that is absent.
+inline const std::string& result_name(const ir::Graph& graph, const ir::Node& node) {
+  static const std::string none;
+  return node.outputs.empty() || node.outputs[0] == ir::no_value ? none : graph.value(node.outputs[0]).name;
+}
+
 /// Why an anchor stays in floating point; "" when it does not have to.
 using Reasons = std::vector<std::string>;  // per node
 

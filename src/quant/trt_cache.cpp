@@ -117,7 +117,7 @@ ForeignRecipe recipe_of(const TensorRtTable& table, const ir::Graph& graph,
       result.recipe.values[graph.values[id].name] = Quantiser::of(ranges[structure.group[id]]);
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     const ir::Node& node = graph.nodes[at];
-    const std::string& name = node.outputs.empty() ? std::string() : graph.value(node.outputs[0]).name;
+    const std::string& name = result_name(graph, node);
     if (!structure.reasons[at].empty()) result.recipe.kept[name] = structure.reasons[at];
     if (structure.integer[at]) result.recipe.anchors[name].scales = weight_scales(weights_of(graph, node), {});
   }

@@ -1,5 +1,6 @@
 """Models as ONNX Runtime's quantiser writes them, in each of its styles, against ONNX Runtime: QuantizeLinear and
-DequantizeLinear around ops, ops on bytes, and scales that are found at run time. usage: foreign_qdq.py"""
+DequantizeLinear around ops, ops on bytes, and scales that are found at run time; and as tenon quantize does.
+usage: foreign_qdq.py"""
 import os
 import subprocess
 import sys
@@ -26,7 +27,9 @@ STYLES = {
     'ops u8 u8': dict(quant_format=OPERATORS, activation_type=U8, weight_type=U8),
     'ops s8 s8': dict(quant_format=OPERATORS, activation_type=S8, weight_type=S8),
     'dynamic': None,
+    'own': None,
 }
+MOST_LOSS = 0.05  # of the root mean square of the outputs, by own quantisation
 MOST_STEPS = 1.5  # between outputs, in steps of 255 of the range that they happen to fill: one of the quantiser
 SEEDS = 3
 
@@ -87,6 +90,10 @@ class Reader(quant.CalibrationDataReader):
         return next(self.inputs, None)
 
 
+def tenon(folder, *words):
+    subprocess.run([os.environ['TENON'], *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
 def session(path):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -100,15 +107,22 @@ def compare(net, style, seed, folder):
     shape = [d.dim_value for d in onnx.load(plain).graph.input[0].type.tensor_type.shape.dim]
     random = np.random.default_rng(seed + 100)
     inputs = [{'x': random.standard_normal(shape).astype(np.float32)} for _ in range(4)]
+    np.save(os.path.join(folder, 'x.npy'), inputs[0]['x'])
+    np.save(os.path.join(folder, 'data.npy'), np.concatenate([one['x'] for one in inputs]))
     # Seven bits of the weights: ONNX Runtime's sums of eight saturate on some processors.
-    if STYLES[style]:
+    if style == 'own':
+        tenon(folder, 'quantize', 'plain.onnx', '-o', 'q.onnx', '-q', '--data', 'data.npy')
+    elif STYLES[style]:
         quant.quantize_static(plain, path, Reader(inputs), reduce_range=True, **STYLES[style])
     else:
         quant.quantize_dynamic(plain, path, weight_type=U8, reduce_range=True)
     theirs = session(path).run(None, inputs[0])[0]
-    np.save(os.path.join(folder, 'x.npy'), inputs[0]['x'])
-    subprocess.run([os.environ['TENON'], 'run', 'q.onnx', '-q', '--budget', '0', '--timing-cache', '-', '--input',
-                    'x=x.npy', '--output-dir', 'out'], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    tenon(folder, 'run', 'q.onnx', '-q', '--budget', '0', '--timing-cache', '-', '--input', 'x=x.npy', '--output-dir',
+          'out')
+    if style == 'own':
+        exact = session(plain).run(None, inputs[0])[0]
+        loss = np.sqrt(np.mean((theirs - exact) ** 2) / np.mean(exact ** 2))
+        assert loss < MOST_LOSS, f'{net.__name__}: quantisation changes outputs by {loss:.3g}'
     ours, = (np.load(os.path.join(folder, 'out', name)) for name in os.listdir(os.path.join(folder, 'out')))
     steps = np.abs(ours - theirs) / (np.ptp(theirs) / 255)
     return steps.max(), steps.mean()

@@ -90,6 +90,37 @@ TEST(quant_export, keeps_the_names_of_tensors) {
   EXPECT_EQ(named, 2);
 }
 
+TEST(quant_export, adds_the_bias_of_a_product_behind_it) {
+  ir::Graph graph = ir::parse(
+      "graph \"g\"\ninput %x : f32[2,2]\nconst %w : f32[2,2] = {1.0, 2.0, 3.0, 4.0}\n"
+      "%y : f32[2,2] = MatMul(%x, %w) from [\"m\"]\noutput %y as \"y\"\n");
+  Recipe recipe;
+  recipe.values["x"] = Quantiser::of({-1, 1});
+  recipe.anchors["y"] = {{0.5f, 0.5f}, {10, 20}};
+  const ir::Graph optimised = graph;
+  export_recipe(optimised, recipe, Style::standard, graph);
+  for (const ir::Node& node : graph.nodes)
+    if (node.alive && node.op == "MatMul") EXPECT_EQ(node.inputs.size(), 2u);
+  const std::vector<float> y = results(graph, Tensor(DType::f32, {2, 2}));
+  EXPECT_EQ(y, (std::vector<float>{10, 20, 10, 20}));
+}
+
+TEST(quant_export, leaves_to_the_sum_what_the_optimised_bias_has_of_it) {
+  const std::string begin =
+      "graph \"g\"\ninput %x : f32[2,2]\nconst %w : f32[2,2] = {1.0, 2.0, 3.0, 4.0}\nconst %b : f32[2] = {3.0, 4.0}\n";
+  const ir::Graph optimised =
+      ir::parse(begin + "%y : f32[2,2] = MatMul(%x, %w, %b) from [\"m\", \"a\"]\noutput %y as \"y\"\n");
+  ir::Graph graph = ir::parse(begin +
+                              "%m : f32[2,2] = MatMul(%x, %w) from [\"m\"]\n"
+                              "%y : f32[2,2] = Add(%m, %b) from [\"a\"]\noutput %y as \"y\"\n");
+  Recipe recipe;
+  recipe.values["x"] = Quantiser::of({-1, 1});
+  recipe.anchors["y"] = {{0.5f, 0.5f}, {3.5f, 4}};
+  export_recipe(optimised, recipe, Style::standard, graph);
+  const std::vector<float> y = results(graph, Tensor(DType::f32, {2, 2}));
+  EXPECT_EQ(y, (std::vector<float>{3.5, 4, 3.5, 4}));
+}
+
 TEST(quant_export, refuses_what_is_not_onnx) {
   Case one;
   EXPECT_EQ(test::error_of([&] { onnx::write_file(one.optimised, one.folder / "no.onnx"); }),

@@ -90,5 +90,13 @@ TEST(structure, keeps_what_it_is_told_to) {
   EXPECT_TRUE(is_integer(graph, structure, "b"));
 }
 
+TEST(quant_structure, takes_nodes_without_a_first_output) {
+  const ir::Graph graph = ir::parse(
+      "graph \"g\"\ninput %x : f32[4,1,2]\ninput %w : f32[1,8,2]\ninput %r : f32[1,8,2]\n"
+      "_, %h : f32[1,1,2] = LSTM(%x, %w, %r) {hidden_size=2}\noutput %h as \"h\"\n");
+  EXPECT_EQ(result_name(graph, graph.nodes[0]), "");
+  EXPECT_EQ(structure_of(graph).groups, 0);
+}
+
 }  // namespace
 }  // namespace tenon::quant
