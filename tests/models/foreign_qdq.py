@@ -82,6 +82,13 @@ def words(path, seed):
     net.save(path, net.node('MatMul', net.node('Relu', x), net.weight(24, 9)))
 
 
+def steps(path, seed):
+    net = Net('steps', [6, 1, 10], seed)
+    weights = [net.weight(1, 64, 10), net.weight(1, 64, 16), net.weight(1, 128)]
+    net.nodes.append(helper.make_node('LSTM', ['x', *weights], ['', 'last'], name='LSTM', hidden_size=16))
+    net.save(path, net.node('MatMul', net.node('Flatten', 'last'), net.weight(16, 9)))
+
+
 class Reader(quant.CalibrationDataReader):
     def __init__(self, inputs):
         self.inputs = iter(inputs)
@@ -130,7 +137,7 @@ def compare(net, style, seed, folder):
 
 def main():
     failed = 0
-    for net in (picture, words):
+    for net in (picture, words, steps):
         for style in STYLES:
             for seed in range(SEEDS):
                 with tempfile.TemporaryDirectory() as folder:

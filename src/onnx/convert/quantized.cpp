@@ -190,6 +190,48 @@ void dynamic(NodeImport& node) {
 }
 TENON_IMPORT(dynamic, "com.microsoft.DynamicQuantizeMatMul");
 
+/// Weights of an LSTM as numbers. They lie as [directions][inputs][gates], and become [directions][gates][inputs]; one
+/// scale and zero point a direction, or one for each of its gates.
+ir::ValueId gate_numbers(NodeImport& node, size_t bytes_at, size_t scale_at) {
+  const Tensor &bytes = *constant(node, bytes_at), &scales = *constant(node, scale_at);
+  const Tensor* zeros = node.has(scale_at + 1) ? constant(node, scale_at + 1) : nullptr;
+  const Dims& dims = bytes.dims();
+  if (dims.rank() != 3 || (bytes.dtype() != DType::u8 && bytes.dtype() != DType::i8) || scales.dtype() != DType::f32)
+    node.fail("its weights are no bytes in three axes");
+  const int64_t directions = dims[0], inputs = dims[1], gates = dims[2], count = scales.elements();
+  const auto fits = [&](int64_t entries) { return entries == directions || entries == directions * gates; };
+  if (!fits(count) || (zeros && (zeros->elements() != count || zeros->dtype() != bytes.dtype())))
+    node.fail("its scales do not fit the weights");
+  const auto byte = [](const Tensor& from, int64_t at) -> float {
+    return from.dtype() == DType::u8 ? from.data<uint8_t>()[at] : from.data<int8_t>()[at];
+  };
+  Tensor real(DType::f32, {directions, gates, inputs});
+  for (int64_t direction = 0; direction < directions; ++direction)
+    for (int64_t gate = 0; gate < gates; ++gate) {
+      const int64_t entry = count == directions ? direction : direction * gates + gate;
+      const float zero = zeros ? byte(*zeros, entry) : 0, scale = scales.data<float>()[entry];
+      for (int64_t at = 0; at < inputs; ++at)
+        real.data<float>()[(direction * gates + gate) * inputs + at] =
+            (byte(bytes, (direction * inputs + at) * gates + gate) - zero) * scale;
+    }
+  return node.constant(real);
+}
+
+/// Computes on numbers: what it reads is not rounded to bytes at each step.
+void lstm(NodeImport& node) {
+  constexpr size_t w = 1, r = 2, scales = 8;
+  if (!node.has(w) || !node.has(r) || !node.has(scales) || !node.has(scales + 2)) node.fail("weights are missing");
+  if (!are_known(node, {w, r, scales, scales + 1, scales + 2, scales + 3}))
+    return node.unsupported("weights that are not constant");
+  node.inputs[w] = gate_numbers(node, w, scales);
+  node.inputs[r] = gate_numbers(node, r, scales + 2);
+  node.inputs.resize(scales);
+  while (node.inputs.back() == ir::no_value) node.inputs.pop_back();
+  node.op = "LSTM";
+  node.emit();
+}
+TENON_IMPORT(lstm, "com.microsoft.DynamicQuantizeLSTM");
+
 /// The same as the standard's, from before that had bytes of 16 bits.
 void renamed(NodeImport& node) {
   node.op = node.op.substr(node.op.rfind('.') + 1);
