@@ -29,7 +29,7 @@ struct TileJob {
   const Epilogue* epilogue;
   float low, high;
   int channels;
-  bool first, last, in_registers;
+  bool first, last, in_registers, is_clamp;
 };
 
 size_t worker_bytes(const DirectPlan& plan) {
@@ -92,9 +92,9 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
   }
 }
 
-// The same for a last block of at most kLanes channels: even and odd steps of K have sums of their own, so that one
-// vector of channels still keeps the multipliers busy.
-template <int R, bool kBy4>
+// The same for a last block of at most kLanes channels. `kTwo`: even and odd steps of K have sums of their own, so that
+// one vector of channels still keeps the multipliers busy.
+template <int R, bool kBy4, bool kTwo>
 __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
     Vec even[R], odd[R];
@@ -121,21 +121,21 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
       if constexpr (kBy4) {
         for (; k < length; k += 4) {
           step(even, k);
-          step(odd, k + 1);
+          step(kTwo ? odd : even, k + 1);
           step(even, k + 2);
-          step(odd, k + 3);
+          step(kTwo ? odd : even, k + 3);
         }
       } else {
         for (; k + 2 <= length; k += 2) {
           step(even, k);
-          step(odd, k + 1);
+          step(kTwo ? odd : even, k + 1);
         }
         if (k < length) step(even, k);
       }
       b += length * kBlock;
     } while (++segment != stop);
     TENON_UNROLL
-    for (int i = 0; i < R; ++i) even[i] = add(even[i], odd[i]);
+    for (int i = 0; kTwo && i < R; ++i) even[i] = add(even[i], odd[i]);
     const PixelTile& tile = job.tiles[t];
     if (job.last && job.in_registers && !job.residual) {
       const Vec low = set1(job.low), high = set1(job.high), bias = load(job.bias);
@@ -152,14 +152,37 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
 
 template <bool kBy4>
 void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
-  if (job.channels <= kLanes) {
-    if (large)
-      with_rows(
-          small + 1, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, 0, large); });
-    if (count > large)
-      with_rows(
-          small, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4>(job, large, count); });
-    return;
+  // Up to eight channels behind the last multiple of 16 have two sums each on every instruction set, the others one:
+  // results do not depend on how wide vectors are. Nor on where tiles begin, as steps of four leave no odd ones.
+  constexpr int kFew = kLanes < 8 ? kLanes : 8;
+  const auto halves = [&](const TileJob& part) __attribute__((always_inline)) {
+    const auto run = [&]<bool kTwo>() __attribute__((always_inline)) {
+      if (large)
+        with_rows(
+            small + 1, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4, kTwo>(part, 0, large); });
+      if (count > large)
+        with_rows(
+            small, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4, kTwo>(part, large, count); });
+    };
+    if constexpr (kBy4) {
+      if (part.channels <= kFew) return run.template operator()<true>();
+    }
+    run.template operator()<false>();
+  };
+  if (job.channels <= kLanes) return halves(job);
+  if (kBy4 && job.channels - kLanes <= kFew && kFew < kLanes) {
+    TileJob part = job;
+    part.channels = kLanes;
+    part.in_registers = job.is_clamp;
+    halves(part);
+    part = job;
+    part.channels -= kLanes;
+    part.weights += kLanes;
+    part.bias += kLanes;
+    part.partial += kLanes;
+    part.out += kLanes;
+    if (part.residual) part.residual += kLanes;
+    return halves(part);
   }
   // The first tiles of a panel fetch the next panel: a quarter each where there are four, so that memory keeps up.
   constexpr int kQuarters = kBy4 ? 1 : 4;
@@ -203,7 +226,7 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
   job.epilogue = &epilogue;
   job.low = epilogue.alpha;
   job.high = epilogue.beta;
-  const bool clamp = is_clamp(epilogue.act) && epilogue.residual != Residual::after;
+  job.is_clamp = is_clamp(epilogue.act) && epilogue.residual != Residual::after;
   if (epilogue.residual == Residual::none) residual = nullptr;
 
   const int64_t my_tiles = (p1 - p0 + kTilePixels - 1) / kTilePixels;
@@ -221,7 +244,7 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
         fill_tables<float, kTilePixels>(plan, tables, in + group * group_in, first, count, large, small);
       filled = group;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
-      job.in_registers = clamp && (job.channels == kBlock || job.channels == kLanes);
+      job.in_registers = job.is_clamp && (job.channels == kBlock || job.channels == kLanes);
       job.bias = plan.bias + n * kBlock;
       job.residual = residual ? residual + channel : nullptr;
       job.out = out + channel;

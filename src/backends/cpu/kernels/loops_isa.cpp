@@ -58,11 +58,19 @@ TENON_INLINE Vec prepare(Vec x) {
   else return x;
 }
 
-// Lanes folded pairwise: sums and products go into `carry`, the largest or smallest lane is returned.
+// A row is folded in kPlaces sums side by side on every instruction set, so that all give the same bits.
+constexpr int kPlaces = 32, kVectors = kPlaces / kLanes;
+
+// Places folded pairwise: sums and products go into `carry`, the largest or smallest place is returned.
 template <Fold kFold>
-TENON_INLINE float join_lanes(Vec v, double& carry) {
+TENON_INLINE float join_places(Vec (&v)[kVectors], double& carry) {
+  TENON_UNROLL
+  for (int half = kVectors / 2; half > 0; half /= 2) {
+    TENON_UNROLL
+    for (int i = 0; i < half; ++i) v[i] = join<kFold>(v[i], v[i + half]);
+  }
   alignas(64) float lanes[kLanes];
-  store(lanes, v);
+  store(lanes, v[0]);
   for (int half = kLanes / 2; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) {
       const float a = lanes[i], b = lanes[i + half];
@@ -76,6 +84,19 @@ TENON_INLINE float join_lanes(Vec v, double& carry) {
   return lanes[0];
 }
 
+// Calls f(vector of places, first element, how many) for all elements in turn.
+template <class F>
+TENON_INLINE void each_vector(int64_t begin, int64_t end, F f) {
+  int64_t at = begin;
+  for (; at + kPlaces <= end; at += kPlaces) {
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) f(i, at + i * kLanes, kLanes);
+  }
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i)
+    if (at + i * kLanes < end) f(i, at + i * kLanes, (int)std::min<int64_t>(kLanes, end - at - i * kLanes));
+}
+
 template <Fold kFold, Before kBefore>
 float fold_row(const float* src, int64_t count) {
   constexpr float kFirst = kFold == Fold::sum       ? 0.f
@@ -87,33 +108,29 @@ float fold_row(const float* src, int64_t count) {
   bool nan = false;
   for (int64_t begin = 0; begin < count; begin += kCarry) {
     const int64_t end = std::min(count, begin + kCarry);
-    Vec v[4] = {set1(kFirst), set1(kFirst), set1(kFirst), set1(kFirst)};
+    Vec v[kVectors];
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) v[i] = set1(kFirst);
     Vec odd = zero();  // becomes NaN where an element is: max and min may drop it
-    int64_t at = begin;
-    for (; at + 4 * kLanes <= end; at += 4 * kLanes) {
-      TENON_UNROLL
-      for (int k = 0; k < 4; ++k) {
-        const Vec x = prepare<kBefore>(load(src + at + k * kLanes));
-        v[k] = join<kFold>(v[k], x);
-        if constexpr (kFold == Fold::max || kFold == Fold::min) odd = add(odd, mul(x, zero()));
+    each_vector(begin, end, [&](int i, int64_t at, int n) __attribute__((always_inline)) {
+      Vec x = prepare<kBefore>(read(src + at, n));
+      if constexpr (kFold == Fold::max || kFold == Fold::min) odd = add(odd, mul(x, zero()));
+      if (kFold != Fold::sum && n < kLanes) {
+        alignas(64) float lanes[kLanes];
+        store(lanes, set1(kFirst));
+        store_n(lanes, x, n);
+        x = load(lanes);
       }
-    }
-    for (; at < end; at += kLanes) {
-      const int n = (int)std::min<int64_t>(kLanes, end - at);
-      const Vec part = prepare<kBefore>(load_n(src + at, n));
-      if constexpr (kFold == Fold::max || kFold == Fold::min) odd = add(odd, mul(part, zero()));
-      alignas(64) float lanes[kLanes];
-      store(lanes, set1(kFirst));
-      if constexpr (kFold != Fold::sum) store_n(lanes, part, n);
-      v[0] = join<kFold>(v[0], kFold == Fold::sum ? part : load(lanes));
-    }
-    const Vec all = join<kFold>(join<kFold>(v[0], v[1]), join<kFold>(v[2], v[3]));
-    const float part = join_lanes<kFold>(all, carry);
+      v[i] = join<kFold>(v[i], x);
+    });
+    const float part = join_places<kFold>(v, carry);
     if constexpr (kFold == Fold::max || kFold == Fold::min) {
-      double unused = 0;
-      const float mark = join_lanes<Fold::sum>(odd, unused);
+      alignas(64) float marks[kLanes];
+      store(marks, odd);
+      bool marked = false;
+      for (const float mark : marks) marked |= mark != mark;
       // Infinities make `odd` NaN as well: look at the elements themselves.
-      if (mark != mark)
+      if (marked)
         for (int64_t i = begin; i < end; ++i) nan |= src[i] != src[i];
       extreme = kFold == Fold::max ? std::max(extreme, part) : std::min(extreme, part);
     }
@@ -156,29 +173,32 @@ void fold_into(Fold how, Before before, float* dst, const float* src, int64_t co
 }
 
 Moments moments(const float* src, int64_t count) {
-  const double mean = [&] {
+  // The sum of f(element) over the row.
+  const auto sum_of = [&](const auto& f) __attribute__((always_inline)) {
     double sum = 0;
     for (int64_t begin = 0; begin < count; begin += kCarry) {
-      Vec v = zero();
-      for (int64_t at = begin, end = std::min(count, begin + kCarry); at < end; at += kLanes)
-        v = add(v, load_n(src + at, (int)std::min<int64_t>(kLanes, end - at)));
-      join_lanes<Fold::sum>(v, sum);
+      Vec v[kVectors];
+      TENON_UNROLL
+      for (int i = 0; i < kVectors; ++i) v[i] = zero();
+      each_vector(begin, std::min(count, begin + kCarry), [&](int i, int64_t at, int n) __attribute__((always_inline)) {
+        v[i] = add(v[i], f(at, n));
+      });
+      join_places<Fold::sum>(v, sum);
     }
-    return sum / (double)count;
-  }();
+    return sum;
+  };
+  const double mean = sum_of([&](int64_t at, int n) { return read(src + at, n); }) / (double)count;
   const Vec centre = set1((float)mean);
-  double squares = 0;
-  for (int64_t begin = 0; begin < count; begin += kCarry) {
-    Vec v = zero();
-    const int64_t end = std::min(count, begin + kCarry);
-    int64_t at = begin;
-    for (; at + kLanes <= end; at += kLanes) {
-      const Vec d = sub(load(src + at), centre);
-      v = add(v, mul(d, d));
+  const double squares = sum_of([&](int64_t at, int n) __attribute__((always_inline)) {
+    Vec d = sub(read(src + at, n), centre);
+    if (n < kLanes) {
+      alignas(64) float lanes[kLanes];
+      store(lanes, zero());
+      store_n(lanes, d, n);
+      d = load(lanes);
     }
-    join_lanes<Fold::sum>(v, squares);
-    for (; at < end; ++at) squares += (double)(src[at] - (float)mean) * (src[at] - (float)mean);
-  }
+    return mul(d, d);
+  });
   // The mean was rounded to float: its error is taken out again.
   const double shift = mean - (float)mean;
   return {mean, std::max(0.0, squares / (double)count - shift * shift)};
