@@ -121,34 +121,30 @@ class Int8ConvStep : public backends::Step {
 
   /// This worker's rows of the picture, as bytes with channels last.
   void convert(const std::byte* x, uint8_t* to, const Worker& worker) const {
-    constexpr int64_t together = 3;
+    constexpr int64_t together = 4;
     const Picture& p = picture_;
     int64_t begin, end;
     worker.share(p.batch * p.height, begin, end);
-    for (int64_t row = begin; row < end; ++row)
-      for (int64_t column = 0; column < p.width; column += most) {
-        const int64_t count = std::min(most, p.width - column);
-        for (int64_t c = 0; c < p.channels;) {
-          const int64_t from = row / p.height * p.image + row % p.height * p.row + column * p.pixel + c * p.channel;
-          uint8_t* const pixels = to + (row * p.width + column) * p.channels + c;
-          uint8_t lines[together][most];
-          // Four bytes for a pixel of three: the next pixel's first is written again.
-          if (p.channels == together) {
-            for (int64_t line = 0; line < together; ++line) take(x, from + line * p.channel, count, lines[line]);
-            for (int64_t at = 0; at + 1 < count; ++at) {
-              const uint32_t pixel = lines[0][at] | lines[1][at] << 8 | lines[2][at] << 16;
-              std::memcpy(pixels + at * together, &pixel, sizeof(pixel));
-            }
-            for (int64_t line = 0; line < together; ++line)
-              pixels[(count - 1) * together + line] = lines[line][count - 1];
-            c += together;
-            continue;
-          }
-          take(x, from, count, lines[0]);
-          for (int64_t at = 0; at < count; ++at) pixels[at * p.channels] = lines[0][at];
-          ++c;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t from = row / p.height * p.image + row % p.height * p.row;
+      uint8_t* const pixels = to + row * p.width * p.channels;
+      for (int64_t c = 0; c < p.channels;) {
+        if (p.numbers && p.pixel == 1) {
+          const int64_t planes = std::min(together, p.channels - c);
+          loops_.quantise_pixels(pixels + c, p.channels, reinterpret_cast<const float*>(x) + from + c * p.channel,
+                                 p.channel, static_cast<int>(planes), p.scale, p.zero, p.width);
+          c += planes;
+          continue;
         }
+        for (int64_t column = 0; column < p.width; column += most) {
+          const int64_t count = std::min(most, p.width - column);
+          uint8_t line[most];
+          take(x, from + column * p.pixel + c * p.channel, count, line);
+          for (int64_t at = 0; at < count; ++at) pixels[(column + at) * p.channels + c] = line[at];
+        }
+        ++c;
       }
+    }
   }
   /// A channel of `count` pixels as bytes.
   void take(const std::byte* x, int64_t from, int64_t count, uint8_t* line) const {
@@ -157,13 +153,9 @@ class Int8ConvStep : public backends::Step {
       for (int64_t at = 0; at < count; ++at) line[at] = reinterpret_cast<const uint8_t*>(x)[from + at * step];
       return;
     }
-    const float* source = reinterpret_cast<const float*>(x) + from;
     float numbers[most];
-    if (step != 1) {
-      for (int64_t at = 0; at < count; ++at) numbers[at] = source[at * step];
-      source = numbers;
-    }
-    loops_.quantise_u8(line, source, picture_.scale, picture_.zero, count);
+    for (int64_t at = 0; at < count; ++at) numbers[at] = reinterpret_cast<const float*>(x)[from + at * step];
+    loops_.quantise_u8(line, numbers, picture_.scale, picture_.zero, count);
   }
 
   std::unique_ptr<Int8Kernel> kernel_;

@@ -32,7 +32,7 @@ class BrainTiles {
     });
   }
   const std::byte* in_place(const TileRound&, int64_t) const { return nullptr; }  // f32 is never multiplied as it lies
-  const void* start(const TileChannels& channels) const { return plan_.bias + channels.block * kTileBlock; }
+  const void* start(const TileChannels& channels, int64_t) const { return plan_.bias + channels.block * kTileBlock; }
 
   void finish(const TileChannels& channels, const std::byte* bytes, int64_t count, Outputs& outputs) const {
     const ConvShape& s = plan_.shape;

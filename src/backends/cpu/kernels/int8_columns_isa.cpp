@@ -3,12 +3,13 @@
 #include "backends/cpu/kernels/simd_int8.h"
 
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/int8_silu.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-constexpr int kVectors = 4, kTaps = 3;
+constexpr int kVectors = kTogether, kTaps = 3;
 
 // A column of three rows: the three bytes of a channel and a zero in 32 bits, channels as column_place has them.
 struct Column {
@@ -52,20 +53,43 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
   const float* const bias = o.bias + place;
   const float* const inverse = o.inverse_scale + place;
 
+  constexpr bool kNearly = kAct == Activation::silu && kHasFused;
+  Vec certain = zero();
+  if constexpr (kNearly) {
+    Vec widest = zero();
+    TENON_UNROLL
+    for (int v = 0; v < kVectors; ++v) widest = max(widest, load(inverse + v * kLanes));
+    certain = sub(set1(0.5f), silu_error(largest(widest)));
+  }
+
   int64_t x0 = -int64_t{s.pad_left};
   Column a = column(x0), b = column(x0 + 1);
   for (int64_t x = 0; x < s.out_w; ++x, x0 += s.stride_w, out += s.out_pixel) {
     const Column c = column(x0 + 2);
     IVec whole[kVectors];
+    Vec y[kVectors];
     TENON_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       IVec sum = start[v];
       add_dots(sum, a.v[v], iload(weights + (0 * kVectors + v) * kLanes * 4));
       add_dots(sum, b.v[v], iload(weights + (1 * kVectors + v) * kLanes * 4));
       add_dots(sum, c.v[v], iload(weights + (2 * kVectors + v) * kLanes * 4));
-      Vec y = add(mul(to_float(sum), load(multiplier + v * kLanes)), load(bias + v * kLanes));
-      if constexpr (kAct != Activation::none) y = activate<kAct>(y, epilogue);
-      whole[v] = to_int(mul(y, load(inverse + v * kLanes)));
+      y[v] = add(mul(to_float(sum), load(multiplier + v * kLanes)), load(bias + v * kLanes));
+    }
+    bool known = false;
+    if constexpr (kNearly) {
+      Vec near[kVectors];
+      TENON_UNROLL
+      for (int v = 0; v < kVectors; ++v) near[v] = mul(y[v], load(inverse + v * kLanes));
+      near_silu(y, near);
+      known = rounds_alike(near, certain, whole);
+    }
+    if (!known) {
+      TENON_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        if constexpr (kAct != Activation::none) y[v] = activate<kAct>(y[v], epilogue);
+        whole[v] = to_int(mul(y[v], load(inverse + v * kLanes)));
+      }
     }
     const IVec ab = to_words(whole[0], whole[1], out_zero), cd = to_words(whole[2], whole[3], out_zero);
     store_channels<kWhole>(out, clamp_bytes(to_bytes_in_lanes(ab, cd), low, high), channels);

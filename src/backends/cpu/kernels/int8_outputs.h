@@ -2,45 +2,11 @@
 #pragma once
 
 #include "backends/cpu/kernels/int8_finish.h"
+#include "backends/cpu/kernels/int8_silu.h"
 #include "backends/cpu/kernels/outputs.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
-
-constexpr int kTogether = 4;  // vectors whose steps alternate, as those of one wait for each other
-
-#ifdef __AVX2__
-constexpr bool kHasFused = true;
-// y = x / (1 + exp(-x)) times a factor that y holds times x already, to about 2e-7 of it and 1e-6 of the factor. exp by
-// a polynomial of degree 4 fitted to 2^f.
-TENON_INLINE void near_silu(const Vec (&x)[kTogether], Vec (&y)[kTogether]) {
-  const Vec turned = set1(-1.44269504f), magic = set1(12582912.f), one = set1(1.f);
-  Vec inside[kTogether], n[kTogether], p[kTogether];
-#define TENON_EACH TENON_UNROLL for (int i = 0; i < kTogether; ++i)
-  TENON_EACH inside[i] = max(set1(-80.f), x[i]);
-  TENON_EACH inside[i] = min(set1(80.f), inside[i]);
-  TENON_EACH n[i] = fused(inside[i], turned, magic);
-  TENON_EACH n[i] = sub(n[i], magic);
-  TENON_EACH inside[i] = fused(inside[i], turned, sub(zero(), n[i]));
-  TENON_EACH p[i] = fused(set1(9.58281382918e-3f), inside[i], set1(5.59064298868e-2f));
-  TENON_EACH p[i] = fused(p[i], inside[i], set1(2.40240991116e-1f));
-  TENON_EACH p[i] = fused(p[i], inside[i], set1(6.93124175072e-1f));
-  TENON_EACH p[i] = fused(p[i], inside[i], one);
-  TENON_EACH p[i] = scale_pow2(p[i], n[i]);
-  TENON_EACH p[i] = add(one, p[i]);
-  TENON_EACH n[i] = near_reciprocal(p[i]);
-  TENON_EACH p[i] = negated_fused(p[i], n[i], one);
-  TENON_EACH n[i] = fused(n[i], p[i], n[i]);
-  TENON_EACH y[i] = mul(y[i], n[i]);
-#undef TENON_EACH
-}
-#else
-constexpr bool kHasFused = false;
-TENON_INLINE void near_silu(const Vec (&)[kTogether], Vec (&)[kTogether]) {}
-TENON_INLINE bool all_less(Vec, Vec) { return false; }
-TENON_INLINE Vec largest(Vec v) { return v; }
-TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
-#endif
 
 // The float steps of Int8Output for a block of channels, whose factors stay in registers, where the sums are bounded.
 // Rounding keeps order: clamps ahead of it are clamps of bytes. Without an activation a clip is one of these, too.
@@ -70,7 +36,7 @@ class ByteRows {
       Vec error[2];
       TENON_UNROLL
       for (int v = 0; v < 2; ++v) {
-        error[v] = fused(inverse_[v], set1(2e-6f), set1(1.5e-4f));
+        error[v] = silu_error(inverse_[v]);
         if (kResidual == Residual::after)
           error[v] = fused(residual_scale_[v], mul(inverse_[v], set1(1.5e-4f)), error[v]);
       }
@@ -136,14 +102,10 @@ class ByteRows {
     if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
     bool known = false;
     if constexpr (kNearly) {
-      Vec far = zero();
       TENON_EACH y[i] = mul(x[i], inverse_[i % kEach]);
       near_silu(x, y);
       if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
-      TENON_EACH n[i] = to_int(y[i]);
-      TENON_EACH y[i] = abs(sub(y[i], to_float(n[i])));
-      TENON_EACH far = max(far, y[i]);
-      known = all_less(far, certain_);
+      known = rounds_alike(y, certain_, n);
     }
     if (!known) {
       if constexpr (kAct != Activation::none) TENON_EACH x[i] = activate<kAct>(x[i], epilogue_);

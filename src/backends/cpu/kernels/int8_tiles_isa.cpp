@@ -46,9 +46,10 @@ class Int8Tiles {
     return reinterpret_cast<const std::byte*>(in_) + group * (plan_.shape.in_c / plan_.shape.groups) +
            round.first * plan_.step;
   }
-  const void* start(const TileChannels& channels) {
-    for (int c = 0; c < kTileBlock; ++c) start_[c] = plan_.start[channels.block * kTileBlock + c] * plan_.in_zero;
-    return start_;
+  const void* start(const TileChannels& channels, int64_t place) {
+    int32_t* const start = start_ + place * kTileBlock;
+    for (int c = 0; c < kTileBlock; ++c) start[c] = plan_.start[channels.block * kTileBlock + c] * plan_.in_zero;
+    return start;
   }
   // kTileBlock is no more than one block of channels where there are tiles.
   void finish(const TileChannels& channels, const std::byte* sums, int64_t count, Outputs& outputs) const {
@@ -70,7 +71,7 @@ class Int8Tiles {
   const uint8_t *in_, *residual_;
   std::byte* out_;
   Finish finish_;
-  alignas(64) int32_t start_[kTileBlock];
+  alignas(64) int32_t start_[kMostTogether * kTileBlock];
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/kernels/simd.h"
+#include "backends/cpu/kernels/simd_int8.h"
 
 namespace tenon::cpu {
 namespace TENON_ISA_NAMESPACE {
@@ -246,6 +246,57 @@ void quantise_i8(int8_t* dst, const float* src, float scale, int32_t zero_point,
   quantise(dst, src, scale, zero_point, count, -128, 127);
 }
 
+// Numbers of the bytes that quantise_u8 gives, in one vector of the n elements at p.
+TENON_INLINE Vec byte_numbers(const float* p, int n, float scale, int32_t zero_point) {
+  const Vec x = read(p, n), magnitude = set1(__builtin_bit_cast(float, 0x7fffffff));
+  Vec whole = zero();
+  bool known = false;
+#ifdef __AVX2__
+  // A product with 1 / scale rounds as the quotient does where it is not near halfway.
+  const Vec near = mul(x, set1(1.f / scale));
+  whole = to_float(to_int(near));
+  known = all_less(bit_and(sub(near, whole), magnitude), set1(0.4995f));
+#endif
+  if (!known) {
+    const Vec quotient = min(set1(1e9f), max(set1(-1e9f), div(x, set1(scale))));
+    // No number is less than anything.
+    whole = round(select_less(bit_and(quotient, magnitude), set1(2e9f), quotient, zero()));
+  }
+  return min(set1(255.f), max(zero(), add(whole, set1((float)zero_point))));
+}
+
+void quantise_pixels(uint8_t* dst, int64_t step, const float* src, int64_t plane, int planes, float scale,
+                     int32_t zero_point, int64_t count) {
+  const Vec next = set1(256.f);
+  for (int64_t at = 0; at < count; at += kLanes) {
+    const int n = (int)std::min<int64_t>(kLanes, count - at);
+    const auto numbers = [&](int c) __attribute__((always_inline)) {
+      return c < planes ? byte_numbers(src + c * plane + at, n, scale, zero_point) : zero();
+    };
+    // Whole numbers below 2^24 are exact.
+    const IVec low = to_int(add(numbers(0), mul(numbers(1), next)));
+    const IVec high = to_int(add(numbers(2), mul(numbers(3), next)));
+    alignas(64) uint32_t pixels[kLanes];
+    istore(pixels, iadd(low, imul(high, iset1(1 << 16))));
+    uint8_t* to = dst + at * step;
+    if (planes == 3 && step == 3 && at + n < count) {
+      // Sixteen bytes for four pixels of twelve: the next pixels are written later.
+      const __m128i order = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+      TENON_UNROLL
+      for (int i = 0; i < kLanes; i += 4, to += 12)
+        if (at + kLanes + 2 <= count || i + 4 < kLanes)
+          _mm_storeu_si128((__m128i*)to, _mm_shuffle_epi8(_mm_load_si128((const __m128i*)(pixels + i)), order));
+        else
+          for (int k = 0; k < 4; ++k) __builtin_memcpy(to + k * 3, pixels + i + k, 3);
+      continue;
+    }
+    for (int i = 0; i < n; ++i, to += step) {
+      if (planes == 4) __builtin_memcpy(to, pixels + i, 4);
+      else __builtin_memcpy(to, pixels + i, (size_t)planes);
+    }
+  }
+}
+
 template <class T>
 void dequantise(float* dst, const T* src, float scale, int32_t zero_point, int64_t count) {
   for (int64_t at = 0; at < count; ++at) dst[at] = (float)((int32_t)src[at] - zero_point) * scale;
@@ -393,6 +444,7 @@ const Loops loop_table = {weighted,
                           affine,
                           quantise_u8,
                           quantise_i8,
+                          quantise_pixels,
                           dequantise<uint8_t>,
                           dequantise<int8_t>,
                           dequantise<int32_t>,

@@ -73,14 +73,51 @@ void blend(float* dst, const float* a, float wa, const float* b, float wb, int64
   map2(dst, a, 1, b, 1, count, [&](Vec x, Vec y) { return add(mul(x, va), mul(y, vb)); });
 }
 
+// Sixteen sums side by side on every instruction set, added up pairwise, so that all give the same bits.
 void softmax(float* dst, const float* src, int64_t count) {
-  float highest = src[0];
-  for (int64_t at = 1; at < count; ++at) highest = src[at] > highest ? src[at] : highest;
-  const Vec top = set1(highest);
-  map1(dst, src, count, [&](Vec x) { return exp(sub(x, top)); });
-  float sum = 0;
-  for (int64_t at = 0; at < count; ++at) sum += dst[at];
-  scale(dst, 1.f / sum, count);
+  constexpr int kPlaces = 16, kVectors = kPlaces / kLanes;
+  // Calls f(vector of places, first element, how many).
+  const auto each = [&](const auto& f) __attribute__((always_inline)) {
+    for (int64_t at = 0; at < count; at += kPlaces) {
+      TENON_UNROLL
+      for (int i = 0; i < kVectors; ++i) {
+        const int64_t left = count - at - i * kLanes;
+        if (left > 0) f(i, at + i * kLanes, left < kLanes ? (int)left : kLanes);
+      }
+    }
+  };
+  const auto part = [&](const float* p, int n, float behind) __attribute__((always_inline)) {
+    if (n == kLanes) return load(p);
+    alignas(64) float lanes[kLanes];
+    store(lanes, set1(behind));
+    store_n(lanes, load_n(p, n), n);
+    return load(lanes);
+  };
+  alignas(64) float places[kPlaces];
+  const auto folded = [&](const Vec(&v)[kVectors], const auto& join) __attribute__((always_inline)) {
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) store(places + i * kLanes, v[i]);
+    TENON_UNROLL
+    for (int half = kPlaces / 2; half > 0; half /= 2) {
+      TENON_UNROLL
+      for (int i = 0; i < half; ++i) places[i] = join(places[i], places[i + half]);
+    }
+    return places[0];
+  };
+  Vec v[kVectors];
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[i] = set1(src[0]);
+  each([&](int i, int64_t at, int n) __attribute__((always_inline)) { v[i] = max(v[i], part(src + at, n, src[0])); });
+  const Vec top = set1(folded(v, [](float a, float b) { return a > b ? a : b; }));
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[i] = zero();
+  each([&](int i, int64_t at, int n) __attribute__((always_inline)) {
+    const Vec x = exp(sub(part(src + at, n, -kInfinity), top));
+    if (n == kLanes) store(dst + at, x);
+    else store_n(dst + at, x, n);
+    v[i] = add(v[i], n == kLanes ? x : part(dst + at, n, 0));
+  });
+  scale(dst, 1.f / folded(v, [](float a, float b) { return a + b; }), count);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
 // One rounding in every file; 1 / x to about 2^-11; the largest lane in all.
 static TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 static TENON_INLINE Vec negated_fused(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
+static TENON_INLINE Vec fused_minus(Vec a, Vec b, Vec c) { return _mm512_fmsub_ps(a, b, c); }
 static TENON_INLINE Vec near_reciprocal(Vec x) { return _mm512_rcp14_ps(x); }
 static TENON_INLINE Vec largest(Vec v) { return set1(_mm512_reduce_max_ps(v)); }
 // Not where a lane is NaN.
@@ -112,6 +113,7 @@ static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
 
 static TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 static TENON_INLINE Vec negated_fused(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
+static TENON_INLINE Vec fused_minus(Vec a, Vec b, Vec c) { return _mm256_fmsub_ps(a, b, c); }
 static TENON_INLINE Vec near_reciprocal(Vec x) { return _mm256_rcp_ps(x); }
 static TENON_INLINE Vec largest(Vec v) {
   v = max(v, _mm256_permute2f128_ps(v, v, 1));

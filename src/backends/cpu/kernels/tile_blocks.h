@@ -34,12 +34,12 @@ struct TileChannels {
   int count;
 };
 
-// All sums of up to two tiles of places times up to two of channels; they begin at `start`. `kFetch`: weights are read
-// for the first time, so those further on are fetched into L2, the next block's included.
+// All sums of up to two tiles of places, `tile` bytes apart, times up to two of channels; they begin at `start`.
+// `kFetch`: weights are read for the first time, so those further on are fetched into L2, the next block's included.
 template <TileDot kDot, int kInputs, int kWeights, bool kFetch>
 __attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* const* a, const std::byte* weights,
-                                        const void* start, std::byte* sums) {
-  constexpr int64_t kRow = kTileBlock * 4, kTile = kTileRows * kRow;
+                                        const void* start, std::byte* sums, int64_t tile) {
+  constexpr int64_t kRow = kTileBlock * 4;
   const int64_t step = plan.step, chunk = plan.runs.chunk / 4 * kRow;
   const std::byte *const a0 = a[0], *const a1 = a[1];
   const auto* const second = static_cast<const std::byte*>(start) + kTileColumns * 4;
@@ -67,8 +67,8 @@ __attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* c
   }
   store_tile<0>(sums, kRow);
   if constexpr (kWeights > 1) store_tile<1>(sums + kTileColumns * 4, kRow);
-  if constexpr (kInputs > 1) store_tile<2>(sums + kTile, kRow);
-  if constexpr (kInputs > 1 && kWeights > 1) store_tile<3>(sums + kTile + kTileColumns * 4, kRow);
+  if constexpr (kInputs > 1) store_tile<2>(sums + tile, kRow);
+  if constexpr (kInputs > 1 && kWeights > 1) store_tile<3>(sums + tile + kTileColumns * 4, kRow);
 }
 
 template <TileDot kDot>
@@ -78,11 +78,12 @@ void multiply_pair(const TilePlan& plan, const TileChannels& channels, const voi
   const std::byte* const weights =
       plan.packed + channels.block * plan.runs.chunks() * plan.runs.chunk * kTileBlock;
   const bool both = tiling.is_pair(pair), wide = channels.count > kTileColumns;
+  const int64_t tile = int64_t{tiling.rows} * kTileBlock * 4;
   const auto any = [&]<bool kFetch>() {
-    if (both && wide) multiply<kDot, 2, 2, kFetch>(plan, a, weights, start, sums);
-    else if (both) multiply<kDot, 2, 1, kFetch>(plan, a, weights, start, sums);
-    else if (wide) multiply<kDot, 1, 2, kFetch>(plan, a, weights, start, sums);
-    else multiply<kDot, 1, 1, kFetch>(plan, a, weights, start, sums);
+    if (both && wide) multiply<kDot, 2, 2, kFetch>(plan, a, weights, start, sums, tile);
+    else if (both) multiply<kDot, 2, 1, kFetch>(plan, a, weights, start, sums, tile);
+    else if (wide) multiply<kDot, 1, 2, kFetch>(plan, a, weights, start, sums, tile);
+    else multiply<kDot, 1, 1, kFetch>(plan, a, weights, start, sums, tile);
   };
   if (pair == 0) any.template operator()<true>();
   else any.template operator()<false>();
@@ -109,43 +110,57 @@ void each_picture_row(const TilePlan& plan, const TileRound& round, std::byte* t
   }
 }
 
-// The blocks of channels [n0, n1) in one round. `Kernel` has kDot, has_residual(), copy(round, group, to),
-// in_place(round, group), start(channels) and finish(channels, sums, count, outputs).
+// The blocks of channels [n0, n1) in one round: a few together for each pair of tiles, so that whole lines of outputs
+// are written at once. `Kernel` has kDot, has_residual(), copy(round, group, to), in_place(round, group),
+// start(channels, place among those together) and finish(channels, sums, count, outputs).
 template <class Kernel>
 void run_round(const TilePlan& plan, Kernel& kernel, const TileRound& round, int64_t n0, int64_t n1, std::byte* own) {
+  constexpr int64_t kPair = kTilePairSums * 4;
   const ConvShape& s = plan.shape;
   const int64_t group_out = s.out_c / s.groups, blocks = (group_out + kTileBlock - 1) / kTileBlock;
-  std::byte* const copies = own + 2 * kTilePairSums * 4;
+  std::byte* const copies = own + 2 * kPair;
   const PixelCursor cursor(s, round.first);
-  const bool rows = plan.source == TileSource::picture;
+  const bool rows = plan.source == TileSource::picture, in_place = plan.source == TileSource::in_place;
   const Outputs all(s, plan.slots, rows ? round.image : cursor.image, rows ? round.y0 : cursor.y, cursor.x,
                     kernel.has_residual());
   const Tiling tiling(round.count);
   configure_tiles(tiling.rows, plan.runs.chunk);
   int64_t copied = -1;
-  for (int64_t n = n0; n < n1; ++n) {
-    const int64_t group = n / blocks, first = group * group_out + (n - group * blocks) * kTileBlock;
-    const int64_t left = (group + 1) * group_out - first;
-    const TileChannels channels{n, group, first, static_cast<int>(smaller(kTileBlock, left))};
-    const bool in_place = plan.source == TileSource::in_place;
+  for (int64_t n = n0; n < n1;) {
+    const int64_t group = n / blocks, together = smaller(plan.together, smaller(n1, (group + 1) * blocks) - n);
     if (!in_place && group != copied) kernel.copy(round, group, copies);
     copied = group;
     const std::byte* const from = in_place ? kernel.in_place(round, group) : copies;
-    const void* const start = kernel.start(channels);
-    Outputs outputs = all;
-    // Each pair of tiles is finished while the next is multiplied.
-    const int64_t pairs = tiling.pairs();
-    for (int64_t pair = 0; pair <= pairs; ++pair) {
-      constexpr int64_t kPair = kTilePairSums * 4;
-      if (pair < pairs)
-        multiply_pair<Kernel::kDot>(plan, channels, start, tiling, from, pair, own + pair % 2 * kPair);
-      if (pair == 0) continue;
-      for (int64_t tile = 2 * pair - 2; tile < 2 * pair; ++tile) {
-        const int64_t begin = tile * tiling.rows, end = smaller(tiling.count, begin + tiling.rows);
-        const int64_t row = tile % 2 * kTileRows + begin - tiling.first(tile);
-        if (begin < end)
-          kernel.finish(channels, own + (pair - 1) % 2 * kPair + row * kTileBlock * 4, end - begin, outputs);
+    TileChannels channels[kMostTogether];
+    const void* start[kMostTogether];
+    for (int64_t i = 0; i < together; ++i, ++n) {
+      const int64_t first = group * group_out + (n - group * blocks) * kTileBlock;
+      channels[i] = {n, group, first, static_cast<int>(smaller(kTileBlock, (group + 1) * group_out - first))};
+      start[i] = kernel.start(channels[i], i);
+    }
+    Outputs here = all;
+    const auto finish = [&](int64_t pair, int64_t i, const std::byte* sums) {
+      Outputs outputs = here;
+      const int64_t begin = 2 * pair * tiling.rows, end = begin + 2 * tiling.rows;
+      if (end <= tiling.count) {
+        kernel.finish(channels[i], sums, end - begin, outputs);
+      } else {
+        for (int64_t tile = 2 * pair; tile < 2 * pair + 2; ++tile) {
+          const int64_t at = tile * tiling.rows, stop = smaller(tiling.count, at + tiling.rows);
+          const int64_t row = tile % 2 * tiling.rows + at - tiling.first(tile);
+          if (at < stop) kernel.finish(channels[i], sums + row * kTileBlock * 4, stop - at, outputs);
+        }
       }
+      if (i + 1 == together) here = outputs;
+    };
+    // The sums of a pair and a block are finished while the next are multiplied.
+    const int64_t items = tiling.pairs() * together;
+    for (int64_t item = 0, pair = 0, i = 0, last_pair = 0, last_i = 0; item <= items; ++item) {
+      if (item < items)
+        multiply_pair<Kernel::kDot>(plan, channels[i], start[i], tiling, from, pair, own + item % 2 * kPair);
+      if (item > 0) finish(last_pair, last_i, own + (item - 1) % 2 * kPair);
+      last_pair = pair, last_i = i;
+      if (++i == together) i = 0, ++pair;
     }
   }
 }

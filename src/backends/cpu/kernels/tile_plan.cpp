@@ -9,6 +9,8 @@ namespace tenon::cpu {
 namespace {
 
 constexpr int64_t kTile = 16, kChunkBytes = 64;
+// Of weights that a pair of tiles is multiplied by before the next is: they pass through L1 for each pair.
+constexpr int64_t kTogetherBytes = 256 << 10;
 // Of what a round of a worker reads and writes, within L2 beside the weights, or where these are in L3.
 constexpr int64_t kRoundBytes = 256 << 10, kLongRoundBytes = 768 << 10, kResidentWeights = 512 << 10;
 
@@ -131,6 +133,7 @@ void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, int threads
   choose_source(plan);
   plan_split(plan, threads);
   plan_rounds(plan);
+  plan.together = std::clamp<int64_t>(kTogetherBytes / tile_block_bytes(plan), 2, kMostTogether);
   offsets.clear();
   for (int64_t at = 0; at < plan.runs.chunks(); ++at)
     offsets.push_back(run_offset(plan, at / plan.runs.chunks_each) +

@@ -10,6 +10,7 @@
 namespace tenon::cpu {
 
 constexpr int kTileBlock = 32;  // output channels multiplied together, two tiles of them
+constexpr int kMostTogether = 8;
 
 enum class TileSource : uint8_t {
   in_place,  // pixels as they lie are windows
@@ -42,6 +43,7 @@ struct TilePlan {
   int64_t block_rows;    // picture: rows of outputs copied together
   int64_t block_places;  // of outputs multiplied together, those that are none included
   int pixel_splits, channel_splits;
+  int64_t together;  // blocks of output channels that each pair of tiles is multiplied by in turn
   size_t copy_bytes, worker_bytes;
 };
 
