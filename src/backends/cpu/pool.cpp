@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "backends/backend.h"
 #include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/rows.h"
 
 namespace tenon::cpu {
@@ -14,7 +16,7 @@ using backends::Problem;
 /// Max and average pooling over two spatial axes of channels-last tensors, one output pixel's channels at a time.
 class PoolStep : public backends::Step {
  public:
-  explicit PoolStep(const Problem& problem) : ops_(row_ops(active_isa())) {
+  explicit PoolStep(const Problem& problem) : ops_(row_ops(active_isa())), loops_(loops(active_isa())) {
     const ir::Node& node = *problem.node;
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
@@ -73,10 +75,24 @@ class PoolStep : public backends::Step {
     }
   }
   void pixel(const uint8_t* x, uint8_t* y, int64_t row, int64_t column, int64_t channels) const {
-    std::fill(y, y + channels, uint8_t{0});
-    taps(x, row * strides_[0] - pads_[0], column * strides_[1] - pads_[1], [&](const uint8_t* tap) {
-      for (int64_t c = 0; c < channels; ++c) y[c] = std::max(y[c], tap[c]);
-    });
+    constexpr size_t together = 64;
+    std::array<const uint8_t*, together> sources;
+    std::array<uint8_t, 256> before;
+    // Long windows are gone through in parts, whose largest bytes so far are one source of the next.
+    for (int64_t first = 0; first < channels; first += static_cast<int64_t>(before.size())) {
+      const int64_t count = std::min(static_cast<int64_t>(before.size()), channels - first);
+      size_t found = 0;
+      taps(x, row * strides_[0] - pads_[0], column * strides_[1] - pads_[1], [&](const uint8_t* tap) {
+        if (found == together) {
+          loops_.largest_bytes(y + first, sources.data(), together, count);
+          std::copy_n(y + first, count, before.data());
+          sources[0] = before.data();
+          found = 1;
+        }
+        sources[found++] = tap + first;
+      });
+      loops_.largest_bytes(y + first, sources.data(), static_cast<int64_t>(found), count);
+    }
   }
   void pixel(const float* x, float* y, int64_t row, int64_t column, int64_t channels) const {
     const int64_t top = row * strides_[0] - pads_[0], left = column * strides_[1] - pads_[1];
@@ -104,6 +120,7 @@ class PoolStep : public backends::Step {
   std::vector<int64_t> kernel_, strides_, dilations_, pads_;
   bool max_, include_pad_, bytes_;
   const RowOps& ops_;
+  const Loops& loops_;
 };
 
 const char* refuses(const Problem& problem) {

@@ -22,7 +22,7 @@ uint16_t brain(float x) {
 /// The plan for one thread: how weights are packed does not depend on how many there are.
 TilePlan packing_of(const ConvShape& s, std::vector<int64_t>& offsets) {
   TilePlan plan{};
-  plan_tiles(plan, s, kElement, 1, offsets);
+  plan_tiles(plan, s, kElement, false, 1, offsets);
   return plan;
 }
 
@@ -30,7 +30,7 @@ class BrainTilesKernel final : public ConvKernel {
  public:
   BrainTilesKernel(const ConvShape& shape, const Epilogue& epilogue, const float* packed, const float* bias,
                    int threads) {
-    plan_tiles(plan_, shape, kElement, threads, offsets_);
+    plan_tiles(plan_, shape, kElement, epilogue.residual != Residual::none, threads, offsets_);
     plan_.packed = reinterpret_cast<const std::byte*>(packed);
     plan_.epilogue = epilogue;
     const int64_t out = shape.out_c / shape.groups, padded = align_up(out, kTileBlock);

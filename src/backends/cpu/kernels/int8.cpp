@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/int8_support.h"
+#include "backends/cpu/kernels/packed_bytes.h"
 
 namespace tenon::cpu {
 
@@ -36,7 +37,7 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.in_place = !words && are_windows(s, static_cast<int>(per_unit));
     plan_.pitch = plan_.in_place ? s.in_pixel : plan_.units * 4;
 
-    packed_.assign(static_cast<size_t>(s.groups * padded * plan_.units * 4), std::byte{0});
+    packed_ = PackedBytes(static_cast<size_t>(s.groups * padded * plan_.units * 4));
     start_.assign(static_cast<size_t>(s.groups * padded), 0);
     each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
       const int64_t unit = ((group * padded / block + n) * plan_.units + k / per_unit) * block + channel;
@@ -89,7 +90,7 @@ class Int8DirectKernel final : public Int8Kernel {
   const Int8FormOps& form_;
   Int8Lists lists_;
   Int8Plan plan_{};
-  std::vector<std::byte> packed_;
+  PackedBytes packed_;
   std::vector<int32_t> start_;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/int8_support.h"
+#include "backends/cpu/kernels/packed_bytes.h"
 
 namespace tenon::cpu {
 
@@ -21,16 +22,17 @@ class Int8ColumnKernel final : public Int8Kernel {
     plan_.output = lists_.output();
     for (const float** list : {&plan_.output.multiplier, &plan_.output.bias, &plan_.output.inverse_scale})
       *list = in_places(*list, padded);
-    packed_.assign(static_cast<size_t>(padded * kTaps * 4), 0);
+    packed_ = PackedBytes(static_cast<size_t>(padded * kTaps * 4));
+    auto* const packed = reinterpret_cast<int8_t*>(packed_.data());
     start_.assign(static_cast<size_t>(padded), 0);
     for (int64_t c = 0; c < s.out_c; ++c)
       for (int tap = 0; tap < kTaps * kTaps; ++tap) {
         const int16_t w = conv.weights[c * kTaps * kTaps + tap];
         const int64_t block = c / block_, place = column_place(ops.lanes, c % block_);
-        packed_[((block * kTaps + tap % kTaps) * block_ + place) * 4 + tap / kTaps] = static_cast<int8_t>(w);
+        packed[((block * kTaps + tap % kTaps) * block_ + place) * 4 + tap / kTaps] = static_cast<int8_t>(w);
         start_[block * block_ + place] -= w;
       }
-    plan_.packed = packed_.data();
+    plan_.packed = packed;
     plan_.start = start_.data();
     fold_clamps(conv);
     const int64_t rows = s.batch * s.out_h, blocks = padded / block_;
@@ -81,7 +83,7 @@ class Int8ColumnKernel final : public Int8Kernel {
   Int8Lists lists_;
   std::vector<AlignedFloats> places_;
   Int8ColumnPlan plan_{};
-  std::vector<int8_t> packed_;
+  PackedBytes packed_;
   std::vector<int32_t> start_;
 };
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/int8_support.h"
+#include "backends/cpu/kernels/packed_bytes.h"
 
 namespace tenon::cpu {
 
@@ -11,9 +12,9 @@ namespace {
 class Int8TilesKernel final : public Int8Kernel {
  public:
   Int8TilesKernel(const Int8Conv& conv, int threads) : lists_(conv, kTileBlock) {
-    plan_tiles(plan_, conv.shape, 1, threads, offsets_);
+    plan_tiles(plan_, conv.shape, 1, conv.epilogue.residual != Residual::none, threads, offsets_);
     plan_.output = lists_.output();
-    packed_.assign(static_cast<size_t>(tile_packed_bytes(plan_)), std::byte{0});
+    packed_ = PackedBytes(static_cast<size_t>(tile_packed_bytes(plan_)));
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(group_out(s), kTileBlock), c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w;
     start_.assign(static_cast<size_t>(s.groups * padded), 0);
@@ -21,7 +22,7 @@ class Int8TilesKernel final : public Int8Kernel {
       for (int64_t i = 0; i < c; ++i)
         for (int64_t tap = 0; tap < taps; ++tap) {
           const int16_t w = conv.weights[(o * c + i) * taps + tap];
-          packed_[static_cast<size_t>(tile_weight_at(plan_, o, tap * c + i))] = static_cast<std::byte>(w);
+          packed_.data()[tile_weight_at(plan_, o, tap * c + i)] = static_cast<std::byte>(w);
           start_[static_cast<size_t>(o / group_out(s) * padded + o % group_out(s))] -= w;
         }
     plan_.packed = packed_.data();
@@ -40,7 +41,7 @@ class Int8TilesKernel final : public Int8Kernel {
  private:
   Int8Lists lists_;
   Int8TilePlan plan_{};
-  std::vector<std::byte> packed_;
+  PackedBytes packed_;
   std::vector<int32_t> start_;
   std::vector<int64_t> offsets_;
 };

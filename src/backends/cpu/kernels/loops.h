@@ -36,6 +36,8 @@ struct Loops {
   // The same for up to four planes of floats, `plane` apart: their bytes side by side, pixels `step` bytes apart.
   void (*quantise_pixels)(uint8_t* dst, int64_t step, const float* src, int64_t plane, int planes, float scale,
                           int32_t zero, int64_t count);
+  // dst[i] = the largest of sources[k][i], 0 where there is no source; dst is none of them
+  void (*largest_bytes)(uint8_t* dst, const uint8_t* const* sources, int64_t count, int64_t n);
   // dst = (src - zero) * scale
   void (*dequantise_u8)(float* dst, const uint8_t* src, float scale, int32_t zero, int64_t count);
   void (*dequantise_i8)(float* dst, const int8_t* src, float scale, int32_t zero, int64_t count);

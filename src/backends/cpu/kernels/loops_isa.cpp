@@ -297,6 +297,36 @@ void quantise_pixels(uint8_t* dst, int64_t step, const float* src, int64_t plane
   }
 }
 
+constexpr int64_t kBytes = 4 * kLanes;  // of a vector
+
+TENON_INLINE IVec larger_bytes(IVec a, IVec b) {
+#if defined(__AVX512F__)
+  return _mm512_max_epu8(a, b);
+#elif defined(__AVX2__)
+  return _mm256_max_epu8(a, b);
+#else
+  return _mm_max_epu8(a, b);
+#endif
+}
+
+void largest_bytes(uint8_t* dst, const uint8_t* const* sources, int64_t count, int64_t n) {
+  if (n < kBytes) {
+    for (int64_t at = 0; at < n; ++at) {
+      uint8_t best = 0;
+      for (int64_t k = 0; k < count; ++k) best = std::max(best, sources[k][at]);
+      dst[at] = best;
+    }
+    return;
+  }
+  // The last vector may begin before the one ahead of it ends.
+  for (int64_t at = 0; at < n; at += kBytes) {
+    const int64_t begin = std::min(at, n - kBytes);
+    IVec best = izero();
+    for (int64_t k = 0; k < count; ++k) best = larger_bytes(best, iload(sources[k] + begin));
+    istore(dst + begin, best);
+  }
+}
+
 template <class T>
 void dequantise(float* dst, const T* src, float scale, int32_t zero_point, int64_t count) {
   for (int64_t at = 0; at < count; ++at) dst[at] = (float)((int32_t)src[at] - zero_point) * scale;
@@ -445,6 +475,7 @@ const Loops loop_table = {weighted,
                           quantise_u8,
                           quantise_i8,
                           quantise_pixels,
+                          largest_bytes,
                           dequantise<uint8_t>,
                           dequantise<int8_t>,
                           dequantise<int32_t>,

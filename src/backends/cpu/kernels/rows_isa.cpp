@@ -73,6 +73,22 @@ void blend(float* dst, const float* a, float wa, const float* b, float wb, int64
   map2(dst, a, 1, b, 1, count, [&](Vec x, Vec y) { return add(mul(x, va), mul(y, vb)); });
 }
 
+// Sixteen places folded pairwise, each with the one half of them further on.
+template <int kVectors, class Join>
+TENON_INLINE float fold_places(const Vec (&v)[kVectors], const Join& join) {
+#if defined(__AVX512F__)
+  const __m256 eight = join(_mm512_castps512_ps256(v[0]), _mm512_extractf32x8_ps(v[0], 1));
+  __m128 four = join(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#elif defined(__AVX2__)
+  const __m256 eight = join(v[0], v[1]);
+  __m128 four = join(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+  __m128 four = join(join(v[0], v[2]), join(v[1], v[3]));
+#endif
+  four = join(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(join(four, _mm_shuffle_ps(four, four, 1)));
+}
+
 // Sixteen sums side by side on every instruction set, added up pairwise, so that all give the same bits.
 void softmax(float* dst, const float* src, int64_t count) {
   constexpr int kPlaces = 16, kVectors = kPlaces / kLanes;
@@ -93,22 +109,11 @@ void softmax(float* dst, const float* src, int64_t count) {
     store_n(lanes, load_n(p, n), n);
     return load(lanes);
   };
-  alignas(64) float places[kPlaces];
-  const auto folded = [&](const Vec(&v)[kVectors], const auto& join) __attribute__((always_inline)) {
-    TENON_UNROLL
-    for (int i = 0; i < kVectors; ++i) store(places + i * kLanes, v[i]);
-    TENON_UNROLL
-    for (int half = kPlaces / 2; half > 0; half /= 2) {
-      TENON_UNROLL
-      for (int i = 0; i < half; ++i) places[i] = join(places[i], places[i + half]);
-    }
-    return places[0];
-  };
   Vec v[kVectors];
   TENON_UNROLL
   for (int i = 0; i < kVectors; ++i) v[i] = set1(src[0]);
   each([&](int i, int64_t at, int n) __attribute__((always_inline)) { v[i] = max(v[i], part(src + at, n, src[0])); });
-  const Vec top = set1(folded(v, [](float a, float b) { return a > b ? a : b; }));
+  const Vec top = set1(fold_places(v, [](auto a, auto b) { return a > b ? a : b; }));
   TENON_UNROLL
   for (int i = 0; i < kVectors; ++i) v[i] = zero();
   each([&](int i, int64_t at, int n) __attribute__((always_inline)) {
@@ -117,7 +122,7 @@ void softmax(float* dst, const float* src, int64_t count) {
     else store_n(dst + at, x, n);
     v[i] = add(v[i], n == kLanes ? x : part(dst + at, n, 0));
   });
-  scale(dst, 1.f / folded(v, [](float a, float b) { return a + b; }), count);
+  scale(dst, 1.f / fold_places(v, [](auto a, auto b) { return a + b; }), count);
 }
 
 }  // namespace

@@ -36,9 +36,10 @@ struct TileChannels {
 
 // All sums of up to two tiles of places, `tile` bytes apart, times up to two of channels; they begin at `start`.
 // `kFetch`: weights are read for the first time, so those further on are fetched into L2, the next block's included.
-template <TileDot kDot, int kInputs, int kWeights, bool kFetch>
+// between() is called after each chunk: what it does with vectors runs beside the products.
+template <TileDot kDot, int kInputs, int kWeights, bool kFetch, class Between>
 __attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* const* a, const std::byte* weights,
-                                        const void* start, std::byte* sums, int64_t tile) {
+                                        const void* start, std::byte* sums, int64_t tile, const Between& between) {
   constexpr int64_t kRow = kTileBlock * 4;
   const int64_t step = plan.step, chunk = plan.runs.chunk / 4 * kRow;
   const std::byte *const a0 = a[0], *const a1 = a[1];
@@ -64,6 +65,7 @@ __attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* c
       add_tile_dots<kDot, 1, 4, 7>();
       if constexpr (kInputs > 1) add_tile_dots<kDot, 3, 5, 7>();
     }
+    between();
   }
   store_tile<0>(sums, kRow);
   if constexpr (kWeights > 1) store_tile<1>(sums + kTileColumns * 4, kRow);
@@ -71,19 +73,19 @@ __attribute__((noinline)) void multiply(const TilePlan& plan, const std::byte* c
   if constexpr (kInputs > 1 && kWeights > 1) store_tile<3>(sums + tile + kTileColumns * 4, kRow);
 }
 
-template <TileDot kDot>
+template <TileDot kDot, class Between>
 void multiply_pair(const TilePlan& plan, const TileChannels& channels, const void* start, const Tiling& tiling,
-                   const std::byte* from, int64_t pair, std::byte* sums) {
+                   const std::byte* from, int64_t pair, std::byte* sums, const Between& between) {
   const std::byte* a[2] = {from + tiling.first(2 * pair) * plan.step, from + tiling.first(2 * pair + 1) * plan.step};
   const std::byte* const weights =
       plan.packed + channels.block * plan.runs.chunks() * plan.runs.chunk * kTileBlock;
   const bool both = tiling.is_pair(pair), wide = channels.count > kTileColumns;
   const int64_t tile = int64_t{tiling.rows} * kTileBlock * 4;
   const auto any = [&]<bool kFetch>() {
-    if (both && wide) multiply<kDot, 2, 2, kFetch>(plan, a, weights, start, sums, tile);
-    else if (both) multiply<kDot, 2, 1, kFetch>(plan, a, weights, start, sums, tile);
-    else if (wide) multiply<kDot, 1, 2, kFetch>(plan, a, weights, start, sums, tile);
-    else multiply<kDot, 1, 1, kFetch>(plan, a, weights, start, sums, tile);
+    if (both && wide) multiply<kDot, 2, 2, kFetch>(plan, a, weights, start, sums, tile, between);
+    else if (both) multiply<kDot, 2, 1, kFetch>(plan, a, weights, start, sums, tile, between);
+    else if (wide) multiply<kDot, 1, 2, kFetch>(plan, a, weights, start, sums, tile, between);
+    else multiply<kDot, 1, 1, kFetch>(plan, a, weights, start, sums, tile, between);
   };
   if (pair == 0) any.template operator()<true>();
   else any.template operator()<false>();
@@ -138,28 +140,41 @@ void run_round(const TilePlan& plan, Kernel& kernel, const TileRound& round, int
       channels[i] = {n, group, first, static_cast<int>(smaller(kTileBlock, (group + 1) * group_out - first))};
       start[i] = kernel.start(channels[i], i);
     }
-    Outputs here = all;
-    const auto finish = [&](int64_t pair, int64_t i, const std::byte* sums) {
-      Outputs outputs = here;
-      const int64_t begin = 2 * pair * tiling.rows, end = begin + 2 * tiling.rows;
-      if (end <= tiling.count) {
-        kernel.finish(channels[i], sums, end - begin, outputs);
-      } else {
-        for (int64_t tile = 2 * pair; tile < 2 * pair + 2; ++tile) {
-          const int64_t at = tile * tiling.rows, stop = smaller(tiling.count, at + tiling.rows);
-          const int64_t row = tile % 2 * tiling.rows + at - tiling.first(tile);
-          if (at < stop) kernel.finish(channels[i], sums + row * kTileBlock * 4, stop - at, outputs);
-        }
-      }
-      if (i + 1 == together) here = outputs;
+    // The sums of a pair and a block are finished while the next are multiplied, a piece of them beside each chunk.
+    Outputs here = all, outputs = all;
+    const int64_t both = 2 * tiling.rows, chunks = plan.runs.chunks();
+    const int64_t piece = round_up((both + chunks - 1) / chunks, 4), items = tiling.pairs() * together;
+    const TileChannels* ahead = channels;
+    const std::byte* sums = own;
+    int64_t done = 0, due = 0;
+    const auto finish = [&](int64_t most) {
+      const int64_t count = smaller(most, due - done);
+      if (count == 0) return;
+      kernel.finish(*ahead, sums + done * kTileBlock * 4, count, outputs);
+      done += count;
     };
-    // The sums of a pair and a block are finished while the next are multiplied.
-    const int64_t items = tiling.pairs() * together;
-    for (int64_t item = 0, pair = 0, i = 0, last_pair = 0, last_i = 0; item <= items; ++item) {
+    // Places of a last pair whose tiles overlap.
+    const auto finish_last = [&](int64_t pair) {
+      for (int64_t tile = 2 * pair; tile < 2 * pair + 2; ++tile) {
+        const int64_t at = tile * tiling.rows, stop = smaller(tiling.count, at + tiling.rows);
+        const int64_t row = tile % 2 * tiling.rows + at - tiling.first(tile);
+        if (at < stop) kernel.finish(*ahead, sums + row * kTileBlock * 4, stop - at, outputs);
+      }
+    };
+    for (int64_t item = 0, pair = 0, i = 0; item <= items; ++item) {
+      std::byte* const to = own + item % 2 * kPair;
       if (item < items)
-        multiply_pair<Kernel::kDot>(plan, channels[i], start[i], tiling, from, pair, own + item % 2 * kPair);
-      if (item > 0) finish(last_pair, last_i, own + (item - 1) % 2 * kPair);
-      last_pair = pair, last_i = i;
+        multiply_pair<Kernel::kDot>(plan, channels[i], start[i], tiling, from, pair, to, [&] { finish(piece); });
+      if (item > 0) {
+        if (due > 0) finish(due);
+        else finish_last((item - 1) / together);
+        if (i == 0) here = outputs;
+      }
+      ahead = channels + i;
+      sums = to;
+      outputs = here;
+      done = 0;
+      due = (pair + 1) * both <= tiling.count ? both : 0;
       if (++i == together) i = 0, ++pair;
     }
   }

@@ -71,19 +71,22 @@ void choose_source(TilePlan& plan) {
 }
 
 // As DirectKernel cuts its work: cycles of multiplying and finishing, 8 bytes of weights a cycle, which other layers
-// have driven into L3, and 16 of inputs, or 8 where another worker wrote half of them.
-void plan_split(TilePlan& plan, int threads) {
+// have driven into L3, and 16 of inputs, or 8 where another worker wrote half of them. Cut by channels, outputs and what
+// is added to them are shared with other workers, too.
+void plan_split(TilePlan& plan, bool is_residual, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t rows = s.batch * s.out_h, blocks = blocks_of(s) * s.groups;
   const int64_t weights = tile_packed_bytes(plan), inputs = s.batch * s.in_h * s.in_w * s.in_c * plan.element;
+  const int64_t outputs = rows * s.out_w * s.out_c * plan.element * (is_residual ? 2 : 1);
   int64_t best = INT64_MAX;
   for (int n = 1; n <= threads; ++n) {
     if (threads % n) continue;
     const int m = threads / n;
     const int64_t places = plan.source == TileSource::picture ? ceil_div(rows, m) * plan.slots
                                                               : ceil_div(rows * s.out_w, m);
-    const int64_t cost = ceil_div(places, 2 * kTile) * ceil_div(blocks, n) * (plan.runs.chunks() * 64 + 600) +
-                         weights / n / 8 + inputs / m / (n > 1 ? 8 : 16);
+    const int64_t cost =
+        ceil_div(places, 2 * kTile) * ceil_div(blocks, n) * (plan.runs.chunks() * 64 + 600) +
+        weights / n / 8 + (n > 1 ? inputs / m / 8 + outputs / threads / 8 : inputs / m / 16 + outputs / threads / 16);
     if (cost >= best) continue;
     best = cost;
     plan.pixel_splits = m;
@@ -127,11 +130,12 @@ int64_t TileRuns::offset_in_run(int64_t chunk_of_run) const {
   return std::max<int64_t>(0, std::min(chunk_of_run * chunk, length - chunk));
 }
 
-void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, int threads, std::vector<int64_t>& offsets) {
+void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, bool is_residual, int threads,
+                std::vector<int64_t>& offsets) {
   plan.shape = shape;
   plan.element = element;
   choose_source(plan);
-  plan_split(plan, threads);
+  plan_split(plan, is_residual, threads);
   plan_rounds(plan);
   plan.together = std::clamp<int64_t>(kTogetherBytes / tile_block_bytes(plan), 2, kMostTogether);
   offsets.clear();

@@ -47,8 +47,9 @@ struct TilePlan {
   size_t copy_bytes, worker_bytes;
 };
 
-// Fills all but `packed`; `offsets` has to live as long as the plan.
-void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, int threads, std::vector<int64_t>& offsets);
+// Fills all but `packed`; `offsets` has to live as long as the plan. `is_residual`: something is added to the outputs.
+void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, bool is_residual, int threads,
+                std::vector<int64_t>& offsets);
 
 // Of the weights of a block of output channels, and of all.
 int64_t tile_block_bytes(const TilePlan& plan);

@@ -1,0 +1,100 @@
+// Loops that give the same bits on every instruction set this machine has.
+#include "backends/cpu/kernels/loops.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "backends/cpu/kernels/rows.h"
+
+namespace tenon::cpu {
+namespace {
+
+constexpr int64_t kCounts[] = {1, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 50, 64, 100, 1000, 1024, 1025, 5000};
+
+std::vector<Isa> sets() {
+  std::vector<Isa> all;
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
+    if (isa <= detect_isa()) all.push_back(isa);
+  return all;
+}
+
+std::vector<float> row_of(int64_t count, float low, float high) {
+  std::mt19937 random(static_cast<unsigned>(count));
+  std::uniform_real_distribution<float> uniform(low, high);
+  std::vector<float> row(static_cast<size_t>(count));
+  for (float& x : row) x = uniform(random);
+  return row;
+}
+
+template <class T>
+bool same(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
+
+TEST(Loops, FoldsAndMomentsAreTheSameEverywhere) {
+  for (const int64_t count : kCounts) {
+    const std::vector<float> row = row_of(count, -3, 5);
+    for (const Isa isa : sets()) {
+      const Loops &one = loops(Isa::portable), &other = loops(isa);
+      for (const Before before : {Before::none, Before::absolute, Before::square})
+        EXPECT_TRUE(same(one.fold(Fold::sum, before, row.data(), count), other.fold(Fold::sum, before, row.data(), count)))
+            << isa_name(isa) << " " << count;
+      const Moments a = one.moments(row.data(), count), b = other.moments(row.data(), count);
+      EXPECT_TRUE(same(a.mean, b.mean) && same(a.variance, b.variance)) << isa_name(isa) << " " << count;
+    }
+  }
+}
+
+// exp has fused steps from AVX2 up.
+TEST(Loops, SoftmaxIsTheSameForAllWidthsWithFusedSteps) {
+  if (detect_isa() < Isa::avx2) GTEST_SKIP() << "no fused steps here";
+  for (const int64_t count : kCounts) {
+    const std::vector<float> row = row_of(count, -9, 9);
+    std::vector<float> one(row.size()), other(row.size());
+    row_ops(Isa::avx2).softmax(one.data(), row.data(), count);
+    double sum = 0;
+    for (const float x : one) sum += x;
+    EXPECT_NEAR(sum, 1, 1e-5) << count;
+    for (const Isa isa : sets()) {
+      if (isa < Isa::avx2) continue;
+      row_ops(isa).softmax(other.data(), row.data(), count);
+      EXPECT_EQ(std::memcmp(one.data(), other.data(), row.size() * sizeof(float)), 0) << isa_name(isa) << " " << count;
+    }
+  }
+}
+
+TEST(Loops, PixelsAreTheBytesOfTheirPlanes) {
+  const float odd[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1e30f, 0.5f};
+  for (const int64_t count : kCounts)
+    for (const float scale : {1.f, 1.f / 255, 0.0371f, 1e-30f})
+      for (int planes = 1; planes <= 4; ++planes)
+        for (const int64_t step : {planes, planes + 3}) {
+          // Halves are as near to two bytes as can be.
+          std::vector<float> numbers = row_of(count * planes, -40, 300);
+          for (size_t at = 0; at < numbers.size(); ++at)
+            numbers[at] = at % 7 == 5 ? odd[at % 4] : (at % 3 ? numbers[at] : std::floor(numbers[at]) + 0.5f) * scale;
+          for (const Isa isa : sets()) {
+            constexpr uint8_t kMark = 0xa5;
+            std::vector<uint8_t> pixels(static_cast<size_t>(count * step), kMark), line(static_cast<size_t>(count));
+            std::vector<uint8_t> expected = pixels;
+            for (int c = 0; c < planes; ++c) {
+              loops(Isa::portable).quantise_u8(line.data(), numbers.data() + c * count, scale, 9, count);
+              for (int64_t at = 0; at < count; ++at) expected[at * step + c] = line[at];
+            }
+            // The last pixel ends with its last plane.
+            const size_t used = static_cast<size_t>((count - 1) * step + planes);
+            std::vector<uint8_t> exact(used, kMark);
+            loops(isa).quantise_pixels(exact.data(), step, numbers.data(), count, planes, scale, 9, count);
+            expected.resize(used);
+            EXPECT_EQ(exact, expected) << isa_name(isa) << " " << count << " " << planes << " " << step << " " << scale;
+          }
+        }
+}
+
+}  // namespace
+}  // namespace tenon::cpu
