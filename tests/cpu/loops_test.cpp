@@ -41,9 +41,10 @@ TEST(Loops, FoldsAndMomentsAreTheSameEverywhere) {
     const std::vector<float> row = row_of(count, -3, 5);
     for (const Isa isa : sets()) {
       const Loops &one = loops(Isa::portable), &other = loops(isa);
-      for (const Before before : {Before::none, Before::absolute, Before::square})
-        EXPECT_TRUE(same(one.fold(Fold::sum, before, row.data(), count), other.fold(Fold::sum, before, row.data(), count)))
-            << isa_name(isa) << " " << count;
+      for (const Before before : {Before::none, Before::absolute, Before::square}) {
+        const float expected = one.fold(Fold::sum, before, row.data(), count);
+        EXPECT_TRUE(same(other.fold(Fold::sum, before, row.data(), count), expected)) << isa_name(isa) << " " << count;
+      }
       const Moments a = one.moments(row.data(), count), b = other.moments(row.data(), count);
       EXPECT_TRUE(same(a.mean, b.mean) && same(a.variance, b.variance)) << isa_name(isa) << " " << count;
     }

@@ -71,8 +71,8 @@ void choose_source(TilePlan& plan) {
 }
 
 // As DirectKernel cuts its work: cycles of multiplying and finishing, 8 bytes of weights a cycle, which other layers
-// have driven into L3, and 16 of inputs, or 8 where another worker wrote half of them. Cut by channels, outputs and what
-// is added to them are shared with other workers, too.
+// have driven into L3, and 16 of inputs, or 8 where another worker wrote half of them. Cut by channels, outputs and
+// what is added to them are shared with other workers, too.
 void plan_split(TilePlan& plan, bool is_residual, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t rows = s.batch * s.out_h, blocks = blocks_of(s) * s.groups;
