@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/elementwise_program.h"
 #include "runtime/program.h"
 
 namespace tenon::explain {
@@ -21,6 +22,22 @@ struct Store {
 const Tensor* constant(const ir::Graph& graph, const ir::Node& node, size_t at) {
   const Tensor* tensor = at < node.inputs.size() ? graph.constant(node.inputs[at]) : nullptr;
   return tensor && tensor->elements() > 0 ? tensor : nullptr;
+}
+
+/// Scale, of the channel that reaches farthest, and zero point of the bytes that a node stores; 0 where it stores none.
+std::pair<float, int> grid_of(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op == "Elementwise") {
+    const ops::Instruction last = ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")),
+                                                     node.inputs.size()).back();
+    return last.word == ops::Instruction::Word::quant ? std::pair(last.alpha, static_cast<int>(last.beta))
+                                                      : std::pair(0.f, 0);
+  }
+  const bool stores = node.op == "QuantizeLinear";
+  if (!stores && node.op != "Int8Conv") return {0, 0};
+  const Tensor *scale = constant(graph, node, stores ? 1 : 7), *zero = constant(graph, node, stores ? 2 : 8);
+  if (!scale || !zero || zero->dtype() != DType::u8) return {0, 0};
+  const std::span<const float> scales = scale->values<float>();
+  return {*std::max_element(scales.begin(), scales.end()), *zero->data<uint8_t>()};
 }
 
 class Counter : public runtime::Watcher {
@@ -43,23 +60,30 @@ class Counter : public runtime::Watcher {
  private:
   void add(const ir::Graph& graph, ir::NodeId id) {
     const ir::Node& node = graph.node(id);
-    const bool stores = node.op == "QuantizeLinear", integer = node.op == "Int8Conv";
-    if (!stores && !integer) return;
-    const Tensor *scale = constant(graph, node, stores ? 1 : 7), *zero = constant(graph, node, stores ? 2 : 8);
-    if (!scale || !zero || zero->dtype() != DType::u8 || !program_.layout().runs[id]) return;
+    const bool stores = node.op == "QuantizeLinear";
+    const auto [step, at] = grid_of(graph, node);
+    if (step <= 0 || !program_.layout().runs[id]) return;
     const ir::ValueId value = stores ? node.inputs[0] : node.outputs[0];
-    std::string name = graph.value(value).name;
-    if (integer && name.ends_with(".u8")) name.resize(name.size() - 3);
-    Watched watched{name};
-    for (const plan::TensorEvidence& tensor : evidence_.tensors)
-      if (tensor.name == name) watched.usual = tensor.saturated;
-    const std::span<const float> scales = scale->values<float>();
-    const float step = *std::max_element(scales.begin(), scales.end());  // of the channel that reaches farthest
-    const int at = *zero->data<uint8_t>();
+    Watched watched{graph.value(value).name};
+    if (const plan::TensorEvidence* tensor = evidence_of(watched.name))
+      watched.name = tensor->name, watched.usual = tensor->saturated;
     watched.low = static_cast<float>(-at) * step;
     watched.high = static_cast<float>(255 - at) * step;
     stores_[id] = {value, results.size(), step, at};
     results.push_back(std::move(watched));
+  }
+
+  /// Of the tensor that a value was made for: passes put ".u8" and numbers behind its name.
+  const plan::TensorEvidence* evidence_of(std::string name) const {
+    while (true) {
+      for (const plan::TensorEvidence& tensor : evidence_.tensors)
+        if (tensor.name == name) return &tensor;
+      const size_t dot = name.rfind('.');
+      if (dot == std::string::npos) return nullptr;
+      const std::string end = name.substr(dot + 1);
+      if (end != "u8" && end.find_first_not_of("0123456789") != std::string::npos) return nullptr;
+      name.resize(dot);
+    }
   }
 
   void count(const Store& store) {

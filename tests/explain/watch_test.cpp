@@ -65,6 +65,27 @@ TEST(Watch, LargerInputsAreNamed) {
   EXPECT_EQ(names[0], "x");
 }
 
+TEST(Watch, WhatProgramsStoreIsLookedAt) {
+  const Folder folder;
+  BuildOptions options = quick_build();
+  options.precision = Precision::int8;
+  options.calibrator = std::make_shared<Samples>();
+  options.calibration.method = CalibrationMethod::mse;
+  options.calibration.target_error = 1e9;
+  const Engine engine = build_net(
+      folder,
+      model(input("x", {1, 8, 8, 8}) + random_weights("w1", {8, 8, 1, 1}, 1) + random_weights("w2", {8, 8, 1, 1}, 2) +
+            node("first", "Conv", {"x", "w1"}, {"a"}) + node("act", "Relu", {"a"}, {"b"}) +
+            node("square", "Mul", {"b", "b"}, {"m"}) + node("second", "Conv", {"m", "w2"}, {"c"}) +
+            node("end", "Relu", {"c"}, {"y"}) + output("y")),
+      options);
+  bool found = false;
+  for (const Watched& tensor :
+       watch_ranges(engine.impl().plan, engine.impl().plan.shapes, {random_tensor({1, 8, 8, 8}, 99)}, 1))
+    if (tensor.name == "m") found = tensor.count == 8 * 8 * 8 && tensor.usual >= 0;
+  EXPECT_TRUE(found);
+}
+
 TEST(Audit, GoesWithTheEngineFile) {
   const Folder folder;
   const Engine engine = build_int8(folder);
