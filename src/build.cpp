@@ -2,6 +2,7 @@
 #include <tenon/tenon.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/isa.h"
@@ -19,6 +20,7 @@
 #include "quant/choose.h"
 #include "quant/evidence.h"
 #include "quant/export.h"
+#include "quant/float8.h"
 #include "quant/materialise.h"
 #include "runtime/device_rank.h"
 
@@ -29,22 +31,36 @@ namespace {
 quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const plan::Records& known,
                         const BuildOptions& options) {
   if (!options.calibrator)
-    throw Error(Code::usage, "INT8 needs calibration data",
+    throw Error(Code::usage, "eight bits need calibration data",
                 {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
   quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress, options.warn};
+  if (plan.precision == "fp8") {
+    // Floats have range to spare: nothing is cut off, and their errors are not those of integers.
+    setting.by_channel = setting.options.reconstruct = false;
+    setting.options.target_error = std::numeric_limits<double>::infinity();
+    if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
+  }
   setting.names = quant::same_tensors(plan.graph, imported);
-  return quant::calibrate(plan.graph, *options.calibrator, setting);
+  quant::Recipe recipe = quant::calibrate(plan.graph, *options.calibrator, setting);
+  return plan.precision == "fp8" ? quant::float8_part(plan.graph, recipe) : recipe;
 }
 
 /// The 16-bit float of the plan's precision.
 DType narrow_type(const plan::Plan& plan) { return plan.precision == "bf16" ? DType::bf16 : DType::f16; }
 
+/// Compute capability 8.9 and later multiply e4m3.
+bool has_float8(const std::string& device) {
+  return device != "cpu" && cuda::Device::get(cuda::index_of(device)).properties().capability() >= 89;
+}
+
 /// From an optimised graph to the kernels of the plan's device.
 void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
   const bool gpu = plan.device != "cpu";
+  if (has_float8(plan.device)) tracker.note(passes::lower_floats(plan.graph, options.skip_passes));
   tracker.note(passes::lower(plan.graph, options.skip_passes));
   if (gpu) tracker.note(passes::adapt_to_gpu(plan.graph, options.skip_passes));
-  if (gpu && (plan.precision == "fp16" || plan.precision == "bf16" || plan.precision == "int8"))
+  if (gpu &&
+      (plan.precision == "fp16" || plan.precision == "bf16" || plan.precision == "int8" || plan.precision == "fp8"))
     tracker.note(passes::narrow(plan.graph, narrow_type(plan), options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
@@ -64,7 +80,9 @@ Engine engine_of(plan::Plan plan) {
 }
 
 void warn_of_floats(const BuildOptions& options, const std::string& precision, const std::string& why) {
-  if (options.warn) options.warn("INT8 does not pay on this machine: " + why + "; the engine is " + precision);
+  if (!options.warn) return;
+  const char* eight = options.precision == Precision::fp8 ? "FP8" : "INT8";
+  options.warn(std::string(eight) + " does not pay on this machine: " + why + "; the engine is " + precision);
 }
 
 /// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
@@ -97,10 +115,15 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
     }
   }
   const quant::Recipe recipe = calibrate(plan, imported, cache.records(), options);
+  // Errors that calibration measured are those of integers.
+  const auto evidence_of = [&](const quant::Recipe& how) {
+    return base.precision == "fp8" ? plan::Evidence() : quant::evidence_as_placed(base.graph, recipe, how);
+  };
   const auto quantised = [&](const quant::Recipe& how) {
     plan::Plan result = base;
-    quant::materialise(result.graph, how);
-    result.evidence = quant::evidence_as_placed(base.graph, recipe, how);
+    if (base.precision == "fp8") quant::materialise_float8(result.graph, how);
+    else quant::materialise(result.graph, how);
+    result.evidence = evidence_of(how);
     finish(result, tracker, cache.records(), options);
     cache.add(result.records);
     return result;
@@ -109,7 +132,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   const bool measures = !small && options.budget_seconds != 0 && !recipe.anchors.empty() &&
                         plan::is_static(plan::concretise(plan.graph, options.shapes));
   if (measures && !options.judge) finish_as(floats);
-  floats.evidence = quant::evidence_as_placed(base.graph, recipe, {});
+  floats.evidence = evidence_of({});
   const auto trial = [&](const quant::Recipe& how) {
     if (measures) return quant::keep_faster(base.graph, floats, how, quantised);
     return small ? quant::by_size(base.graph, how, quantised(how)) : quant::Pace{quantised(how), 0, 0, how, {}};
@@ -152,15 +175,25 @@ void require_bf16() {
                .hint = "leave out --precision, or give fp32 or int8"});
 }
 
+/// Throws Error(unsupported) where the device has no instructions for e4m3.
+void require_float8(const std::string& device, const std::string& where) {
+  if (has_float8(device)) return;
+  throw Error(Code::unsupported, std::string(device == "cpu" ? "the CPU" : "this GPU") + " does not compute in fp8",
+              {.where = where,
+               .why = "that takes a GPU of compute capability 8.9 or later",
+               .hint = device == "cpu" ? "give --device cuda, or --precision int8" : "give --precision int8 or fp16"});
+}
+
 /// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.
 void choose_device(plan::Plan& plan, const BuildOptions& options) {
-  static constexpr const char* names[] = {"fp32", "tf32", "fp16", "bf16", "int8"};
+  static constexpr const char* names[] = {"fp32", "tf32", "fp16", "bf16", "int8", "fp8"};
   plan.device = options.device;
   const bool gpu = options.device != "cpu";
   if (gpu) cuda::Device::get(cuda::index_of(options.device));
   if (options.precision == Precision::best) plan.precision = options.calibrator ? "int8" : gpu ? "fp16" : "fp32";
   else plan.precision = names[static_cast<int>(options.precision)];
-  if (!gpu && plan.precision == "bf16") require_bf16();
+  if (plan.precision == "fp8") require_float8(options.device, "--precision fp8");
+  else if (!gpu && plan.precision == "bf16") require_bf16();
   else if (!gpu && plan.precision != "fp32" && plan.precision != "int8")
     throw Error(Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
                 {.where = "--precision " + plan.precision,
@@ -179,7 +212,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
-  const bool eight_bits = plan.precision == "int8";
+  const bool eight_bits = plan.precision == "int8" || plan.precision == "fp8";
   const ir::Graph imported = eight_bits ? plan.graph : ir::Graph();
   tracker.note(passes::optimise(plan.graph, options.skip_passes));
 
@@ -204,8 +237,10 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   const bool gpu = plan.device != "cpu";
   const bool brain = options.precision == Precision::bf16;
   const bool narrow = brain || options.precision == Precision::fp16 || options.precision == Precision::best;
-  if (options.precision == Precision::int8 && plan.precision != "int8")
-    throw Error(Code::unsupported, "an engine cannot be calibrated", {.hint = "build the model with --precision int8"});
+  const bool fp8 = options.precision == Precision::fp8;
+  if ((fp8 || options.precision == Precision::int8) && plan.precision != (fp8 ? "fp8" : "int8"))
+    throw Error(Code::unsupported, "an engine cannot be calibrated",
+                {.hint = std::string("build the model with --precision ") + (fp8 ? "fp8" : "int8")});
   if (!gpu && brain) require_bf16();
   if (!gpu && plan.precision != "int8") plan.precision = brain ? "bf16" : "fp32";
   if (gpu) passes::adapt_to_gpu(plan.graph, options.skip_passes);
@@ -228,6 +263,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
 
 Engine Engine::on(const std::string& device) const {
   if (device != "cpu") cuda::Device::get(cuda::index_of(device));
+  if (impl_->plan.precision == "fp8") require_float8(device, "an engine in fp8");
   auto impl = std::make_shared<Engine::Impl>(*impl_);
   impl->plan.device = device;
   if (device == "cpu" && impl->plan.precision != "fp32" && impl->plan.precision != "tf32")

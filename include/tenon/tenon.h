@@ -27,6 +27,9 @@ enum class Precision {
   /// Eight bits, after calibration, where the structure of the model allows it and they are measured faster, which may
   /// be nowhere; elsewhere fp32, on a GPU fp16.
   int8,
+  /// On a GPU of compute capability 8.9 or later: the same with e4m3 floats of eight bits instead of integers, for
+  /// convolutions of one group and products whose channels fill groups of 16; elsewhere fp16.
+  fp8,
   /// The fastest by measurement: of fp32, on a GPU fp16, and, with calibration data, int8 within the error asked for.
   best,
 };
@@ -58,12 +61,12 @@ struct BuildOptions {
   std::string external_root = {};  ///< folder that external data may lie in, beside the model's own
   bool strict = false;             ///< no Winograd: direct summation only
   bool vendor = true;                          ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
-  std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8
+  std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8
   CalibrationOptions calibration = {};
-  /// For int8: layers that take longer in eight bits stay in floating point, or none does.
+  /// For int8 and fp8: layers that take longer in eight bits stay in floating point, or none does.
   Objective objective = Objective::latency;
-  /// For int8: the engine is the best found that loses at most `max_drop` points of this metric. Without one, layers
-  /// are chosen by calibration.target_error alone.
+  /// For int8 and fp8: the engine is the best found that loses at most `max_drop` points of this metric. Without one,
+  /// int8's layers are chosen by calibration.target_error alone, and all of fp8's that may be.
   std::shared_ptr<Judge> judge = {};
   std::optional<double> max_drop = {};  ///< absent: the judge's usual_drop
   Progress progress = {};

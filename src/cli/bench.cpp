@@ -81,10 +81,11 @@ class Noise : public Calibrator {
   uint64_t given_ = 0;
 };
 
-/// Data for INT8 where a model is built for it: what --data gives, or noise.
+/// Data for eight bits where a model is built for it: what --data gives, or noise.
 void add_data(const Options& options, const std::vector<TensorInfo>& infos, const Shapes& shapes, BuildOptions& build) {
   if (!options.data.data.empty() || !options.data.cache.empty()) return options.data.apply(options, build);
-  if (build.precision != Precision::int8 || is_engine_file(options.path())) return;
+  const bool eight_bits = build.precision == Precision::int8 || build.precision == Precision::fp8;
+  if (!eight_bits || is_engine_file(options.path())) return;
   if (!options.quiet) fmt::print(stderr, "note: calibrated on random numbers, for timing only; give --data\n");
   build.calibrator = std::make_shared<Noise>(infos, shapes);
   build.calibration.method = CalibrationMethod::min_max;

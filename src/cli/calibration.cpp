@@ -235,13 +235,16 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     throw Error(Code::usage, "\"" + effort + "\" is no effort", {.where = "--effort", .hint = "give normal or high"});
   build.calibration.reconstruct = effort == "high";
   if (max_error >= 0) build.calibration.target_error = max_error;
-  const bool eight_bits = build.precision == Precision::int8 || build.precision == Precision::best;
+  const bool needs_data = build.precision == Precision::int8 || build.precision == Precision::fp8;
+  const bool eight_bits = needs_data || build.precision == Precision::best;
   if (!keep.empty() && !eight_bits)
     throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
   if (data.empty() && (cache.empty() || !eight_bits)) {
-    if (build.precision == Precision::int8)
-      throw Error(Code::usage, "INT8 needs calibration data",
-                  {.where = "--precision int8", .hint = "give --data with pictures, a video or arrays"});
+    const bool floats = build.precision == Precision::fp8;
+    if (needs_data)
+      throw Error(Code::usage, floats ? "FP8 needs calibration data" : "INT8 needs calibration data",
+                  {.where = floats ? "--precision fp8" : "--precision int8",
+                   .hint = "give --data with pictures, a video or arrays"});
     return;
   }
   if (!eight_bits)

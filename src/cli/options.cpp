@@ -71,14 +71,11 @@ void check_device(const std::string& device) {
 Precision parse_precision(const std::string& word) {
   static const std::pair<const char*, Precision> known[] = {
       {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16},
-      {"int8", Precision::int8}, {"best", Precision::best}};
+      {"int8", Precision::int8}, {"fp8", Precision::fp8},   {"best", Precision::best}};
   for (const auto& [name, precision] : known)
     if (word == name) return precision;
-  if (word == "fp8")
-    throw Error(Code::unsupported, "this version does not compute in fp8",
-                {.where = "--precision fp8", .hint = "give fp32, bf16, int8 or best; on a GPU also tf32 or fp16"});
   throw Error(Code::usage, "no precision is called \"" + word + "\"",
-              {.where = "--precision", .hint = "give fp32, bf16, int8 or best; on a GPU also tf32 or fp16"});
+              {.where = "--precision", .hint = "give fp32, bf16, int8 or best; on a GPU also tf32, fp16 or fp8"});
 }
 
 void limit_memory(const std::string& text) {
@@ -98,7 +95,8 @@ void ModelOptions::add_to(CLI::App& app) {
   Flags flags(app);
   flags.add("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input").required();
   flags.add("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own").value("NAME");
-  flags.add("--precision", precision, "Arithmetic: fp32, bf16, int8, best; on a GPU also tf32, fp16").value("NAME");
+  flags.add("--precision", precision, "Arithmetic: fp32, bf16, int8, best; on a GPU also tf32, fp16, fp8")
+      .value("NAME");
   flags.add("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8").value("SIZES");
   flags.add("--threads", threads, "Threads; 0 is the cores this process may use").value("N");
   flags.add("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")

@@ -26,15 +26,17 @@ bool is_byte(const Operand& operand) { return operand.dtype == DType::u8 || oper
 
 /// The arithmetic of a step, by the narrowest type among what it reads and writes.
 std::string precision_of(const Problem& problem) {
-  bool bytes = false, half = false, brain = false, single = false;
+  bool bytes = false, floats = false, half = false, brain = false, single = false;
   for (const auto* list : {&problem.inputs, &problem.outputs})
     for (const Operand& operand : *list) {
       bytes |= is_byte(operand);
+      floats |= operand.dtype == DType::f8e4m3fn;
       half |= operand.dtype == DType::f16;
       brain |= operand.dtype == DType::bf16;
       single |= operand.dtype == DType::f32;
     }
   if (bytes) return "int8";
+  if (floats) return "fp8";
   if (half) return "fp16";
   if (brain) return "bf16";
   if (single) return problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul") ? "tf32" : "fp32";

@@ -3,6 +3,7 @@
 #include <string>
 #include <type_traits>
 
+#include "ops/float8.h"
 #include "ops/half.h"
 #include "ops/op.h"
 
@@ -32,6 +33,8 @@ using Numbers =
     Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
 using NumbersAndBool =
     Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, Bool>;
+using NumbersAndFloat8 =
+    Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, E4M3>;
 using NumbersAndString = Types<float, double, Half, BFloat, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
                                uint32_t, uint64_t, Bool, std::string>;
 using Indices = Types<int32_t, int64_t>;
@@ -42,6 +45,7 @@ constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<T, double>) return DType::f64;
   else if constexpr (std::is_same_v<T, Half>) return DType::f16;
   else if constexpr (std::is_same_v<T, BFloat>) return DType::bf16;
+  else if constexpr (std::is_same_v<T, E4M3>) return DType::f8e4m3fn;
   else if constexpr (std::is_same_v<T, Bool>) return DType::boolean;
   else if constexpr (std::is_same_v<T, int8_t>) return DType::i8;
   else if constexpr (std::is_same_v<T, int16_t>) return DType::i16;
@@ -57,9 +61,10 @@ constexpr DType dtype_of() {
   }
 }
 
-/// The type that arithmetic on T is done in: float for the 16-bit floats, T otherwise.
+/// The type that arithmetic on T is done in: float for floats of 16 and 8 bits, T otherwise.
 template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat>, float, T>;
+using Wide =
+    std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat> || std::is_same_v<T, E4M3>, float, T>;
 template <class T>
 constexpr bool is_real = std::is_floating_point_v<Wide<T>>;
 

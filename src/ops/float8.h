@@ -1,6 +1,7 @@
 #pragma once
 #include <tenon/dtype.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -65,5 +66,13 @@ inline uint8_t f8_bits(float value, DType type, bool saturate) {
   // A normal number's leading bit carries into the exponent field, which makes it one higher.
   return static_cast<uint8_t>(sign | (((exponent - lowest) << format.mantissa) + steps));
 }
+
+/// Storage of DType::f8e4m3fn; arithmetic goes through float, and what is too large becomes the largest.
+struct E4M3 {
+  uint8_t bits;
+  E4M3() = default;
+  explicit E4M3(float value) : bits(f8_bits(value, DType::f8e4m3fn, true)) {}
+  operator float() const { return f8_value(bits, DType::f8e4m3fn); }
+};
 
 }  // namespace tenon::ops

@@ -3,7 +3,7 @@
 namespace tenon::ops {
 namespace {
 
-using Poolable = Types<float, double, Half, BFloat, int8_t, uint8_t>;
+using Poolable = Types<float, double, Half, BFloat, E4M3, int8_t, uint8_t>;
 
 /// An offset in a row-major plane as one in column-major order.
 int64_t column_major(const Window3& window, int64_t offset) {

@@ -89,7 +89,7 @@ void evaluate(Evaluation& ctx) {
   if (dims.elements() == 0) return;
   if (x.elements() == 0) ctx.fail("an empty input cannot be resized to " + dims.str());
   const double outside = ctx.node().real("extrapolation_value", 0);
-  dispatch<Numbers>(ctx, x.dtype(), [&]<class T>(Type<T>) {
+  dispatch<NumbersAndFloat8>(ctx, x.dtype(), [&]<class T>(Type<T>) {
     // One axis after the other; untouched axes cost nothing.
     std::vector<double> from(static_cast<size_t>(x.elements()));
     for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<double>(x.data<T>()[i]);

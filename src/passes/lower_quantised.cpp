@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/byte_weights.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -8,10 +9,13 @@
 namespace tenon::passes {
 namespace {
 
-/// A tensor of bytes and the real numbers that it stands for: (byte - zero) * scale.
+/// A tensor of bytes and the real numbers that it stands for: (byte - zero) * scale. Bytes are u8, or e4m3 floats whose
+/// zero point is 0.
 struct Bytes {
   ir::ValueId value, scale, zero;
 };
+
+constexpr DType float8 = DType::f8e4m3fn;
 
 bool is_one(const ir::Graph& graph, ir::ValueId id, DType dtype) {
   const Tensor* constant = graph.constant(id);
@@ -21,7 +25,8 @@ bool is_one(const ir::Graph& graph, ir::ValueId id, DType dtype) {
 /// Scale and zero point in inputs 1 and 2 of a node, where they are one number each.
 bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType zero) {
   return node.inputs.size() > 2 && is_one(graph, node.inputs[1], DType::f32) && is_one(graph, node.inputs[2], zero) &&
-         graph.constant(node.inputs[1])->data<float>()[0] > 0;
+         graph.constant(node.inputs[1])->data<float>()[0] > 0 &&
+         (zero != float8 || graph.constant(node.inputs[2])->data<uint8_t>()[0] == 0);
 }
 
 /// Scales for each entry of the last axis in input 1 of a node, with one zero point for all in input 2.
@@ -45,37 +50,40 @@ ir::ValueId first_zero(ir::Graph& graph, ir::ValueId zeros) {
   return graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {}, std::vector{list.data<uint8_t>()[0]}));
 }
 
-/// What a value is read from, where a DequantizeLinear of u8 with one scale makes it.
-std::optional<Bytes> bytes_of(const ir::Graph& graph, ir::ValueId id) {
+/// What a value is read from, where a DequantizeLinear of `byte` with one scale makes it.
+std::optional<Bytes> bytes_of(const ir::Graph& graph, ir::ValueId id, DType byte) {
   const ir::Node* node = made_by(graph, id, "DequantizeLinear");
-  if (!node || !has_one_scale(graph, *node, DType::u8)) return std::nullopt;
+  if (!node || !has_one_scale(graph, *node, byte)) return std::nullopt;
   return Bytes{node->inputs[0], node->inputs[1], node->inputs[2]};
 }
 
-bool same_number(const ir::Graph& graph, ir::ValueId a, ir::ValueId b) {
-  return a == b || (scalar(graph, a) && scalar(graph, a) == scalar(graph, b));
-}
 bool same_scale(const ir::Graph& graph, const Bytes& a, const Bytes& b) {
-  return same_number(graph, a.scale, b.scale) && same_number(graph, a.zero, b.zero);
+  const auto same = [&](ir::ValueId one, ir::ValueId other, size_t size) {
+    return std::equal(graph.constant(one)->data<std::byte>(), graph.constant(one)->data<std::byte>() + size,
+                      graph.constant(other)->data<std::byte>());
+  };
+  return same(a.scale, b.scale, sizeof(float)) && same(a.zero, b.zero, 1);
 }
 
 /// bytes_of, or bytes with a scale for each channel.
-std::optional<Bytes> residual_of(ir::Graph& graph, ir::ValueId id) {
-  if (const auto bytes = bytes_of(graph, id)) return bytes;
+std::optional<Bytes> residual_of(ir::Graph& graph, ir::ValueId id, DType byte) {
+  if (const auto bytes = bytes_of(graph, id, byte); bytes || byte == float8) return bytes;
   const ir::Node* node = made_by(graph, id, "DequantizeLinear");
   if (!node || !has_last_scales(graph, *node)) return std::nullopt;
   const ir::Node found = *node;
   return Bytes{found.inputs[0], found.inputs[1], first_zero(graph, found.inputs[2])};
 }
 
-/// The QuantizeLinear to u8 that alone reads a value, of one scale or (`by_channel`) one for each channel; no_node
-/// otherwise.
-ir::NodeId quantiser_of(const ir::Graph& graph, ir::ValueId id, bool by_channel = false) {
+/// The QuantizeLinear to `byte` that alone reads a value, of one scale or (`by_channel`, of u8) one for each channel;
+/// no_node otherwise.
+ir::NodeId quantiser_of(const ir::Graph& graph, ir::ValueId id, DType byte, bool by_channel = false) {
   const ir::NodeId user = graph.only_user(id);
   if (user == ir::no_node) return ir::no_node;
   const ir::Node& node = graph.node(user);
   if (node.op != "QuantizeLinear") return ir::no_node;
-  return has_one_scale(graph, node, DType::u8) || (by_channel && has_last_scales(graph, node)) ? user : ir::no_node;
+  return has_one_scale(graph, node, byte) || (by_channel && byte == DType::u8 && has_last_scales(graph, node))
+             ? user
+             : ir::no_node;
 }
 
 /// Signed bytes that only quantisers see become unsigned ones, with a zero point that is 128 higher. An absent zero
@@ -122,7 +130,7 @@ void dequantise_outputs(ir::Graph& graph, const ir::Node& node, ir::NodeId made,
     const ir::ValueId bytes = graph.node(made).outputs[at];
     const ir::Value old = graph.value(node.outputs[at]);
     graph.value(bytes).shape = old.shape;
-    graph.value(bytes).dtype = DType::u8;
+    graph.value(bytes).dtype = graph.value(like.value).dtype;
     const ir::ValueId real =
         graph.apply("DequantizeLinear", {bytes, like.scale, like.zero}, {}, node.origins, old.name);
     graph.value(real).shape = old.shape;
@@ -132,15 +140,15 @@ void dequantise_outputs(ir::Graph& graph, const ir::Node& node, ir::NodeId made,
 }
 
 /// Moving bytes is cheaper than moving the numbers they stand for.
-bool sink_dequantise(ir::Graph& graph, ir::NodeId id) {
+bool sink_dequantise(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
   const size_t moved = moved_inputs(node);
   if (moved == 0) return false;
   std::vector<ir::ValueId> inputs = node.inputs;
-  const auto first = bytes_of(graph, inputs[0]);
+  const auto first = bytes_of(graph, inputs[0], byte);
   if (!first) return false;
   for (size_t at = 0; at < moved; ++at) {
-    const auto bytes = bytes_of(graph, inputs[at]);
+    const auto bytes = bytes_of(graph, inputs[at], byte);
     if (!bytes || !same_scale(graph, *bytes, *first)) return false;
     inputs[at] = bytes->value;
   }
@@ -154,10 +162,10 @@ bool sink_dequantise(ir::Graph& graph, ir::NodeId id) {
 }
 
 /// Quantising a concatenation is concatenating quantised parts.
-bool raise_quantise(ir::Graph& graph, ir::NodeId id) {
+bool raise_quantise(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
   if (node.op != "Concat") return false;
-  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], byte);
   if (quantiser == ir::no_node) return false;
   const ir::Node end = graph.node(quantiser);
   std::vector<ir::ValueId> parts;
@@ -165,13 +173,13 @@ bool raise_quantise(ir::Graph& graph, ir::NodeId id) {
     const ir::ValueId part =
         graph.apply("QuantizeLinear", {input, end.inputs[1], end.inputs[2]}, {}, end.origins, graph.value(input).name);
     graph.value(part).shape = graph.value(input).shape;
-    graph.value(part).dtype = DType::u8;
+    graph.value(part).dtype = byte;
     parts.push_back(part);
   }
   const ir::ValueId whole = graph.apply("Concat", parts, node.attributes, joined(node.origins, end.origins),
                                         graph.value(end.outputs[0]).name);
   graph.value(whole).shape = graph.value(end.outputs[0]).shape;
-  graph.value(whole).dtype = DType::u8;
+  graph.value(whole).dtype = byte;
   graph.replace_uses(end.outputs[0], whole);
   graph.remove(quantiser);
   graph.remove(id);
@@ -179,10 +187,10 @@ bool raise_quantise(ir::Graph& graph, ir::NodeId id) {
 }
 
 /// Bytes that are read and stored again on the same scale.
-bool cancel_pair(ir::Graph& graph, ir::NodeId id) {
+bool cancel_pair(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node& node = graph.node(id);
-  if (node.op != "QuantizeLinear" || !has_one_scale(graph, node, DType::u8)) return false;
-  const auto bytes = bytes_of(graph, node.inputs[0]);
+  if (node.op != "QuantizeLinear" || !has_one_scale(graph, node, byte)) return false;
+  const auto bytes = bytes_of(graph, node.inputs[0], byte);
   if (!bytes || !same_scale(graph, *bytes, {node.inputs[0], node.inputs[1], node.inputs[2]})) return false;
   replace(graph, id, bytes->value);
   return true;
@@ -192,32 +200,15 @@ struct Weights {
   ir::ValueId value, scales;
 };
 
-/// Bytes less their zero points, one or one for each entry of `axis`: i8 where that fits, else i16.
-Tensor centred(const Tensor& bytes, const Tensor* zeros, size_t axis) {
-  const auto byte = [](const Tensor& from, int64_t at) {
-    return from.dtype() == DType::u8 ? int16_t{from.data<uint8_t>()[at]} : int16_t{from.data<int8_t>()[at]};
-  };
-  int64_t inner = 1;
-  for (size_t behind = axis + 1; behind < bytes.dims().rank(); ++behind) inner *= bytes.dims()[behind];
-  Tensor wide(DType::i16, bytes.dims());
-  const auto numbers = wide.data<int16_t>();
-  for (int64_t at = 0; at < wide.elements(); ++at) {
-    numbers[at] = byte(bytes, at);
-    if (zeros) numbers[at] -= byte(*zeros, zeros->elements() == 1 ? 0 : at / inner % zeros->elements());
-  }
-  if (std::any_of(numbers, numbers + wide.elements(), [](int16_t one) { return one < INT8_MIN || one > INT8_MAX; }))
-    return wide;
-  Tensor narrow(DType::i8, bytes.dims());
-  std::copy_n(numbers, wide.elements(), narrow.data<int8_t>());
-  return narrow;
-}
-
-/// Weights of bytes with one scale and zero point, or one for each entry of `axis`, as whole numbers around 0.
-std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis) {
+/// Weights of bytes with one scale and zero point, or one for each entry of `axis`, as whole numbers around 0; beside
+/// `byte` of e4m3 such floats, without zero points.
+std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte) {
   const ir::Node* node = made_by(graph, id, "DequantizeLinear");
   if (!node || node->integer("block_size", 0) != 0) return std::nullopt;
   const Tensor *bytes = graph.constant(node->inputs[0]), *scales = graph.constant(node->inputs[1]), *zeros = nullptr;
-  const auto is_byte = [](const Tensor& one) { return one.dtype() == DType::i8 || one.dtype() == DType::u8; };
+  const auto is_byte = [byte](const Tensor& one) {
+    return byte == float8 ? one.dtype() == float8 : one.dtype() == DType::i8 || one.dtype() == DType::u8;
+  };
   if (!bytes || !scales || !is_byte(*bytes) || scales->dtype() != DType::f32) return std::nullopt;
   const auto rank = static_cast<int64_t>(bytes->dims().rank());
   const int64_t along = node->integer("axis", 1), own = along < 0 ? along + rank : along;
@@ -232,7 +223,8 @@ std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis
   const ir::ValueId given = node->inputs[0], list = node->inputs[1];
   const bool are_centred = !zeros || std::all_of(zeros->data<std::byte>(), zeros->data<std::byte>() + zeros->elements(),
                                                  [](std::byte zero) { return zero == std::byte{}; });
-  if (bytes->dtype() == DType::i8 && are_centred) return Weights{given, list};
+  if (bytes->dtype() != DType::u8 && are_centred) return Weights{given, list};
+  if (byte == float8) return std::nullopt;
   const Tensor numbers = centred(*bytes, zeros, static_cast<size_t>(axis));
   return Weights{graph.add_constant(graph.value(given).name, numbers), list};
 }
@@ -243,11 +235,13 @@ ir::ValueId before_quantiser(const ir::Graph& graph, ir::ValueId bytes) {
   return node && graph.value(node->inputs[0]).dtype == DType::f32 ? node->inputs[0] : ir::no_value;
 }
 
-/// Makes an Int8Conv of a node, and of the quantiser that alone reads its result.
-bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, const ir::Attributes& attributes,
-            const std::optional<Bytes>& residual) {
+const char* conv_of(DType byte) { return byte == float8 ? "Float8Conv" : "Int8Conv"; }
+
+/// Makes an Int8Conv or Float8Conv of a node, and of the quantiser that alone reads its result.
+bool finish(ir::Graph& graph, ir::NodeId id, DType byte, std::vector<ir::ValueId> inputs,
+            const ir::Attributes& attributes, const std::optional<Bytes>& residual) {
   const ir::Node node = graph.node(id);
-  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], true);
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], byte, true);
   const bool quantises = quantiser != ir::no_node;
   const ir::Node end = quantises ? graph.node(quantiser) : node;
   inputs.push_back(quantises ? end.inputs[1] : ir::no_value);
@@ -255,7 +249,7 @@ bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, co
   if (residual) inputs.insert(inputs.end(), {residual->scale, residual->zero});
   while (inputs.back() == ir::no_value) inputs.pop_back();
   const ir::ValueId result =
-      graph.apply("Int8Conv", inputs, attributes, quantises ? joined(node.origins, end.origins) : node.origins,
+      graph.apply(conv_of(byte), inputs, attributes, quantises ? joined(node.origins, end.origins) : node.origins,
                   graph.value(end.outputs[0]).name);
   graph.value(result).shape = graph.value(end.outputs[0]).shape;
   graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
@@ -265,13 +259,13 @@ bool finish(ir::Graph& graph, ir::NodeId id, std::vector<ir::ValueId> inputs, co
   return true;
 }
 
-bool lower_conv(ir::Graph& graph, ir::NodeId id) {
+bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
   const bool picture = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
-  auto x = bytes_of(graph, node.inputs[0]);
-  if (!x) return false;
-  const auto w = weights_of(graph, node.inputs[1], 0);
+  auto x = bytes_of(graph, node.inputs[0], byte);
+  if (!x || (picture && byte == float8)) return false;
+  const auto w = weights_of(graph, node.inputs[1], 0, byte);
   if (!w) return false;
   const bool words = graph.constant(w->value)->dtype() == DType::i16;
   if (picture && !words && graph.only_user(node.inputs[0]) == id)
@@ -282,19 +276,19 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id) {
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
   std::optional<Bytes> residual;
   if (node.has("residual")) {
-    residual = residual_of(graph, node.inputs[3]);
+    residual = residual_of(graph, node.inputs[3], byte);
     if (!residual) return false;
     inputs[3] = residual->value;
   }
-  return finish(graph, id, std::move(inputs), node.attributes, residual);
+  return finish(graph, id, byte, std::move(inputs), node.attributes, residual);
 }
 
 /// The mean over a small picture is a window of ones over all of it.
-bool lower_average(ir::Graph& graph, ir::NodeId id) {
+bool lower_average(ir::Graph& graph, ir::NodeId id, DType byte) {
   constexpr int64_t most_taps = 49;
   const ir::Node& node = graph.node(id);
-  if (node.op != "GlobalAveragePool" || node.text("layout", "") != "NHWC") return false;
-  const auto x = bytes_of(graph, node.inputs[0]);
+  if (node.op != "GlobalAveragePool" || node.text("layout", "") != "NHWC" || byte == float8) return false;
+  const auto x = bytes_of(graph, node.inputs[0], byte);
   const ir::Shape* shape = shape_of(graph, node.inputs[0]);
   if (!x || !shape || shape->size() != 4) return false;
   for (size_t axis = 1; axis < 4; ++axis)
@@ -305,29 +299,18 @@ bool lower_average(ir::Graph& graph, ir::NodeId id) {
   std::fill_n(ones.data<int8_t>(), ones.elements(), int8_t{1});
   const ir::ValueId weights = graph.add_constant("", ones);
   const ir::ValueId share = constant(graph, "", {1}, {1.f / static_cast<float>(height * width)});
-  return finish(graph, id, {x->value, weights, ir::no_value, ir::no_value, x->scale, x->zero, share},
+  return finish(graph, id, byte, {x->value, weights, ir::no_value, ir::no_value, x->scale, x->zero, share},
                 {{"layout", std::string("NHWC")}, {"group", channels}}, std::nullopt);
 }
 
-/// A matrix of [k][n] weights as n windows of one pixel.
-Tensor by_rows(const Tensor& given) {
-  const int64_t k = given.dims()[0], n = given.dims()[1], size = given.dtype() == DType::i8 ? 1 : 2;
-  Tensor rows(given.dtype(), {n, k, 1, 1});
-  const auto *from = given.data<std::byte>();
-  auto* const to = rows.data<std::byte>();
-  for (int64_t row = 0; row < n; ++row)
-    for (int64_t at = 0; at < k; ++at) std::copy_n(from + (at * n + row) * size, size, to + (row * k + at) * size);
-  return rows;
-}
-
 /// A product of rows by a matrix as a convolution of 1x1.
-bool lower_product(ir::Graph& graph, ir::NodeId id) {
+bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
   const bool gemm = node.op == "Gemm", turned = gemm && node.integer("transB", 0);
   if ((!gemm && node.op != "MatMul") || node.has("residual")) return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
-  const auto x = bytes_of(graph, node.inputs[0]);
-  const auto w = x ? weights_of(graph, node.inputs[1], turned ? 0 : 1) : std::nullopt;
+  const auto x = bytes_of(graph, node.inputs[0], byte);
+  const auto w = x ? weights_of(graph, node.inputs[1], turned ? 0 : 1, byte) : std::nullopt;
   const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
   if (!x || !w || !from || !to || from->size() < 2) return false;
   const Tensor given = *graph.constant(w->value);
@@ -346,7 +329,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
   const std::string name = graph.value(node.outputs[0]).name;
   const ir::ValueId pixels = graph.apply("Reshape", {x->value, constant(graph, "", {-1, 1, 1, k})}, {}, node.origins,
                                          name + ".pixels");
-  graph.value(pixels).dtype = DType::u8;
+  graph.value(pixels).dtype = byte;
   ir::Attributes attributes{{"layout", std::string("NHWC")}};
   if (node.has("activation")) attributes["activation"] = node.text("activation", "");
   if (!gemm)
@@ -354,12 +337,12 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
       if (node.has(bound)) attributes[bound] = node.real(bound, 0);
   std::vector<ir::ValueId> inputs{pixels, graph.add_constant("", rows), bias, ir::no_value, x->scale, x->zero,
                                   w->scales};
-  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0]);
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], byte);
   const bool quantises = quantiser != ir::no_node;
   const ir::Node end = quantises ? graph.node(quantiser) : node;
   if (quantises) inputs.insert(inputs.end(), {end.inputs[1], end.inputs[2]});
   const std::vector<std::string> origins = quantises ? joined(node.origins, end.origins) : node.origins;
-  const ir::ValueId result = graph.apply("Int8Conv", inputs, attributes, origins, name + ".products");
+  const ir::ValueId result = graph.apply(conv_of(byte), inputs, attributes, origins, name + ".products");
   graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
   const ir::ValueId shaped = graph.apply("Reshape", {result, constant(graph, "", back)}, {}, origins,
                                          graph.value(end.outputs[0]).name);
@@ -371,18 +354,25 @@ bool lower_product(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+bool lower_bytes(ir::Graph& graph, DType byte) {
+  bool changed = false;
+  for (bool more = true; more; changed |= more) {
+    more = each_node(graph, [&](ir::NodeId id) { return sink_dequantise(graph, id, byte); });
+    for (const auto step : {raise_quantise, cancel_pair})
+      more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id, byte); });
+  }
+  for (const auto lower : {lower_conv, lower_average, lower_product})
+    changed |= each_node(graph, [&](ir::NodeId id) { return lower(graph, id, byte); });
+  return changed;
+}
+
 }  // namespace
 
 bool lower_quantised(ir::Graph& graph) {
-  bool changed = each_node(graph, [&](ir::NodeId id) { return make_unsigned(graph, id); });
-  for (bool more = true; more; changed |= more) {
-    more = each_node(graph, [&](ir::NodeId id) { return sink_dequantise(graph, id); });
-    for (const auto step : {raise_quantise, cancel_pair})
-      more |= each_node(graph, [&](ir::NodeId id) { return step(graph, id); });
-  }
-  for (const auto lower : {lower_conv, lower_average, lower_product})
-    changed |= each_node(graph, [&](ir::NodeId id) { return lower(graph, id); });
-  return changed;
+  const bool changed = each_node(graph, [&](ir::NodeId id) { return make_unsigned(graph, id); });
+  return lower_bytes(graph, DType::u8) || changed;
 }
+
+bool lower_float8(ir::Graph& graph) { return lower_bytes(graph, float8); }
 
 }  // namespace tenon::passes

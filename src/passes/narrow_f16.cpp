@@ -42,7 +42,9 @@ bool passes_on(const ir::Node& node) {
 }
 
 /// Ops on bytes that give whichever float is wanted.
-bool gives_any(const ir::Node& node) { return node.op == "DequantizeLinear" || node.op == "Int8Conv"; }
+bool gives_any(const ir::Node& node) {
+  return node.op == "DequantizeLinear" || node.op == "Int8Conv" || node.op == "Float8Conv";
+}
 
 /// Only the first operand of these is data; of others all are.
 bool first_is_data(const ir::Node& node) {

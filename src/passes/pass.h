@@ -27,6 +27,8 @@ struct PassRecord {
 const std::vector<Pass>& pipeline();
 /// The passes that come once all scales are in the graph.
 const std::vector<Pass>& lowering();
+/// The passes before those in a build for a GPU that multiplies 8-bit floats.
+const std::vector<Pass>& for_float8();
 /// The passes that come last in a build for a GPU.
 const std::vector<Pass>& for_gpu();
 /// The passes behind those in a build in 16 bits, but for the one that narrows.
@@ -35,6 +37,8 @@ const std::vector<Pass>& for_narrow();
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the lowering likewise.
 std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// Runs the passes for 8-bit floats likewise.
+std::vector<PassRecord> lower_floats(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for GPUs likewise.
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for 16 bits likewise, then computes large layers in f16 or bf16.

@@ -27,6 +27,8 @@ bool fuse_elementwise(ir::Graph& graph);
 /// The same from bytes to bytes, with the scales between them.
 bool fuse_bytes(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
+/// The same for e4m3: internal Float8Conv nodes, for which only GPUs have fast kernels.
+bool lower_float8(ir::Graph& graph);
 /// Makes internal DotAttention nodes, for which GPUs have a kernel in 16 bits.
 bool fuse_attention(ir::Graph& graph);
 /// The way back, for CPUs, whose kernels are for the parts.

@@ -71,6 +71,13 @@ const std::vector<Pass>& for_gpu() {
   return list;
 }
 
+const std::vector<Pass>& for_float8() {
+  static const std::vector<Pass> list = {
+      {"lower_float8", "joins nodes of 8-bit floats with their scales", lower_float8},
+  };
+  return list;
+}
+
 const std::vector<Pass>& for_narrow() {
   static const std::vector<Pass> list = {
       {"fuse_attention", "joins the products around the softmax of attention", fuse_attention},
@@ -133,7 +140,7 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow(), &for_cpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_narrow(), &for_cpu()})
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;
@@ -141,7 +148,7 @@ const Pass* find(const std::string& name) {
 
 [[noreturn]] void unknown(const std::string& name) {
   std::string all;
-  for (const auto* list : {&pipeline(), &lowering(), &for_gpu(), &for_narrow(), &for_cpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_narrow(), &for_cpu()})
     for (const Pass& pass : *list) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
 }
@@ -163,6 +170,9 @@ std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string
 }
 std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, lowering(), skip);
+}
+std::vector<PassRecord> lower_floats(ir::Graph& graph, const std::vector<std::string>& skip) {
+  return run_all(graph, for_float8(), skip);
 }
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_gpu(), skip);

@@ -96,7 +96,7 @@ bool is_conversion(const std::string& name) {
   return name.starts_with("QuantizeLinear") || name.starts_with("DequantizeLinear");
 }
 
-bool is_integer(const ir::Node& node) { return node.op.starts_with("Int8"); }
+bool is_integer(const ir::Node& node) { return node.op.starts_with("Int8") || node.op == "Float8Conv"; }
 
 /// The integer nodes nearest to a conversion: those that read what is quantised, or make what is read as a number.
 std::set<ir::NodeId> served(const ir::Graph& graph, ir::NodeId conversion) {

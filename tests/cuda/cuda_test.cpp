@@ -11,6 +11,7 @@
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/timing.h"
 #include "backends/strided_copy.h"
+#include "ops/float8.h"
 #include "ops/half.h"
 
 namespace tenon::tests {
@@ -39,6 +40,7 @@ double value(const Tensor& tensor, int64_t at) {
     case DType::f32: return tensor.data<float>()[at];
     case DType::f16: return ops::f16_value(tensor.data<uint16_t>()[at]);
     case DType::bf16: return ops::bf16_value(tensor.data<uint16_t>()[at]);
+    case DType::f8e4m3fn: return ops::f8_value(tensor.data<uint8_t>()[at], tensor.dtype());
     case DType::f64: return tensor.data<double>()[at];
     case DType::i64: return static_cast<double>(tensor.data<int64_t>()[at]);
     case DType::i32: return tensor.data<int32_t>()[at];
@@ -47,11 +49,13 @@ double value(const Tensor& tensor, int64_t at) {
   }
 }
 
-/// |got - expected| <= tolerance (1 + |expected|); bytes differ by `steps` at most.
+/// |got - expected| <= tolerance (1 + |expected|), and a step more of e4m3; bytes differ by `steps` at most.
 std::string difference(const Tensor& got, const Tensor& expected, double tolerance, int steps) {
-  const bool bytes = got.dtype() == DType::u8;
+  const bool bytes = got.dtype() == DType::u8, floats = got.dtype() == DType::f8e4m3fn;
   for (int64_t at = 0; at < got.elements(); ++at) {
-    const double a = value(got, at), b = value(expected, at), most = bytes ? steps : tolerance * (1 + std::abs(b));
+    const double a = value(got, at), b = value(expected, at);
+    const double step = floats ? std::max(std::max(std::abs(a), std::abs(b)) / 8, 0x1p-9) : 0;
+    const double most = bytes ? steps : step + tolerance * (1 + std::abs(b));
     if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= most) continue;
     return "element " + std::to_string(at) + " is " + std::to_string(a) + ", expected " + std::to_string(b);
   }

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "ops/float8.h"
 #include "ops/half.h"
 #include "ops/op.h"
 
@@ -28,6 +29,9 @@ void put(Tensor& tensor, int64_t at, double value) {
     case DType::f64: tensor.data<double>()[at] = value; break;
     case DType::f16: tensor.data<uint16_t>()[at] = ops::f16_bits(static_cast<float>(value)); break;
     case DType::bf16: tensor.data<uint16_t>()[at] = ops::bf16_bits(static_cast<float>(value)); break;
+    case DType::f8e4m3fn:
+      tensor.data<uint8_t>()[at] = ops::f8_bits(static_cast<float>(value), tensor.dtype(), true);
+      break;
     case DType::u8: tensor.data<uint8_t>()[at] = static_cast<uint8_t>(value); break;
     case DType::boolean: tensor.data<uint8_t>()[at] = value != 0; break;
     case DType::i8: tensor.data<int8_t>()[at] = static_cast<int8_t>(value); break;
@@ -52,7 +56,8 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
     for (size_t at = 0; at < values.size(); ++at) put(tensor, static_cast<int64_t>(at), std::stod(values[at]));
     return tensor;
   }
-  double low = is_float(*dtype) ? -1 : 0, high = is_float(*dtype) ? 1 : 100;
+  const bool real = is_float(*dtype) || ops::is_float8(*dtype);
+  double low = real ? -1 : 0, high = real ? 1 : 100;
   if (const size_t range = rest.find('('); range != std::string::npos) {
     const auto ends = split(rest.substr(range + 1, rest.size() - range - 2), ',');
     low = std::stod(ends.at(0)), high = std::stod(ends.at(1));
@@ -64,7 +69,7 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
   Tensor tensor(*dtype, dims);
   for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
     const double unit = static_cast<double>(random() >> 11) * 0x1p-53;
-    put(tensor, at, is_float(*dtype) ? low + unit * (high - low) : std::floor(low + unit * (high - low)));
+    put(tensor, at, real ? low + unit * (high - low) : std::floor(low + unit * (high - low)));
   }
   return tensor;
 }

@@ -104,12 +104,14 @@ std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& 
 
 const char* byte_shape(const Problem& problem, ConvShape& shape) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.dtype != DType::u8 && x.dtype != DType::f32) return "only u8 and f32 inputs";
-  if (y.dtype != DType::u8 && y.dtype != DType::f32 && y.dtype != DType::f16) return "only u8, f32 and f16 results";
-  if (!w.constant || w.dtype != DType::i8) return "the weights are not constant i8";
+  const bool floats = is_float8(problem);
+  const DType byte = floats ? DType::f8e4m3fn : DType::u8;
+  if (x.dtype != byte && (floats || x.dtype != DType::f32)) return "only bytes, and f32 that becomes u8";
+  if (y.dtype != byte && y.dtype != DType::f32 && y.dtype != DType::f16) return "only bytes, f32 and f16 results";
+  if (!w.constant || w.dtype != (floats ? byte : DType::i8)) return "the weights are not constant bytes";
   for (size_t at = x_scale_at; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
-  if (has(problem, y_scale_at) != (y.dtype == DType::u8)) return "the result's type does not fit its scale";
+  if (has(problem, y_scale_at) != (y.dtype == byte)) return "the result's type does not fit its scale";
   if (const char* reason = conv_geometry(problem, shape)) return reason;
   for (const size_t at : {y_scale_at, r_scale_at})
     if (const int64_t count = has(problem, at) ? problem.inputs[at].constant.elements() : 1;
@@ -124,6 +126,7 @@ const char* byte_conv(const Problem& problem, ByteConv& conv) {
   if (const char* reason = byte_shape(problem, conv.shape)) return reason;
   const ConvShape& shape = conv.shape;
   conv.epilogue = conv_epilogue(problem);
+  conv.is_float8 = is_float8(problem);
   conv.x_scale = scale_at(problem, x_scale_at);
   conv.x_zero = zero_at(problem, x_zero_at);
   conv.y_zero = zero_at(problem, y_zero_at);
@@ -184,9 +187,14 @@ Lists lists_at(Address numbers, int64_t width) {
 
 std::vector<std::string> byte_defines(const ByteConv& conv) {
   std::vector<std::string> defines = epilogue_defines(conv.epilogue);
+  defines.push_back(define("FP8", conv.is_float8));
   defines.push_back(define("LISTED", !conv.inverses.empty()));
   defines.push_back(define("YZ", conv.y_zero == 0 ? 0 : is_bounded(conv) ? 1 : 2));
   return defines;
+}
+
+std::string define_bytes(const char* name, DType type) {
+  return define_type(name, size_of(type) == 1 ? DType::u8 : type);
 }
 
 Source byte_source(const std::string& file, std::vector<std::string> defines) {

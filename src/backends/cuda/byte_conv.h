@@ -1,7 +1,7 @@
 #pragma once
 #include "backends/cuda/convolution.h"
 
-/// The internal op Int8Conv (ops/int8_conv.cpp) as the GPU kernels see it.
+/// The internal ops Int8Conv (ops/int8_conv.cpp) and Float8Conv (ops/float8_conv.cpp) as the GPU kernels see them.
 namespace tenon::cuda {
 
 struct ByteConv {
@@ -13,6 +13,7 @@ struct ByteConv {
   float inverse = 0, r_scale = 0;
   std::vector<float> inverses, r_scales;  // by channel where either is; else empty
   bool quantises = false;  // else the result is f32 or f16
+  bool is_float8 = false;  // e4m3 by e4m3, all zero points 0
   bool has_residual() const { return epilogue.residual != ops::Residual::none; }
   /// Whether a tap can lie outside of the input while the zero point is not 0.
   bool has_borders() const;
@@ -24,12 +25,13 @@ const char* byte_conv(const Problem& problem, ByteConv& conv);
 const char* byte_shape(const Problem& problem, ConvShape& shape);
 /// Whether the result or the residual has a scale for each channel.
 bool has_listed_scales(const Problem& problem);
-inline bool is_bytes(const Problem& problem) { return problem.node->op == "Int8Conv"; }
+inline bool is_float8(const Problem& problem) { return problem.node->op == "Float8Conv"; }
+inline bool is_bytes(const Problem& problem) { return problem.node->op == "Int8Conv" || is_float8(problem); }
 /// byte_shape or conv_shape.
 inline const char* any_conv_shape(const Problem& problem, ConvShape& shape) {
   return is_bytes(problem) ? byte_shape(problem, shape) : conv_shape(problem, shape);
 }
-/// [out_c][kernel_h][kernel_w][channels_in]
+/// [out_c][kernel_h][kernel_w][channels_in], e4m3 by its bits.
 std::vector<int8_t> byte_weights(const Problem& problem, const ConvShape& shape);
 /// -x_zero * sum of each channel's weights.
 std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& weights);
@@ -51,8 +53,10 @@ struct Lists {
 std::vector<uint32_t> numbers_of(const ByteConv& conv, const std::vector<int32_t>& zero_sums, int64_t width);
 /// Where they are once these numbers lie at an address.
 Lists lists_at(Address numbers, int64_t width);
-/// Macros ACT, RESIDUAL, LISTED, YZ.
+/// Macros ACT, RESIDUAL, LISTED, YZ, FP8.
 std::vector<std::string> byte_defines(const ByteConv& conv);
+/// u8 for all bytes, else the type itself: for kernels that move bytes and leave their meaning to bytes.cuh.
+std::string define_bytes(const char* name, DType type);
 /// A kernel file behind bytes.cuh.
 Source byte_source(const std::string& file, std::vector<std::string> defines);
 

@@ -51,7 +51,8 @@ class ByteDirectStep : public ConvStep<Params> {
   }
 };
 
-const char* refuses(const Problem& problem, const Properties&) {
+const char* refuses(const Problem& problem, const Properties& properties) {
+  if (is_float8(problem) && properties.capability() < 89) return "it needs compute capability 8.9";
   ConvShape shape{};
   if (const char* reason = byte_shape(problem, shape)) return reason;
   return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? "too many groups" : nullptr;
@@ -62,7 +63,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   byte_conv(problem, conv);
   std::vector<std::string> defines = byte_defines(conv);
   defines.push_back(define_type("TX", conv.shape.x_type));
-  defines.push_back(define_type("TY", conv.shape.y_type));
+  defines.push_back(define_bytes("TY", conv.shape.y_type));
   return {{"direct", {byte_source("byte_direct.cu", defines)}, {}}};
 }
 
@@ -71,6 +72,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 }
 
 const KernelRegistrar registered({"Int8Conv", "direct", 0, refuses, tactics, make});
+const KernelRegistrar floats({"Float8Conv", "direct", 0, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

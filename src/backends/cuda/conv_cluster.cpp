@@ -130,6 +130,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 
 const KernelRegistrar conv({"Conv", "cluster", 1, refuses, tactics, make});
 const KernelRegistrar bytes({"Int8Conv", "cluster", 1, refuses, tactics, make});
+const KernelRegistrar floats({"Float8Conv", "cluster", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -54,6 +54,7 @@ int copy_bytes(const ConvShape& shape) {
 
 const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return "it needs compute capability 8.0";
+  if (is_float8(problem) && properties.capability() < 89) return "it needs compute capability 8.9";
   ConvShape shape{};
   if (const char* reason = any_conv_shape(problem, shape)) return reason;
   if (shape.x_type == DType::f32 && is_bytes(problem)) return "the input is not quantised yet";
@@ -97,8 +98,9 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
   } else {
     source.defines = epilogue_defines(conv_epilogue(problem));
   }
+  const std::string result = is_bytes(problem) ? define_bytes("TY", shape.y_type) : define_type("TY", shape.y_type);
   for (const std::string& word : {define("DT", is_bytes(problem) ? 3 : is_narrow(shape.x_type) ? 1 : 2),
-                                  define_type("TY", shape.y_type), define("COPY", copy_bytes(shape)),
+                                  result, define("COPY", copy_bytes(shape)),
                                   define("FILL", fill),
                                   define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
                                   define("WM", tile.warp_m), define("WN", tile.warp_n), define("STAGES", tile.stages),
@@ -273,6 +275,7 @@ const KernelRegistrar conv({"Conv", "mma", 2, refuses, tactics, make});
 const KernelRegistrar gemm({"Gemm", "mma", 2, refuses, tactics, make});
 const KernelRegistrar matmul({"MatMul", "mma", 2, refuses, tactics, make});
 const KernelRegistrar bytes({"Int8Conv", "mma", 2, refuses, tactics, make});
+const KernelRegistrar floats({"Float8Conv", "mma", 2, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

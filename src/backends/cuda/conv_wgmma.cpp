@@ -66,7 +66,7 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   stage = round_up(stage, 1024);
   // Lists by channel, and what borders add, as far as the kernel keeps them.
   const int64_t own = form.bres ? form.bn : round_up(shape.out_c, form.bn);
-  const bool bytes = shape.x_type == DType::u8;
+  const bool bytes = size_of(shape.x_type) == 1;
   int64_t lists = own * (bytes ? 8 : 4) <= 8192 ? own * 4 * form.lists : 0;
   if (bytes && shape.kernel_h * shape.kernel_w > 1) lists += 512 + (own * 36 <= 9216 ? own * 36 : 0);
   const int64_t resident = (form.bres ? round_up(form.bn * depth, 1024) : 0) + lists;
@@ -327,6 +327,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 
 const KernelRegistrar conv({"Conv", "wgmma", 1, refuses, tactics, make});
 const KernelRegistrar bytes({"Int8Conv", "wgmma", 1, refuses, tactics, make});
+const KernelRegistrar floats({"Float8Conv", "wgmma", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

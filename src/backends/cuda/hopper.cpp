@@ -9,9 +9,10 @@ namespace {
 
 /// D[64 x width] += A[64 x 32 bytes] * B[width x 32 bytes]^T, both in shared memory with depth contiguous.
 std::string product_text(int width, DType type, bool turned) {
-  const bool bytes = type == DType::u8, wide = type == DType::f32;
+  const bool bytes = type == DType::u8, wide = type == DType::f32 || type == DType::f8e4m3fn;
   const std::string sum = bytes ? "int" : "float", letter = bytes ? "r" : "f";
-  const std::string types = wide                  ? "k8.f32.tf32.tf32"
+  const std::string types = type == DType::f32    ? "k8.f32.tf32.tf32"
+                            : wide                ? "k32.f32.e4m3.e4m3"
                             : type == DType::bf16 ? "k16.f32.bf16.bf16"
                             : !bytes              ? "k16.f32.f16.f16"
                             : turned              ? "k32.s32.s8.u8"
@@ -43,7 +44,7 @@ int swizzle_of(int bytes) {
 }
 
 int map_type(DType type) {
-  return type == DType::u8 ? constants::map_u8 : type == DType::f32 ? constants::map_f32 : constants::map_f16;
+  return size_of(type) == 1 ? constants::map_u8 : type == DType::f32 ? constants::map_f32 : constants::map_f16;
 }
 /// 10 bits of mantissa, to nearest with ties away, as cvt.rna.tf32 does.
 float tf32_of(float value) { return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & ~0x1fffu); }
@@ -234,7 +235,7 @@ const char* refuses_maps(const Problem& problem, const ConvShape& shape, const P
   if (properties.capability() != 90 || !driver().TensorMapEncodeIm2col) return "it needs compute capability 9.0";
   const bool bytes = is_bytes(problem);
   if (tf32    ? shape.x_type != DType::f32 || shape.y_type != DType::f32
-      : bytes ? shape.x_type != DType::u8 || shape.y_type == DType::f32
+      : bytes ? size_of(shape.x_type) != 1 || shape.y_type == DType::f32
               : !is_narrow(shape.x_type) || shape.y_type != shape.x_type)
     return tf32 ? "only f32" : "only 16-bit floats, and bytes";
   if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";

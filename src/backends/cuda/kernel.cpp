@@ -107,6 +107,7 @@ const char* type_name(DType type) {
     case DType::bf16: return "brain";
     case DType::u8: return "u8";
     case DType::i8: return "i8";
+    case DType::f8e4m3fn: return "e4m3";
     default: return "";
   }
 }

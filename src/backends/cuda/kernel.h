@@ -88,8 +88,8 @@ class Joint {
   Joint(const Joint&) = delete;
 };
 
-/// Names of CUDA types for element types that kernels take: f32 is "float", f16 "half", bf16 "brain", u8, i8; empty for
-/// others.
+/// Names of CUDA types for element types that kernels take: f32 is "float", f16 "half", bf16 "brain", f8e4m3fn "e4m3",
+/// u8, i8; empty for others.
 const char* type_name(DType type);
 inline bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
 inline bool is_real(DType type) { return is_narrow(type) || type == DType::f32; }

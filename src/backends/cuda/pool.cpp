@@ -40,8 +40,8 @@ std::vector<int> vectors_of(const Problem& problem) {
 
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  const bool bytes = x.dtype == DType::u8 && problem.node->op == "MaxPool";
-  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the maximum of u8";
+  const bool bytes = (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && problem.node->op == "MaxPool";
+  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the maximum of bytes";
   if (x.dims.rank() != 4) return "only two spatial axes";
   if (problem.outputs.size() > 1 && problem.outputs[1]) return "the indices are wanted";
   if (y.dims.elements() >= int64_t{1} << 31) return "too large";
@@ -56,7 +56,8 @@ bool clamps(const Problem& problem, int vector) {
   const auto kernel = node.integers("kernel_shape"), dilations = node.integers("dilations", {1, 1}),
              pads = node.integers("pads", {0, 0, 0, 0});
   const size_t bytes = size_of(problem.inputs[0].dtype) * static_cast<size_t>(vector);
-  return node.op == "MaxPool" && problem.inputs[0].dtype != DType::f32 && bytes >= 4 && vector > 1 &&
+  const DType type = problem.inputs[0].dtype;
+  return node.op == "MaxPool" && type != DType::f32 && type != DType::f8e4m3fn && bytes >= 4 && vector > 1 &&
          dilations[0] == 1 && dilations[1] == 1 && node.text("auto_pad", "NOTSET") == "NOTSET" &&
          node.integer("ceil_mode", 0) == 0 && kernel[0] * kernel[1] <= 49 && pads[0] < kernel[0] &&
          pads[2] < kernel[0] && pads[1] < kernel[1] && pads[3] < kernel[1];
@@ -69,6 +70,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
     Source source{"pool.cu", {}, ""};
     source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
                       define("MAX", problem.node->op == "MaxPool"),
+                      define("FLOAT8", problem.inputs[0].dtype == DType::f8e4m3fn),
                       define("VEC", vector),
                       define("INCLUDE_PAD", includes_padding(problem)),
                       define("KH", kernel[0]),

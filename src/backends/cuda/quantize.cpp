@@ -4,14 +4,14 @@ namespace tenon::cuda {
 namespace {
 
 bool quantises(const Problem& problem) { return problem.node->op == "QuantizeLinear"; }
-bool is_byte(DType type) { return type == DType::u8 || type == DType::i8; }
+bool is_byte(DType type) { return type == DType::u8 || type == DType::i8 || type == DType::f8e4m3fn; }
 
 /// Data, scale and zero point; one scale, or one for each entry of an axis.
 const char* map_of(const Problem& problem, Map& map) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const Operand& bytes = quantises(problem) ? y : x;
   const Operand& reals = quantises(problem) ? x : y;
-  if (!is_byte(bytes.dtype) || !is_real(reals.dtype)) return "only u8 and i8, f32 and f16";
+  if (!is_byte(bytes.dtype) || !is_real(reals.dtype)) return "only u8, i8 and e4m3, f32 and f16";
   if (problem.node->integer("block_size", 0) != 0) return "it has scales by block";
   const auto rank = static_cast<int64_t>(x.dims.rank());
   const int64_t given = problem.node->integer("axis", 1), axis = given < 0 ? given + rank : given;
@@ -35,8 +35,11 @@ const char* map_of(const Problem& problem, Map& map) {
     add(operand, strides);
   }
   add(y, y.strides);
-  const bool zero = map.strides.size() > 3;
-  if (quantises(problem)) {
+  // The zero point of floats is 0.
+  const bool zero = map.strides.size() > 3 && bytes.dtype != DType::f8e4m3fn;
+  if (quantises(problem) && bytes.dtype == DType::f8e4m3fn) {
+    map.body = "    r = __fdiv_rn(v0, v1);\n";
+  } else if (quantises(problem)) {
     const bool sign = y.dtype == DType::i8;
     map.body = "    const float t = rintf(__fdiv_rn(v0, v1))" + std::string(zero ? " + v2" : "") + ";\n" +
                "    r = v0 != v0 ? " + (zero ? "v2" : "0.f") + " : fminf(fmaxf(t, " + (sign ? "-128.f" : "0.f") +

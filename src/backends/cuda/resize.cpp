@@ -79,8 +79,9 @@ int vector_of(const Problem& problem, const std::vector<size_t>& axes) {
 
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  const bool bytes = x.dtype == DType::u8 && problem.node->text("mode", "nearest") == "nearest";
-  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the nearest u8";
+  const bool bytes =
+      (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && problem.node->text("mode", "nearest") == "nearest";
+  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the nearest byte";
   if (x.dims.rank() != 4 || x.dims.elements() == 0) return "not of four axes";
   for (size_t at = 1; at < problem.inputs.size(); ++at)
     if (problem.inputs[at] && !problem.inputs[at].constant) return "its sizes are not constant";

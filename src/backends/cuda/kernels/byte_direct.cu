@@ -1,9 +1,15 @@
-// Convolution of bytes of any strides, groups and dilations: implicit GEMM on the plain arithmetic units, in i32.
-// Behind bytes.cuh. TX: u8, or float that is quantised first; TY: type of the result. Tile: 64 pixels x 64 channels of
-// one group, 16 deep.
+// Convolution of bytes of any strides, groups and dilations: implicit GEMM on the plain arithmetic units, in i32, or
+// e4m3 in f32. Behind bytes.cuh. TX: u8 or e4m3, or float that becomes u8 first; TY: type of the result, u8 for all
+// bytes. Tile: 64 pixels x 64 channels of one group, 16 deep.
+#if FP8
+typedef float4 Four;
+#else
+typedef int4 Four;
+#endif
+
 struct Params {
   const TX* x;
-  const i8* w;  // [group][depth][channels_out]
+  const Weight* w;  // [group][depth][channels_out]
   Lists lists;
   const u8* residual;
   TY* y;
@@ -16,17 +22,25 @@ struct Params {
 };
 
 __device__ __forceinline__ int number_of(u8 x, const Params& p) { return x - p.x_zero; }
+#if FP8
+__device__ __forceinline__ float number_of(e4m3 x, const Params&) { return f32_of(x); }
+__device__ __forceinline__ float weight_of(e4m3 w) { return f32_of(w); }
+__device__ __forceinline__ u8 byte_of(float steps) { return of_f32<e4m3>(steps).bits; }
+#else
+__device__ __forceinline__ int weight_of(i8 w) { return w; }
+__device__ __forceinline__ u8 byte_of(int steps) { return (u8)min(max(steps, 0), 255); }
+#endif
 __device__ __forceinline__ int number_of(float x, const Params& p) {
   const int q = __float2int_rn(fminf(fmaxf(__fdiv_rn(x, p.x_scale), -1e6f), 1e6f)) + p.x_zero;
   return (x != x ? p.x_zero : min(max(q, 0), 255)) - p.x_zero;
 }
 template <class T> __device__ __forceinline__ T result_of(float v, int, const Params&) { return of_f32<T>(v); }
 template <> __device__ __forceinline__ u8 result_of<u8>(float v, int channel, const Params& p) {
-  return (u8)min(max(steps_of(v, inverse_of(p.lists.inverses, channel, p.finish), p.finish), 0), 255);
+  return byte_of(steps_of(v, inverse_of(p.lists.inverses, channel, p.finish), p.finish));
 }
 
 extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_constant__ Params p) {
-  __shared__ int a[16][64 + 4], b[16][64];
+  __shared__ Sum a[16][64 + 4], b[16][64];
   const int tid = threadIdx.x, group = blockIdx.y / p.tiles, n0 = blockIdx.y % p.tiles * 64, m0 = blockIdx.x * 64;
   wait_for_previous();
   const int k_in = tid & 15, row = tid >> 4;
@@ -39,8 +53,8 @@ extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_const
     w0[i] = q * p.stride_w - p.pad_left;
     base[i] = n * p.xs[0] + (i64)group * p.c_in * p.xs[3];
   }
-  const i8* w = p.w + (i64)group * p.depth * p.c_out + n0;
-  int sum[4][4] = {};
+  const Weight* w = p.w + (i64)group * p.depth * p.c_out + n0;
+  Sum sum[4][4] = {};
   for (int k0 = 0; k0 < p.depth; k0 += 16) {
     const int k = k0 + k_in, c = k % p.c_in, tap = k / p.c_in;
     const int dh = tap / p.kernel_w * p.dilation_h, dw = tap % p.kernel_w * p.dilation_w;
@@ -53,13 +67,13 @@ extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_const
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int kk = i * 4 + (tid >> 6), n = tid & 63;
-      b[kk][n] = k0 + kk < p.depth && n0 + n < p.c_out ? w[(i64)(k0 + kk) * p.c_out + n] : 0;
+      b[kk][n] = k0 + kk < p.depth && n0 + n < p.c_out ? weight_of(w[(i64)(k0 + kk) * p.c_out + n]) : 0;
     }
     __syncthreads();
 #pragma unroll
     for (int kk = 0; kk < 16; ++kk) {
-      const int4 av = *(const int4*)&a[kk][tid / 16 * 4], bv = *(const int4*)&b[kk][tid % 16 * 4];
-      const int as[4] = {av.x, av.y, av.z, av.w}, bs[4] = {bv.x, bv.y, bv.z, bv.w};
+      const Four av = *(const Four*)&a[kk][tid / 16 * 4], bv = *(const Four*)&b[kk][tid % 16 * 4];
+      const Sum as[4] = {av.x, av.y, av.z, av.w}, bs[4] = {bv.x, bv.y, bv.z, bv.w};
 #pragma unroll
       for (int i = 0; i < 4; ++i)
 #pragma unroll

@@ -12,6 +12,10 @@ struct half {
 struct brain {
   u16 bits;
 };
+// A float of 8 bits: 4 of exponent, 3 of mantissa, no infinity. Compute capability 8.9 and later.
+struct e4m3 {
+  u8 bits;
+};
 #ifndef BRAIN
 #define BRAIN 0
 #endif
@@ -31,6 +35,13 @@ __device__ __forceinline__ float f32_of(half x) {
   return y;
 }
 __device__ __forceinline__ float f32_of(brain x) { return __uint_as_float((u32)x.bits << 16); }
+#if __CUDA_ARCH__ >= 890
+__device__ __forceinline__ float f32_of(e4m3 x) {
+  u32 pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((u16)x.bits));
+  return f32_of(half{(u16)pair});
+}
+#endif
 template <class T> __device__ __forceinline__ T of_f32(float x);
 template <> __device__ __forceinline__ float of_f32<float>(float x) { return x; }
 template <> __device__ __forceinline__ u8 of_f32<u8>(float x) { return (u8)__float2int_rn(x); }
@@ -50,6 +61,14 @@ template <> __device__ __forceinline__ brain of_f32<brain>(float x) {
   return brain{(u16)(x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 #endif
 }
+#if __CUDA_ARCH__ >= 890
+// The largest number where x lies beyond it.
+template <> __device__ __forceinline__ e4m3 of_f32<e4m3>(float x) {
+  u16 pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.f), "f"(x));
+  return {(u8)pair};
+}
+#endif
 __device__ __forceinline__ u32 pack_halves(float low, float high) {
 #if __CUDA_ARCH__ >= 800
   u32 r;

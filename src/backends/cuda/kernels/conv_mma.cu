@@ -1,6 +1,6 @@
 // Convolution as implicit GEMM on mma.sync (compute capability 8.0 and later). Channels last, whole 16-byte chunks of
 // channels. Macros:
-//   DT 1 f16, 2 f32 rounded to tf32, 3 u8 by i8 (behind bytes.cuh; the residual is u8); TY type of the output, and of
+//   DT 1 f16, 2 f32 rounded to tf32, 3 bytes (behind bytes.cuh, the residual too); TY type of the output, and of
 //   the residual; ACT, RESIDUAL; VECTOR 1: stores of 8 channels
 //   COPY bytes a copy: 16, or less where channels are no whole chunks; FILL 1: taps outside read as p.fill
 //   BM pixels x BN channels a block, WM x WN a warp; STAGES of 128 bytes of depth
@@ -21,7 +21,6 @@ typedef float X;
 typedef u8 X;
 #endif
 #if DT == 3
-typedef int Sum;
 typedef u8 Other;
 #else
 typedef float Sum;
@@ -74,11 +73,20 @@ __device__ __forceinline__ void load4(u32 (&r)[4], u32 from) {
                : "r"(from));
 }
 #if DT == 3
+#if FP8
+__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#else
 __device__ __forceinline__ void multiply(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#endif
 #else
 __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 #if DT == 1
@@ -119,7 +127,7 @@ template <class T> __device__ __forceinline__ void store(T* to, const float (&v)
 }
 #if DT == 3
 __device__ __forceinline__ void store(u8* to, const float (&v)[8], int left, int channel, const Params& p) {
-  int q[8];
+  Steps q[8];
 #pragma unroll
   for (int e = 0; e < 8; ++e)
     q[e] = VECTOR || e < left ? steps_of(v[e], inverse_of(p.lists.inverses, channel + e, p.finish), p.finish) : 0;

@@ -1,5 +1,5 @@
 // Convolution on wgmma (compute capability 9.0a): persistent, one warpgroup loads, NWG multiply. Macros:
-//   EB bytes of an operand's element, OB of the result's and the residual's. BYTES 1: u8 by i8, the result u8 or f16,
+//   EB bytes of an operand's element, OB of the result's and the residual's. BYTES 1: bytes, the result too or f16,
 //      behind bytes.cuh; else all are f16
 //   ZP of bytes: 0 the input's zero point is 0, or in the bias; 1 it adds to every sum, 2 and less where taps lie
 //      outside; 3 it is in the bias, and less where taps lie outside

@@ -4,10 +4,8 @@ struct __align__(128) TensorMap {
   u64 opaque[16];
 };
 
-// Sums of products: of bytes behind bytes.cuh, else of f16.
-#if BYTES
-typedef int Sum;
-#else
+// Sums of products are bytes.cuh's, where that stands before this text.
+#if !BYTES
 typedef float Sum;
 struct Finish {
   float of_bytes[3], alpha, beta;

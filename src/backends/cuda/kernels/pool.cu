@@ -1,4 +1,5 @@
-// Max and average pooling over two spatial axes. ELEMENT: type of input and output (u8 for the maximum only); MAX; VEC
+// Max and average pooling over two spatial axes. ELEMENT: type of input and output (u8, and e4m3 by its numbers, for
+// the maximum only); FLOAT8: it is e4m3; MAX; VEC
 // channels a thread (1 for any strides); INCLUDE_PAD: the average counts padding.
 typedef ELEMENT T;
 struct Params {
@@ -14,7 +15,7 @@ struct __align__(VEC * sizeof(T)) Vec {
 
 // Pairs of f16 and fours of bytes are compared as they are. Of the bytes in each half of a word the upper decide the
 // larger half: a second word holds the lower ones.
-constexpr bool WORDS = MAX && sizeof(T) < 4 && VEC * sizeof(T) >= 4;
+constexpr bool WORDS = MAX && !FLOAT8 && sizeof(T) < 4 && VEC * sizeof(T) >= 4;
 constexpr int COUNT = (VEC * sizeof(T) + 3) / 4, HALVES = sizeof(T) == 1 ? 2 : 1;
 constexpr u32 LOWEST = sizeof(T) == 1 ? 0 : 0xfc00fc00u;
 __device__ __forceinline__ u32 larger(u32 a, u32 b) {
@@ -86,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
   for (int e = 0; WORDS && e < COUNT; ++e) ((u32*)&out)[e] = word_of(words, e);
 #pragma unroll
   for (int e = 0; !WORDS && e < VEC; ++e)
-    out.e[e] = of_f32<T>(MAX ? (sizeof(T) == 1 ? fmaxf(best[e], 0.f) : best[e]) : best[e] / taps);
+    out.e[e] = of_f32<T>(MAX ? (sizeof(T) == 1 && !FLOAT8 ? fmaxf(best[e], 0.f) : best[e]) : best[e] / taps);
   *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]) = out;
 }
 
