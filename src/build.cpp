@@ -212,7 +212,11 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
-  const bool eight_bits = plan.precision == "int8" || plan.precision == "fp8";
+  bool eight_bits = plan.precision == "int8" || plan.precision == "fp8";
+  if (eight_bits && quant::is_quantised(plan.graph)) {
+    eight_bits = false;
+    if (options.warn) options.warn("the model is quantised already and is built as it is, without the data");
+  }
   const ir::Graph imported = eight_bits ? plan.graph : ir::Graph();
   tracker.note(passes::optimise(plan.graph, options.skip_passes));
 

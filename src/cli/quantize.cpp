@@ -45,6 +45,9 @@ int work(Options& options) {
   options.data.apply(options, how);
   const auto start = std::chrono::steady_clock::now();
   const ir::Graph imported = onnx::import_file(options.path(), {}, options.external_root);
+  if (quant::is_quantised(imported))
+    throw Error(Code::usage, "the model is quantised already",
+                {.where = options.path(), .hint = "give the model in floating point that it was made from"});
   ir::Graph optimised = imported, plain = imported;
   passes::optimise(optimised, options.skip_passes);
   passes::optimise(plain, quant::passes_of_ours());

@@ -126,6 +126,14 @@ struct Finder {
 
 }  // namespace
 
+bool is_quantised(const ir::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
+    const bool stores = node.op == "QuantizeLinear" && !graph.constant(node.inputs[0]);
+    return node.alive && (stores || node.op == "DynamicQuantizeLinear" || node.op == "QLinearConv" ||
+                          node.op == "QLinearMatMul" || node.op == "ConvInteger" || node.op == "MatMulInteger");
+  });
+}
+
 Role role_of(const ir::Graph& graph, const ir::Node& node) {
   static const std::set<std::string> carrying{"Concat",  "MaxPool",   "Split",    "Slice",        "Reshape",
                                               "Squeeze", "Transpose", "Flatten",  "DepthToSpace", "Unsqueeze",

@@ -21,6 +21,9 @@ inline const std::string& result_name(const ir::Graph& graph, const ir::Node& no
   return node.outputs.empty() || node.outputs[0] == ir::no_value ? none : graph.value(node.outputs[0]).name;
 }
 
+/// Whether a model itself says what is computed on bytes.
+bool is_quantised(const ir::Graph& graph);
+
 /// Why an anchor stays in floating point; "" when it does not have to.
 using Reasons = std::vector<std::string>;  // per node
 
