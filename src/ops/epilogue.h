@@ -88,6 +88,14 @@ T activate(const Epilogue& epilogue, T x) {
   return x;
 }
 
+/// Type of what a convolution of bytes gives unquantised: output_dtype, f32 where it says nothing.
+template <class Context>
+DType real_type(Context& ctx) {
+  const auto type = static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(DType::f32)));
+  if (type != DType::f32 && type != DType::f16) ctx.fail("output_dtype is neither f32 nor f16");
+  return type;
+}
+
 /// In place over `count` elements; `residual` is read only where the epilogue has one.
 template <class T>
 void apply(const Epilogue& epilogue, T* values, const T* residual, int64_t count) {

@@ -21,14 +21,6 @@ void check(Context& ctx) {
     if (!ctx.has(at)) ctx.fail("input " + std::to_string(at) + " is absent");
 }
 
-/// Of a result that is not quantised.
-template <class Context>
-DType real_type(Context& ctx) {
-  const auto type = static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(DType::f32)));
-  if (type != DType::f32 && type != DType::f16) ctx.fail("output_dtype is neither f32 nor f16");
-  return type;
-}
-
 void infer(Inference& ctx) {
   check(ctx);
   if (ctx.dtype(x_at) != byte || ctx.dtype(w_at) != byte) ctx.fail("takes f8e4m3fn only");

@@ -20,14 +20,6 @@ void check(Context& ctx) {
     if (!ctx.has(at)) ctx.fail("input " + std::to_string(at) + " is absent");
 }
 
-/// Of a result that is not quantised.
-template <class Context>
-DType real_type(Context& ctx) {
-  const auto type = static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(DType::f32)));
-  if (type != DType::f32 && type != DType::f16) ctx.fail("output_dtype is neither f32 nor f16");
-  return type;
-}
-
 template <class Context>
 bool input_channels_last(Context& ctx) {
   return ctx.node().text("input_layout", "NHWC") != "NCHW";

@@ -63,19 +63,12 @@ std::string literal(float number) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
 }
 
-/// One number, given with the type of bytes that a (De)QuantizeLinear has.
-bool has_one_scale(const ir::Graph& graph, const ir::Node& node) {
-  if (node.inputs.size() < 3) return false;
-  const Tensor *scale = graph.constant(node.inputs[1]), *zero = graph.constant(node.inputs[2]);
-  return scale && zero && scale->dtype() == DType::f32 && zero->dtype() == DType::u8 && scale->elements() == 1 &&
-         zero->elements() == 1 && *scale->data<float>() > 0;
-}
-
 bool reads_bytes(const ir::Graph& graph, const ir::Node& node) {
-  return node.op == "DequantizeLinear" && has_one_scale(graph, node);
+  return node.op == "DequantizeLinear" && has_one_scale(graph, node, DType::u8);
 }
 bool gives_bytes(const ir::Graph& graph, const ir::Node& node) {
-  return node.op == "QuantizeLinear" && has_one_scale(graph, node) && graph.value(node.inputs[0]).dtype == DType::f32;
+  return node.op == "QuantizeLinear" && has_one_scale(graph, node, DType::u8) &&
+         graph.value(node.inputs[0]).dtype == DType::f32;
 }
 
 /// A tree of elementwise nodes; with `bytes` also of scales between bytes and numbers, and of programs.

@@ -17,18 +17,6 @@ struct Bytes {
 
 constexpr DType float8 = DType::f8e4m3fn;
 
-bool is_one(const ir::Graph& graph, ir::ValueId id, DType dtype) {
-  const Tensor* constant = graph.constant(id);
-  return constant && constant->dtype() == dtype && constant->elements() == 1;
-}
-
-/// Scale and zero point in inputs 1 and 2 of a node, where they are one number each.
-bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType zero) {
-  return node.inputs.size() > 2 && is_one(graph, node.inputs[1], DType::f32) && is_one(graph, node.inputs[2], zero) &&
-         graph.constant(node.inputs[1])->data<float>()[0] > 0 &&
-         (zero != float8 || graph.constant(node.inputs[2])->data<uint8_t>()[0] == 0);
-}
-
 /// Scales for each entry of the last axis in input 1 of a node, with one zero point for all in input 2.
 bool has_last_scales(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape* shape = shape_of(graph, node.inputs[0]);

@@ -117,6 +117,17 @@ bool is_scalar(const ir::Graph& graph, ir::ValueId id, double number) {
   return found && std::abs(*found - number) <= 1e-4 * std::abs(number);
 }
 
+bool is_one(const ir::Graph& graph, ir::ValueId id, DType dtype) {
+  const Tensor* constant = graph.constant(id);
+  return constant && constant->dtype() == dtype && constant->elements() == 1;
+}
+
+bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType bytes) {
+  return node.inputs.size() > 2 && is_one(graph, node.inputs[1], DType::f32) && is_one(graph, node.inputs[2], bytes) &&
+         graph.constant(node.inputs[1])->data<float>()[0] > 0 &&
+         (bytes != DType::f8e4m3fn || graph.constant(node.inputs[2])->data<uint8_t>()[0] == 0);
+}
+
 std::optional<std::vector<int64_t>> integers(const ir::Graph& graph, ir::ValueId id) {
   const Tensor* tensor = graph.constant(id);
   if (!tensor) return std::nullopt;

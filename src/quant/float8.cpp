@@ -83,7 +83,7 @@ Recipe float8_part(const ir::Graph& graph, const Recipe& recipe) {
 void materialise_float8(ir::Graph& graph, const Recipe& recipe) {
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
     if (!graph.node(id).alive || graph.node(id).outputs.empty()) continue;
-    const std::string name = graph.value(graph.node(id).outputs[0]).name;
+    const std::string name = result_name(graph, graph.node(id));
     if (!recipe.anchors.count(name)) continue;
     graph.set_input(id, 1, stored_weights(graph, ir::Node(graph.node(id)), name));
   }

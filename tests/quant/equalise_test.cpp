@@ -46,17 +46,6 @@ std::string unlike_net() {
                      test::node("head", "Conv", {"c3_a", "w4"}, {"c4"}) + silu("c4") + test::output("c4_a"));
 }
 
-class Samples : public Calibrator {
- public:
-  bool next_batch(CalibrationBatch& batch) override {
-    batch.inputs = {{"", test::random_tensor({1, 3, 8, 8}, static_cast<unsigned>(at_))}};
-    return at_++ < 24;
-  }
-
- private:
-  int at_ = 0;
-};
-
 struct Case {
   ir::Graph graph;
   Setting setting;
@@ -70,7 +59,7 @@ struct Case {
   }
   Recipe recipe(bool by_channel) {
     setting.by_channel = by_channel;
-    Samples samples;
+    test::Samples samples = test::random_samples(24, {1, 3, 8, 8});
     return calibrate(graph, samples, setting);
   }
   /// Squared error over the power of the exact outputs, on inputs that calibration has not seen.

@@ -14,17 +14,6 @@
 namespace tenon::quant {
 namespace {
 
-class Samples : public Calibrator {
- public:
-  bool next_batch(CalibrationBatch& batch) override {
-    batch.inputs = {{"", test::random_tensor({4, 3, 8, 8}, static_cast<unsigned>(at_))}};
-    return at_++ < 4;
-  }
-
- private:
-  int at_ = 0;
-};
-
 struct Case {
   test::Folder folder;
   ir::Graph optimised, plain;
@@ -34,7 +23,7 @@ struct Case {
     optimised = plain = onnx::import_file(folder / "m.onnx");
     passes::optimise(optimised);
     passes::optimise(plain, passes_of_ours());
-    Samples samples;
+    test::Samples samples = test::random_samples(4, {4, 3, 8, 8});
     Setting setting;
     setting.options.method = CalibrationMethod::mse;
     setting.options.target_error = 1e9;

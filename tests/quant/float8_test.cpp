@@ -33,17 +33,6 @@ std::string net() {
       test::output("y"));
 }
 
-class Samples : public Calibrator {
- public:
-  bool next_batch(CalibrationBatch& batch) override {
-    batch.inputs = {{"", test::random_tensor({1, 16, 8, 8}, static_cast<unsigned>(at_))}};
-    return at_++ < 16;
-  }
-
- private:
-  int at_ = 0;
-};
-
 struct Case {
   ir::Graph graph;
   Recipe recipe;
@@ -56,7 +45,7 @@ struct Case {
     setting.by_channel = false;
     setting.options.method = CalibrationMethod::min_max;
     setting.options.target_error = 1e9;
-    Samples samples;
+    test::Samples samples = test::random_samples(16, {1, 16, 8, 8});
     recipe = float8_part(graph, calibrate(graph, samples, setting));
   }
 };

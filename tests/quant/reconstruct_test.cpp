@@ -104,17 +104,6 @@ Tensor picture(unsigned seed) {
   return image;
 }
 
-class Pictures : public Calibrator {
- public:
-  bool next_batch(CalibrationBatch& batch) override {
-    batch.inputs = {{"", picture(static_cast<unsigned>(at_))}};
-    return at_++ < 32;
-  }
-
- private:
-  int at_ = 0;
-};
-
 struct Net {
   ir::Graph graph;
   Net() {
@@ -138,7 +127,7 @@ struct Net {
     setting.threads = 2;
     setting.options.target_error = 1e9;
     setting.options.reconstruct = reconstructed;
-    Pictures data;
+    test::Samples data(32, picture);
     return calibrate(graph, data, setting);
   }
   /// Of rounded weights alone, on pictures that calibration has not seen: the squared error over the power.

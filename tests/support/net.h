@@ -1,6 +1,7 @@
 #pragma once
 #include <tenon/tenon.h>
 
+#include <functional>
 #include <random>
 #include <string>
 
@@ -50,6 +51,26 @@ inline Tensor random_tensor(const Dims& dims, unsigned seed) {
   for (int64_t at = 0; at < tensor.elements(); ++at)
     data[at] = static_cast<float>(random() >> 8) / static_cast<float>(1 << 24) - 0.5f;
   return tensor;
+}
+
+/// `count` samples, each a batch that `make` makes of its number, for the only input.
+class Samples : public Calibrator {
+ public:
+  Samples(unsigned count, std::function<Tensor(unsigned)> make) : count_(count), make_(std::move(make)) {}
+  bool next_batch(CalibrationBatch& batch) override {
+    if (at_ == count_) return false;
+    batch.inputs = {{"", make_(at_++)}};
+    return true;
+  }
+
+ private:
+  unsigned count_, at_ = 0;
+  std::function<Tensor(unsigned)> make_;
+};
+
+/// `count` random batches of that size.
+inline Samples random_samples(unsigned count, const Dims& dims) {
+  return {count, [dims](unsigned at) { return random_tensor(dims, at); }};
 }
 
 inline std::string bytes_of(const Tensor& tensor) { return {tensor.data<char>(), tensor.bytes()}; }

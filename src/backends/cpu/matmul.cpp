@@ -24,8 +24,9 @@ struct Product {
     else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = "operands are views";
     else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
       reason = "it is scaled or transposed";
-    else if (problem.inputs.size() > 3 && !(problem.inputs[3].dims == y.dims && problem.inputs[3].dense()))
-      reason = "the residual is broadcast or a view";
+    else if (problem.inputs.size() > 3 && !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims &&
+                                         problem.inputs[3].dense()))
+      reason = "the residual is broadcast, a view or no f32";
     if (reason) return;
     transposed = gemm && node.integer("transB", 0);
     const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1],
