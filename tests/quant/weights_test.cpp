@@ -48,7 +48,7 @@ int largest_pair(const WeightView& view, const std::vector<int8_t>& stored) {
 }
 
 TEST(weights, of_pairs_fit_sixteen_bits) {
-  for (const Dims& dims : {Dims{8, 64, 1, 1}, Dims{4, 6, 5, 5}, Dims{4, 3, 3, 2}}) {
+  for (const Dims& dims : {Dims{8, 64, 1, 1}, Dims{4, 6, 5, 5}, Dims{4, 2, 3, 2}}) {
     const Anchor anchor(test::random_tensor(dims, 3), "");
     EXPECT_TRUE(anchor.view.pairable);
     const std::vector<float> scales = weight_scales(anchor.view, {}, true);
@@ -65,9 +65,10 @@ TEST(weights, are_only_rounded_where_they_are_no_pairs) {
     EXPECT_EQ(stored[i], std::clamp(std::nearbyint(anchor.view.at(1, i) / scale), -127.f, 127.f));
 }
 
-TEST(weights, of_winograd_and_of_single_channels_gain_nothing_by_pairs) {
+TEST(weights, of_winograd_and_of_odd_channels_gain_nothing_by_pairs) {
   EXPECT_FALSE(Anchor(test::random_tensor({4, 6, 3, 3}, 4), "").view.pairable);
   EXPECT_FALSE(Anchor(test::random_tensor({6, 1, 5, 5}, 4), " {group=6}").view.pairable);
+  EXPECT_FALSE(Anchor(test::random_tensor({4, 3, 7, 7}, 4), " {strides=[2, 2]}").view.pairable);
   EXPECT_TRUE(Anchor(test::random_tensor({4, 6, 3, 3}, 4), " {strides=[2, 2]}").view.pairable);
 }
 

@@ -30,27 +30,25 @@ enum class Int8Form : uint8_t {
   dot     // four of 8, by vpdpbusd: any weights
 };
 
-// Windows are copied beside each other, as words less the zero point or as bytes; then it is a product of matrices.
+// Sums over windows that are read where they lie: in a copy of some rows of the picture, as words less the zero point
+// or as bytes. A window is runs of neighbouring numbers, a kernel row or a tap each. Windows of one tap without padding
+// are pixels one behind the other, copied or in the picture itself.
 struct Int8Plan {
   ConvShape shape;
   Int8Output output;
-  const std::byte* packed;  // [group][block of output channels][unit][block] of 32 bits
+  const std::byte* packed;  // [group][block of output channels][run][unit][block] of 32 bits
   const int32_t* start;     // where sums begin, for the zero point of bytes; [group][whole blocks]
+  const int64_t* runs;      // bytes from a window's begin to that of each run
+  int64_t run_count, run_units;  // and units of 32 bits in each, weights of 0 where numbers do not fill the last
+  int64_t run_block;             // runs multiplied before the next tile is; a panel of their weights stays in L1
   int32_t in_zero;
-  int64_t units;       // of 32 bits that hold taps times channels of a group, a multiple of kUnitStep
-  int64_t unit_block;  // multiplied before the next tile is; a panel of it stays in L1
-  int64_t pitch;       // bytes from window to window
-  bool in_place;       // windows are pixels as they lie
+  bool pixels, in_place;  // windows are pixels; nothing is copied
+  int64_t pitch;          // bytes from pixel to pixel where windows are pixels
+  int64_t band_row;       // bytes of a copied row otherwise
+  int64_t number_bytes;   // of a number that is multiplied
   int pixel_splits, channel_splits;
-  int64_t block_pixels;  // copied together
-  size_t worker_bytes;
-};
-
-constexpr int kUnitStep = 4;
-
-struct Int8FormOps {
-  size_t (*worker_bytes)(const Int8Plan&);
-  void (*run)(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
+  int64_t block_pixels;                    // outputs whose windows are copied together
+  size_t sums_bytes, list_bytes, worker_bytes;  // parts of a worker's workspace; the rest is for copies
 };
 
 // F(2x2, 3x3) in words, with twice the usual weight transform on either side, so that it stays within integers: sums
@@ -93,7 +91,8 @@ inline int depthwise_place(int lanes, int channel) {
 
 struct Int8Ops {
   int block, tile_pixels;  // output channels per weight panel, pixels per tile
-  Int8FormOps forms[3];    // by Int8Form
+  // By Int8Form.
+  void (*runs[3])(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
   void (*winograd)(const Int8WinogradPlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
   void (*depthwise)(const Int8DepthwisePlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };

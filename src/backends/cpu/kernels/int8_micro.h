@@ -17,36 +17,63 @@ static TENON_INLINE void add_products(IVec& sum, IVec x, const std::byte* weight
 #endif
 }
 
-// `units` is a positive multiple of kUnitStep, `weights` those of a block as in Int8Plan::packed; sums of a row lie
-// kBlock from those of the next. They begin at `start`, the same for each row, or where it is null at what `to` holds.
-// Every loop over `v` has to be unrolled completely, or the compiler keeps the array in memory.
-template <Int8Form kForm, int R>
-static __attribute__((noinline)) void multiply_units(const std::byte* rows, int64_t pitch, int64_t units,
-                                                     const std::byte* weights, const int32_t* start, int32_t* to) {
-  constexpr int kUnit = kBlock * 4, kHalf = kLanes * 4;
+// Rows that lie `pitch` bytes apart, or `shift` bytes behind where a list says. They fit into registers.
+struct PitchedRows {
+  static constexpr int64_t shift = 0;
+  const std::byte* first;
+  int64_t pitch;
+  TENON_INLINE const std::byte* operator[](int i) const { return first + i * pitch; }
+  TENON_INLINE PitchedRows from(int64_t row) const { return {first + row * pitch, pitch}; }
+  TENON_INLINE PitchedRows shifted(int64_t bytes) const { return {first + bytes, pitch}; }
+};
+struct ListedRows {
+  const std::byte* const* list;
+  int64_t shift;
+  TENON_INLINE const std::byte* operator[](int i) const { return list[i]; }
+  TENON_INLINE ListedRows from(int64_t row) const { return {list + row, shift}; }
+  TENON_INLINE ListedRows shifted(int64_t bytes) const { return {list, shift + bytes}; }
+};
+
+// `count` runs of `units` units in each row, at so many bytes from its begin.
+struct Runs {
+  const int64_t* at;
+  int64_t count, units;
+};
+
+// `weights` are [unit][kBlock] of 32 bits; sums of a row lie kBlock from those of the next. They begin at `start`, the
+// same for each row, or where it is null at what `to` holds. Every loop over `v` has to be unrolled completely, or the
+// compiler keeps the array in memory.
+template <Int8Form kForm, int R, class Rows>
+static __attribute__((noinline)) void multiply_units(Rows rows, const Runs& runs, const std::byte* weights,
+                                                     const int32_t* start, int32_t* to) {
+  constexpr int kUnit = kBlock * 4, kHalf = kLanes * 4, kStep = 4;
   const IVec ones = ones16();
   const std::byte* a[R];
   IVec v[R][2];
   TENON_UNROLL
   for (int i = 0; i < R; ++i) {
-    a[i] = rows + i * pitch;
+    a[i] = rows[i];
     v[i][0] = iload(start ? start : to + i * kBlock);
     v[i][1] = iload(start ? start + kLanes : to + i * kBlock + kLanes);
   }
-  const int64_t end = units * 4;
-  for (int64_t at = 0; at != end; at += kUnitStep * 4, weights += kUnitStep * kUnit) {
+  const auto multiply = [&](int64_t at, const std::byte* w) __attribute__((always_inline)) {
+    IVec w0 = ones, w1 = ones;
+    if constexpr (kForm != Int8Form::pairs) w0 = iload(w), w1 = iload(w + kHalf);
     TENON_UNROLL
-    for (int step = 0; step < kUnitStep; ++step) {
-      const std::byte* w = weights + step * kUnit;
-      IVec w0 = ones, w1 = ones;
-      if constexpr (kForm != Int8Form::pairs) w0 = iload(w), w1 = iload(w + kHalf);
-      TENON_UNROLL
-      for (int i = 0; i < R; ++i) {
-        const IVec x = spread4(a[i] + at + step * 4);
-        add_products<kForm>(v[i][0], x, w, w0, ones);
-        add_products<kForm>(v[i][1], x, w + kHalf, w1, ones);
-      }
+    for (int i = 0; i < R; ++i) {
+      const IVec x = spread4(a[i] + at);
+      add_products<kForm>(v[i][0], x, w, w0, ones);
+      add_products<kForm>(v[i][1], x, w + kHalf, w1, ones);
     }
+  };
+  for (int64_t run = 0; run < runs.count; ++run) {
+    int64_t at = runs.at[run] + rows.shift;
+    const int64_t end = at + runs.units * 4, steps_end = at + (runs.units & -kStep) * 4;
+    for (; at != steps_end; at += kStep * 4, weights += kStep * kUnit) {
+      TENON_UNROLL
+      for (int step = 0; step < kStep; ++step) multiply(at + step * 4, weights + step * kUnit);
+    }
+    for (; at != end; at += 4, weights += kUnit) multiply(at, weights);
   }
   TENON_UNROLL
   for (int i = 0; i < R; ++i) {

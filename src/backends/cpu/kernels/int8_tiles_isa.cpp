@@ -25,7 +25,7 @@ class Int8Tiles {
     const int64_t c = s.in_c / s.groups;
     const uint8_t* const in = in_ + group * c;
     if (plan_.source == TileSource::windows)
-      return copy_windows<uint8_t>(s, plan_.in_zero, in, round.first, round.count, plan_.step, to);
+      return copy_windows(s, plan_.in_zero, in, round.first, round.count, plan_.step, to);
     each_picture_row(plan_, round, to, [&](int64_t y, std::byte* line, int64_t left, int64_t inside, int64_t right) {
       auto* const at = reinterpret_cast<uint8_t*>(line);
       if (y < 0) {

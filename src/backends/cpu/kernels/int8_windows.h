@@ -1,4 +1,4 @@
-// Windows of bytes copied beside each other, as words less the zero point or as bytes.
+// Numbers of windows copied beside each other: bytes as they are, or words of them less the zero point.
 #pragma once
 
 #include "backends/cpu/kernels/int8.h"
@@ -53,14 +53,8 @@ TENON_INLINE uint8_t* copy_taps(uint8_t* to, const uint8_t* from, int64_t count,
   return to + count;
 }
 
-// The same for at most 16 of them where 16 may be read and written.
-TENON_INLINE int16_t* copy_few(int16_t* to, const uint8_t* from, int64_t count, int32_t zero_point) {
-  const __m128i zero = _mm_set1_epi16(static_cast<int16_t>(zero_point));
-  copy_eight(to, from, zero);
-  copy_eight(to + 8, from + 8, zero);
-  return to + count;
-}
-TENON_INLINE uint8_t* copy_few(uint8_t* to, const uint8_t* from, int64_t count, int32_t) {
+// The same for at most 16 bytes where 16 may be read and written.
+TENON_INLINE uint8_t* copy_few(uint8_t* to, const uint8_t* from, int64_t count) {
   _mm_storeu_si128((__m128i*)to, _mm_loadu_si128((const __m128i*)from));
   return to + count;
 }
@@ -71,12 +65,11 @@ TENON_INLINE Element* copy_padding(Element* to, int64_t count, int32_t zero_poin
   return to + count;
 }
 
-// The window whose first tap lies at row y0, column x0 of an image; `in` is its first channel, `end` the end of all
-// images. What fills the window's last unit stays as it is, and up to 16 elements behind may change: weights are 0
+// The window, of bytes, whose first tap lies at row y0, column x0 of an image; `in` is its first channel, `end` the end
+// of all images. What fills the window's last unit stays as it is, and up to 16 bytes behind may change: weights are 0
 // there, and the next window is written later.
-template <class Element>
 TENON_INLINE void copy_window(const ConvShape& s, int32_t zero, const uint8_t* in, const uint8_t* end, int64_t y0,
-                              int64_t x0, Element* to) {
+                              int64_t x0, uint8_t* to) {
   const int64_t c = s.in_c / s.groups;
   const bool touching = s.dilation_w == 1 && s.in_pixel == c;
   const bool inside = touching && x0 >= 0 && x0 + s.kernel_w <= s.in_w;
@@ -90,7 +83,7 @@ TENON_INLINE void copy_window(const ConvShape& s, int32_t zero, const uint8_t* i
     const uint8_t* const row = in + y * s.in_row;
     if (inside) {
       const uint8_t* const from = row + x0 * c;
-      to = run <= 16 && end - from >= 16 ? copy_few(to, from, run, zero) : copy_taps(to, from, run, zero);
+      to = run <= 16 && end - from >= 16 ? copy_few(to, from, run) : copy_taps(to, from, run, zero);
       continue;
     }
     if (touching) {
@@ -108,15 +101,14 @@ TENON_INLINE void copy_window(const ConvShape& s, int32_t zero, const uint8_t* i
 }
 
 // The windows of `count` outputs from `first`, `pitch` bytes from one to the next.
-template <class Element>
-__attribute__((noinline)) void copy_windows(const ConvShape& s, int32_t zero, const uint8_t* in, int64_t first,
-                                            int64_t count, int64_t pitch, std::byte* windows) {
+inline __attribute__((noinline)) void copy_windows(const ConvShape& s, int32_t zero, const uint8_t* in, int64_t first,
+                                                   int64_t count, int64_t pitch, std::byte* windows) {
   const uint8_t* const end = in + (s.batch - 1) * s.in_image + (s.in_h - 1) * s.in_row + (s.in_w - 1) * s.in_pixel +
                              s.in_c / s.groups;
   PixelCursor cursor(s, first);
   for (int64_t i = 0; i < count; ++i, cursor.next(), windows += pitch)
     copy_window(s, zero, in + cursor.image * s.in_image, end, cursor.y * s.stride_h - s.pad_top,
-                cursor.x * s.stride_w - s.pad_left, reinterpret_cast<Element*>(windows));
+                cursor.x * s.stride_w - s.pad_left, reinterpret_cast<uint8_t*>(windows));
 }
 
 }  // namespace

@@ -133,6 +133,8 @@ __attribute__((noinline)) void finish_tiles(const Int8WinogradPlan& plan, const 
 
 void multiply_block(const Int8WinogradPlan& plan, const int16_t* v, int32_t* products, int64_t block, int64_t tiles) {
   constexpr int32_t zeros[kBlock] = {};
+  constexpr int64_t begin = 0;
+  const Runs runs{&begin, 1, plan.channels / 2};
   const int64_t pitch = plan.channels * 2, panel = plan.channels * kBlock * 2;
   const std::byte* weights = plan.packed + block * kWinogradPoints * panel;
   for (int p = 0; p < kWinogradPoints; ++p, weights += panel)
@@ -140,7 +142,8 @@ void multiply_block(const Int8WinogradPlan& plan, const int16_t* v, int32_t* pro
       const auto* from = reinterpret_cast<const std::byte*>(v + p * plan.v_point) + done * pitch;
       int32_t* to = products + p * plan.m_point + done * kBlock;
       for (int64_t g = 0; g < groups; ++g, from += R * pitch, to += R * kBlock)
-        multiply_units<Int8Form::words, R>(from, pitch, plan.channels / 2, weights, zeros, to);
+        multiply_units<Int8Form::words, R>(PitchedRows{from, pitch}, runs, weights, zeros,
+                                           to);
     });
 }
 
