@@ -6,6 +6,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
 namespace {
@@ -47,7 +48,7 @@ class ColumnsStep : public backends::Step {
     shape_.m = rows_, shape_.k = shape_.lda = depth_, shape_.n = shape_.ldb = std::min(block_, plane_),
     shape_.ldc = plane_;
     columns_ = static_cast<size_t>((depth_ * block_ + 15) / 16 * 16);
-    own_ = columns_ + (gemm_workspace_floats(isa_, shape_) + 15) / 16 * 16;
+    own_ = set_apart((columns_ + gemm_workspace_floats(isa_, shape_)) * sizeof(float)) / sizeof(float);
   }
   size_t workspace_bytes() const override { return own_ * sizeof(float) * static_cast<size_t>(threads_); }
 

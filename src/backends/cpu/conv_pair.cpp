@@ -5,6 +5,7 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
 namespace {
@@ -102,7 +103,7 @@ class ConvPairStep : public backends::Step {
 
   int64_t pad_above(const Strip& strip) const { return std::max<int64_t>(0, b_.pad_top - strip.y * b_.stride_h); }
   Key key(const Strip& strip) const { return {strip.end - strip.begin, strip.rows, pad_above(strip)}; }
-  size_t worker_bytes() const { return strip_floats_ * sizeof(float) + (kernel_bytes_ + 4095) / 4096 * 4096; }
+  size_t worker_bytes() const { return set_apart(strip_floats_ * sizeof(float) + kernel_bytes_); }
 
   /// Calls f for the strips of one worker, from the top down.
   template <class F>

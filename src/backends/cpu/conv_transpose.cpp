@@ -5,6 +5,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
 namespace {
@@ -95,7 +96,7 @@ class RowsStep : public backends::Step {
                                      tiles_ ? wide_bias.data() : nullptr, 1));
     }
     product_ = (static_cast<size_t>(tiles_ ? 0 : x_[2] * columns * out) * sizeof(float) + 63) / 64 * 64;
-    own_ = product_ + (kernels_[0]->workspace_bytes() + 63) / 64 * 64;
+    own_ = set_apart(product_ + kernels_[0]->workspace_bytes());
   }
   size_t workspace_bytes() const override { return own_ * static_cast<size_t>(threads_); }
   size_t packed_bytes() const override {

@@ -5,6 +5,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
 namespace {
@@ -52,7 +53,7 @@ class ProductStep : public backends::Step {
     block_ = std::max<int64_t>(1, (shape_.m + blocks - 1) / blocks);
     GemmShape one = shape_;
     one.m = std::min(block_, shape_.m);
-    workspace_ = (gemm_workspace_floats(isa_, one) + 15) / 16 * 16;
+    workspace_ = set_apart(gemm_workspace_floats(isa_, one) * sizeof(float)) / sizeof(float);
     if (problem.inputs.size() > 2 && problem.inputs[2]) {
       const Operand& c = problem.inputs[2];
       c_row_ = c.dims.rank() > 1 && c.dims[c.dims.rank() - 2] > 1 ? c.dims.back() : 0;

@@ -5,6 +5,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/support.h"
 #include "backends/cpu/rows.h"
 #include "ops/elementwise_program.h"
 
@@ -72,11 +73,11 @@ class ProgramStep : public backends::Step {
     for (size_t k = 0; k < inputs_; ++k) is_bytes_[k] = problem.inputs[k].dtype == DType::u8;
   }
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(threads_) * registers() * strip * sizeof(float);
+    return static_cast<size_t>(threads_) * worker_bytes();
   }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
-    float* own = reinterpret_cast<float*>(worker.workspace) + static_cast<size_t>(worker.id) * registers() * strip;
+    auto* const own = reinterpret_cast<float*>(worker.workspace + static_cast<size_t>(worker.id) * worker_bytes());
     if (gathers_) return run_gathered(inputs, outputs[0], own, worker);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       for (int64_t begin = 0; begin < count; begin += strip) {
@@ -95,6 +96,7 @@ class ProgramStep : public backends::Step {
   static int64_t size_of_element(bool bytes) { return bytes ? 1 : sizeof(float); }
   /// Strips each worker holds: results of the program, then gathered inputs and the output.
   size_t registers() const { return program_.size() + (gathers_ ? inputs_ + 1 : 0); }
+  size_t worker_bytes() const { return set_apart(registers() * strip * sizeof(float)); }
 
   void run_gathered(std::byte* const* inputs, std::byte* y, float* own, const Worker& worker) const {
     float* gathered = own + program_.size() * strip;

@@ -70,7 +70,7 @@ class DirectKernel final : public ConvKernel {
     zeros_ = AlignedFloats(plan_.rows ? shape.kernel_w * group_in(shape) : plan_.chunk);
     plan_.bias = bias_.data();
     plan_.zeros = zeros_.data();
-    plan_.worker_bytes = align_up(ops.worker_bytes(plan_), 4096) + 256;
+    plan_.worker_bytes = set_apart(ops.worker_bytes(plan_));
   }
 
   size_t workspace_bytes() const override {

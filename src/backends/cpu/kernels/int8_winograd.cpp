@@ -65,8 +65,8 @@ class Int8WinogradKernel final : public Int8Kernel {
     // A cache line keeps the points from meeting in one cache set.
     plan_.v_point = plan_.block_tiles * plan_.channels + 32;
     plan_.m_point = plan_.block_tiles * block + 16;
-    plan_.v_bytes = static_cast<size_t>(kWinogradPoints * plan_.v_point) * sizeof(int16_t);
-    plan_.m_bytes = static_cast<size_t>(kWinogradPoints * plan_.m_point) * sizeof(int32_t);
+    plan_.v_bytes = set_apart(kWinogradPoints * plan_.v_point * 2);
+    plan_.m_bytes = set_apart(kWinogradPoints * plan_.m_point * 4);
     plan_.v_buffers = plan_.by_channels ? 1 : threads_;
   }
 

@@ -33,7 +33,8 @@ class StemKernel final : public ConvKernel {
     const int64_t k = sum_length(shape), phase = align_up(shape.out_w + reach, 16);
     const int64_t slots = int64_t{shape.kernel_h - 1} * shape.dilation_h + 1;
     const int64_t rows = align_up((slots + 1) * shape.in_c * shape.stride_w * phase, 16);
-    plan_ = {shape, epilogue, packed, bias_.data(), k, phase, slots, rows + 2 * align_up(k + slots, 8)};
+    const int64_t worker_floats = set_apart((rows + 2 * align_up(k + slots, 8)) * 4) / 4;
+    plan_ = {shape, epilogue, packed, bias_.data(), k, phase, slots, worker_floats};
   }
 
   size_t workspace_bytes() const override { return threads_ * plan_.worker_floats * sizeof(float); }

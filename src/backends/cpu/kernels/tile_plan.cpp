@@ -143,7 +143,7 @@ void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, bool is_res
     offsets.push_back(run_offset(plan, at / plan.runs.chunks_each) +
                       plan.runs.offset_in_run(at % plan.runs.chunks_each));
   plan.offsets = offsets.data();
-  plan.worker_bytes = align_up(2 * kTilePairSums * 4 + plan.copy_bytes, 4096) + 256;
+  plan.worker_bytes = set_apart(2 * kTilePairSums * 4 + plan.copy_bytes);
 }
 
 int64_t tile_block_bytes(const TilePlan& plan) { return plan.runs.chunks() * plan.runs.chunk * kTileBlock; }

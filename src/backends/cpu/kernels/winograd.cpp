@@ -42,8 +42,8 @@ void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
   // 16 floats keep the points from meeting in one cache set.
   plan.v_point = plan.block_tiles * plan.channels + 16;
   plan.m_point = plan.block_tiles * ops.block + 16;
-  plan.v_floats = points * plan.v_point;
-  plan.m_floats = points * plan.m_point;
+  plan.v_floats = set_apart(points * plan.v_point * 4) / 4;
+  plan.m_floats = set_apart(points * plan.m_point * 4) / 4;
   plan.v_buffers = plan.by_channels ? 1 : threads;
 }
 
