@@ -3,8 +3,9 @@
 set(TENON_ISA_FLAGS_portable -msse4.2)
 set(TENON_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(TENON_ISA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+set(TENON_ISA_FLAGS_avx512_bf16 ${TENON_ISA_FLAGS_avx512} -mavx512bf16)
 
-set(TENON_ISA_FLAGS_amx ${TENON_ISA_FLAGS_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
+set(TENON_ISA_FLAGS_amx ${TENON_ISA_FLAGS_avx512_bf16} -mavx512vnni -mamx-tile -mamx-int8 -mamx-bf16)
 
 # tenon_isa_copies(<target> <file.cpp> <isa>...): adds the file once for each set, optimised in all build types.
 # Call it in the directory that defines the target: source properties are local to a directory.

@@ -158,7 +158,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     Row row{node.label(), node.origins, node.op, sizes_of(problem), precision_of(problem), ""};
     if (gpu) weigh_on_gpu(row, problem, plan, device);
     else weigh(row, problem, plan.records);
-    if (row.kernel == "bf16_tiles") row.precision = "bf16";
+    if (row.kernel.starts_with("bf16_")) row.precision = "bf16";
     if (!gpu && pairing.hold(id, layout, row)) continue;
     if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
       row = pairing.join(first->second, row);

@@ -165,7 +165,7 @@ std::string describe(const Case& c, const char* tactic, Isa isa) {
 
 // Worst error relative to the root mean square of the output.
 double limit_of(const std::string& tactic) {
-  if (tactic == "bf16_tiles") return 3e-2;
+  if (tactic.starts_with("bf16_")) return 3e-2;
   return tactic == "winograd4" ? 1e-4 : 2e-5;
 }
 

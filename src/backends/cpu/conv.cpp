@@ -100,14 +100,14 @@ class ConvStep : public backends::Step {
 };
 
 constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
-constexpr const char* bf16_tiles = "bf16_tiles";
+constexpr bool is_brain(const char* name) { return name[0] == 'b'; }
 
 template <const char* const& name>
 const char* refuses(const Problem& problem) {
   const ConvTactic* tactic = conv_tactic_named(name);
   if (!tactic) return "not built for this instruction set";
   if (problem.strict && is_winograd(name)) return "strict summation was asked for";
-  if (name == bf16_tiles && !problem.bf16) return "bf16 was not asked for";
+  if (is_brain(name) && !problem.bf16) return "bf16 was not asked for";
   const auto epilogue = epilogue_of(*problem.node);
   if (!epilogue) return "the activation has no kernel";
   ConvShape shape{};
@@ -129,13 +129,16 @@ constexpr const char* winograd2 = "winograd2";
 constexpr const char* depthwise = "depthwise";
 constexpr const char* stem = "stem";
 constexpr const char* gemv = "gemv";
+constexpr const char* bf16_dot = "bf16_dot";
+constexpr const char* bf16_tiles = "bf16_tiles";
 const backends::KernelRegistrar register_direct({"Conv", direct, 1, refuses<direct>, make<direct>});
 const backends::KernelRegistrar register_winograd4({"Conv", winograd4, 3, refuses<winograd4>, make<winograd4>});
 const backends::KernelRegistrar register_winograd2({"Conv", winograd2, 2, refuses<winograd2>, make<winograd2>});
 const backends::KernelRegistrar register_depthwise({"Conv", depthwise, 4, refuses<depthwise>, make<depthwise>});
 const backends::KernelRegistrar register_stem({"Conv", stem, 4, refuses<stem>, make<stem>});
 const backends::KernelRegistrar register_gemv({"Conv", gemv, 0, refuses<gemv>, make<gemv>});
-const backends::KernelRegistrar register_bf16({"Conv", bf16_tiles, 5, refuses<bf16_tiles>, make<bf16_tiles>});
+const backends::KernelRegistrar register_bf16_dot({"Conv", bf16_dot, 5, refuses<bf16_dot>, make<bf16_dot>});
+const backends::KernelRegistrar register_bf16_tiles({"Conv", bf16_tiles, 6, refuses<bf16_tiles>, make<bf16_tiles>});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -61,6 +61,12 @@ bool has_byte_dot(Isa isa) {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 4));
 }
 
+bool has_brain_dot(Isa isa) {
+  if (isa < Isa::avx512 || detect_isa() < isa) return false;
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 5));
+}
+
 bool parse_isa(std::string_view text, Isa& isa) {
   for (Isa candidate : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (text != isa_name(candidate)) continue;

@@ -86,11 +86,13 @@ class MatMulStep : public backends::Step {
   std::unique_ptr<ConvKernel> kernel_;
 };
 
+constexpr const char* bf16_dot = "bf16_dot";
 constexpr const char* bf16_tiles = "bf16_tiles";
+constexpr bool is_brain(const char* name) { return name[0] == 'b'; }
 
 template <const char* const& name>
 const char* refuses(const Problem& problem) {
-  if (name == bf16_tiles && !problem.bf16) return "bf16 was not asked for";
+  if (is_brain(name) && !problem.bf16) return "bf16 was not asked for";
   const Product product(problem);
   if (product.reason) return product.reason;
   const ConvTactic* tactic = conv_tactic_named(name);
@@ -110,8 +112,10 @@ const backends::KernelRegistrar matmul_direct({"MatMul", direct, 1, refuses<dire
 const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, make<gemv>});
 const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>});
 const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>});
-const backends::KernelRegistrar matmul_bf16({"MatMul", bf16_tiles, 3, refuses<bf16_tiles>, make<bf16_tiles>});
-const backends::KernelRegistrar gemm_bf16({"Gemm", bf16_tiles, 3, refuses<bf16_tiles>, make<bf16_tiles>});
+const backends::KernelRegistrar matmul_bf16_dot({"MatMul", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>});
+const backends::KernelRegistrar gemm_bf16_dot({"Gemm", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>});
+const backends::KernelRegistrar matmul_bf16_tiles({"MatMul", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>});
+const backends::KernelRegistrar gemm_bf16_tiles({"Gemm", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>});
 
 }  // namespace
 }  // namespace tenon::cpu

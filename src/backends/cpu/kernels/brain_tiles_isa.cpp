@@ -1,5 +1,6 @@
-#include "backends/cpu/kernels/brain_tiles.h"
+#include "backends/cpu/kernels/brain.h"
 
+#include "backends/cpu/kernels/brain_copies.h"
 #include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/kernels/tile_blocks.h"
 
@@ -11,26 +12,11 @@ class BrainTiles {
  public:
   static constexpr TileDot kDot = TileDot::brains;
 
-  BrainTiles(const BrainTilePlan& plan, const float* in, const float* residual, float* out)
-      : plan_(plan), epilogue_(normalised(plan.epilogue)), in_(in), residual_(residual), out_(out) {}
+  BrainTiles(const BrainPlan& plan, const float* in, const float* residual, float* out)
+      : plan_(plan), copies_(plan, in), epilogue_(normalised(plan.epilogue)), residual_(residual), out_(out) {}
   bool has_residual() const { return epilogue_.residual != Residual::none; }
 
-  void copy(const TileRound& round, int64_t group, std::byte* to) const {
-    const ConvShape& s = plan_.shape;
-    const int64_t c = s.in_c / s.groups;
-    const float* const in = in_ + group * c;
-    if (plan_.source == TileSource::windows) return copy_windows(in, round, to);
-    each_picture_row(plan_, round, to, [&](int64_t y, std::byte* line, int64_t left, int64_t inside, int64_t right) {
-      auto* const at = reinterpret_cast<uint16_t*>(line);
-      if (y < 0) {
-        __builtin_memset(at, 0, static_cast<size_t>((left + inside + right) * c) * 2);
-        return;
-      }
-      __builtin_memset(at, 0, static_cast<size_t>(left * c) * 2);
-      copy_pixels(at + left * c, in + round.image * s.in_image + y * s.in_row, inside);
-      __builtin_memset(at + (left + inside) * c, 0, static_cast<size_t>(right * c) * 2);
-    });
-  }
+  void copy(const TileRound& round, int64_t group, std::byte* to) const { copies_.copy(round, group, to); }
   const std::byte* in_place(const TileRound&, int64_t) const { return nullptr; }  // f32 is never multiplied as it lies
   const void* start(const TileChannels& channels, int64_t) const { return plan_.bias + channels.block * kTileBlock; }
 
@@ -47,50 +33,16 @@ class BrainTiles {
   }
 
  private:
-  // Pixels of a row, one behind the other.
-  void copy_pixels(uint16_t* to, const float* from, int64_t count) const {
-    const int64_t c = plan_.shape.in_c / plan_.shape.groups, pixel = plan_.shape.in_pixel;
-    if (pixel == c) return to_brains(to, from, count * c);
-    for (int64_t x = 0; x < count; ++x) to_brains(to + x * c, from + x * pixel, c);
-  }
-
-  void copy_windows(const float* in, const TileRound& round, std::byte* to) const {
-    const ConvShape& s = plan_.shape;
-    const int64_t c = s.in_c / s.groups;
-    PixelCursor cursor(s, round.first);
-    for (int64_t i = 0; i < round.count; ++i, cursor.next(), to += plan_.step) {
-      auto* at = reinterpret_cast<uint16_t*>(to);
-      const int64_t y0 = cursor.y * s.stride_h - s.pad_top, x0 = cursor.x * s.stride_w - s.pad_left;
-      const bool whole = s.dilation_w == 1 && x0 >= 0 && x0 + s.kernel_w <= s.in_w;
-      for (int ky = 0; ky < s.kernel_h; ++ky) {
-        const int64_t y = y0 + int64_t{ky} * s.dilation_h;
-        const bool inside = y >= 0 && y < s.in_h;
-        const float* const row = in + cursor.image * s.in_image + y * s.in_row;
-        for (int kx = 0; kx < s.kernel_w; ++kx, at += c) {
-          const int64_t x = x0 + int64_t{kx} * s.dilation_w;
-          if (inside && whole) {
-            copy_pixels(at, row + x * s.in_pixel, s.kernel_w);
-            at += s.kernel_w * c;
-            break;
-          }
-          if (inside && x >= 0 && x < s.in_w) to_brains(at, row + x * s.in_pixel, c);
-          else __builtin_memset(at, 0, static_cast<size_t>(c) * 2);
-        }
-      }
-      // The last chunk may reach beyond a window of one number.
-      if (plan_.runs.length < plan_.runs.chunk) *at = 0;
-    }
-  }
-
-  const BrainTilePlan& plan_;
+  const BrainPlan& plan_;
+  const BrainCopies copies_;
   const Epilogue epilogue_;
-  const float *in_, *residual_;
+  const float* residual_;
   float* out_;
 };
 
 }  // namespace
 
-void run_brain_tiles(const BrainTilePlan& plan, const float* in, const float* residual, float* out,
+void run_brain_tiles(const BrainPlan& plan, const float* in, const float* residual, float* out,
                      const Worker& worker) {
   BrainTiles kernel(plan, in, residual, out);
   run_tiles(plan, kernel, worker);

@@ -12,7 +12,7 @@ namespace {
 class Int8TilesKernel final : public Int8Kernel {
  public:
   Int8TilesKernel(const Int8Conv& conv, int threads) : lists_(conv, kTileBlock) {
-    plan_tiles(plan_, conv.shape, 1, conv.epilogue.residual != Residual::none, threads, offsets_);
+    plan_tiles(plan_, conv.shape, TileUnit::tiles, 1, conv.epilogue.residual != Residual::none, threads, offsets_);
     plan_.output = lists_.output();
     packed_ = PackedBytes(static_cast<size_t>(tile_packed_bytes(plan_)));
     const ConvShape& s = conv.shape;

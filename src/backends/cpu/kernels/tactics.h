@@ -8,7 +8,8 @@ namespace tenon::cpu {
 ConvTactic direct_tactic(Isa isa);
 ConvTactic gemv_tactic(Isa isa);
 ConvTactic stem_tactic(Isa isa);
-ConvTactic brain_tactic();  // for Isa::amx
+ConvTactic brain_dots_tactic();   // where has_brain_dot
+ConvTactic brain_tiles_tactic();  // for Isa::amx
 ConvTactic depthwise_tactic(Isa isa);
 ConvTactic winograd4_tactic(Isa isa);
 ConvTactic winograd2_tactic(Isa isa);

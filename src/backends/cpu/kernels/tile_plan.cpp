@@ -19,8 +19,8 @@ int64_t group_out(const ConvShape& s) { return s.out_c / s.groups; }
 int64_t blocks_of(const ConvShape& s) { return ceil_div(group_out(s), kTileBlock); }
 
 // `exactly`: no chunk reaches behind its run, as what lies there is not ours or may be no number.
-TileRuns cut(int64_t count, int64_t length, bool exactly) {
-  TileRuns runs{count, length, ceil_div(length, kChunkBytes), 0};
+TileRuns cut(TileUnit unit, int64_t count, int64_t length, bool exactly) {
+  TileRuns runs{count, length, unit == TileUnit::tiles ? ceil_div(length, kChunkBytes) : 1, 0};
   const auto chunk = [&] { return align_up(ceil_div(length, runs.chunks_each), 4); };
   while (exactly && chunk() > length && chunk() > 4) ++runs.chunks_each;
   runs.chunk = static_cast<int>(chunk());
@@ -41,26 +41,35 @@ int64_t columns_of(const ConvShape& s) {
   return align_up(std::max(seen - std::min<int64_t>(right, s.pad_left), s.out_w * s.stride_w), s.stride_w);
 }
 
+// Cycles of multiplying an output by a block of channels, `slots` to a row of the former.
+double cycles_of(const TilePlan& plan, const TileRuns& runs, int64_t slots) {
+  if (plan.unit == TileUnit::tiles) return 2. * static_cast<double>(runs.chunks() * slots) / plan.shape.out_w;
+  return static_cast<double>(runs.chunks() * runs.chunk / 4);  // what is no output is left out
+}
+
 void choose_source(TilePlan& plan) {
   const ConvShape& s = plan.shape;
   const int64_t c = group_in(s) * plan.element, taps = int64_t{s.kernel_h} * s.kernel_w;
-  const bool in_place = plan.element == 1 && are_windows(s), exactly = in_place || plan.element > 1;
-  plan.runs = cut(1, taps * c, exactly);
+  const bool tiles = plan.unit == TileUnit::tiles, in_place = plan.element == 1 && are_windows(s);
+  const bool exactly = in_place || plan.element > 1;
+  plan.runs = cut(plan.unit, 1, taps * c, exactly && tiles);  // vectors: windows are filled up
   plan.slots = s.out_w;
   if (in_place) {
     plan.source = TileSource::in_place;
     plan.step = s.in_pixel;
     return;
   }
-  const TileRuns picture = s.dilation_w == 1 ? cut(s.kernel_h, s.kernel_w * c, exactly) : cut(taps, c, exactly);
+  const TileRuns picture = s.dilation_w == 1 ? cut(plan.unit, s.kernel_h, s.kernel_w * c, exactly)
+                                             : cut(plan.unit, taps, c, exactly);
   const int64_t columns = columns_of(s), slots = columns / s.stride_w;
-  // Cycles of an output: two of each chunk and block of channels, and the copying.
+  // Cycles of an output, and of copying what it reads.
   const auto blocks = static_cast<double>(blocks_of(s));
-  const double overlapping = 2 * blocks * picture.chunks() * slots / s.out_w + c * s.stride_h * s.stride_w / 24.,
-               apart = 2 * blocks * plan.runs.chunks() + s.kernel_h * (8 + s.kernel_w * c / 24.);
+  const double overlapping = blocks * cycles_of(plan, picture, slots) + c * s.stride_h * s.stride_w / 24.,
+               apart = blocks * cycles_of(plan, plan.runs, s.out_w) + s.kernel_h * (8 + s.kernel_w * c / 24.);
   if (taps == 1 || picture.length < 4 || apart < overlapping) {
     plan.source = TileSource::windows;
     plan.step = align_up(plan.runs.chunks() * plan.runs.chunk, kChunkBytes);
+    if (!tiles) plan.step |= kChunkBytes;  // rows read together lie in different sets of L1
     return;
   }
   plan.source = TileSource::picture;
@@ -77,6 +86,8 @@ void plan_split(TilePlan& plan, bool is_residual, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t rows = s.batch * s.out_h, blocks = blocks_of(s) * s.groups;
   const int64_t weights = tile_packed_bytes(plan), inputs = s.batch * s.in_h * s.in_w * s.in_c * plan.element;
+  const int64_t pair_cycles =  // 32 outputs
+      plan.unit == TileUnit::tiles ? plan.runs.chunks() * 64 + 600 : plan.runs.chunks() * plan.runs.chunk * 8 + 600;
   const int64_t outputs = rows * s.out_w * s.out_c * plan.element * (is_residual ? 2 : 1);
   int64_t best = INT64_MAX;
   for (int n = 1; n <= threads; ++n) {
@@ -85,7 +96,7 @@ void plan_split(TilePlan& plan, bool is_residual, int threads) {
     const int64_t places = plan.source == TileSource::picture ? ceil_div(rows, m) * plan.slots
                                                               : ceil_div(rows * s.out_w, m);
     const int64_t cost =
-        ceil_div(places, 2 * kTile) * ceil_div(blocks, n) * (plan.runs.chunks() * 64 + 600) +
+        ceil_div(places, 2 * kTile) * ceil_div(blocks, n) * pair_cycles +
         weights / n / 8 + (n > 1 ? inputs / m / 8 + outputs / threads / 8 : inputs / m / 16 + outputs / threads / 16);
     if (cost >= best) continue;
     best = cost;
@@ -130,9 +141,10 @@ int64_t TileRuns::offset_in_run(int64_t chunk_of_run) const {
   return std::max<int64_t>(0, std::min(chunk_of_run * chunk, length - chunk));
 }
 
-void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, bool is_residual, int threads,
+void plan_tiles(TilePlan& plan, const ConvShape& shape, TileUnit unit, int element, bool is_residual, int threads,
                 std::vector<int64_t>& offsets) {
   plan.shape = shape;
+  plan.unit = unit;
   plan.element = element;
   choose_source(plan);
   plan_split(plan, is_residual, threads);

@@ -1,5 +1,5 @@
-// What the baseline halves and the per-instruction-set halves of products by tiles share: convolutions of 16 outputs
-// times 16 output channels at a time.
+// What the baseline halves and the per-instruction-set halves of products by tiles, and of bfloat16 by vectors, share:
+// convolutions of many outputs times 32 output channels at a time.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,9 @@ namespace tenon::cpu {
 constexpr int kTileBlock = 32;  // output channels multiplied together, two tiles of them
 constexpr int kMostTogether = 8;
 
+// What multiplies: tiles of 16 rows, or vectors of channels, a row at a time.
+enum class TileUnit : uint8_t { tiles, vectors };
+
 enum class TileSource : uint8_t {
   in_place,  // pixels as they lie are windows
   windows,   // copied beside each other
@@ -22,7 +25,7 @@ enum class TileSource : uint8_t {
 // before the one ahead of it ends where the run is no multiple of it.
 struct TileRuns {
   int64_t count, length, chunks_each;
-  int chunk;  // bytes, a multiple of 4, at most 64
+  int chunk;  // bytes, a multiple of 4; for tiles at most 64
   int64_t chunks() const { return count * chunks_each; }
   int64_t offset_in_run(int64_t chunk_of_run) const;
 };
@@ -32,6 +35,7 @@ struct TileRuns {
 // last output of a row to the first of the next, over `slots - out_w` that are none.
 struct TilePlan {
   ConvShape shape;
+  TileUnit unit;
   TileSource source;
   int element;  // bytes of an input as it is multiplied
   TileRuns runs;
@@ -48,7 +52,7 @@ struct TilePlan {
 };
 
 // Fills all but `packed`; `offsets` has to live as long as the plan. `is_residual`: something is added to the outputs.
-void plan_tiles(TilePlan& plan, const ConvShape& shape, int element, bool is_residual, int threads,
+void plan_tiles(TilePlan& plan, const ConvShape& shape, TileUnit unit, int element, bool is_residual, int threads,
                 std::vector<int64_t>& offsets);
 
 // Of the weights of a block of output channels, and of all.

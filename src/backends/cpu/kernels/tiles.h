@@ -46,14 +46,5 @@ TENON_INLINE void add_tile_dots() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kInputs), "i"(kWeights));
 }
 
-// Rounds `count` numbers to bfloat16, to even.
-TENON_INLINE void to_brains(uint16_t* to, const float* from, int64_t count) {
-  for (int64_t at = 0; at < count; at += 16) {
-    const auto mask = static_cast<__mmask16>(count - at < 16 ? (1u << (count - at)) - 1 : 0xffffu);
-    const __m256bh v = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from + at));
-    _mm256_mask_storeu_epi16(to + at, mask, (__m256i)v);
-  }
-}
-
 }  // namespace
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,4 +1,4 @@
-#include "backends/cpu/kernels/brain_tiles.h"
+#include "backends/cpu/kernels/brain.h"
 
 #include <algorithm>
 #include <bit>
@@ -20,17 +20,17 @@ uint16_t brain(float x) {
 }
 
 /// The plan for one thread: how weights are packed does not depend on how many there are.
-TilePlan packing_of(const ConvShape& s, std::vector<int64_t>& offsets) {
+TilePlan packing_of(const ConvShape& s, TileUnit unit, std::vector<int64_t>& offsets) {
   TilePlan plan{};
-  plan_tiles(plan, s, kElement, false, 1, offsets);
+  plan_tiles(plan, s, unit, kElement, false, 1, offsets);
   return plan;
 }
 
-class BrainTilesKernel final : public ConvKernel {
+template <TileUnit kUnit>
+class BrainKernel final : public ConvKernel {
  public:
-  BrainTilesKernel(const ConvShape& shape, const Epilogue& epilogue, const float* packed, const float* bias,
-                   int threads) {
-    plan_tiles(plan_, shape, kElement, epilogue.residual != Residual::none, threads, offsets_);
+  BrainKernel(const ConvShape& shape, const Epilogue& epilogue, const float* packed, const float* bias, int threads) {
+    plan_tiles(plan_, shape, kUnit, kElement, epilogue.residual != Residual::none, threads, offsets_);
     plan_.packed = reinterpret_cast<const std::byte*>(packed);
     plan_.epilogue = epilogue;
     const int64_t out = shape.out_c / shape.groups, padded = align_up(out, kTileBlock);
@@ -41,11 +41,11 @@ class BrainTilesKernel final : public ConvKernel {
   }
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
   void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
-    amx::run_brain_tiles(plan_, in, residual, out, worker);
+    (kUnit == TileUnit::tiles ? amx::run_brain_tiles : avx512_bf16::run_brain_dots)(plan_, in, residual, out, worker);
   }
 
  private:
-  BrainTilePlan plan_{};
+  BrainPlan plan_{};
   AlignedFloats bias_;
   std::vector<int64_t> offsets_;
 };
@@ -56,14 +56,16 @@ const char* refuses(const ConvShape& s, const Epilogue&) {
   return s.groups > 1 && s.out_c / s.groups < 8 ? "its groups are smaller than half a tile" : nullptr;
 }
 
+template <TileUnit kUnit>
 size_t packed_floats(const ConvShape& s) {
   std::vector<int64_t> offsets;
-  return static_cast<size_t>(tile_packed_bytes(packing_of(s, offsets))) / sizeof(float);
+  return static_cast<size_t>(tile_packed_bytes(packing_of(s, kUnit, offsets))) / sizeof(float);
 }
 
+template <TileUnit kUnit>
 void pack(const ConvShape& s, const float* weights, float* packed) {
   std::vector<int64_t> offsets;
-  const TilePlan plan = packing_of(s, offsets);
+  const TilePlan plan = packing_of(s, kUnit, offsets);
   auto* const to = reinterpret_cast<std::byte*>(packed);
   std::memset(to, 0, static_cast<size_t>(tile_packed_bytes(plan)));
   const int64_t c = s.in_c / s.groups, taps = int64_t{s.kernel_h} * s.kernel_w;
@@ -75,13 +77,21 @@ void pack(const ConvShape& s, const float* weights, float* packed) {
       }
 }
 
+template <TileUnit kUnit>
 std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                                  const float* bias, int threads) {
-  return std::make_unique<BrainTilesKernel>(shape, epilogue, packed, bias, threads);
+  return std::make_unique<BrainKernel<kUnit>>(shape, epilogue, packed, bias, threads);
 }
 
 }  // namespace
 
-ConvTactic brain_tactic() { return {"bf16_tiles", refuses, packed_floats, pack, make}; }
+ConvTactic brain_tiles_tactic() {
+  constexpr auto unit = TileUnit::tiles;
+  return {"bf16_tiles", refuses, packed_floats<unit>, pack<unit>, make<unit>};
+}
+ConvTactic brain_dots_tactic() {
+  constexpr auto unit = TileUnit::vectors;
+  return {"bf16_dot", refuses, packed_floats<unit>, pack<unit>, make<unit>};
+}
 
 }  // namespace tenon::cpu

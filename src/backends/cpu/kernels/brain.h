@@ -5,14 +5,16 @@
 
 namespace tenon::cpu {
 
-struct BrainTilePlan : TilePlan {
+struct BrainPlan : TilePlan {
   Epilogue epilogue;
   const float* bias;  // [group][whole blocks]
 };
 
 namespace amx {
-void run_brain_tiles(const BrainTilePlan& plan, const float* in, const float* residual, float* out,
-                     const Worker& worker);
+void run_brain_tiles(const BrainPlan& plan, const float* in, const float* residual, float* out, const Worker& worker);
 }  // namespace amx
+namespace avx512_bf16 {
+void run_brain_dots(const BrainPlan& plan, const float* in, const float* residual, float* out, const Worker& worker);
+}  // namespace avx512_bf16
 
 }  // namespace tenon::cpu
