@@ -171,7 +171,8 @@ void require_bf16() {
   if (cpu::has_brain_dot(cpu::active_isa())) return;
   throw Error(Code::unsupported, "this processor does not multiply bf16",
               {.where = "--precision bf16",
-               .why = std::string("that takes AVX-512 with BF16, or AMX, and kernels are for ") + cpu::isa_name(cpu::active_isa()),
+               .why = std::string("that takes AVX-512 with BF16, or AMX, and kernels are for ") +
+                      cpu::isa_name(cpu::active_isa()),
                .hint = "leave out --precision, or give fp32 or int8"});
 }
 

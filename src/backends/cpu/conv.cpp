@@ -2,6 +2,7 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/packed_bytes.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {
@@ -77,16 +78,16 @@ namespace {
 class ConvStep : public backends::Step {
  public:
   ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
-      : packed_(DType::f32, {static_cast<int64_t>(tactic.packed_floats(shape))}) {
-    tactic.pack(shape, problem.inputs[1].constant.data<float>(), packed_.data<float>());
+      : packed_(tactic.packed_floats(shape) * sizeof(float)) {
+    tactic.pack(shape, problem.inputs[1].constant.data<float>(), floats());
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    kernel_ = tactic.make(shape, epilogue, packed_.data<float>(), bias, problem.threads);
+    kernel_ = tactic.make(shape, epilogue, floats(), bias, problem.threads);
     residual_ = epilogue.residual != Residual::none;
     residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
-  size_t packed_bytes() const override { return packed_.bytes(); }
+  size_t packed_bytes() const override { return packed_.size(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
@@ -94,7 +95,10 @@ class ConvStep : public backends::Step {
   }
 
  private:
-  Tensor packed_, residual_constant_;
+  float* floats() const { return reinterpret_cast<float*>(packed_.data()); }
+
+  PackedBytes packed_;
+  Tensor residual_constant_;
   std::unique_ptr<ConvKernel> kernel_;
   bool residual_;
 };

@@ -2,6 +2,7 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/packed_bytes.h"
 
 namespace tenon::cpu {
 namespace {
@@ -55,7 +56,7 @@ struct Product {
 class MatMulStep : public backends::Step {
  public:
   MatMulStep(const ConvTactic& tactic, const Problem& problem, const Product& product)
-      : packed_(DType::f32, {static_cast<int64_t>(tactic.packed_floats(product.shape))}) {
+      : packed_(tactic.packed_floats(product.shape) * sizeof(float)) {
     const Tensor& b = problem.inputs[1].constant;
     Tensor turned;
     if (!product.transposed) {
@@ -65,15 +66,15 @@ class MatMulStep : public backends::Step {
         for (int64_t column = 0; column < k; ++column)
           turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
     }
-    tactic.pack(product.shape, (product.transposed ? b : turned).data<float>(), packed_.data<float>());
+    tactic.pack(product.shape, (product.transposed ? b : turned).data<float>(), floats());
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     const Epilogue epilogue = *epilogue_of(*problem.node);
     residual_ = epilogue.residual != Residual::none;
-    kernel_ = tactic.make(product.shape, epilogue, packed_.data<float>(), bias, problem.threads);
+    kernel_ = tactic.make(product.shape, epilogue, floats(), bias, problem.threads);
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
-  size_t packed_bytes() const override { return packed_.bytes(); }
+  size_t packed_bytes() const override { return packed_.size(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
@@ -81,7 +82,9 @@ class MatMulStep : public backends::Step {
   }
 
  private:
-  Tensor packed_;
+  float* floats() const { return reinterpret_cast<float*>(packed_.data()); }
+
+  PackedBytes packed_;
   bool residual_;
   std::unique_ptr<ConvKernel> kernel_;
 };

@@ -9,6 +9,7 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kUnit = kTileBlock * 4;  // bytes of a block's weights for two inputs
+constexpr int64_t kFirstFetched = 32 << 10;  // of weights while inputs are copied
 static_assert(kTileBlock == kBlock);
 
 // A block of output channels.
@@ -20,6 +21,9 @@ struct DotJob {
   int channels;
   bool in_registers;
   int64_t out_at[kTilePixels], residual_at[kTilePixels];  // of the outputs of a tile, from its first
+  // Of the next block's weights: from where, how many quarters, and how many a tile.
+  const std::byte* fetch;
+  int64_t to_fetch, fetch_each;
 };
 
 // sum += the products of two pairs of bfloat16 in each lane, in place as add_product.
@@ -34,16 +38,22 @@ TENON_INLINE __m512i spread_pair(const std::byte* p) {
 }
 
 // Adds `units` pairs of each of R rows, `step` bytes apart, times their weights; returns those behind. A pointer serves
-// three rows, as there are not enough registers for one each. `kBy4` needs units % 4 == 0.
-template <int R, int kVectors, bool kBy4>
+// three rows, as there are not enough registers for one each. `kBy4` needs units % 4 == 0; then so many quarters of the
+// weights used are fetched from `fetch` on, which moves along.
+template <int R, int kVectors, bool kBy4, int kFetch>
 TENON_INLINE const std::byte* add_chunk(Vec (&sums)[R][kVectors], const std::byte* rows, int64_t step, int64_t units,
-                                        const std::byte* weights) {
+                                        const std::byte* weights, const std::byte*& fetch) {
   constexpr int kStep = kBy4 ? 4 : 1, kPointers = (R + 2) / 3;
   const std::byte* at[kPointers];
   TENON_UNROLL
   for (int i = 0; i < kPointers; ++i) at[i] = rows + 3 * i * step;
   const std::byte* const end = weights + units * kUnit;
   do {
+    if constexpr (kBy4 && kFetch > 0) {
+      TENON_UNROLL
+      for (int64_t i = 0; i < kUnit * kFetch; i += 64) _mm_prefetch(fetch + i, _MM_HINT_T1);
+      fetch += kUnit * kFetch;
+    }
     TENON_UNROLL
     for (int unit = 0; unit < kStep; ++unit) {
       __m512i w[kVectors];
@@ -94,10 +104,11 @@ TENON_INLINE void finish_dots(const DotJob& job, Vec (&sums)[R][kVectors], const
 }
 
 // `tiles` tiles of R places that lie behind each other, as do their outputs.
-template <int R, int kVectors, bool kBy4>
-__attribute__((noinline)) void run_dots(const DotJob& job, const std::byte* from, const float* residual, float* out,
+template <int R, int kVectors, bool kBy4, int kFetch>
+__attribute__((noinline)) void run_dots(DotJob& job, const std::byte* from, const float* residual, float* out,
                                         int64_t tiles) {
   const TilePlan& plan = job.plan;
+  const std::byte* fetch = job.fetch;
   const int64_t step = plan.step, units = plan.runs.chunk / 4;
   const int64_t* const end = plan.offsets + plan.runs.chunks();
   for (int64_t t = 0; t < tiles; ++t) {
@@ -109,12 +120,13 @@ __attribute__((noinline)) void run_dots(const DotJob& job, const std::byte* from
     }
     const std::byte* weights = job.weights;
     for (const int64_t* offset = plan.offsets; offset != end; ++offset)
-      weights = add_chunk<R, kVectors, kBy4>(sums, from + *offset, step, units, weights);
+      weights = add_chunk<R, kVectors, kBy4, kFetch>(sums, from + *offset, step, units, weights, fetch);
     finish_dots<R, kVectors>(job, sums, residual, out);
     from += R * step;
     out += R * plan.shape.out_pixel;
     if (residual) residual += R * plan.shape.res_pixel;
   }
+  job.fetch = fetch;
 }
 
 // The only place there is: kChains sums of each channel, so that one addition need not wait for the one before.
@@ -158,19 +170,34 @@ __attribute__((noinline)) void run_single(const DotJob& job, const std::byte* fr
 
 // `count` places that lie behind each other, as do their outputs, in tiles of nearly equal numbers.
 template <int kVectors, bool kBy4>
-void run_line(const DotJob& job, const std::byte* from, const float* residual, float* out, int64_t count) {
+void run_line(DotJob& job, const std::byte* from, const float* residual, float* out, int64_t count) {
   const ConvShape& s = job.plan.shape;
   if (s.batch * s.out_h * s.out_w == 1) return run_single<kVectors>(job, from, residual, out);
-  const int64_t tiles = (count + kTilePixels - 1) / kTilePixels, large = count % tiles;
+  const int64_t tiles = (count + kTilePixels - 1) / kTilePixels;
+  const int64_t large = count % tiles;
   const int small = static_cast<int>(count / tiles);
-  const auto run = [&](int rows, int64_t first, int64_t number) {
+  const auto run = [&]<int kFetch>(int rows, int64_t number) {
     with_rows(rows, [&]<int R>() __attribute__((always_inline)) {
-      run_dots<R, kVectors, kBy4>(job, from + first * job.plan.step, residual ? residual + first * s.res_pixel : nullptr,
-                                  out + first * s.out_pixel, number);
+      run_dots<R, kVectors, kBy4, kFetch>(job, from, residual, out, number);
     });
+    from += number * rows * job.plan.step;
+    out += number * rows * s.out_pixel;
+    if (residual) residual += number * rows * s.res_pixel;
   };
-  if (large) run(small + 1, 0, large);
-  run(small, large * (small + 1), tiles - large);
+  // The first tiles of a panel fetch the next: a quarter each where there are four.
+  constexpr bool kFetches = kVectors == 2 && kBy4;
+  const auto part = [&](int rows, int64_t number) {
+    if constexpr (kFetches) {
+      const int64_t fetching = smaller(number, job.to_fetch / job.fetch_each);
+      if (fetching > 0 && job.fetch_each == 1) run.template operator()<1>(rows, fetching);
+      if (fetching > 0 && job.fetch_each == 4) run.template operator()<4>(rows, fetching);
+      job.to_fetch -= fetching * job.fetch_each;
+      number -= fetching;
+    }
+    if (number > 0) run.template operator()<0>(rows, number);
+  };
+  if (large) part(small + 1, large);
+  part(small, tiles - large);
 }
 
 }  // namespace
@@ -183,7 +210,7 @@ void run_brain_dots(const BrainPlan& plan, const float* in, const float* residua
   const Epilogue epilogue = normalised(plan.epilogue);
   if (epilogue.residual == Residual::none) residual = nullptr;
   const BrainCopies copies(plan, in);
-  DotJob job{plan, epilogue, nullptr, nullptr, 0, false, {}, {}};
+  DotJob job{plan, epilogue, nullptr, nullptr, 0, false, {}, {}, nullptr, 0, 1};
   for (int i = 0; i < kTilePixels; ++i) {
     job.out_at[i] = i * s.out_pixel;
     job.residual_at[i] = i * s.res_pixel;
@@ -195,10 +222,17 @@ void run_brain_dots(const BrainPlan& plan, const float* in, const float* residua
     int64_t copied = -1;
     for (int64_t n = n0; n < n1; ++n) {
       const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kTileBlock;
-      if (group != copied) copies.copy(round, group, own);
-      copied = group;
       job.weights = plan.packed + n * units * kUnit;
+      if (group != copied) {
+        for (int64_t at = 0; at < smaller(units * kUnit, kFirstFetched); at += 64)
+          _mm_prefetch(job.weights + at, _MM_HINT_T1);
+        copies.copy(round, group, own);
+      }
+      copied = group;
       job.bias = plan.bias + n * kTileBlock;
+      job.fetch = job.weights + units * kUnit;
+      job.to_fetch = 4;
+      job.fetch_each = round.count > 3 * kTilePixels ? 1 : 4;
       job.channels = static_cast<int>(smaller(kTileBlock, (group + 1) * group_out - channel));
       job.in_registers = job.channels % kLanes == 0 && epilogue.act == Activation::clip &&
                          epilogue.residual != Residual::after;
