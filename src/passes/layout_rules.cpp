@@ -250,7 +250,8 @@ std::optional<ir::ValueId> moved_list(Layout& layout, ir::ValueId id, const Perm
     for (int64_t place : perm) places.push_back(place + static_cast<int64_t>(perm.size()));
   if (!count || *count != places.size()) return std::nullopt;
   const ir::ValueId index = constant(graph, graph.value(id).name + ".order", places);
-  return graph.apply("Gather", {layout.in_order(id, {0}), index}, {{"axis", int64_t{0}}}, {}, graph.value(id).name);
+  const ir::ValueId list = layout.in_order(id, {0});
+  return graph.apply("Gather", {list, index}, {{"axis", int64_t{0}}}, {}, graph.value(id).name);
 }
 
 bool resize(Layout& layout, ir::NodeId id) {

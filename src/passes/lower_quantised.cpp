@@ -332,8 +332,9 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const std::vector<std::string> origins = quantises ? joined(node.origins, end.origins) : node.origins;
   const ir::ValueId result = graph.apply(conv_of(byte), inputs, attributes, origins, name + ".products");
   graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
-  const ir::ValueId shaped = graph.apply("Reshape", {result, constant(graph, "", back)}, {}, origins,
-                                         graph.value(end.outputs[0]).name);
+  const ir::ValueId sizes = constant(graph, "", back);
+  const ir::ValueId shaped =
+      graph.apply("Reshape", {result, sizes}, {}, origins, graph.value(end.outputs[0]).name);
   graph.value(shaped).shape = to;
   graph.value(shaped).dtype = graph.value(result).dtype;
   graph.replace_uses(end.outputs[0], shaped);
