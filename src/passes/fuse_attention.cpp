@@ -19,6 +19,42 @@ struct Source {
   double scale = 1;
 };
 
+constexpr int64_t most_mask = int64_t{1} << 26;  // elements of one that is put together here
+
+/// Sizes and strides of a dense tensor as four axes; strides of 0 repeat.
+struct Four {
+  int64_t size[4], stride[4];
+  explicit Four(const Dims& dims) {
+    const size_t gap = 4 - dims.rank();
+    int64_t step = 1;
+    for (size_t at = 4; at-- > 0;) {
+      size[at] = at < gap ? 1 : dims[at - gap];
+      stride[at] = size[at] == 1 ? 0 : step;
+      step *= size[at];
+    }
+  }
+};
+
+/// The sum of two tensors of f32 of up to four axes that repeat along axes of size 1; empty where it is too large.
+Tensor sum(const Tensor& a, const Tensor& b) {
+  const Four x(a.dims()), y(b.dims());
+  Dims dims;
+  for (size_t at = 0; at < 4; ++at) {
+    if (x.size[at] != y.size[at] && x.size[at] != 1 && y.size[at] != 1) return {};
+    dims.push_back(std::max(x.size[at], y.size[at]));
+  }
+  if (dims.elements() > most_mask) return {};
+  Tensor result(DType::f32, dims);
+  float* to = result.data<float>();
+  for (int64_t i = 0; i < dims[0]; ++i)
+    for (int64_t j = 0; j < dims[1]; ++j)
+      for (int64_t k = 0; k < dims[2]; ++k)
+        for (int64_t l = 0; l < dims[3]; ++l)
+          *to++ = a.data<float>()[i * x.stride[0] + j * x.stride[1] + k * x.stride[2] + l * x.stride[3]] +
+                  b.data<float>()[i * y.stride[0] + j * y.stride[1] + k * y.stride[2] + l * y.stride[3]];
+  return result;
+}
+
 /// Walks from a product of weights and values back to its origins. Scores and weights must serve nothing else.
 class Matcher {
  public:
@@ -76,8 +112,51 @@ class Matcher {
   }
 
   bool take_mask(ir::ValueId mask) {
-    if (mask_ != ir::no_value || scale_ != 1 || graph_.value(mask).dtype != DType::f32) return false;
-    if (!is_zero(mask)) mask_ = mask;
+    if (scale_ != 1 || graph_.value(mask).dtype != DType::f32) return false;
+    if (is_zero(mask)) return true;
+    if (mask_ == ir::no_value && windows_.empty()) {
+      mask_ = mask;
+      return true;
+    }
+    // Masks that are known now become one.
+    const Tensor* found = graph_.constant(mask);
+    const Tensor* before = mask_ == ir::no_value ? nullptr : graph_.constant(mask_);
+    Tensor all = found ? of_windows(*found) : Tensor();
+    if (!all || (mask_ != ir::no_value && (!before || before->dims().rank() > 4))) return false;
+    if (before) all = sum(all, *before);
+    if (all) mask_ = graph_.add_constant(graph_.value(mask).name + ".all", all);
+    return static_cast<bool>(all);
+  }
+  /// A mask as it is for scores whose first axis holds the windows of all pictures; empty where it is none.
+  Tensor of_windows(const Tensor& mask) const {
+    const Dims& dims = mask.dims();
+    if (windows_.empty()) return dims.rank() <= 4 ? mask : Tensor();
+    if (dims.rank() > 5) return {};
+    if (dims.rank() < 4) return mask;
+    const bool both = dims.rank() == 5;
+    const int64_t pictures = both ? dims[0] : 1, windows = dims[both ? 1 : 0];
+    if (pictures == 1 && windows == 1)
+      return mask.reshaped({1, dims[dims.rank() - 3], dims[dims.rank() - 2], dims.back()});
+    if (windows != windows_[1] || (pictures != 1 && pictures != windows_[0])) return {};
+    const int64_t each = mask.elements() / pictures;
+    if (each * windows_[0] > most_mask) return {};
+    Tensor all(DType::f32, {windows_[0] * windows, dims[dims.rank() - 3], dims[dims.rank() - 2], dims.back()});
+    for (int64_t at = 0; at < windows_[0]; ++at)
+      std::copy_n(mask.data<float>() + (pictures == 1 ? 0 : at * each), each, all.data<float>() + at * each);
+    return all;
+  }
+  /// Scores of [pictures * windows, heads, …] seen as [pictures, windows, heads, …] for a mask of windows.
+  bool take_reshape(const ir::Node& node) {
+    const ir::Shape *inner = shape_of(graph_, node.inputs[0]), *outer = shape_of(graph_, node.outputs[0]);
+    if (!inner || !outer || !ir::is_constant(*inner) || !ir::is_constant(*outer)) return false;
+    const bool opens = inner->size() == 5 && outer->size() == 4, closes = inner->size() == 4 && outer->size() == 5;
+    const ir::Shape& five = opens ? *inner : *outer;
+    const ir::Shape& four = opens ? *outer : *inner;
+    if (opens == closes || opens != windows_.empty() || five[0].value() * five[1].value() != four[0].value() ||
+        !std::equal(four.begin() + 1, four.end(), five.begin() + 2))
+      return false;
+    if (opens) windows_ = {five[0].value(), five[1].value()};
+    else windows_.clear();
     return true;
   }
   /// One step from the product's sum to the softmax, seen from its end: times a number, or plus a mask.
@@ -92,7 +171,9 @@ class Matcher {
       const ir::ValueId other = node.inputs[1 - side];
       const ir::Node* maker = graph_.producer(node.inputs[side]);
       if (!maker || graph_.only_user(node.inputs[side]) == ir::no_node || graph_.constant(node.inputs[side])) continue;
-      if (maker->op != "MatMul" && maker->op != "Mul" && maker->op != "Div") continue;
+      if (maker->op != "MatMul" && maker->op != "Mul" && maker->op != "Div" && maker->op != "Add" &&
+          maker->op != "Reshape")
+        continue;
       const char* word = node.op == "Add" ? "add" : node.op == "Mul" ? "mul" : "div";
       if (!take(word, side == 0, other, scalar(graph_, other))) continue;
       scores = node.inputs[side];
@@ -141,8 +222,15 @@ class Matcher {
       const ir::Node* node = graph_.producer(scores);
       if (!node || graph_.only_user(scores) == ir::no_node) return nullptr;
       note(*node);
+      if (node->op == "Reshape") {
+        if (!take_reshape(*node)) return nullptr;
+        scores = node->inputs[0];
+        continue;
+      }
       if (node->op == "MatMul") {
-        if (node->has("activation") || (node->inputs.size() > 2 && node->inputs[2] != ir::no_value)) return nullptr;
+        if (!windows_.empty() || node->has("activation") ||
+            (node->inputs.size() > 2 && node->inputs[2] != ir::no_value))
+          return nullptr;
         return node->inputs.size() < 4 || take_mask(node->inputs[3]) ? node : nullptr;
       }
       ir::ValueId next = ir::no_value;
@@ -204,6 +292,7 @@ class Matcher {
   const ir::Node last_;
   std::vector<std::string> origins_;
   ir::ValueId mask_ = ir::no_value;
+  std::vector<int64_t> windows_;  // pictures, and windows of each, between two reshapes
   double scale_ = 1;
   bool nan_to_zero_ = false;
 };

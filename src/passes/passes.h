@@ -33,10 +33,14 @@ bool lower_float8(ir::Graph& graph);
 bool fuse_attention(ir::Graph& graph);
 /// The way back, for CPUs, whose kernels are for the parts.
 bool split_attention(ir::Graph& graph);
+/// Values by transposed weights of an attention as a transposed product.
+bool turn_products(ir::Graph& graph);
 /// Joins products of one value by several weights whose results only attention reads.
 bool merge_products(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
+/// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.
+bool gather_transposed(ir::Graph& graph);
 /// Makes internal BoundedSuppression nodes, whose results have sizes that are known before.
 bool bound_suppression(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.

@@ -67,6 +67,7 @@ const std::vector<Pass>& for_gpu() {
       {"fuse_box_head", "joins what follows the last convolutions of a detector", fuse_box_head},
       {"bound_suppression", "gives suppression of boxes as many rows as it may make", bound_suppression},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
+      {"gather_transposed", "computes transposed convolutions as convolutions of several phases", gather_transposed},
   };
   return list;
 }
@@ -80,6 +81,9 @@ const std::vector<Pass>& for_float8() {
 
 const std::vector<Pass>& for_narrow() {
   static const std::vector<Pass> list = {
+      {"turn_products", "turns products by transposed weights of attention around", turn_products},
+      {"split_axes_again", "splits joined axes before they are transposed", split_axes_first},
+      {"cancel_turns", "merges the transposes that this left", cancel_transpose_reshape},
       {"fuse_attention", "joins the products around the softmax of attention", fuse_attention},
       {"merge_products", "joins the products that make queries, keys and values", merge_products},
   };

@@ -7,7 +7,7 @@ namespace {
 
 /// One strided copy between an input and an output.
 struct Copy {
-  Dims dims, from, to;                 // strides in elements
+  Dims dims, from, to;                   // strides in elements
   int64_t from_begin = 0, to_begin = 0;  // elements
   size_t input = 0, output = 0;
 };
@@ -33,10 +33,27 @@ size_t axis_of(const Problem& problem, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
+/// Between two views: axes that are as fine as those of both. None where sizes do not divide each other.
+Copies refined(const Operand& x, const Operand& y) {
+  Copy copy;
+  int64_t left = 1, right = 1;  // of the current axes, what is not taken yet
+  for (size_t at = 0, to = 0;;) {
+    while (left == 1 && at < x.dims.rank()) left = x.dims[at++];
+    while (right == 1 && to < y.dims.rank()) right = y.dims[to++];
+    if (left == 1 && right == 1) return {copy};
+    const int64_t size = std::min(left, right);
+    if (size < 2 || left % size || right % size || copy.dims.rank() == Dims::max_rank) return {};
+    left /= size, right /= size;
+    copy.dims.push_back(size);
+    copy.from.push_back(x.strides[at - 1] * left), copy.to.push_back(y.strides[to - 1] * right);
+  }
+}
+
 Copies reshape(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (y.dense()) return {{x.dims, x.strides, backends::dense_strides(x.dims)}};
-  return {{y.dims, backends::dense_strides(y.dims), y.strides}};
+  if (x.dense()) return {{y.dims, backends::dense_strides(y.dims), y.strides}};
+  return refined(x, y);
 }
 
 Copies concat(const Problem& problem) {
@@ -114,7 +131,7 @@ const char* refuses_any(const Problem& problem, const Properties&) {
 }
 
 const char* refuses_reshape(const Problem& problem, const Properties& properties) {
-  if (!problem.inputs[0].dense() && !problem.outputs[0].dense()) return "both sides are views";
+  if (reshape(problem).empty()) return "both sides are views whose axes do not divide each other";
   return refuses_any(problem, properties);
 }
 

@@ -138,10 +138,9 @@ bool program_of(const Problem& problem, size_t& operands, std::vector<Instructio
       if (problem.inputs.size() > at && problem.inputs[at]) {
         const Tensor& bound = problem.inputs[at].constant;
         if (!bound || !is_real(bound.dtype()) || bound.elements() != 1) return false;
-        (at == 1 ? only.alpha : only.beta) =
-            bound.dtype() == DType::f32    ? *bound.data<float>()
-            : bound.dtype() == DType::f16 ? ops::f16_value(*bound.data<uint16_t>())
-                                          : ops::bf16_value(*bound.data<uint16_t>());
+        (at == 1 ? only.alpha : only.beta) = bound.dtype() == DType::f32   ? *bound.data<float>()
+                                             : bound.dtype() == DType::f16 ? ops::f16_value(*bound.data<uint16_t>())
+                                                                           : ops::bf16_value(*bound.data<uint16_t>());
       }
   }
   return true;
@@ -158,15 +157,7 @@ const char* map_of(const Problem& problem, Map& map) {
     const Operand& operand = at < operands ? problem.inputs[at] : y;
     const bool bytes = operand.dtype == DType::u8 && problem.node->op == "Elementwise";
     if (!is_real(operand.dtype) && !bytes) return "only f32, f16 and bf16";
-    Dims strides = y.dims;
-    const size_t missing = y.dims.rank() - operand.dims.rank();
-    for (size_t axis = 0; axis < strides.rank(); ++axis)
-      strides[axis] =
-          axis < missing || (at < operands && operand.dims[axis - missing] == 1) ? 0 : operand.strides[axis - missing];
-    map.strides.push_back(strides);
-    map.types.push_back(type_name(operand.dtype));
-    map.sizes.push_back(static_cast<int>(size_of(operand.dtype)));
-    map.aligned.push_back(operand.aligned);
+    map.add(operand, type_name(operand.dtype));
   }
   const bool fast = is_narrow(y.dtype);
   const auto value = [&](const Instruction::Operand& from) {

@@ -4,6 +4,19 @@
 
 namespace tenon::cuda {
 
+void Map::add(const Operand& operand, const std::string& type) {
+  Dims own = dims;
+  const size_t missing = dims.rank() - operand.dims.rank();
+  for (size_t axis = 0; axis < dims.rank(); ++axis) {
+    const bool repeats = axis < missing || (operand.dims[axis - missing] == 1 && dims[axis] != 1);
+    own[axis] = repeats ? 0 : operand.strides[axis - missing];
+  }
+  strides.push_back(own);
+  types.push_back(type);
+  sizes.push_back(static_cast<int>(size_of(operand.dtype)));
+  aligned.push_back(operand.aligned);
+}
+
 bool Map::simplify() {
   Dims kept;
   std::vector<Dims> kept_strides(strides.size());
@@ -73,10 +86,12 @@ Source Map::source() const {
   for (size_t k = 0; k < operands; ++k) {
     const std::string n = std::to_string(k);
     const std::string element = strides[k].back() != 0 && vector > 1 ? "in" + n + ".e[e]" : "in" + n;
-    text +=
-        body.empty() ? "    out.e[e] = " + element + ";\n" : "    const float v" + n + " = f32_of(" + element + ");\n";
+    text += body.empty() ? "    out.e[e] = " + element + ";\n"
+            : plain      ? "    const " + types[k] + " v" + n + " = " + element + ";\n"
+                         : "    const float v" + n + " = f32_of(" + element + ");\n";
   }
-  if (!body.empty()) text += "    float r;\n" + body + "    out.e[e] = of_f32<" + types[operands] + ">(r);\n";
+  if (!body.empty() && plain) text += "    " + types[operands] + " r;\n" + body + "    out.e[e] = r;\n";
+  else if (!body.empty()) text += "    float r;\n" + body + "    out.e[e] = of_f32<" + types[operands] + ">(r);\n";
   text += "  }\n  *(V" + std::to_string(operands) + "*)((" + types[operands] + "*)p.operand[" +
           std::to_string(operands) + "] + o" + std::to_string(operands) + ") = out;\n}\n";
   return {"map.cu", {}, text};
@@ -103,8 +118,7 @@ namespace {
 
 class MapStep : public Step {
  public:
-  MapStep(const Map& map, Device& device)
-      : device_(device), operands_(map.strides.size() - 1), launch_(map, device) {}
+  MapStep(const Map& map, Device& device) : device_(device), operands_(map.strides.size() - 1), launch_(map, device) {}
   bool reads(size_t input) const override { return input < operands_; }
   void enqueue(const Launch& at) override {
     std::vector<Address> addresses(at.inputs, at.inputs + operands_);

@@ -17,7 +17,10 @@ struct Map {
   std::vector<int> sizes;          // bytes of an element
   std::vector<bool> aligned;       // begins at a multiple of 16 bytes
   std::string body;                // statements that set "r" from "v0", "v1", …; empty: a copy of bits
+  bool plain = false;              // "v0", "v1", … and "r" are of the operands' types; else they are floats
   int vector = 1;                  // elements of the last axis at a time
+  /// Appends an operand that broadcasts to `dims`, or the result.
+  void add(const Operand& operand, const std::string& type);
   /// Drops axes of size 1, joins axes that run on in every operand, and takes vectors where all allow it. False where
   /// too many axes are left.
   bool simplify();

@@ -76,13 +76,21 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   const int kind = op == "ReduceSum"                                 ? 0
                    : op == "ReduceMean" || op == "GlobalAveragePool" ? 1
                    : op == "ReduceMin"                               ? 3
+                   : op == "ReduceL2"                                ? 4
+                   : op == "ReduceSumSquare"                         ? 5
+                   : op == "ReduceL1"                                ? 6
                                                                      : 2;
   std::vector<Tactic> list;
   const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster) {
     Source source{"reduce.cu", {}, ""};
-    source.defines = {define_type("TX", problem.inputs[0].dtype), define_type("TY", problem.outputs[0].dtype),
-                      define("OP", kind), define("INNER", params.inner == 1 ? 1 : 2), define("VEC", vector),
-                      define("LANES", lanes), define("THREADS", threads), define("CLUSTER", cluster)};
+    source.defines = {define_type("TX", problem.inputs[0].dtype),
+                      define_type("TY", problem.outputs[0].dtype),
+                      define("OP", kind),
+                      define("INNER", params.inner == 1 ? 1 : 2),
+                      define("VEC", vector),
+                      define("LANES", lanes),
+                      define("THREADS", threads),
+                      define("CLUSTER", cluster)};
     list.push_back({name, {source}, {vector, lanes, threads, cluster}});
   };
   for (const int vector : vectors_of(problem, params)) {
@@ -129,7 +137,8 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 
 struct Register {
   Register() {
-    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"})
+    for (const char* op : {"GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin",
+                           "ReduceL1", "ReduceL2", "ReduceSumSquare"})
       KernelRegistrar({op, "reduce", 1, refuses, tactics, make});
   }
 };

@@ -8,6 +8,7 @@ namespace {
 struct Params {
   Address x, values, places;
   int64_t inner;
+  Pitch of_values, of_places;
   int size, k;
 };
 
@@ -21,12 +22,12 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 70) return "it needs compute capability 7.0";
   if (problem.inputs[0].dtype != problem.outputs[0].dtype) return "the result is of another type";
   Lines lines;
-  return lines_of(problem, -1, lines);
+  return lines_of(problem, -1, lines, false);
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   Lines lines;
-  lines_of(problem, -1, lines);
+  lines_of(problem, -1, lines, false);
   int64_t ranked = 32;
   while (ranked < std::min(count_of(problem, lines), most_ranked)) ranked *= 2;
   Source source{"topk.cu", {}, std::string(kernel_text("rank.cuh")) + std::string(kernel_text("topk.cu"))};
@@ -40,10 +41,15 @@ class TopkStep : public Step {
   TopkStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device), function_(device.function(tactic.sources[0], "topk")) {
     Lines lines;
-    lines_of(problem, -1, lines);
+    lines_of(problem, -1, lines, false);
     params_.inner = lines.inner, params_.size = static_cast<int>(lines.size);
     params_.k = static_cast<int>(count_of(problem, lines));
     places_ = problem.outputs.size() > 1 && problem.outputs[1];
+    const int64_t given = problem.node->integer("axis", -1);
+    const size_t axis =
+        static_cast<size_t>(given < 0 ? given + static_cast<int64_t>(problem.inputs[0].dims.rank()) : given);
+    pitch_of(problem.outputs[0], axis, params_.of_values);
+    if (places_) pitch_of(problem.outputs[1], axis, params_.of_places);
     grid_ = {lines.outer * lines.inner, 1, 1, tactic.numbers[0], 0};
   }
   bool reads(size_t input) const override { return input == 0; }

@@ -1,5 +1,5 @@
 // Reduction of a dense tensor seen as outer x length x inner, along length. TX, TY: types; OP 0 sum, 1 mean, 2 max,
-// 3 min. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster of
+// 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of magnitudes. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster of
 // CLUSTER (compute capability 9.0 and later); their other threads are along length.
 struct Params {
   const TX* x;
@@ -9,13 +9,18 @@ struct Params {
 struct __align__(VEC * sizeof(TX)) Vec {
   TX e[VEC];
 };
+constexpr bool ADDS = OP < 2 || OP > 3;
+__device__ __forceinline__ float taken(float x) { return OP == 4 || OP == 5 ? x * x : OP == 6 ? fabsf(x) : x; }
+__device__ __forceinline__ float given(float all, i64 length) {
+  return OP == 1 ? all / length : OP == 4 ? sqrtf(all) : all;
+}
 __device__ __forceinline__ float join(float a, float b) {
-  if (OP < 2) return a + b;
+  if (ADDS) return a + b;
   if (a != a) return a;
   return OP == 2 ? (b > a || b != b ? b : a) : (b < a || b != b ? b : a);
 }
 __device__ __forceinline__ float nothing() {
-  return OP < 2 ? 0.f : OP == 2 ? -__int_as_float(0x7f800000) : __int_as_float(0x7f800000);
+  return ADDS ? 0.f : OP == 2 ? -__int_as_float(0x7f800000) : __int_as_float(0x7f800000);
 }
 
 #if CLUSTER > 1
@@ -30,10 +35,10 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS) reduce(const __gr
   float sum = nothing();
   const i64 row = (i64)blockIdx.x * 8 + warp;
   if (row >= p.outer) return;
-  for (i64 k = lane; k < p.length; k += 32) sum = join(sum, f32_of(p.x[row * p.length + k]));
+  for (i64 k = lane; k < p.length; k += 32) sum = join(sum, taken(f32_of(p.x[row * p.length + k])));
 #pragma unroll
   for (int step = 16; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
-  if (lane == 0) p.y[row] = of_f32<TY>(OP == 1 ? sum / p.length : sum);
+  if (lane == 0) p.y[row] = of_f32<TY>(given(sum, p.length));
 #else
   constexpr int WIDTH = LANES * VEC, WARPS = THREADS / 32, BESIDE = 32 / LANES;
   __shared__ float parts[WARPS][WIDTH];
@@ -49,7 +54,7 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS) reduce(const __gr
     for (i64 k = (rank * WARPS + warp) * BESIDE + lane / LANES; k < p.length; k += CLUSTER * WARPS * BESIDE) {
       const Vec v = *(const Vec*)(x + k * p.inner);
 #pragma unroll
-      for (int e = 0; e < VEC; ++e) sum[e] = join(sum[e], f32_of(v.e[e]));
+      for (int e = 0; e < VEC; ++e) sum[e] = join(sum[e], taken(f32_of(v.e[e])));
     }
   }
 #pragma unroll
@@ -81,6 +86,6 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS) reduce(const __gr
     }
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
-  if (owns && rank == 0) p.y[outer * p.inner + first + threadIdx.x] = of_f32<TY>(OP == 1 ? all / p.length : all);
+  if (owns && rank == 0) p.y[outer * p.inner + first + threadIdx.x] = of_f32<TY>(given(all, p.length));
 #endif
 }

@@ -1,11 +1,24 @@
-// Softmax of a dense tensor seen as outer x length x inner, along length. ELEMENT: its type; LOG: the logarithm; SHORT:
-// the length where a thread holds a whole row of multiples of 16 bytes, else 0 and LANES lanes share a row.
+// Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; SHORT: the length where a thread holds a
+// whole row of multiples of 16 bytes, else 0 and LANES lanes share a row.
 typedef ELEMENT T;
 struct Params {
   const T* x;
   T* y;
-  i64 rows, length, inner;  // rows = outer * inner
+  i64 rows, length, x_step, y_step;  // steps from an element of a row to the next
+  i64 xs[4], ys[4];
+  u32 dims[4];
 };
+
+__device__ __forceinline__ void row_of(const Params& p, u32 row, const T*& x, T*& y) {
+  x = p.x, y = p.y;
+#pragma unroll
+  for (int axis = 3; axis > 0; --axis) {
+    const u32 at = row % p.dims[axis];
+    row /= p.dims[axis];
+    x += at * p.xs[axis], y += at * p.ys[axis];
+  }
+  x += row * p.xs[0], y += row * p.ys[0];
+}
 
 #if SHORT
 constexpr int VEC = 16 / sizeof(T);
@@ -17,10 +30,13 @@ extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant_
   wait_for_previous();
   const i64 row = (i64)blockIdx.x * 256 + threadIdx.x;
   if (row >= p.rows) return;
+  const T* x;
+  T* y;
+  row_of(p, row, x, y);
   float v[SHORT], top = -__int_as_float(0x7f800000), sum = 0.f;
 #pragma unroll
   for (int k = 0; k < SHORT; k += VEC) {
-    const Vec in = *(const Vec*)(p.x + row * SHORT + k);
+    const Vec in = *(const Vec*)(x + k);
 #pragma unroll
     for (int e = 0; e < VEC; ++e) v[k + e] = f32_of(in.e[e]), top = fmaxf(top, v[k + e]);
   }
@@ -36,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant_
     Vec out;
 #pragma unroll
     for (int e = 0; e < VEC; ++e) out.e[e] = of_f32<T>(LOG ? v[k + e] - scale : v[k + e] * scale);
-    *(Vec*)(p.y + row * SHORT + k) = out;
+    *(Vec*)(y + k) = out;
   }
 }
 #else
@@ -45,19 +61,21 @@ extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant_
   const int lane = threadIdx.x % LANES;
   const i64 row = (i64)blockIdx.x * (256 / LANES) + threadIdx.x / LANES;
   const bool alive = row < p.rows;
-  const i64 base = row / p.inner * p.length * p.inner + row % p.inner;
+  const T* x;
+  T* y;
+  row_of(p, alive ? row : 0, x, y);
   float top = -__int_as_float(0x7f800000);
-  for (i64 k = lane; alive && k < p.length; k += LANES) top = fmaxf(top, f32_of(p.x[base + k * p.inner]));
+  for (i64 k = lane; alive && k < p.length; k += LANES) top = fmaxf(top, f32_of(x[k * p.x_step]));
 #pragma unroll
   for (int step = LANES / 2; step; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
   float sum = 0.f;
-  for (i64 k = lane; alive && k < p.length; k += LANES) sum += expf(f32_of(p.x[base + k * p.inner]) - top);
+  for (i64 k = lane; alive && k < p.length; k += LANES) sum += expf(f32_of(x[k * p.x_step]) - top);
 #pragma unroll
   for (int step = LANES / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
   const float scale = LOG ? logf(sum) : 1.f / sum;
   for (i64 k = lane; alive && k < p.length; k += LANES) {
-    const float v = f32_of(p.x[base + k * p.inner]) - top;
-    p.y[base + k * p.inner] = of_f32<T>(LOG ? v - scale : expf(v) * scale);
+    const float v = f32_of(x[k * p.x_step]) - top;
+    y[k * p.y_step] = of_f32<T>(LOG ? v - scale : expf(v) * scale);
   }
 }
 #endif

@@ -1,10 +1,14 @@
 // The k first numbers of a line in falling (LARGEST 1) or rising order, with their places: a block a line. Behind
 // rank.cuh. Macros: TX, LARGEST. Lines are `size` numbers at stride `inner`.
+struct Pitch {
+  i64 outer, step, inner;
+};
 struct Params {
   const TX* x;
   TX* values;
   i64* places;  // null where nobody asks
   i64 inner;
+  Pitch of_values, of_places;
   int size, k;
 };
 
@@ -13,7 +17,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) topk(const __grid_constant
   wait_for_previous();
   const i64 outer = blockIdx.x / p.inner, line = blockIdx.x % p.inner;
   const TX* x = p.x + outer * p.size * p.inner + line;
-  const i64 to = outer * p.k * p.inner + line;
+  TX* values = p.values + outer * p.of_values.outer + line * p.of_values.inner;
+  i64* places = p.places + outer * p.of_places.outer + line * p.of_places.inner;
   const auto key = [&](int i) {
     const u32 order = order_of(f32_of(x[i * p.inner]));
     return key_of(LARGEST ? order : ~order, i);
@@ -23,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) topk(const __grid_constant
     const int count = rank_next(key, p.size, below, min(p.k - done, RANKED), ranking);
     for (int i = threadIdx.x; i < count; i += THREADS) {
       const int place = place_of(ranking.keys[i]);
-      p.values[to + (done + i) * p.inner] = x[place * p.inner];
-      if (p.places) p.places[to + (done + i) * p.inner] = place;
+      values[(done + i) * p.of_values.step] = x[place * p.inner];
+      if (p.places) places[(done + i) * p.of_places.step] = place;
     }
     below = ranking.keys[count - 1], done += count;
   }
