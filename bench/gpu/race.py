@@ -134,7 +134,7 @@ def run(op, x, words):
     if op == 'Split':
         return torch.split(x[0], numbers(x[1] if len(x) > 1 else words['split']), words.get('axis', 0))
     simple = {'Relu': torch.relu, 'Sigmoid': torch.sigmoid, 'Add': torch.add, 'Sub': torch.sub, 'Mul': torch.mul,
-              'Div': torch.div, 'Identity': lambda a: a}
+              'Div': torch.div, 'MatMul': torch.matmul, 'Identity': lambda a: a}
     if op in simple:
         return simple[op](*x)
     if op == 'Concat':

@@ -6,10 +6,14 @@
 namespace tenon::cuda {
 namespace {
 
+constexpr size_t most_axes = 4;  // of rows
+
 /// As kernels/reduce.cu has it.
 struct Params {
   Address x = 0, y = 0;
   int64_t outer = 1, length = 1, inner = 1;
+  int64_t step = 1, strides[most_axes] = {};  // along a row, and of the axes of rows
+  unsigned dims[most_axes] = {1, 1, 1, 1};
 };
 
 std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
@@ -36,10 +40,28 @@ std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
   return axes;
 }
 
+/// Where the rows of a view lie that is reduced along its last axes; false where they are on too many axes.
+bool set_rows(const Operand& x, size_t first, Params& params) {
+  params.step = x.dims.back() == 1 ? 1 : x.strides.back();
+  for (size_t axis = x.dims.rank() - 1; axis-- > first;)
+    if (x.dims[axis] != 1 && x.strides[axis] != x.strides[axis + 1] * x.dims[axis + 1]) return false;
+  size_t at = most_axes;
+  for (size_t axis = first; axis-- > 0;) {
+    if (x.dims[axis] == 1) continue;
+    if (at < most_axes && x.strides[axis] == params.strides[at] * params.dims[at]) {
+      params.dims[at] *= static_cast<unsigned>(x.dims[axis]);
+      continue;
+    }
+    if (at-- == 0) return false;
+    params.dims[at] = static_cast<unsigned>(x.dims[axis]), params.strides[at] = x.strides[axis];
+  }
+  return true;
+}
+
 const char* shape_of(const Problem& problem, Params& params) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (!is_real(x.dtype) || !is_real(y.dtype)) return "only f32, f16 and bf16";
-  if (!x.dense() || !y.dense()) return "its rows are not contiguous";
+  if (!y.dense()) return "its result is a view";
   const auto axes = axes_of(problem);
   if (!axes) return "its axes are not constant";
   if (axes->empty()) return "no axis is reduced";
@@ -50,7 +72,10 @@ const char* shape_of(const Problem& problem, Params& params) {
     const int64_t size = x.dims[static_cast<size_t>(axis)];
     (axis < axes->front() ? params.outer : axis > axes->back() ? params.inner : params.length) *= size;
   }
-  return params.length == 0 ? "nothing to do" : nullptr;
+  if (params.length == 0) return "nothing to do";
+  if (params.inner > 1) return x.dense() ? nullptr : "its rows are not contiguous";
+  if (params.outer >= int64_t{1} << 32) return "too large";
+  return set_rows(x, static_cast<size_t>(axes->front()), params) ? nullptr : "its rows lie on too many axes";
 }
 
 const char* refuses(const Problem& problem, const Properties&) {

@@ -1,10 +1,13 @@
-// Reduction of a dense tensor seen as outer x length x inner, along length. TX, TY: types; OP 0 sum, 1 mean, 2 max,
-// 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of magnitudes. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster of
-// CLUSTER (compute capability 9.0 and later); their other threads are along length.
+// Reduction of a tensor seen as outer x length x inner, along length; dense, but that rows may lie along four axes where
+// inner is 1. TX, TY: types; OP 0 sum, 1 mean, 2 max, 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of
+// magnitudes. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster
+// of CLUSTER (compute capability 9.0 and later); their other threads are along length.
 struct Params {
   const TX* x;
   TY* y;
   i64 outer, length, inner;
+  i64 step, strides[4];  // along a row, and of the axes of rows
+  u32 dims[4];
 };
 struct __align__(VEC * sizeof(TX)) Vec {
   TX e[VEC];
@@ -35,7 +38,12 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS) reduce(const __gr
   float sum = nothing();
   const i64 row = (i64)blockIdx.x * 8 + warp;
   if (row >= p.outer) return;
-  for (i64 k = lane; k < p.length; k += 32) sum = join(sum, taken(f32_of(p.x[row * p.length + k])));
+  const TX* x = p.x;
+  u32 rest = row;
+#pragma unroll
+  for (int axis = 3; axis > 0; --axis) x += rest % p.dims[axis] * p.strides[axis], rest /= p.dims[axis];
+  x += rest * p.strides[0];
+  for (i64 k = lane; k < p.length; k += 32) sum = join(sum, taken(f32_of(x[k * p.step])));
 #pragma unroll
   for (int step = 16; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
   if (lane == 0) p.y[row] = of_f32<TY>(given(sum, p.length));
