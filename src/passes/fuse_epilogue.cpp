@@ -50,6 +50,12 @@ bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
          graph.value(node.outputs[0]).dtype == DType::f32;
 }
 
+/// Integer sums that become numbers: they take an activation.
+bool gives_numbers(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == "Int8Conv" && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") &&
+         !node.has("residual");
+}
+
 bool take_activation(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   const ir::Node next = graph.node(user);
   ir::Node& anchor = graph.node(id);
@@ -130,13 +136,14 @@ bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
 }
 
 bool fuse(ir::Graph& graph, ir::NodeId id) {
-  if (!is_anchor(graph, graph.node(id))) return false;
+  const bool numbers = gives_numbers(graph, graph.node(id));
+  if (!numbers && !is_anchor(graph, graph.node(id))) return false;
   bool changed = hoist_activation(graph, id);
   for (;;) {
     const ir::ValueId result = graph.node(id).outputs[0];
     const ir::NodeId user = graph.only_user(result);
     if (user == ir::no_node || graph.node(user).outputs.size() != 1) return changed;
-    if (!take_activation(graph, id, user) && !take_sum(graph, id, user)) return changed;
+    if (!take_activation(graph, id, user) && (numbers || !take_sum(graph, id, user))) return changed;
     ir::Node& anchor = graph.node(id);
     anchor.origins = joined(anchor.origins, graph.node(user).origins);
     const ir::ValueId end = graph.node(user).outputs[0];

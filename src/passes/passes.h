@@ -29,6 +29,9 @@ bool fuse_bytes(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
 /// The same for e4m3: internal Float8Conv nodes, for which only GPUs have fast kernels.
 bool lower_float8(ir::Graph& graph);
+/// Makes internal Int8Conv nodes whose input has a scale and a zero point that are known when they run, of the integer
+/// sums that dynamic quantisation leaves with the steps behind them.
+bool fuse_dynamic(ir::Graph& graph);
 /// Makes internal DotAttention nodes, for which GPUs have a kernel in 16 bits.
 bool fuse_attention(ir::Graph& graph);
 /// The way back, for CPUs, whose kernels are for the parts.

@@ -45,6 +45,7 @@ const std::vector<Pass>& pipeline() {
       {"fold_permuted_constants", "computes the constants that the new order moved", constant_folding},
       {"common_again", "shares what the new order doubled", common_subexpressions},
       // Kernels take what follows them along, while the result is in registers.
+      {"fuse_dynamic", "joins integer sums with the scales behind them that are known when they run", fuse_dynamic},
       {"fuse_epilogue", "joins activations and residual sums to convolutions and products", fuse_epilogue},
       {"fuse_elementwise", "joins trees of elementwise nodes into one node", fuse_elementwise},
   };

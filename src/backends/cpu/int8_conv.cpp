@@ -20,10 +20,11 @@ bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() 
 float scale_at(const Problem& problem, size_t at, int64_t channel = 0) {
   if (!has(problem, at)) return 1;
   const Tensor& scales = problem.inputs[at].constant;
+  if (!scales) return 1;  // it is live
   return scales.data<float>()[scales.elements() == 1 ? 0 : channel];
 }
 int32_t zero_at(const Problem& problem, size_t at) {
-  return has(problem, at) ? *problem.inputs[at].constant.data<uint8_t>() : 0;
+  return has(problem, at) && problem.inputs[at].constant ? *problem.inputs[at].constant.data<uint8_t>() : 0;
 }
 
 /// A picture of numbers, or of planes, that has to become bytes with channels last before the kernels can read it.
@@ -50,10 +51,17 @@ Picture picture_of(const Problem& problem) {
   return p;
 }
 
+/// Whether scale and zero point of the input are known only when it runs.
+bool is_live(const Problem& problem) {
+  return has(problem, x_scale) && has(problem, x_zero) && !problem.inputs[x_scale].constant &&
+         !problem.inputs[x_zero].constant;
+}
+
 /// What an Int8Conv points into.
 struct Lists {
   std::vector<float> multiplier, inverse_scale, residual_scale;
   std::vector<int16_t> weights;
+  std::shared_ptr<Int8Live> live = std::make_shared<Int8Live>();
 };
 
 /// The problem as its kernels take it; the reason when it is none.
@@ -62,7 +70,10 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
   if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32)) return "only u8 and f32";
   if (!epilogue) return "the activation has no kernel";
-  for (size_t at = x_scale; at < problem.inputs.size(); ++at)
+  const bool live = is_live(problem);
+  if (live && (from != DType::u8 || to != DType::f32 || epilogue->residual != Residual::none))
+    return "scales that are known only when it runs need bytes, numbers as outputs and no residual";
+  for (size_t at = live ? w_scale : x_scale; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
   if (const char* reason = conv_shape_of(problem, conv.shape)) return reason;
   if (const Picture picture = picture_of(problem); picture.needed) {
@@ -90,13 +101,16 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   conv.residual_zero = zero_at(problem, r_zero);
   conv.inverse_scale = has(problem, y_scale) ? lists.inverse_scale.data() : nullptr;
   conv.out_zero = zero_at(problem, y_zero);
+  conv.live = live ? lists.live.get() : nullptr;
   return nullptr;
 }
 
 class Int8ConvStep : public backends::Step {
  public:
-  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, const Picture& picture, bool residual)
+  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, std::shared_ptr<Int8Live> live, const Picture& picture,
+               bool residual)
       : kernel_(std::move(kernel)),
+        live_(std::move(live)),
         picture_(picture),
         picture_at_((kernel_->workspace_bytes() + 63) / 64 * 64),
         residual_(residual) {}
@@ -106,13 +120,15 @@ class Int8ConvStep : public backends::Step {
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
+    if (live_ && worker.id == 0)
+      *live_ = {*reinterpret_cast<const float*>(inputs[x_scale]), *reinterpret_cast<const uint8_t*>(inputs[x_zero])};
     if (picture_.needed) {
       auto* const bytes = reinterpret_cast<uint8_t*>(worker.workspace + picture_at_);
       convert(inputs[0], bytes, worker);
-      worker.sync();
       x = bytes;
     }
-    kernel_->run(x, picture_.zero, residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0],
+    if (picture_.needed || live_) worker.sync();
+    kernel_->run(x, live_ ? live_->zero : picture_.zero, residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0],
                  worker);
   }
 
@@ -159,14 +175,15 @@ class Int8ConvStep : public backends::Step {
   }
 
   std::unique_ptr<Int8Kernel> kernel_;
+  std::shared_ptr<Int8Live> live_;  // or null; the kernel reads it
   const Loops& loops_ = loops(active_isa());
   Picture picture_;
   size_t picture_at_;
   bool residual_;
 };
 
-// Where int8_tactics() lists the kernels that need more than a set of vectors.
-constexpr size_t dot_at = 2, tiles_at = 5, columns_at = 6;
+// Where int8_tactics() lists the kernels that need more than a set of vectors, or to be told of live zero points.
+constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6;
 
 template <size_t index>
 const char* refuses(const Problem& problem) {
@@ -184,8 +201,9 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   Int8Conv conv{};
   Lists lists;
   conv_of(problem, conv, lists);
+  conv.zero_last = conv.live && (index == pairs_at || index == dot_at);
   return std::make_unique<Int8ConvStep>(int8_tactics()[index].make(conv, active_isa(), problem.threads),
-                                        picture_of(problem), conv.epilogue.residual != Residual::none);
+                                        conv.live ? lists.live : nullptr, picture_of(problem), conv.epilogue.residual != Residual::none);
 }
 
 const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/shape.h"
+#include "backends/cpu/kernels/int8.h"
 
 namespace tenon::cpu {
 
@@ -22,6 +22,10 @@ struct Int8Conv {
   const float* inverse_scale;  // of the output, out_c; null: the output is f32
   int32_t out_zero;
   bool sums;  // the output is i32: exact sums, without all that comes after them
+  const Int8Live* live;  // or null: every run reads the scale and zero point of the input there; `multiplier` is the
+                         // weights' scale alone and the output f32
+  bool zero_last;        // with `live`, where in_zero is 0: the kernel adds up bytes as they are, and the zero point
+                         // counts when sums are finished; "int8_dot" and "int8_pairs" need it
 };
 
 class Int8Kernel {
@@ -30,7 +34,7 @@ class Int8Kernel {
   virtual size_t workspace_bytes() const = 0;
   virtual size_t packed_bytes() const = 0;
   // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers. `in_zero` is that
-  // of the Int8Conv; only "int8_words", "int8_tiles", "int8_columns" and "int8_depthwise" take another.
+  // of the Int8Conv, or the live one; only "int8_words", "int8_tiles", "int8_columns" and "int8_depthwise" take another.
   virtual void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
                    const Worker& worker) const = 0;
 };

@@ -9,6 +9,12 @@
 
 namespace tenon::cpu {
 
+// What is known of the input only when it runs.
+struct Int8Live {
+  float scale;
+  int32_t zero;
+};
+
 // From an exact sum to an output: x = sum * multiplier + bias, then residual and activation as the epilogue says, then
 // round(x * inverse_scale) + out_zero within a byte; ties go to even.
 struct Int8Output {
@@ -19,6 +25,8 @@ struct Int8Output {
   const float* inverse_scale;  // null: the output is f32, x itself
   float same_inverse;          // that of all channels; 0 where they differ
   int32_t residual_zero, out_zero;
+  const Int8Live* live;        // or null: a scale that the multiplier is multiplied by, read by each run
+  const int32_t* weight_sums;  // or null: sums are of bytes, and this times the live zero point is subtracted
   bool sums;     // the output is i32, the sums
   bool bounded;  // no input makes an output that leaves 31 bits before it is brought within a byte
 };

@@ -34,10 +34,14 @@ class Finisher {
         bias_(o.bias),
         residual_scale_(o.residual_scale),
         inverse_(o.inverse_scale),
+        weight_sums_(o.weight_sums),
         is_sums_(o.sums),
         folds_(kAct == Activation::clip && o.same_inverse != 0 && o.epilogue.residual != Residual::after),
+        is_live_(o.live != nullptr),
         residual_zero_(iset1(o.residual_zero)),
-        zero_point_(iset16(o.out_zero)) {
+        zero_point_(iset16(o.out_zero)),
+        live_zero_(iset1(is_live_ ? o.live->zero : 0)),
+        live_scale_(set1(is_live_ ? o.live->scale : 1)) {
     float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
     // Products with a positive number keep their order, so a clamp before is one behind.
     if (folds_) {
@@ -77,7 +81,11 @@ class Finisher {
   static TENON_INLINE float larger(float a, float b) { return a > b ? a : b; }
   static TENON_INLINE float lesser(float a, float b) { return a < b ? a : b; }
   TENON_INLINE Vec linear(const int32_t* sums, const BlockOfChannels& block, int c) const {
-    return add(mul(to_float(iload(sums + c)), load(multiplier_ + block.at + c)), load(bias_ + block.at + c));
+    IVec sum = iload(sums + c);
+    Vec multiplier = load(multiplier_ + block.at + c);
+    if (weight_sums_) sum = isub(sum, imul(live_zero_, iload(weight_sums_ + block.at + c)));
+    if (is_live_) multiplier = mul(live_scale_, multiplier);
+    return add(mul(to_float(sum), multiplier), load(bias_ + block.at + c));
   }
   TENON_INLINE Vec other(const uint8_t* residual, const BlockOfChannels& block, int c) const {
     return mul(to_float(isub(widen_u8(residual + c), residual_zero_)), load(residual_scale_ + block.at + c));
@@ -102,8 +110,10 @@ class Finisher {
 
   const Epilogue epilogue_;
   const float *const multiplier_, *const bias_, *const residual_scale_, *const inverse_;
-  const bool is_sums_, folds_;
-  const IVec residual_zero_, zero_point_;
+  const int32_t* const weight_sums_;
+  const bool is_sums_, folds_, is_live_;
+  const IVec residual_zero_, zero_point_, live_zero_;
+  const Vec live_scale_;
   Vec low_, high_;
 };
 

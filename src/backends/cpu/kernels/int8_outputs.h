@@ -126,6 +126,47 @@ class ByteRows {
   Vec certain_;
 };
 
+// The same for outputs of f32 without a residual: factors of a block of channels in registers.
+template <Activation kAct>
+class RealRows {
+ public:
+  TENON_INLINE RealRows(const Int8Output& o, const Job& job) : epilogue_(o.epilogue), channels_(job.channels) {
+    const Vec scale = set1(o.live ? o.live->scale : 1);
+    const IVec zero = iset1(o.live ? o.live->zero : 0);
+    TENON_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      const int64_t at = job.at + v * kLanes;
+      multiplier_[v] = mul(scale, load(o.multiplier + at));
+      bias_[v] = load(o.bias + at);
+      before_[v] = o.weight_sums ? imul(zero, iload(o.weight_sums + at)) : izero();
+    }
+  }
+
+  TENON_INLINE void run(const int32_t* sums, int64_t pitch, int64_t count, float* out, int64_t step) const {
+    const int second = channels_ - kLanes;
+    for (int64_t i = 0; i < count; ++i, sums += pitch, out += step) {
+      if (second < 0) {
+        store_n(out, real(sums, 0), channels_);
+        continue;
+      }
+      store(out, real(sums, 0));
+      if (second == kLanes) store(out + kLanes, real(sums, 1));
+      else if (second > 0) store_n(out + kLanes, real(sums, 1), second);
+    }
+  }
+
+ private:
+  TENON_INLINE Vec real(const int32_t* sums, int v) const {
+    const Vec sum = to_float(isub(iload(sums + v * kLanes), before_[v]));
+    return activate<kAct>(add(mul(sum, multiplier_[v]), bias_[v]), epilogue_);
+  }
+
+  const Epilogue epilogue_;
+  const int channels_;
+  Vec multiplier_[2], bias_[2];
+  IVec before_[2];
+};
+
 // Finishes `count` places whose sums are `pitch` apart.
 using Finish = void (*)(const Int8Output&, const Job&, const int32_t* sums, int64_t pitch, int64_t count, Outputs&);
 
@@ -137,6 +178,16 @@ void finish_bytes(const Int8Output& o, const Job& job, const int32_t* sums, int6
   outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
     rows.run(sums + at * pitch, pitch, n, job.residual + residual, s.res_pixel,
              reinterpret_cast<uint8_t*>(job.out) + out, s.out_pixel);
+  });
+}
+
+template <Activation kAct>
+void finish_reals(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
+                  Outputs& outputs) {
+  const RealRows<kAct> rows(o, job);
+  const int64_t step = outputs.shape().out_pixel;
+  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t) __attribute__((always_inline)) {
+    rows.run(sums + at * pitch, pitch, n, reinterpret_cast<float*>(job.out) + out, step);
   });
 }
 
@@ -166,6 +217,8 @@ inline Finish finish_of(const Int8Output& o) {
   const bool folds = o.epilogue.act == Activation::clip && o.same_inverse != 0 && residual != Residual::after;
   if (bytes && folds) choose.template operator()<Activation::none>();
   else if (bytes) with_activation(o.epilogue.act, choose);
+  else if (!o.inverse_scale && !o.sums && residual == Residual::none)
+    with_activation(o.epilogue.act, [&]<Activation kAct>() { finish = finish_reals<kAct>; });
   else with_activation(o.epilogue.act, [&]<Activation kAct>() { finish = finish_any<kAct>; });
   return finish;
 }

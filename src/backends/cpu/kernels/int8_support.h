@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "backends/cpu/kernels/int8.h"
@@ -54,7 +55,8 @@ class Int8Lists {
   Int8Lists(const Int8Conv& conv, int64_t block, bool by_group = true)
       : channels_(conv.shape.out_c), group_(by_group ? group_out(conv.shape) : channels_), block_(block) {
     output_ = {conv.epilogue, list(conv.multiplier), list(conv.bias), list(conv.residual_scale), nullptr, 0,
-               conv.residual_zero, conv.out_zero, conv.sums, false};
+               conv.residual_zero, conv.out_zero, conv.live, nullptr, conv.sums, false};
+    if (conv.zero_last) output_.weight_sums = weight_sums(conv);
     if (!conv.inverse_scale) return;
     output_.bounded = is_bounded(conv);
     output_.inverse_scale = list(conv.inverse_scale);
@@ -73,8 +75,19 @@ class Int8Lists {
     return values.data();
   }
 
+  const int32_t* weight_sums(const Int8Conv& conv) {
+    const ConvShape& s = conv.shape;
+    const int64_t padded = align_up(group_, block_), k = group_in(s) * s.kernel_h * s.kernel_w;
+    sums_.assign(static_cast<size_t>(padded * (channels_ / group_)), 0);
+    for (int64_t o = 0; o < channels_; ++o)
+      sums_[static_cast<size_t>(o / group_ * padded + o % group_)] =
+          std::accumulate(conv.weights + o * k, conv.weights + (o + 1) * k, int32_t{0});
+    return sums_.data();
+  }
+
   int64_t channels_, group_, block_;
   std::vector<AlignedFloats> lists_;
+  std::vector<int32_t> sums_;
   Int8Output output_;
 };
 

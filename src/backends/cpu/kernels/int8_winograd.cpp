@@ -87,6 +87,7 @@ const char* refuses_winograd8(const Int8Conv& conv) {
   if (s.stride_h != 1 || s.stride_w != 1) return "needs stride 1";
   if (s.dilation_h != 1 || s.dilation_w != 1) return "needs dilation 1";
   if (s.groups != 1) return "has groups";
+  if (conv.live) return "its zero point is known only when it runs";
   // Four times the sum of an output has to fit 32 bits; what lies between may wrap.
   for (int64_t n = 0; n < s.out_c; ++n) {
     int64_t sum = 0;
