@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -49,6 +50,32 @@ TEST(Loops, FoldsAndMomentsAreTheSameEverywhere) {
       EXPECT_TRUE(same(a.mean, b.mean) && same(a.variance, b.variance)) << isa_name(isa) << " " << count;
     }
   }
+}
+
+TEST(Loops, EndsAreTheSmallestAndTheLargest) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const int64_t count : kCounts)
+    for (const Isa isa : sets()) {
+      std::vector<float> row = row_of(count, -3, 5);
+      const auto check = [&](const char* what) {
+        float low, high;
+        loops(isa).ends(row.data(), count, &low, &high);
+        EXPECT_EQ(low, *std::min_element(row.begin(), row.end())) << what << " " << isa_name(isa) << " " << count;
+        EXPECT_EQ(high, *std::max_element(row.begin(), row.end())) << what << " " << isa_name(isa) << " " << count;
+      };
+      check("finite");
+      row[static_cast<size_t>(count / 2)] = 7;
+      check("inside");
+      row.back() = -infinity;
+      check("infinite");
+      for (const int64_t at : {int64_t{0}, count / 3, count - 1}) {
+        row = row_of(count, -3, 5);
+        row[static_cast<size_t>(at)] = nan;
+        float low, high;
+        loops(isa).ends(row.data(), count, &low, &high);
+        EXPECT_TRUE(std::isnan(low) && std::isnan(high)) << isa_name(isa) << " " << count << " at " << at;
+      }
+    }
 }
 
 // exp has fused steps from AVX2 up.

@@ -128,8 +128,8 @@ class Int8ConvStep : public backends::Step {
       x = bytes;
     }
     if (picture_.needed || live_) worker.sync();
-    kernel_->run(x, live_ ? live_->zero : picture_.zero, residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0],
-                 worker);
+    kernel_->run(x, live_ ? live_->zero : picture_.zero,
+                 residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0], worker);
   }
 
  private:
@@ -203,7 +203,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   conv_of(problem, conv, lists);
   conv.zero_last = conv.live && (index == pairs_at || index == dot_at);
   return std::make_unique<Int8ConvStep>(int8_tactics()[index].make(conv, active_isa(), problem.threads),
-                                        conv.live ? lists.live : nullptr, picture_of(problem), conv.epilogue.residual != Residual::none);
+                                        conv.live ? lists.live : nullptr, picture_of(problem),
+                                        conv.epilogue.residual != Residual::none);
 }
 
 const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});

@@ -155,8 +155,7 @@ class DynamicStep : public backends::Step {
     worker.share(chunks_, begin, end);
     for (int64_t at = begin; at < end; ++at) {
       const int64_t size = std::min(chunk, count_ - at * chunk);
-      ends[2 * at] = loops_.fold(Fold::min, Before::none, x + at * chunk, size);
-      ends[2 * at + 1] = loops_.fold(Fold::max, Before::none, x + at * chunk, size);
+      loops_.ends(x + at * chunk, size, &ends[2 * at], &ends[2 * at + 1]);
     }
     worker.sync();
     float low = 0, high = 0;

@@ -34,7 +34,7 @@ class Int8Kernel {
   virtual size_t workspace_bytes() const = 0;
   virtual size_t packed_bytes() const = 0;
   // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers. `in_zero` is that
-  // of the Int8Conv, or the live one; only "int8_words", "int8_tiles", "int8_columns" and "int8_depthwise" take another.
+  // of the Int8Conv or the live one; only "int8_words", "int8_tiles", "int8_columns" and "int8_depthwise" take another.
   virtual void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
                    const Worker& worker) const = 0;
 };

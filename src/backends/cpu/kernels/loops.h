@@ -21,6 +21,8 @@ struct Loops {
                    int64_t count);
   // The fold of a row; sums are carried in double every 1024 elements. NaN passes through max and min.
   float (*fold)(Fold fold, Before before, const float* src, int64_t count);
+  // The smallest and the largest element of a row; both NaN where one is.
+  void (*ends)(const float* src, int64_t count, float* low, float* high);
   // dst = fold(dst, before(src))
   void (*fold_into)(Fold fold, Before before, float* dst, const float* src, int64_t count);
   // Mean and variance of a row, in two passes.

@@ -139,6 +139,49 @@ float fold_row(const float* src, int64_t count) {
   return kFold == Fold::sum || kFold == Fold::product ? (float)carry : extreme;
 }
 
+// Four chains of each, as one operation waits for the one before.
+void ends(const float* src, int64_t count, float* low, float* high) {
+  constexpr int kChains = 4;
+  constexpr int64_t kStep = kChains * kLanes;
+  Vec lows[kChains], highs[kChains], odds[kChains];  // what is NaN or infinite makes `odds` NaN
+  TENON_UNROLL
+  for (int i = 0; i < kChains; ++i)
+    lows[i] = set1(__builtin_inff()), highs[i] = set1(-__builtin_inff()), odds[i] = zero();
+  int64_t at = 0;
+  for (; at + kStep <= count; at += kStep) {
+    TENON_UNROLL
+    for (int i = 0; i < kChains; ++i) {
+      const Vec x = load(src + at + i * kLanes);
+      lows[i] = min(lows[i], x);
+      highs[i] = max(highs[i], x);
+      odds[i] = add(odds[i], mul(x, zero()));
+    }
+  }
+  TENON_UNROLL
+  for (int i = 1; i < kChains; ++i) {
+    lows[0] = min(lows[0], lows[i]);
+    highs[0] = max(highs[0], highs[i]);
+    odds[0] = add(odds[0], odds[i]);
+  }
+  alignas(64) float lanes[3][kLanes];
+  store(lanes[0], lows[0]);
+  store(lanes[1], highs[0]);
+  store(lanes[2], odds[0]);
+  bool odd = false, nan = false;
+  *low = __builtin_inff(), *high = -__builtin_inff();
+  for (int i = 0; i < kLanes; ++i) {
+    *low = std::min(*low, lanes[0][i]);
+    *high = std::max(*high, lanes[1][i]);
+    odd |= lanes[2][i] != lanes[2][i];
+  }
+  for (int64_t i = odd ? 0 : at; i < count; ++i) {
+    *low = std::min(*low, src[i]);
+    *high = std::max(*high, src[i]);
+    nan |= src[i] != src[i];
+  }
+  if (nan) *low = *high = __builtin_nanf("");
+}
+
 template <class F>
 TENON_INLINE auto with_fold(Fold fold, Before before, F f) {
   switch (before) {
@@ -468,6 +511,7 @@ void turn(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pit
 extern const Loops loop_table;
 const Loops loop_table = {weighted,
                           fold,
+                          ends,
                           fold_into,
                           moments,
                           normalise,
