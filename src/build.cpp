@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/isa.h"
@@ -85,21 +86,31 @@ void warn_of_floats(const BuildOptions& options, const std::string& precision, c
   options.warn(std::string(eight) + " does not pay on this machine: " + why + "; the engine is " + precision);
 }
 
+/// What an engine of eight bits computes otherwise in: 16 bits where a judge sees what that loses, or on a GPU.
+std::string floats_beside(const plan::Plan& plan, const BuildOptions& options) {
+  if (plan.device != "cpu") return "fp16";
+  const bool measures = options.budget_seconds != 0 && options.objective != Objective::size;
+  return options.judge && measures && cpu::has_brain_dot(cpu::active_isa()) ? "bf16" : "fp32";
+}
+
 /// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
 /// it is not at all; with a judge, the fastest that loses little enough. Without time to measure, or sizes to measure
 /// at, and where the engine is to be small, everything is quantised that may be.
 void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTracker& tracker, plan::TimingCache& cache,
               const BuildOptions& options) {
+  plan::Plan floats = plan;
+  floats.precision = floats_beside(plan, options);
+  floats.bf16 = floats.precision == "bf16";
   const plan::Plan base = plan;
-  plan::Plan floats = base;
-  floats.precision = plan.device == "cpu" ? "fp32" : "fp16";
   const auto finish_as = [&](plan::Plan& one) {
     finish(one, tracker, cache.records(), options);
     cache.add(one.records);
   };
   plan::Search search;
+  std::optional<plan::SearchPoint> refused;  // bf16 where that alone loses too much
   plan::Plan exact = base;  // what others are judged against
   exact.precision = "fp32";
+  exact.bf16 = false;
   if (options.judge) {
     // First of all, so that data which does not fit the model is known before the long part.
     finish_as(exact);
@@ -111,7 +122,12 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
     } else {
       finish_as(floats);
       const Score score = options.judge->score(engine_of(floats));
-      search.points.push_back({0, score.value, score.drop, score.low, score.high, 0, {}, false, floats.precision});
+      refused = {0, score.value, score.drop, score.low, score.high, 0, {}, false, floats.precision};
+      if (floats.bf16 && score.drop > limit) {
+        floats = exact;
+      } else {
+        search.points.push_back(*std::exchange(refused, std::nullopt));
+      }
     }
   }
   const quant::Recipe recipe = calibrate(plan, imported, cache.records(), options);
@@ -121,6 +137,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
   };
   const auto quantised = [&](const quant::Recipe& how) {
     plan::Plan result = base;
+    result.bf16 = floats.bf16;
     if (base.precision == "fp8") quant::materialise_float8(result.graph, how);
     else quant::materialise(result.graph, how);
     result.evidence = evidence_of(how);
@@ -143,6 +160,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
         quant::choose({base.graph, recipe, search.limit, options.objective, trial, score}, search);
     exact.evidence = floats.evidence;
     plan = best ? std::move(best->quantised) : search.points[0].chosen ? std::move(exact) : std::move(floats);
+    if (refused) search.points.push_back(*refused);
     plan.evidence.search = search;
     if (!best) warn_of_floats(options, plan.precision, search.why);
     return;
@@ -199,6 +217,7 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
     throw Error(Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
                 {.where = "--precision " + plan.precision,
                  .hint = "leave out --precision, or give fp32, bf16 or int8"});
+  plan.bf16 = !gpu && plan.precision == "bf16";
 }
 
 }  // namespace
@@ -233,6 +252,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
     cache.add(plan.records);
   }
   if (plan.device != "cpu") runtime::rank(plan, cache, options.budget_seconds, options.progress);
+  for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
   return Engine(std::move(impl));
 }
 
@@ -247,7 +267,10 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
     throw Error(Code::unsupported, "an engine cannot be calibrated",
                 {.hint = std::string("build the model with --precision ") + (fp8 ? "fp8" : "int8")});
   if (!gpu && brain) require_bf16();
-  if (!gpu && plan.precision != "int8") plan.precision = brain ? "bf16" : "fp32";
+  if (!gpu && plan.precision != "int8") {
+    plan.precision = brain ? "bf16" : "fp32";
+    plan.bf16 = brain;
+  }
   if (gpu) passes::adapt_to_gpu(plan.graph, options.skip_passes);
   if (gpu && plan.precision == "fp32" && options.precision == Precision::tf32) plan.precision = "tf32";
   if (gpu && narrow && (plan.precision == "fp32" || plan.precision == "tf32")) {
@@ -256,6 +279,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   }
   plan.vendor = options.vendor;
   for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
+  for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
   if (options.threads > 0) plan.threads = options.threads;
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);

@@ -21,11 +21,11 @@ enum class Precision {
   fp32,
   tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
   fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
-  /// On a GPU the same with bf16: the range of f32 and 7 bits of mantissa. On a CPU with AMX: convolutions and products
-  /// round their operands to it, where that is measured faster; tensors and sums are f32.
+  /// On a GPU the same with bf16: the range of f32 and 7 bits of mantissa. On a CPU with AMX or AVX512-BF16:
+  /// convolutions and products round their operands to it, where that is measured faster; tensors and sums are f32.
   bf16,
   /// Eight bits, after calibration, where the structure of the model allows it and they are measured faster, which may
-  /// be nowhere; elsewhere fp32, on a GPU fp16.
+  /// be nowhere; elsewhere fp32, on a GPU fp16, and bf16 on a CPU that has it where a judge sees what that loses.
   int8,
   /// On a GPU of compute capability 8.9 or later: the same with e4m3 floats of eight bits instead of integers, for
   /// convolutions of one group and products whose channels fill groups of 16; elsewhere fp16.
@@ -59,6 +59,9 @@ struct BuildOptions {
   std::string timing_cache = {};  ///< file; "" is the user's cache folder, "-" is none
   std::vector<std::string> skip_passes = {};
   std::string external_root = {};  ///< folder that external data may lie in, beside the model's own
+  /// Joins the model's metadata_props. "tenon.preprocess" says how pictures become the input: detect and classify
+  /// go by it.
+  std::map<std::string, std::string> metadata = {};
   bool strict = false;             ///< no Winograd: direct summation only
   bool vendor = true;                          ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8

@@ -235,6 +235,10 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     throw Error(Code::usage, "\"" + effort + "\" is no effort", {.where = "--effort", .hint = "give normal or high"});
   build.calibration.reconstruct = effort == "high";
   if (max_error >= 0) build.calibration.target_error = max_error;
+  if (!preprocess.empty()) {
+    vision::parse_spec(preprocess);
+    build.metadata[vision::spec_key] = preprocess;
+  }
   const bool needs_data = build.precision == Precision::int8 || build.precision == Precision::fp8;
   const bool eight_bits = needs_data || build.precision == Precision::best;
   if (!keep.empty() && !eight_bits)

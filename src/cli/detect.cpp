@@ -64,7 +64,7 @@ int work(const Options& options) {
       if (!head)
         throw Error(Code::unsupported, "the outputs are not those of a known detector",
                     {.where = options.model, .hint = "tenon inspect shows them; tenon run gives them as arrays"});
-      if (head->kind == vision::HeadKind::yolox && options.preprocess.empty()) {
+      if (head->kind == vision::HeadKind::yolox && model.uses_preset()) {
         model.prepare_as("yolox");
         outputs = &model.run(picture.image, transform);
       }

@@ -8,6 +8,7 @@
 #include "cli/flags.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "engine/engine.h"
 #include "vision/decode.h"
 #include "vision/labels.h"
 #include "vision/video.h"
@@ -19,7 +20,19 @@ namespace tenon::cli {
 namespace {
 constexpr int64_t usual_side = 640;
 
-/// Sizes for the picture input: the model's own, with batch 1, and --preprocess or 640 for free sides.
+/// --preprocess, or what the model says of itself, or the preset.
+std::string spec_of(const PictureOptions& options, const Engine& engine, const std::string& preset) {
+  if (!options.preprocess.empty()) return options.preprocess;
+  const auto own = engine.metadata().find(vision::spec_key);
+  return own != engine.metadata().end() ? own->second : preset;
+}
+/// The same before a model is built.
+std::string stated_spec(const PictureOptions& options, const std::string& preset) {
+  if (is_engine_file(options.path())) return spec_of(options, Engine::load(options.path()), preset);
+  return options.preprocess.empty() ? preset : options.preprocess;
+}
+
+/// Sizes for the picture input: the model's own, with batch 1, and those of the preprocessing or 640 for free sides.
 Shapes picture_shapes(const PictureOptions& options, const std::string& preset) {
   const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
   if (infos.size() != 1 || infos[0].shape.size() != 4)
@@ -28,7 +41,7 @@ Shapes picture_shapes(const PictureOptions& options, const std::string& preset) 
   Shapes shapes = parse_shapes(options.shapes);
   if (shapes.count(infos[0].name)) return shapes;
   std::vector<int64_t> sizes = infos[0].shape;
-  const vision::Spec spec = vision::parse_spec(options.preprocess.empty() ? preset : options.preprocess);
+  const vision::Spec spec = vision::parse_spec(stated_spec(options, preset));
   const bool last = sizes[3] == 3 && sizes[1] != 3;
   const int64_t height = spec.height > 0 ? spec.height : usual_side, width = spec.width > 0 ? spec.width : usual_side;
   const int64_t otherwise[4] = {1, last ? height : 3, last ? width : height, last ? 3 : width};
@@ -46,7 +59,8 @@ void PictureOptions::add_to(CLI::App& app) {
   flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE");
   flags
       .add("--preprocess", preprocess,
-           "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
+           "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255. "
+           "Default: as the engine was built with, or what the model looks like")
       .value("SPEC");
   add_json(app, json);
 }
@@ -59,7 +73,8 @@ PictureModel::PictureModel(const PictureOptions& options, const std::string& pre
     throw Error(Code::unsupported, "the picture input is not f32", {.where = infos[0].name});
   input_ = Tensor(DType::f32, Dims(picture_shapes(options, preset).at(infos[0].name)));
   outputs_.resize(engine_.outputs().size());
-  prepare_as(options.preprocess.empty() ? preset : options.preprocess);
+  prepare_as(spec_of(options, engine_, preset));
+  uses_preset_ = options.preprocess.empty() && !engine_.metadata().count(vision::spec_key);
   const auto names = engine_.metadata().find("names");
   if (!options.labels.empty()) labels_ = vision::labels_from_file(options.labels);
   else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);

@@ -26,6 +26,8 @@ class PictureModel {
   /// Changes how pictures are prepared; sizes stay the model's.
   void prepare_as(const std::string& spec);
   const vision::Spec& spec() const { return spec_; }
+  /// Whether neither the options nor the model say how pictures become the input.
+  bool uses_preset() const { return uses_preset_; }
   const std::vector<std::string>& labels() const { return labels_; }
   /// Pictures that the input holds; run fills the first of them.
   int64_t batch() const { return input_.dims()[0]; }
@@ -36,6 +38,7 @@ class PictureModel {
   Tensor input_;
   std::vector<Tensor> outputs_;
   vision::Spec spec_;
+  bool uses_preset_;
   std::vector<std::string> labels_;
 };
 

@@ -56,6 +56,7 @@ int work(Options& options) {
   const quant::Setting setting{how.calibration, how.shapes, threads, {}, how.progress, how.warn, false, names};
   const quant::Recipe recipe = quant::calibrate(optimised, *how.calibrator, setting);
   quant::export_recipe(optimised, recipe, style, plain);
+  for (const auto& [key, text] : how.metadata) plain.metadata[key] = text;
   onnx::write_file(plain, options.output);
   if (!options.table.empty()) {
     const std::string table = quant::tensorrt_table(quant::tensorrt_scales(recipe, names));

@@ -142,6 +142,7 @@ Engine Engine::load(const std::string& path) {
     plan.isa = content.at("isa").get<std::string>();
     plan.device = content.value("device", "cpu");
     plan.precision = content.value("precision", "fp32");
+    plan.bf16 = content.value("bf16", plan.precision == "bf16");
     for (const auto& [key, entry] : content.at("records").items())
       plan.records[engine::json_bytes(key)] = record_of(entry);
     if (const auto why = sections.find("why"); why != sections.end()) {

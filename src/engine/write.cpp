@@ -27,8 +27,9 @@ std::string plan_text(const plan::Plan& plan) {
   }
   json shapes = json::object();
   for (const auto& [name, sizes] : plan.shapes) shapes[engine::json_text(name)] = sizes;
-  return json{{"shapes", shapes}, {"threads", plan.threads}, {"strict", plan.strict},       {"vendor", plan.vendor},
-              {"isa", plan.isa},  {"device", plan.device},   {"precision", plan.precision}, {"records", records}}
+  return json{{"shapes", shapes},   {"threads", plan.threads}, {"strict", plan.strict},       {"vendor", plan.vendor},
+              {"isa", plan.isa},    {"device", plan.device},   {"precision", plan.precision}, {"bf16", plan.bf16},
+              {"records", records}}
       .dump();
 }
 

@@ -374,7 +374,7 @@ backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout
   problem.node = &node;
   problem.threads = threads;
   problem.strict = plan.strict;
-  problem.bf16 = plan.device == "cpu" && plan.precision == "bf16";
+  problem.bf16 = plan.device == "cpu" && plan.bf16;
   const auto operand = [&](ir::ValueId value) {
     backends::Operand result;
     if (value == ir::no_value) return result;

@@ -124,7 +124,8 @@ struct Plan {
   bool strict = false;
   bool vendor = true;              // libraries of the GPU's vendor may serve
   std::string device = "cpu";      // or "cuda", "cuda:N"
-  std::string precision = "fp32";  // or "tf32", "fp16", "bf16"
+  std::string precision = "fp32";  // or "tf32", "fp16", "bf16", "int8", "fp8"
+  bool bf16 = false;               // on a CPU: convolutions and products of f32 may round their operands to bf16
   std::string isa;
   Records records;
   std::vector<Source> sources = {};  // every node of the model, in its order; none in engines of earlier versions

@@ -44,6 +44,9 @@ struct Spec {
   std::string str() const;
 };
 
+/// The name of a model's metadata that says how pictures become its input, as text for parse_spec.
+inline constexpr const char* spec_key = "tenon.preprocess";
+
 /// Reads a preset, "key=value" words, or both, separated by commas: "yolo", "yolox,size=416x416",
 /// "letterbox=640x640,scale=1/255,colour=rgb", "center_crop=224x224,short=256,mean=0.5:0.5:0.5". Sizes are
 /// WIDTHxHEIGHT. Presets: yolo (Ultralytics), yolox, imagenet (torchvision). Throws Error(usage) naming the word.

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/isa.h"
 #include "support/net.h"
 #include "vision/decode.h"
 
@@ -39,9 +41,11 @@ struct Case {
 
   test::Outcome build(const std::vector<std::string>& more) const {
     std::vector<std::string> words{"build",  "m.onnx",       "-o",     "x.tenon",      "-q",
-                                   "--data", "all",          "--precision", "int8",    "--budget",
-                                   "0",      "--timing-cache", "-",    "--calibrator", "mse",
-                                   "--preprocess", "resize=8x8,scale=1/255", "--max-drop", "100"};
+                                   "--data", "all",          "--precision", "int8",    "--timing-cache",
+                                   "-",      "--calibrator", "mse",    "--preprocess", "resize=8x8,scale=1/255",
+                                   "--max-drop", "100"};
+    if (std::find(more.begin(), more.end(), "--budget") == more.end())
+      words.insert(words.end(), {"--budget", "0"});
     words.insert(words.end(), more.begin(), more.end());
     return test::run_tenon(folder, words);
   }
@@ -157,6 +161,26 @@ TEST(judge, refuses_labels_for_what_is_no_classifier) {
   EXPECT_NE(outcome.err.find("the labels are classes, and the model is neither a detector nor a classifier"),
             std::string::npos)
       << outcome.err;
+}
+
+/// What layers in floating point are in, point by point.
+std::vector<std::string> rests(const nlohmann::json& search) {
+  std::vector<std::string> found;
+  for (const nlohmann::json& point : search["points"]) found.push_back(point["rest"]);
+  return found;
+}
+
+TEST(judge, also_tries_bf16_where_the_processor_has_it) {
+  if (!cpu::has_brain_dot(cpu::active_isa())) GTEST_SKIP() << "this processor does not multiply bf16";
+  const Case one;
+  one.folder.write("a.csv", "file,class\n0.png," + std::to_string(one.classes[0]) + "\n");
+  const std::vector<std::string> timed = rests(one.points("a.csv", {"--budget", "20s"}));
+  ASSERT_GT(timed.size(), 1u);
+  EXPECT_EQ(timed[0], "fp32");
+  EXPECT_EQ(timed[1], "bf16");
+  // Without time to measure it is not known to be faster.
+  const std::vector<std::string> untimed = rests(one.points("a.csv"));
+  EXPECT_EQ(std::count(untimed.begin(), untimed.end(), "bf16"), 0);
 }
 
 }  // namespace

@@ -96,21 +96,6 @@ TEST(Loops, SoftmaxIsTheSameForAllWidthsWithFusedSteps) {
   }
 }
 
-TEST(Loops, SoftmaxOfRowsIsThatOfEach) {
-  for (const int64_t count : {3, 15, 16, 17, 40})
-    for (const int64_t rows : {1, 4, 7, 9})
-      for (const Isa isa : sets()) {
-        const int64_t from = count + 3, to = count + 1;
-        const std::vector<float> given = row_of(rows * from, -9, 9);
-        std::vector<float> one(static_cast<size_t>(rows * to), -1), all = one;
-        for (int64_t row = 0; row < rows; ++row)
-          row_ops(isa).softmax(one.data() + row * to, given.data() + row * from, count);
-        row_ops(isa).softmax_rows(all.data(), to, given.data(), from, count, rows);
-        EXPECT_EQ(std::memcmp(one.data(), all.data(), one.size() * sizeof(float)), 0)
-            << isa_name(isa) << " " << count << " " << rows;
-      }
-}
-
 TEST(Loops, PixelsAreTheBytesOfTheirPlanes) {
   const float odd[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1e30f, 0.5f};
   for (const int64_t count : kCounts)

@@ -25,10 +25,6 @@ class BinaryStep : public backends::Step {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
-    if (rows_.are_short())
-      return rows_.each_place(worker, [&](const int64_t* at, const int64_t* step, int64_t count) {
-        ops_.binary_apart(op_, y + at[2], step[2], a + at[0], step[0], b + at[1], step[1], count);
-      });
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       ops_.binary(op_, y + at[2], a + at[0], rows_.step(0), b + at[1], rows_.step(1), count);
     });

@@ -35,61 +35,26 @@ class Rows {
       const int64_t begin = dims_[last] * worker.id / worker.count / 16 * 16;
       const int64_t end =
           worker.id + 1 == worker.count ? dims_[last] : dims_[last] * (worker.id + 1) / worker.count / 16 * 16;
-      std::array<int64_t, Dims::max_rank> index;
-      for (int64_t row = 0; row < rows && begin < end; ++row)
-        f(static_cast<const int64_t*>(offsets_of(row, begin, index.data()).data()), end - begin);
+      for (int64_t row = 0; row < rows && begin < end; ++row) call(row, begin, end - begin, f);
       return;
     }
     int64_t begin, end;
     worker.share(rows, begin, end);
-    if (begin == end) return;
-    std::array<int64_t, Dims::max_rank> index;
-    std::array<int64_t, most_operands + 1> offset = offsets_of(begin, 0, index.data());
-    for (int64_t row = begin; row < end; ++row) {
-      f(static_cast<const int64_t*>(offset.data()), dims_[last]);
-      for (size_t axis = last; axis-- > 0;) {
-        for (size_t k = 0; k <= count_; ++k) offset[k] += strides_[k][axis];
-        if (++index[axis] < dims_[axis]) break;
-        for (size_t k = 0; k <= count_; ++k) offset[k] -= dims_[axis] * strides_[k][axis];
-        index[axis] = 0;
-      }
-    }
-  }
-  /// Whether rows are so short that their places, one by one, are walked faster: by each_place.
-  bool are_short() const {
-    constexpr int64_t least = 16, longest = 4;
-    const size_t rank = dims_.rank();
-    return rank > 1 && dims_.back() <= longest && dims_[rank - 2] >= least * dims_.back();
-  }
-  /// Calls f(offsets, steps, count) for every place of a row and this worker's part of neighbouring rows: `steps` from
-  /// the place in one row to that in the next.
-  template <class F>
-  void each_place(const Worker& worker, F f) const {
-    const size_t last = dims_.rank() - 1;
-    std::array<int64_t, most_operands + 1> steps;
-    for (size_t k = 0; k <= count_; ++k) steps[k] = strides_[k][last - 1];
-    int64_t outer = 1, begin, end;
-    for (size_t axis = 0; axis + 1 < last; ++axis) outer *= dims_[axis];
-    worker.share(dims_[last - 1], begin, end);
-    std::array<int64_t, Dims::max_rank> index;
-    for (int64_t at = 0; at < outer && begin < end; ++at)
-      for (int64_t place = 0; place < dims_[last]; ++place)
-        f(static_cast<const int64_t*>(offsets_of(at * dims_[last - 1] + begin, place, index.data()).data()),
-          static_cast<const int64_t*>(steps.data()), end - begin);
+    for (int64_t row = begin; row < end; ++row) call(row, 0, dims_[last], f);
   }
 
  private:
-  /// The offsets of place `from` of a row, and the row's index along all axes but the last.
-  std::array<int64_t, most_operands + 1> offsets_of(int64_t row, int64_t from, int64_t* index) const {
+  template <class F>
+  void call(int64_t row, int64_t from, int64_t count, F& f) const {
     const size_t last = dims_.rank() - 1;
     std::array<int64_t, most_operands + 1> offset;
     for (size_t k = 0; k <= count_; ++k) offset[k] = from * strides_[k][last];
     for (size_t axis = last; axis-- > 0;) {
-      index[axis] = row % dims_[axis];
+      const int64_t index = row % dims_[axis];
       row /= dims_[axis];
-      for (size_t k = 0; k <= count_; ++k) offset[k] += index[axis] * strides_[k][axis];
+      for (size_t k = 0; k <= count_; ++k) offset[k] += index * strides_[k][axis];
     }
-    return offset;
+    f(offset.data(), count);
   }
 
   template <class F>

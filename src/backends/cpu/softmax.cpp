@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "backends/backend.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
@@ -28,17 +26,12 @@ class SoftmaxStep : public backends::Step {
       index[axis] = left % dims_[axis];
       from += index[axis] * from_[axis], to += index[axis] * to_[axis];
     }
-    for (int64_t row = begin; row < end;) {
-      // Rows up to the end of their innermost axis are the same distance apart.
-      const int64_t together = outer ? std::min(end - row, dims_[outer - 1] - index[outer - 1]) : 1;
-      ops_.softmax_rows(reinterpret_cast<float*>(outputs[0]) + to, outer ? to_[outer - 1] : 0,
-                        reinterpret_cast<const float*>(inputs[0]) + from, outer ? from_[outer - 1] : 0, dims_[outer],
-                        together);
-      row += together;
+    for (int64_t row = begin; row < end; ++row) {
+      ops_.softmax(reinterpret_cast<float*>(outputs[0]) + to, reinterpret_cast<const float*>(inputs[0]) + from,
+                   dims_[outer]);
       for (size_t axis = outer; axis-- > 0;) {
-        const int64_t steps = axis + 1 == outer ? together : 1;
-        from += steps * from_[axis], to += steps * to_[axis];
-        if ((index[axis] += steps) < dims_[axis]) break;
+        from += from_[axis], to += to_[axis];
+        if (++index[axis] < dims_[axis]) break;
         from -= dims_[axis] * from_[axis], to -= dims_[axis] * to_[axis];
         index[axis] = 0;
       }

@@ -13,9 +13,6 @@ enum class Unary : uint8_t { copy, neg, abs, exp, sqrt, reciprocal, erf, square,
 struct RowOps {
   // dst[i] = a[i * a_step] op b[i * b_step]; steps are 0 (one value for the row) or 1.
   void (*binary)(Binary op, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
-  // dst[i * dst_step] = a[i * a_step] op b[i * b_step], with any steps.
-  void (*binary_apart)(Binary op, float* dst, int64_t dst_step, const float* a, int64_t a_step, const float* b,
-                       int64_t b_step, int64_t count);
   void (*unary)(Unary op, const Epilogue& activation, float* dst, const float* src, int64_t count);
   // dst = scale * dst
   void (*scale)(float* dst, float factor, int64_t count);
@@ -23,8 +20,6 @@ struct RowOps {
   void (*blend)(float* dst, const float* a, float wa, const float* b, float wb, int64_t count);
   // exp(src - max) / sum over the row
   void (*softmax)(float* dst, const float* src, int64_t count);
-  // The same, bit for bit, for rows that are pitches apart.
-  void (*softmax_rows)(float* dst, int64_t dst_pitch, const float* src, int64_t src_pitch, int64_t count, int64_t rows);
 };
 
 const RowOps& row_ops(Isa isa);

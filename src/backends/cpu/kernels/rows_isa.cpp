@@ -42,28 +42,6 @@ void binary(Binary op, float* dst, const float* a, int a_step, const float* b, i
   }
 }
 
-template <class F>
-TENON_INLINE void map_apart(float* dst, int64_t dst_step, const float* a, int64_t a_step, const float* b,
-                            int64_t b_step, int64_t count, F f) {
-  for (int64_t at = 0; at < count; ++at) dst[at * dst_step] = f(a[at * a_step], b[at * b_step]);
-}
-
-void binary_apart(Binary op, float* dst, int64_t dst_step, const float* a, int64_t a_step, const float* b,
-                  int64_t b_step, int64_t count) {
-  const auto run = [&](auto f) __attribute__((always_inline)) {
-    map_apart(dst, dst_step, a, a_step, b, b_step, count, f);
-  };
-  switch (op) {
-    case Binary::add: return run([](float x, float y) { return x + y; });
-    case Binary::sub: return run([](float x, float y) { return x - y; });
-    case Binary::mul: return run([](float x, float y) { return x * y; });
-    case Binary::div: return run([](float x, float y) { return x / y; });
-    // As the instructions for vectors: the second of equal ones, and of any and a NaN.
-    case Binary::max: return run([](float x, float y) { return x > y ? x : y; });
-    case Binary::min: return run([](float x, float y) { return x < y ? x : y; });
-  }
-}
-
 void unary(Unary op, const Epilogue& activation, float* dst, const float* src, int64_t count) {
   switch (op) {
     case Unary::copy: return map1(dst, src, count, [](Vec x) { return x; });
@@ -147,46 +125,10 @@ void softmax(float* dst, const float* src, int64_t count) {
   scale(dst, 1.f / fold_places(v, [](auto a, auto b) { return a + b; }), count);
 }
 
-// Rows of as many numbers as places: four at a time, as the steps of one wait for each other.
-template <int kRows>
-TENON_INLINE void softmax_places(float* dst, int64_t dst_pitch, const float* src, int64_t src_pitch) {
-  constexpr int kVectors = 16 / kLanes;
-  Vec v[kRows][kVectors];
-  float fold[kRows];
-#define TENON_EACH for (int row = 0; row < kRows; ++row)
-#define TENON_VECTORS TENON_UNROLL for (int i = 0; i < kVectors; ++i)
-  TENON_UNROLL
-  TENON_EACH {
-    TENON_VECTORS v[row][i] = load(src + row * src_pitch + i * kLanes);
-    fold[row] = fold_places(v[row], [](auto a, auto b) { return a > b ? a : b; });
-  }
-  TENON_UNROLL
-  TENON_EACH {
-    TENON_VECTORS v[row][i] = exp(sub(v[row][i], set1(fold[row])));
-  }
-  TENON_UNROLL
-  TENON_EACH fold[row] = 1.f / fold_places(v[row], [](auto a, auto b) { return a + b; });
-  TENON_UNROLL
-  TENON_EACH {
-    TENON_VECTORS store(dst + row * dst_pitch + i * kLanes, mul(v[row][i], set1(fold[row])));
-  }
-#undef TENON_EACH
-#undef TENON_VECTORS
-}
-
-void softmax_rows(float* dst, int64_t dst_pitch, const float* src, int64_t src_pitch, int64_t count, int64_t rows) {
-  constexpr int kTogether = 4;
-  int64_t row = 0;
-  if (count == 16)
-    for (; row + kTogether <= rows; row += kTogether)
-      softmax_places<kTogether>(dst + row * dst_pitch, dst_pitch, src + row * src_pitch, src_pitch);
-  for (; row < rows; ++row) softmax(dst + row * dst_pitch, src + row * src_pitch, count);
-}
-
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, binary_apart, unary, scale, blend, softmax, softmax_rows};
+const RowOps row_ops = {binary, unary, scale, blend, softmax};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
