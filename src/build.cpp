@@ -93,6 +93,14 @@ std::string floats_beside(const plan::Plan& plan, const BuildOptions& options) {
   return options.judge && measures && cpu::has_brain_dot(cpu::active_isa()) ? "bf16" : "fp32";
 }
 
+/// Both were judged, and one was timed in turn with what is in eight bits: their ratio gives the other.
+void time_both(plan::SearchPoint& one, const plan::Plan& one_plan, plan::SearchPoint& other,
+               const plan::Plan& other_plan) {
+  const auto [one_us, other_us] = quant::race(one_plan, other_plan);
+  if (one.milliseconds > 0) other.milliseconds = one.milliseconds * other_us / one_us;
+  else if (other.milliseconds > 0) one.milliseconds = other.milliseconds * one_us / other_us;
+}
+
 /// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
 /// it is not at all; with a judge, the fastest that loses little enough. Without time to measure, or sizes to measure
 /// at, and where the engine is to be small, everything is quantised that may be.
@@ -107,7 +115,8 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
     cache.add(one.records);
   };
   plan::Search search;
-  std::optional<plan::SearchPoint> refused;  // bf16 where that alone loses too much
+  std::optional<plan::Plan> beside;          // that of 16 bits
+  std::optional<plan::SearchPoint> refused;  // where bf16 alone loses too much
   plan::Plan exact = base;  // what others are judged against
   exact.precision = "fp32";
   exact.bf16 = false;
@@ -123,6 +132,7 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
       finish_as(floats);
       const Score score = options.judge->score(engine_of(floats));
       refused = {0, score.value, score.drop, score.low, score.high, 0, {}, false, floats.precision};
+      beside = floats;
       if (floats.bf16 && score.drop > limit) {
         floats = exact;
       } else {
@@ -158,9 +168,11 @@ void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTra
     const auto score = [&](const plan::Plan& one) { return options.judge->score(engine_of(one)); };
     std::optional<quant::Pace> best =
         quant::choose({base.graph, recipe, search.limit, options.objective, trial, score}, search);
+    if (refused) search.points.push_back(*refused);
+    if (measures && beside)
+      time_both(search.points[0], exact, refused ? search.points.back() : search.points[1], *beside);
     exact.evidence = floats.evidence;
     plan = best ? std::move(best->quantised) : search.points[0].chosen ? std::move(exact) : std::move(floats);
-    if (refused) search.points.push_back(*refused);
     plan.evidence.search = search;
     if (!best) warn_of_floats(options, plan.precision, search.why);
     return;

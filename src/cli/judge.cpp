@@ -125,8 +125,9 @@ class DataJudge : public Judge {
     return "share of fp32's signal in the outputs";
   }
   int64_t samples() const override { return samples_; }
-  /// What fp32 sees is no truth, and each change counts as a loss: boxes and classes may lose more of it.
-  double usual_drop() const override { return !labels_ && (head_ || classes_ > 0) ? 1 : 0.1; }
+  /// What fp32 sees is no truth, and each change counts as a loss: boxes and classes may lose more of it. An expected
+  /// change of a class in 100 often is two on other pictures.
+  double usual_drop() const override { return labels_ ? 0.1 : head_ ? 1 : classes_ > 0 ? 0.75 : 0.1; }
 
   double reference(const Engine& engine) override {
     floats_.emplace(engine);

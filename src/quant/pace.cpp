@@ -255,4 +255,11 @@ Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe&
   return best;
 }
 
+std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other) {
+  Team team(one.threads);
+  Runner first(one, team), second(other, team);
+  race(first, second);
+  return {first.total(), second.total()};
+}
+
 }  // namespace tenon::quant

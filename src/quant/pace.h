@@ -26,4 +26,7 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
 Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe& recipe,
                  const std::function<plan::Plan(const Recipe&)>& quantise);
 
+/// Microseconds that a run of each tuned plan takes, timed in turn. Sizes must be known.
+std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other);
+
 }  // namespace tenon::quant

@@ -174,10 +174,12 @@ TEST(judge, also_tries_bf16_where_the_processor_has_it) {
   if (!cpu::has_brain_dot(cpu::active_isa())) GTEST_SKIP() << "this processor does not multiply bf16";
   const Case one;
   one.folder.write("a.csv", "file,class\n0.png," + std::to_string(one.classes[0]) + "\n");
-  const std::vector<std::string> timed = rests(one.points("a.csv", {"--budget", "20s"}));
+  const nlohmann::json search = one.points("a.csv", {"--budget", "20s"});
+  const std::vector<std::string> timed = rests(search);
   ASSERT_GT(timed.size(), 1u);
   EXPECT_EQ(timed[0], "fp32");
   EXPECT_EQ(timed[1], "bf16");
+  for (const nlohmann::json& point : search["points"]) EXPECT_GT(point["ms"], 0);
   // Without time to measure it is not known to be faster.
   const std::vector<std::string> untimed = rests(one.points("a.csv"));
   EXPECT_EQ(std::count(untimed.begin(), untimed.end(), "bf16"), 0);
