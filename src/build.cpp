@@ -63,6 +63,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
   if (gpu &&
       (plan.precision == "fp16" || plan.precision == "bf16" || plan.precision == "int8" || plan.precision == "fp8"))
     tracker.note(passes::narrow(plan.graph, narrow_type(plan), options.skip_passes));
+  else if (gpu) tracker.note(passes::join_attention(plan.graph, options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
   for (ir::ValueId input : concrete.inputs) {
@@ -288,6 +289,8 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   if (gpu && narrow && (plan.precision == "fp32" || plan.precision == "tf32")) {
     plan.precision = brain ? "bf16" : "fp16";
     passes::narrow(plan.graph, narrow_type(plan), options.skip_passes);
+  } else if (gpu) {
+    passes::join_attention(plan.graph, options.skip_passes);
   }
   plan.vendor = options.vendor;
   for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
@@ -307,8 +310,7 @@ Engine Engine::on(const std::string& device) const {
   if (impl_->plan.precision == "fp8") require_float8(device, "an engine in fp8");
   auto impl = std::make_shared<Engine::Impl>(*impl_);
   impl->plan.device = device;
-  if (device == "cpu" && impl->plan.precision != "fp32" && impl->plan.precision != "tf32")
-    passes::return_to_cpu(impl->plan.graph);
+  if (device == "cpu" && impl_->plan.device != "cpu") passes::return_to_cpu(impl->plan.graph);
   return Engine(std::move(impl));
 }
 

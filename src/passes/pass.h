@@ -31,8 +31,8 @@ const std::vector<Pass>& lowering();
 const std::vector<Pass>& for_float8();
 /// The passes that come last in a build for a GPU.
 const std::vector<Pass>& for_gpu();
-/// The passes behind those in a build in 16 bits, but for the one that narrows.
-const std::vector<Pass>& for_narrow();
+/// The passes behind those, for kernels of whole attentions.
+const std::vector<Pass>& for_attention();
 /// Runs the pipeline; `skip` holds names to leave out. Throws Error(usage) for a name in `skip` that is of no pass.
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the lowering likewise.
@@ -41,7 +41,9 @@ std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& 
 std::vector<PassRecord> lower_floats(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for GPUs likewise.
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip = {});
-/// Runs the passes for 16 bits likewise, then computes large layers in f16 or bf16.
+/// Runs the passes for attention likewise.
+std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// The same, then computes large layers in f16 or bf16.
 std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip = {});
 /// Widens a graph for a GPU and takes apart what only GPUs have kernels for.
 void return_to_cpu(ir::Graph& graph);

@@ -80,7 +80,7 @@ const std::vector<Pass>& for_float8() {
   return list;
 }
 
-const std::vector<Pass>& for_narrow() {
+const std::vector<Pass>& for_attention() {
   static const std::vector<Pass> list = {
       {"turn_products", "turns products by transposed weights of attention around", turn_products},
       {"split_axes_again", "splits joined axes before they are transposed", split_axes_first},
@@ -145,7 +145,7 @@ void prepare(ir::Graph& graph) {
 }
 
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_narrow(), &for_cpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_attention(), &for_cpu()})
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;
@@ -153,7 +153,7 @@ const Pass* find(const std::string& name) {
 
 [[noreturn]] void unknown(const std::string& name) {
   std::string all;
-  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_narrow(), &for_cpu()})
+  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_attention(), &for_cpu()})
     for (const Pass& pass : *list) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
 }
@@ -185,8 +185,11 @@ std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::st
 void return_to_cpu(ir::Graph& graph) {
   for (const char* pass : {"widen_f16", "remove_identity", "split_attention"}) run_pass(graph, pass);
 }
+std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::string>& skip) {
+  return run_all(graph, for_attention(), skip);
+}
 std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
-  std::vector<PassRecord> records = run_all(graph, for_narrow(), skip);
+  std::vector<PassRecord> records = join_attention(graph, skip);
   const bool brain = type == DType::bf16;
   records.push_back(run(graph, brain ? Pass{"narrow_bf16", "computes large layers in bf16", narrow_bf16}
                                      : Pass{"narrow_f16", "computes large layers in f16", narrow_f16}));

@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, Golden, testing::ValuesIn(files()), [](const au
 
 TEST(Pipeline, NamesAreUnique) {
   std::vector<std::string> names;
-  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::for_gpu(), &passes::for_narrow()})
+  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::for_gpu(), &passes::for_attention()})
     for (const passes::Pass& pass : *list) names.push_back(pass.name);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());

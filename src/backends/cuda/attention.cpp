@@ -5,7 +5,7 @@
 namespace tenon::cuda {
 namespace {
 
-/// As kernels/attention.cu has it.
+/// As kernels/attention.cu and kernels/attention_f32.cu have it.
 struct Side {
   int64_t batch[2], row, column;
 };
@@ -29,10 +29,8 @@ Side side_of(const Operand& operand) {
   return {{strides[0], strides[1]}, strides[2], strides[3]};
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "compute capability 8.0 and later";
+const char* refuses_shape(const Problem& problem) {
   const Operand& y = problem.outputs[0];
-  if (!is_narrow(y.dtype)) return "only 16-bit floats";
   for (size_t at = 0; at < 3; ++at) {
     if (problem.inputs[at].dtype != y.dtype) return "operands of other types";
     if (problem.inputs[at].dims.rank() < 2 || problem.inputs[at].dims.rank() > 4)
@@ -48,6 +46,12 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   if (m >= int64_t{1} << 30 || n >= int64_t{1} << 30 || rows / std::max<int64_t>(m, 1) > most_blocks)
     return "too large";
   return nullptr;
+}
+
+const char* refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return "compute capability 8.0 and later";
+  if (!is_narrow(problem.outputs[0].dtype)) return "only 16-bit floats";
+  return refuses_shape(problem);
 }
 
 bool in_chunks(const Operand& operand, int64_t chunk) {
@@ -106,13 +110,11 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   return list;
 }
 
+/// A block takes `rows` queries.
 class AttentionStep : public Step {
  public:
-  AttentionStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), mask_(has_mask(problem)) {
-    const Form form{tactic.numbers[0], tactic.numbers[1], tactic.numbers[2]};
-    const auto shared = static_cast<int>(shared_of(problem, form));
-    function_ = device.function(tactic.sources[0], "attention", shared);
+  AttentionStep(const Problem& problem, Device& device, Function function, int64_t rows, const Grid& block)
+      : device_(device), function_(function), mask_(has_mask(problem)), grid_(block) {
     const Dims& dims = problem.outputs[0].dims;
     const size_t rank = dims.rank();
     params_.q_side = side_of(problem.inputs[0]), params_.k_side = side_of(problem.inputs[1]);
@@ -122,8 +124,7 @@ class AttentionStep : public Step {
     params_.m = static_cast<int>(dims[rank - 2]);
     params_.n = static_cast<int>(problem.inputs[1].dims[rank - 2]);
     params_.scale = problem.node->real("scale", 1);
-    const int64_t batch = params_.heads * (rank > 3 ? dims[0] : 1);
-    grid_ = {ceil_div(params_.m, 16 * form.rows), batch, 1, 32 * form.rows * form.parts, shared};
+    grid_.x = ceil_div(params_.m, rows), grid_.y = params_.heads * (rank > 3 ? dims[0] : 1);
   }
   void enqueue(const Launch& at) override {
     Params params = params_;
@@ -141,10 +142,64 @@ class AttentionStep : public Step {
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<AttentionStep>(problem, device, tactic);
+  const Form form{tactic.numbers[0], tactic.numbers[1], tactic.numbers[2]};
+  const auto shared = static_cast<int>(shared_of(problem, form));
+  const Function function = device.function(tactic.sources[0], "attention", shared);
+  return std::make_unique<AttentionStep>(problem, device, function, 16 * form.rows,
+                                         Grid{1, 1, 1, 32 * form.rows * form.parts, shared});
 }
 
 const KernelRegistrar registered({"DotAttention", "attention", 1, refuses, tactics, make});
+
+// ---- f32
+
+/// Queries of each of 8 half warps, and keys at a time.
+struct PlainForm {
+  int rows, keys;
+};
+constexpr PlainForm plain_forms[] = {{4, 64}, {2, 64}, {4, 32}, {2, 32}};
+
+int64_t shared_of(const Problem& problem, const PlainForm& form) {
+  const int64_t keys = ceil_div(problem.inputs[0].dims.back(), 4) * 4 + 4,
+                values = ceil_div(problem.inputs[2].dims.back(), 16) * 16 + 4;
+  return 4 * (8 * form.rows * (keys + form.keys + 4) + 2 * form.keys * (keys + values));
+}
+
+const char* refuses_plain(const Problem& problem, const Properties& properties) {
+  if (problem.outputs[0].dtype != DType::f32) return "only f32";
+  if (const char* reason = refuses_shape(problem)) return reason;
+  return shared_of(problem, plain_forms[3]) > properties.shared_bytes ? "too many columns for this GPU" : nullptr;
+}
+
+std::vector<Tactic> plain_tactics(const Problem& problem, const Properties& properties) {
+  const bool chunked = properties.capability() >= 80 && in_chunks(problem.inputs[0], 4) &&
+                       in_chunks(problem.inputs[1], 4) && in_chunks(problem.inputs[2], 4);
+  std::vector<Tactic> list;
+  for (const PlainForm& form : plain_forms) {
+    if (shared_of(problem, form) > properties.shared_bytes) continue;
+    Source source{"attention_f32.cu", {}, ""};
+    source.defines = {define("D", problem.inputs[0].dims.back()),
+                      define("E", problem.inputs[2].dims.back()),
+                      define("ROWS", form.rows),
+                      define("KEYS", form.keys),
+                      define("CHUNKED", chunked),
+                      define("MASK", has_mask(problem)),
+                      define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
+    list.push_back({"attention f32 " + std::to_string(8 * form.rows) + "x" + std::to_string(form.keys),
+                    {source},
+                    {form.rows, form.keys}});
+  }
+  return list;
+}
+
+std::unique_ptr<Step> make_plain(const Problem& problem, Device& device, const Tactic& tactic) {
+  const PlainForm form{tactic.numbers[0], tactic.numbers[1]};
+  const auto shared = static_cast<int>(shared_of(problem, form));
+  const Function function = device.function(tactic.sources[0], "attention_f32", shared);
+  return std::make_unique<AttentionStep>(problem, device, function, 8 * form.rows, Grid{1, 1, 1, 128, shared});
+}
+
+const KernelRegistrar plain({"DotAttention", "attention f32", 0, refuses_plain, plain_tactics, make_plain});
 
 }  // namespace
 }  // namespace tenon::cuda
