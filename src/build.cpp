@@ -63,6 +63,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
   if (gpu &&
       (plan.precision == "fp16" || plan.precision == "bf16" || plan.precision == "int8" || plan.precision == "fp8"))
     tracker.note(passes::narrow(plan.graph, narrow_type(plan), options.skip_passes));
+  else if (gpu && plan.precision == "tf32") tracker.note(passes::round_products(plan.graph, options.skip_passes));
   else if (gpu) tracker.note(passes::join_attention(plan.graph, options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
@@ -227,9 +228,9 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   if (plan.precision == "fp8") require_float8(options.device, "--precision fp8");
   else if (!gpu && plan.precision == "bf16") require_bf16();
   else if (!gpu && plan.precision != "fp32" && plan.precision != "int8")
-    throw Error(Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
-                {.where = "--precision " + plan.precision,
-                 .hint = "leave out --precision, or give fp32, bf16 or int8"});
+    throw Error(
+        Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
+        {.where = "--precision " + plan.precision, .hint = "leave out --precision, or give fp32, bf16 or int8"});
   plan.bf16 = !gpu && plan.precision == "bf16";
 }
 
@@ -290,7 +291,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
     plan.precision = brain ? "bf16" : "fp16";
     passes::narrow(plan.graph, narrow_type(plan), options.skip_passes);
   } else if (gpu) {
-    passes::join_attention(plan.graph, options.skip_passes);
+    (plan.precision == "tf32" ? passes::round_products : passes::join_attention)(plan.graph, options.skip_passes);
   }
   plan.vendor = options.vendor;
   for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;

@@ -225,7 +225,7 @@ bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
 }
 
 bool narrow(ir::Graph& graph, DType type) {
-  if (each_node(graph, [&](ir::NodeId id) { return product_to_conv(graph, id); })) {
+  if (products_to_convolutions(graph)) {
     graph.tidy();
     ops::infer(graph);
   }
@@ -234,6 +234,9 @@ bool narrow(ir::Graph& graph, DType type) {
 
 }  // namespace
 
+bool products_to_convolutions(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return product_to_conv(graph, id); });
+}
 bool narrow_f16(ir::Graph& graph) { return narrow(graph, DType::f16); }
 bool narrow_bf16(ir::Graph& graph) { return narrow(graph, DType::bf16); }
 

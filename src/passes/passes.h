@@ -55,6 +55,8 @@ bool widen_words(ir::Graph& graph);
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 
+/// Products by constant weights as convolutions of 1x1, for which GPUs have more kernels.
+bool products_to_convolutions(ir::Graph& graph);
 /// For a build in f16: convolutions, products by constant weights and what lies
 /// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its
 /// result is of another type than its input; weights stay f32 and are rounded by the kernels.

@@ -188,6 +188,12 @@ void return_to_cpu(ir::Graph& graph) {
 std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_attention(), skip);
 }
+std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::string>& skip) {
+  std::vector<PassRecord> records = join_attention(graph, skip);
+  records.push_back(run(graph, {"products_to_convolutions", "computes products by constant weights as convolutions",
+                                products_to_convolutions}));
+  return records;
+}
 std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = join_attention(graph, skip);
   const bool brain = type == DType::bf16;
