@@ -228,9 +228,9 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   if (plan.precision == "fp8") require_float8(options.device, "--precision fp8");
   else if (!gpu && plan.precision == "bf16") require_bf16();
   else if (!gpu && plan.precision != "fp32" && plan.precision != "int8")
-    throw Error(
-        Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
-        {.where = "--precision " + plan.precision, .hint = "leave out --precision, or give fp32, bf16 or int8"});
+    throw Error(Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
+                {.where = "--precision " + plan.precision,
+                 .hint = "leave out --precision, or give fp32, bf16 or int8"});
   plan.bf16 = !gpu && plan.precision == "bf16";
 }
 
