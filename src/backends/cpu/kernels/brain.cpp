@@ -50,8 +50,12 @@ class BrainKernel final : public ConvKernel {
   std::vector<int64_t> offsets_;
 };
 
+template <TileUnit kUnit>
 const char* refuses(const ConvShape& s, const Epilogue&) {
-  if (s.in_nchw) return "reads NHWC only";
+  constexpr int most_planes = 4;
+  if (s.in_nchw && kUnit == TileUnit::tiles) return "reads NHWC only";
+  if (s.in_nchw && (s.in_c > most_planes || s.groups > 1)) return "has more than 4 input channels, or groups";
+  if (s.in_nchw && s.in_c * (s.dilation_w == 1 ? s.kernel_w : 1) == 1) return "multiplies single numbers";
   if (s.in_c == 0 || s.out_c == 0 || s.out_h == 0 || s.out_w == 0) return "there is nothing to add up";
   return s.groups > 1 && s.out_c / s.groups < 8 ? "its groups are smaller than half a tile" : nullptr;
 }
@@ -87,11 +91,11 @@ std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogu
 
 ConvTactic brain_tiles_tactic() {
   constexpr auto unit = TileUnit::tiles;
-  return {"bf16_tiles", refuses, packed_floats<unit>, pack<unit>, make<unit>};
+  return {"bf16_tiles", refuses<unit>, packed_floats<unit>, pack<unit>, make<unit>};
 }
 ConvTactic brain_dots_tactic() {
   constexpr auto unit = TileUnit::vectors;
-  return {"bf16_dot", refuses, packed_floats<unit>, pack<unit>, make<unit>};
+  return {"bf16_dot", refuses<unit>, packed_floats<unit>, pack<unit>, make<unit>};
 }
 
 }  // namespace tenon::cpu

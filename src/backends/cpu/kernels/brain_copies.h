@@ -17,7 +17,11 @@ TENON_INLINE void to_brains(uint16_t* to, const float* from, int64_t count) {
 
 class BrainCopies {
  public:
-  BrainCopies(const TilePlan& plan, const float* in) : plan_(plan), in_(in) {}
+  BrainCopies(const TilePlan& plan, const float* in) : plan_(plan), in_(in) {
+    const int64_t c = plan.shape.in_c;
+    for (int64_t at = 0; plan.shape.in_nchw && at < kTogether * c; ++at)
+      order_[at] = static_cast<uint16_t>(at % c * kTogether + at / c);
+  }
 
   // What the round's windows of a group see.
   void copy(const TileRound& round, int64_t group, std::byte* to) const {
@@ -32,12 +36,37 @@ class BrainCopies {
         return;
       }
       __builtin_memset(at, 0, static_cast<size_t>(left * c) * 2);
-      copy_pixels(at + left * c, in + round.image * s.in_image + y * s.in_row, inside);
+      if (s.in_nchw) copy_planes(at + left * c, in_ + (round.image * c * s.in_h + y) * s.in_w, inside);
+      else copy_pixels(at + left * c, in + round.image * s.in_image + y * s.in_row, inside);
       __builtin_memset(at + (left + inside) * c, 0, static_cast<size_t>(right * c) * 2);
     });
   }
 
  private:
+  static constexpr int64_t kTogether = 16, kPlanes = 4;  // pixels of planes side by side in a pair of vectors
+
+  // The same of planes, whose numbers of a pixel come together.
+  void copy_planes(uint16_t* to, const float* from, int64_t count) const {
+    const ConvShape& s = plan_.shape;
+    const int64_t c = s.in_c, plane = s.in_h * s.in_w;
+    for (int64_t at = 0; at < count; at += kTogether) {
+      const int64_t n = smaller(kTogether, count - at);
+      const auto some = static_cast<__mmask16>((1u << n) - 1);
+      __m256i planes[kPlanes];
+      TENON_UNROLL
+      for (int64_t k = 0; k < kPlanes; ++k)
+        planes[k] = k < c ? (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, from + k * plane + at))
+                          : _mm256_setzero_si256();
+      const __m512i low = _mm512_inserti64x4(_mm512_castsi256_si512(planes[0]), planes[1], 1);
+      const __m512i high = _mm512_inserti64x4(_mm512_castsi256_si512(planes[2]), planes[3], 1);
+      for (int64_t first = 0; first < n * c; first += 2 * kTogether) {
+        const int64_t left = smaller(2 * kTogether, n * c - first);
+        _mm512_mask_storeu_epi16(to + at * c + first, static_cast<__mmask32>((uint64_t{1} << left) - 1),
+                                 _mm512_permutex2var_epi16(low, _mm512_loadu_si512(order_ + first), high));
+      }
+    }
+  }
+
   // Pixels of a row, one behind the other.
   void copy_pixels(uint16_t* to, const float* from, int64_t count) const {
     const int64_t c = plan_.shape.in_c / plan_.shape.groups, pixel = plan_.shape.in_pixel;
@@ -75,6 +104,7 @@ class BrainCopies {
 
   const TilePlan& plan_;
   const float* in_;
+  uint16_t order_[kPlanes * kTogether] = {};  // where the numbers of pixels stand among those of planes
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ void choose_source(TilePlan& plan) {
   const auto blocks = static_cast<double>(blocks_of(s));
   const double overlapping = blocks * cycles_of(plan, picture, slots) + c * s.stride_h * s.stride_w / 24.,
                apart = blocks * cycles_of(plan, plan.runs, s.out_w) + s.kernel_h * (8 + s.kernel_w * c / 24.);
-  if (taps == 1 || picture.length < 4 || apart < overlapping) {
+  if (!s.in_nchw && (taps == 1 || picture.length < 4 || apart < overlapping)) {
     plan.source = TileSource::windows;
     plan.step = align_up(plan.runs.chunks() * plan.runs.chunk, kChunkBytes);
     if (!tiles) plan.step |= kChunkBytes;  // rows read together lie in different sets of L1

@@ -51,7 +51,8 @@ struct TilePlan {
   size_t copy_bytes, worker_bytes;
 };
 
-// Fills all but `packed`; `offsets` has to live as long as the plan. `is_residual`: something is added to the outputs.
+// Planes (in_nchw) are copied as a picture. Fills all but `packed`; `offsets` has to live as long as the plan.
+// `is_residual`: something is added to the outputs.
 void plan_tiles(TilePlan& plan, const ConvShape& shape, TileUnit unit, int element, bool is_residual, int threads,
                 std::vector<int64_t>& offsets);
 
