@@ -326,8 +326,8 @@ void JudgeOptions::add_to(CLI::App& app) {
   Flags flags(app);
   flags
       .add("--max-drop", max_drop,
-           "Points that INT8 may lose against FP32: the fastest engine within is taken. Default: 1 of FP32's boxes or "
-           "classes, 0.1 of labels or of other outputs' signal")
+           "Points that INT8 may lose against FP32: the fastest engine within is taken. Default: 1 of FP32's boxes, "
+           "0.75 of its classes, 0.1 of labels or of other outputs' signal")
       .value("D")
       .between(0.0, 100.0);
   flags

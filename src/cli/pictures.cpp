@@ -66,12 +66,14 @@ void PictureOptions::add_to(CLI::App& app) {
 }
 
 PictureModel::PictureModel(const PictureOptions& options, const std::string& preset)
-    : engine_(options.open(picture_shapes(options, preset))),
-      session_(engine_.session(options.threads, picture_shapes(options, preset))) {
+    : PictureModel(options, preset, picture_shapes(options, preset)) {}
+
+PictureModel::PictureModel(const PictureOptions& options, const std::string& preset, const Shapes& shapes)
+    : engine_(options.open(shapes)), session_(engine_.session(options.threads, shapes)) {
   const std::vector<TensorInfo> infos = engine_.inputs();
   if (infos[0].dtype != DType::f32)
     throw Error(Code::unsupported, "the picture input is not f32", {.where = infos[0].name});
-  input_ = Tensor(DType::f32, Dims(picture_shapes(options, preset).at(infos[0].name)));
+  input_ = Tensor(DType::f32, Dims(shapes.at(infos[0].name)));
   outputs_.resize(engine_.outputs().size());
   prepare_as(spec_of(options, engine_, preset));
   uses_preset_ = options.preprocess.empty() && !engine_.metadata().count(vision::spec_key);

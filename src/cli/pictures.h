@@ -33,6 +33,8 @@ class PictureModel {
   int64_t batch() const { return input_.dims()[0]; }
 
  private:
+  PictureModel(const PictureOptions& options, const std::string& preset, const Shapes& shapes);
+
   Engine engine_;
   Session session_;
   Tensor input_;

@@ -12,7 +12,7 @@ constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 constexpr int64_t align_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 // Bytes from one worker's part of the workspace to the next where each uses so many: a page and more lies between them,
-// or the prefetcher of a core that reads to the end of its part keeps taking lines that the next one writes. Lines of
+// so that the prefetcher of a core that reads to the end of its part takes no lines that the next one writes. Lines of
 // different parts meet in different sets of a cache.
 constexpr int64_t set_apart(int64_t bytes) { return align_up(bytes, 4096) + 4096 + 256; }
 
