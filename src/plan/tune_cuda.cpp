@@ -76,6 +76,11 @@ struct Operands {
   }
 };
 
+/// Whom a fault while a candidate is timed is blamed on.
+std::string blamed(const Contest& contest, const cuda::Choice& choice) {
+  return contest.problem.node->op + " " + contest.problem.node->label() + ", kernel \"" + choice.tactic.name + "\"";
+}
+
 /// The candidates that can be made and run, each recorded with its first time.
 std::vector<Candidate> start(const Contest& contest, cuda::Device& device, const cuda::Clock& clock,
                              const Operands& operands) {
@@ -103,6 +108,8 @@ std::vector<Candidate> start(const Contest& contest, cuda::Device& device, const
         candidate.recording = {};
       }
       candidates.push_back(std::move(candidate));
+    } catch (const cuda::Fault& fault) {
+      device.give_up(fault, blamed(contest, choice));
     } catch (const Error& error) {
       // A tactic that does not fit this GPU, or finds no memory, is out; the plain kernels remain.
       if (error.code() != Code::resource && error.code() != Code::unsupported) throw;
@@ -118,9 +125,12 @@ Record race(const Contest& contest, cuda::Device& device, const cuda::Clock& clo
   double best = candidates.front().times.front();
   for (const Candidate& candidate : candidates) best = std::min(best, candidate.times.front());
   for (int round = 1; round < rounds; ++round)
-    for (Candidate& candidate : candidates)
-      if (candidate.recording && candidate.times.front() <= best * hopeless)
-        candidate.times.push_back(clock.time(candidate.recording) / candidate.repeats);
+    for (Candidate& candidate : candidates) try {
+        if (candidate.recording && candidate.times.front() <= best * hopeless)
+          candidate.times.push_back(clock.time(candidate.recording) / candidate.repeats);
+      } catch (const cuda::Fault& fault) {
+        device.give_up(fault, blamed(contest, *candidate.choice));
+      }
   std::vector<Rival> timed;
   for (const Candidate& candidate : candidates) timed.push_back({candidate.choice->tactic.name, candidate.median()});
   return record_of(std::move(timed));
@@ -181,7 +191,7 @@ void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Pr
   if (contests.empty() || budget_seconds == 0) return;
   if (progress && !progress("compile", 0, -1)) throw Error(Code::usage, "the build was cancelled");
   device.prepare(sources);
-  cuda::Buffer pool(bytes);
+  cuda::Buffer pool(bytes, "operands to time kernels on");
   fill(pool);
   const cuda::Clock clock;
   size_t done = 0;

@@ -6,11 +6,6 @@
 
 /// How the steps of a program on a GPU become recordings: one after the other, or branches beside each other.
 namespace tenon::runtime {
-namespace {
-
-constexpr int most_lanes = 4;
-
-}  // namespace
 
 void DeviceProgram::enqueue_beside(size_t first, size_t last) {
   std::vector<std::vector<Footprint>> touched;
@@ -51,7 +46,7 @@ void DeviceProgram::enqueue_beside(size_t first, size_t last) {
     std::optional<cuda::Joint> joint;
     if (!begun[lane] || !plan[at].waits.empty()) joint.emplace();
     begun[lane] = 1;
-    enqueue(steps_[first + at], stream);
+    enqueue(steps_[first + at], stream, lane);
     if (waited[at] || (lane > 0 && tails[lane] == at)) marks_.emplace(at, cuda::Mark(stream));
   }
   for (size_t lane = 1; lane < most_lanes; ++lane)

@@ -49,14 +49,22 @@ DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Tea
   std::iota(order_.begin(), order_.end(), 0);
   std::erase_if(order_, [&](ir::NodeId id) { return !layout_.runs[id]; });
   const auto known = plan_.records.find(plan::network_key(keys_));
-  beside_ = branches == Branches::beside || (branches == Branches::as_recorded && known != plan_.records.end() &&
-                                             known->second.kernel == plan::beside);
+  beside_ = branches == Branches::beside ||
+            (branches == Branches::as_recorded && known != plan_.records.end() && known->second.kernel == plan::beside);
   if (beside_) {
     layout_ = plan::lay_out(graph, true);
     sort_by_depth();
   }
-  bind();
-  segments_ = record();
+  trails_ = cuda::PinnedBuffer(most_lanes * sizeof(uint32_t));
+  try {
+    watched([&] {
+      bind();
+      segments_ = record();
+    });
+  } catch (const Error& error) {
+    if (error.code() != Code::resource) throw;
+    throw Error(error.code(), error.what(), {error.where(), error.why() + "; " + needs(), error.hint()});
+  }
 }
 
 DeviceProgram::~DeviceProgram() = default;
@@ -65,7 +73,7 @@ cuda::Address DeviceProgram::constant(ir::ValueId value) {
   cuda::Buffer& buffer = constants_[value];
   const Tensor& tensor = graph_.value(value).constant;
   if (!buffer.address() && tensor.bytes() > 0) {
-    buffer = cuda::Buffer(tensor.bytes());
+    buffer = cuda::Buffer(tensor.bytes(), "weights");
     buffer.upload(tensor.data(), tensor.bytes());
   }
   return buffer.address();
@@ -82,10 +90,10 @@ cuda::Address DeviceProgram::address(ir::ValueId value) const {
 }
 
 void DeviceProgram::bind() {
-  arena_ = cuda::Buffer(static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1)));
+  arena_ = cuda::Buffer(static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1)), "the arena");
   for (ir::ValueId input : graph_.inputs) {
     const size_t bytes = std::max<size_t>(bytes_of(graph_, layout_, input), 1);
-    inputs_[input] = cuda::Buffer(bytes);
+    inputs_[input] = cuda::Buffer(bytes, "an input");
     staging_[input] = cuda::PinnedBuffer(bytes);
   }
   for (ir::ValueId output : graph_.outputs)
@@ -135,7 +143,8 @@ void DeviceProgram::bind() {
 }
 
 void DeviceProgram::reserve_workspace(size_t bytes) {
-  if (workspaces_.empty() || workspaces_.back().bytes() < bytes) workspaces_.push_back(cuda::Buffer(bytes));
+  if (workspaces_.empty() || workspaces_.back().bytes() < bytes)
+    workspaces_.push_back(cuda::Buffer(bytes, "the workspace of kernels"));
 }
 
 std::unique_ptr<DeviceProgram::HostStep> DeviceProgram::host_step(ir::NodeId id) const {
@@ -155,8 +164,10 @@ std::unique_ptr<DeviceProgram::HostStep> DeviceProgram::host_step(ir::NodeId id)
   return host;
 }
 
-void DeviceProgram::enqueue(const BoundStep& step, cuda::Stream stream) const {
-  step.step->enqueue({stream, step.inputs.data(), step.outputs.data(), workspaces_.back().address()});
+void DeviceProgram::enqueue(const BoundStep& step, cuda::Stream stream, size_t lane) const {
+  const auto place = reinterpret_cast<cuda::Address>(trails_.data() + lane * sizeof(uint32_t));
+  const auto number = static_cast<uint32_t>(&step - steps_.data() + 1);
+  step.step->enqueue({stream, step.inputs.data(), step.outputs.data(), workspaces_.back().address(), {place, number}});
 }
 
 void DeviceProgram::run_host(BoundStep& step) {
@@ -198,6 +209,7 @@ void DeviceProgram::run_host(BoundStep& step) {
 }
 
 void DeviceProgram::run_segments() {
+  std::memset(trails_.data(), 0, most_lanes * sizeof(uint32_t));
   for (Segment& segment : segments_) {
     if (segment.recording) segment.recording.replay(clock_.stream());
     else run_host(steps_[segment.first]);
@@ -216,9 +228,7 @@ void DeviceProgram::upload(std::span<const Tensor> inputs) {
   }
 }
 
-void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  upload(inputs);
-  run_segments();
+void DeviceProgram::download() {
   for (ir::ValueId id : graph_.outputs) {
     const plan::Place& place = layout_.places[id];
     if (graph_.value(id).is_constant() || place.storage < 0) continue;
@@ -227,6 +237,14 @@ void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> output
                 "cuMemcpyDtoH");
   }
   clock_.synchronise();
+}
+
+void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  watched([&] {
+    upload(inputs);
+    run_segments();
+    download();
+  });
   for (size_t at = 0; at < outputs.size(); ++at) {
     const ir::ValueId id = graph_.outputs[at];
     const plan::Place& place = layout_.places[id];
@@ -254,6 +272,11 @@ void DeviceProgram::enqueue(std::span<const cuda::Address> inputs, std::span<con
                   {.where = "node " + graph_.node(steps_[segment.first].node).label(),
                    .hint = "use run(), which waits for it"});
   device_.use();
+  watched([&] { enqueue_all(inputs, outputs, stream); });
+}
+
+void DeviceProgram::enqueue_all(std::span<const cuda::Address> inputs, std::span<const cuda::Address> outputs,
+                                cuda::Stream stream) {
   const auto copy = [&](cuda::Address to, cuda::Address from, ir::ValueId value) {
     const size_t bytes = bytes_of(graph_, layout_, value);
     if (to != from && bytes > 0)
@@ -268,6 +291,10 @@ void DeviceProgram::enqueue(std::span<const cuda::Address> inputs, std::span<con
 
 std::vector<double> DeviceProgram::time(int iterations) {
   device_.use();
+  return watched([&] { return time_segments(iterations); });
+}
+
+std::vector<double> DeviceProgram::time_segments(int iterations) {
   std::vector<double> times;
   for (int iteration = 0; iteration < iterations; ++iteration) {
     double total = 0;
@@ -287,6 +314,10 @@ std::vector<double> DeviceProgram::time(int iterations) {
 }
 
 std::vector<LayerTime> DeviceProgram::profile(std::span<const Tensor> inputs, int iterations) {
+  return watched([&] { return time_layers(inputs, iterations); });
+}
+
+std::vector<LayerTime> DeviceProgram::time_layers(std::span<const Tensor> inputs, int iterations) {
   upload(inputs);
   run_segments();
   clock_.synchronise();

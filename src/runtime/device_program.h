@@ -69,18 +69,34 @@ class DeviceProgram {
     std::unique_ptr<HostStep> host;
     std::vector<cuda::Address> inputs, outputs;
   };
+  static constexpr int most_lanes = 4;
   void sort_by_depth();
   void bind();
   std::vector<Segment> record();
   void enqueue_beside(size_t first, size_t last);
+  /// The steps that left the last trails, and those behind them that leave none.
+  std::string under_way() const;
+  /// What it takes of the device's memory at least, before kernels have packed their weights.
+  std::string needs() const;
+  /// Does the work; a fault meanwhile is the end of the device.
+  template <class Work>
+  auto watched(const Work& work) try {
+    return work();
+  } catch (const cuda::Fault& fault) {
+    device_.give_up(fault, under_way());
+  }
   void reserve_workspace(size_t bytes);
   cuda::Address constant(ir::ValueId value);
   cuda::Address address(ir::ValueId value) const;
-  void enqueue(const BoundStep& step, cuda::Stream stream) const;
+  void enqueue(const BoundStep& step, cuda::Stream stream, size_t lane = 0) const;
   std::unique_ptr<HostStep> host_step(ir::NodeId id) const;
   void run_host(BoundStep& step);
   void run_segments();
+  std::vector<double> time_segments(int iterations);
   void upload(std::span<const Tensor> inputs);
+  void download();
+  void enqueue_all(std::span<const cuda::Address> inputs, std::span<const cuda::Address> outputs, cuda::Stream stream);
+  std::vector<LayerTime> time_layers(std::span<const Tensor> inputs, int iterations);
 
   const plan::Plan& plan_;
   const ir::Graph& graph_;
@@ -93,6 +109,7 @@ class DeviceProgram {
   std::map<ir::ValueId, cuda::Buffer> inputs_, constants_;
   std::map<ir::ValueId, cuda::PinnedBuffer> staging_;  // of graph inputs and outputs
   cuda::PinnedBuffer mirror_;                          // of the arena, where there are host steps
+  cuda::PinnedBuffer trails_;                          // by lane: one more than the step that began last
   std::vector<BoundStep> steps_;
   std::vector<Segment> segments_;
   std::vector<ir::NodeId> order_;                       // of the nodes that run

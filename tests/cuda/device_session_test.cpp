@@ -200,6 +200,40 @@ TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
             std::string::npos);
 }
 
+/// Holds the device's memory but about `left` bytes.
+std::vector<cuda::Buffer> all_but(int64_t left) {
+  std::vector<cuda::Buffer> held;
+  for (auto bytes = static_cast<size_t>(free_bytes()); bytes >= size_t{1} << 20; bytes /= 2) {
+    while (free_bytes() > left + static_cast<int64_t>(bytes)) try {
+        held.emplace_back(bytes);
+      } catch (const Error&) {
+        break;
+      }
+  }
+  return held;
+}
+
+TEST_F(DeviceSession, AFullDeviceSaysWhatItTakesAndWhatIsFree) {
+  const Engine engine = build_net(folder_, small_net(), on_gpu());
+  const Shapes shapes{{"x", {200000, 3, 8, 8}}};
+  {
+    const auto held = all_but(int64_t{64} << 20);
+    try {
+      engine.session(0, shapes);
+      FAIL() << "it fits into " << free_bytes() << " bytes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::resource);
+      const std::string text = error.text();
+      for (const char* part : {"the GPU is out of memory", "the arena", "it takes ", " are free", "the engine takes ",
+                               " of inputs and ", " of weights"})
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    }
+    // What is small enough still runs.
+    engine.session(0, {{"x", {2, 3, 8, 8}}}).run({{"x", random_tensor({2, 3, 8, 8}, 7)}});
+  }
+  engine.session(0, shapes);
+}
+
 TEST_F(DeviceSession, MakingAndDroppingSessionsLeavesNothing) {
   const char* given = std::getenv("TENON_TEST_CYCLES");
   const int cycles = given ? std::atoi(given) : 100;

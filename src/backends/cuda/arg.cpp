@@ -1,5 +1,6 @@
 #include "backends/cuda/convolution.h"
 #include "backends/cuda/lines.h"
+#include "backends/cuda/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -32,30 +33,11 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"arg", {source}, {lanes}}};
 }
 
-class ArgStep : public Step {
- public:
-  ArgStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "arg")) {
-    Lines lines;
-    lines_of(problem, 0, lines);
-    params_ = {0, 0, lines.inner, lines.outer * lines.inner, static_cast<int>(lines.size)};
-    grid_ = {ceil_div(params_.lines * tactic.numbers[0], 256), 1, 1, 256, 0};
-  }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Params params_{};
-  Grid grid_;
-};
-
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ArgStep>(problem, device, tactic);
+  Lines lines;
+  lines_of(problem, 0, lines);
+  const Params params{0, 0, lines.inner, lines.outer * lines.inner, static_cast<int>(lines.size)};
+  return simple_step<1>(device, tactic, "arg", params, grid_for(params.lines * tactic.numbers[0]));
 }
 
 const KernelRegistrar largest({"ArgMax", "arg", 1, refuses, tactics, make});

@@ -5,7 +5,7 @@
 namespace tenon::cuda {
 namespace {
 
-/// As kernels/attention.cu and kernels/attention_f32.cu have it.
+/// As kernels/attention.cuh has it.
 struct Side {
   int64_t batch[2], row, column;
 };
@@ -60,6 +60,21 @@ bool in_chunks(const Operand& operand, int64_t chunk) {
          side.row % chunk == 0 && side.batch[0] % chunk == 0 && side.batch[1] % chunk == 0;
 }
 
+/// What both kernels are told.
+Source source_of(const std::string& file, const Problem& problem, int rows, int keys, int threads, bool chunked) {
+  Source source{file, {}, std::string(kernel_text("attention.cuh")) + std::string(kernel_text(file))};
+  source.defines = {define_type("ELEMENT", problem.outputs[0].dtype),
+                    define("D", problem.inputs[0].dims.back()),
+                    define("E", problem.inputs[2].dims.back()),
+                    define("ROWS", rows),
+                    define("KEYS", keys),
+                    define("THREADS", threads),
+                    define("CHUNKED", chunked),
+                    define("MASK", has_mask(problem)),
+                    define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
+  return source;
+}
+
 /// Warps beside each other along queries, groups of them along keys, keys of a group at a time.
 struct Form {
   int rows, parts, keys;
@@ -92,16 +107,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   std::vector<Tactic> list;
   for (const Form& form : forms_of(problem)) {
     if (shared_of(problem, form) > properties.shared_bytes) continue;
-    Source source{"attention.cu", {}, ""};
-    source.defines = {define("D", problem.inputs[0].dims.back()),
-                      define("E", problem.inputs[2].dims.back()),
-                      define("ROWS", form.rows),
-                      define("PARTS", form.parts),
-                      define("KEYS", form.keys),
-                      define("CHUNKED", chunked),
-                      define("PAIRS", in_chunks(problem.outputs[0], 2)),
-                      define("MASK", has_mask(problem)),
-                      define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
+    Source source = source_of("attention.cu", problem, form.rows, form.keys, 32 * form.rows * form.parts, chunked);
+    source.defines.push_back(define("PARTS", form.parts));
+    source.defines.push_back(define("PAIRS", in_chunks(problem.outputs[0], 2)));
+    source.defines.push_back(define("BRAIN", problem.outputs[0].dtype == DType::bf16));
     list.push_back({"attention " + std::to_string(16 * form.rows) + "x" + std::to_string(form.keys) +
                         (form.parts > 1 ? " of " + std::to_string(form.parts) : ""),
                     {source},
@@ -130,7 +139,7 @@ class AttentionStep : public Step {
     Params params = params_;
     params.q = at.inputs[0], params.k = at.inputs[1], params.v = at.inputs[2], params.y = at.outputs[0];
     if (mask_) params.mask = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:
@@ -157,6 +166,7 @@ const KernelRegistrar registered({"DotAttention", "attention", 1, refuses, tacti
 struct PlainForm {
   int rows, keys;
 };
+constexpr int plain_threads = 128;
 constexpr PlainForm plain_forms[] = {{4, 64}, {2, 64}, {4, 32}, {2, 32}};
 
 int64_t shared_of(const Problem& problem, const PlainForm& form) {
@@ -177,16 +187,8 @@ std::vector<Tactic> plain_tactics(const Problem& problem, const Properties& prop
   std::vector<Tactic> list;
   for (const PlainForm& form : plain_forms) {
     if (shared_of(problem, form) > properties.shared_bytes) continue;
-    Source source{"attention_f32.cu", {}, ""};
-    source.defines = {define("D", problem.inputs[0].dims.back()),
-                      define("E", problem.inputs[2].dims.back()),
-                      define("ROWS", form.rows),
-                      define("KEYS", form.keys),
-                      define("CHUNKED", chunked),
-                      define("MASK", has_mask(problem)),
-                      define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
     list.push_back({"attention f32 " + std::to_string(8 * form.rows) + "x" + std::to_string(form.keys),
-                    {source},
+                    {source_of("attention_f32.cu", problem, form.rows, form.keys, plain_threads, chunked)},
                     {form.rows, form.keys}});
   }
   return list;
@@ -196,7 +198,8 @@ std::unique_ptr<Step> make_plain(const Problem& problem, Device& device, const T
   const PlainForm form{tactic.numbers[0], tactic.numbers[1]};
   const auto shared = static_cast<int>(shared_of(problem, form));
   const Function function = device.function(tactic.sources[0], "attention_f32", shared);
-  return std::make_unique<AttentionStep>(problem, device, function, 8 * form.rows, Grid{1, 1, 1, 128, shared});
+  return std::make_unique<AttentionStep>(problem, device, function, 8 * form.rows,
+                                         Grid{1, 1, 1, plain_threads, shared});
 }
 
 const KernelRegistrar plain({"DotAttention", "attention f32", 0, refuses_plain, plain_tactics, make_plain});

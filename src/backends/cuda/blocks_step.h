@@ -17,9 +17,9 @@ class BlocksStep : public Step {
   void enqueue(const Launch& at) override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.workspace;
-    launch(device_, function_, {ceil_div(params_.count, 256), 1, 1, 256, 0}, at.stream, params);
+    launch(device_, function_, {ceil_div(params_.count, 256), 1, 1, 256, 0}, at, params);
     const Address inputs[] = {at.workspace, 0, 0, 0};
-    inner_->enqueue({at.stream, inputs, at.outputs, at.workspace + bytes_});
+    inner_->enqueue({at.stream, inputs, at.outputs, at.workspace + bytes_, at.trail});
   }
 
  protected:

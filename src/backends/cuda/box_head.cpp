@@ -77,7 +77,7 @@ class BoxHeadStep : public Step {
     std::copy_n(at.inputs, layout_.words() - 1, words);
     words[layout_.words() - 1] = at.outputs[0];
     std::copy(numbers_.begin(), numbers_.end(), reinterpret_cast<int32_t*>(words + layout_.words()));
-    launch_bytes(device_, function_, grid_, at.stream, params_.data());
+    launch_bytes(device_, function_, grid_, at, params_.data());
   }
 
  private:

@@ -103,6 +103,7 @@ class BlasStep : public Step {
   size_t workspace_bytes() const override { return choice_.workspace_bytes; }
   size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
+  bool leaves_trail() const override { return false; }
   void enqueue(const Launch& at) override {
     const float one = 1, beta = residual_ ? 1 : 0;
     check_blas(blas().Matmul(handle_, described_.product, &one, packed_.address(), described_.weights, at.inputs[0],

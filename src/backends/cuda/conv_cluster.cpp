@@ -108,7 +108,7 @@ class ClusterStep : public Step {
                                 : im2col_map(at.inputs[0], shape_, slab_elements(), 64);
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

@@ -186,6 +186,7 @@ class DnnStep : public Step {
   size_t workspace_bytes() const override { return static_cast<size_t>(workspace_); }
   size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
+  bool leaves_trail() const override { return false; }
   void enqueue(const Launch& at) override {
     std::vector<int64_t> ids{Operations::x_id, Operations::w_id, Operations::y_id};
     std::vector<Address> pointers{at.inputs[0], packed_.address(), at.outputs[0]};

@@ -203,7 +203,7 @@ class MmaStep : public Step {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

@@ -15,7 +15,7 @@ class ConvStep : public Step {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
     if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  protected:

@@ -160,7 +160,7 @@ class Tf32Step : public Step {
                            : im2col_map(at.inputs[0], s, form_.kb / element, form_.pixels());
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

@@ -280,7 +280,7 @@ class WgmmaStep : public Step {
     }
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

@@ -167,7 +167,7 @@ class CopyStep : public Step {
       const Address to = at.outputs[copy.output] + copy.to_begin * element_;
       // An input that was written in its place already.
       if (from == to && copy.from == copy.to) continue;
-      launch.enqueue(device_, at.stream, {from, to});
+      launch.enqueue(device_, at, {from, to});
     }
   }
 

@@ -7,11 +7,14 @@
 #include <set>
 #include <thread>
 
+#include "backends/cuda/management.h"
 #include "base/cores.h"
 #include "base/memory.h"
 
 namespace tenon::cuda {
 namespace {
+
+constexpr size_t usual_context_bytes = size_t{527} << 20;  // measured on a GPU of 132 multiprocessors
 
 std::string key_of(const Source& source) {
   std::string key = source.file + source.text;
@@ -28,9 +31,9 @@ std::string Properties::architecture() const {
 Properties properties_of(int index) {
   const Driver& d = usable_driver();
   if (index >= d.devices)
-    throw Error(Code::usage, "there is no GPU " + std::to_string(index),
-                {.where = "--device cuda:" + std::to_string(index),
-                 .why = "the driver sees " + std::to_string(d.devices)});
+    throw Error(
+        Code::usage, "there is no GPU " + std::to_string(index),
+        {.where = "--device cuda:" + std::to_string(index), .why = "the driver sees " + std::to_string(d.devices)});
   Properties p;
   p.index = index;
   int handle = 0;
@@ -54,18 +57,10 @@ Properties properties_of(int index) {
   return p;
 }
 
-Buffer::Buffer(size_t bytes) : bytes_(bytes) {
+Buffer::Buffer(size_t bytes, const char* what) : bytes_(bytes) {
   if (bytes == 0) return;
-  const Driver& d = driver();
-  const int result = d.MemAlloc(&address_, bytes);
-  if (result == constants::out_of_memory) {
-    size_t free_bytes = 0, all = 0;
-    d.MemGetInfo(&free_bytes, &all);
-    throw Error(Code::resource, "the GPU is out of memory",
-                {.why = "it takes " + memory_text(static_cast<int64_t>(bytes)) + " more and has " +
-                        memory_text(static_cast<int64_t>(free_bytes)) + " free",
-                 .hint = "give smaller --shapes, or another --device"});
-  }
+  const int result = driver().MemAlloc(&address_, bytes);
+  if (result == constants::out_of_memory) throw short_of_memory(what, bytes);
   check(result, "cuMemAlloc");
 }
 
@@ -88,7 +83,12 @@ void Buffer::clear() {
 void Buffer::settle() { check(driver().StreamSynchronize(nullptr), "cuStreamSynchronize"); }
 
 PinnedBuffer::PinnedBuffer(size_t bytes) {
-  if (bytes) check(driver().MemAllocHost(&data_, bytes), "cuMemAllocHost");
+  if (bytes == 0) return;
+  const int result = driver().MemAllocHost(&data_, bytes);
+  if (result == constants::out_of_memory)
+    throw Error(Code::resource, "out of page-locked memory of the host",
+                {.why = "it takes " + memory_text(static_cast<int64_t>(bytes))});
+  check(result, "cuMemAllocHost");
 }
 
 PinnedBuffer::~PinnedBuffer() {
@@ -114,10 +114,29 @@ Device::Device(int index) : properties_(properties_of(index)) {
                         std::to_string(properties_.minor) + ", 7.5 is the least"});
   int handle = 0;
   check(driver().DeviceGet(&handle, index), "cuDeviceGet");
-  check(driver().DevicePrimaryCtxRetain(&context_, handle), "cuDevicePrimaryCtxRetain");
+  const int result = driver().DevicePrimaryCtxRetain(&context_, handle);
+  if (result == constants::out_of_memory)
+    throw short_of_memory("the driver, for its own state", usual_context_bytes, free_memory(index));
+  check(result, "cuDevicePrimaryCtxRetain");
 }
 
-void Device::use() const { check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent"); }
+void Device::use() const {
+  if (dead_.load(std::memory_order_acquire)) throw Error(*last_words_);
+  check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
+}
+
+void Device::give_up(const Fault& fault, const std::string& where) {
+  const std::lock_guard lock(mutex_);
+  if (!last_words_) {
+    last_words_.emplace(
+        fault.code(), fault.what(),
+        Error::Detail{where, fault.why(),
+                      "start the process again, as this one can use cuda:" + std::to_string(properties_.index) +
+                          " no more; please report this with the model"});
+    dead_.store(true, std::memory_order_release);
+  }
+  throw Error(*last_words_);
+}
 
 void Device::prepare(const std::vector<Source>& sources) {
   std::set<std::string> seen;
@@ -153,7 +172,10 @@ Module Device::module(const Source& source) {
   const std::string code = compile(source, properties_.architecture());
   const std::lock_guard lock(mutex_);
   Module& module = modules_[key];
-  if (!module) check(driver().ModuleLoadData(&module, code.data()), "cuModuleLoadData");
+  if (module) return module;
+  const int result = driver().ModuleLoadData(&module, code.data());
+  if (result == constants::out_of_memory) throw short_of_memory("a kernel of " + source.file, code.size());
+  check(result, "cuModuleLoadData");
   return module;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 #include <tenon/tensor.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,8 @@ Properties properties_of(int index);
 class Buffer {
  public:
   Buffer() = default;
-  /// Throws Error(resource) with needed and free bytes.
-  explicit Buffer(size_t bytes);
+  /// Throws Error(resource) with what it was for, needed and free bytes.
+  explicit Buffer(size_t bytes, const char* what = "weights");
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     swap(other);
@@ -77,8 +79,11 @@ class Device {
   /// Throws Error(usage) for an index that is not there, Error(unsupported) where no GPU can be used.
   static Device& get(int index);
   const Properties& properties() const { return properties_; }
-  /// Makes the device current for the calling thread.
+  /// Makes the device current for the calling thread. After give_up(): throws its Error again.
   void use() const;
+  /// The device is of no more use to this process: throws Error(internal) with `where`, the step that the fault is
+  /// blamed on. The first call's words remain.
+  [[noreturn]] void give_up(const Fault& fault, const std::string& where);
   /// Compiles what is needed on all cores; a source that fails is left for function() to report.
   void prepare(const std::vector<Source>& sources);
   /// A kernel of the source, loaded once; `shared_bytes` of dynamic shared memory allowed to it. Thread-safe.
@@ -94,6 +99,8 @@ class Device {
   Context context_ = nullptr;
   std::mutex mutex_;
   std::map<std::string, Module> modules_;
+  std::atomic<bool> dead_ = false;
+  std::optional<Error> last_words_;  // set before `dead_`, and never again
 };
 
 /// "cuda" is 0, "cuda:2" is 2. Throws Error(usage) for anything else.

@@ -2,6 +2,10 @@
 
 #include <tenon/error.h>
 
+#include <algorithm>
+
+#include "base/memory.h"
+
 namespace tenon::cuda {
 namespace {
 
@@ -94,6 +98,22 @@ Driver open() {
   return d;
 }
 
+bool is_fatal(int result) {
+  using namespace constants;
+  constexpr int fatal[] = {uncorrectable_memory,
+                           uncorrectable_link,
+                           illegal_address,
+                           launch_timeout,
+                           assertion,
+                           stack_error,
+                           illegal_instruction,
+                           misaligned_address,
+                           invalid_address_space,
+                           launch_failed,
+                           invalid_program_counter};
+  return std::find(std::begin(fatal), std::end(fatal), result) != std::end(fatal);
+}
+
 }  // namespace
 
 const Driver& driver() {
@@ -113,13 +133,27 @@ const Driver& usable_driver() {
 
 void check(int result, const char* call) {
   if (result == 0) return;
+  if (result == constants::out_of_memory) throw short_of_memory("the driver, for " + std::string(call), 0);
   const char *name = nullptr, *text = nullptr;
   driver().GetErrorName(result, &name);
   driver().GetErrorString(result, &text);
-  const bool memory = result == constants::out_of_memory;
-  throw Error(memory ? Code::resource : Code::unsupported,
-              memory ? "the GPU is out of memory" : "the GPU reports an error",
-              {.where = call, .why = std::string(name ? name : "?") + ": " + (text ? text : "?")});
+  const Error::Detail detail{.where = call, .why = std::string(name ? name : "?") + ": " + (text ? text : "?")};
+  if (is_fatal(result)) throw Fault(Code::internal, "the GPU has failed", detail);
+  throw Error(Code::unsupported, "the GPU reports an error", detail);
+}
+
+Error short_of_memory(const std::string& what, size_t needed) {
+  size_t free_bytes = 0, all = 0;
+  const bool known = driver().MemGetInfo(&free_bytes, &all) == 0;
+  return short_of_memory(what, needed, known ? static_cast<int64_t>(free_bytes) : -1);
+}
+
+Error short_of_memory(const std::string& what, size_t needed, int64_t free_bytes) {
+  return Error(Code::resource, "the GPU is out of memory",
+               {.where = what,
+                .why = (needed > 0 ? "it takes " + memory_text(static_cast<int64_t>(needed)) : "it takes some memory") +
+                       (free_bytes < 0 ? "" : ", and " + memory_text(free_bytes) + " are free"),
+                .hint = "give smaller --shapes or another --device, or end what else uses the GPU"});
 }
 
 std::string version_text(int version) {

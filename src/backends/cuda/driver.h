@@ -1,4 +1,6 @@
 #pragma once
+#include <tenon/error.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -50,6 +52,10 @@ constexpr int map_u8 = 0, map_f16 = 6, map_f32 = 7;
 constexpr int map_swizzle_none = 0, map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3;
 constexpr int map_l2_256 = 3;
 constexpr int out_of_memory = 2;
+// After these no call of the process succeeds on the device.
+constexpr int uncorrectable_memory = 214, uncorrectable_link = 220, illegal_address = 700, launch_timeout = 702,
+              assertion = 710, stack_error = 714, illegal_instruction = 715, misaligned_address = 716,
+              invalid_address_space = 717, invalid_program_counter = 718, launch_failed = 719;
 }  // namespace constants
 
 /// Result of every function: 0 is success.
@@ -119,8 +125,19 @@ struct Driver {
 const Driver& driver();
 /// The driver; throws Error(unsupported) saying why there is none.
 const Driver& usable_driver();
-/// Throws Error naming the call for a result other than 0: resource where memory is short, else unsupported.
+/// A result after which no call of this process succeeds on the device: an illegal address in a kernel, say.
+class Fault : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws for a result other than 0, naming the call: short_of_memory() where memory is short, Fault where the device
+/// is of no more use, else Error(unsupported).
 void check(int result, const char* call);
+/// Error(resource) for `what` that takes `needed` bytes of the current device's memory; 0: nobody knows.
+Error short_of_memory(const std::string& what, size_t needed);
+/// The same where so many bytes are free; negative: nobody knows.
+Error short_of_memory(const std::string& what, size_t needed, int64_t free_bytes);
 /// "13.0"
 std::string version_text(int version);
 

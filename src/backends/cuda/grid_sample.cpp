@@ -1,4 +1,5 @@
 #include "backends/cuda/convolution.h"
+#include "backends/cuda/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -36,32 +37,16 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"sample", {source}, {}}};
 }
 
-class GridSampleStep : public Step {
- public:
-  GridSampleStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "grid_sample")) {
-    const Operand &x = problem.inputs[0], &grid = problem.inputs[1], &y = problem.outputs[0];
-    for (size_t at = 0; at < 4; ++at)
-      params_.xs[at] = x.strides[at], params_.gs[at] = grid.strides[at], params_.ys[at] = y.strides[at];
-    const auto number = [](int64_t value) { return static_cast<int>(value); };
-    params_.channels = number(y.dims[1]), params_.in_h = number(x.dims[2]), params_.in_w = number(x.dims[3]);
-    params_.out_h = number(y.dims[2]), params_.out_w = number(y.dims[3]);
-    params_.count = static_cast<unsigned>(y.dims.elements());
-  }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.grid = at.inputs[1], params.y = at.outputs[0];
-    launch(device_, function_, {ceil_div(params.count, 256), 1, 1, 256, 0}, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Params params_{};
-};
-
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<GridSampleStep>(problem, device, tactic);
+  const Operand &x = problem.inputs[0], &grid = problem.inputs[1], &y = problem.outputs[0];
+  Params params{};
+  for (size_t at = 0; at < 4; ++at)
+    params.xs[at] = x.strides[at], params.gs[at] = grid.strides[at], params.ys[at] = y.strides[at];
+  const auto number = [](int64_t value) { return static_cast<int>(value); };
+  params.channels = number(y.dims[1]), params.in_h = number(x.dims[2]), params.in_w = number(x.dims[3]);
+  params.out_h = number(y.dims[2]), params.out_w = number(y.dims[3]);
+  params.count = static_cast<unsigned>(y.dims.elements());
+  return simple_step<2>(device, tactic, "grid_sample", params, grid_for(params.count));
 }
 
 const KernelRegistrar registered({"GridSample", "sample", 1, refuses, tactics, make});

@@ -71,8 +71,8 @@ class GroupNormStep : public Step {
     Params params = params_;
     params.x = at.inputs[0], params.scale = at.inputs[1], params.bias = at.inputs[2], params.y = at.outputs[0];
     params.parts = at.workspace;
-    launch(device_, sums_, grid_, at.stream, params);
-    launch(device_, results_, grid_, at.stream, params);
+    launch(device_, sums_, grid_, at, params);
+    launch(device_, results_, grid_, at, params);
   }
 
  private:

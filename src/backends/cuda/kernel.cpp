@@ -80,7 +80,7 @@ std::string refusals(const Problem& problem, const Properties& properties) {
   return text.empty() ? "no GPU kernel for this op" : text;
 }
 
-void launch_bytes(const Device& device, Function function, const Grid& grid, Stream stream, void* params) {
+void launch_bytes(const Device& device, Function function, const Grid& grid, const Launch& at, void* params) {
   LaunchConfig config{};
   config.grid_x = static_cast<unsigned>(grid.x);
   config.grid_y = static_cast<unsigned>(grid.y);
@@ -88,12 +88,13 @@ void launch_bytes(const Device& device, Function function, const Grid& grid, Str
   config.block_x = static_cast<unsigned>(grid.threads);
   config.block_y = config.block_z = 1;
   config.shared_bytes = static_cast<unsigned>(grid.shared_bytes);
-  config.stream = stream;
+  config.stream = at.stream;
   LaunchAttribute attribute{};
   attribute.id = constants::launch_programmatic_serialization;
   attribute.value = 1;
   if (device.properties().capability() >= 90 && joints == 0) config.attributes = &attribute, config.attribute_count = 1;
-  void* arguments[] = {params};
+  Trail trail = at.trail;
+  void* arguments[] = {params, &trail};
   check(driver().LaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
 

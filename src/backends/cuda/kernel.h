@@ -12,10 +12,18 @@ namespace tenon::cuda {
 using backends::Operand;
 using backends::Problem;
 
+/// Where a kernel that begins leaves the number of its step, so that a fault can be blamed on it. As kernels/common.cuh
+/// has it.
+struct Trail {
+  Address place = 0;  // of the host's memory; 0: nobody asks
+  uint32_t step = 0;
+};
+
 struct Launch {
   Stream stream;
   const Address *inputs, *outputs;  // null for constants that the step packed, and for absent operands
   Address workspace;
+  Trail trail{};
 };
 
 /// A node made ready to run: packed weights on the device, sizes. Immutable while it runs.
@@ -27,6 +35,8 @@ class Step {
   virtual size_t packed_bytes() const { return 0; }
   /// Whether it reads this input where that is a constant; otherwise its own copy serves.
   virtual bool reads(size_t) const { return true; }
+  /// Whether its kernels leave a trail; those of vendors do not.
+  virtual bool leaves_trail() const { return true; }
   /// Puts the work on the stream, which may be capturing. No allocation.
   virtual void enqueue(const Launch& launch) = 0;
 };
@@ -72,12 +82,12 @@ struct Grid {
   int shared_bytes = 0;
 };
 
-/// Launches a kernel of one parameter, which is a struct by value. Kernels on compute capability 9.0 and later may
-/// start while the one before ends; each waits for it before it touches memory of others.
-void launch_bytes(const Device& device, Function function, const Grid& grid, Stream stream, void* params);
+/// Launches a kernel of two parameters, a struct by value and the trail. Kernels on compute capability 9.0 and later
+/// may start while the one before ends; each waits for it before it touches memory of others.
+void launch_bytes(const Device& device, Function function, const Grid& grid, const Launch& at, void* params);
 template <class Params>
-void launch(const Device& device, Function function, const Grid& grid, Stream stream, Params params) {
-  launch_bytes(device, function, grid, stream, &params);
+void launch(const Device& device, Function function, const Grid& grid, const Launch& at, Params params) {
+  launch_bytes(device, function, grid, at, &params);
 }
 
 /// While one lives, launches of its thread begin when all that they depend on has ended.

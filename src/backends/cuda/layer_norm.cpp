@@ -92,7 +92,7 @@ class LayerNormStep : public Step {
     params.x = at.inputs[0], params.y = at.outputs[0];
     if (scale_) params.scale = at.inputs[1];
     if (bias_) params.bias = at.inputs[2];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

@@ -65,7 +65,26 @@ double largest(const std::vector<double>& values) {
   return values.empty() ? -1 : *std::max_element(values.begin(), values.end());
 }
 
+/// nullptr where the library does not know the device.
+Handle handle_of(int device) {
+  char bus[32] = {};
+  int number = 0;
+  Handle handle = nullptr;
+  if (!driver().DeviceGetPCIBusId || driver().DeviceGet(&number, device) != 0 ||
+      driver().DeviceGetPCIBusId(bus, sizeof bus, number) != 0 || management().HandleByBus(bus, &handle) != 0)
+    return nullptr;
+  return handle;
+}
+
 }  // namespace
+
+int64_t free_memory(int device) {
+  const Management& l = management();
+  Memory memory{};
+  if (!l || !l.why.empty()) return -1;
+  const Handle handle = handle_of(device);
+  return handle && l.MemoryInfo(handle, &memory) == 0 ? static_cast<int64_t>(memory.free) : -1;
+}
 
 struct Meter::Impl {
   std::string why;
@@ -105,10 +124,8 @@ Meter::Meter(int device) : impl_(std::make_unique<Impl>()) {
   const Management& l = management();
   impl_->why = l ? l.why : l.why.empty() ? "libnvidia-ml.so.1 was not found" : l.why;
   if (!impl_->why.empty()) return;
-  char bus[32] = {};
-  int number = 0;
-  if (!driver().DeviceGetPCIBusId || driver().DeviceGet(&number, device) != 0 ||
-      driver().DeviceGetPCIBusId(bus, sizeof bus, number) != 0 || l.HandleByBus(bus, &impl_->handle) != 0) {
+  impl_->handle = handle_of(device);
+  if (!impl_->handle) {
     impl_->why = "it does not know the device";
     return;
   }

@@ -14,6 +14,9 @@ struct Activity {
   std::string driver;
 };
 
+/// Free bytes of a device's memory, which needs no context; negative where the library does not say.
+int64_t free_memory(int device);
+
 /// Samples a device every 100 ms in a thread of its own from the start until read.
 class Meter {
  public:

@@ -65,8 +65,8 @@ Source Map::source() const {
     text += "struct __align__(" + std::to_string(sizes[k] * vector) + ") V" + std::to_string(k) + " { " + types[k] +
             " e[" + std::to_string(vector) + "]; };\n";
   text +=
-      "extern \"C\" __global__ void __launch_bounds__(256) map(const __grid_constant__ Params p) {\n"
-      "  wait_for_previous();\n"
+      "extern \"C\" __global__ void __launch_bounds__(256) map(const __grid_constant__ Params p, const Trail trail) {\n"
+      "  wait_for_previous(trail);\n"
       "  const u32 i = blockIdx.x * 256 + threadIdx.x;\n  if (i >= p.count) return;\n  u32 rest = i, at;\n";
   for (size_t k = 0; k <= operands; ++k) text += "  i64 o" + std::to_string(k) + " = 0;\n";
   for (size_t axis = dims.rank(); axis-- > 0;) {
@@ -108,10 +108,10 @@ MapLaunch::MapLaunch(const Map& map, Device& device) : function_(device.function
   grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
 }
 
-void MapLaunch::enqueue(Device& device, Stream stream, const std::vector<Address>& addresses) const {
+void MapLaunch::enqueue(Device& device, const Launch& at, const std::vector<Address>& addresses) const {
   MapParams params = params_;
   std::copy(addresses.begin(), addresses.end(), params.operand);
-  launch(device, function_, grid_, stream, params);
+  launch(device, function_, grid_, at, params);
 }
 
 namespace {
@@ -123,7 +123,7 @@ class MapStep : public Step {
   void enqueue(const Launch& at) override {
     std::vector<Address> addresses(at.inputs, at.inputs + operands_);
     addresses.push_back(at.outputs[0]);
-    launch_.enqueue(device_, at.stream, addresses);
+    launch_.enqueue(device_, at, addresses);
   }
 
  private:

@@ -42,7 +42,7 @@ using MapOf = const char* (*)(const Problem&, Map&);
 class MapLaunch {
  public:
   MapLaunch(const Map& map, Device& device);
-  void enqueue(Device& device, Stream stream, const std::vector<Address>& addresses) const;
+  void enqueue(Device& device, const Launch& at, const std::vector<Address>& addresses) const;
 
  private:
   Function function_;

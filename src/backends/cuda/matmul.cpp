@@ -133,7 +133,7 @@ class MatMulStep : public Step {
     params.a = at.inputs[0], params.b = at.inputs[1], params.c = at.outputs[0];
     if (bias_) params.bias = at.inputs[2];
     if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

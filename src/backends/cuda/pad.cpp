@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backends/cuda/convolution.h"
+#include "backends/cuda/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -43,8 +44,7 @@ Mode mode_of(const Problem& problem) {
 
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  const size_t size = size_of(x.dtype);
-  if (size != 1 && size != 2 && size != 4 && size != 8) return "only types of 1, 2, 4 or 8 bytes";
+  if (!*bits_name(size_of(x.dtype))) return "only types of 1, 2, 4 or 8 bytes";
   if (x.dims.rank() > most_axes || x.dims.rank() == 0) return "too many axes";
   if (x.dims.elements() == 0) return "nothing to pad";
   if (y.dims.elements() >= int64_t{1} << 31 || x.dims.elements() >= int64_t{1} << 31) return "too large";
@@ -57,48 +57,31 @@ const char* refuses(const Problem& problem, const Properties&) {
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  const size_t size = size_of(problem.inputs[0].dtype);
-  const char* type = size == 1 ? "u8" : size == 2 ? "u16" : size == 4 ? "u32" : "u64";
+  const char* type = bits_name(size_of(problem.inputs[0].dtype));
   const std::string mode = std::to_string(mode_of(problem));
   return {{"pad", {{"pad.cu", {std::string("ELEMENT=") + type, "MODE=" + mode}, ""}}, {}}};
 }
 
-class PadStep : public Step {
- public:
-  PadStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "pad")) {
-    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-    std::vector<int64_t> before;
-    before_of(problem, before);
-    const size_t gap = most_axes - x.dims.rank();
-    for (size_t at = 0; at < most_axes; ++at) {
-      const bool real = at >= gap;
-      params_.xs[at] = real ? x.strides[at - gap] : 0, params_.ys[at] = real ? y.strides[at - gap] : 0;
-      params_.sizes[at] = real ? static_cast<int>(x.dims[at - gap]) : 1;
-      params_.before[at] = real ? static_cast<int>(before[at - gap]) : 0;
-      params_.dims[at] = real ? static_cast<unsigned>(y.dims[at - gap]) : 1;
-    }
-    params_.count = static_cast<unsigned>(y.dims.elements());
-    if (problem.inputs.size() < 3 || !problem.inputs[2]) return;
-    const Tensor& fill = problem.inputs[2].constant;
-    if (fill.dtype() == x.dtype) std::memcpy(&params_.fill, fill.data(), size_of(x.dtype));
-    else params_.fill = narrow_of(*fill.data<float>(), x.dtype);
-  }
-  bool reads(size_t input) const override { return input == 0; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, {ceil_div(params.count, 256), 1, 1, 256, 0}, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Params params_{};
-};
-
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<PadStep>(problem, device, tactic);
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  std::vector<int64_t> before;
+  before_of(problem, before);
+  Params params{};
+  const size_t gap = most_axes - x.dims.rank();
+  for (size_t at = 0; at < most_axes; ++at) {
+    const bool real = at >= gap;
+    params.xs[at] = real ? x.strides[at - gap] : 0, params.ys[at] = real ? y.strides[at - gap] : 0;
+    params.sizes[at] = real ? static_cast<int>(x.dims[at - gap]) : 1;
+    params.before[at] = real ? static_cast<int>(before[at - gap]) : 0;
+    params.dims[at] = real ? static_cast<unsigned>(y.dims[at - gap]) : 1;
+  }
+  params.count = static_cast<unsigned>(y.dims.elements());
+  if (problem.inputs.size() > 2 && problem.inputs[2]) {
+    const Tensor& fill = problem.inputs[2].constant;
+    if (fill.dtype() == x.dtype) std::memcpy(&params.fill, fill.data(), size_of(x.dtype));
+    else params.fill = narrow_of(*fill.data<float>(), x.dtype);
+  }
+  return simple_step<1>(device, tactic, "pad", params, grid_for(params.count));
 }
 
 const KernelRegistrar registered({"Pad", "pad", 1, refuses, tactics, make});

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cuda/convolution.h"
+#include "backends/cuda/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -88,53 +89,34 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return list;
 }
 
-class PoolStep : public Step {
- public:
-  PoolStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device),
-        function_(device.function(tactic.sources[0], tactic.numbers[1] ? "pool_strip" : "pool")) {
-    const ir::Node& node = *problem.node;
-    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-    const bool last = channels_last(problem);
-    strides_of(x, last, params_.xs), strides_of(y, last, params_.ys);
-    const size_t h = last ? 1 : 2;
-    const auto kernel = node.integers("kernel_shape"), strides = node.integers("strides", {1, 1}),
-               dilations = node.integers("dilations", {1, 1});
-    auto pads = node.integers("pads", {0, 0, 0, 0});
-    if (const std::string mode = node.text("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "VALID")
-      for (size_t axis : {size_t{0}, size_t{1}}) {
-        const int64_t total = std::max<int64_t>(
-            0, (y.dims[axis + h] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - x.dims[axis + h]);
-        pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-        pads[axis + 2] = total - pads[axis];
-      }
-    const auto number = [](int64_t value) { return static_cast<int>(value); };
-    params_.in_h = number(x.dims[h]), params_.in_w = number(x.dims[h + 1]);
-    params_.out_h = number(y.dims[h]), params_.out_w = number(y.dims[h + 1]);
-    params_.channels = number(x.dims[last ? 3 : 1]);
-    params_.stride_h = number(strides[0]), params_.stride_w = number(strides[1]);
-    params_.dilation_h = number(dilations[0]), params_.dilation_w = number(dilations[1]);
-    params_.pad_top = number(pads[0]), params_.pad_left = number(pads[1]);
-    params_.pad_bottom = number(pads[2]), params_.pad_right = number(pads[3]);
-    const int64_t strip = std::max(tactic.numbers[1], 1), out_w = y.dims[h + 1];
-    params_.count = number(y.dims.elements() / tactic.numbers[0] / out_w * ceil_div(out_w, strip));
-    grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
-  }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Params params_{};
-  Grid grid_;
-};
-
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<PoolStep>(problem, device, tactic);
+  Params params{};
+  const ir::Node& node = *problem.node;
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const bool last = channels_last(problem);
+  strides_of(x, last, params.xs), strides_of(y, last, params.ys);
+  const size_t h = last ? 1 : 2;
+  const auto kernel = node.integers("kernel_shape"), strides = node.integers("strides", {1, 1}),
+             dilations = node.integers("dilations", {1, 1});
+  auto pads = node.integers("pads", {0, 0, 0, 0});
+  if (const std::string mode = node.text("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "VALID")
+    for (size_t axis : {size_t{0}, size_t{1}}) {
+      const int64_t total = std::max<int64_t>(
+          0, (y.dims[axis + h] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - x.dims[axis + h]);
+      pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+      pads[axis + 2] = total - pads[axis];
+    }
+  const auto number = [](int64_t value) { return static_cast<int>(value); };
+  params.in_h = number(x.dims[h]), params.in_w = number(x.dims[h + 1]);
+  params.out_h = number(y.dims[h]), params.out_w = number(y.dims[h + 1]);
+  params.channels = number(x.dims[last ? 3 : 1]);
+  params.stride_h = number(strides[0]), params.stride_w = number(strides[1]);
+  params.dilation_h = number(dilations[0]), params.dilation_w = number(dilations[1]);
+  params.pad_top = number(pads[0]), params.pad_left = number(pads[1]);
+  params.pad_bottom = number(pads[2]), params.pad_right = number(pads[3]);
+  const int64_t strip = std::max(tactic.numbers[1], 1), out_w = y.dims[h + 1];
+  params.count = number(y.dims.elements() / tactic.numbers[0] / out_w * ceil_div(out_w, strip));
+  return simple_step<1>(device, tactic, tactic.numbers[1] ? "pool_strip" : "pool", params, grid_for(params.count));
 }
 
 const KernelRegistrar maximum({"MaxPool", "pool", 1, refuses, tactics, make});

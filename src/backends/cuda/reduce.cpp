@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "backends/cuda/convolution.h"
+#include "backends/cuda/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -133,31 +134,13 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   return list;
 }
 
-class ReduceStep : public Step {
- public:
-  ReduceStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "reduce")) {
-    shape_of(problem, params_);
-    const int64_t width = int64_t{tactic.numbers[0]} * tactic.numbers[1], cluster = tactic.numbers[3];
-    const int64_t tiles = params_.outer * ceil_div(params_.inner, width);
-    grid_ = {params_.inner == 1 ? ceil_div(params_.outer, 8) : tiles * cluster, 1, 1, tactic.numbers[2], 0};
-  }
-  bool reads(size_t input) const override { return input == 0; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Params params_;
-  Grid grid_;
-};
-
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ReduceStep>(problem, device, tactic);
+  Params params{};
+  shape_of(problem, params);
+  const int64_t width = int64_t{tactic.numbers[0]} * tactic.numbers[1], cluster = tactic.numbers[3];
+  const int64_t tiles = params.outer * ceil_div(params.inner, width);
+  return simple_step<1>(device, tactic, "reduce", params,
+                        {params.inner == 1 ? ceil_div(params.outer, 8) : tiles * cluster, 1, 1, tactic.numbers[2], 0});
 }
 
 struct Register {

@@ -150,7 +150,7 @@ class RepeatStep : public Step {
   void enqueue(const Launch& at) override {
     RepeatParams params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:
@@ -194,7 +194,7 @@ class ResizeStep : public Step {
   void enqueue(const Launch& at) override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

@@ -1,4 +1,5 @@
 #include "backends/cuda/convolution.h"
+#include "backends/cuda/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -77,29 +78,11 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"softmax", {source}, {}}};
 }
 
-class SoftmaxStep : public Step {
- public:
-  SoftmaxStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "softmax")) {
-    shape_of(problem, params_);
-    const int lanes = short_of(problem) ? 1 : lanes_of(params_);
-    grid_ = {ceil_div(params_.rows, 256 / lanes), 1, 1, 256, 0};
-  }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Params params_{};
-  Grid grid_;
-};
-
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<SoftmaxStep>(problem, device, tactic);
+  Params params{};
+  shape_of(problem, params);
+  const int lanes = short_of(problem) ? 1 : lanes_of(params);
+  return simple_step<1>(device, tactic, "softmax", params, {ceil_div(params.rows, 256 / lanes), 1, 1, 256, 0});
 }
 
 const KernelRegistrar softmax({"Softmax", "softmax", 1, refuses, tactics, make});

@@ -107,7 +107,7 @@ class PictureStep : public Step {
   void enqueue(const Launch& at) override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

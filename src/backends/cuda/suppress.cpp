@@ -70,8 +70,8 @@ class SuppressStep : public Step {
     params.kept = at.workspace, params.counts = at.workspace + kept_bytes_;
     params.rows = at.outputs[0], params.total = at.outputs[1];
     const Grid grid{params.lists, 1, 1, static_cast<int>(threads), 0};
-    launch(device_, suppress_, grid, at.stream, params);
-    launch(device_, put_together_, grid, at.stream, params);
+    launch(device_, suppress_, grid, at, params);
+    launch(device_, put_together_, grid, at, params);
   }
 
  private:

@@ -57,7 +57,7 @@ class TopkStep : public Step {
     Params params = params_;
     params.x = at.inputs[0], params.values = at.outputs[0];
     if (places_) params.places = at.outputs[1];
-    launch(device_, function_, grid_, at.stream, params);
+    launch(device_, function_, grid_, at, params);
   }
 
  private:

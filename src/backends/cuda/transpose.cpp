@@ -1,4 +1,5 @@
 #include "backends/cuda/map.h"
+#include "backends/cuda/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -53,30 +54,12 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"turn", {{"transpose.cu", {std::string("WORD=") + word}, ""}}, {}}};
 }
 
-class TransposeStep : public Step {
- public:
-  TransposeStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "transpose")) {
-    Turn turn;
-    turn_of(problem, turn);
-    params_ = turn.params;
-    grid_ = {int64_t{params_.tiles_r} * params_.tiles_c * turn.batch, 1, 1, 256, 0};
-  }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at.stream, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Params params_;
-  Grid grid_;
-};
-
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<TransposeStep>(problem, device, tactic);
+  Turn turn;
+  turn_of(problem, turn);
+  const Params& params = turn.params;
+  return simple_step<1>(device, tactic, "transpose", params,
+                        {int64_t{params.tiles_r} * params.tiles_c * turn.batch, 1, 1, 256, 0});
 }
 
 const KernelRegistrar registered({"Transpose", "turn", 2, refuses, tactics, make});

@@ -3,56 +3,12 @@
 // 2018; Dao et al. 2022). Macros: D, E columns of keys and of values; a block takes 16 ROWS queries; PARTS groups of
 // ROWS warps share the keys, KEYS of each tile apiece. CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; PAIRS 1:
 // results are stored by twos; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros.
-typedef narrow T;
 constexpr int DP = (D + 15) / 16 * 16, EP = (E + 15) / 16 * 16, D_PITCH = DP + 8, E_PITCH = EP + 8;
-constexpr int WARPS = ROWS * PARTS, THREADS = 32 * WARPS, TILE = KEYS * PARTS;
+constexpr int TILE = KEYS * PARTS;
 constexpr int Q_SIZE = 16 * ROWS * D_PITCH, K_SIZE = TILE * D_PITCH, V_SIZE = TILE * E_PITCH;
 constexpr int STAGES_BYTES = 4 * (K_SIZE + V_SIZE), SHARED_PARTS = 16 * EP + 32;
 static_assert(ROWS * (PARTS - 1) * SHARED_PARTS * 4 <= STAGES_BYTES, "sums of the parts fit where keys and values were");
 
-struct Side {
-  i64 batch[2], row, column;  // strides
-};
-struct Params {
-  const T *q, *k, *v;
-  const float* mask;
-  T* y;
-  Side q_side, k_side, v_side, mask_side, y_side;
-  int heads, m, n;
-  float scale;
-};
-
-// Rows [first, first + COUNT) of `columns` columns into shared memory, zeros where there are none.
-template <int COUNT, int COLUMNS, int PADDED>
-__device__ __forceinline__ void load(T* to, const T* from, const Side& side, int first, int rows) {
-#if CHUNKED
-  constexpr int CHUNKS = PADDED / 8;
-  for (int i = threadIdx.x; i < COUNT * CHUNKS; i += THREADS) {
-    const int row = i / CHUNKS, column = i % CHUNKS * 8;
-    const bool there = first + row < rows && column < COLUMNS;
-    const T* source = from + (there ? (first + row) * side.row + column : 0);
-    const u32 target = (u32)__cvta_generic_to_shared(to + row * (PADDED + 8) + column);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(there ? 16 : 0)
-                 : "memory");
-  }
-#else
-  for (int i = threadIdx.x; i < COUNT * PADDED; i += THREADS) {
-    const int row = i / PADDED, column = i % PADDED;
-    T x = {};
-    if (first + row < rows && column < COLUMNS) x = from[(first + row) * side.row + column * side.column];
-    to[row * (PADDED + 8) + column] = x;
-  }
-#endif
-}
-__device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int LEFT> __device__ __forceinline__ void arrive() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-}
-__device__ __forceinline__ float power(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 __device__ __forceinline__ void matrices(u32 (&r)[4], const T* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -72,7 +28,7 @@ __device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], u32 b
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_constant__ Params p, const Trail trail) {
   extern __shared__ __align__(128) unsigned char memory[];
   T* const part_q = (T*)memory;
   T* const part_k = part_q + Q_SIZE;      // two stages
@@ -83,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
   const T *q = p.q + begin(p.q_side), *k = p.k + begin(p.k_side), *v = p.v + begin(p.v_side);
   // Scores are kept as they come, without the scale where there is no mask; powers are of 2.
   const float infinity = __int_as_float(0x7f800000), unit = (MASK ? 1.f : p.scale) * 1.4426950408889634f;
-  wait_for_previous();
+  wait_for_previous(trail);
 
   load<16 * ROWS, D, DP>(part_q, q, p.q_side, m0, p.m);
   const int tiles = (p.n + TILE - 1) / TILE;

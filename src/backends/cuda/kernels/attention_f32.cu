@@ -3,59 +3,11 @@
 // 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a row. CHUNKED 1: rows of Q, K, V come in
 // chunks of 16 bytes; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros.
 constexpr int DP = (D + 3) / 4 * 4, EP = (E + 15) / 16 * 16, D_PITCH = DP + 4, E_PITCH = EP + 4, P_PITCH = KEYS + 4;
-constexpr int THREADS = 128, BM = 8 * ROWS, COLUMNS = KEYS / 16, RESULTS = EP / 16;
+constexpr int BM = 8 * ROWS, COLUMNS = KEYS / 16, RESULTS = EP / 16;
 constexpr int Q_SIZE = BM * D_PITCH, K_SIZE = KEYS * D_PITCH, V_SIZE = KEYS * E_PITCH;
 
-struct Side {
-  i64 batch[2], row, column;  // strides
-};
-struct Params {
-  const float *q, *k, *v, *mask;
-  float* y;
-  Side q_side, k_side, v_side, mask_side, y_side;
-  int heads, m, n;
-  float scale;
-};
-
-// Rows [first, first + COUNT) of `WIDTH` columns into shared memory, zeros where there are none.
-template <int COUNT, int WIDTH, int PADDED>
-__device__ __forceinline__ void load(float* to, const float* from, const Side& side, int first, int rows) {
-#if CHUNKED
-  constexpr int CHUNKS = PADDED / 4;
-  for (int i = threadIdx.x; i < COUNT * CHUNKS; i += THREADS) {
-    const int row = i / CHUNKS, column = i % CHUNKS * 4;
-    const bool there = first + row < rows && column < WIDTH;
-    const float* source = from + (there ? (first + row) * side.row + column : 0);
-    const u32 target = (u32)__cvta_generic_to_shared(to + row * (PADDED + 4) + column);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(there ? 16 : 0)
-                 : "memory");
-  }
-#else
-  for (int i = threadIdx.x; i < COUNT * PADDED; i += THREADS) {
-    const int row = i / PADDED, column = i % PADDED;
-    float x = 0.f;
-    if (first + row < rows && column < WIDTH) x = from[(first + row) * side.row + column * side.column];
-    to[row * (PADDED + 4) + column] = x;
-  }
-#endif
-}
-__device__ __forceinline__ void commit() {
-#if CHUNKED
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int LEFT> __device__ __forceinline__ void arrive() {
-#if CHUNKED
-  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-#endif
-}
-__device__ __forceinline__ float power(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) attention_f32(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    attention_f32(const __grid_constant__ Params p, const Trail trail) {
   extern __shared__ __align__(128) unsigned char memory[];
   float* const part_q = (float*)memory;
   float* const part_p = part_q + Q_SIZE;        // weights of this tile
@@ -66,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_f32(const __grid
   const auto begin = [&](const Side& side) { return i0 * side.batch[0] + i1 * side.batch[1]; };
   const float *q = p.q + begin(p.q_side), *k = p.k + begin(p.k_side), *v = p.v + begin(p.v_side);
   const float infinity = __int_as_float(0x7f800000), unit = 1.4426950408889634f;
-  wait_for_previous();
+  wait_for_previous(trail);
 
   load<BM, D, DP>(part_q, q, p.q_side, m0, p.m);
   const int tiles = (p.n + KEYS - 1) / KEYS;

@@ -17,7 +17,7 @@ struct __align__(KV * sizeof(T)) Scores {
   T e[KV];
 };
 
-extern "C" __global__ void __launch_bounds__(256) box_head(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(256) box_head(const __grid_constant__ Params p, const Trail trail) {
   __shared__ T classes[TILE * PITCH];
   __shared__ float distances[4][TILE];
   const int t = threadIdx.x, n = blockIdx.x / p.tiles, tile = blockIdx.x % p.tiles;
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) box_head(const __grid_constant
   for (int k = 1; k < SCALES; ++k) s = tile >= p.tile[k] ? k : s;
   const int first = (tile - p.tile[s]) * TILE, count = min(TILE, p.places[s] - first);
   const i64 row = (i64)n * p.places[s] + first;
-  wait_for_previous();
+  wait_for_previous(trail);
 
   const T* scores = p.scores[s] + row * CLASSES;
   for (int i = t * KV; i < count * CLASSES; i += 256 * KV) {

@@ -10,8 +10,8 @@ struct Params {
   float scale, inverse;
 };
 
-extern "C" __global__ void __launch_bounds__(256) byte_blocks(const __grid_constant__ Params p) {
-  wait_for_previous();
+extern "C" __global__ void __launch_bounds__(256) byte_blocks(const __grid_constant__ Params p, const Trail trail) {
+  wait_for_previous(trail);
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
   const int w = i % p.out_w - p.pad_left, row = i / p.out_w, h = row % p.out_h - p.pad_top, n = row / p.out_h;

@@ -16,7 +16,7 @@ struct __align__(VEC) Bytes {
   u32 word[VEC / 4];
 };
 
-extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_constant__ Params p, const Trail trail) {
   const int i = blockIdx.x * 128 + threadIdx.x;
   if (i >= p.count) return;
   const int groups = p.channels / VEC, c = i % groups * VEC, strip = i / groups % p.strips,
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_co
   if (EARLY)
 #pragma unroll
     for (int t = 0; t < KH * KW; ++t) early[EARLY ? t : 0] = *(const Bytes*)(p.w + t * p.channels + c);
-  wait_for_previous();
+  wait_for_previous(trail);
   const u8* image = p.x + n * p.xs[0] + c;
   const int w0 = q0 * SW - p.pad_left;
 #pragma unroll

@@ -13,11 +13,11 @@ struct __align__(VEC * sizeof(TX)) Vec {
   TX e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(128) conv_few(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(128) conv_few(const __grid_constant__ Params p, const Trail trail) {
   const int m = blockIdx.x * 128 + threadIdx.x;
   if (m >= p.pixels) return;
   const int q = m % p.out_w, r = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
-  wait_for_previous();
+  wait_for_previous(trail);
   const TX* x = p.x + n * p.xs[0] + r * p.xs[1] + q * p.xs[2];
   float sum[OUT];
 #pragma unroll

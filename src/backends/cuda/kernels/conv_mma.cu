@@ -140,7 +140,7 @@ __device__ __forceinline__ void store(u8* to, const float (&v)[8], int left, int
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_constant__ Params p, const Trail trail) {
   extern __shared__ __align__(128) u8 memory[];
   const u32 shared = (u32)__cvta_generic_to_shared(memory);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
@@ -203,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_cons
 #pragma unroll
   for (int k = 0; k < STAGES - 1; ++k)
     if (begin + k < end) load_weights(begin + k, k);
-  wait_for_previous();
+  wait_for_previous(trail);
 #pragma unroll
   for (int k = 0; k < STAGES - 1; ++k) {
     if (begin + k < end) load_pixels(k);

@@ -16,7 +16,7 @@ struct __align__(VEC * sizeof(TY)) VecY {
   TY e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(128) depthwise(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(128) depthwise(const __grid_constant__ Params p, const Trail trail) {
   const int i = blockIdx.x * 128 + threadIdx.x;
   if (i >= p.count) return;
   const int groups = p.channels / VEC, c = i % groups * VEC, strip = i / groups % p.strips,
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(const __grid_constan
     for (int t = 0; t < KH * KW; ++t)
 #pragma unroll
       for (int e = 0; e < VEC; ++e) early[EARLY ? t : 0][e] = p.w[t * p.channels + c + e];
-  wait_for_previous();
+  wait_for_previous(trail);
   const ELEMENT* image = p.x + n * p.xs[0] + c;
   const int w0 = q0 * SW - p.pad_left;
 #pragma unroll

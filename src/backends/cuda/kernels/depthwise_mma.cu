@@ -29,7 +29,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 b0) 
                : "r"(a0), "r"(a1), "r"(b0));
 }
 
-extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_constant__ Params p, const Trail trail) {
   const int lane = threadIdx.x & 31, q = lane & 3, g = lane >> 2;
   int unit = blockIdx.x * 4 + (threadIdx.x >> 5);
   if (unit >= p.units) return;
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_con
     for (int j = 0; j < 4; ++j) weight[t][j] = word_of(v, j) & mask;
   }
   if (alive) *(float4*)&bias[0] = *(const float4*)(p.bias + c), *(float4*)&bias[4] = *(const float4*)(p.bias + c + 4);
-  wait_for_previous();
+  wait_for_previous(trail);
 
   const narrow* image = p.x + n * p.xs[0] + c;
   const int left = column * STRIDE - p.pad_left;

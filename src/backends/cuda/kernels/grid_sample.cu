@@ -29,8 +29,8 @@ __device__ __forceinline__ float pixel_of(float x, int size) {
   return placed(x, size);
 }
 
-extern "C" __global__ void __launch_bounds__(256) grid_sample(const __grid_constant__ Params p) {
-  wait_for_previous();
+extern "C" __global__ void __launch_bounds__(256) grid_sample(const __grid_constant__ Params p, const Trail trail) {
+  wait_for_previous(trail);
   const u32 i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
   const int w = i % p.out_w, h = i / p.out_w % p.out_h, c = i / p.out_w / p.out_h % p.channels,

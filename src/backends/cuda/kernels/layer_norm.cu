@@ -28,14 +28,14 @@ __device__ __forceinline__ float total(float v, float* parts) {
   return v;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) layer_norm(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS) layer_norm(const __grid_constant__ Params p, const Trail trail) {
   __shared__ float parts[2][THREADS / 32];
   const int lane = threadIdx.x % LANES;
   const i64 row = (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
   const bool alive = row < p.rows;
   const T* x = p.x + (alive ? row : 0) * p.length;
   T* y = p.y + (alive ? row : 0) * p.length;
-  wait_for_previous();
+  wait_for_previous(trail);
   Vec<float> v[EACH];
   float mean = 0.f, sum = 0.f;
 #pragma unroll

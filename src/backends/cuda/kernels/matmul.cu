@@ -25,7 +25,8 @@ template <int N> struct __align__(N * sizeof(T)) Piece {
   T e[N];
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THREADS) matmul(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THREADS)
+    matmul(const __grid_constant__ Params p, const Trail trail) {
   __shared__ __align__(16) T part_a[BM * A_PITCH];
   __shared__ __align__(16) T part_b[BK * B_PITCH];
   const int tid = threadIdx.x, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
@@ -35,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THR
   const T* b = p.b + i0 * p.b_batch[0] + i1 * p.b_batch[1] + i2 * p.b_batch[2];
   T* c = p.c + i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2];
   const T* other = p.residual + i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2];
-  wait_for_previous();
+  wait_for_previous(trail);
 
   const auto store = [&](int m, int n, float v) {
     if (m >= p.m || n >= p.n) return;

@@ -31,8 +31,9 @@ __device__ __forceinline__ float nothing() {
 #else
 #define TOGETHER
 #endif
-extern "C" __global__ void TOGETHER __launch_bounds__(THREADS) reduce(const __grid_constant__ Params p) {
-  wait_for_previous();
+extern "C" __global__ void TOGETHER __launch_bounds__(THREADS)
+    reduce(const __grid_constant__ Params p, const Trail trail) {
+  wait_for_previous(trail);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #if INNER == 1
   float sum = nothing();

@@ -11,10 +11,10 @@ struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(128) repeat(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(128) repeat(const __grid_constant__ Params p, const Trail trail) {
   const u32 i = blockIdx.x * 128 + threadIdx.x, column = i / VECTORS, channel = i % VECTORS * VEC;
   const u32 n = blockIdx.y / p.height, row = blockIdx.y % p.height;
-  wait_for_previous();
+  wait_for_previous(trail);
   if (column >= p.width) return;
   const Vec v = *(const Vec*)(p.x + n * p.xs[0] + row * p.xs[1] + column * p.xs[2] + channel);
   T* to = p.y + n * p.ys[0] + row * FH * p.ys[1] + column * FW * p.ys[2] + channel;

@@ -33,11 +33,11 @@ __device__ __forceinline__ float overlap_of(const Box& a, const Box& b) {
   return __fdiv_rn(both, __fsub_rn(__fadd_rn(a.area(), b.area()), both));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) suppress(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS) suppress(const __grid_constant__ Params p, const Trail trail) {
   __shared__ Ranking ranking;
   __shared__ Box kept[MOST];
   __shared__ int first_alive[THREADS / 32];
-  wait_for_previous();
+  wait_for_previous(trail);
   const int list = blockIdx.x, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const float4* boxes = p.boxes + (i64)(list / p.classes) * p.count;
   const float* scores = p.scores + (i64)list * p.count;
@@ -79,8 +79,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) suppress(const __grid_cons
   if (threadIdx.x == 0) p.counts[list] = count;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) put_together(const __grid_constant__ Params p) {
-  wait_for_previous();
+extern "C" __global__ void __launch_bounds__(THREADS)
+    put_together(const __grid_constant__ Params p, const Trail trail) {
+  wait_for_previous(trail);
   __shared__ int sums[2];  // of the lists before, of all
   if (threadIdx.x < 2) sums[threadIdx.x] = 0;
   __syncthreads();

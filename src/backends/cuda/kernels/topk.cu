@@ -12,9 +12,9 @@ struct Params {
   int size, k;
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) topk(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS) topk(const __grid_constant__ Params p, const Trail trail) {
   __shared__ Ranking ranking;
-  wait_for_previous();
+  wait_for_previous(trail);
   const i64 outer = blockIdx.x / p.inner, line = blockIdx.x % p.inner;
   const TX* x = p.x + outer * p.size * p.inner + line;
   TX* values = p.values + outer * p.of_values.outer + line * p.of_values.inner;

@@ -7,12 +7,12 @@ struct Params {
   int rows, columns, tiles_r, tiles_c;
 };
 
-extern "C" __global__ void __launch_bounds__(256) transpose(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(256) transpose(const __grid_constant__ Params p, const Trail trail) {
   __shared__ WORD tile[32][33];
   const int lane = threadIdx.x & 31, part = threadIdx.x >> 5;
   const int tc = blockIdx.x % p.tiles_c, tr = blockIdx.x / p.tiles_c % p.tiles_r,
             b = blockIdx.x / p.tiles_c / p.tiles_r;
-  wait_for_previous();
+  wait_for_previous(trail);
 #pragma unroll
   for (int i = part; i < 32; i += 8) {
     const int r = tr * 32 + i, c = tc * 32 + lane;
