@@ -44,6 +44,12 @@ void put(Tensor& tensor, int64_t at, double value) {
   }
 }
 
+Dims sizes_of(const std::string& text) {
+  Dims dims;
+  for (const std::string& size : split(text, 'x')) dims.push_back(std::stoll(size));
+  return dims;
+}
+
 Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& random, bool& constant) {
   const size_t type_end = word.find_first_of(":![{");
   const auto dtype = dtype_named(word.substr(0, type_end));
@@ -51,8 +57,11 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
   constant = word[type_end] == '!';
   std::string rest = word.substr(type_end + (constant ? 1 : 0));
   if (rest.size() >= 2 && (rest[0] == '[' || rest[0] == '{')) {
-    const auto values = split(rest.substr(1, rest.size() - 2), ',');
-    Tensor tensor(*dtype, rest[0] == '{' ? Dims{} : Dims{static_cast<int64_t>(values.size())});
+    const size_t end = rest.find_first_of("]}");
+    const auto values = split(rest.substr(1, end - 1), ',');
+    Dims dims = rest[0] == '{' ? Dims{} : Dims{static_cast<int64_t>(values.size())};
+    if (end + 1 < rest.size()) dims = sizes_of(rest.substr(end + 2));
+    Tensor tensor(*dtype, dims);
     for (size_t at = 0; at < values.size(); ++at) put(tensor, static_cast<int64_t>(at), std::stod(values[at]));
     return tensor;
   }
@@ -63,9 +72,7 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
     low = std::stod(ends.at(0)), high = std::stod(ends.at(1));
     rest.resize(range);
   }
-  Dims dims;
-  if (rest != ":scalar")
-    for (const std::string& size : split(rest.substr(1), 'x')) dims.push_back(std::stoll(size));
+  const Dims dims = rest == ":scalar" ? Dims{} : sizes_of(rest.substr(1));
   Tensor tensor(*dtype, dims);
   for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
     const double unit = static_cast<double>(random() >> 11) * 0x1p-53;

@@ -10,8 +10,9 @@
 /// A line of a .cases file: one node, its operands and the kernels that must take it.
 ///   OP OPERAND… [attribute=value…] [outputs=N] [tolerance=X] [-> kernel,…]
 /// Operands: f32:2x3 random in [-1, 1]; f32:2x3(0,5) random in a range; i64:2(0,3) random whole numbers from 0 to 2;
-/// f32!:2x3 a constant known when the kernel is made; i64![1,-1] a constant list; f32!{0.5} a constant scalar; _
-/// absent. Attribute values: 1, 0.5, word, [1,2], [0.5,1.5]; program=[add_%0_%1,relu_%2].
+/// f32!:2x3 a constant known when the kernel is made; i64![1,-1] a constant list; i64![1,-1]:2x1 one with sizes;
+/// f32!{0.5} a constant scalar; _ absent. Attribute values: 1, 0.5, word, [1,2], [0.5,1.5];
+/// program=[add_%0_%1,relu_%2].
 namespace tenon::tests {
 
 struct Case {
