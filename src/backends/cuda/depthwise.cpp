@@ -1,22 +1,9 @@
 #include <algorithm>
 
-#include "backends/cuda/conv_step.h"
-#include "backends/cuda/convolution.h"
+#include "backends/cuda/depthwise.h"
 
 namespace tenon::cuda {
 namespace {
-
-/// As kernels/depthwise.cu has it.
-struct Params {
-  Address x, w, bias, residual, y;
-  int64_t xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, strips, count;
-  float alpha, beta;
-};
-
-constexpr int most_taps = 49;
-
-bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 
 /// Channels a thread may take at once: 8 bytes of f16, 16 of f32, or one.
 std::vector<int> vectors(const Problem& problem, const ConvShape& shape) {
@@ -37,12 +24,7 @@ std::vector<int> vectors(const Problem& problem, const ConvShape& shape) {
 
 const char* refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
-  if (const char* reason = conv_shape(problem, shape)) return reason;
-  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return "not depthwise";
-  if (shape.kernel_h * shape.kernel_w > most_taps) return "too many taps";
-  if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
-    return "channels are not contiguous";
-  return shape.pixels() * shape.in_c >= int64_t{1} << 31 ? "too large" : nullptr;
+  return depthwise_shape(problem, shape);
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
@@ -64,40 +46,22 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return list;
 }
 
-class DepthwiseStep : public ConvStep<Params> {
+class DepthwiseStep : public DepthwiseBase {
  public:
-  DepthwiseStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : ConvStep(device, tactic.sources[0], "depthwise") {
-    ConvShape shape{};
-    conv_shape(problem, shape);
-    const std::vector<float> weights = conv_weights(problem, shape), bias = conv_bias(problem, shape);
-    const auto taps = static_cast<size_t>(shape.kernel_h * shape.kernel_w), channels = static_cast<size_t>(shape.in_c);
-    std::vector<float> packed((taps + 1) * channels);
-    for (size_t c = 0; c < channels; ++c) {
-      for (size_t tap = 0; tap < taps; ++tap) packed[tap * channels + c] = weights[c * taps + tap];
-      packed[taps * channels + c] = bias[c];
-    }
-    const Address weights_at = pack(packed.data(), packed.size() * sizeof(float));
+  DepthwiseStep(const Problem& problem, const ConvShape& shape, Device& device, const Tactic& tactic)
+      : DepthwiseBase(problem, shape, device, tactic.sources[0], "depthwise") {
     const int vector = tactic.numbers[0], strip = tactic.numbers[1];
-    const ops::Epilogue epilogue = conv_epilogue(problem);
-    residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
-    const auto size = [](int64_t value) { return static_cast<int>(value); };
     const int64_t strips = ceil_div(shape.out_w, strip);
-    params_.w = weights_at, params_.bias = weights_at + taps * channels * sizeof(float);
-    params_.in_h = size(shape.in_h), params_.in_w = size(shape.in_w);
-    params_.out_h = size(shape.out_h), params_.out_w = size(shape.out_w), params_.channels = size(shape.in_c);
-    params_.pad_top = shape.pad_top, params_.pad_left = shape.pad_left;
-    params_.strips = size(strips);
-    params_.count = size(shape.batch * shape.out_h * strips * shape.in_c / vector);
-    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
-    for (int at = 0; at < 3; ++at)
-      params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
+    params_.strips = static_cast<int>(strips);
+    params_.count = static_cast<int>(shape.batch * shape.out_h * strips * shape.in_c / vector);
     grid_ = {ceil_div(params_.count, 128), 1, 1, 128, 0};
   }
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<DepthwiseStep>(problem, device, tactic);
+  ConvShape shape{};
+  conv_shape(problem, shape);
+  return std::make_unique<DepthwiseStep>(problem, shape, device, tactic);
 }
 
 const KernelRegistrar registered({"Conv", "depthwise", 3, refuses, tactics, make});

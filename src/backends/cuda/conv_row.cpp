@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cuda/conv_step.h"
+#include "backends/cuda/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr int64_t most_pixels = 8, most_depth = 32768;
+
+/// As kernels/conv_row.cu has it, but that its lists are as long as there are pixels.
+struct Params {
+  Address x, w, bias, residual, y;
+  int64_t places[3 * most_pixels + 2];  // of x, y and the residual, by pixel; behind them channels, alpha and beta
+};
+
+bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+
+const char* refuses(const Problem& problem, const Properties&) {
+  ConvShape shape{};
+  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (shape.kernel_h * shape.kernel_w != 1 || shape.groups != 1 || shape.pad_top || shape.pad_left)
+    return "not 1x1 without borders";
+  if (shape.pixels() > most_pixels) return "many pixels";
+  if (shape.in_c > most_depth) return "too many channels";
+  if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
+    return "channels are not contiguous";
+  return nullptr;
+}
+
+int vector_of(const Problem& problem, const ConvShape& shape) {
+  for (int vector = static_cast<int>(16 / size_of(shape.x_type)); vector > 1; vector /= 2) {
+    bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned;
+    for (int at = 0; at < 3; ++at) fits = fits && shape.x[at] % vector == 0;
+    if (fits) return vector;
+  }
+  return 1;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  ConvShape shape{};
+  conv_shape(problem, shape);
+  const int vector = vector_of(problem, shape);
+  int most = 32;
+  while (most > 2 && most / 2 >= shape.in_c / vector) most /= 2;
+  std::vector<Tactic> list;
+  for (const int lanes : {most, most / 4}) {
+    if (lanes < 2) continue;
+    Source source{"conv_row.cu", epilogue_defines(conv_epilogue(problem)), ""};
+    for (const std::string& word :
+         {define_type("ELEMENT", shape.x_type), define_type("TY", shape.y_type), define("VEC", vector),
+          define("LANES", lanes), define("PIXELS", shape.pixels()), define("DEPTH", shape.in_c)})
+      source.defines.push_back(word);
+    list.push_back({"row by " + std::to_string(lanes), {source}, {lanes}});
+  }
+  return list;
+}
+
+class RowStep : public ConvStep<Params> {
+ public:
+  RowStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : ConvStep(device, tactic.sources[0], "conv_row") {
+    ConvShape shape{};
+    conv_shape(problem, shape);
+    pack_weights(problem, shape);
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    residual_ = has_residual(problem) && epilogue.residual != ops::Residual::none;
+    const auto pixels = static_cast<size_t>(shape.pixels());
+    for (int64_t m = 0; m < shape.pixels(); ++m) {
+      const int64_t q = m % shape.out_w, r = m / shape.out_w % shape.out_h, n = m / shape.out_w / shape.out_h;
+      const auto at = static_cast<size_t>(m);
+      params_.places[at] = n * shape.x[0] + r * shape.stride_h * shape.x[1] + q * shape.stride_w * shape.x[2];
+      params_.places[pixels + at] = n * shape.y[0] + r * shape.y[1] + q * shape.y[2];
+      params_.places[2 * pixels + at] = n * shape.residual[0] + r * shape.residual[1] + q * shape.residual[2];
+    }
+    const struct {
+      int channels;
+      float alpha, beta;
+    } rest{static_cast<int>(shape.out_c), epilogue.alpha, epilogue.beta};
+    std::memcpy(params_.places + 3 * pixels, &rest, sizeof rest);
+    grid_ = {ceil_div(shape.out_c * tactic.numbers[0], 128), 1, 1, 128, 0};
+  }
+
+ private:
+  /// Rows of weights in the type of the pixels, and behind them the bias in f32.
+  void pack_weights(const Problem& problem, const ConvShape& shape) {
+    const std::vector<float> weights = conv_weights(problem, shape), bias = conv_bias(problem, shape);
+    const size_t element = size_of(shape.x_type), bias_at = (weights.size() * element + 15) / 16 * 16;
+    std::vector<std::byte> bytes(bias_at + bias.size() * sizeof(float));
+    for (size_t at = 0; at < weights.size(); ++at) {
+      const uint16_t narrow = is_narrow(shape.x_type) ? narrow_of(weights[at], shape.x_type) : uint16_t{0};
+      std::memcpy(bytes.data() + at * element,
+                  is_narrow(shape.x_type) ? static_cast<const void*>(&narrow) : &weights[at], element);
+    }
+    std::memcpy(bytes.data() + bias_at, bias.data(), bias.size() * sizeof(float));
+    params_.w = pack(bytes.data(), bytes.size());
+    params_.bias = params_.w + bias_at;
+  }
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<RowStep>(problem, device, tactic);
+}
+
+const KernelRegistrar conv({"Conv", "row", 4, refuses, tactics, make});
+const KernelRegistrar gemm({"Gemm", "row", 4, refuses, tactics, make});
+const KernelRegistrar matmul({"MatMul", "row", 4, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda
