@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -47,10 +49,10 @@ std::optional<Step> read_step(const ir::Graph& graph, const ir::Node& node, size
 
 /// Where the output channels of a node's weights lie.
 struct Weights {
-  size_t axis;           // of the weights
+  size_t axis;  // of the weights
   int64_t channels;
   size_t output_axis, output_rank;
-  int64_t groups = 1;    // ConvTranspose: channels are axis 1 of each group of input channels
+  int64_t groups = 1;  // ConvTranspose: channels are axis 1 of each group of input channels
   float alpha = 1, beta = 1;
   bool takes_bias = true;
 };
@@ -135,10 +137,68 @@ bool absorb(ir::Graph& graph, ir::NodeId id) {
   return false;
 }
 
+/// The constant of an Add and the product that it adds it to.
+struct Sum {
+  ir::NodeId add, product;
+  size_t constant;  // the input of the Add
+};
+
+std::optional<Sum> biased_product(const ir::Graph& graph, ir::ValueId value) {
+  const ir::Node* add = sole(graph, value, "Add");
+  if (!add) return std::nullopt;
+  for (const size_t at : {size_t{0}, size_t{1}}) {
+    const ir::ValueId made = add->inputs[1 - at];
+    if (graph.constant(add->inputs[at]) && sole(graph, made, "MatMul") && same_shape(graph, made, value))
+      return Sum{graph.value(value).producer, graph.value(made).producer, at};
+  }
+  return std::nullopt;
+}
+
+/// (x W + b) g, turned or not, with a number per channel, as blocks of ConvNeXt and some transformers end: g becomes
+/// part of W and b.
+bool absorb_behind_bias(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Mul") return false;
+  for (const size_t at : {size_t{0}, size_t{1}}) {
+    const Tensor* numbers = graph.constant(node.inputs[1 - at]);
+    const ir::ValueId scaled_value = node.inputs[at];
+    const auto rank = rank_of(graph, scaled_value);
+    if (!numbers || !rank || *rank < 2 || graph.only_user(scaled_value) != id) continue;
+    if (!same_shape(graph, scaled_value, node.outputs[0])) continue;
+    const ir::Node* turn = sole(graph, scaled_value, "Transpose");
+    const auto sum = biased_product(graph, turn ? turn->inputs[0] : scaled_value);
+    if (!sum) continue;
+    size_t axis = *rank - 1;
+    if (turn) {
+      const auto perm = turn->integers("perm");
+      const auto place = std::find(perm.begin(), perm.end(), static_cast<int64_t>(*rank) - 1);
+      if (place == perm.end()) continue;
+      axis = static_cast<size_t>(place - perm.begin());
+    }
+    const ir::Node &add = graph.node(sum->add), &product = graph.node(sum->product);
+    const auto weights = weights_of(graph, product);
+    if (!weights || numbers->elements() != weights->channels) continue;
+    const auto factor = per_channel(*numbers, axis, *rank, weights->channels);
+    auto bias = per_channel(*graph.constant(add.inputs[sum->constant]), *rank - 1, *rank, weights->channels);
+    if (!factor || !bias) continue;
+    for (int64_t c = 0; c < weights->channels; ++c) (*bias)[c] *= (*factor)[c];
+    std::vector<ir::ValueId> product_inputs = product.inputs, add_inputs = add.inputs;
+    const std::string name = graph.value(product_inputs[1]).name;
+    product_inputs[1] = graph.add_constant(name, scaled(*graph.constant(product_inputs[1]), *weights, *factor));
+    add_inputs[sum->constant] = constant(graph, name + ".bias", {weights->channels}, *bias);
+    graph.set_inputs(sum->product, product_inputs);
+    graph.set_inputs(sum->add, add_inputs);
+    graph.node(sum->product).origins = joined(graph.node(sum->product).origins, node.origins);
+    replace(graph, id, scaled_value);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool fold_scale(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return absorb(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return absorb(graph, id) || absorb_behind_bias(graph, id); });
 }
 
 }  // namespace tenon::passes
