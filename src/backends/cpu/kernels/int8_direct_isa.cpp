@@ -3,29 +3,94 @@
 #include "backends/cpu/kernels/int8_bands.h"
 #include "backends/cpu/kernels/int8_micro.h"
 #include "backends/cpu/kernels/int8_outputs.h"
+#include "backends/cpu/kernels/int8_pipelined.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
-// All of K over `tiles` tiles of R pixels. Sums of one tile lie over those of the last where nothing is added to them.
-template <Int8Form kForm, int R, class Rows>
-__attribute__((noinline)) void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Finish finish,
-                                         Rows windows, int64_t tiles, int32_t* sums, Outputs& outputs) {
-  const int64_t run_bytes = plan.run_units * kBlock * 4, step = plan.run_block < plan.run_count ? R * kBlock : 0;
+// So far ahead weights are fetched beside the first tiles: what memory takes to answer.
+constexpr int64_t kFetchedAhead = 24 << 10;
+
+// A panel of runs of a job's weights.
+struct Panel {
+  Runs runs;
+  const std::byte* weights;
+  int64_t bytes;
+  Panel(const Int8Plan& plan, const Job& job, int64_t run)
+      : runs{plan.runs + run, smaller(plan.run_block, plan.run_count - run), plan.run_units},
+        weights(job.weights + run * plan.run_units * kBlock * 4),
+        bytes(runs.count * plan.run_units * kBlock * 4) {}
+  const std::byte* fetched(int64_t tile) const {
+    return tile < 4 ? weights + kFetchedAhead + bytes * tile / 4 : weights;
+  }
+};
+
+// The sums of all panels but the last over `count` pixels, if there are others; returns where the last begins.
+template <Int8Form kForm, class Rows>
+int64_t sum_panels(const Int8Plan& plan, const Job& job, Rows windows, int64_t count, int32_t* sums) {
   int64_t run = 0;
   for (; plan.run_count - run > plan.run_block; run += plan.run_block) {
-    const Runs runs{plan.runs + run, plan.run_block, plan.run_units};
-    for (int64_t t = 0; t < tiles; ++t)
-      multiply_units<kForm, R>(windows.from(t * R), runs, job.weights + run * run_bytes, run ? nullptr : job.start,
-                               sums + t * step);
+    const Panel panel(plan, job, run);
+    with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+      for (int64_t t = 0; t < tiles; ++t)
+        multiply_units<kForm, R>(windows.from(done + t * R), panel.runs, panel.weights, run ? nullptr : job.start,
+                                 sums + (done + t * R) * kBlock, panel.fetched(t));
+    });
   }
-  const Runs runs{plan.runs + run, plan.run_count - run, plan.run_units};
-  for (int64_t t = 0; t < tiles; ++t, sums += step) {
-    multiply_units<kForm, R>(windows.from(t * R), runs, job.weights + run * run_bytes, run ? nullptr : job.start, sums);
-    finish(o, job, sums, kBlock, R, outputs);
-  }
+  return run;
 }
+
+// All of K over `count` pixels. Sums of one tile lie over those of the last where nothing is added to them.
+template <Int8Form kForm, class Rows>
+void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows windows, int64_t count, int32_t* sums,
+               Outputs& outputs) {
+  const Finish finish = finish_of(o);
+  const int64_t run = sum_panels<kForm>(plan, job, windows, count, sums);
+  const Panel panel(plan, job, run);
+  with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+    for (int64_t t = 0; t < tiles; ++t) {
+      int32_t* const to = run ? sums + (done + t * R) * kBlock : sums;
+      multiply_units<kForm, R>(windows.from(done + t * R), panel.runs, panel.weights, run ? nullptr : job.start, to,
+                               panel.fetched(t));
+      finish(o, job, to, kBlock, R, outputs);
+    }
+  });
+}
+
+#ifdef __AVX512F__
+// Whether sums can be finished while the next are multiplied: blocks are whole, outputs dense and their steps few.
+bool can_pipeline(const Int8Plan& plan, const Int8Output& o, const Job& job, const Outputs& outputs) {
+  return plan.run_units >= 4 && o.inverse_scale && o.bounded && job.channels == kBlock && outputs.dense() &&
+         o.epilogue.act == Activation::clip && o.epilogue.residual != Residual::after;
+}
+
+// The same as run_tiles() where can_pipeline().
+template <class Rows>
+void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows windows, int64_t count,
+                   int32_t* sums, Outputs& outputs) {
+  const int64_t run = sum_panels<Int8Form::dot>(plan, job, windows, count, sums);
+  const Panel panel(plan, job, run);
+  const ConvShape& s = plan.shape;
+  for (int i = 0; !run && i < kPipelined; ++i) __builtin_memcpy(sums + i * kBlock, job.start, kBlock * sizeof(int32_t));
+  const auto finish = [&]<Activation kAct, Residual kResidual>() __attribute__((always_inline)) {
+    const ByteRows<kAct, kResidual> bytes(o, job);
+    outputs.take(count, [&](int64_t, int64_t, int64_t out, int64_t residual) __attribute__((always_inline)) {
+      with_tiles<kPipelined>(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+        const Target to{reinterpret_cast<uint8_t*>(job.out) + out + done * s.out_pixel, s.out_pixel,
+                        job.residual + residual + done * s.res_pixel, s.res_pixel};
+        multiply_and_finish<R>(windows.from(done), panel.runs, panel.weights, panel.fetched(0),
+                               run ? sums + done * kBlock : sums, run ? R * kBlock : 0, tiles, bytes, to);
+      });
+    });
+  };
+  const bool residual = o.epilogue.residual != Residual::none, folds = o.same_inverse != 0;
+  if (folds && residual) finish.template operator()<Activation::none, Residual::before>();
+  else if (folds) finish.template operator()<Activation::none, Residual::none>();
+  else if (residual) finish.template operator()<Activation::clip, Residual::before>();
+  else finish.template operator()<Activation::clip, Residual::none>();
+}
+#endif
 
 // The outputs [first, first + count) of blocks n0 to n1 of channels.
 template <Int8Form kForm, class Rows>
@@ -33,7 +98,6 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
                 int64_t n1, const uint8_t* residual, void* out, int32_t* sums) {
   const ConvShape& s = plan.shape;
   const PixelCursor cursor(s, first);
-  const Finish finish = finish_of(output);
   const int64_t group_in = s.in_c / s.groups, group_out = s.out_c / s.groups;
   const int64_t blocks = (group_out + kBlock - 1) / kBlock, out_size = output.inverse_scale ? 1 : 4;
   for (int64_t n = n0; n < n1; ++n) {
@@ -47,9 +111,15 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
     job.residual = residual ? residual + channel : nullptr;
     job.out = static_cast<std::byte*>(out) + channel * out_size;
     Outputs outputs(s, s.out_w, cursor.image, cursor.y, cursor.x, residual);
-    with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
-      run_tiles<kForm, R>(plan, output, job, finish, shifted.from(done), tiles, sums, outputs);
-    });
+#ifdef __AVX512F__
+    if constexpr (kForm == Int8Form::dot) {
+      if (can_pipeline(plan, output, job, outputs)) {
+        run_pipelined(plan, output, job, shifted, count, sums, outputs);
+        continue;
+      }
+    }
+#endif
+    run_tiles<kForm>(plan, output, job, shifted, count, sums, outputs);
   }
 }
 

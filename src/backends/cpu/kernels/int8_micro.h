@@ -40,12 +40,19 @@ struct Runs {
   int64_t count, units;
 };
 
+// Two lines of weights that are needed later.
+static TENON_INLINE void fetch_lines(const std::byte*& fetch) {
+  __builtin_prefetch(fetch, 0, 2);
+  __builtin_prefetch(fetch + 64, 0, 2);
+  fetch += 128;
+}
+
 // `weights` are [unit][kBlock] of 32 bits; sums of a row lie kBlock from those of the next. They begin at `start`, the
-// same for each row, or where it is null at what `to` holds. Every loop over `v` has to be unrolled completely, or the
-// compiler keeps the array in memory.
+// same for each row, or where it is null at what `to` holds. Each four units fetch two lines from `fetch` on. Every loop
+// over `v` has to be unrolled completely, or the compiler keeps the array in memory.
 template <Int8Form kForm, int R, class Rows>
 static __attribute__((noinline)) void multiply_units(Rows rows, const Runs& runs, const std::byte* weights,
-                                                     const int32_t* start, int32_t* to) {
+                                                     const int32_t* start, int32_t* to, const std::byte* fetch) {
   constexpr int kUnit = kBlock * 4, kHalf = kLanes * 4, kStep = 4;
   const IVec ones = ones16();
   const std::byte* a[R];
@@ -72,6 +79,7 @@ static __attribute__((noinline)) void multiply_units(Rows rows, const Runs& runs
     for (; at != steps_end; at += kStep * 4, weights += kStep * kUnit) {
       TENON_UNROLL
       for (int step = 0; step < kStep; ++step) multiply(at + step * 4, weights + step * kUnit);
+      fetch_lines(fetch);
     }
     for (; at != end; at += 4, weights += kUnit) multiply(at, weights);
   }
@@ -91,14 +99,15 @@ static TENON_INLINE void with_count(int n, const F& f) {
   }
 }
 
-// Calls f.operator()<rows>(first, tiles) for `count` rows cut into as few tiles of nearly equal numbers of rows.
-template <class F>
+// Calls f.operator()<rows>(first, tiles) for `count` rows cut into as few tiles of nearly equal numbers of rows, kMost
+// or fewer.
+template <int kMost = kTilePixels, class F>
 static TENON_INLINE void with_tiles(int64_t count, const F& f) {
-  const int64_t tiles = (count + kTilePixels - 1) / kTilePixels, large = count % tiles;
+  const int64_t tiles = (count + kMost - 1) / kMost, large = count % tiles;
   const int small = static_cast<int>(count / tiles);
   if (large)
-    with_count(small + 1, [&]<int R>() __attribute__((always_inline)) { f.template operator()<R>(0, large); });
-  with_count(small, [&]<int R>() __attribute__((always_inline)) {
+    with_count<kMost>(small + 1, [&]<int R>() __attribute__((always_inline)) { f.template operator()<R>(0, large); });
+  with_count<kMost>(small, [&]<int R>() __attribute__((always_inline)) {
     f.template operator()<R>(large * (small + 1), tiles - large);
   });
 }

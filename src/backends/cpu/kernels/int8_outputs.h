@@ -46,6 +46,20 @@ class ByteRows {
     high_ = iset8(static_cast<int32_t>(__builtin_rintf(high)) + o.out_zero);
   }
 
+#ifdef __AVX512F__
+  // Two rows of kBlock sums in few registers beside them: what is constant is read anew.
+  TENON_INLINE void pair(const IVec (&a)[2], const IVec (&b)[2], const uint8_t* residual, int64_t residual_step,
+                         uint8_t* out, int64_t step) const {
+    const ByteRows* rows = this;
+    __asm__ volatile("" : "+r"(rows));
+    const IVec first = rows->words(a, residual), second = rows->words(b, residual + residual_step);
+    const IVec in_order = _mm512_permutexvar_epi32(rows->order_, to_bytes_in_lanes(first, second));
+    const IVec v = clamp_bytes(in_order, rows->low_, rows->high_);
+    extract_half<0>(out, v);
+    extract_half<1>(out + step, v);
+  }
+#endif
+
   // `count` rows of sums, `pitch` apart.
   TENON_INLINE void run(const int32_t* sums, int64_t pitch, int64_t count, const uint8_t* residual,
                         int64_t residual_step, uint8_t* out, int64_t step) const {
@@ -77,6 +91,23 @@ class ByteRows {
 
  private:
   static constexpr bool kNearly = kAct == Activation::silu && kHasFused;
+
+#ifdef __AVX512F__
+  TENON_INLINE IVec words(const IVec (&sums)[2], const uint8_t* residual) const {
+    Vec x[2];
+    TENON_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      x[i] = add(mul(to_float(sums[i]), multiplier_[i]), bias_[i]);
+      if constexpr (kResidual == Residual::before) {
+        const IVec r = isub(widen_u8(residual + i * kLanes), residual_zero_);
+        x[i] = add(x[i], mul(to_float(r), residual_scale_[i]));
+      }
+      if constexpr (kAct != Activation::none) x[i] = activate<kAct>(x[i], epilogue_);
+      x[i] = mul(x[i], inverse_[i]);
+    }
+    return to_words(to_int(x[0]), to_int(x[1]), zero_point_);
+  }
+#endif
 
   // Four vectors of bytes: kEach of a row of sums, `pitch` apart.
   template <int kEach>
@@ -124,6 +155,9 @@ class ByteRows {
   Vec multiplier_[2], bias_[2], inverse_[2], residual_scale_[2];
   IVec low_, high_;
   Vec certain_;
+#ifdef __AVX512F__
+  const IVec order_ = order_of_bytes();
+#endif
 };
 
 // The same for outputs of f32 without a residual: factors of a block of channels in registers.

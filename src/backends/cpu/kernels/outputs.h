@@ -39,6 +39,8 @@ class Outputs {
     }
   }
   const ConvShape& shape() const { return *s_; }
+  // Whether take() calls its function once.
+  bool dense() const { return slots_ == INT64_MAX; }
 
  private:
   bool follows(int64_t image, int64_t row, int64_t pixel) const {
