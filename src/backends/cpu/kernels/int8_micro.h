@@ -48,8 +48,8 @@ static TENON_INLINE void fetch_lines(const std::byte*& fetch) {
 }
 
 // `weights` are [unit][kBlock] of 32 bits; sums of a row lie kBlock from those of the next. They begin at `start`, the
-// same for each row, or where it is null at what `to` holds. Each four units fetch two lines from `fetch` on. Every loop
-// over `v` has to be unrolled completely, or the compiler keeps the array in memory.
+// same for each row, or where it is null at what `to` holds. Beside four units two lines from `fetch` on are fetched.
+// Every loop over `v` has to be unrolled completely, or the compiler keeps the array in memory.
 template <Int8Form kForm, int R, class Rows>
 static __attribute__((noinline)) void multiply_units(Rows rows, const Runs& runs, const std::byte* weights,
                                                      const int32_t* start, int32_t* to, const std::byte* fetch) {
