@@ -27,32 +27,34 @@ struct Panel {
 };
 
 // The sums of all panels but the last over `count` pixels, if there are others; returns where the last begins.
-template <Int8Form kForm, class Rows>
+template <Int8Form kForm, int kVectors, class Rows>
 int64_t sum_panels(const Int8Plan& plan, const Job& job, Rows windows, int64_t count, int32_t* sums) {
   int64_t run = 0;
   for (; plan.run_count - run > plan.run_block; run += plan.run_block) {
     const Panel panel(plan, job, run);
     with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
       for (int64_t t = 0; t < tiles; ++t)
-        multiply_units<kForm, R>(windows.from(done + t * R), panel.runs, panel.weights, run ? nullptr : job.start,
-                                 sums + (done + t * R) * kBlock, panel.fetched(t));
+        multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
+                                           run ? nullptr : job.start, sums + (done + t * R) * kBlock,
+                                           panel.fetched(t));
     });
   }
   return run;
 }
 
-// All of K over `count` pixels. Sums of one tile lie over those of the last where nothing is added to them.
-template <Int8Form kForm, class Rows>
+// All of K over `count` pixels, for kVectors vectors of channels. Sums of one tile lie over those of the last where
+// nothing is added to them.
+template <Int8Form kForm, int kVectors, class Rows>
 void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows windows, int64_t count, int32_t* sums,
                Outputs& outputs) {
   const Finish finish = finish_of(o);
-  const int64_t run = sum_panels<kForm>(plan, job, windows, count, sums);
+  const int64_t run = sum_panels<kForm, kVectors>(plan, job, windows, count, sums);
   const Panel panel(plan, job, run);
   with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
     for (int64_t t = 0; t < tiles; ++t) {
       int32_t* const to = run ? sums + (done + t * R) * kBlock : sums;
-      multiply_units<kForm, R>(windows.from(done + t * R), panel.runs, panel.weights, run ? nullptr : job.start, to,
-                               panel.fetched(t));
+      multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
+                                         run ? nullptr : job.start, to, panel.fetched(t));
       finish(o, job, to, kBlock, R, outputs);
     }
   });
@@ -69,7 +71,7 @@ bool can_pipeline(const Int8Plan& plan, const Int8Output& o, const Job& job, con
 template <class Rows>
 void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows windows, int64_t count,
                    int32_t* sums, Outputs& outputs) {
-  const int64_t run = sum_panels<Int8Form::dot>(plan, job, windows, count, sums);
+  const int64_t run = sum_panels<Int8Form::dot, 2>(plan, job, windows, count, sums);
   const Panel panel(plan, job, run);
   const ConvShape& s = plan.shape;
   for (int i = 0; !run && i < kPipelined; ++i) __builtin_memcpy(sums + i * kBlock, job.start, kBlock * sizeof(int32_t));
@@ -119,7 +121,8 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
       }
     }
 #endif
-    run_tiles<kForm>(plan, output, job, shifted, count, sums, outputs);
+    if (job.channels > kLanes) run_tiles<kForm, 2>(plan, output, job, shifted, count, sums, outputs);
+    else run_tiles<kForm, 1>(plan, output, job, shifted, count, sums, outputs);
   }
 }
 

@@ -47,30 +47,33 @@ static TENON_INLINE void fetch_lines(const std::byte*& fetch) {
   fetch += 128;
 }
 
-// `weights` are [unit][kBlock] of 32 bits; sums of a row lie kBlock from those of the next. They begin at `start`, the
-// same for each row, or where it is null at what `to` holds. Beside four units two lines from `fetch` on are fetched.
-// Every loop over `v` has to be unrolled completely, or the compiler keeps the array in memory.
-template <Int8Form kForm, int R, class Rows>
+// `weights` are [unit][kBlock] of 32 bits, of which kVectors vectors count; sums of a row lie kBlock from those of the
+// next. They begin at `start`, the same for each row, or where it is null at what `to` holds. Beside four units two
+// lines from `fetch` on are fetched. Every loop over `v` has to be unrolled completely, or the compiler keeps the array
+// in memory.
+template <Int8Form kForm, int R, int kVectors, class Rows>
 static __attribute__((noinline)) void multiply_units(Rows rows, const Runs& runs, const std::byte* weights,
                                                      const int32_t* start, int32_t* to, const std::byte* fetch) {
   constexpr int kUnit = kBlock * 4, kHalf = kLanes * 4, kStep = 4;
   const IVec ones = ones16();
   const std::byte* a[R];
-  IVec v[R][2];
+  IVec v[R][kVectors];
   TENON_UNROLL
   for (int i = 0; i < R; ++i) {
     a[i] = rows[i];
-    v[i][0] = iload(start ? start : to + i * kBlock);
-    v[i][1] = iload(start ? start + kLanes : to + i * kBlock + kLanes);
+    const int32_t* const from = start ? start : to + i * kBlock;
+    v[i][0] = iload(from);
+    if constexpr (kVectors > 1) v[i][1] = iload(from + kLanes);
   }
   const auto multiply = [&](int64_t at, const std::byte* w) __attribute__((always_inline)) {
     IVec w0 = ones, w1 = ones;
-    if constexpr (kForm != Int8Form::pairs) w0 = iload(w), w1 = iload(w + kHalf);
+    if constexpr (kForm != Int8Form::pairs) w0 = iload(w);
+    if constexpr (kForm != Int8Form::pairs && kVectors > 1) w1 = iload(w + kHalf);
     TENON_UNROLL
     for (int i = 0; i < R; ++i) {
       const IVec x = spread4(a[i] + at);
       add_products<kForm>(v[i][0], x, w, w0, ones);
-      add_products<kForm>(v[i][1], x, w + kHalf, w1, ones);
+      if constexpr (kVectors > 1) add_products<kForm>(v[i][1], x, w + kHalf, w1, ones);
     }
   };
   for (int64_t run = 0; run < runs.count; ++run) {
@@ -86,7 +89,7 @@ static __attribute__((noinline)) void multiply_units(Rows rows, const Runs& runs
   TENON_UNROLL
   for (int i = 0; i < R; ++i) {
     istore(to + i * kBlock, v[i][0]);
-    istore(to + i * kBlock + kLanes, v[i][1]);
+    if constexpr (kVectors > 1) istore(to + i * kBlock + kLanes, v[i][1]);
   }
 }
 
