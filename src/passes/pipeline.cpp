@@ -58,6 +58,7 @@ const std::vector<Pass>& lowering() {
       {"fold_weights", "computes the weights that stay floating point", fold_weights},
       {"common_scales", "shares what the two above doubled", common_subexpressions},
       {"fuse_bytes", "joins elementwise nodes between bytes into one node", fuse_bytes},
+      {"fuse_box_head", "joins what follows the last convolutions of a detector", fuse_box_head},
   };
   return list;
 }
@@ -65,7 +66,6 @@ const std::vector<Pass>& lowering() {
 const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
       {"widen_words", "computes integer convolutions whose weights are no bytes on numbers", widen_words},
-      {"fuse_box_head", "joins what follows the last convolutions of a detector", fuse_box_head},
       {"bound_suppression", "gives suppression of boxes as many rows as it may make", bound_suppression},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
       {"gather_transposed", "computes transposed convolutions as convolutions of several phases", gather_transposed},
