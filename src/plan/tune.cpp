@@ -10,7 +10,8 @@ namespace tenon::plan {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int rounds = 5;
+constexpr int rounds = 5, more_rounds = 10;  // of all candidates, and then of those that may be the fastest
+constexpr double near = 1.25;                // times the least of all runs that a candidate's least may be for that
 constexpr const char* apart = "apart";  // the record of a pair that runs as two steps
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -35,6 +36,7 @@ struct Candidate {
   std::string kernel;
   std::unique_ptr<backends::Step> step;
   std::vector<double> times;
+  double least() const { return *std::min_element(times.begin(), times.end()); }
   double median() {
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];
@@ -81,7 +83,8 @@ class ApartStep : public backends::Step {
   std::shared_ptr<std::byte> between_;
 };
 
-/// Times the candidates in turn, so that a slow moment of the machine hits all of them; returns the fastest by median.
+/// Times the candidates in turn, so that a slow moment of the machine hits all of them, and those that may be the
+/// fastest for longer, as such a moment may last; returns the fastest by median.
 Record race(const backends::Problem& problem, std::vector<Candidate>& candidates, Team& team) {
   std::vector<std::shared_ptr<std::byte>> memory;
   std::vector<std::byte*> inputs, outputs;
@@ -101,13 +104,24 @@ Record race(const backends::Problem& problem, std::vector<Candidate>& candidates
   for (const Candidate& candidate : candidates) workspace = std::max(workspace, candidate.step->workspace_bytes());
   memory.push_back(buffer(workspace));
   std::byte* scratch = memory.back().get();
+  const auto time = [&](Candidate& candidate) {
+    Run run{candidate.step.get(), inputs.data(), outputs.data(), &team, scratch};
+    const auto begin = Clock::now();
+    team.run(work, &run);
+    return seconds_since(begin) * 1e6;
+  };
   for (int round = -1; round < rounds; ++round)
     for (Candidate& candidate : candidates) {
-      Run run{candidate.step.get(), inputs.data(), outputs.data(), &team, scratch};
-      const auto begin = Clock::now();
-      team.run(work, &run);
-      if (round >= 0) candidate.times.push_back(seconds_since(begin) * 1e6);
+      const double took = time(candidate);
+      if (round >= 0) candidate.times.push_back(took);
     }
+  double least = candidates[0].least();
+  for (const Candidate& candidate : candidates) least = std::min(least, candidate.least());
+  std::vector<Candidate*> contenders;
+  for (Candidate& candidate : candidates)
+    if (candidate.least() <= least * near) contenders.push_back(&candidate);
+  for (int round = 0; contenders.size() > 1 && round < more_rounds; ++round)
+    for (Candidate* contender : contenders) contender->times.push_back(time(*contender));
   std::vector<Rival> timed;
   for (Candidate& candidate : candidates) timed.push_back({candidate.kernel, candidate.median()});
   return record_of(std::move(timed));
