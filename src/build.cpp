@@ -106,97 +106,121 @@ void time_both(plan::SearchPoint& one, const plan::Plan& one_plan, plan::SearchP
 /// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
 /// it is not at all; with a judge, the fastest that loses little enough. Without time to measure, or sizes to measure
 /// at, and where the engine is to be small, everything is quantised that may be.
-void quantise(plan::Plan& plan, const ir::Graph& imported, const plan::SourceTracker& tracker, plan::TimingCache& cache,
-              const BuildOptions& options) {
-  plan::Plan floats = plan;
-  floats.precision = floats_beside(plan, options);
-  floats.bf16 = floats.precision == "bf16";
-  const plan::Plan base = plan;
-  const auto finish_as = [&](plan::Plan& one) {
-    finish(one, tracker, cache.records(), options);
-    cache.add(one.records);
-  };
-  plan::Search search;
-  std::optional<plan::Plan> beside;          // that of 16 bits
-  std::optional<plan::SearchPoint> refused;  // where bf16 alone loses too much
-  plan::Plan exact = base;  // what others are judged against
-  exact.precision = "fp32";
-  exact.bf16 = false;
-  if (options.judge) {
-    // First of all, so that data which does not fit the model is known before the long part.
-    finish_as(exact);
-    const double value = options.judge->reference(engine_of(exact));
-    const double limit = options.max_drop.value_or(options.judge->usual_drop());
-    search = {options.judge->metric(), options.judge->samples(), limit, {{0, value}}, {}};
-    if (floats.precision == exact.precision) {
-      floats = exact;
-    } else {
-      finish_as(floats);
-      const Score score = options.judge->score(engine_of(floats));
-      refused = {0, score.value, score.drop, score.low, score.high, 0, {}, false, floats.precision};
-      beside = floats;
-      if (floats.bf16 && score.drop > limit) {
-        floats = exact;
-      } else {
-        search.points.push_back(*std::exchange(refused, std::nullopt));
-      }
-    }
+class EightBits {
+ public:
+  EightBits(const plan::Plan& plan, const plan::SourceTracker& tracker, plan::TimingCache& cache,
+            const BuildOptions& options)
+      : base_(plan), exact_(plan), floats_(plan), tracker_(tracker), cache_(cache), options_(options) {
+    exact_.precision = "fp32";
+    exact_.bf16 = false;
+    floats_.precision = floats_beside(plan, options);
+    floats_.bf16 = floats_.precision == "bf16";
   }
-  const quant::Recipe recipe = calibrate(plan, imported, cache.records(), options);
-  // Errors that calibration measured are those of integers.
-  const auto evidence_of = [&](const quant::Recipe& how) {
-    return base.precision == "fp8" ? plan::Evidence() : quant::evidence_as_placed(base.graph, recipe, how);
-  };
-  const auto quantised = [&](const quant::Recipe& how) {
-    plan::Plan result = base;
-    result.bf16 = floats.bf16;
-    if (base.precision == "fp8") quant::materialise_float8(result.graph, how);
+
+  plan::Plan plan(const ir::Graph& imported) {
+    // First of all, so that data which does not fit the model is known before the long part.
+    if (options_.judge) judge_floats();
+    recipe_ = calibrate(base_, imported, cache_.records(), options_);
+    measures_ = options_.objective != Objective::size && options_.budget_seconds != 0 && !recipe_.anchors.empty() &&
+                plan::is_static(plan::concretise(base_.graph, options_.shapes));
+    if (measures_ && !options_.judge) finish_as(floats_);
+    floats_.evidence = evidence_of({});
+    return options_.judge ? judged() : faster();
+  }
+
+ private:
+  void finish_as(plan::Plan& one) {
+    finish(one, tracker_, cache_.records(), options_);
+    cache_.add(one.records);
+  }
+
+  /// Makes what others are judged against, and what stays of 16 bits where that loses little enough.
+  void judge_floats() {
+    finish_as(exact_);
+    const double value = options_.judge->reference(engine_of(exact_));
+    const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
+    search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
+    if (floats_.precision == exact_.precision) {
+      floats_ = exact_;
+      return;
+    }
+    finish_as(floats_);
+    const Score score = options_.judge->score(engine_of(floats_));
+    const plan::SearchPoint point{0, score.value, score.drop, score.low, score.high, 0, {}, false, floats_.precision};
+    beside_ = floats_;
+    if (!floats_.bf16 || score.drop <= limit) {
+      search_.points.push_back(point);
+      return;
+    }
+    refused_ = point;
+    floats_ = exact_;
+  }
+
+  /// Errors that calibration measured are those of integers.
+  plan::Evidence evidence_of(const quant::Recipe& how) const {
+    return base_.precision == "fp8" ? plan::Evidence() : quant::evidence_as_placed(base_.graph, recipe_, how);
+  }
+
+  plan::Plan quantised(const quant::Recipe& how) {
+    plan::Plan result = base_;
+    result.bf16 = floats_.bf16;
+    if (base_.precision == "fp8") quant::materialise_float8(result.graph, how);
     else quant::materialise(result.graph, how);
     result.evidence = evidence_of(how);
-    finish(result, tracker, cache.records(), options);
-    cache.add(result.records);
+    finish_as(result);
     return result;
-  };
-  const bool small = options.objective == Objective::size;
-  const bool measures = !small && options.budget_seconds != 0 && !recipe.anchors.empty() &&
-                        plan::is_static(plan::concretise(plan.graph, options.shapes));
-  if (measures && !options.judge) finish_as(floats);
-  floats.evidence = evidence_of({});
-  const auto trial = [&](const quant::Recipe& how) {
-    if (measures) return quant::keep_faster(base.graph, floats, how, quantised);
-    return small ? quant::by_size(base.graph, how, quantised(how)) : quant::Pace{quantised(how), 0, 0, how, {}};
-  };
-  if (options.judge) {
-    const auto score = [&](const plan::Plan& one) { return options.judge->score(engine_of(one)); };
+  }
+
+  quant::Pace trial(const quant::Recipe& how) {
+    const auto make = [&](const quant::Recipe& some) { return quantised(some); };
+    if (measures_) return quant::keep_faster(base_.graph, floats_, how, make);
+    if (options_.objective == Objective::size) return quant::by_size(base_.graph, how, quantised(how));
+    return {quantised(how), 0, 0, how, {}};
+  }
+
+  plan::Plan judged() {
+    const auto try_out = [&](const quant::Recipe& how) { return trial(how); };
+    const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
     std::optional<quant::Pace> best =
-        quant::choose({base.graph, recipe, search.limit, options.objective, trial, score}, search);
-    if (refused) search.points.push_back(*refused);
-    if (measures && beside)
-      time_both(search.points[0], exact, refused ? search.points.back() : search.points[1], *beside);
-    exact.evidence = floats.evidence;
-    plan = best ? std::move(best->quantised) : search.points[0].chosen ? std::move(exact) : std::move(floats);
-    plan.evidence.search = search;
-    if (!best) warn_of_floats(options, plan.precision, search.why);
-    return;
+        quant::choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score}, search_);
+    if (refused_) search_.points.push_back(*refused_);
+    if (measures_ && beside_)
+      time_both(search_.points[0], exact_, refused_ ? search_.points.back() : search_.points[1], *beside_);
+    exact_.evidence = floats_.evidence;
+    plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
+    result.evidence.search = search_;
+    if (!best) warn_of_floats(options_, result.precision, search_.why);
+    return result;
   }
-  quant::Pace pace = trial(recipe);
-  // On a GPU what is nearly as fast is ranked first, as the engine will be.
-  constexpr double nearly = 1.15;
-  if (measures && plan.device != "cpu" && pace.int8_us * nearly > pace.float_us &&
-      pace.int8_us < pace.float_us * nearly) {
-    for (plan::Plan* one : {&pace.quantised, &floats})
-      runtime::rank(*one, cache, options.budget_seconds, options.progress);
-    const auto [int8_ms, float_ms] = runtime::race(pace.quantised, floats);
-    pace.int8_us = int8_ms * 1e3, pace.float_us = float_ms * 1e3;
+
+  plan::Plan faster() {
+    quant::Pace pace = trial(recipe_);
+    // On a GPU what is nearly as fast is ranked first, as the engine will be.
+    constexpr double nearly = 1.15;
+    if (measures_ && base_.device != "cpu" && pace.int8_us * nearly > pace.float_us &&
+        pace.int8_us < pace.float_us * nearly) {
+      for (plan::Plan* one : {&pace.quantised, &floats_})
+        runtime::rank(*one, cache_, options_.budget_seconds, options_.progress);
+      const auto [int8_ms, float_ms] = runtime::race(pace.quantised, floats_);
+      pace.int8_us = int8_ms * 1e3, pace.float_us = float_ms * 1e3;
+    }
+    if (!measures_ || pace.int8_us < pace.float_us) return std::move(pace.quantised);
+    warn_of_floats(options_, floats_.precision,
+                   fmt::format("{:.3g} ms against {:.3g} ms", pace.int8_us / 1e3, pace.float_us / 1e3));
+    return std::move(floats_);
   }
-  if (!measures || pace.int8_us < pace.float_us) {
-    plan = std::move(pace.quantised);
-    return;
-  }
-  plan = std::move(floats);
-  warn_of_floats(options, plan.precision,
-                 fmt::format("{:.3g} ms against {:.3g} ms", pace.int8_us / 1e3, pace.float_us / 1e3));
-}
+
+  const plan::Plan base_;
+  plan::Plan exact_, floats_;  // FP32, and what stays in floating point beside eight bits
+  const plan::SourceTracker& tracker_;
+  plan::TimingCache& cache_;
+  const BuildOptions& options_;
+  plan::Search search_;
+  std::optional<plan::Plan> beside_;          // that of 16 bits
+  std::optional<plan::SearchPoint> refused_;  // where bf16 alone loses too much
+  quant::Recipe recipe_;
+  bool measures_ = false;
+};
 
 /// Throws Error(unsupported) where the CPU has no instructions for bf16.
 void require_bf16() {
@@ -228,9 +252,9 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   if (plan.precision == "fp8") require_float8(options.device, "--precision fp8");
   else if (!gpu && plan.precision == "bf16") require_bf16();
   else if (!gpu && plan.precision != "fp32" && plan.precision != "int8")
-    throw Error(Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
-                {.where = "--precision " + plan.precision,
-                 .hint = "leave out --precision, or give fp32, bf16 or int8"});
+    throw Error(
+        Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
+        {.where = "--precision " + plan.precision, .hint = "leave out --precision, or give fp32, bf16 or int8"});
   plan.bf16 = !gpu && plan.precision == "bf16";
 }
 
@@ -260,7 +284,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
   if (eight_bits) {
-    quantise(plan, imported, tracker, cache, options);
+    plan = EightBits(plan, tracker, cache, options).plan(imported);
   } else {
     finish(plan, tracker, cache.records(), options);
     cache.add(plan.records);

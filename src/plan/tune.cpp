@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int rounds = 5, more_rounds = 10;  // of all candidates, and then of those that may be the fastest
 constexpr double near = 1.25;                // times the least of all runs that a candidate's least may be for that
-constexpr const char* apart = "apart";  // the record of a pair that runs as two steps
+constexpr const char* apart = "apart";       // the record of a pair that runs as two steps
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 

@@ -15,7 +15,7 @@ constexpr int64_t most_places = 256, most_logits = 4096;  // turned around toget
 
 /// Logits of a scale: [batch][place][row], of which a row is contiguous.
 struct Scale {
-  int64_t places, first;  // how many, and where they stand among all
+  int64_t places, first;                                         // how many, and where they stand among all
   int64_t boxes_batch, boxes_place, scores_batch, scores_place;  // strides
 };
 
@@ -35,8 +35,7 @@ class BoxHeadStep : public backends::Step {
     int64_t first = 0;
     for (size_t at = 0; at < scales_; ++at) {
       const Operand &boxes = problem.inputs[at], &scores = problem.inputs[scales_ + at];
-      list_.push_back(
-          {boxes.dims[1], first, boxes.strides[0], boxes.strides[1], scores.strides[0], scores.strides[1]});
+      list_.push_back({boxes.dims[1], first, boxes.strides[0], boxes.strides[1], scores.strides[0], scores.strides[1]});
       first += boxes.dims[1];
       units_ += pieces(list_.back());
     }
