@@ -12,7 +12,7 @@
 namespace tenon::quant {
 namespace {
 
-constexpr int most_exchanges = 24;
+constexpr int most_exchanges = 24, most_rescaled = 24;
 constexpr double usual_percentile = 99.99;
 
 /// A batch with the first and last of three channels exchanged.
@@ -24,6 +24,25 @@ Tensor exchanged(const Tensor& batch, bool channels_first, int64_t pixels) {
       if (channels_first) std::swap(data[at], data[2 * pixels + at]);
       else std::swap(data[3 * at], data[3 * at + 2]);
   return result;
+}
+
+Tensor scaled(const Tensor& batch, float factor) {
+  Tensor result = batch.copy();
+  float* data = result.data<float>();
+  std::transform(data, data + result.elements(), data, [&](float value) { return value * factor; });
+  return result;
+}
+
+/// Of every list of scores where the best one stands.
+std::vector<int64_t> best_places(const std::vector<Tensor>& outputs) {
+  std::vector<int64_t> places;
+  for (const Tensor& output : outputs) {
+    if (output.dtype() != DType::f32 || output.dims().rank() != 2 || output.dims()[1] < 2) continue;
+    const float* row = output.data<float>();
+    for (int64_t n = 0; n < output.dims()[0]; ++n, row += output.dims()[1])
+      places.push_back(std::max_element(row, row + output.dims()[1]) - row);
+  }
+  return places;
 }
 
 /// How large a first convolution's sums are beside its biases, both by root of the mean square, for pictures of this
@@ -72,7 +91,8 @@ void Auditor::note(const Feeder::Batch& batch, const std::vector<Tensor>& output
   if (std::bit_width(static_cast<uint64_t>(before)) != std::bit_width(static_cast<uint64_t>(samples_)))
     state_.snapshots.push_back(snapshot(histograms));
   if (pictures_) look(batch);
-  if (plain && state_.tried < most_exchanges) exchange(batch, outputs, *plain);
+  if (plain && channels_ == 3 && state_.tried < most_exchanges) exchange(batch, outputs, *plain);
+  if (plain && state_.rescaled < most_rescaled) rescale(batch, outputs, *plain);
 }
 
 void Auditor::pass_over(const Feeder::Batch& batch) {
@@ -108,6 +128,25 @@ void Auditor::exchange(const Feeder::Batch& batch, const std::vector<Tensor>& ou
   state_.exchanged_won += other > given;
 }
 
+void Auditor::rescale(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
+  const std::vector<int64_t> given = best_places(outputs);
+  if (given.empty()) return;
+  float high = 0;
+  for (size_t at = 0; at < batch.names.size(); ++at) high = std::max(high, seen_[seen_.size() - 1 - at].high);
+  const std::vector<int64_t> other = best_places(plain.run({scaled(batch.inputs[0], high > 1.5f ? 1.f / 255 : 255.f)}));
+  for (size_t at = 0; at < given.size(); ++at) {
+    ++state_.rescaled;
+    state_.same_best += given[at] == other[at];
+  }
+}
+
+/// A model without biases to speak of finds the same classes whatever the scale: which one it was trained on cannot be
+/// told, and does not matter.
+bool Auditor::is_indifferent_to_scale() const {
+  constexpr int least_rescaled = 4;
+  return state_.rescaled >= least_rescaled && state_.same_best * 10 >= state_.rescaled * 9;
+}
+
 std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
   constexpr double too_large = 100, too_small = 0.045;
   constexpr int least_tries = 6;
@@ -124,7 +163,8 @@ std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
                                                  [](const Picture& a, const Picture& b) { return a.high < b.high; });
   // Who takes a mean from bytes means bytes.
   const bool whole = std::all_of(seen_.begin(), seen_.end(), [](const Picture& one) { return one.low >= 0; });
-  if ((whole && scale > too_large) || (scale > 0 && scale < too_small && found.empty()))
+  const bool is_odd = (whole && scale > too_large) || (scale > 0 && scale < too_small && found.empty());
+  if (is_odd && !is_indifferent_to_scale())
     found.push_back({fmt::format("the pictures' values look too {} for this model", scale > 1 ? "large" : "small"),
                      fmt::format("they reach {:.3g}, and give the first convolution sums {:.3g} times its biases",
                                  static_cast<double>(most->high), scale),

@@ -37,8 +37,8 @@ double certainty(const std::vector<Tensor>& outputs);
 class Auditor {
  public:
   Auditor(const ir::Graph& graph, size_t groups);
-  /// Whether the input is pictures of three colours.
-  bool has_colours() const { return pictures_ && channels_ == 3; }
+  /// Whether the input is pictures, so that note() makes use of `plain`.
+  bool has_pictures() const { return pictures_; }
   /// After a batch has run: `histograms` by scale group; `plain` runs the graph and looks at nothing, and may be
   /// absent.
   void note(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, const std::vector<Histogram>& histograms,
@@ -59,6 +59,7 @@ class Auditor {
     std::vector<Ends> ends;            // by scale group
     std::vector<Snapshot> snapshots;   // after 1, 2, 4, … samples, and the last
     int tried = 0, exchanged_won = 0;  // colour channels exchanged
+    int rescaled = 0, same_best = 0;   // pictures at another scale, and those whose best scores stayed where they were
   };
   const State& state() const { return state_; }
   /// Before the first batch is noted: goes on from there.
@@ -72,6 +73,8 @@ class Auditor {
  private:
   void look(const Feeder::Batch& batch);
   void exchange(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
+  void rescale(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
+  bool is_indifferent_to_scale() const;
 
   Snapshot snapshot(const std::vector<Histogram>& histograms) const;
   State state_;

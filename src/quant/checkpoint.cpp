@@ -8,7 +8,7 @@ namespace tenon::quant {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int version = 2;
+constexpr int version = 3;
 constexpr const char* mark = "tenon_calibration_so_far";
 
 Json json_of(const CacheKey& key, int64_t batch) {
@@ -25,7 +25,9 @@ std::string write_checkpoint(const CacheKey& key, int64_t batch, const Checkpoin
             {"key", json_of(key, batch)},
             {"samples", checkpoint.samples},
             {"tried", checkpoint.audit.tried},
-            {"exchanged_won", checkpoint.audit.exchanged_won}};
+            {"exchanged_won", checkpoint.audit.exchanged_won},
+            {"rescaled", checkpoint.audit.rescaled},
+            {"same_best", checkpoint.audit.same_best}};
   json["groups"] = json["ends"] = json["snapshots"] = Json::array();
   json["channels"] = Json::object();
   for (const Histogram& group : checkpoint.groups) json["groups"].push_back(group.str());
@@ -48,6 +50,8 @@ Checkpoint read_checkpoint(const std::string& text, const CacheKey& key, int64_t
     checkpoint.samples = json.at("samples").get<int64_t>();
     checkpoint.audit.tried = json.at("tried").get<int>();
     checkpoint.audit.exchanged_won = json.at("exchanged_won").get<int>();
+    checkpoint.audit.rescaled = json.at("rescaled").get<int>();
+    checkpoint.audit.same_best = json.at("same_best").get<int>();
     for (const Json& group : json.at("groups")) checkpoint.groups.push_back(Histogram::parse(group.get<std::string>()));
     for (const auto& [name, entry] : json.at("channels").items()) {
       ChannelSums& sums = checkpoint.channels[name];

@@ -123,7 +123,7 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   Auditor auditor(lab.graph(), seen.groups.size());
   std::unique_ptr<Lab> plain, judge;
   const bool apart = is_judged_apart(graph);
-  if (auditor.has_colours() || (from.samples > 0 && !apart))
+  if (auditor.has_pictures() || (from.samples > 0 && !apart))
     plain = std::make_unique<Lab>(graph, batch_shapes(graph, setting), team, setting.records);
   if (apart) judge = std::make_unique<Lab>(judged_graph(graph), batch_shapes(graph, setting), team, setting.records);
   if (from.samples > 0) auditor.resume(from.audit);
@@ -145,7 +145,7 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
     const std::vector<Tensor> outputs = lab.run(batch->inputs);
     check_finite(lab, seen.groups, structure, graph, *batch);
     spread.offer(batch->inputs, [&] { return apart ? judge->run(batch->inputs) : outputs; });
-    auditor.note(*batch, outputs, seen.groups, auditor.has_colours() ? plain.get() : nullptr);
+    auditor.note(*batch, outputs, seen.groups, auditor.has_pictures() ? plain.get() : nullptr);
     if (save && std::chrono::duration<double>(Clock::now() - saved).count() > seconds_between_saves) {
       save({feeder.samples(), seen.groups, sums(), auditor.state()});
       saved = Clock::now();

@@ -162,6 +162,31 @@ ir::Graph net(float third) {
   return graph;
 }
 
+/// A classifier with one bias.
+ir::Graph classifier(float bias) {
+  using namespace test;
+  const std::vector<float> biases{0, bias, 0, 0, 0, 0, 0, 0};
+  const Folder folder;
+  folder.write("m.onnx", model(input("x", {1, 3, side, side}) + random_weights("w1", {8, 3, 3, 3}, 1) +
+                               tensor("b1", f32, {8}, raw(biases)) +
+                               random_weights("w2", {5, 8, 3, 3}, 2) + node("first", "Conv", {"x", "w1", "b1"}, {"a"}) +
+                               node("act", "Relu", {"a"}, {"b"}) + node("second", "Conv", {"b", "w2"}, {"c"}) +
+                               node("pool", "GlobalMaxPool", {"c"}, {"d"}) + node("end", "Flatten", {"d"}, {"y"}) +
+                               output("y")));
+  ir::Graph graph = onnx::import_file(folder / "m.onnx");
+  passes::optimise(graph);
+  return graph;
+}
+
+Names suspicions_of_classifier(float bias) {
+  Source source(8, 255);
+  Setting setting;
+  setting.threads = 2;
+  setting.options.method = CalibrationMethod::mse;
+  setting.options.target_error = 1e9;
+  return named(calibrate(classifier(bias), source, setting).evidence.suspicions);
+}
+
 plan::Evidence evidence(int count, float factor = 1, std::map<std::string, std::string> keep = {}, float third = 0.3f,
                         bool growing = false, float mean = 0) {
   Source source(count, factor, growing, mean);
@@ -201,6 +226,11 @@ TEST(Audit, ValuesOfAnotherScaleThanTheModelsAreNamed) {
   EXPECT_EQ(named(evidence(8).suspicions), Names{});
   EXPECT_EQ(named(evidence(8, 255).suspicions), Names{"the pictures' values look too large for this model"});
   EXPECT_EQ(named(evidence(8, 255, {}, 0.3f, false, 117).suspicions), Names{});  // meant to be bytes
+}
+
+TEST(Audit, AScaleThatChangesNoClassIsNoFault) {
+  EXPECT_EQ(suspicions_of_classifier(0.02f), Names{});
+  EXPECT_EQ(suspicions_of_classifier(2.5f), Names{"the pictures' values look too large for this model"});
 }
 
 TEST(Audit, CoverageEndsAtTheLastSample) {
