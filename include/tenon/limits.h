@@ -6,15 +6,17 @@ namespace tenon {
 /// What a model may take, for the whole process. Beyond them work ends with Error(resource).
 struct Limits {
   /// Bytes of tensors and arenas held together, weights that are mapped from a file not counted; 0: 80 % of what was
-  /// free at the first use.
+  /// free at the first use. Where it is given, also of the memory of GPUs: arenas, inputs, weights and workspaces.
   int64_t memory_bytes = 0;
   /// Rounds of one Loop or Scan, those of loops inside it counted along.
   int64_t loop_rounds = 1'000'000;
+  /// Bytes that a kernel on a GPU may take beside its operands; kernels that take more are passed over. 0: no limit.
+  int64_t workspace_bytes = 0;
 };
 
 /// The limits in force.
 Limits limits();
-/// Throws Error(usage) for a negative size or no rounds.
+/// Throws Error(usage) for negative sizes or no rounds.
 void set_limits(const Limits& limits);
 
 }  // namespace tenon

@@ -110,6 +110,11 @@ class Engine {
   /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
   /// at most the cores there are.
   Session session(int threads = 0, const Shapes& shapes = {}) const;
+  /// The same with the arena of `other`, a session on the same GPU whose arena is at least as large: for engines that
+  /// run in turn, as a detector and the classifier of what it finds. Runs of the two wait for one another, but those of
+  /// run_async, which the caller orders; device_output() holds until the other runs. Throws Error(usage) where the
+  /// other's arena is smaller or elsewhere.
+  Session session(Session& other, const Shapes& shapes = {}) const;
   const Impl& impl() const { return *impl_; }
 
  private:
@@ -150,6 +155,7 @@ class Session {
   int threads() const;
 
  private:
+  friend class Engine;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr double usable_share = 0.8;
 constexpr int64_t most = INT64_MAX / 2;
 
-std::atomic<int64_t> held{0}, memory_cap{0}, round_cap{Limits{}.loop_rounds};
+std::atomic<int64_t> held{0}, memory_cap{0}, round_cap{Limits{}.loop_rounds}, workspace_cap{0};
 
 int64_t number_in(const char* path) {
   int64_t value = most;
@@ -44,16 +44,19 @@ int64_t default_cap() {
 
 Limits limits() {
   const int64_t cap = memory_cap.load();
-  return {cap > 0 ? cap : default_cap(), round_cap.load()};
+  return {cap > 0 ? cap : default_cap(), round_cap.load(), workspace_cap.load()};
 }
 
 void set_limits(const Limits& limits) {
-  if (limits.memory_bytes < 0 || limits.loop_rounds < 1)
+  if (limits.memory_bytes < 0 || limits.workspace_bytes < 0 || limits.loop_rounds < 1)
     throw Error(Code::usage,
-                limits.memory_bytes < 0 ? "the limit of memory is negative" : "a loop must be allowed a round");
+                limits.loop_rounds < 1 ? "a loop must be allowed a round" : "a limit of memory is negative");
   memory_cap = limits.memory_bytes;
   round_cap = limits.loop_rounds;
+  workspace_cap = limits.workspace_bytes;
 }
+
+int64_t given_memory_limit() { return memory_cap.load(); }
 
 bool take_memory(int64_t bytes) {
   const int64_t cap = limits().memory_bytes;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "backends/cuda/device.h"
+#include "base/memory.h"
 #include "cli/flags.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -78,14 +79,27 @@ Precision parse_precision(const std::string& word) {
               {.where = "--precision", .hint = "give fp32, bf16, int8 or best; on a GPU also tf32, fp16 or fp8"});
 }
 
-void limit_memory(const std::string& text) {
+/// The limits in force, without a default in the place of what was not given.
+Limits given_limits() {
   Limits limits = tenon::limits();
+  limits.memory_bytes = given_memory_limit();
+  return limits;
+}
+
+void limit_memory(const std::string& text) {
+  Limits limits = given_limits();
   limits.memory_bytes = parse_bytes(text);
   set_limits(limits);
 }
 
+void limit_workspace(const std::string& text) {
+  Limits limits = given_limits();
+  limits.workspace_bytes = parse_bytes(text);
+  set_limits(limits);
+}
+
 void limit_rounds(int64_t rounds) {
-  Limits limits = tenon::limits();
+  Limits limits = given_limits();
   limits.loop_rounds = rounds;
   set_limits(limits);
 }
@@ -107,6 +121,8 @@ void ModelOptions::add_to(CLI::App& app) {
       .value("FILE");
   flags.add("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)").value("NAME");
   flags.call("--max-memory", limit_memory, "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
+      .value("SIZE");
+  flags.call("--workspace", limit_workspace, "On a GPU: memory that one kernel may take beside its operands")
       .value("SIZE");
   flags.call("--max-rounds", limit_rounds, "Rounds after which a loop in the model is given up. Default: 1000000")
       .value("N");

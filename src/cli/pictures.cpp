@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/flags.h"
+#include "cli/frames.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "engine/engine.h"
@@ -102,21 +103,22 @@ void require_source(const std::string& source) {
 namespace {
 /// Gives 1 where the video ends before its time or has damaged parts. What came before that counts.
 int64_t for_each_frame(const std::string& source, const std::function<void(Picture&)>& each) {
-  vision::VideoReader reader(source);
+  Frames frames(source);
   Picture picture{.path = source, .frame = 0};
   const auto next = [&] {
     try {
-      return reader.next(picture.image);
+      return frames.next(picture.image);
     } catch (const Error& error) {
       if (picture.frame == 0) throw;
       return false;
     }
   };
   for (; interrupted() == 0 && next(); ++picture.frame) each(picture);
-  if (reader.fault().empty()) return 0;
+  const std::string fault = frames.fault();
+  if (fault.empty()) return 0;
   const Error error(
       Code::io, "the video is damaged",
-      {.where = source, .why = reader.fault() + fmt::format("; {} could be read", counted(picture.frame, "frame"))});
+      {.where = source, .why = fault + fmt::format("; {} could be read", counted(picture.frame, "frame"))});
   if (picture.frame == 0) throw error;
   fmt::print(stderr, "{}\n", error.text());
   return 1;

@@ -87,7 +87,8 @@ std::vector<Candidate> start(const Contest& contest, cuda::Device& device, const
   std::vector<Candidate> candidates;
   for (const cuda::Choice& choice : contest.choices) try {
       Candidate candidate{&choice, choice.kernel->make(contest.problem, device, choice.tactic), {}, 1, {}};
-      cuda::Buffer workspace(candidate.step->workspace_bytes());
+      if (!cuda::fits_workspace(*candidate.step)) continue;
+      cuda::Buffer workspace(candidate.step->workspace_bytes(), "the workspace of a kernel");
       const cuda::Launch launch{clock.stream(), operands.inputs.data(), operands.outputs.data(), workspace.address()};
       const auto record = [&](int repeats) {
         candidate.repeats = repeats;

@@ -1,3 +1,5 @@
+#include <tenon/error.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -94,6 +96,7 @@ DeviceProgram::Variant DeviceProgram::variant(const std::string& key, const std:
     const cuda::Choice choice = cuda::choose(problem, device_.properties(), kernel);
     variant.steps.push_back({at, choice.kernel->make(problem, device_, choice.tactic)});
     const cuda::Step& made = *variant.steps.back().second;
+    if (!cuda::fits_workspace(made)) throw Error(Code::resource, "the limit of workspace is reached");
     reserve_workspace(made.workspace_bytes());
     // It may read constants that the step before it had packed.
     const ir::Node& node = graph_.node(steps_[at].node);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/memory.h"
 
 namespace tenon::runtime {
 namespace {
@@ -36,12 +37,14 @@ struct DeviceProgram::HostStep {
   Tensor workspace;
 };
 
-DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team, Branches branches)
+DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team, Branches branches,
+                             std::shared_ptr<Arena> arena)
     : plan_(plan),
       graph_(graph),
       team_(team),
       device_(cuda::Device::get(cuda::index_of(plan.device))),
-      layout_(plan::lay_out(graph)) {
+      layout_(plan::lay_out(graph)),
+      arena_(std::move(arena)) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
     if (layout_.runs[id])
       keys_.push_back(plan::device_key(device_.properties(), plan::device_problem_of(graph_, id, layout_, plan_)));
@@ -83,14 +86,17 @@ cuda::Address DeviceProgram::address(ir::ValueId value) const {
   const plan::Place& place = layout_.places[value];
   const auto bytes = static_cast<uint64_t>(place.offset) * size_of(graph_.value(value).dtype);
   if (place.storage >= 0)
-    return arena_.address() + static_cast<uint64_t>(layout_.storages[place.storage].offset) + bytes;
+    return arena_->memory.address() + static_cast<uint64_t>(layout_.storages[place.storage].offset) + bytes;
   const auto input = inputs_.find(value);
   TENON_CHECK(input != inputs_.end(), graph_.value(value).name);
   return input->second.address() + bytes;
 }
 
 void DeviceProgram::bind() {
-  arena_ = cuda::Buffer(static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1)), "the arena");
+  const auto bytes = static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1));
+  const int index = device_.properties().index;
+  if (!arena_ || arena_->device != index || arena_->memory.bytes() < bytes)
+    arena_.reset(new Arena{index, cuda::Buffer(bytes, "the arena"), {}});
   for (ir::ValueId input : graph_.inputs) {
     const size_t bytes = std::max<size_t>(bytes_of(graph_, layout_, input), 1);
     inputs_[input] = cuda::Buffer(bytes, "an input");
@@ -119,8 +125,8 @@ void DeviceProgram::bind() {
     BoundStep step{id, "cpu", nullptr, nullptr, {}, {}};
     const ir::Node& node = graph_.node(id);
     if (choices[id].kernel) {
+      step.step = fitting_step(problems[id], choices[id]);
       step.kernel = choices[id].tactic.name;
-      step.step = choices[id].kernel->make(problems[id], device_, choices[id].tactic);
       for (size_t at = 0; at < node.inputs.size(); ++at) {
         const ir::ValueId value = node.inputs[at];
         const bool is_constant = value != ir::no_value && graph_.value(value).is_constant();
@@ -142,6 +148,22 @@ void DeviceProgram::bind() {
   reserve_workspace(workspace);
 }
 
+std::unique_ptr<cuda::Step> DeviceProgram::fitting_step(const backends::Problem& problem, cuda::Choice& choice) {
+  auto step = choice.kernel->make(problem, device_, choice.tactic);
+  if (cuda::fits_workspace(*step)) return step;
+  const size_t wanted = step->workspace_bytes();
+  for (cuda::Choice& other : cuda::choices(problem, device_.properties())) {
+    step = other.kernel->make(problem, device_, other.tactic);
+    if (!cuda::fits_workspace(*step)) continue;
+    choice = std::move(other);
+    return step;
+  }
+  throw Error(Code::resource, "no kernel keeps to the limit of workspace",
+              {.where = "node " + problem.node->label(),
+               .why = choice.tactic.name + " takes " + memory_text(static_cast<int64_t>(wanted)),
+               .hint = "raise the limit with --workspace"});
+}
+
 void DeviceProgram::reserve_workspace(size_t bytes) {
   if (workspaces_.empty() || workspaces_.back().bytes() < bytes)
     workspaces_.push_back(cuda::Buffer(bytes, "the workspace of kernels"));
@@ -155,7 +177,7 @@ std::unique_ptr<DeviceProgram::HostStep> DeviceProgram::host_step(ir::NodeId id)
     if (value == ir::no_value) return nullptr;
     if (const Tensor* tensor = graph_.constant(value)) return const_cast<std::byte*>(tensor->data<std::byte>());
     const plan::Place& place = layout_.places[value];
-    if (place.storage >= 0) return mirror_.data() + (address(value) - arena_.address());
+    if (place.storage >= 0) return mirror_.data() + (address(value) - arena_->memory.address());
     return staging_.at(value).data() + place.offset * static_cast<int64_t>(size_of(graph_.value(value).dtype));
   };
   for (ir::ValueId value : graph_.node(id).inputs) host->inputs.push_back(pointer(value));
@@ -241,6 +263,7 @@ void DeviceProgram::download() {
 
 void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   watched([&] {
+    const std::lock_guard lock(arena_->running);
     upload(inputs);
     run_segments();
     download();
@@ -295,6 +318,7 @@ std::vector<double> DeviceProgram::time(int iterations) {
 }
 
 std::vector<double> DeviceProgram::time_segments(int iterations) {
+  const std::lock_guard lock(arena_->running);
   std::vector<double> times;
   for (int iteration = 0; iteration < iterations; ++iteration) {
     double total = 0;
@@ -318,6 +342,7 @@ std::vector<LayerTime> DeviceProgram::profile(std::span<const Tensor> inputs, in
 }
 
 std::vector<LayerTime> DeviceProgram::time_layers(std::span<const Tensor> inputs, int iterations) {
+  const std::lock_guard lock(arena_->running);
   upload(inputs);
   run_segments();
   clock_.synchronise();

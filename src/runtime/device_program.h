@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,13 @@
 
 namespace tenon::runtime {
 
+/// Where intermediate values lie, of one program or of several that run in turn.
+struct Arena {
+  int device;
+  cuda::Buffer memory;
+  std::mutex running;  // held by the program that runs
+};
+
 /// A plan bound to concrete sizes on a GPU: one arena, weights uploaded once, the whole as recorded graphs. A node that
 /// no GPU kernel takes runs on the CPU, with copies of its operands before and after.
 class DeviceProgram {
@@ -19,7 +27,9 @@ class DeviceProgram {
   /// Where branches of the network run: one after the other, beside each other, or as the plan's records say.
   enum class Branches { in_turn, beside, as_recorded };
   /// All but `device` must outlive it; `graph` has concrete sizes.
-  DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team, Branches branches = Branches::as_recorded);
+  /// It takes `arena` where that is on its device and large enough, else one of its own.
+  DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team, Branches branches = Branches::as_recorded,
+                std::shared_ptr<Arena> arena = nullptr);
   ~DeviceProgram();
   /// Outputs are page-locked memory of the program, valid until the next run.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
@@ -38,6 +48,7 @@ class DeviceProgram {
   /// and outputs.
   std::vector<double> time(int iterations);
   MemoryUse memory() const;
+  const std::shared_ptr<Arena>& arena() const { return arena_; }
 
   /// The keys of the steps' records, in order; the key of a step on the CPU is empty.
   const std::vector<std::string>& keys() const { return keys_; }
@@ -85,6 +96,8 @@ class DeviceProgram {
   } catch (const cuda::Fault& fault) {
     device_.give_up(fault, under_way());
   }
+  /// The choice's step, or the best guess whose workspace keeps to the limit, which then is the choice.
+  std::unique_ptr<cuda::Step> fitting_step(const backends::Problem& problem, cuda::Choice& choice);
   void reserve_workspace(size_t bytes);
   cuda::Address constant(ir::ValueId value);
   cuda::Address address(ir::ValueId value) const;
@@ -104,7 +117,7 @@ class DeviceProgram {
   cuda::Device& device_;
   plan::Layout layout_;
   cuda::Clock clock_;
-  cuda::Buffer arena_;
+  std::shared_ptr<Arena> arena_;
   std::vector<cuda::Buffer> workspaces_;  // the last is in use; recordings may hold earlier ones
   std::map<ir::ValueId, cuda::Buffer> inputs_, constants_;
   std::map<ir::ValueId, cuda::PinnedBuffer> staging_;  // of graph inputs and outputs

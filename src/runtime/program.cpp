@@ -36,13 +36,15 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 
 }  // namespace
 
-Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team)
+Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team, std::shared_ptr<Arena> arena)
     : team_(team), graph_(plan::concretise(plan.graph, shapes)), static_(plan::is_static(graph_)) {
   const bool gpu = plan.device != "cpu";
   if (static_ && !gpu) bind(plan);
   if (gpu && !static_) parts_ = plan::parts_of(graph_);
   const ir::Graph& planned = static_ ? graph_ : parts_.head;
-  if (gpu && (static_ || !planned.nodes.empty())) device_ = std::make_unique<DeviceProgram>(plan, planned, team);
+  if (gpu && (static_ || !planned.nodes.empty()))
+    device_ = std::make_unique<DeviceProgram>(plan, planned, team, DeviceProgram::Branches::as_recorded,
+                                              std::move(arena));
   if (!static_) dynamic_ = std::make_unique<DynamicProgram>(device_ ? parts_.tail : graph_, plan, team);
 }
 

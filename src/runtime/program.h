@@ -25,7 +25,8 @@ class Watcher {
 class Program {
  public:
   /// `plan` and `team` must outlive the program.
-  Program(const plan::Plan& plan, const Shapes& shapes, Team& team);
+  /// On a GPU it takes `arena` where that is large enough.
+  Program(const plan::Plan& plan, const Shapes& shapes, Team& team, std::shared_ptr<Arena> arena = nullptr);
   /// Whether memory could be planned; otherwise run() goes node by node, allocating.
   bool is_static() const { return static_; }
   const ir::Graph& graph() const { return graph_; }
@@ -47,6 +48,8 @@ class Program {
   Tensor input(size_t at);
   /// What runs on a GPU as a whole; nullptr where there is none, or a part on the CPU behind it.
   DeviceProgram* device() const { return dynamic_ ? nullptr : device_.get(); }
+  /// Of what runs on a GPU; nullptr on the CPU.
+  std::shared_ptr<Arena> arena() const { return device_ ? device_->arena() : nullptr; }
   /// Sizes it is bound to, by input, in order.
   bool matches(std::span<const Tensor> inputs) const;
 

@@ -16,7 +16,8 @@ constexpr size_t kept_programs = 4;  // sizes a session remembers
 struct Session::Impl {
   std::shared_ptr<const Engine::Impl> engine;
   Team team;
-  std::list<runtime::Program> programs;  // most recently used first
+  std::shared_ptr<runtime::Arena> arena;  // of another session; else each program has its own
+  std::list<runtime::Program> programs;   // most recently used first
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
   Impl(std::shared_ptr<const Engine::Impl> e, int threads) : engine(std::move(e)), team(threads) {}
@@ -40,7 +41,7 @@ struct Session::Impl {
     for (size_t at = 0; at < inputs.size(); ++at)
       if (inputs[at].dtype() != DType::sequence)
         shapes[graph.value(graph.inputs[at]).name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
-    programs.emplace_front(engine->plan, shapes, team);
+    programs.emplace_front(engine->plan, shapes, team, arena);
     if (programs.size() > kept_programs) programs.pop_back();
     return programs.front();
   }
@@ -76,6 +77,22 @@ Session Engine::session(int threads, const Shapes& shapes) const {
   Shapes bound = impl_->plan.shapes;
   for (const auto& [name, sizes] : shapes) bound[name] = sizes;
   impl->programs.emplace_front(impl_->plan, bound, impl->team);
+  return Session(std::move(impl));
+}
+
+Session Engine::session(Session& other, const Shapes& shapes) const {
+  const Busy busy(other.impl_->busy);
+  auto impl = std::make_unique<Session::Impl>(impl_, other.impl_->team.threads());
+  impl->arena = other.impl_->programs.front().arena();
+  Shapes bound = impl_->plan.shapes;
+  for (const auto& [name, sizes] : shapes) bound[name] = sizes;
+  const runtime::Program& program = impl->programs.emplace_front(impl_->plan, bound, impl->team, impl->arena);
+  if (!impl->arena || program.arena() != impl->arena)
+    throw Error(Code::usage, "the sessions cannot share an arena",
+                {.why = !impl->arena       ? "the other is on the CPU"
+                        : !program.arena() ? "this one is on the CPU"
+                                           : "the other's is smaller, or on another device",
+                 .hint = "make the session of the larger engine first"});
   return Session(std::move(impl));
 }
 

@@ -25,7 +25,7 @@ struct Params {
   float* y;
   int count;
 };
-extern "C" __global__ void wild(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void wild(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

@@ -234,6 +234,58 @@ TEST_F(DeviceSession, AFullDeviceSaysWhatItTakesAndWhatIsFree) {
   engine.session(0, shapes);
 }
 
+TEST_F(DeviceSession, SessionsShareAnArena) {
+  const Engine large = build_net(folder_, small_net(16), on_gpu()), small = build_net(folder_, small_net(2), on_gpu());
+  const Tensor x = random_tensor({16, 3, 8, 8}, 7), z = random_tensor({2, 3, 8, 8}, 8);
+  Session alone = small.session(), first = large.session();
+  const std::string expected = bytes_of(alone.run({{"x", z}})[0]), of_first = bytes_of(first.run({{"x", x}})[0]);
+  Session second = small.session(first);
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_TRUE(bytes_of(first.run({{"x", x}})[0]) == of_first);
+    EXPECT_TRUE(bytes_of(second.run({{"x", z}})[0]) == expected);
+  }
+  // The arena is that of the first.
+  const uint64_t begin = first.device_output(0), other = second.device_output(0);
+  EXPECT_LT(other - std::min(begin, other), static_cast<uint64_t>(first.memory().arena_bytes));
+  EXPECT_NE(error_of([&] { large.session(alone); }).find("the other's is smaller"), std::string::npos);
+  Session on_cpu = build_net(folder_, small_net(2)).session();
+  EXPECT_NE(error_of([&] { small.session(on_cpu); }).find("the other is on the CPU"), std::string::npos);
+}
+
+/// The limits of the process, put back at the end.
+struct Limited {
+  explicit Limited(const Limits& limits) { set_limits(limits); }
+  ~Limited() { set_limits({}); }
+};
+
+TEST_F(DeviceSession, LimitsOfMemoryAreKeptTo) {
+  const Engine engine = build_net(folder_, small_net(), on_gpu());
+  const Shapes shapes{{"x", {2000, 3, 8, 8}}};
+  const MemoryUse use = engine.session(0, shapes).memory();
+  const auto session = [&] { engine.session(0, shapes); };
+  {
+    // Room for the arena and the inputs, but not for the weights.
+    const Limited limited({.memory_bytes = use.arena_bytes + 2000 * 3 * 64 * 4});
+    EXPECT_NE(error_of(session).find("the limit of memory is reached on the GPU"), std::string::npos)
+        << error_of(session);
+  }
+  session();
+}
+
+TEST_F(DeviceSession, KernelsKeepToTheLimitOfWorkspace) {
+  // A deep product of few pixels, which split kernels take first.
+  const std::string net = model(input("x", {1, 2048, 4, 4}) + random_weights("w", {64, 2048, 3, 3}, 1) +
+                                node("conv", "Conv", {"x", "w"}, {"y"}, integers("pads", {1, 1, 1, 1})) + output("y"));
+  const Tensor x = random_tensor({1, 2048, 4, 4}, 7);
+  const auto expected = build_net(folder_, net).session().run({{"x", x}});
+  for (const double budget : {0.0, 4.0}) {
+    BuildOptions options = on_gpu();
+    options.budget_seconds = budget;
+    const Limited limited({.workspace_bytes = 1});
+    expect_near(build_net(folder_, net, options).session().run({{"x", x}}), expected, 1e-3);
+  }
+}
+
 TEST_F(DeviceSession, MakingAndDroppingSessionsLeavesNothing) {
   const char* given = std::getenv("TENON_TEST_CYCLES");
   const int cycles = given ? std::atoi(given) : 100;

@@ -1,5 +1,7 @@
 #include "backends/cuda/kernel.h"
 
+#include <tenon/limits.h>
+
 #include <algorithm>
 #include <map>
 
@@ -66,6 +68,11 @@ Choice choose(const Problem& problem, const Properties& properties, const std::s
   return std::move(all.front());
 }
 
+bool fits_workspace(const Step& step) {
+  const int64_t limit = limits().workspace_bytes;
+  return limit == 0 || step.workspace_bytes() <= static_cast<size_t>(limit);
+}
+
 std::vector<std::pair<std::string, std::string>> refused(const Problem& problem, const Properties& properties) {
   std::vector<std::pair<std::string, std::string>> list;
   for (const Kernel* kernel : kernels_for(problem.node->op))
@@ -94,7 +101,7 @@ void launch_bytes(const Device& device, Function function, const Grid& grid, con
   attribute.value = 1;
   if (device.properties().capability() >= 90 && joints == 0) config.attributes = &attribute, config.attribute_count = 1;
   Trail trail = at.trail;
-  void* arguments[] = {params, &trail};
+  void* arguments[] = {&trail, params};
   check(driver().LaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
 

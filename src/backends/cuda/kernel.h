@@ -71,6 +71,8 @@ struct Choice {
 std::vector<Choice> choices(const Problem& problem, const Properties& properties);
 /// The choice of that name, else the best guess.
 Choice choose(const Problem& problem, const Properties& properties, const std::string& name);
+/// Whether a step's workspace keeps to Limits::workspace_bytes.
+bool fits_workspace(const Step& step);
 /// Kernels that do not take the problem, each with its reason.
 std::vector<std::pair<std::string, std::string>> refused(const Problem& problem, const Properties& properties);
 /// The same as text, for a problem that none takes.
@@ -82,7 +84,7 @@ struct Grid {
   int shared_bytes = 0;
 };
 
-/// Launches a kernel of two parameters, a struct by value and the trail. Kernels on compute capability 9.0 and later
+/// Launches a kernel of two parameters, the trail and a struct by value. Kernels on compute capability 9.0 and later
 /// may start while the one before ends; each waits for it before it touches memory of others.
 void launch_bytes(const Device& device, Function function, const Grid& grid, const Launch& at, void* params);
 template <class Params>

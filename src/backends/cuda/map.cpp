@@ -65,7 +65,7 @@ Source Map::source() const {
     text += "struct __align__(" + std::to_string(sizes[k] * vector) + ") V" + std::to_string(k) + " { " + types[k] +
             " e[" + std::to_string(vector) + "]; };\n";
   text +=
-      "extern \"C\" __global__ void __launch_bounds__(256) map(const __grid_constant__ Params p, const Trail trail) {\n"
+      "extern \"C\" __global__ void __launch_bounds__(256) map(const Trail trail, const __grid_constant__ Params p) {\n"
       "  wait_for_previous(trail);\n"
       "  const u32 i = blockIdx.x * 256 + threadIdx.x;\n  if (i >= p.count) return;\n  u32 rest = i, at;\n";
   for (size_t k = 0; k <= operands; ++k) text += "  i64 o" + std::to_string(k) + " = 0;\n";

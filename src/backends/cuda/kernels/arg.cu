@@ -8,7 +8,7 @@ struct Params {
   int size;
 };
 
-extern "C" __global__ void __launch_bounds__(256) arg(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) arg(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const i64 line = ((i64)blockIdx.x * 256 + threadIdx.x) / LANES;
   if (line >= p.lines) return;

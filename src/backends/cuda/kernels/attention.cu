@@ -28,7 +28,7 @@ __device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], u32 b
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(128) unsigned char memory[];
   T* const part_q = (T*)memory;
   T* const part_k = part_q + Q_SIZE;      // two stages

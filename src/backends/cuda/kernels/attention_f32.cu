@@ -7,7 +7,7 @@ constexpr int BM = 8 * ROWS, COLUMNS = KEYS / 16, RESULTS = EP / 16;
 constexpr int Q_SIZE = BM * D_PITCH, K_SIZE = KEYS * D_PITCH, V_SIZE = KEYS * E_PITCH;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    attention_f32(const __grid_constant__ Params p, const Trail trail) {
+    attention_f32(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(128) unsigned char memory[];
   float* const part_q = (float*)memory;
   float* const part_p = part_q + Q_SIZE;        // weights of this tile

@@ -15,7 +15,7 @@ __device__ __forceinline__ void store8(float* to, const float (&v)[8]) {
   ((float4*)to)[0] = *(const float4*)&v[0], ((float4*)to)[1] = *(const float4*)&v[4];
 }
 
-extern "C" __global__ void __launch_bounds__(256) blocks(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) blocks(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

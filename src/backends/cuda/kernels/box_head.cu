@@ -17,7 +17,7 @@ struct __align__(KV * sizeof(T)) Scores {
   T e[KV];
 };
 
-extern "C" __global__ void __launch_bounds__(256) box_head(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) box_head(const Trail trail, const __grid_constant__ Params p) {
   __shared__ T classes[TILE * PITCH];
   __shared__ float distances[4][TILE];
   const int t = threadIdx.x, n = blockIdx.x / p.tiles, tile = blockIdx.x % p.tiles;

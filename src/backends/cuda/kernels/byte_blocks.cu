@@ -10,7 +10,7 @@ struct Params {
   float scale, inverse;
 };
 
-extern "C" __global__ void __launch_bounds__(256) byte_blocks(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) byte_blocks(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

@@ -16,7 +16,7 @@ struct __align__(VEC) Bytes {
   u32 word[VEC / 4];
 };
 
-extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(128) byte_depthwise(const Trail trail, const __grid_constant__ Params p) {
   const int i = blockIdx.x * 128 + threadIdx.x;
   if (i >= p.count) return;
   const int groups = p.channels / VEC, c = i % groups * VEC, strip = i / groups % p.strips,

@@ -39,7 +39,7 @@ template <> __device__ __forceinline__ u8 result_of<u8>(float v, int channel, co
   return byte_of(steps_of(v, inverse_of(p.lists.inverses, channel, p.finish), p.finish));
 }
 
-extern "C" __global__ void __launch_bounds__(256) byte_direct(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) byte_direct(const Trail trail, const __grid_constant__ Params p) {
   __shared__ Sum a[16][64 + 4], b[16][64];
   const int tid = threadIdx.x, group = blockIdx.y / p.tiles, n0 = blockIdx.y % p.tiles * 64, m0 = blockIdx.x * 64;
   wait_for_previous(trail);

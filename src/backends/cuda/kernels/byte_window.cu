@@ -41,7 +41,7 @@ constexpr int AT_PARTS = STEPS * NT * 256, PART_BYTES = (COUNT * 16 + 16 + 127) 
 constexpr int SHARED = AT_PARTS + PARTS * PART_BYTES;
 
 extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) / THREADS)
-    byte_window(const __grid_constant__ Params p, const Trail trail) {
+    byte_window(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(128) u8 memory[];
   uint2* weights = (uint2*)memory;
   uint4* parts = (uint4*)(memory + AT_PARTS);

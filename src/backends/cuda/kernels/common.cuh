@@ -87,9 +87,9 @@ struct Trail {
   volatile u32* place;  // null: nobody asks
   u32 step;
 };
-// By one thread of each block.
+// By one thread of each block. The first alone looks at its parameter, which may not be in the constants' cache yet.
 __device__ __forceinline__ void leave(const Trail& trail) {
-  if (trail.place && (blockIdx.x | blockIdx.y | blockIdx.z) == 0) *trail.place = trail.step;
+  if ((blockIdx.x | blockIdx.y | blockIdx.z) == 0 && trail.place) *trail.place = trail.step;
 }
 
 // ---- a kernel may start while the one before it ends; memory of others is touched after this

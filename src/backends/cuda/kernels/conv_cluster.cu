@@ -32,7 +32,7 @@ struct Params {
 };
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
-    conv_cluster(const __grid_constant__ Params p, const Trail trail) {
+    conv_cluster(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 memory[];
   const u32 base = shared_address(memory), full = base + AT_BARRIERS, empty = full + 8 * STAGES,
             sums_full = empty + 8 * STAGES;
@@ -63,8 +63,8 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)
     }
     wait_previous_grid();
     launch_next_grid();
-    leave(trail);
     for (int k = 0; k < count && k < STAGES; ++k) load_pixels(k);
+    leave(trail);
   }
   for (int i = tid; i < BN / 4 * NUMBERS; i += 128)
     if (const int at = nt * BN + i % (BN / 4) * 4; at < ROWS)

@@ -11,7 +11,7 @@ struct Params {
   float alpha, beta;
 };
 
-extern "C" __global__ void __launch_bounds__(256) conv_direct(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) conv_direct(const Trail trail, const __grid_constant__ Params p) {
   __shared__ float a[16][64 + 4], b[16][64];
   const int tid = threadIdx.x, group = blockIdx.y / p.tiles, n0 = blockIdx.y % p.tiles * 64, m0 = blockIdx.x * 64;
   wait_for_previous(trail);

@@ -13,7 +13,7 @@ struct __align__(VEC * sizeof(TX)) Vec {
   TX e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(128) conv_few(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(128) conv_few(const Trail trail, const __grid_constant__ Params p) {
   const int m = blockIdx.x * 128 + threadIdx.x;
   if (m >= p.pixels) return;
   const int q = m % p.out_w, r = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;

@@ -140,7 +140,7 @@ __device__ __forceinline__ void store(u8* to, const float (&v)[8], int left, int
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(128) u8 memory[];
   const u32 shared = (u32)__cvta_generic_to_shared(memory);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;

@@ -16,7 +16,7 @@ struct __align__(VEC * sizeof(ELEMENT)) Vec {
   ELEMENT e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(128) conv_row(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(128) conv_row(const Trail trail, const __grid_constant__ Params p) {
   const int lane = threadIdx.x % LANES, c = blockIdx.x * (128 / LANES) + threadIdx.x / LANES;
   const bool alive = c < p.channels;
   const Vec* w = (const Vec*)(p.w + (i64)(alive ? c : 0) * DEPTH);

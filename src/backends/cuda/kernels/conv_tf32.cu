@@ -51,7 +51,7 @@ constexpr bool EARLY = RESIDUAL && MI * BN <= (NWG == 4 ? 64 : 128);
 constexpr bool TURNS = !COOP && NWG > 1 && (NST > 1 || STAGES % NWG);
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    conv_tf32(const __grid_constant__ Params p, const Trail trail) {
+    conv_tf32(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 memory[];
   const u32 base = shared_address(memory), full = base + AT_BARRIERS, empty = full + 8 * STAGES,
             weights_full = empty + 8 * STAGES, turn = weights_full + 8;
@@ -85,7 +85,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
       wait_previous_grid();
       launch_next_grid();
-      leave(trail);
       u32 slot = 0, phase = 0;
       for (int it = 0; tile_of(p, it, nt, mt); ++it) {
         const int m = mt * TM, n = m / (p.out_h * p.out_w), r = m - n * p.out_h * p.out_w;
@@ -102,6 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             else load_2d(to + s * TM * KB, &p.a, bar, kk * KE, m);
             if (!BRES && !asked) load_2d(to + A_BYTES + s * BN * KB, &p.b, bar, kk * KE, nt * BN);
           }
+          if (it == 0 && k == 0) leave(trail);
           if (++slot == STAGES) slot = 0, phase ^= 1;
         }
       }

@@ -89,7 +89,7 @@ constexpr int REGISTERS = NWG == 2 ? (BLOCKS == 2 ? 104 : 240) : NWG == 3 ? 160 
 constexpr bool TURNS = !COOP && NWG > 1 && (NST > 1 || STAGES % NWG);
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    conv_wgmma(const __grid_constant__ Params p, const Trail trail) {
+    conv_wgmma(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 memory[];
   const u32 base = shared_address(memory), full = base + AT_BARRIERS, empty = full + 8 * STAGES,
             weights_full = full + 16 * STAGES, other_full = weights_full + 8, other_empty = other_full + 8 * NWG * NBUF,
@@ -133,7 +133,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #endif
         wait_previous_grid();
         launch_next_grid();
-        leave(trail);
         u32 slot = 0, phase = 0;
         for (int it = 0; tile_of(p, it, nt, mt); ++it) {
           const Corner corner = corner_of(p, mt);
@@ -160,6 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
               if (!BRES && !asked) load_2d(to + A_BYTES + s * BN * KB, &p.b, bar, kk * KE, nt * BN);
             }
 #endif
+            if (it == 0 && k == 0) leave(trail);
             if (++slot == STAGES) slot = 0, phase ^= 1;
           }
         }

@@ -29,7 +29,7 @@ __device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 b0) 
                : "r"(a0), "r"(a1), "r"(b0));
 }
 
-extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const Trail trail, const __grid_constant__ Params p) {
   const int lane = threadIdx.x & 31, q = lane & 3, g = lane >> 2;
   int unit = blockIdx.x * 4 + (threadIdx.x >> 5);
   if (unit >= p.units) return;

@@ -24,7 +24,7 @@ struct __align__(2 * sizeof(TY)) PairY {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    depthwise_tile(const __grid_constant__ Params p, const Trail trail) {
+    depthwise_tile(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(16) u8 memory[];
   ELEMENT* const pixels = (ELEMENT*)memory;
   float* const weights = (float*)(pixels + IN_H * PITCH * GROUP);

@@ -11,7 +11,7 @@ struct Params {
   u32 dims[6], count;
 };
 
-extern "C" __global__ void __launch_bounds__(256) gather_elements(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) gather_elements(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const u32 i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

@@ -12,7 +12,7 @@ struct Params {
   int picked;              // indices of a tuple
 };
 
-extern "C" __global__ void __launch_bounds__(256) gather_nd(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) gather_nd(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

@@ -29,7 +29,7 @@ __device__ __forceinline__ float pixel_of(float x, int size) {
   return placed(x, size);
 }
 
-extern "C" __global__ void __launch_bounds__(256) grid_sample(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) grid_sample(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const u32 i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

@@ -41,7 +41,7 @@ __device__ __forceinline__ float sum_of_block(float v) {
   return all;
 }
 
-extern "C" __global__ void __launch_bounds__(256) part_sums(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) part_sums(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   i64 begin, end;
   int channel;
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(256) part_sums(const __grid_constan
   if (threadIdx.x == 0) p.parts[blockIdx.y * p.most + blockIdx.x] = make_float2(mean, squares);
 }
 
-extern "C" __global__ void __launch_bounds__(256) group_norm(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) group_norm(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   float mean = 0.f, squares = 0.f, seen = 0.f;
   const i64 each = (p.count + p.most - 1) / p.most;

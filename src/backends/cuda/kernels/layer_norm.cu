@@ -28,7 +28,7 @@ __device__ __forceinline__ float total(float v, float* parts) {
   return v;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) layer_norm(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(THREADS) layer_norm(const Trail trail, const __grid_constant__ Params p) {
   __shared__ float parts[2][THREADS / 32];
   const int lane = threadIdx.x % LANES;
   const i64 row = (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;

@@ -26,7 +26,7 @@ template <int N> struct __align__(N * sizeof(T)) Piece {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THREADS)
-    matmul(const __grid_constant__ Params p, const Trail trail) {
+    matmul(const Trail trail, const __grid_constant__ Params p) {
   __shared__ __align__(16) T part_a[BM * A_PITCH];
   __shared__ __align__(16) T part_b[BK * B_PITCH];
   const int tid = threadIdx.x, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;

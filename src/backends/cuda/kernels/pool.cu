@@ -47,7 +47,7 @@ __device__ __forceinline__ void take(u32 (&words)[HALVES][COUNT], const Vec& v) 
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) pool(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(256) pool(const __grid_constant__ P
 #ifdef TW
 // Maxima of windows that begin and end inside or at a border: there the nearest pixel stands for one outside. A thread
 // makes TW neighbours; SW is the stride between them.
-extern "C" __global__ void __launch_bounds__(256) pool_strip(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) pool_strip(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

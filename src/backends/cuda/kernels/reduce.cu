@@ -32,7 +32,7 @@ __device__ __forceinline__ float nothing() {
 #define TOGETHER
 #endif
 extern "C" __global__ void TOGETHER __launch_bounds__(THREADS)
-    reduce(const __grid_constant__ Params p, const Trail trail) {
+    reduce(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #if INNER == 1

@@ -11,7 +11,7 @@ struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(128) repeat(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(128) repeat(const Trail trail, const __grid_constant__ Params p) {
   const u32 i = blockIdx.x * 128 + threadIdx.x, column = i / VECTORS, channel = i % VECTORS * VEC;
   const u32 n = blockIdx.y / p.height, row = blockIdx.y % p.height;
   wait_for_previous(trail);

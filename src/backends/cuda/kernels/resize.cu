@@ -14,7 +14,7 @@ struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(256) resize(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) resize(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const u32 i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

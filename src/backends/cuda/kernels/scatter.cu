@@ -13,7 +13,7 @@ struct Params {
   int picked;              // indices of a tuple; the axis, for elements
 };
 
-extern "C" __global__ void __launch_bounds__(256) keep(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) keep(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i < p.all) p.y[i] = p.x[i];
@@ -25,7 +25,7 @@ __device__ __forceinline__ bool place(i64 index, i64 size, i64 step, i64& to) {
   return index >= 0 && index < size;
 }
 
-extern "C" __global__ void __launch_bounds__(256) scatter_nd(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) scatter_nd(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
@@ -36,8 +36,8 @@ extern "C" __global__ void __launch_bounds__(256) scatter_nd(const __grid_consta
   if (inside) p.y[to] = p.updates[i];
 }
 
-extern "C" __global__ void __launch_bounds__(256) scatter_elements(const __grid_constant__ Params p,
-                                                                   const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) scatter_elements(const Trail trail,
+                                                                   const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;

@@ -26,7 +26,7 @@ struct __align__(16) Vec {
   T e[VEC];
 };
 
-extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) softmax(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const i64 row = (i64)blockIdx.x * 256 + threadIdx.x;
   if (row >= p.rows) return;
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant_
   }
 }
 #else
-extern "C" __global__ void __launch_bounds__(256) softmax(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) softmax(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   const int lane = threadIdx.x % LANES;
   const i64 row = (i64)blockIdx.x * (256 / LANES) + threadIdx.x / LANES;

@@ -19,7 +19,7 @@ struct __align__(2 * sizeof(ELEMENT)) Pair {
   ELEMENT e[2];
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) stem_mma(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(THREADS) stem_mma(const Trail trail, const __grid_constant__ Params p) {
   __shared__ __align__(128) uint4 part[PH * PW * 2];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, g = lane >> 2;
   const int x0 = blockIdx.x % p.tiles_x * TW, y0 = blockIdx.x / p.tiles_x % p.tiles_y * TH,

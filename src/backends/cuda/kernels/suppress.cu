@@ -33,7 +33,7 @@ __device__ __forceinline__ float overlap_of(const Box& a, const Box& b) {
   return __fdiv_rn(both, __fsub_rn(__fadd_rn(a.area(), b.area()), both));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) suppress(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(THREADS) suppress(const Trail trail, const __grid_constant__ Params p) {
   __shared__ Ranking ranking;
   __shared__ Box kept[MOST];
   __shared__ int first_alive[THREADS / 32];
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) suppress(const __grid_cons
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    put_together(const __grid_constant__ Params p, const Trail trail) {
+    put_together(const Trail trail, const __grid_constant__ Params p) {
   wait_for_previous(trail);
   __shared__ int sums[2];  // of the lists before, of all
   if (threadIdx.x < 2) sums[threadIdx.x] = 0;

@@ -12,7 +12,7 @@ struct Params {
   int size, k;
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) topk(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(THREADS) topk(const Trail trail, const __grid_constant__ Params p) {
   __shared__ Ranking ranking;
   wait_for_previous(trail);
   const i64 outer = blockIdx.x / p.inner, line = blockIdx.x % p.inner;

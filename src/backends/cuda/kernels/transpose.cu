@@ -7,7 +7,7 @@ struct Params {
   int rows, columns, tiles_r, tiles_c;
 };
 
-extern "C" __global__ void __launch_bounds__(256) transpose(const __grid_constant__ Params p, const Trail trail) {
+extern "C" __global__ void __launch_bounds__(256) transpose(const Trail trail, const __grid_constant__ Params p) {
   __shared__ WORD tile[32][33];
   const int lane = threadIdx.x & 31, part = threadIdx.x >> 5;
   const int tc = blockIdx.x % p.tiles_c, tr = blockIdx.x / p.tiles_c % p.tiles_r,

@@ -1,0 +1,38 @@
+#pragma once
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "vision/video.h"
+
+namespace tenon::cli {
+
+/// Frames of a video, decoded by a thread of its own while others are worked on.
+class Frames {
+ public:
+  /// Throws as vision::VideoReader does.
+  explicit Frames(const std::string& path);
+  ~Frames();
+  Frames(const Frames&) = delete;
+  /// Gives the next frame, taking the picture's memory for a later one; false at the end. Throws what reading threw.
+  bool next(vision::Image& frame);
+  /// After the end: what was wrong with the file; "" for nothing.
+  std::string fault();
+
+ private:
+  void decode();
+  void stop();
+
+  vision::VideoReader reader_;  // the thread's own until it has ended
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<vision::Image> ready_, spare_;  // ready ones in order
+  std::exception_ptr thrown_;
+  bool done_ = false, stopped_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tenon::cli
