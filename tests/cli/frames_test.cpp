@@ -1,4 +1,4 @@
-// Frames decoded ahead are those of the file, in order; faults come where they would, and leaving early ends the thread.
+// Frames decoded ahead are those of the file, in order; faults come in their place; leaving early ends the thread.
 #include <gtest/gtest.h>
 #include <tenon/error.h>
 
