@@ -1,11 +1,12 @@
-// Times the integer convolution tactics on layers of known nets, each on one core with its data in the caches.
-// Usage: cpu_int8 [runs=25] [tactic]
+// Times the integer convolution tactics on layers of known nets, each on one core with its data in the caches, or
+// (cold) its weights in memory: many copies of a layer run in turn. Usage: cpu_int8 [runs=25] [tactic|all] [cold]
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -21,11 +22,11 @@ struct Layer {
   int kernel, stride;
 };
 
-constexpr Layer layers[] = {{640, 3, 16, 3, 2},     {224, 3, 64, 7, 2},     {320, 16, 32, 3, 2},   {160, 16, 16, 3, 1},
-                            {80, 32, 32, 3, 1},     {80, 64, 80, 3, 1},     {40, 64, 64, 3, 1},    {56, 64, 64, 3, 1},
-                            {28, 128, 128, 3, 1},   {14, 256, 256, 3, 1},   {7, 512, 512, 3, 1},   {160, 48, 32, 1, 1},
-                            {56, 64, 256, 1, 1},    {14, 1024, 256, 1, 1},  {7, 512, 2048, 1, 1},  {56, 256, 512, 1, 2},
-                            {28, 512, 1024, 1, 2}};
+constexpr Layer layers[] = {{640, 3, 16, 3, 2},   {224, 3, 64, 7, 2},   {320, 16, 32, 3, 2},   {160, 16, 16, 3, 1},
+                            {80, 32, 32, 3, 1},   {80, 64, 80, 3, 1},   {80, 80, 80, 3, 1},    {56, 64, 64, 3, 1},
+                            {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1}, {7, 512, 512, 3, 1},   {160, 48, 32, 1, 1},
+                            {55, 128, 16, 1, 1},  {56, 64, 256, 1, 1},  {14, 1024, 256, 1, 1}, {7, 512, 2048, 1, 1},
+                            {56, 256, 512, 1, 2}, {28, 512, 1024, 1, 2}};
 
 ConvShape shape_of(const Layer& layer) {
   ConvShape s{};
@@ -39,26 +40,29 @@ ConvShape shape_of(const Layer& layer) {
   return s;
 }
 
-/// The least of `runs` runs, in microseconds.
-double time(const Int8Kernel& kernel, const ConvShape& s, int runs) {
+using Kernels = std::vector<std::unique_ptr<Int8Kernel>>;
+
+/// The least of `runs` runs of all copies, in microseconds for one.
+double time(const Kernels& kernels, const ConvShape& s, int runs) {
   std::vector<uint8_t> in(static_cast<size_t>(s.in_image)), out(static_cast<size_t>(s.out_image));
   std::mt19937 random(1);
   for (uint8_t& value : in) value = static_cast<uint8_t>(random());
-  std::vector<std::byte> space(kernel.workspace_bytes() + 64);
+  std::vector<std::byte> space(kernels[0]->workspace_bytes() + 64);
   tenon::Worker worker{};
   worker.count = 1;
   worker.workspace = space.data() + (64 - reinterpret_cast<uintptr_t>(space.data()) % 64) % 64;
   double least = 1e30;
   for (int run = 0; run < runs; ++run) {
     const auto begin = std::chrono::steady_clock::now();
-    kernel.run(in.data(), 128, nullptr, out.data(), worker);
+    for (const auto& kernel : kernels) kernel->run(in.data(), 128, nullptr, out.data(), worker);
     const auto took = std::chrono::steady_clock::now() - begin;
     least = std::min(least, std::chrono::duration<double, std::micro>(took).count());
   }
-  return least;
+  return least / static_cast<double>(kernels.size());
 }
 
-void bench(const Layer& layer, const Int8Tactic& tactic, int runs) {
+void bench(const Layer& layer, const Int8Tactic& tactic, int runs, bool cold) {
+  constexpr int64_t bytes = 24 << 20, most_copies = 200;
   Int8Conv conv{};
   conv.shape = shape_of(layer);
   const int64_t count = layer.out * layer.in * layer.kernel * layer.kernel;
@@ -71,7 +75,10 @@ void bench(const Layer& layer, const Int8Tactic& tactic, int runs) {
   conv.in_zero = conv.out_zero = 128;
   conv.epilogue.act = Activation::relu;
   if (tactic.refuses(conv)) return;
-  const double us = time(*tactic.make(conv, active_isa(), 1), conv.shape, runs);
+  Kernels kernels;
+  for (int64_t copy = 0; copy < (cold ? std::clamp<int64_t>(bytes / count, 1, most_copies) : 1); ++copy)
+    kernels.push_back(tactic.make(conv, active_isa(), 1));
+  const double us = time(kernels, conv.shape, runs);
   const double products = static_cast<double>(count) * static_cast<double>(conv.shape.out_h * conv.shape.out_w);
   std::printf("%4ld x %-4ld %4ld > %-4ld %dx%d/%d  %-14s %9.1f us %7.1f e9 products/s\n", layer.side, layer.side,
               layer.in, layer.out, layer.kernel, layer.kernel, layer.stride, tactic.name, us, products / us / 1e3);
@@ -87,7 +94,10 @@ bool can_run(const char* tactic) {
 
 int main(int count, char** words) {
   const int runs = count > 1 ? std::max(1, std::atoi(words[1])) : 25;
+  const char* const only = count > 2 ? words[2] : "all";
+  const bool cold = count > 3 && !std::strcmp(words[3], "cold");
   for (const Layer& layer : layers)
     for (const Int8Tactic& tactic : int8_tactics())
-      if (can_run(tactic.name) && (count < 3 || !std::strcmp(words[2], tactic.name))) bench(layer, tactic, runs);
+      if (can_run(tactic.name) && (!std::strcmp(only, "all") || !std::strcmp(only, tactic.name)))
+        bench(layer, tactic, runs, cold);
 }
