@@ -119,10 +119,10 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.start = start_.data();
   }
 
-  // As DirectKernel cuts its work; three cycles per tile and unit.
+  // As DirectKernel cuts its work, but by pixels: tiles need not be whole.
   void plan_split(int threads) {
     const ConvShape& s = plan_.shape;
-    const int64_t tiles = ceil_div(s.batch * s.out_h * s.out_w, ops_.tile_pixels);
+    const int64_t pixels = s.batch * s.out_h * s.out_w;
     const int64_t blocks = ceil_div(group_out(s), ops_.block) * s.groups;
     const auto weights = static_cast<int64_t>(packed_.size());
     const int64_t inputs = s.batch * s.in_h * s.in_w * s.in_c;
@@ -130,7 +130,7 @@ class Int8DirectKernel final : public Int8Kernel {
     for (int n = 1; n <= threads; ++n) {
       if (threads % n) continue;
       const int m = threads / n;
-      const int64_t cost = ceil_div(tiles, m) * ceil_div(blocks, n) * units() * ops_.tile_pixels + weights / n / 8 +
+      const int64_t cost = ceil_div(pixels, m) * ceil_div(blocks, n) * units() + weights / n / 8 +
                            inputs / m / (n > 1 ? 4 : 8);
       if (cost >= best) continue;
       best = cost;
@@ -139,7 +139,8 @@ class Int8DirectKernel final : public Int8Kernel {
     }
     const int64_t target = weights / plan_.channel_splits <= kResidentWeights ? kSmallBlockBytes : kLargeBlockBytes;
     const int64_t most =
-        std::min(plan_.run_block < plan_.run_count ? kMaxTilesOfSums : kMaxTiles, ceil_div(tiles, plan_.pixel_splits));
+        std::min(plan_.run_block < plan_.run_count ? kMaxTilesOfSums : kMaxTiles,
+                 ceil_div(ceil_div(pixels, plan_.pixel_splits), ops_.tile_pixels));
     const int64_t pixel_bytes =
         plan_.pixels ? plan_.pitch : std::max<int64_t>(1, s.stride_h * plan_.band_row / s.out_w);
     const int64_t wanted = std::max(kMinTiles, target / (pixel_bytes * ops_.tile_pixels));

@@ -134,9 +134,8 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
   const int64_t blocks = (s.out_c / s.groups + kBlock - 1) / kBlock * s.groups;
   const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
   const int64_t n0 = blocks * part_n / plan.channel_splits, n1 = blocks * (part_n + 1) / plan.channel_splits;
-  const int64_t pixels = s.batch * s.out_h * s.out_w, all_tiles = (pixels + kTilePixels - 1) / kTilePixels;
-  const int64_t p0 = smaller(pixels, all_tiles * part_m / plan.pixel_splits * kTilePixels);
-  const int64_t p1 = smaller(pixels, all_tiles * (part_m + 1) / plan.pixel_splits * kTilePixels);
+  const int64_t pixels = s.batch * s.out_h * s.out_w;
+  const int64_t p0 = pixels * part_m / plan.pixel_splits, p1 = pixels * (part_m + 1) / plan.pixel_splits;
   if (n0 >= n1 || p0 >= p1) return;
 
   std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
