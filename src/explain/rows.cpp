@@ -222,7 +222,8 @@ Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int
   Report report{plan.device, plan.precision, plan.isa, threads};
   report.measured = !layers.empty();
   const ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
-  if (plan::is_static(graph)) add_rows(report, plan, graph, plan::lay_out(graph), layers, threads);
+  const bool on_gpu = plan.device != "cpu";
+  if (plan::is_static(graph)) add_rows(report, plan, graph, plan::lay_out(graph, false, on_gpu), layers, threads);
   else add_profile(report, layers);
   for (const Row& row : report.rows) report.microseconds += std::max(row.microseconds, 0.0);
   report.evidence = plan.evidence;

@@ -48,8 +48,10 @@ struct Layouter {
   const ir::Graph& graph;
   Layout layout;
   std::vector<char> fixed;  // values whose place is decided
+  int64_t limit;            // of bytes
 
-  explicit Layouter(const ir::Graph& g) : graph(g) {
+  Layouter(const ir::Graph& g, bool on_gpu) : graph(g), limit(limits().memory_bytes) {
+    if (on_gpu) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
     layout.places.resize(graph.values.size());
     layout.runs.assign(graph.nodes.size(), 1);
     fixed.assign(graph.values.size(), 0);
@@ -85,7 +87,7 @@ struct Layouter {
                 {.where = (node ? "node " + node->label() + " (" + node->op + "), " : std::string()) + "tensor \"" +
                           largest.name + "\" " + ir::str(*largest.shape),
                  .why = "it takes " + (bytes == INT64_MAX ? "more than 64 bits can count" : memory_text(bytes)) +
-                        ", the limit is " + memory_text(limits().memory_bytes),
+                        ", the limit is " + memory_text(limit),
                  .hint = "raise the limit with --max-memory, or give smaller --shapes"});
   }
 
@@ -104,7 +106,7 @@ struct Layouter {
     }
     for (const ir::Node& node : graph.nodes)
       for (ir::ValueId id : node.outputs) look(id);
-    if (bytes > limits().memory_bytes && largest != ir::no_value) refuse(graph.value(largest), bytes);
+    if (bytes > limit && largest != ir::no_value) refuse(graph.value(largest), bytes);
   }
 
   void own_storage(ir::ValueId id) {
@@ -113,7 +115,7 @@ struct Layouter {
     place.offset = 0;
     place.strides = backends::dense_strides(place.dims);
     const int64_t bytes = bytes_of(id);
-    if (bytes > limits().memory_bytes) refuse(graph.value(id), bytes);
+    if (bytes > limit) refuse(graph.value(id), bytes);
     layout.storages.push_back({bytes, INT32_MAX, -1, 0});
     fixed[id] = 1;
   }
@@ -344,8 +346,8 @@ std::vector<int> depths(const ir::Graph& graph) {
   return depth;
 }
 
-Layout lay_out(const ir::Graph& graph, bool by_depth) {
-  Layouter layouter(graph);
+Layout lay_out(const ir::Graph& graph, bool by_depth, bool on_gpu) {
+  Layouter layouter(graph, on_gpu);
   for (ir::ValueId out : graph.outputs)
     if (layouter.movable(out)) layouter.own_storage(out);
   for (size_t at = graph.nodes.size(); at-- > 0;) layouter.backward(graph.nodes[at]);

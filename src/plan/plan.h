@@ -56,7 +56,9 @@ struct Layout {
 
 /// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by
 /// liveness. `by_depth`: for nodes that run in the order of their depths, those of one depth in any order or at once.
-Layout lay_out(const ir::Graph& graph, bool by_depth = false);
+/// Throws Error(resource) where arena and inputs exceed Limits::memory_bytes; `on_gpu`: only where that was given, as
+/// its default is what the host has.
+Layout lay_out(const ir::Graph& graph, bool by_depth = false, bool on_gpu = false);
 /// Of each node, the longest path from the inputs.
 std::vector<int> depths(const ir::Graph& graph);
 /// Gives storages offsets so that those in use together do not overlap; fills arena_bytes and lower_bound.

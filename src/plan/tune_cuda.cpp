@@ -167,7 +167,7 @@ backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, con
 
 void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Progress& progress) {
   const ir::Graph graph = planned_part(concretise(plan.graph, plan.shapes));
-  const Layout layout = lay_out(graph);
+  const Layout layout = lay_out(graph, false, true);
   const auto begin = Wall::now();
   cuda::Device& device = cuda::Device::get(cuda::index_of(plan.device));
   std::map<std::string, Contest> contests;

@@ -43,7 +43,7 @@ DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Tea
       graph_(graph),
       team_(team),
       device_(cuda::Device::get(cuda::index_of(plan.device))),
-      layout_(plan::lay_out(graph)),
+      layout_(plan::lay_out(graph, false, true)),
       arena_(std::move(arena)) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
     if (layout_.runs[id])
@@ -55,7 +55,7 @@ DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Tea
   beside_ = branches == Branches::beside ||
             (branches == Branches::as_recorded && known != plan_.records.end() && known->second.kernel == plan::beside);
   if (beside_) {
-    layout_ = plan::lay_out(graph, true);
+    layout_ = plan::lay_out(graph, true, true);
     sort_by_depth();
   }
   trails_ = cuda::PinnedBuffer(most_lanes * sizeof(uint32_t));

@@ -48,6 +48,13 @@ struct Session::Impl {
 };
 
 namespace {
+/// The engine's own sizes, and in their place those given.
+Shapes bound(const plan::Plan& plan, const Shapes& shapes) {
+  Shapes all = plan.shapes;
+  for (const auto& [name, sizes] : shapes) all[name] = sizes;
+  return all;
+}
+
 /// Holds a session while it runs; a second thread gets an error instead of a race.
 class Busy {
  public:
@@ -74,9 +81,7 @@ Session Engine::session(int threads, const Shapes& shapes) const {
   if (threads < 1 || threads > 256)
     throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads", {.hint = "give 1 to 256"});
   auto impl = std::make_unique<Session::Impl>(impl_, threads);
-  Shapes bound = impl_->plan.shapes;
-  for (const auto& [name, sizes] : shapes) bound[name] = sizes;
-  impl->programs.emplace_front(impl_->plan, bound, impl->team);
+  impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team);
   return Session(std::move(impl));
 }
 
@@ -84,9 +89,8 @@ Session Engine::session(Session& other, const Shapes& shapes) const {
   const Busy busy(other.impl_->busy);
   auto impl = std::make_unique<Session::Impl>(impl_, other.impl_->team.threads());
   impl->arena = other.impl_->programs.front().arena();
-  Shapes bound = impl_->plan.shapes;
-  for (const auto& [name, sizes] : shapes) bound[name] = sizes;
-  const runtime::Program& program = impl->programs.emplace_front(impl_->plan, bound, impl->team, impl->arena);
+  const runtime::Program& program =
+      impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team, impl->arena);
   if (!impl->arena || program.arena() != impl->arena)
     throw Error(Code::usage, "the sessions cannot share an arena",
                 {.why = !impl->arena       ? "the other is on the CPU"

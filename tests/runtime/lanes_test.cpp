@@ -101,5 +101,19 @@ TEST(Lanes, DepthKeepsTheMemoryOfBranchesApart) {
   EXPECT_GT(layout.arena_bytes, plan::lay_out(graph).arena_bytes) << "one after the other they would share it";
 }
 
+TEST(Layout, OfAGpuIsNotHeldToWhatTheHostHas) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(int64_t{1} << 45)});
+  graph.inputs = {x};
+  graph.outputs = {graph.apply("Exp", {x}, {}, {}, "exp")};
+  graph.output_names = {"y"};
+  ops::infer(graph);
+  EXPECT_THROW(plan::lay_out(graph), Error);
+  EXPECT_GE(plan::lay_out(graph, false, true).arena_bytes, int64_t{1} << 47);
+  set_limits({.memory_bytes = int64_t{1} << 40});
+  EXPECT_THROW(plan::lay_out(graph, false, true), Error);
+  set_limits({});
+}
+
 }  // namespace
 }  // namespace tenon::tests
