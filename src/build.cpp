@@ -222,6 +222,13 @@ class EightBits {
   bool measures_ = false;
 };
 
+/// Whether layers of a model that came quantised may be faster in floating point, and can be timed. Where the CPU
+/// multiplies bytes they are not.
+bool may_widen(const plan::Plan& plan, const BuildOptions& options) {
+  return plan.device == "cpu" && !cpu::has_byte_dot(cpu::active_isa()) && options.budget_seconds != 0 &&
+         plan::is_static(plan::concretise(plan.graph, plan.shapes));
+}
+
 /// Throws Error(unsupported) where the CPU has no instructions for bf16.
 void require_bf16() {
   if (cpu::has_brain_dot(cpu::active_isa())) return;
@@ -271,10 +278,14 @@ Engine build(const std::string& model, const BuildOptions& options) {
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
   bool eight_bits = plan.precision == "int8" || plan.precision == "fp8";
-  if (eight_bits && quant::is_quantised(plan.graph)) {
+  const bool came_quantised = quant::is_quantised(plan.graph);
+  if (eight_bits && came_quantised) {
     eight_bits = false;
     if (options.warn) options.warn("the model is quantised already and is built as it is, without the data");
   }
+  const auto& keep = options.calibration.keep;
+  if (!keep.empty() && !eight_bits && !came_quantised)
+    throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
   const ir::Graph imported = eight_bits ? plan.graph : ir::Graph();
   tracker.note(passes::optimise(plan.graph, options.skip_passes));
 
@@ -286,7 +297,16 @@ Engine build(const std::string& model, const BuildOptions& options) {
   if (eight_bits) {
     plan = EightBits(plan, tracker, cache, options).plan(imported);
   } else {
+    if (!keep.empty()) {
+      tracker.note(passes::lower(plan.graph, options.skip_passes));
+      quant::widen_kept(plan.graph, keep);
+    }
     finish(plan, tracker, cache.records(), options);
+    if (came_quantised && may_widen(plan, options))
+      plan = quant::widen_slower(std::move(plan), [&](plan::Plan& one) {
+        plan::tune(one, cache.records(), options.budget_seconds, options.progress);
+        cache.add(one.records);
+      });
     cache.add(plan.records);
   }
   if (plan.device != "cpu") runtime::rank(plan, cache, options.budget_seconds, options.progress);

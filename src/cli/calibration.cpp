@@ -241,8 +241,6 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   }
   const bool needs_data = build.precision == Precision::int8 || build.precision == Precision::fp8;
   const bool eight_bits = needs_data || build.precision == Precision::best;
-  if (!keep.empty() && !eight_bits)
-    throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
   if (data.empty() && (cache.empty() || !eight_bits)) {
     const bool floats = build.precision == Precision::fp8;
     if (needs_data)

@@ -127,9 +127,8 @@ void costly_steps(Report& report) {
       todo = fmt::format("INT8 would cost {} more; a smaller input or fewer channels would shrink it",
                          ms(row.switched - row.microseconds));
     if (row.precision == "int8" && row.switched > 0 && row.switched < row.microseconds)
-      todo = fmt::format("floating point would save {}: {}", ms(row.microseconds - row.switched),
-                         report.evidence.empty() ? "the model itself asks for eight bits here"
-                                                 : keep_line(row, "fp32"));
+      todo =
+          fmt::format("floating point would save {}: {}", ms(row.microseconds - row.switched), keep_line(row, "fp32"));
     if (row.precision == "fp32" && report.device != "cpu") todo = "build with --precision fp16";
     report.findings.push_back({row.microseconds,
                                fmt::format("{} ({}, {}) takes {}, {} of the time", row.name, row.op, row.precision,

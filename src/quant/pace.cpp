@@ -8,6 +8,8 @@
 #include <set>
 
 #include "base/team.h"
+#include "ops/op.h"
+#include "passes/passes.h"
 #include "quant/structure.h"
 #include "runtime/program.h"
 
@@ -143,6 +145,28 @@ std::map<std::string, double> costs(Runner& runner, Parts& parts) {
   return sums;
 }
 
+/// Microseconds of each convolution, by what it is made of, with the conversions that it alone reads and writes.
+std::map<std::vector<std::string>, double> with_conversions(const Runner& runner) {
+  const ir::Graph& graph = runner.program.graph();
+  std::map<ir::NodeId, double> times;
+  for (size_t at = 0; at < runner.steps.size(); ++at)
+    times[runner.program.node_of(at)] += runner.steps[at].microseconds;
+  std::map<std::vector<std::string>, double> sums;
+  for (const auto& [id, microseconds] : times) {
+    const ir::Node& node = graph.node(id);
+    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv")) continue;
+    double& sum = sums[node.origins];
+    sum += microseconds;
+    const auto add = [&](ir::NodeId other) {
+      if (other != ir::no_node && is_conversion(graph.node(other).op) && times.count(other)) sum += times[other];
+    };
+    for (const ir::ValueId input : node.inputs)
+      if (input != ir::no_value && graph.value(input).users.size() == 1) add(graph.value(input).producer);
+    for (const ir::NodeId user : graph.value(node.outputs[0]).users) add(user);
+  }
+  return sums;
+}
+
 /// Microseconds of an anchor's part of the network.
 struct Times {
   double real = 0, bytes = 0;
@@ -253,6 +277,55 @@ Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe&
     if (taken == 0) break;
   }
   return best;
+}
+
+void widen_kept(ir::Graph& graph, const std::map<std::string, std::string>& keep) {
+  for (const auto& [name, precision] : keep) {
+    bool found = false;
+    for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
+      const ir::Node& node = graph.node(id);
+      if (!node.alive || !is_integer(node)) continue;
+      if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
+      found = true;
+      if (precision != in_eight_bits) passes::widen_int8(graph, id);
+    }
+    if (!found)
+      throw Error(Code::usage, "no layer in eight bits is called \"" + name + "\"",
+                  {.where = "--keep", .hint = "tenon why lists the model's nodes; convolutions and products count"});
+  }
+  graph.tidy();
+  ops::infer(graph);
+}
+
+plan::Plan widen_slower(plan::Plan integers, const std::function<void(plan::Plan&)>& tune) {
+  constexpr double worth = 0.95, worth_it_all = 0.98;  // of the time in eight bits, of a layer and of the whole
+  using Origins = std::vector<std::string>;
+  const auto widened = [&](const std::set<Origins>* chosen) {
+    plan::Plan result = integers;
+    for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(result.graph.nodes.size()); id < count; ++id)
+      if (result.graph.node(id).alive && (!chosen || chosen->count(result.graph.node(id).origins)))
+        passes::widen_int8(result.graph, id);
+    result.graph.tidy();
+    ops::infer(result.graph);
+    tune(result);
+    return result;
+  };
+  Team team(integers.threads);
+  Runner bytes(integers, team);
+  const plan::Plan floats = widened(nullptr);
+  Runner real(floats, team);
+  race(bytes, real);
+  const std::map<Origins, double> before = with_conversions(bytes), after = with_conversions(real);
+  std::set<Origins> chosen;
+  for (const auto& [origins, microseconds] : before)
+    if (const auto other = after.find(origins); other != after.end() && other->second < worth * microseconds)
+      chosen.insert(origins);
+  if (chosen.empty()) return integers;
+  plan::Plan mixed = widened(&chosen);
+  Runner both(mixed, team);
+  bytes.forget();
+  race(bytes, both);
+  return both.total() < worth_it_all * bytes.total() ? mixed : integers;
 }
 
 std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other) {

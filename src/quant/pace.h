@@ -26,6 +26,14 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
 Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe& recipe,
                  const std::function<plan::Plan(const Recipe&)>& quantise);
 
+/// Puts layers of a model that came quantised into floating point: the integer convolutions and products made of the
+/// ONNX nodes named, between the same bytes. `graph` is lowered. Throws Error(usage) for a name that is none of them.
+void widen_kept(ir::Graph& graph, const std::map<std::string, std::string>& keep);
+
+/// The tuned plan of such a model with those of them in floating point that take longer in eight bits, conversions
+/// included, if that makes the whole faster. `tune` tunes a plan. Sizes must be known.
+plan::Plan widen_slower(plan::Plan integers, const std::function<void(plan::Plan&)>& tune);
+
 /// Microseconds that a run of each tuned plan takes, timed in turn. Sizes must be known.
 std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other);
 

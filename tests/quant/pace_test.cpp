@@ -7,6 +7,7 @@
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "quant/materialise.h"
+#include "support/net.h"
 
 namespace tenon::quant {
 namespace {
@@ -95,6 +96,64 @@ TEST(keep_faster, tries_fewer_anchors_each_turn_and_gives_a_plan_it_was_given) {
   EXPECT_NE(std::find(made.begin(), made.end(), ir::print(pace.quantised.graph)), made.end());
   EXPECT_GT(pace.float_us, 0);
   EXPECT_GT(pace.int8_us, 0);
+}
+
+/// The three as a model that came quantised, lowered.
+ir::Graph three_integers() {
+  ir::Graph graph = three_convolutions();
+  materialise(graph, everything());
+  passes::lower(graph);
+  return graph;
+}
+
+std::map<std::string, std::string> operators(const ir::Graph& graph) {
+  std::map<std::string, std::string> found;
+  for (const ir::Node& node : graph.nodes)
+    if (node.alive && (node.op == "Conv" || node.op == "Int8Conv")) found[node.origins[0]] = node.op;
+  return found;
+}
+
+void expect_same_results(const ir::Graph& one, const ir::Graph& other) {
+  Tensor x(DType::f32, {1, 4, 4, 2});
+  for (int64_t at = 0; at < x.elements(); ++at) x.data<float>()[at] = static_cast<float>(at * 37 % 256);
+  const Tensor a = ops::interpret(one, {x})[0], b = ops::interpret(other, {x})[0];
+  for (int64_t at = 0; at < a.elements(); ++at) EXPECT_FLOAT_EQ(a.data<float>()[at], b.data<float>()[at]) << at;
+}
+
+TEST(widen_kept, puts_the_layers_named_into_floating_point) {
+  using Found = std::map<std::string, std::string>;
+  ir::Graph graph = three_integers();
+  ASSERT_EQ(operators(graph), (Found{{"beside", "Int8Conv"}, {"first", "Int8Conv"}, {"second", "Int8Conv"}}));
+  widen_kept(graph, {{"first", "fp32"}, {"second", "int8"}});
+  EXPECT_EQ(operators(graph), (Found{{"beside", "Int8Conv"}, {"first", "Conv"}, {"second", "Int8Conv"}}));
+  expect_same_results(three_integers(), graph);
+}
+
+TEST(widen_kept, names_what_is_no_layer_in_eight_bits) {
+  ir::Graph graph = three_integers();
+  EXPECT_EQ(test::error_of([&] {
+              widen_kept(graph, {{"sum", "fp32"}});
+            }),
+            "usage: no layer in eight bits is called \"sum\"");
+}
+
+/// Which layers are slower differs from run to run; what must hold is that all are tried, and that the plan is the one
+/// given or one that was tuned, with its results.
+TEST(widen_slower, tries_all_in_floating_point_and_gives_a_plan_that_was_tuned) {
+  plan::Plan integers;
+  integers.graph = three_integers();
+  integers.threads = 1;
+  std::vector<std::string> tuned{ir::print(integers.graph)};
+  std::vector<size_t> widened;
+  const plan::Plan plan = widen_slower(integers, [&](plan::Plan& one) {
+    tuned.push_back(ir::print(one.graph));
+    widened.push_back(0);
+    for (const auto& [name, op] : operators(one.graph)) widened.back() += op == "Conv";
+  });
+  ASSERT_FALSE(widened.empty());
+  EXPECT_EQ(widened[0], 3u);
+  EXPECT_NE(std::find(tuned.begin(), tuned.end(), ir::print(plan.graph)), tuned.end());
+  expect_same_results(three_integers(), plan.graph);
 }
 
 }  // namespace
