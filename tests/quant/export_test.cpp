@@ -88,8 +88,11 @@ TEST(quant_export, adds_the_bias_of_a_product_behind_it) {
   recipe.anchors["y"] = {{0.5f, 0.5f}, {10, 20}};
   const ir::Graph optimised = graph;
   export_recipe(optimised, recipe, Style::standard, graph);
-  for (const ir::Node& node : graph.nodes)
-    if (node.alive && node.op == "MatMul") EXPECT_EQ(node.inputs.size(), 2u);
+  for (const ir::Node& node : graph.nodes) {
+    if (node.alive && node.op == "MatMul") {
+      EXPECT_EQ(node.inputs.size(), 2u);
+    }
+  }
   const std::vector<float> y = results(graph, Tensor(DType::f32, {2, 2}));
   EXPECT_EQ(y, (std::vector<float>{10, 20, 10, 20}));
 }
