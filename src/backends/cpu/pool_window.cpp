@@ -1,0 +1,24 @@
+#include "backends/cpu/pool_window.h"
+
+#include <algorithm>
+
+namespace tenon::cpu {
+
+PoolWindow::PoolWindow(const backends::Problem& problem) {
+  const ir::Node& node = *problem.node;
+  const Dims &x = problem.inputs[0].dims, &y = problem.outputs[0].dims;
+  kernel = node.op.rfind("Global", 0) == 0 ? std::vector<int64_t>{x[1], x[2]} : node.integers("kernel_shape");
+  strides = node.integers("strides", {1, 1});
+  dilations = node.integers("dilations", {1, 1});
+  pads = node.integers("pads", {0, 0, 0, 0});
+  const std::string mode = node.text("auto_pad", "NOTSET");
+  if (mode == "NOTSET" || mode == "VALID") return;
+  for (size_t axis : {size_t{0}, size_t{1}}) {
+    const int64_t total = std::max<int64_t>(
+        0, (y[axis + 1] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - x[axis + 1]);
+    pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    pads[axis + 2] = total - pads[axis];
+  }
+}
+
+}  // namespace tenon::cpu
