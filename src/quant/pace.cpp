@@ -286,8 +286,7 @@ void widen_kept(ir::Graph& graph, const std::map<std::string, std::string>& keep
       const ir::Node& node = graph.node(id);
       if (!node.alive || !is_integer(node)) continue;
       if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
-      found = true;
-      if (precision != in_eight_bits) passes::widen_int8(graph, id);
+      found |= precision == in_eight_bits || passes::widen_int8(graph, id);
     }
     if (!found)
       throw Error(Code::usage, "no layer in eight bits is called \"" + name + "\"",

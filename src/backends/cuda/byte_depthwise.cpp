@@ -19,8 +19,6 @@ struct Params {
 
 constexpr int most_taps = 49;
 
-bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
-
 /// Channels a thread may take at once.
 bool takes(const Problem& problem, const ConvShape& shape, int vector) {
   bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned && problem.outputs[0].aligned &&

@@ -22,7 +22,6 @@ struct Params {
 constexpr int64_t most_shared = 96 << 10;
 constexpr int tile_columns = 32;
 
-bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 /// Channels of the results, padded to what a quad of lanes divides.
 int width_of(const ConvShape& shape) { return shape.out_c <= 16 ? 16 : shape.out_c <= 32 ? 32 : 64; }
 

@@ -16,8 +16,6 @@ struct Params {
 
 constexpr int64_t most_results = 4, most_channels = 256;
 
-bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
-
 const char* refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const char* reason = conv_shape(problem, shape)) return reason;
@@ -28,15 +26,6 @@ const char* refuses(const Problem& problem, const Properties&) {
   if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
     return "channels are not contiguous";
   return nullptr;
-}
-
-int vector_of(const Problem& problem, const ConvShape& shape) {
-  for (int vector = static_cast<int>(16 / size_of(shape.x_type)); vector > 1; vector /= 2) {
-    bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned;
-    for (int at = 0; at < 3; ++at) fits = fits && shape.x[at] % vector == 0;
-    if (fits) return vector;
-  }
-  return 1;
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

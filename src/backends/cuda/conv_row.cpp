@@ -15,8 +15,6 @@ struct Params {
   int64_t places[3 * most_pixels + 2];  // of x, y and the residual, by pixel; behind them channels, alpha and beta
 };
 
-bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
-
 const char* refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const char* reason = conv_shape(problem, shape)) return reason;
@@ -27,15 +25,6 @@ const char* refuses(const Problem& problem, const Properties&) {
   if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
     return "channels are not contiguous";
   return nullptr;
-}
-
-int vector_of(const Problem& problem, const ConvShape& shape) {
-  for (int vector = static_cast<int>(16 / size_of(shape.x_type)); vector > 1; vector /= 2) {
-    bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned;
-    for (int at = 0; at < 3; ++at) fits = fits && shape.x[at] % vector == 0;
-    if (fits) return vector;
-  }
-  return 1;
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

@@ -33,7 +33,6 @@ struct Form {
 
 constexpr int64_t most_halo_slabs = 3;
 
-bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 bool is_point(const ConvShape& s) {
   return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
          s.in_w == s.out_w;

@@ -122,6 +122,17 @@ ops::Epilogue conv_epilogue(const Problem& problem) {
   return ops::read_epilogue(context);
 }
 
+bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
+
+int vector_of(const Problem& problem, const ConvShape& shape) {
+  for (int vector = static_cast<int>(16 / size_of(shape.x_type)); vector > 1; vector /= 2) {
+    bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned;
+    for (int at = 0; at < 3; ++at) fits = fits && shape.x[at] % vector == 0;
+    if (fits) return vector;
+  }
+  return 1;
+}
+
 std::vector<float> conv_weights(const Problem& problem, const ConvShape& shape) {
   const float* from = problem.inputs[1].constant.data<float>();
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w, c_in = shape.channels_in(), depth = shape.depth();

@@ -25,6 +25,10 @@ const char* conv_geometry(const Problem& problem, ConvShape& shape);
 /// The same for convolutions and products of f32 and f16.
 const char* conv_shape(const Problem& problem, ConvShape& shape);
 ops::Epilogue conv_epilogue(const Problem& problem);
+/// Whether there is a tensor to be added.
+bool has_residual(const Problem& problem);
+/// Neighbouring channels of the input that one load may bring, at most 16 bytes of them.
+int vector_of(const Problem& problem, const ConvShape& shape);
 /// Weights as [out_c][kernel_h][kernel_w][channels_in], and the bias (zeros where there is none).
 std::vector<float> conv_weights(const Problem& problem, const ConvShape& shape);
 std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape);

@@ -14,8 +14,6 @@ struct DepthwiseParams {
   float alpha, beta;
 };
 
-inline bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
-
 /// Why it is no depthwise convolution of up to 49 taps over contiguous channels; nullptr where it is.
 inline const char* depthwise_shape(const Problem& problem, ConvShape& shape) {
   constexpr int most_taps = 49;

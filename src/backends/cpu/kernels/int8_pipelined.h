@@ -84,7 +84,7 @@ __attribute__((noinline)) void multiply_and_finish(Rows rows, const Runs& runs, 
     TENON_UNROLL
     for (int i = 0; i < R; ++i) v[i][0] = iload(start + i * kBlock), v[i][1] = iload(start + i * kBlock + kLanes);
     const std::byte* w = weights;
-    if (t == 4) fetch = weights;
+    if (t >= 4) fetch = weights;
     for (int64_t run = 0; run < runs.count; ++run) {
       Places<R, Rows> places(rows, runs.at[run]);
       int64_t steps = runs.units / kStep;
