@@ -84,8 +84,13 @@ struct LayerTime {
   double microseconds = 0;
 };
 
+/// Bytes of a session, known before its first run and the same after it.
 struct MemoryUse {
   int64_t arena_bytes = 0, arena_lower_bound = 0, weights_bytes = 0;
+  int64_t input_bytes = 0, workspace_bytes = 0;  ///< on a GPU: inputs as copied there, and what kernels work in
+  /// On a GPU what a session allocates there, to the byte; the driver hands out whole pages, and keeps its own state,
+  /// kernels and graphs beside that.
+  int64_t device_bytes = 0;
 };
 
 class Session;

@@ -226,6 +226,7 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
                       {"arena_lower_bound", memory.arena_lower_bound},
                       {"weights_bytes", memory.weights_bytes},
                       {"peak_rss_bytes", peak_rss_bytes()}};
+  if (gpu) result["memory"].update(device_memory(memory));
   if (const std::vector<double> times = session.device_times(device_runs); !times.empty()) {
     const Json device = summary(times, batch);
     result["device_latency_ms"] = device["latency_ms"];

@@ -46,9 +46,8 @@ int work(const Options& options) {
   PictureModel model(options, "imagenet");
   Gallery gallery(options.output_dir, options.source);
   Json list = Json::array();
-  const int64_t unreadable = for_each_picture(options.source, [&](Picture& picture) {
-    vision::Transform transform;
-    const std::vector<double> scores = probabilities(model.run(picture.image, transform).at(0), model.batch());
+  const Seen seen = [&](Picture& picture, const std::vector<Tensor>& outputs, const vision::Transform&) {
+    const std::vector<double> scores = probabilities(outputs.at(0), model.batch());
     std::vector<int> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
     const auto count = std::min(static_cast<size_t>(options.top), order.size());
@@ -70,7 +69,10 @@ int work(const Options& options) {
     if (!gallery.wanted()) return;
     vision::draw_lines(picture.image, lines);
     gallery.add(picture);
-  });
+  };
+  const int64_t unreadable =
+      for_each_picture(options.source, [&](Picture& picture) { model.feed(picture, seen); });
+  model.finish(seen);
   gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);
   if (interrupted() != 0) return interrupted();

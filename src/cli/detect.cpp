@@ -48,6 +48,14 @@ void print(const Picture& picture, const std::vector<vision::Detection>& found,
                one.score, one.box[0], one.box[1], one.box[2], one.box[3]);
 }
 
+vision::Head recognised(const PictureModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
+  const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.labels().size());
+  if (!head)
+    throw Error(Code::unsupported, "the outputs are not those of a known detector",
+                {.where = name, .hint = "tenon inspect shows them; tenon run gives them as arrays"});
+  return *head;
+}
+
 int work(const Options& options) {
   check(options.detect);
   require_source(options.source);
@@ -56,20 +64,8 @@ int work(const Options& options) {
   std::optional<vision::Head> head;
   Json list = Json::array();
   int64_t boxes = 0;
-  const int64_t unreadable = for_each_picture(options.source, [&](Picture& picture) {
-    vision::Transform transform;
-    const std::vector<Tensor>* outputs = &model.run(picture.image, transform);
-    if (!head) {
-      head = vision::recognise(*outputs, model.spec().width, model.spec().height, model.labels().size());
-      if (!head)
-        throw Error(Code::unsupported, "the outputs are not those of a known detector",
-                    {.where = options.model, .hint = "tenon inspect shows them; tenon run gives them as arrays"});
-      if (head->kind == vision::HeadKind::yolox && model.uses_preset()) {
-        model.prepare_as("yolox");
-        outputs = &model.run(picture.image, transform);
-      }
-    }
-    const std::vector<vision::Detection> found = vision::detect(*head, *outputs, 0, transform, options.detect);
+  const Seen seen = [&](Picture& picture, const std::vector<Tensor>& outputs, const vision::Transform& transform) {
+    const std::vector<vision::Detection> found = vision::detect(*head, outputs, 0, transform, options.detect);
     boxes += static_cast<int64_t>(found.size());
     Json entry = {{"image", picture.path}};
     if (picture.frame >= 0) entry["frame"] = picture.frame;
@@ -79,7 +75,19 @@ int work(const Options& options) {
     if (!gallery.wanted()) return;
     vision::draw_detections(picture.image, found, model.labels());
     gallery.add(picture);
+  };
+  const int64_t unreadable = for_each_picture(options.source, [&](Picture& picture) {
+    if (head) return model.feed(picture, seen);
+    vision::Transform transform;
+    const std::vector<Tensor>* outputs = &model.run(picture.image, transform);
+    head = recognised(model, *outputs, options.model);
+    if (head->kind == vision::HeadKind::yolox && model.uses_preset()) {
+      model.prepare_as("yolox");
+      outputs = &model.run(picture.image, transform);
+    }
+    seen(picture, *outputs, transform);
   });
+  model.finish(seen);
   gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);
   if (options.json != "-")

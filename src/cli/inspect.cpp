@@ -124,6 +124,7 @@ int plan_of(const Options& options) {
   json["memory"] = {{"arena_bytes", memory.arena_bytes},
                     {"arena_lower_bound", memory.arena_lower_bound},
                     {"weights_bytes", memory.weights_bytes}};
+  if (plan.device != "cpu") json["memory"].update(device_memory(memory));
   json["tactics"] = Json::array();
   for (const auto& [problem, record] : plan.records)
     json["tactics"].push_back({{"problem", problem}, {"kernel", record.kernel}, {"us", record.microseconds}});
@@ -135,8 +136,8 @@ int plan_of(const Options& options) {
              plan.device == "cpu" ? "" : " on " + plan.device);
   for (const auto& [input, sizes] : plan.shapes)
     fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
-  fmt::print("{:<8} arena {}, weights {}\n", "memory", bytes_text(memory.arena_bytes),
-             bytes_text(memory.weights_bytes));
+  fmt::print("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
+             bytes_text(memory.weights_bytes), plan.device == "cpu" ? "" : ", " + device_memory_text(memory));
   if (options.stage == "plan")
     for (const auto& [problem, record] : plan.records)
       fmt::print("{:<8} {:10.1f} us  {:<28} {}\n", "tactic", record.microseconds, record.kernel, problem);

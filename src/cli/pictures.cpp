@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "cli/flags.h"
 #include "cli/frames.h"
@@ -70,12 +72,12 @@ PictureModel::PictureModel(const PictureOptions& options, const std::string& pre
     : PictureModel(options, preset, picture_shapes(options, preset)) {}
 
 PictureModel::PictureModel(const PictureOptions& options, const std::string& preset, const Shapes& shapes)
-    : engine_(options.open(shapes)), session_(engine_.session(options.threads, shapes)) {
+    : engine_(options.open(shapes)) {
   const std::vector<TensorInfo> infos = engine_.inputs();
   if (infos[0].dtype != DType::f32)
     throw Error(Code::unsupported, "the picture input is not f32", {.where = infos[0].name});
-  input_ = Tensor(DType::f32, Dims(shapes.at(infos[0].name)));
-  outputs_.resize(engine_.outputs().size());
+  lanes_.push_back(lane(options.threads, shapes));
+  if (engine_.device() != "cpu") lanes_.push_back(lane(options.threads, shapes));
   prepare_as(spec_of(options, engine_, preset));
   uses_preset_ = options.preprocess.empty() && !engine_.metadata().count(vision::spec_key);
   const auto names = engine_.metadata().find("names");
@@ -83,14 +85,46 @@ PictureModel::PictureModel(const PictureOptions& options, const std::string& pre
   else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
 }
 
+PictureModel::Lane PictureModel::lane(int threads, const Shapes& shapes) const {
+  Lane lane{engine_.session(threads, shapes), {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, {}};
+  lane.input = lane.session.input(0);
+  std::memset(lane.input.data(), 0, lane.input.bytes());
+  return lane;
+}
+
 void PictureModel::prepare_as(const std::string& spec) {
-  spec_ = vision::resolve(vision::parse_spec(spec), input_.dims());
+  spec_ = vision::resolve(vision::parse_spec(spec), lanes_[0].input.dims());
 }
 
 const std::vector<Tensor>& PictureModel::run(const vision::Image& image, vision::Transform& transform) {
-  transform = vision::preprocess(image, spec_, input_.data<float>());
-  session_.run(std::span<const Tensor>(&input_, 1), outputs_);
-  return outputs_;
+  Lane& lane = lanes_[0];
+  transform = vision::preprocess(image, spec_, lane.input.data<float>());
+  lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs);
+  return lane.outputs;
+}
+
+void PictureModel::settle(Lane& lane, const Seen& seen) {
+  if (!lane.under_way.valid()) return;
+  lane.under_way.get();
+  seen(lane.picture, lane.outputs, lane.transform);
+}
+
+void PictureModel::feed(Picture& picture, const Seen& seen) {
+  Lane& lane = lanes_[next_];
+  next_ = (next_ + 1) % lanes_.size();
+  settle(lane, seen);
+  // The picture gets a used one's memory in exchange.
+  lane.picture.path = picture.path, lane.picture.frame = picture.frame;
+  std::swap(lane.picture.image, picture.image);
+  lane.transform = vision::preprocess(lane.picture.image, spec_, lane.input.data<float>());
+  const auto work = [&lane] { lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs); };
+  const bool beside = lanes_.size() > 1;
+  lane.under_way = std::async(beside ? std::launch::async : std::launch::deferred, work);
+  if (!beside) settle(lane, seen);
+}
+
+void PictureModel::finish(const Seen& seen) {
+  for (size_t at = 0; at < lanes_.size(); ++at) settle(lanes_[(next_ + at) % lanes_.size()], seen);
 }
 
 void require_source(const std::string& source) {

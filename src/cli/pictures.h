@@ -2,6 +2,7 @@
 #include <tenon/tenon.h>
 
 #include <functional>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,28 @@ struct PictureOptions : ModelOptions {
   void add_to(CLI::App& app);
 };
 
-/// A session with its preprocessing; one picture at a time.
+/// A picture, or a frame of a video (`frame` counts from 0; -1 for pictures).
+struct Picture {
+  std::string path;
+  int64_t frame = -1;
+  vision::Image image;
+};
+
+/// Takes a picture whose run has ended, its outputs, which are gone after that, and how it lies in the input.
+using Seen = std::function<void(Picture&, const std::vector<Tensor>& outputs, const vision::Transform&)>;
+
+/// Sessions with their preprocessing.
 class PictureModel {
  public:
   /// `preset` is used where --preprocess is not given. Throws Error(unsupported) for a model without one picture input.
   PictureModel(const PictureOptions& options, const std::string& preset);
   /// The outputs, valid until the next run, and how the picture lies in the input.
   const std::vector<Tensor>& run(const vision::Image& image, vision::Transform& transform);
+  /// Takes over a picture and gives `seen` those whose runs have ended, in order. On a GPU a picture is prepared and
+  /// copied there while the one before is worked on; on the CPU each is seen before the next is taken.
+  void feed(Picture& picture, const Seen& seen);
+  /// Gives `seen` what is left.
+  void finish(const Seen& seen);
   /// Changes how pictures are prepared; sizes stay the model's.
   void prepare_as(const std::string& spec);
   const vision::Spec& spec() const { return spec_; }
@@ -30,25 +46,28 @@ class PictureModel {
   bool uses_preset() const { return uses_preset_; }
   const std::vector<std::string>& labels() const { return labels_; }
   /// Pictures that the input holds; run fills the first of them.
-  int64_t batch() const { return input_.dims()[0]; }
+  int64_t batch() const { return lanes_[0].input.dims()[0]; }
 
  private:
+  /// A session and the picture that it works on.
+  struct Lane {
+    Session session;
+    Tensor input;
+    std::vector<Tensor> outputs;
+    Picture picture;
+    vision::Transform transform;
+    std::future<void> under_way;  // last, as it ends before the rest goes
+  };
   PictureModel(const PictureOptions& options, const std::string& preset, const Shapes& shapes);
+  Lane lane(int threads, const Shapes& shapes) const;
+  static void settle(Lane& lane, const Seen& seen);
 
   Engine engine_;
-  Session session_;
-  Tensor input_;
-  std::vector<Tensor> outputs_;
+  std::vector<Lane> lanes_;
+  size_t next_ = 0;  // of the lanes, for the next picture
   vision::Spec spec_;
   bool uses_preset_;
   std::vector<std::string> labels_;
-};
-
-/// A picture, or a frame of a video (`frame` counts from 0; -1 for pictures).
-struct Picture {
-  std::string path;
-  int64_t frame = -1;
-  vision::Image image;
 };
 
 /// Calls `each` for the pictures of a file, a folder (by name, not below it) or the frames of a video. A picture that

@@ -30,4 +30,15 @@ std::string bytes_text(int64_t bytes) {
   return fmt::format("{:.2f} GB", bytes / 1e9);
 }
 
+nlohmann::ordered_json device_memory(const MemoryUse& memory) {
+  return {{"input_bytes", memory.input_bytes},
+          {"workspace_bytes", memory.workspace_bytes},
+          {"device_bytes", memory.device_bytes}};
+}
+
+std::string device_memory_text(const MemoryUse& memory) {
+  return fmt::format("inputs {}, workspace {}: {} on the GPU", bytes_text(memory.input_bytes),
+                     bytes_text(memory.workspace_bytes), bytes_text(memory.device_bytes));
+}
+
 }  // namespace tenon::cli

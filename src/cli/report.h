@@ -1,4 +1,6 @@
 #pragma once
+#include <tenon/tenon.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -15,5 +17,10 @@ std::string counted(int64_t count, const std::string& noun);
 
 /// "12.3 MB": decimal units.
 std::string bytes_text(int64_t bytes);
+
+/// What a session takes on a GPU beside its arena and weights, and in all.
+nlohmann::ordered_json device_memory(const MemoryUse& memory);
+/// The same as words: "inputs 4.9 MB, workspace 0 B: 12.3 MB on the GPU".
+std::string device_memory_text(const MemoryUse& memory);
 
 }  // namespace tenon::cli

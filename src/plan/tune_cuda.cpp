@@ -137,6 +137,18 @@ Record race(const Contest& contest, cuda::Device& device, const cuda::Clock& clo
   return record_of(std::move(timed));
 }
 
+/// What a race that vendors' kernels took part in says of the choices; empty where that is too little.
+Record among(const Record& record, const std::vector<cuda::Choice>& choices) {
+  std::vector<Rival> timed;
+  const auto keep = [&](const std::string& kernel, double microseconds) {
+    for (const cuda::Choice& choice : choices)
+      if (choice.tactic.name == kernel) return timed.push_back({kernel, microseconds});
+  };
+  keep(record.kernel, record.microseconds);
+  for (const Rival& rival : record.rivals) keep(rival.kernel, rival.microseconds);
+  return timed.size() * 2 > choices.size() ? record_of(std::move(timed)) : Record();
+}
+
 }  // namespace
 
 std::string device_key(const cuda::Properties& device, const backends::Problem& problem) {
@@ -184,6 +196,15 @@ void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Pr
     }
     std::vector<cuda::Choice> choices = cuda::choices(problem, device.properties());
     if (choices.size() < 2) continue;
+    if (!plan.vendor) {
+      backends::Problem with_vendors = problem;
+      with_vendors.vendor = true;
+      if (const auto record = known.find(device_key(device.properties(), with_vendors)); record != known.end())
+        if (Record own = among(record->second, choices); !own.kernel.empty()) {
+          plan.records[key] = std::move(own);
+          continue;
+        }
+    }
     for (const cuda::Choice& choice : choices)
       sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
     bytes = std::max(bytes, Operands(problem, 0).bytes);

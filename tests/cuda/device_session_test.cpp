@@ -258,18 +258,41 @@ struct Limited {
   ~Limited() { set_limits({}); }
 };
 
-TEST_F(DeviceSession, LimitsOfMemoryAreKeptTo) {
+TEST_F(DeviceSession, WhatIsStatedIsTakenToTheByte) {
   const Engine engine = build_net(folder_, small_net(), on_gpu());
   const Shapes shapes{{"x", {2000, 3, 8, 8}}};
   const MemoryUse use = engine.session(0, shapes).memory();
-  const auto session = [&] { engine.session(0, shapes); };
+  EXPECT_EQ(use.input_bytes, 2000 * 3 * 64 * 4);
+  EXPECT_EQ(use.device_bytes, use.arena_bytes + use.input_bytes + use.weights_bytes + use.workspace_bytes);
+  const auto session = [&] { engine.session(0, shapes).run({{"x", random_tensor({2000, 3, 8, 8}, 7)}}); };
   {
-    // Room for the arena and the inputs, but not for the weights.
-    const Limited limited({.memory_bytes = use.arena_bytes + 2000 * 3 * 64 * 4});
-    EXPECT_NE(error_of(session).find("the limit of memory is reached on the GPU"), std::string::npos)
-        << error_of(session);
+    const Limited limited({.memory_bytes = use.device_bytes});
+    session();
   }
-  session();
+  const Limited limited({.memory_bytes = use.device_bytes - 1});
+  EXPECT_NE(error_of(session).find("the limit of memory is reached on the GPU"), std::string::npos)
+      << error_of(session);
+}
+
+/// By the driver's own count, which goes by pages of 2 MiB.
+TEST_F(DeviceSession, WhatIsStatedIsWhatTheDriverCounts) {
+  constexpr int64_t page = int64_t{2} << 20;
+  const std::string net = model(input("x", {4, 1024, 64, 64}) + random_weights("w", {1024, 1024, 3, 3}, 1) +
+                                node("conv", "Conv", {"x", "w"}, {"c"}, integers("pads", {1, 1, 1, 1})) +
+                                node("relu", "Relu", {"c"}, {"r"}) + node("tanh", "Tanh", {"r"}, {"y"}) + output("y"));
+  const Engine engine = build_net(folder_, net, on_gpu());
+  const Tensor x = random_tensor({4, 1024, 64, 64}, 7);
+  engine.session().run({{"x", x}});  // what the driver keeps for itself is there after that
+  const int64_t before = free_bytes();
+  Session session = engine.session();
+  const MemoryUse use = session.memory();
+  const int64_t made = before - free_bytes();
+  session.run({{"x", x}});
+  const int64_t ran = before - free_bytes();
+  EXPECT_GT(use.weights_bytes, 1024 * 1024 * 9 * 4 - page);
+  EXPECT_GE(made, use.device_bytes - page);
+  EXPECT_LE(made, use.device_bytes + 4 * page) << "arena, input, weights and workspace";
+  EXPECT_EQ(ran, made);
 }
 
 TEST_F(DeviceSession, KernelsKeepToTheLimitOfWorkspace) {
