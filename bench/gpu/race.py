@@ -14,6 +14,7 @@ bytes or products could take. With --rows FILE a race that was broken off goes o
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -132,7 +133,9 @@ class PyTorch:
         script = str(pathlib.Path(__file__).with_name('torch_times.py'))
         words = [sys.executable, script, model.path, ','.join('%d:%s' % (batch, one) for one in precisions),
                  '--compile-limit', str(limit)]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        threads = {'TORCHINDUCTOR_COMPILE_THREADS': '2'}  # as many compile at once
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **threads})
         self.timer = threading.Timer(limit * len(precisions) + 60, self.process.kill)
         self.timer.start()
 

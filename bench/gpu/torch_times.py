@@ -97,7 +97,7 @@ class Variant:
         self.row['eager'] = milliseconds(lambda: self.network(self.x))
         self.row['peak_bytes'] = torch.cuda.max_memory_allocated()
         self.row['graph'] = milliseconds(captured(lambda: self.network(self.x)))
-        if self.faster:
+        if self.faster is not None:
             self.row['compiled'] = milliseconds(captured(lambda: self.faster(self.x)))
         return self.row
 
