@@ -28,9 +28,9 @@ Picture picture_of(const float* data, int64_t channels, int64_t height, int64_t 
 /// twice.
 std::vector<plan::Suspicion> suspicions_of(const std::vector<Picture>& pictures);
 
-/// How certain outputs look: of score lists how far the best stands out, of score maps the best scores. Comparable only
-/// between runs of one model. 0 where nothing looks like a score.
-double certainty(const std::vector<Tensor>& outputs);
+/// How certain the outputs of one of a batch's pictures look: of score lists how far the best stands out, of score maps
+/// the best scores. Comparable only between runs of one model. 0 where nothing looks like a score.
+double certainty(const std::vector<Tensor>& outputs, int64_t picture = 0, int64_t pictures = 1);
 
 /// Follows a calibration batch by batch and keeps what the audit needs; memory grows with the tensors and by a few
 /// hundred bytes a picture.
@@ -56,10 +56,10 @@ class Auditor {
   };
   /// What cannot be had again from the data alone.
   struct State {
-    std::vector<Ends> ends;            // by scale group
-    std::vector<Snapshot> snapshots;   // after 1, 2, 4, … samples, and the last
-    int tried = 0, exchanged_won = 0;  // colour channels exchanged
-    int rescaled = 0, same_best = 0;   // pictures at another scale, and those whose best scores stayed where they were
+    std::vector<Ends> ends;           // by scale group
+    std::vector<Snapshot> snapshots;  // after 1, 2, 4, … samples, and the last
+    std::vector<double> gains;        // in certainty with colour channels exchanged, of the first pictures
+    int rescaled = 0, same_best = 0;  // pictures at another scale, and those whose best scores stayed where they were
   };
   const State& state() const { return state_; }
   /// Before the first batch is noted: goes on from there.

@@ -8,7 +8,7 @@ namespace tenon::quant {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int version = 3;
+constexpr int version = 4;
 constexpr const char* mark = "tenon_calibration_so_far";
 
 Json json_of(const CacheKey& key, int64_t batch) {
@@ -24,8 +24,7 @@ std::string write_checkpoint(const CacheKey& key, int64_t batch, const Checkpoin
   Json json{{"version", version},
             {"key", json_of(key, batch)},
             {"samples", checkpoint.samples},
-            {"tried", checkpoint.audit.tried},
-            {"exchanged_won", checkpoint.audit.exchanged_won},
+            {"gains", checkpoint.audit.gains},
             {"rescaled", checkpoint.audit.rescaled},
             {"same_best", checkpoint.audit.same_best}};
   json["groups"] = json["ends"] = json["snapshots"] = Json::array();
@@ -48,8 +47,7 @@ Checkpoint read_checkpoint(const std::string& text, const CacheKey& key, int64_t
     if (json.at("version") != version || json.at("key") != json_of(key, batch)) return {};
     if (json.at("groups").size() != groups || json.at("ends").size() != groups) return {};
     checkpoint.samples = json.at("samples").get<int64_t>();
-    checkpoint.audit.tried = json.at("tried").get<int>();
-    checkpoint.audit.exchanged_won = json.at("exchanged_won").get<int>();
+    checkpoint.audit.gains = json.at("gains").get<std::vector<double>>();
     checkpoint.audit.rescaled = json.at("rescaled").get<int>();
     checkpoint.audit.same_best = json.at("same_best").get<int>();
     for (const Json& group : json.at("groups")) checkpoint.groups.push_back(Histogram::parse(group.get<std::string>()));

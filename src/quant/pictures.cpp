@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 
 #include "quant/audit.h"
 
@@ -36,6 +38,22 @@ double brightness(double mean, double low, double high) {
   if (high - low > 20) return std::clamp((mean + 118) / 255, 0.0, 1.0);
   if (low >= -1.01 && high <= 1.01) return (mean + 1) / 2;
   return std::clamp(mean * 0.225 + 0.45, 0.0, 1.0);
+}
+
+/// By how many deviations the best score is above the mean. Of probabilities their logarithms are scores, as they were
+/// before the softmax but for a constant.
+double standing_out(std::span<const float> scores) {
+  constexpr double least = 1e-9;
+  const double total = std::accumulate(scores.begin(), scores.end(), 0.0);
+  const bool shares = std::fabs(total - 1) < 1e-3 && *std::min_element(scores.begin(), scores.end()) >= 0;
+  double sum = 0, squares = 0, most = -INFINITY;
+  for (const float score : scores) {
+    const double x = shares ? std::log(std::max<double>(score, least)) : score;
+    sum += x, squares += x * x, most = std::max(most, x);
+  }
+  const auto count = static_cast<double>(scores.size());
+  const double mean = sum / count, variance = squares / count - mean * mean;
+  return variance > 0 ? (most - mean) / std::sqrt(variance) : 0;
 }
 
 std::string names_of(const std::vector<const Picture*>& pictures) {
@@ -138,25 +156,19 @@ std::vector<plan::Suspicion> suspicions_of(const std::vector<Picture>& pictures)
   return found;
 }
 
-double certainty(const std::vector<Tensor>& outputs) {
+double certainty(const std::vector<Tensor>& outputs, int64_t picture, int64_t pictures) {
   constexpr size_t best = 20;
   double total = 0;
   for (const Tensor& output : outputs) {
-    if (output.dtype() != DType::f32 || output.elements() < 2) continue;
     const Dims& dims = output.dims();
-    const float* data = output.data<float>();
-    if (dims.rank() <= 2) {
-      const int64_t length = dims.back();
-      for (int64_t row = 0; length > 1 && row < output.elements() / length; ++row) {
-        double sum = 0, squares = 0, most = data[row * length];
-        for (int64_t i = 0; i < length; ++i) {
-          const double x = data[row * length + i];
-          sum += x, squares += x * x, most = std::max(most, x);
-        }
-        const double mean = sum / static_cast<double>(length);
-        const double variance = squares / static_cast<double>(length) - mean * mean;
-        if (variance > 0) total += (most - mean) / std::sqrt(variance);
-      }
+    if (output.dtype() != DType::f32 || dims.rank() == 0 || dims[0] % pictures != 0) continue;
+    const int64_t elements = output.elements() / pictures;
+    if (elements < 2) continue;
+    const float* data = output.data<float>() + picture * elements;
+    const int64_t length = dims.rank() <= 2 ? dims.back() : *std::max_element(dims.begin() + 1, dims.end());
+    if (dims.rank() <= 2 || length == elements) {
+      for (int64_t row = 0; length > 1 && row < elements / length; ++row)
+        total += standing_out({data + row * length, static_cast<size_t>(length)});
       continue;
     }
     // Of the entries along the shortest axis behind the first, those that lie in 0..1 are scores.
@@ -167,10 +179,10 @@ double certainty(const std::vector<Tensor>& outputs) {
     for (size_t at = axis + 1; at < dims.rank(); ++at) inner *= dims[at];
     const int64_t features = dims[axis];
     std::vector<char> score(static_cast<size_t>(features), 1);
-    for (int64_t at = 0; at < output.elements(); ++at)
+    for (int64_t at = 0; at < elements; ++at)
       if (!(data[at] >= 0 && data[at] <= 1)) score[static_cast<size_t>(at / inner % features)] = 0;
     std::vector<float> scores;
-    for (int64_t at = 0; at < output.elements(); ++at)
+    for (int64_t at = 0; at < elements; ++at)
       if (score[static_cast<size_t>(at / inner % features)]) scores.push_back(data[at]);
     const size_t count = std::min(best, scores.size());
     std::partial_sort(scores.begin(), scores.begin() + static_cast<ptrdiff_t>(count), scores.end(), std::greater<>());

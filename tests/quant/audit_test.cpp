@@ -128,6 +128,30 @@ TEST(Certainty, LeavesBoxesOutOfScoreMaps) {
   EXPECT_NEAR(certainty({output}), 0.25, 1e-6);
 }
 
+TEST(Certainty, TakesAMapOfOnePlaceForAList) {
+  const Tensor flat = Tensor::of<float>(DType::f32, {1, 4, 1, 1}, std::vector<float>{0.25f, 0.26f, 0.25f, 0.24f});
+  const Tensor sure = Tensor::of<float>(DType::f32, {1, 4, 1, 1}, std::vector<float>{0, 0, 1, 0});
+  EXPECT_GT(certainty({sure}), certainty({flat}));
+}
+
+TEST(Certainty, OfProbabilitiesIsThatOfWhatTheSoftmaxReads) {
+  const std::vector<float> scores{3, 1, 0.5f, -2};
+  std::vector<float> shares;
+  float sum = 0;
+  for (const float score : scores) sum += std::exp(score);
+  for (const float score : scores) shares.push_back(std::exp(score) / sum);
+  EXPECT_NEAR(certainty({Tensor::of<float>(DType::f32, {1, 4}, shares)}),
+              certainty({Tensor::of<float>(DType::f32, {1, 4}, scores)}), 1e-5);
+}
+
+TEST(Certainty, IsThatOfOnePictureOfABatch) {
+  const Tensor both = Tensor::of<float>(DType::f32, {2, 4}, std::vector<float>{1, 2, 1, 2, 0, 0, 9, 0});
+  const Tensor flat = Tensor::of<float>(DType::f32, {1, 4}, std::vector<float>{1, 2, 1, 2});
+  const Tensor sure = Tensor::of<float>(DType::f32, {1, 4}, std::vector<float>{0, 0, 9, 0});
+  EXPECT_EQ(certainty({both}, 0, 2), certainty({flat}));
+  EXPECT_EQ(certainty({both}, 1, 2), certainty({sure}));
+}
+
 class Source : public Calibrator {
  public:
   explicit Source(int count, float factor = 1, bool growing = false, float mean = 0)
@@ -167,12 +191,12 @@ ir::Graph classifier(float bias) {
   using namespace test;
   const std::vector<float> biases{0, bias, 0, 0, 0, 0, 0, 0};
   const Folder folder;
-  folder.write("m.onnx", model(input("x", {1, 3, side, side}) + random_weights("w1", {8, 3, 3, 3}, 1) +
-                               tensor("b1", f32, {8}, raw(biases)) +
-                               random_weights("w2", {5, 8, 3, 3}, 2) + node("first", "Conv", {"x", "w1", "b1"}, {"a"}) +
-                               node("act", "Relu", {"a"}, {"b"}) + node("second", "Conv", {"b", "w2"}, {"c"}) +
-                               node("pool", "GlobalMaxPool", {"c"}, {"d"}) + node("end", "Flatten", {"d"}, {"y"}) +
-                               output("y")));
+  folder.write("m.onnx",
+               model(input("x", {1, 3, side, side}) + random_weights("w1", {8, 3, 3, 3}, 1) +
+                     tensor("b1", f32, {8}, raw(biases)) + random_weights("w2", {5, 8, 3, 3}, 2) +
+                     node("first", "Conv", {"x", "w1", "b1"}, {"a"}) + node("act", "Relu", {"a"}, {"b"}) +
+                     node("second", "Conv", {"b", "w2"}, {"c"}) + node("pool", "GlobalMaxPool", {"c"}, {"d"}) +
+                     node("end", "Flatten", {"d"}, {"y"}) + output("y")));
   ir::Graph graph = onnx::import_file(folder / "m.onnx");
   passes::optimise(graph);
   return graph;
@@ -231,6 +255,62 @@ TEST(Audit, ValuesOfAnotherScaleThanTheModelsAreNamed) {
 TEST(Audit, AScaleThatChangesNoClassIsNoFault) {
   EXPECT_EQ(suspicions_of_classifier(0.02f), Names{});
   EXPECT_EQ(suspicions_of_classifier(2.5f), Names{"the pictures' values look too large for this model"});
+}
+
+/// A map of scores that rise with the last colour.
+ir::Graph blueness() {
+  using namespace test;
+  const std::vector<float> same{1, 0, 0, 0, 1, 0, 0, 0, 1}, last{0, 0, 1, 0, 0, 2};
+  const Folder folder;
+  folder.write("m.onnx", model(input("x", {2, 3, side, side}) + tensor("w1", f32, {3, 3, 1, 1}, raw(same)) +
+                               tensor("w2", f32, {2, 3, 1, 1}, raw(last)) + node("one", "Conv", {"x", "w1"}, {"a"}) +
+                               node("act", "Relu", {"a"}, {"b"}) + node("two", "Conv", {"b", "w2"}, {"c"}) +
+                               node("scores", "Sigmoid", {"c"}, {"y"}) + output("y")));
+  ir::Graph graph = onnx::import_file(folder / "m.onnx");
+  passes::optimise(graph);
+  return graph;
+}
+
+/// Two pictures a batch, with their first and last colours dimmed.
+class Tinted : public Calibrator {
+ public:
+  Tinted(int batches, float first, float last) : batches_(batches), first_(first), last_(last) {}
+  bool next_batch(CalibrationBatch& batch) override {
+    if (at_ == batches_) return false;
+    Tensor both(DType::f32, {2, 3, side, side});
+    batch.names.clear();
+    for (int picture = 0; picture < 2; ++picture) {
+      const int number = 2 * at_ + picture;
+      const Tensor one = blobs(static_cast<unsigned>(number));
+      constexpr int64_t pixels = side * side;
+      for (int64_t at = 0; at < 3 * pixels; ++at)
+        both.data<float>()[picture * 3 * pixels + at] = one.data<float>()[at] * (at < pixels       ? first_
+                                                                                 : at < 2 * pixels ? 1
+                                                                                                   : last_);
+      batch.names.push_back("picture " + std::to_string(number));
+    }
+    ++at_;
+    batch.inputs = {{"", std::move(both)}};
+    return true;
+  }
+
+ private:
+  int batches_, at_ = 0;
+  float first_, last_;
+};
+
+TEST(Audit, NamesColoursThatTheModelIsSurerOfExchanged) {
+  const auto found = [](int batches, float first, float last) {
+    Tinted source(batches, first, last);
+    Setting setting;
+    setting.threads = 2;
+    setting.options.method = CalibrationMethod::mse;
+    setting.options.target_error = 1e9;
+    return named(calibrate(blueness(), source, setting).evidence.suspicions);
+  };
+  EXPECT_EQ(found(10, 0.8f, 0.4f), Names{"red and blue look exchanged"});
+  EXPECT_EQ(found(10, 0.4f, 0.8f), Names{});
+  EXPECT_EQ(found(2, 0.8f, 0.4f), Names{});  // may be by chance
 }
 
 TEST(Audit, CoverageEndsAtTheLastSample) {
