@@ -17,35 +17,14 @@
 #include "plan/plan.h"
 #include "plan/sources.h"
 #include "plan/timing_cache.h"
-#include "quant/calibrate.h"
-#include "quant/choose.h"
-#include "quant/evidence.h"
-#include "quant/export.h"
-#include "quant/float8.h"
-#include "quant/materialise.h"
+#include "quant/eight_bits.h"
+#include "quant/pace.h"
+#include "quant/structure.h"
 #include "runtime/device_rank.h"
 
 namespace tenon {
 
 namespace {
-/// Chooses how to quantise a floating point graph.
-quant::Recipe calibrate(const plan::Plan& plan, const ir::Graph& imported, const plan::Records& known,
-                        const BuildOptions& options) {
-  if (!options.calibrator)
-    throw Error(Code::usage, "eight bits need calibration data",
-                {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
-  quant::Setting setting{options.calibration, options.shapes, plan.threads, known, options.progress, options.warn};
-  if (plan.precision == "fp8") {
-    // Floats have range to spare: nothing is cut off, and their errors are not those of integers.
-    setting.by_channel = setting.options.reconstruct = false;
-    setting.options.target_error = std::numeric_limits<double>::infinity();
-    if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
-  }
-  setting.names = quant::same_tensors(plan.graph, imported);
-  quant::Recipe recipe = quant::calibrate(plan.graph, *options.calibrator, setting);
-  return plan.precision == "fp8" ? quant::float8_part(plan.graph, recipe) : recipe;
-}
-
 /// The 16-bit float of the plan's precision.
 DType narrow_type(const plan::Plan& plan) { return plan.precision == "bf16" ? DType::bf16 : DType::f16; }
 
@@ -75,152 +54,6 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
   }
   (gpu ? plan::tune_cuda : plan::tune)(plan, known, options.budget_seconds, options.progress);
 }
-
-Engine engine_of(plan::Plan plan) {
-  auto impl = std::make_shared<Engine::Impl>();
-  impl->plan = std::move(plan);
-  return Engine(std::move(impl));
-}
-
-void warn_of_floats(const BuildOptions& options, const std::string& precision, const std::string& why) {
-  if (!options.warn) return;
-  const char* eight = options.precision == Precision::fp8 ? "FP8" : "INT8";
-  options.warn(std::string(eight) + " does not pay on this machine: " + why + "; the engine is " + precision);
-}
-
-/// What an engine of eight bits computes otherwise in: 16 bits where a judge sees what that loses, or on a GPU.
-std::string floats_beside(const plan::Plan& plan, const BuildOptions& options) {
-  if (plan.device != "cpu") return "fp16";
-  const bool measures = options.budget_seconds != 0 && options.objective != Objective::size;
-  return options.judge && measures && cpu::has_brain_dot(cpu::active_isa()) ? "bf16" : "fp32";
-}
-
-/// Both were judged, and one was timed in turn with what is in eight bits: their ratio gives the other.
-void time_both(plan::SearchPoint& one, const plan::Plan& one_plan, plan::SearchPoint& other,
-               const plan::Plan& other_plan) {
-  const auto [one_us, other_us] = quant::race(one_plan, other_plan);
-  if (one.milliseconds > 0) other.milliseconds = one.milliseconds * other_us / one_us;
-  else if (other.milliseconds > 0) one.milliseconds = other.milliseconds * one_us / other_us;
-}
-
-/// The quantised plan where it is faster than the floating point one, layer by layer, and the floating point one where
-/// it is not at all; with a judge, the fastest that loses little enough. Without time to measure, or sizes to measure
-/// at, and where the engine is to be small, everything is quantised that may be.
-class EightBits {
- public:
-  EightBits(const plan::Plan& plan, const plan::SourceTracker& tracker, plan::TimingCache& cache,
-            const BuildOptions& options)
-      : base_(plan), exact_(plan), floats_(plan), tracker_(tracker), cache_(cache), options_(options) {
-    exact_.precision = "fp32";
-    exact_.bf16 = false;
-    floats_.precision = floats_beside(plan, options);
-    floats_.bf16 = floats_.precision == "bf16";
-  }
-
-  plan::Plan plan(const ir::Graph& imported) {
-    // First of all, so that data which does not fit the model is known before the long part.
-    if (options_.judge) judge_floats();
-    recipe_ = calibrate(base_, imported, cache_.records(), options_);
-    measures_ = options_.objective != Objective::size && options_.budget_seconds != 0 && !recipe_.anchors.empty() &&
-                plan::is_static(plan::concretise(base_.graph, options_.shapes));
-    if (measures_ && !options_.judge) finish_as(floats_);
-    floats_.evidence = evidence_of({});
-    return options_.judge ? judged() : faster();
-  }
-
- private:
-  void finish_as(plan::Plan& one) {
-    finish(one, tracker_, cache_.records(), options_);
-    cache_.add(one.records);
-  }
-
-  /// Makes what others are judged against, and what stays of 16 bits where that loses little enough.
-  void judge_floats() {
-    finish_as(exact_);
-    const double value = options_.judge->reference(engine_of(exact_));
-    const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
-    search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
-    if (floats_.precision == exact_.precision) {
-      floats_ = exact_;
-      return;
-    }
-    finish_as(floats_);
-    const Score score = options_.judge->score(engine_of(floats_));
-    const plan::SearchPoint point{0, score.value, score.drop, score.low, score.high, 0, {}, false, floats_.precision};
-    beside_ = floats_;
-    if (!floats_.bf16 || score.drop <= limit) {
-      search_.points.push_back(point);
-      return;
-    }
-    refused_ = point;
-    floats_ = exact_;
-  }
-
-  /// Errors that calibration measured are those of integers.
-  plan::Evidence evidence_of(const quant::Recipe& how) const {
-    return base_.precision == "fp8" ? plan::Evidence() : quant::evidence_as_placed(base_.graph, recipe_, how);
-  }
-
-  plan::Plan quantised(const quant::Recipe& how) {
-    plan::Plan result = base_;
-    result.bf16 = floats_.bf16;
-    if (base_.precision == "fp8") quant::materialise_float8(result.graph, how);
-    else quant::materialise(result.graph, how);
-    result.evidence = evidence_of(how);
-    finish_as(result);
-    return result;
-  }
-
-  quant::Pace trial(const quant::Recipe& how) {
-    const auto make = [&](const quant::Recipe& some) { return quantised(some); };
-    if (measures_) return quant::keep_faster(base_.graph, floats_, how, make);
-    if (options_.objective == Objective::size) return quant::by_size(base_.graph, how, quantised(how));
-    return {quantised(how), 0, 0, how, {}};
-  }
-
-  plan::Plan judged() {
-    const auto try_out = [&](const quant::Recipe& how) { return trial(how); };
-    const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
-    std::optional<quant::Pace> best =
-        quant::choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score}, search_);
-    if (refused_) search_.points.push_back(*refused_);
-    if (measures_ && beside_)
-      time_both(search_.points[0], exact_, refused_ ? search_.points.back() : search_.points[1], *beside_);
-    exact_.evidence = floats_.evidence;
-    plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
-    result.evidence.search = search_;
-    if (!best) warn_of_floats(options_, result.precision, search_.why);
-    return result;
-  }
-
-  plan::Plan faster() {
-    quant::Pace pace = trial(recipe_);
-    // On a GPU what is nearly as fast is ranked first, as the engine will be.
-    constexpr double nearly = 1.15;
-    if (measures_ && base_.device != "cpu" && pace.int8_us * nearly > pace.float_us &&
-        pace.int8_us < pace.float_us * nearly) {
-      for (plan::Plan* one : {&pace.quantised, &floats_})
-        runtime::rank(*one, cache_, options_.budget_seconds, options_.progress);
-      const auto [int8_ms, float_ms] = runtime::race(pace.quantised, floats_);
-      pace.int8_us = int8_ms * 1e3, pace.float_us = float_ms * 1e3;
-    }
-    if (!measures_ || pace.int8_us < pace.float_us) return std::move(pace.quantised);
-    warn_of_floats(options_, floats_.precision,
-                   fmt::format("{:.3g} ms against {:.3g} ms", pace.int8_us / 1e3, pace.float_us / 1e3));
-    return std::move(floats_);
-  }
-
-  const plan::Plan base_;
-  plan::Plan exact_, floats_;  // FP32, and what stays in floating point beside eight bits
-  const plan::SourceTracker& tracker_;
-  plan::TimingCache& cache_;
-  const BuildOptions& options_;
-  plan::Search search_;
-  std::optional<plan::Plan> beside_;          // that of 16 bits
-  std::optional<plan::SearchPoint> refused_;  // where bf16 alone loses too much
-  quant::Recipe recipe_;
-  bool measures_ = false;
-};
 
 /// Whether layers of a model that came quantised may be faster in floating point, and can be timed. Where the CPU
 /// multiplies bytes they are not.
@@ -295,7 +128,11 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
   if (eight_bits) {
-    plan = EightBits(plan, tracker, cache, options).plan(imported);
+    const auto finish_one = [&](plan::Plan& one) {
+      finish(one, tracker, cache.records(), options);
+      cache.add(one.records);
+    };
+    plan = quant::plan_eight_bits({plan, imported, options, cache, finish_one});
   } else {
     if (!keep.empty()) {
       tracker.note(passes::lower(plan.graph, options.skip_passes));

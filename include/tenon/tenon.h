@@ -25,12 +25,13 @@ enum class Precision {
   /// convolutions and products round their operands to it, where that is measured faster; tensors and sums are f32.
   bf16,
   /// Eight bits, after calibration, where the structure of the model allows it and they are measured faster, which may
-  /// be nowhere; elsewhere fp32, on a GPU fp16, and bf16 on a CPU that has it where a judge sees what that loses.
+  /// be nowhere; elsewhere fp32, on a GPU fp16.
   int8,
   /// On a GPU of compute capability 8.9 or later: the same with e4m3 floats of eight bits instead of integers, for
   /// convolutions of one group and products whose channels fill groups of 16; elsewhere fp16.
   fp8,
-  /// The fastest by measurement: of fp32, on a GPU fp16, and, with calibration data, int8 within the error asked for.
+  /// The fastest by measurement: of fp32, on a GPU fp16, and, with calibration data, int8 within the error asked for;
+  /// with a judge also bf16, layer by layer, on a CPU that has it.
   best,
 };
 

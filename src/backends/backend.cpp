@@ -72,6 +72,7 @@ std::string signature(const Problem& problem) {
   text += " ->";
   for (const Operand& operand : problem.outputs) append(text, operand);
   for (const auto& [name, value] : problem.node->attributes) {
+    if (name == rounding) continue;
     text += ' ' + name + '=';
     if (const auto* integer = std::get_if<int64_t>(&value)) text += std::to_string(*integer);
     else if (const auto* real = std::get_if<float>(&value)) text += std::to_string(*real);

@@ -27,6 +27,9 @@ struct Operand {
 
 Dims dense_strides(const Dims& dims);
 
+/// An attribute of nodes whose operands may be rounded, though those of others may not. It is no part of a signature.
+inline constexpr const char* rounding = "rounding";
+
 struct Problem {
   const ir::Node* node = nullptr;
   std::vector<Operand> inputs, outputs;

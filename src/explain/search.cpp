@@ -16,11 +16,11 @@ std::string points_text(double points) { return fmt::format("{:.2f}", std::fabs(
 std::string search_text(const plan::Search& search) {
   std::string text = fmt::format("{} on {} sample{}; at most {:g} points below fp32\n", printable(search.metric),
                                  search.samples, search.samples == 1 ? "" : "s", search.limit);
-  text += fmt::format("  {:>9} {:>12} {:>5} {:>8} {:>7}  {}\n", "ms", "int8 layers", "rest", "points", "drop",
+  text += fmt::format("  {:>9} {:>12} {:>7} {:>8} {:>7}  {}\n", "ms", "int8 layers", "rest", "points", "drop",
                       "95 % interval");
   for (size_t at = 0; at < search.points.size(); ++at) {
     const plan::SearchPoint& point = search.points[at];
-    text += fmt::format("{} {:>9} {:>12} {:>5} {:8.2f}", point.chosen ? '*' : ' ',
+    text += fmt::format("{} {:>9} {:>12} {:>7} {:8.2f}", point.chosen ? '*' : ' ',
                         point.milliseconds > 0 ? fmt::format("{:.3f}", point.milliseconds) : "?",
                         fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)),
                         printable(point.rest), point.value);

@@ -369,6 +369,8 @@ ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first) {
   return reads && user.integer("group", 1) > 1 ? second : ir::no_node;
 }
 
+void let_round(ir::Node& node) { node.attributes[backends::rounding] = std::string("bf16"); }
+
 backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads,
                              const Plan& plan) {
   const ir::Node& node = graph.node(id);
@@ -376,7 +378,7 @@ backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout
   problem.node = &node;
   problem.threads = threads;
   problem.strict = plan.strict;
-  problem.bf16 = plan.device == "cpu" && plan.bf16;
+  problem.bf16 = plan.device == "cpu" && (plan.bf16 || node.has(backends::rounding));
   const auto operand = [&](ir::ValueId value) {
     backends::Operand result;
     if (value == ir::no_value) return result;

@@ -72,6 +72,8 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
 /// there.
 ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first);
 
+/// Lets kernels round the operands of this node to bf16 in a plan that is not of bf16 as a whole.
+void let_round(ir::Node& node);
 /// The problem that kernels of this node see.
 backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads,
                              const Plan& plan);

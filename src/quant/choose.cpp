@@ -10,17 +10,42 @@
 namespace tenon::quant {
 namespace {
 
-constexpr int most_scores = 7;       // beside the one of floating point
-constexpr double least_saved = 0.1;  // microseconds: less is not measured well; and bytes
-constexpr double least_share = 0.02, most_share = 0.7;  // of the harm that was too much, to be tried next
+constexpr int most_scores = 7;                          // beside the one of floating point
+constexpr double least_saved = 0.1;                     // microseconds: less is not measured well; and bytes
+constexpr double least_share = 0.05, most_share = 0.7;  // of the harm that was too much, to be tried next
 
-/// Anchors that read one scale group: they leave eight bits together.
+/// Eight bits keep a value to a part of the widest one's range, bf16 to a part of its own size: of layers tried alone,
+/// the squared error at the outputs is about this part of that in eight bits.
+constexpr double harm_of_rounding = 1.0 / 40;
+
+/// Anchors that read one scale group: they leave eight bits together. Or one that may be in bf16.
 struct Group {
   std::vector<std::string> anchors;
+  bool rounded = false;
   double harm = 0, saved = 0;  // error at the outputs alone; microseconds or bytes
 };
 
-/// Those that the recipe has in eight bits, the one of least harm for what it saves first.
+/// The anchors that gain by bf16, with harm in the measure of eight bits; that of a layer which was not measured is the
+/// median.
+std::vector<Group> roundings(const Contest& contest, const std::map<std::string, double>& errors) {
+  std::vector<double> measured;
+  for (const auto& [label, error] : errors)
+    if (error > 0) measured.push_back(error);
+  std::sort(measured.begin(), measured.end());
+  const double usual = measured.empty() ? 1 : measured[measured.size() / 2];
+  std::vector<Group> found;
+  for (const ir::Node& node : contest.graph.nodes) {
+    const auto saved = contest.rounding.find(result_name(contest.graph, node));
+    if (saved == contest.rounding.end() || saved->second <= least_saved) continue;
+    const auto error = errors.find(node.label());
+    const double harm = error != errors.end() && error->second > 0 ? error->second : usual;
+    found.push_back({{saved->first}, true, harm * harm_of_rounding, saved->second});
+  }
+  return found;
+}
+
+/// Those that the recipe has in eight bits, and those that bf16 makes faster, the one of least harm for what it saves
+/// first.
 std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
   const Structure structure = structure_of(contest.graph);
   std::map<std::string, double> errors;
@@ -36,7 +61,7 @@ std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
       group.harm = std::max(group.harm, error->second);
     if (const auto saved = pace.saved.find(name); saved != pace.saved.end()) group.saved += saved->second;
   }
-  std::vector<Group> order;
+  std::vector<Group> order = roundings(contest, errors);
   for (auto& [id, group] : groups) order.push_back(std::move(group));
   std::stable_sort(order.begin(), order.end(), [](const Group& a, const Group& b) {
     return a.harm * std::max(b.saved, least_saved) < b.harm * std::max(a.saved, least_saved);
@@ -44,13 +69,21 @@ std::vector<Group> by_price(const Contest& contest, const Pace& pace) {
   return order;
 }
 
-/// The groups that stay in eight bits where so much harm is allowed: the best for their price that still fit.
+/// The groups that stay where so much harm is allowed: the best for their price that still fit.
 std::vector<char> staying(const std::vector<Group>& order, double allowed) {
   std::vector<char> stays(order.size());
   double left = allowed;
   for (size_t at = 0; at < order.size(); ++at)
     if (order[at].harm <= left) stays[at] = 1, left -= order[at].harm;
   return stays;
+}
+
+/// The anchors in bf16 where these groups stay.
+std::set<std::string> rounded_of(const std::vector<Group>& order, const std::vector<char>& stays) {
+  std::set<std::string> names;
+  for (size_t at = 0; at < order.size(); ++at)
+    if (order[at].rounded && stays[at]) names.insert(order[at].anchors[0]);
+  return names;
 }
 
 std::vector<std::string> in_floats(const ir::Graph& graph, const Recipe& recipe) {
@@ -64,29 +97,35 @@ std::vector<std::string> in_floats(const ir::Graph& graph, const Recipe& recipe)
 class Chooser {
  public:
   Chooser(const Contest& contest, plan::Search& search)
-      : contest_(contest), search_(search), floats_at_(search.points.size() - 1) {
-    for (plan::SearchPoint& point : search_.points) point.floats = in_floats(contest.graph, {});
+      : contest_(contest),
+        search_(search),
+        floats_at_(search_.points.size() - 1),
+        reference_at_(contest.rounding.empty() ? floats_at_ : 0) {
+    for (plan::SearchPoint& point : search_.points)
+      point.floats = in_floats(contest.graph, {}), rounded_.emplace_back();
+    for (const Group& one : roundings(contest, {})) rounded_[floats_at_].insert(one.anchors[0]);
   }
 
   /// Whether a plan is within the limit, or slower than floating point, so that more in floating point is of no use.
   bool is_enough(Pace pace) {
     const bool timed = pace.float_us > 0;
-    plan::SearchPoint& real = search_.points[floats_at_];
+    plan::SearchPoint& real = search_.points[reference_at_];
     if (timed && real.milliseconds == 0) real.milliseconds = pace.float_us / 1e3;
     if (timed && pace.int8_us >= pace.float_us) {
       slow_ = fmt::format(": {:.3f} ms against {:.3f} ms", pace.int8_us / 1e3, pace.float_us / 1e3);
       return true;
     }
-    if (pace.recipe.anchors.empty()) return true;
+    if (pace.recipe.anchors.empty() && pace.rounded.empty()) return true;
     const std::vector<std::string> floats = in_floats(contest_.graph, pace.recipe);
-    for (const plan::SearchPoint& point : search_.points)
-      if (point.floats == floats) return point.drop <= contest_.limit;
+    for (size_t at = 0; at < search_.points.size(); ++at)
+      if (search_.points[at].floats == floats && rounded_[at] == pace.rounded)
+        return search_.points[at].drop <= contest_.limit;
     const Score score = contest_.score(pace.quantised);
     // Both plans ran in turn: their ratio is steadier than the times.
     const double ms = timed ? pace.int8_us / pace.float_us * real.milliseconds : 0;
     search_.points.push_back({ms, score.value, score.drop, score.low, score.high,
-                              static_cast<int64_t>(pace.recipe.anchors.size()), floats, false,
-                              real.rest});
+                              static_cast<int64_t>(pace.recipe.anchors.size()), floats, false, rest_of(pace)});
+    rounded_.push_back(pace.rounded);
     const bool within = score.drop <= contest_.limit;
     double saved = 0;
     for (const auto& [anchor, part] : pace.saved) saved += part;
@@ -101,21 +140,37 @@ class Chooser {
   bool may_go_on() const { return search_.points.size() - floats_at_ <= most_scores; }
 
   std::optional<Pace> finish() {
-    // Without eight bits: floating point as it is fast, or fp32 where that loses too much.
-    const size_t chosen = best_at_ > 0 ? best_at_ : search_.points[floats_at_].drop <= contest_.limit ? floats_at_ : 0;
-    search_.points[chosen].chosen = true;
-    if (search_.points.size() == floats_at_ + 1) search_.why = "eight bits are not faster" + slow_;
-    else if (best_at_ == 0) search_.why = "nothing in eight bits that is faster loses so little";
-    else
+    const plan::SearchPoint& floats = search_.points[floats_at_];
+    const bool floats_do = floats.drop <= contest_.limit;
+    const bool nothing = search_.points.size() == floats_at_ + 1;
+    if (best_at_ > 0 && floats_do && floats.milliseconds > 0 &&
+        floats.milliseconds <= search_.points[best_at_].milliseconds) {
+      best_at_ = 0;
+      best_.reset();
+      search_.why = "all in " + floats.rest + " is faster than what loses so little in eight bits";
+    } else if (nothing) {
+      search_.why = "eight bits are not faster" + slow_;
+    } else if (best_at_ == 0) {
+      search_.why = "nothing in eight bits that is faster loses so little";
+    } else {
       search_.why = fmt::format("it {} of those that lose at most {:g} points",
-                                contest_.objective == Objective::size             ? "has the smallest weights"
+                                contest_.objective == Objective::size       ? "has the smallest weights"
                                 : search_.points[best_at_].milliseconds > 0 ? "is the fastest"
                                                                             : "has the most layers in eight bits",
                                 contest_.limit);
+    }
+    // Without eight bits: floating point as it is fast, or fp32 where that loses too much.
+    search_.points[best_at_ > 0 ? best_at_ : floats_do ? floats_at_ : 0].chosen = true;
     return std::move(best_);
   }
 
  private:
+  /// What layers in floating point are in.
+  std::string rest_of(const Pace& pace) const {
+    if (contest_.rounding.empty()) return search_.points[floats_at_].rest;
+    return pace.rounded.empty() ? "fp32" : fmt::format("{} bf16", pace.rounded.size());
+  }
+
   /// Than the best so far.
   bool is_better(const plan::SearchPoint& one, double saved) const {
     const plan::SearchPoint& other = search_.points[best_at_];
@@ -125,7 +180,8 @@ class Chooser {
 
   const Contest& contest_;
   plan::Search& search_;
-  const size_t floats_at_;
+  const size_t floats_at_, reference_at_;       // all in floating point; what times are measured beside
+  std::vector<std::set<std::string>> rounded_;  // anchors in bf16, by point
   std::optional<Pace> best_;
   std::string slow_;  // what was measured where eight bits did not pay
   size_t best_at_ = 0;
@@ -136,8 +192,9 @@ class Chooser {
 
 std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
   Chooser chooser(contest, search);
-  if (contest.recipe.anchors.empty()) return chooser.finish();
-  Pace all = contest.make(contest.recipe);
+  if (contest.recipe.anchors.empty() && contest.rounding.empty()) return chooser.finish();
+  const std::vector<Group> may_round = roundings(contest, {});
+  Pace all = contest.make(contest.recipe, rounded_of(may_round, std::vector<char>(may_round.size(), 1)));
   const std::vector<Group> order = by_price(contest, all);
   const Recipe faster = all.recipe;
   if (chooser.is_enough(std::move(all))) return chooser.finish();
@@ -150,7 +207,8 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
   for (int step = 0; step < most_steps && within != beyond && chooser.may_go_on(); ++step) {
     const double drop = search.points.back().drop;
     double allowed = (low + high) / 2;
-    if (low == 0) allowed = high * std::clamp(contest.limit / drop, least_share, most_share);
+    // Boxes and classes change by how far values move, which harm is the square of.
+    if (low == 0) allowed = high * std::clamp(std::pow(contest.limit / drop, 2), least_share, most_share);
     else if (high > far * low) allowed = std::sqrt(low * high);
     const std::vector<char> stays = staying(order, allowed);
     bool enough = stays == within;
@@ -158,10 +216,10 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
       std::map<std::string, std::string> out;
       for (size_t at = 0; at < order.size(); ++at)
         for (const std::string& anchor : order[at].anchors)
-          if (!stays[at])
+          if (!stays[at] && !order[at].rounded)
             out[anchor] = fmt::format("in eight bits it costs too much accuracy for the {} it saves",
                                       contest.objective == Objective::size ? "space" : "time");
-      enough = chooser.is_enough(contest.make(without(contest.graph, faster, out)));
+      enough = chooser.is_enough(contest.make(without(contest.graph, faster, out), rounded_of(order, stays)));
     }
     (enough ? low : high) = allowed;
     (enough ? within : beyond) = stays;
@@ -170,7 +228,7 @@ std::optional<Pace> choose(const Contest& contest, plan::Search& search) {
 }
 
 Pace by_size(const ir::Graph& graph, const Recipe& recipe, plan::Plan quantised) {
-  Pace pace{std::move(quantised), 0, 0, recipe, {}};
+  Pace pace{std::move(quantised), 0, 0, recipe, {}, {}};
   for (const ir::Node& node : graph.nodes)
     if (const std::string& name = result_name(graph, node); recipe.anchors.count(name))
       if (const Tensor* weights = graph.constant(node.inputs[1]))

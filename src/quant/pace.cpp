@@ -265,7 +265,7 @@ Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe&
     const bool better = turn == 0 || bytes.total() / real.total() < worth * best.int8_us / best.float_us;
     if (better) {
       const std::map<std::string, Times> times = times_of(graph, trial, real, bytes);
-      best = {std::move(plan), real.total(), bytes.total(), trial, {}};
+      best = {std::move(plan), real.total(), bytes.total(), trial, {}, {}};
       for (const auto& [name, time] : times) best.saved[name] = (time.real - time.bytes) / time.anchors;
       more = slower(trial, times);
       kept = std::move(now);
@@ -325,6 +325,19 @@ plan::Plan widen_slower(plan::Plan integers, const std::function<void(plan::Plan
   bytes.forget();
   race(bytes, both);
   return both.total() < worth_it_all * bytes.total() ? mixed : integers;
+}
+
+std::map<std::string, double> saved_by(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& other) {
+  Recipe all;
+  for (const ir::Node& node : graph.nodes)
+    if (role_of(graph, node) == Role::anchor) all.anchors[result_name(graph, node)];
+  Team team(one.threads);
+  Runner first(one, team), second(other, team);
+  race(first, second);
+  std::map<std::string, double> saved;
+  for (const auto& [name, time] : times_of(graph, all, first, second))
+    saved[name] = (time.real - time.bytes) / time.anchors;
+  return saved;
 }
 
 std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other) {

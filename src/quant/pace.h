@@ -13,6 +13,7 @@ struct Pace {
   double int8_us = 0;    ///< a run of `quantised`, timed in turn with the other
   Recipe recipe;         ///< of `quantised`
   std::map<std::string, double> saved;  ///< microseconds that each of its anchors saves, or bytes (by_size)
+  std::set<std::string> rounded;        ///< anchors in bf16
 };
 
 /// The recipe with these anchors in floating point, for the reasons given; values that only they read are not quantised
@@ -33,6 +34,9 @@ void widen_kept(ir::Graph& graph, const std::map<std::string, std::string>& keep
 /// The tuned plan of such a model with those of them in floating point that take longer in eight bits, conversions
 /// included, if that makes the whole faster. `tune` tunes a plan. Sizes must be known.
 plan::Plan widen_slower(plan::Plan integers, const std::function<void(plan::Plan&)>& tune);
+
+/// Microseconds that each anchor saves where `other` runs instead of `one`, two plans of `graph` without eight bits.
+std::map<std::string, double> saved_by(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& other);
 
 /// Microseconds that a run of each tuned plan takes, timed in turn. Sizes must be known.
 std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other);

@@ -99,7 +99,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   backends::Problem& problem = prepared->problem;
   problem.node = &graph.node(0);
   problem.strict = plan_.strict;
-  problem.bf16 = plan_.device == "cpu" && plan_.bf16;
+  problem.bf16 = plan_.device == "cpu" && (plan_.bf16 || node.has(backends::rounding));
   for (size_t at = 0; at < operands.size(); ++at) {
     backends::Operand operand{
         operands[at].dtype(), operands[at].dims(), backends::dense_strides(operands[at].dims()), {}};

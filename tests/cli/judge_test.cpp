@@ -18,6 +18,7 @@ constexpr int pictures = 8;
 struct Case {
   test::Folder folder;
   std::vector<int> classes;
+  std::string precision = "int8";
 
   explicit Case(const std::string& model = test::small_net()) {
     Session session = test::build_net(folder, model).session();
@@ -40,12 +41,12 @@ struct Case {
   static std::string name(int at) { return std::to_string(at) + ".png"; }
 
   test::Outcome build(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"build",  "m.onnx",       "-o",     "x.tenon",      "-q",
-                                   "--data", "all",          "--precision", "int8",    "--timing-cache",
-                                   "-",      "--calibrator", "mse",    "--preprocess", "resize=8x8,scale=1/255",
-                                   "--max-drop", "100"};
-    if (std::find(more.begin(), more.end(), "--budget") == more.end())
-      words.insert(words.end(), {"--budget", "0"});
+    std::vector<std::string> words{
+        "build",      "m.onnx",       "-o",          "x.tenon",      "-q",
+        "--data",     "all",          "--precision", precision,      "--timing-cache",
+        "-",          "--calibrator", "mse",         "--preprocess", "resize=8x8,scale=1/255",
+        "--max-drop", "100"};
+    if (std::find(more.begin(), more.end(), "--budget") == more.end()) words.insert(words.end(), {"--budget", "0"});
     words.insert(words.end(), more.begin(), more.end());
     return test::run_tenon(folder, words);
   }
@@ -125,9 +126,11 @@ std::string filter() {
 
 TEST(judge, is_asked_without_a_wish_where_there_is_data_and_time) {
   const Case one;
-  std::vector<std::string> words{"build", "m.onnx", "-o",          "x.tenon", "-q",           "--data",
-                                 "all",   "--precision", "int8",   "--budget", "200ms",       "--timing-cache",
-                                 "-",     "--preprocess", "resize=8x8,scale=1/255"};
+  std::vector<std::string> words{"build",    "m.onnx",       "-o",
+                                 "x.tenon",  "-q",           "--data",
+                                 "all",      "--precision",  "int8",
+                                 "--budget", "200ms",        "--timing-cache",
+                                 "-",        "--preprocess", "resize=8x8,scale=1/255"};
   const std::string table = "expected top-1 agreement with fp32 on 16 samples; at most 0.75 points below fp32";
   EXPECT_EQ(test::run_tenon(one.folder, words).out.find(table), std::string::npos);  // eight pictures are too few
   words.insert(words.end(), {"--data", "all"});
@@ -170,9 +173,10 @@ std::vector<std::string> rests(const nlohmann::json& search) {
   return found;
 }
 
-TEST(judge, also_tries_bf16_where_the_processor_has_it) {
+TEST(judge, tries_bf16_for_the_best_precision_where_the_processor_has_it) {
   if (!cpu::has_brain_dot(cpu::active_isa())) GTEST_SKIP() << "this processor does not multiply bf16";
-  const Case one;
+  Case one;
+  one.precision = "best";
   one.folder.write("a.csv", "file,class\n0.png," + std::to_string(one.classes[0]) + "\n");
   const nlohmann::json search = one.points("a.csv", {"--budget", "20s"});
   const std::vector<std::string> timed = rests(search);
@@ -180,9 +184,20 @@ TEST(judge, also_tries_bf16_where_the_processor_has_it) {
   EXPECT_EQ(timed[0], "fp32");
   EXPECT_EQ(timed[1], "bf16");
   for (const nlohmann::json& point : search["points"]) EXPECT_GT(point["ms"], 0);
-  // Without time to measure it is not known to be faster.
-  const std::vector<std::string> untimed = rests(one.points("a.csv"));
-  EXPECT_EQ(std::count(untimed.begin(), untimed.end(), "bf16"), 0);
+  // Without time to measure it is not known to be faster; and a layer held in fp32 is no layer in bf16.
+  const std::vector<std::string> untimed, held{"--budget", "20s", "--keep", "point=fp32"};
+  for (const auto& more : {untimed, held}) {
+    const std::vector<std::string> others = rests(one.points("a.csv", more));
+    EXPECT_EQ(std::count(others.begin(), others.end(), "fp32"), std::ssize(others));
+  }
+}
+
+/// Its bits are the same on processors without bf16.
+TEST(judge, leaves_an_engine_in_int8_to_int8_and_fp32) {
+  const Case one;
+  one.folder.write("a.csv", "file,class\n0.png," + std::to_string(one.classes[0]) + "\n");
+  const std::vector<std::string> found = rests(one.points("a.csv", {"--budget", "20s"}));
+  EXPECT_EQ(std::count(found.begin(), found.end(), "fp32"), std::ssize(found));
 }
 
 }  // namespace

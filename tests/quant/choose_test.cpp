@@ -14,8 +14,7 @@ constexpr int layers = 40;
 
 /// A chain of convolutions c0, c1, ...
 ir::Graph chain() {
-  std::string text =
-      "graph \"g\"\ninput %x : f32[1,4,4,2]\nconst %w : f32[2,2,1,1] = {1.0, 2.0, 3.0, 4.0}\n";
+  std::string text = "graph \"g\"\ninput %x : f32[1,4,4,2]\nconst %w : f32[2,2,1,1] = {1.0, 2.0, 3.0, 4.0}\n";
   for (int at = 0; at < layers; ++at)
     text += "%c" + std::to_string(at) + " : f32[1,4,4,2] = Conv(%" + (at ? "c" + std::to_string(at - 1) : "x") +
             ", %w) {activation=\"relu\", layout=\"NHWC\"} from [\"c" + std::to_string(at) + "\"]\n";
@@ -36,6 +35,7 @@ struct World {
   double saves = 1;
   Objective objective = Objective::latency;
   std::function<double(const Recipe&)> lost = {};  // instead of the sum of harm
+  double rounding_saves = 0, rounding_harm = 0;    // of each layer in bf16, microseconds and points
 
   explicit World(std::vector<double> points) : harm(std::move(points)) {
     for (const ir::Node& node : graph.nodes) {
@@ -56,21 +56,28 @@ struct World {
   std::optional<Pace> run(double limit, plan::Search& search) {
     search.points = {{0, 90}};
     search.limit = limit;
-    Recipe last;
-    const auto make = [&](const Recipe& how) {
+    std::map<std::string, double> rounding;
+    if (rounding_saves > 0) {
+      for (const ir::Node& node : graph.nodes) rounding[graph.value(node.outputs[0]).name] = rounding_saves;
+      const double all = rounding_harm * layers;
+      search.points = {{0.1, 90}, {0.1 - rounding_saves * layers / 1e3, 90 - all, all, all, all, 0, {}, false, "bf16"}};
+    }
+    Pace last;
+    const auto make = [&](const Recipe& how, const std::set<std::string>& rounded) {
       ++made;
-      last = how;
-      if (objective == Objective::size) return by_size(graph, how, {});
-      Pace pace{{}, 100, 100 - saves * static_cast<double>(how.anchors.size()), how, {}};
-      for (const auto& [name, weights] : how.anchors) pace.saved[name] = saves;
-      return pace;
+      if (objective == Objective::size) return last = by_size(graph, how, {});
+      last = {{}, 100, 100 - saves * static_cast<double>(how.anchors.size()), how, {}, {}};
+      for (const auto& [name, weights] : how.anchors) last.saved[name] = saves - rounding_saves;
+      for (const std::string& name : rounded)
+        if (!how.anchors.count(name)) last.rounded.insert(name), last.int8_us -= rounding_saves;
+      return last;
     };
     const auto score = [&](const plan::Plan&) {
       ++scored;
-      const double lost = drop(last);
+      const double lost = drop(last.recipe) + rounding_harm * static_cast<double>(last.rounded.size());
       return Score{90 - lost, lost, lost - 0.1, lost + 0.1};
     };
-    return choose({graph, recipe, limit, objective, make, score}, search);
+    return choose({graph, recipe, limit, objective, make, score, rounding}, search);
   }
 };
 
@@ -159,6 +166,46 @@ TEST(choose, stays_with_floating_point_where_eight_bits_are_slower) {
   EXPECT_EQ(world.scored, 0);
   EXPECT_TRUE(search.points[0].chosen);
   EXPECT_EQ(search.why, "eight bits are not faster: 0.140 ms against 0.100 ms");
+}
+
+TEST(choose, rounds_part_of_the_layers_where_all_of_them_lose_too_much) {
+  World world(std::vector<double>(layers, 5));
+  world.rounding_saves = 0.5, world.rounding_harm = 0.05;
+  plan::Search search;
+  const auto best = world.run(1, search);
+  ASSERT_TRUE(best);
+  EXPECT_TRUE(best->recipe.anchors.empty());
+  EXPECT_GE(best->rounded.size(), 17u);
+  EXPECT_LE(best->rounded.size(), 20u);  // a twentieth of a point each
+  EXPECT_LE(world.scored, 7);
+  EXPECT_EQ(std::count_if(search.points.begin(), search.points.end(), [](const auto& point) { return point.chosen; }),
+            1);
+  for (const plan::SearchPoint& point : search.points)
+    if (point.chosen) EXPECT_EQ(point.rest, std::to_string(best->rounded.size()) + " bf16");
+}
+
+TEST(choose, rounds_what_eight_bits_harm_beside_what_they_do_not) {
+  std::vector<double> harm(layers, 0.001);
+  for (int at = 0; at < 10; ++at) harm[static_cast<size_t>(at)] = 5;
+  World world(harm);
+  world.rounding_saves = 0.5, world.rounding_harm = 0.0001;
+  plan::Search search;
+  const auto best = world.run(0.1, search);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->recipe.anchors.size(), 30u);
+  EXPECT_EQ(best->rounded.size(), 10u);
+}
+
+TEST(choose, takes_all_in_bf16_where_that_is_the_fastest_within_the_limit) {
+  std::vector<double> harm(layers, 5);
+  harm[0] = 0.01;
+  World world(harm);
+  world.rounding_saves = 0.9, world.rounding_harm = 0.001;
+  world.saves = 0.91;
+  world.lost = [](const Recipe& how) { return how.anchors.empty() ? 0 : 5; };
+  plan::Search search;
+  EXPECT_FALSE(world.run(0.1, search));
+  EXPECT_TRUE(search.points[1].chosen);
 }
 
 TEST(choose, leaves_pinned_layers_in_eight_bits) {

@@ -1,0 +1,184 @@
+#include "quant/eight_bits.h"
+
+#include <fmt/format.h>
+#include <tenon/judge.h>
+
+#include <limits>
+#include <set>
+
+#include "backends/cpu/epilogue.h"
+#include "engine/engine.h"
+#include "quant/calibrate.h"
+#include "quant/choose.h"
+#include "quant/evidence.h"
+#include "quant/export.h"
+#include "quant/float8.h"
+#include "quant/materialise.h"
+#include "runtime/device_rank.h"
+
+namespace tenon::quant {
+namespace {
+
+Engine engine_of(plan::Plan plan) {
+  auto impl = std::make_shared<Engine::Impl>();
+  impl->plan = std::move(plan);
+  return Engine(std::move(impl));
+}
+
+void warn_of_floats(const BuildOptions& options, const std::string& precision, const std::string& why) {
+  if (!options.warn) return;
+  const char* eight = options.precision == Precision::fp8 ? "FP8" : "INT8";
+  options.warn(std::string(eight) + " does not pay on this machine: " + why + "; the engine is " + precision);
+}
+
+class EightBits {
+ public:
+  explicit EightBits(const EightBitsTask& task)
+      : task_(task), base_(task.base), options_(task.options), exact_(base_), floats_(base_) {
+    may_measure_ = options_.objective != Objective::size && options_.budget_seconds != 0 &&
+                   plan::is_static(plan::concretise(base_.graph, options_.shapes));
+    exact_.precision = "fp32";
+    floats_.precision = base_.device != "cpu" ? "fp16" : may_round() ? "bf16" : "fp32";
+    floats_.bf16 = floats_.precision == "bf16";
+  }
+
+  plan::Plan plan() {
+    // First of all, so that data which does not fit the model is known before the long part.
+    if (options_.judge) judge_floats();
+    recipe_ = calibrated();
+    measures_ = may_measure_ && (!recipe_.anchors.empty() || !rounding_.empty());
+    if (measures_ && !options_.judge) task_.finish(floats_);
+    floats_.evidence = evidence_of({});
+    return options_.judge ? judged() : faster();
+  }
+
+ private:
+  /// Whether layers may be in bf16: where any precision will do, a judge sees what that loses and the CPU has it.
+  bool may_round() const {
+    const auto& keep = options_.calibration.keep;
+    return options_.precision == Precision::best && options_.judge && may_measure_ &&
+           cpu::has_brain_dot(cpu::active_isa()) &&
+           std::all_of(keep.begin(), keep.end(), [](const auto& wish) { return wish.second == in_eight_bits; });
+  }
+
+  /// Makes what others are judged against, and the plan of 16 bits.
+  void judge_floats() {
+    task_.finish(exact_);
+    const double value = options_.judge->reference(engine_of(exact_));
+    const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
+    search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
+    if (floats_.precision == exact_.precision) {
+      floats_ = exact_;
+      return;
+    }
+    task_.finish(floats_);
+    const Score score = options_.judge->score(engine_of(floats_));
+    search_.points.push_back({0, score.value, score.drop, score.low, score.high, 0, {}, false, floats_.precision});
+    if (floats_.bf16) rounding_ = saved_by(base_.graph, exact_, floats_);
+    if (may_measure_ && base_.device == "cpu") {
+      const auto [exact_us, floats_us] = race(exact_, floats_);
+      search_.points[0].milliseconds = exact_us / 1e3, search_.points[1].milliseconds = floats_us / 1e3;
+    }
+  }
+
+  /// Chooses how to quantise the graph.
+  Recipe calibrated() const {
+    if (!options_.calibrator)
+      throw Error(Code::usage, "eight bits need calibration data",
+                  {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
+    Setting setting{options_.calibration,  options_.shapes,   base_.threads,
+                    task_.cache.records(), options_.progress, options_.warn};
+    if (is_float8()) {
+      // Floats have range to spare: nothing is cut off, and their errors are not those of integers.
+      setting.by_channel = setting.options.reconstruct = false;
+      setting.options.target_error = std::numeric_limits<double>::infinity();
+      if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
+    }
+    setting.names = same_tensors(base_.graph, task_.imported);
+    Recipe recipe = calibrate(base_.graph, *options_.calibrator, setting);
+    return is_float8() ? float8_part(base_.graph, recipe) : recipe;
+  }
+
+  bool is_float8() const { return base_.precision == "fp8"; }
+
+  /// Errors that calibration measured are those of integers.
+  plan::Evidence evidence_of(const Recipe& how) const {
+    return is_float8() ? plan::Evidence() : evidence_as_placed(base_.graph, recipe_, how);
+  }
+
+  plan::Plan quantised(const Recipe& how, const std::set<std::string>& rounded) const {
+    plan::Plan result = base_;
+    if (how.anchors.empty() && !rounding_.empty())
+      result.precision = rounded.empty() ? exact_.precision : floats_.precision;
+    for (ir::Node& node : result.graph.nodes)
+      if (const std::string& name = result_name(result.graph, node); rounded.count(name) && !how.anchors.count(name))
+        plan::let_round(node);
+    if (is_float8()) materialise_float8(result.graph, how);
+    else materialise(result.graph, how);
+    result.evidence = evidence_of(how);
+    task_.finish(result);
+    return result;
+  }
+
+  /// `rounded`: anchors that compute in bf16 where they are not in eight bits.
+  Pace trial(const Recipe& how, const std::set<std::string>& rounded) const {
+    const auto make = [&](const Recipe& some) { return quantised(some, rounded); };
+    if (options_.objective == Objective::size) return by_size(base_.graph, how, make(how));
+    if (!measures_) return {make(how), 0, 0, how, {}, {}};
+    if (rounding_.empty()) return keep_faster(base_.graph, floats_, how, make);
+    plan::Plan beside = quantised({}, rounded);
+    Pace pace;
+    if (how.anchors.empty()) pace.quantised = std::move(beside);
+    else pace = keep_faster(base_.graph, beside, how, make);
+    std::tie(pace.float_us, pace.int8_us) = race(exact_, pace.quantised);
+    for (const std::string& name : rounded)
+      if (!pace.recipe.anchors.count(name)) pace.rounded.insert(name);
+    return pace;
+  }
+
+  plan::Plan judged() {
+    const auto try_out = [&](const Recipe& how, const std::set<std::string>& rounded) { return trial(how, rounded); };
+    const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
+    std::optional<Pace> best =
+        choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_}, search_);
+    exact_.evidence = floats_.evidence;
+    plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
+    result.evidence.search = search_;
+    if (!best) warn_of_floats(options_, result.precision, search_.why);
+    else if (best->recipe.anchors.empty())
+      warn_of_floats(options_, result.precision, "the fastest that loses so little is in bf16 and fp32");
+    return result;
+  }
+
+  plan::Plan faster() {
+    Pace pace = trial(recipe_, {});
+    // On a GPU what is nearly as fast is ranked first, as the engine will be.
+    constexpr double nearly = 1.15;
+    if (measures_ && base_.device != "cpu" && pace.int8_us * nearly > pace.float_us &&
+        pace.int8_us < pace.float_us * nearly) {
+      for (plan::Plan* one : {&pace.quantised, &floats_})
+        runtime::rank(*one, task_.cache, options_.budget_seconds, options_.progress);
+      const auto [int8_ms, float_ms] = runtime::race(pace.quantised, floats_);
+      pace.int8_us = int8_ms * 1e3, pace.float_us = float_ms * 1e3;
+    }
+    if (!measures_ || pace.int8_us < pace.float_us) return std::move(pace.quantised);
+    warn_of_floats(options_, floats_.precision,
+                   fmt::format("{:.3g} ms against {:.3g} ms", pace.int8_us / 1e3, pace.float_us / 1e3));
+    return std::move(floats_);
+  }
+
+  const EightBitsTask& task_;
+  const plan::Plan& base_;
+  const BuildOptions& options_;
+  plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside eight bits may be
+  bool may_measure_ = false, measures_ = false;
+  std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
+  Recipe recipe_;
+  plan::Search search_;
+};
+
+}  // namespace
+
+plan::Plan plan_eight_bits(const EightBitsTask& task) { return EightBits(task).plan(); }
+
+}  // namespace tenon::quant
