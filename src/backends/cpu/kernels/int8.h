@@ -38,6 +38,9 @@ enum class Int8Form : uint8_t {
   dot     // four of 8, by vpdpbusd: any weights
 };
 
+// Tiles whose sums are finished together, as what finishes them is faster the longer it goes on.
+constexpr int kTilesTogether = 4;
+
 // Sums over windows that are read where they lie: in a copy of some rows of the picture, as words less the zero point
 // or as bytes. A window is runs of neighbouring numbers, a kernel row or a tap each. Windows of one tap without padding
 // are pixels one behind the other, copied or in the picture itself.

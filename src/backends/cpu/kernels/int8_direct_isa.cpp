@@ -51,11 +51,13 @@ void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows w
   const int64_t run = sum_panels<kForm, kVectors>(plan, job, windows, count, sums);
   const Panel panel(plan, job, run);
   with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
-    for (int64_t t = 0; t < tiles; ++t) {
-      int32_t* const to = run ? sums + (done + t * R) * kBlock : sums;
-      multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
-                                         run ? nullptr : job.start, to, panel.fetched(t));
-      finish(o, job, to, kBlock, R, outputs);
+    for (int64_t t = 0; t < tiles;) {
+      int32_t* const first = run ? sums + (done + t * R) * kBlock : sums;
+      int64_t places = 0;
+      for (const int64_t end = smaller(tiles, t + kTilesTogether); t < end; ++t, places += R)
+        multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
+                                           run ? nullptr : job.start, first + places * kBlock, panel.fetched(t));
+      finish(o, job, first, kBlock, places, outputs);
     }
   });
 }
