@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 #include <new>
+#include <set>
 
 #include "base/team.h"
 #include "plan/plan.h"
@@ -11,6 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int rounds = 5, more_rounds = 10;  // of all candidates, and then of those that may be the fastest
+constexpr int visits = 3;                    // to each race, one behind all others
 constexpr double near = 1.25;                // times the least of all runs that a candidate's least may be for that
 constexpr const char* apart = "apart";       // the record of a pair that runs as two steps
 
@@ -127,55 +129,121 @@ Record race(const backends::Problem& problem, std::vector<Candidate>& candidates
   return record_of(std::move(timed));
 }
 
-}  // namespace
+/// With each kernel's least time of both.
+Record merged(const Record& one, const Record& other) {
+  std::vector<Rival> timed = one.rivals;
+  timed.push_back({one.kernel, one.microseconds});
+  for (Rival& rival : timed) {
+    if (rival.kernel == other.kernel) rival.microseconds = std::min(rival.microseconds, other.microseconds);
+    for (const Rival& again : other.rivals)
+      if (rival.kernel == again.kernel) rival.microseconds = std::min(rival.microseconds, again.microseconds);
+  }
+  return record_of(std::move(timed));
+}
 
-void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress) {
-  const ir::Graph graph = concretise(plan.graph, plan.shapes);
-  if (!is_static(graph)) return;
-  const Layout layout = lay_out(graph);
-  const auto begin = Clock::now();
-  Team team(plan.threads);
-  const size_t count = graph.nodes.size();
-  for (size_t id = 0; id < count; ++id) {
-    if (!layout.runs[id]) continue;
-    const backends::Problem problem = problem_of(graph, static_cast<ir::NodeId>(id), layout, plan.threads, plan);
-    const std::string key = backends::signature(problem);
-    if (plan.records.count(key)) continue;
-    if (const auto record = known.find(key); record != known.end()) {
-      plan.records[key] = record->second;
-      continue;
+class Tuner {
+ public:
+  Tuner(Plan& plan, const Records& known, double budget_seconds, const Progress& progress)
+      : plan_(plan),
+        known_(known),
+        budget_seconds_(budget_seconds),
+        progress_(progress),
+        graph_(concretise(plan.graph, plan.shapes)),
+        team_(plan.threads) {}
+
+  void run() {
+    if (!is_static(graph_)) return;
+    layout_ = lay_out(graph_);
+    // A moment in which another has a core may last longer than a race: all are held again after it.
+    for (visit_ = 0; visit_ < visits; ++visit_) for_each_node([&](ir::NodeId id) { time_node(id); });
+    // With the best kernel of each node known, pairs show whether one step for both is faster still.
+    for (visit_ = 0; visit_ < visits; ++visit_) for_each_node([&](ir::NodeId id) { time_pair(id); });
+  }
+
+ private:
+  template <class F>
+  void for_each_node(const F& f) {
+    for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
+      if (layout_.runs[id]) f(id);
+  }
+
+  /// Whether there is something to find out and time for it.
+  bool is_open(const std::string& key) {
+    if (visit_ > 0) {
+      if (!fresh_.count(key)) return false;
+    } else {
+      if (plan_.records.count(key)) return false;
+      if (const auto record = known_.find(key); record != known_.end()) {
+        plan_.records[key] = record->second;
+        return false;
+      }
     }
+    return budget_seconds_ < 0 || seconds_since(begin_) <= budget_seconds_;
+  }
+
+  /// On later visits those that may yet be the fastest take part.
+  bool takes_part(const std::string& key, const std::string& kernel) const {
+    if (visit_ == 0) return true;
+    const Record& record = plan_.records.at(key);
+    return kernel == record.kernel || std::any_of(record.rivals.begin(), record.rivals.end(), [&](const Rival& rival) {
+             return rival.kernel == kernel && rival.microseconds <= record.microseconds * near;
+           });
+  }
+
+  void keep(const std::string& key, Record record) {
+    Record& own = plan_.records[key];
+    own = visit_ == 0 ? std::move(record) : merged(own, record);
+    fresh_.insert(key);
+  }
+
+  void time_node(ir::NodeId id) {
+    const backends::Problem problem = problem_of(graph_, id, layout_, plan_.threads, plan_);
+    const std::string key = backends::signature(problem);
+    if (!is_open(key)) return;
     std::vector<const backends::Kernel*> kernels;
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
-      if (kernel != &backends::reference_kernel() && !kernel->refuses(problem)) kernels.push_back(kernel);
-    if (kernels.size() < 2) continue;
-    const double spent = seconds_since(begin);
-    if (budget_seconds >= 0 && spent > budget_seconds) break;
-    if (progress && !progress("tune", static_cast<double>(id) / count, id ? spent / id * (count - id) : -1))
+      if (kernel != &backends::reference_kernel() && !kernel->refuses(problem) && takes_part(key, kernel->name))
+        kernels.push_back(kernel);
+    if (kernels.size() < 2) return;
+    const double spent = seconds_since(begin_);
+    const double done = (visit_ + static_cast<double>(id) / static_cast<double>(graph_.nodes.size())) / visits;
+    if (progress_ && !progress_("tune", done, done > 0 ? spent / done - spent : -1))
       throw Error(Code::usage, "the build was cancelled");
     std::vector<Candidate> candidates;
     for (const backends::Kernel* kernel : kernels) candidates.push_back({kernel->name, kernel->make(problem), {}});
-    plan.records[key] = race(problem, candidates, team);
+    keep(key, race(problem, candidates, team_));
   }
-  // With the best kernel of each node known, pairs show whether one step for both is faster still.
-  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(count); ++id) {
-    const ir::NodeId second = second_of_pair(graph, id);
-    if (second == ir::no_node || !layout.runs[id] || !layout.runs[second]) continue;
-    const backends::Pair pair{problem_of(graph, id, layout, plan.threads, plan),
-                              problem_of(graph, second, layout, plan.threads, plan)};
+
+  void time_pair(ir::NodeId id) {
+    const ir::NodeId second = second_of_pair(graph_, id);
+    if (second == ir::no_node || !layout_.runs[second]) return;
+    const backends::Pair pair{problem_of(graph_, id, layout_, plan_.threads, plan_),
+                              problem_of(graph_, second, layout_, plan_.threads, plan_)};
     const std::string key = backends::signature(pair);
     const backends::PairKernel* kernel = backends::pair_kernel(pair);
-    if (!kernel || plan.records.count(key)) continue;
-    if (const auto record = known.find(key); record != known.end()) {
-      plan.records[key] = record->second;
-      continue;
-    }
-    if (budget_seconds >= 0 && seconds_since(begin) > budget_seconds) break;
+    if (!kernel || !is_open(key) || !takes_part(key, apart) || !takes_part(key, kernel->name)) return;
     std::vector<Candidate> candidates;
-    candidates.push_back({apart, std::make_unique<ApartStep>(pair, plan.records), {}});
+    candidates.push_back({apart, std::make_unique<ApartStep>(pair, plan_.records), {}});
     candidates.push_back({kernel->name, kernel->make(pair), {}});
-    plan.records[key] = race(backends::operands_of(pair), candidates, team);
+    keep(key, race(backends::operands_of(pair), candidates, team_));
   }
+
+  Plan& plan_;
+  const Records& known_;
+  const double budget_seconds_;
+  const Progress& progress_;
+  const ir::Graph graph_;
+  Team team_;
+  const Clock::time_point begin_ = Clock::now();
+  Layout layout_;
+  std::set<std::string> fresh_;  // keys that are not known from before
+  int visit_ = 0;
+};
+
+}  // namespace
+
+void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress) {
+  Tuner(plan, known, budget_seconds, progress).run();
 }
 
 }  // namespace tenon::plan

@@ -149,7 +149,8 @@ class Int8DirectKernel final : public Int8Kernel {
 
   void plan_workspace() {
     const bool once = plan_.run_block == plan_.run_count;
-    plan_.sums_bytes = static_cast<size_t>((once ? kTilesTogether * ops_.tile_pixels : plan_.block_pixels) * ops_.block * 4);
+    const int64_t places = once ? kTilesTogether * ops_.tile_pixels : plan_.block_pixels;
+    plan_.sums_bytes = static_cast<size_t>(places * ops_.block * 4);
     plan_.list_bytes = plan_.pixels ? 0 : align_up(static_cast<size_t>(plan_.block_pixels) * sizeof(void*), 64);
     plan_.worker_bytes = set_apart(plan_.sums_bytes + plan_.list_bytes + copied_bytes());
   }
