@@ -12,7 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int rounds = 5, more_rounds = 10;  // of all candidates, and then of those that may be the fastest
-constexpr int visits = 3;                    // to each race, one behind all others
+constexpr int visits = 3;                    // to each race, one behind all others; the first is the longest
+constexpr double longest_again = 1e4;        // microseconds of a kernel, for another visit
 constexpr double near = 1.25;                // times the least of all runs that a candidate's least may be for that
 constexpr const char* apart = "apart";       // the record of a pair that runs as two steps
 
@@ -86,8 +87,8 @@ class ApartStep : public backends::Step {
 };
 
 /// Times the candidates in turn, so that a slow moment of the machine hits all of them, and those that may be the
-/// fastest for longer, as such a moment may last; returns the fastest by median.
-Record race(const backends::Problem& problem, std::vector<Candidate>& candidates, Team& team) {
+/// fastest for longer (`more`), as such a moment may last; returns the fastest by median.
+Record race(const backends::Problem& problem, std::vector<Candidate>& candidates, Team& team, int more) {
   std::vector<std::shared_ptr<std::byte>> memory;
   std::vector<std::byte*> inputs, outputs;
   for (const backends::Operand& operand : problem.inputs) {
@@ -122,7 +123,7 @@ Record race(const backends::Problem& problem, std::vector<Candidate>& candidates
   std::vector<Candidate*> contenders;
   for (Candidate& candidate : candidates)
     if (candidate.least() <= least * near) contenders.push_back(&candidate);
-  for (int round = 0; contenders.size() > 1 && round < more_rounds; ++round)
+  for (int round = 0; contenders.size() > 1 && round < more; ++round)
     for (Candidate* contender : contenders) contender->times.push_back(time(*contender));
   std::vector<Rival> timed;
   for (Candidate& candidate : candidates) timed.push_back({candidate.kernel, candidate.median()});
@@ -170,7 +171,7 @@ class Tuner {
   /// Whether there is something to find out and time for it.
   bool is_open(const std::string& key) {
     if (visit_ > 0) {
-      if (!fresh_.count(key)) return false;
+      if (!fresh_.count(key) || plan_.records.at(key).microseconds > longest_again) return false;
     } else {
       if (plan_.records.count(key)) return false;
       if (const auto record = known_.find(key); record != known_.end()) {
@@ -211,7 +212,7 @@ class Tuner {
       throw Error(Code::usage, "the build was cancelled");
     std::vector<Candidate> candidates;
     for (const backends::Kernel* kernel : kernels) candidates.push_back({kernel->name, kernel->make(problem), {}});
-    keep(key, race(problem, candidates, team_));
+    keep(key, race(problem, candidates, team_, visit_ == 0 ? more_rounds : 0));
   }
 
   void time_pair(ir::NodeId id) {
@@ -225,7 +226,7 @@ class Tuner {
     std::vector<Candidate> candidates;
     candidates.push_back({apart, std::make_unique<ApartStep>(pair, plan_.records), {}});
     candidates.push_back({kernel->name, kernel->make(pair), {}});
-    keep(key, race(backends::operands_of(pair), candidates, team_));
+    keep(key, race(backends::operands_of(pair), candidates, team_, visit_ == 0 ? more_rounds : 0));
   }
 
   Plan& plan_;
