@@ -39,7 +39,7 @@ struct Runner {
   std::vector<LayerTime> steps;
   std::vector<double> runs;  // of the whole on a GPU, in microseconds
 
-  Runner(const plan::Plan& plan, Team& team) : program(plan, {}, team) {
+  Runner(const plan::Plan& plan, Team& team) : program(plan, plan.shapes, team) {
     for (const ir::ValueId id : program.graph().inputs) {
       const ir::Value& value = program.graph().value(id);
       Dims dims;

@@ -120,6 +120,20 @@ void expect_same_results(const ir::Graph& one, const ir::Graph& other) {
   for (int64_t at = 0; at < a.elements(); ++at) EXPECT_FLOAT_EQ(a.data<float>()[at], b.data<float>()[at]) << at;
 }
 
+/// At the sizes that the plans are for: the first axis is free, and only 8 of it fit.
+TEST(race, runs_at_the_sizes_of_the_plans) {
+  plan::Plan plan;
+  plan.graph = ir::parse(
+      "graph \"g\"\ninput %x : f32[N,4]\nconst %to : i64[2] = {8, 4}\n%a : f32[N,4] = Relu(%x) from [\"first\"]\n"
+      "%y : f32[8,4] = Reshape(%a, %to) from [\"second\"]\noutput %y as \"y\"\n");
+  plan.graph.tidy();
+  plan.threads = 1;
+  plan.shapes["x"] = {8, 4};
+  const auto [one, other] = race(plan, plan);
+  EXPECT_GT(one, 0);
+  EXPECT_GT(other, 0);
+}
+
 TEST(widen_kept, puts_the_layers_named_into_floating_point) {
   using Found = std::map<std::string, std::string>;
   ir::Graph graph = three_integers();
