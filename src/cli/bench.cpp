@@ -308,14 +308,13 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  flags.add("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10")
-      .value("N");
+  flags.add("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10").value("N");
   flags.add("--warmup", options->warmup, "Runs before them").value("N").with_default();
   flags.add("--seconds", options->seconds, "Time for the timed runs").value("TIME").with_default();
-  flags.add("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")
-      .value("LIST");
-  flags.add("--streaming", options->streaming,
-                 "Also measure N sessions at once, so that copies lie beside the work of others; 0: none")
+  flags.add("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16").value("LIST");
+  flags
+      .add("--streaming", options->streaming,
+           "Also measure N sessions at once, so that copies lie beside the work of others; 0: none")
       .value("N");
   flags.add("--layers", options->layers, "Print the time of each layer");
   options->data.add_to(app);

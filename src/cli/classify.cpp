@@ -70,8 +70,7 @@ int work(const Options& options) {
     vision::draw_lines(picture.image, lines);
     gallery.add(picture);
   };
-  const int64_t unreadable =
-      for_each_picture(options.source, [&](Picture& picture) { model.feed(picture, seen); });
+  const int64_t unreadable = for_each_picture(options.source, [&](Picture& picture) { model.feed(picture, seen); });
   model.finish(seen);
   gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);

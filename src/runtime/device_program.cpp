@@ -379,8 +379,8 @@ MemoryUse DeviceProgram::memory() const {
   for (const auto& [id, buffer] : constants_) use.weights_bytes += static_cast<int64_t>(buffer.bytes());
   for (const auto& [id, buffer] : inputs_) use.input_bytes += static_cast<int64_t>(buffer.bytes());
   for (const cuda::Buffer& buffer : workspaces_) use.workspace_bytes += static_cast<int64_t>(buffer.bytes());
-  use.device_bytes = static_cast<int64_t>(arena_->memory.bytes()) + use.weights_bytes + use.input_bytes +
-                     use.workspace_bytes;
+  use.device_bytes =
+      static_cast<int64_t>(arena_->memory.bytes()) + use.weights_bytes + use.input_bytes + use.workspace_bytes;
   return use;
 }
 

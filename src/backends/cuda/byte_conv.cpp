@@ -9,7 +9,7 @@ namespace tenon::cuda {
 namespace {
 
 // Inputs behind those of Conv.
-enum : size_t { x_scale_at = 4, x_zero_at, w_scale_at, y_scale_at, y_zero_at, r_scale_at, r_zero_at };
+enum : size_t { w_scale_at = x_zero_at + 1, y_scale_at, y_zero_at, r_scale_at, r_zero_at };
 
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
 bool is_list(const Problem& problem, size_t at) {
@@ -102,15 +102,21 @@ std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& 
   return sums;
 }
 
-const char* byte_shape(const Problem& problem, ConvShape& shape) {
+bool has_live_scale(const Problem& problem) {
+  const auto is_live = [&](size_t at) { return has(problem, at) && !problem.inputs[at].constant; };
+  return is_live(x_scale_at) || is_live(x_zero_at);
+}
+
+const char* byte_shape(const Problem& problem, ConvShape& shape, bool live) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
   const bool floats = is_float8(problem);
   const DType byte = floats ? DType::f8e4m3fn : DType::u8;
   if (x.dtype != byte && (floats || x.dtype != DType::f32)) return "only bytes, and f32 that becomes u8";
   if (y.dtype != byte && y.dtype != DType::f32 && y.dtype != DType::f16) return "only bytes, f32 and f16 results";
   if (!w.constant || w.dtype != (floats ? byte : DType::i8)) return "the weights are not constant bytes";
-  for (size_t at = x_scale_at; at < problem.inputs.size(); ++at)
+  for (size_t at = live ? w_scale_at : x_scale_at; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
+  if (live && x.dtype != DType::u8) return "numbers become bytes by scales that are constant";
   if (has(problem, y_scale_at) != (y.dtype == byte)) return "the result's type does not fit its scale";
   if (const char* reason = conv_geometry(problem, shape)) return reason;
   for (const size_t at : {y_scale_at, r_scale_at})
@@ -122,13 +128,13 @@ const char* byte_shape(const Problem& problem, ConvShape& shape) {
 
 bool has_listed_scales(const Problem& problem) { return is_list(problem, y_scale_at) || is_list(problem, r_scale_at); }
 
-const char* byte_conv(const Problem& problem, ByteConv& conv) {
-  if (const char* reason = byte_shape(problem, conv.shape)) return reason;
+const char* byte_conv(const Problem& problem, ByteConv& conv, bool live) {
+  if (const char* reason = byte_shape(problem, conv.shape, live)) return reason;
   const ConvShape& shape = conv.shape;
   conv.epilogue = conv_epilogue(problem);
   conv.is_float8 = is_float8(problem);
-  conv.x_scale = scale_at(problem, x_scale_at);
-  conv.x_zero = zero_at(problem, x_zero_at);
+  conv.x_scale = live ? 1.f : scale_at(problem, x_scale_at);
+  conv.x_zero = live ? 0 : zero_at(problem, x_zero_at);
   conv.y_zero = zero_at(problem, y_zero_at);
   conv.r_zero = zero_at(problem, r_zero_at);
   conv.r_scale = scale_at(problem, r_scale_at);
@@ -163,8 +169,8 @@ std::vector<int8_t> byte_weights(const Problem& problem, const ConvShape& shape)
 }
 
 Finish finish_of(const ByteConv& conv) {
-  Finish finish{conv.inverse, conv.r_scale, 8388608.f + static_cast<float>(conv.r_zero), conv.epilogue.alpha,
-                conv.epilogue.beta, conv.y_zero};
+  Finish finish{conv.inverse,        conv.r_scale,       8388608.f + static_cast<float>(conv.r_zero),
+                conv.epilogue.alpha, conv.epilogue.beta, conv.y_zero};
   if (conv.y_zero != 0 && is_bounded(conv)) finish.y_zero -= 0x4b400000;
   return finish;
 }

@@ -12,17 +12,22 @@ struct ByteConv {
   int x_zero = 0, y_zero = 0, r_zero = 0;
   float inverse = 0, r_scale = 0;
   std::vector<float> inverses, r_scales;  // by channel where either is; else empty
-  bool quantises = false;  // else the result is f32 or f16
-  bool is_float8 = false;  // e4m3 by e4m3, all zero points 0
+  bool quantises = false;                 // else the result is f32 or f16
+  bool is_float8 = false;                 // e4m3 by e4m3, all zero points 0
   bool has_residual() const { return epilogue.residual != ops::Residual::none; }
   /// Whether a tap can lie outside of the input while the zero point is not 0.
   bool has_borders() const;
 };
 
+/// Where the scale and the zero point of the input stand among those of the node.
+constexpr size_t x_scale_at = 4, x_zero_at = 5;
+/// Whether either is known only when it runs, as of DynamicQuantizeLinear; few kernels can do with that.
+bool has_live_scale(const Problem& problem);
 /// Fills the convolution; else the reason why the node is none. Inputs may be u8, or f32 that are quantised on the way.
-const char* byte_conv(const Problem& problem, ByteConv& conv);
+/// Where they are live, the input's scale is 1 and its zero point 0.
+const char* byte_conv(const Problem& problem, ByteConv& conv, bool live = false);
 /// Without scales: for questions of shape.
-const char* byte_shape(const Problem& problem, ConvShape& shape);
+const char* byte_shape(const Problem& problem, ConvShape& shape, bool live = false);
 /// Whether the result or the residual has a scale for each channel.
 bool has_listed_scales(const Problem& problem);
 inline bool is_float8(const Problem& problem) { return problem.node->op == "Float8Conv"; }

@@ -10,7 +10,7 @@ namespace {
 struct Params {
   Address x, w;
   Lists lists;
-  Address residual, y;
+  Address residual, y, live_scale, live_zero;
   int64_t xs[4], ys[4], rs[4];
   int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
   int pixels, depth, tiles, x_zero;
@@ -23,7 +23,8 @@ class ByteDirectStep : public ConvStep<Params> {
   ByteDirectStep(const Problem& problem, Device& device, const Tactic& tactic)
       : ConvStep(device, tactic.sources[0], "byte_direct") {
     ByteConv conv;
-    byte_conv(problem, conv);
+    live_ = has_live_scale(problem);
+    byte_conv(problem, conv, live_);
     const ConvShape& shape = conv.shape;
     const std::vector<int8_t> weights = byte_weights(problem, shape);
     const int64_t depth = shape.depth(), out = shape.channels_out();
@@ -48,20 +49,33 @@ class ByteDirectStep : public ConvStep<Params> {
     for (int at = 0; at < 4; ++at)
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     grid_ = {ceil_div(shape.pixels(), 64), params_.tiles * shape.groups, 1, 256, 0};
+    has_zero_ = problem.inputs.size() > x_zero_at && problem.inputs[x_zero_at];
   }
+  bool reads(size_t input) const override {
+    return ConvStep::reads(input) || (live_ && (input == x_scale_at || input == x_zero_at));
+  }
+  void enqueue(const Launch& at) override {
+    if (live_) params_.live_scale = at.inputs[x_scale_at];
+    if (live_ && has_zero_) params_.live_zero = at.inputs[x_zero_at];
+    ConvStep::enqueue(at);
+  }
+
+ private:
+  bool live_, has_zero_;
 };
 
 const char* refuses(const Problem& problem, const Properties& properties) {
   if (is_float8(problem) && properties.capability() < 89) return "it needs compute capability 8.9";
   ConvShape shape{};
-  if (const char* reason = byte_shape(problem, shape)) return reason;
+  if (const char* reason = byte_shape(problem, shape, has_live_scale(problem))) return reason;
   return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? "too many groups" : nullptr;
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   ByteConv conv;
-  byte_conv(problem, conv);
+  byte_conv(problem, conv, has_live_scale(problem));
   std::vector<std::string> defines = byte_defines(conv);
+  defines.push_back(define("LIVE", has_live_scale(problem)));
   defines.push_back(define_type("TX", conv.shape.x_type));
   defines.push_back(define_bytes("TY", conv.shape.y_type));
   return {{"direct", {byte_source("byte_direct.cu", defines)}, {}}};
