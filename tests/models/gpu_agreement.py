@@ -2,6 +2,7 @@
 come and as Tenon calibrates them, against Tenon on the CPU. Prints a table of relative errors (l2) of the outputs; of
 eight bits also which share of the outputs has the same bits.   usage: gpu_agreement.py [DEVICE]"""
 import concurrent.futures
+import functools
 import json
 import os
 import subprocess
@@ -124,13 +125,18 @@ def main():
                                       check=True).stdout)
     if device != 'cpu' and not found['cuda']:
         reference.skip('there is no GPU')
+    models = reference.data('models')
+    known = {**FLOATS, **BYTES}
+    there = [name for name in known if os.path.exists(os.path.join(models, name + '.onnx'))]
     failed = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(8) as pool:
-        cases = {name: Case(name, span, folder) for name, span in {**FLOATS, **BYTES}.items()}
-        work = [(name, precision, lambda c=cases[name], p=precision: floats(c, p, device))
-                for name in FLOATS for precision in (('fp32',) if device == 'cpu' else ('fp32', 'tf32', 'fp16'))]
-        work += [(name, 'int8', lambda c=cases[name]: eight_bits(c, 'as it is', device)) for name in BYTES]
-        work += [(name, 'int8', lambda c=cases[name]: eight_bits(c, 'calibrated', device)) for name in CALIBRATED]
+        cases = {name: Case(name, known[name], folder) for name in there}
+        work = []
+        for name, case in cases.items():
+            precisions = [] if name in BYTES else ['fp32'] if device == 'cpu' else ['fp32', 'tf32', 'fp16']
+            work += [(name, precision, functools.partial(floats, case, precision, device)) for precision in precisions]
+            kinds = ['as it is'] if name in BYTES else ['calibrated'] if name in CALIBRATED else []
+            work += [(name, 'int8', functools.partial(eight_bits, case, kind, device)) for kind in kinds]
         results = list(pool.map(lambda one: judged(one[2]), work))
         print('| model | precision | error | same bits | |\n| --- | --- | --- | --- | --- |')
         for (name, precision, _), (distance, same, most, why) in zip(work, results):
@@ -138,6 +144,8 @@ def main():
             failed += wrong
             print('| %s | %s | %.1e | %s | %s |' % (name, precision, distance, '' if same is None else '%.4f' % same,
                                                 why or ('more than %g' % most if wrong else '')))
+    if len(there) < len(known):
+        print('not there: ' + ', '.join(sorted(known.keys() - set(there))))
     print('%d of %d within their bounds' % (len(work) - failed, len(work)))
     return 1 if failed else 0
 
