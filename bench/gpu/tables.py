@@ -34,7 +34,7 @@ def print_tables(rows):
         shown = precision if row['built_as'] == precision else '%s, written as %s' % (precision, row['built_as'])
         goal = goals.get('%s %d %s' % (name, batch, precision))
         lines.append([name, '%d' % batch, shown, number(device), number(goal), number(own),
-                      number(batch / device * 1e3), number(row['wall_ms']),
+                      number(batch / device * 1e3, '%.0f'), number(row['wall_ms']),
                       number(row['memory_bytes'] / MIB, '%.1f'), number(row['engine_bytes'] / MIB, '%.1f'),
                       number(row['build_seconds'], '%.0f')])
         peer = rows.get((model, batch, 'fp16' if precision == 'int8' else precision, 'pytorch'))

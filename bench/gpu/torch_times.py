@@ -3,8 +3,9 @@
 
 In channels_last (of a name that networks.py knows: in the better of both orders), inputs and outputs on the device in
 the network's type. Prints a line of JSON for each batch and type: milliseconds, medians; the peak of PyTorch's
-allocator in an eager run; what did not finish within --compile-limit or failed has no time. Everything is compiled
-first; then it waits for a line on stdin, so that several can compile at once and be timed one after the other.
+allocator in the first eager runs, with what cuDNN tries out and the networks of the other types; what did not finish
+within --compile-limit or failed has no time. Everything is compiled first; then it waits for a line on stdin, so that
+several can compile at once and be timed one after the other.
 """
 
 import argparse
