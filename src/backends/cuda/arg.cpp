@@ -40,8 +40,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   return simple_step<1>(device, tactic, "arg", params, grid_for(params.lines * tactic.numbers[0]));
 }
 
-const KernelRegistrar largest({"ArgMax", "arg", 1, refuses, tactics, make});
-const KernelRegistrar smallest({"ArgMin", "arg", 1, refuses, tactics, make});
+const KernelRegistrar registered({"ArgMax", "ArgMin"}, {"", "arg", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -89,11 +89,7 @@ class BoxHeadStep : public Step {
   Grid grid_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<BoxHeadStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"BoxHead", "box head", 1, refuses, tactics, make});
+const KernelRegistrar registered({"BoxHead", "box head", 1, refuses, tactics, make_step<BoxHeadStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -93,11 +93,7 @@ class ByteDepthwiseStep : public ConvStep<Params> {
   }
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ByteDepthwiseStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"Int8Conv", "depthwise", 3, refuses, tactics, make});
+const KernelRegistrar registered({"Int8Conv", "depthwise", 3, refuses, tactics, make_step<ByteDepthwiseStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

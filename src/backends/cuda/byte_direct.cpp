@@ -81,12 +81,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"direct", {byte_source("byte_direct.cu", defines)}, {}}};
 }
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ByteDirectStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"Int8Conv", "direct", 0, refuses, tactics, make});
-const KernelRegistrar floats({"Float8Conv", "direct", 0, refuses, tactics, make});
+const KernelRegistrar registered({"Int8Conv", "Float8Conv"},
+                                 {"", "direct", 0, refuses, tactics, make_step<ByteDirectStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

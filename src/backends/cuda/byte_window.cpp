@@ -179,12 +179,8 @@ class ByteWindowStep : public ConvStep<Params> {
   }
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ByteWindowStep>(problem, device, tactic);
-}
-
-const KernelRegistrar picture({"Int8Conv", "picture", 5, refuses_picture, tactics<true>, make});
-const KernelRegistrar pixels({"Int8Conv", "window", 2, refuses_pixels, tactics<false>, make});
+const KernelRegistrar picture({"Int8Conv", "picture", 5, refuses_picture, tactics<true>, make_step<ByteWindowStep>});
+const KernelRegistrar pixels({"Int8Conv", "window", 2, refuses_pixels, tactics<false>, make_step<ByteWindowStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -163,13 +163,7 @@ class BlasStep : public Step {
   BlasChoice choice_{};
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<BlasStep>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "cublas", -1, refuses, tactics, make});
-const KernelRegistrar gemm({"Gemm", "cublas", -1, refuses, tactics, make});
-const KernelRegistrar matmul({"MatMul", "cublas", -1, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "Gemm", "MatMul"}, {"", "cublas", -1, refuses, tactics, make_step<BlasStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -123,13 +123,8 @@ class ClusterStep : public Step {
   bool residual_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ClusterStep>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "cluster", 1, refuses, tactics, make});
-const KernelRegistrar bytes({"Int8Conv", "cluster", 1, refuses, tactics, make});
-const KernelRegistrar floats({"Float8Conv", "cluster", 1, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "Int8Conv", "Float8Conv"},
+                                 {"", "cluster", 1, refuses, tactics, make_step<ClusterStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -53,13 +53,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"direct", {source}, {}}};
 }
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<DirectStep>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "direct", 0, refuses, tactics, make});
-const KernelRegistrar gemm({"Gemm", "direct", 0, refuses, tactics, make});
-const KernelRegistrar matmul({"MatMul", "direct", 0, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "Gemm", "MatMul"},
+                                 {"", "direct", 0, refuses, tactics, make_step<DirectStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

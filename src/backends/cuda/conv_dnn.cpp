@@ -260,11 +260,7 @@ class DnnStep : public Step {
   std::optional<DnnDescriptor> plan_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<DnnStep>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "cudnn", -2, refuses, tactics, make});
+const KernelRegistrar conv({"Conv", "cudnn", -2, refuses, tactics, make_step<DnnStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -62,11 +62,7 @@ class FewStep : public ConvStep<Params> {
   }
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<FewStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"Conv", "few", 3, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "few", 3, refuses, tactics, make_step<FewStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

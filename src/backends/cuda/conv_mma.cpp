@@ -267,15 +267,8 @@ class MmaStep : public Step {
   bool residual_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<MmaStep>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "mma", 2, refuses, tactics, make});
-const KernelRegistrar gemm({"Gemm", "mma", 2, refuses, tactics, make});
-const KernelRegistrar matmul({"MatMul", "mma", 2, refuses, tactics, make});
-const KernelRegistrar bytes({"Int8Conv", "mma", 2, refuses, tactics, make});
-const KernelRegistrar floats({"Float8Conv", "mma", 2, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "Int8Conv", "Float8Conv"},
+                                 {"", "mma", 2, refuses, tactics, make_step<MmaStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -88,13 +88,7 @@ class RowStep : public ConvStep<Params> {
   }
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<RowStep>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "row", 4, refuses, tactics, make});
-const KernelRegistrar gemm({"Gemm", "row", 4, refuses, tactics, make});
-const KernelRegistrar matmul({"MatMul", "row", 4, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "Gemm", "MatMul"}, {"", "row", 4, refuses, tactics, make_step<RowStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -173,11 +173,7 @@ class Tf32Step : public Step {
   bool residual_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<Tf32Step>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "tf32", 2, refuses, tactics, make});
+const KernelRegistrar conv({"Conv", "tf32", 2, refuses, tactics, make_step<Tf32Step>});
 
 }  // namespace
 }  // namespace tenon::cuda

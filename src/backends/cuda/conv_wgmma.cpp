@@ -320,13 +320,8 @@ class WgmmaStep : public Step {
   bool residual_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<WgmmaStep>(problem, device, tactic);
-}
-
-const KernelRegistrar conv({"Conv", "wgmma", 1, refuses, tactics, make});
-const KernelRegistrar bytes({"Int8Conv", "wgmma", 1, refuses, tactics, make});
-const KernelRegistrar floats({"Float8Conv", "wgmma", 1, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "Int8Conv", "Float8Conv"},
+                                 {"", "wgmma", 1, refuses, tactics, make_step<WgmmaStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

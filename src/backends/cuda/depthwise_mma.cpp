@@ -94,11 +94,7 @@ class DiagonalStep : public Step {
   Grid grid_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<DiagonalStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"Conv", "diagonal", 4, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "diagonal", 4, refuses, tactics, make_step<DiagonalStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

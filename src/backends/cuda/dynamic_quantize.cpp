@@ -60,11 +60,8 @@ class DynamicQuantizeStep : public Step {
   bool wants_[3] = {};
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<DynamicQuantizeStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"DynamicQuantizeLinear", "range", 1, refuses, tactics, make});
+const KernelRegistrar registered(
+    {"DynamicQuantizeLinear", "range", 1, refuses, tactics, make_step<DynamicQuantizeStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -82,12 +82,8 @@ class GroupNormStep : public Step {
   Grid grid_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<GroupNormStep>(problem, device, tactic);
-}
-
-const KernelRegistrar instances({"InstanceNormalization", "groups", 1, refuses, tactics, make});
-const KernelRegistrar groups({"GroupNormalization", "groups", 1, refuses, tactics, make});
+const KernelRegistrar registered({"InstanceNormalization", "GroupNormalization"},
+                                 {"", "groups", 1, refuses, tactics, make_step<GroupNormStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -48,6 +48,13 @@ KernelRegistrar::KernelRegistrar(Kernel kernel) {
   registry().emplace(op, std::move(kernel));
 }
 
+KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel) {
+  for (const char* op : ops) {
+    kernel.op = op;
+    registry().emplace(op, kernel);
+  }
+}
+
 std::vector<Choice> choices(const Problem& problem, const Properties& properties) {
   std::vector<Choice> all;
   if (nothing_to_do(problem)) return all;

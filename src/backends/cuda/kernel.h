@@ -1,4 +1,5 @@
 #pragma once
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,7 +61,15 @@ struct Kernel {
 
 struct KernelRegistrar {
   explicit KernelRegistrar(Kernel kernel);
+  /// For several ops, each in the place of the kernel's own.
+  KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel);
 };
+
+/// Kernel::make of a step that is made of these three.
+template <class Made>
+std::unique_ptr<Step> make_step(const Problem& problem, Device& device, const Tactic& tactic) {
+  return std::make_unique<Made>(problem, device, tactic);
+}
 
 struct Choice {
   const Kernel* kernel = nullptr;  // nullptr: no kernel takes the problem

@@ -103,12 +103,8 @@ class LayerNormStep : public Step {
   Grid grid_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<LayerNormStep>(problem, device, tactic);
-}
-
-const KernelRegistrar layer({"LayerNormalization", "rows", 1, refuses, tactics, make});
-const KernelRegistrar rms({"RMSNormalization", "rows", 1, refuses, tactics, make});
+const KernelRegistrar registered({"LayerNormalization", "RMSNormalization"},
+                                 {"", "rows", 1, refuses, tactics, make_step<LayerNormStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

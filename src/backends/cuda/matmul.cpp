@@ -144,11 +144,7 @@ class MatMulStep : public Step {
   Grid grid_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<MatMulStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"MatMul", "matrices", 0, refuses, tactics, make});
+const KernelRegistrar registered({"MatMul", "matrices", 0, refuses, tactics, make_step<MatMulStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

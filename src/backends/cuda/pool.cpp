@@ -119,8 +119,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   return simple_step<1>(device, tactic, tactic.numbers[1] ? "pool_strip" : "pool", params, grid_for(params.count));
 }
 
-const KernelRegistrar maximum({"MaxPool", "pool", 1, refuses, tactics, make});
-const KernelRegistrar average({"AveragePool", "pool", 1, refuses, tactics, make});
+const KernelRegistrar registered({"MaxPool", "AveragePool"}, {"", "pool", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -73,12 +73,8 @@ class ScatterStep : public Step {
   Params params_{};
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<ScatterStep>(problem, device, tactic);
-}
-
-const KernelRegistrar tuples({"ScatterND", "scatter", 1, refuses, tactics, make});
-const KernelRegistrar elements({"ScatterElements", "scatter", 1, refuses, tactics, make});
+const KernelRegistrar registered({"ScatterND", "ScatterElements"},
+                                 {"", "scatter", 1, refuses, tactics, make_step<ScatterStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -85,8 +85,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   return simple_step<1>(device, tactic, "softmax", params, {ceil_div(params.rows, 256 / lanes), 1, 1, 256, 0});
 }
 
-const KernelRegistrar softmax({"Softmax", "softmax", 1, refuses, tactics, make});
-const KernelRegistrar log_softmax({"LogSoftmax", "softmax", 1, refuses, tactics, make});
+const KernelRegistrar registered({"Softmax", "LogSoftmax"}, {"", "softmax", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -118,11 +118,7 @@ class PictureStep : public Step {
   Grid grid_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<PictureStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"Conv", "picture", 5, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "picture", 5, refuses, tactics, make_step<PictureStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

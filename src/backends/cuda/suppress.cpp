@@ -81,11 +81,7 @@ class SuppressStep : public Step {
   size_t kept_bytes_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<SuppressStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"BoundedSuppression", "suppress", 1, refuses, tactics, make});
+const KernelRegistrar registered({"BoundedSuppression", "suppress", 1, refuses, tactics, make_step<SuppressStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -68,11 +68,7 @@ class TopkStep : public Step {
   bool places_;
 };
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  return std::make_unique<TopkStep>(problem, device, tactic);
-}
-
-const KernelRegistrar registered({"TopK", "ranking", 1, refuses, tactics, make});
+const KernelRegistrar registered({"TopK", "ranking", 1, refuses, tactics, make_step<TopkStep>});
 
 }  // namespace
 }  // namespace tenon::cuda
