@@ -117,6 +117,8 @@ const char* byte_shape(const Problem& problem, ConvShape& shape, bool live) {
   for (size_t at = live ? w_scale_at : x_scale_at; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
   if (live && x.dtype != DType::u8) return "numbers become bytes by scales that are constant";
+  if (live && has(problem, x_scale_at) && problem.inputs[x_scale_at].dtype != DType::f32)
+    return "the input's scale is not f32";
   if (has(problem, y_scale_at) != (y.dtype == byte)) return "the result's type does not fit its scale";
   if (const char* reason = conv_geometry(problem, shape)) return reason;
   for (const size_t at : {y_scale_at, r_scale_at})
