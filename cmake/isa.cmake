@@ -1,6 +1,7 @@
 # Compiles kernel sources once per instruction set. Each copy sees TENON_ISA_NAMESPACE and its own -m flags,
 # so that one binary holds all of them and picks at run time.
 set(TENON_ISA_FLAGS_portable -msse4.2)
+set(TENON_ISA_FLAGS_fused -msse4.2 -DTENON_FUSED_STEPS)
 set(TENON_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(TENON_ISA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
 set(TENON_ISA_FLAGS_avx512_bf16 ${TENON_ISA_FLAGS_avx512} -mavx512bf16)
@@ -29,6 +30,13 @@ endfunction()
 function(tenon_isa_sources target)
   foreach(file ${ARGN})
     tenon_isa_copies(${target} ${file} portable avx2 avx512)
+  endforeach()
+endfunction()
+
+# tenon_fused_sources(<target> <file.cpp>...): every file once more, for engines that give the same bits everywhere.
+function(tenon_fused_sources target)
+  foreach(file ${ARGN})
+    tenon_isa_copies(${target} ${file} fused)
   endforeach()
 endfunction()
 

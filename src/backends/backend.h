@@ -37,6 +37,7 @@ struct Problem {
   bool strict = false;  // plain summation order: no Winograd
   bool tf32 = false;    // products of f32 may round their operands to tf32
   bool bf16 = false;    // or to bf16
+  bool fused = false;   // on a CPU: products are added in one rounding, whatever that takes
   bool vendor = true;   // libraries of the GPU's vendor may serve
 };
 

@@ -193,8 +193,7 @@ struct Layouter {
         fixed[in] = 1;
       }
     } else if (node.op == "Transpose" && movable(node.inputs[0]) && node.has("perm") &&
-               graph.producer(node.inputs[0])->op == "DotAttention" &&
-               graph.only_user(node.inputs[0]) != ir::no_node) {
+               graph.producer(node.inputs[0])->op == "DotAttention" && graph.only_user(node.inputs[0]) != ir::no_node) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
       const std::vector<int64_t> perm = node.integers("perm");
@@ -282,7 +281,10 @@ struct Layouter {
       if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
       bool all = true;
       for (ir::ValueId out : node.outputs) {
-        if (out == ir::no_value) { all = false; continue; }
+        if (out == ir::no_value) {
+          all = false;
+          continue;
+        }
         const Place part = slice(layout.places[in], axis, begin, dims(out));
         if (!fixed[out]) layout.places[out] = part, fixed[out] = 1;
         else all &= same(layout.places[out], part);
@@ -370,28 +372,5 @@ ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first) {
 }
 
 void let_round(ir::Node& node) { node.attributes[backends::rounding] = std::string("bf16"); }
-
-backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads,
-                             const Plan& plan) {
-  const ir::Node& node = graph.node(id);
-  backends::Problem problem;
-  problem.node = &node;
-  problem.threads = threads;
-  problem.strict = plan.strict;
-  problem.bf16 = plan.device == "cpu" && (plan.bf16 || node.has(backends::rounding));
-  const auto operand = [&](ir::ValueId value) {
-    backends::Operand result;
-    if (value == ir::no_value) return result;
-    result.dtype = graph.value(value).dtype;
-    result.dims = layout.places[value].dims;
-    result.strides = layout.places[value].strides;
-    result.constant = graph.value(value).constant;
-    result.aligned = layout.places[value].offset * static_cast<int64_t>(size_of(result.dtype)) % 16 == 0;
-    return result;
-  };
-  for (ir::ValueId input : node.inputs) problem.inputs.push_back(operand(input));
-  for (ir::ValueId output : node.outputs) problem.outputs.push_back(operand(output));
-  return problem;
-}
 
 }  // namespace tenon::plan

@@ -72,6 +72,9 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
 /// there.
 ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first);
 
+/// Whether floating point steps of a plan add products in one rounding on every CPU: those of an engine in INT8, so
+/// that it gives the same bits everywhere, unless it was made on a CPU that needs many instructions for that.
+bool is_fused(const Plan& plan);
 /// Lets kernels round the operands of this node to bf16 in a plan that is not of bf16 as a whole.
 void let_round(ir::Node& node);
 /// The problem that kernels of this node see.

@@ -99,6 +99,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   backends::Problem& problem = prepared->problem;
   problem.node = &graph.node(0);
   problem.strict = plan_.strict;
+  problem.fused = plan::is_fused(plan_);
   problem.bf16 = plan_.device == "cpu" && (plan_.bf16 || node.has(backends::rounding));
   for (size_t at = 0; at < operands.size(); ++at) {
     backends::Operand operand{

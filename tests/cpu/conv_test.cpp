@@ -181,18 +181,18 @@ int check(const Case& c) {
   }
   const double rms = std::sqrt(square / count) + 1e-3;
   int ran = 0;
-  std::map<std::string, std::vector<float>> of_avx2;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
-    if (isa > detect_isa()) continue;
+  std::map<std::string, std::vector<float>> of_fused;
+  for (Isa isa : {Isa::portable, Isa::fused, Isa::avx2, Isa::avx512, Isa::amx}) {
+    if (isa > std::max(detect_isa(), Isa::fused)) continue;
     for (const ConvTactic& tactic : conv_tactics(isa)) {
       if (tactic.refuses(c.shape, c.epilogue)) continue;
       ++ran;
       const std::vector<float> one = run_kernel(tactic, c, d, 1);
       // Wider vectors give the same bits; without fused steps there are other roundings.
-      if (isa == Isa::avx2) of_avx2[tactic.name] = one;
-      if (const auto same = of_avx2.find(tactic.name); isa > Isa::avx2 && same != of_avx2.end()) {
+      if (isa == Isa::fused) of_fused[tactic.name] = one;
+      if (const auto same = of_fused.find(tactic.name); isa > Isa::fused && same != of_fused.end()) {
         EXPECT_EQ(std::memcmp(one.data(), same->second.data(), one.size() * sizeof(float)), 0)
-            << describe(c, tactic.name, isa) << " differs from avx2";
+            << describe(c, tactic.name, isa) << " differs from fused";
       }
       double worst = 0;
       for (size_t i = 0; i < one.size(); ++i) {

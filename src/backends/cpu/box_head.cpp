@@ -30,8 +30,8 @@ class BoxHeadStep : public backends::Step {
         together_(std::clamp<int64_t>(most_logits / bins_, 1, most_places)),
         out_batch_(problem.outputs[0].strides[0]),
         out_line_(problem.outputs[0].strides[1]),
-        ops_(row_ops(active_isa())),
-        loops_(loops(active_isa())) {
+        ops_(row_ops(isa_for(problem))),
+        loops_(loops(isa_for(problem))) {
     int64_t first = 0;
     for (size_t at = 0; at < scales_; ++at) {
       const Operand &boxes = problem.inputs[at], &scores = problem.inputs[scales_ + at];

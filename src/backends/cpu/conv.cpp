@@ -67,8 +67,8 @@ const char* conv_shape_of(const Problem& problem, ConvShape& shape) {
   return nullptr;
 }
 
-const ConvTactic* conv_tactic_named(const char* name) {
-  for (const ConvTactic& tactic : conv_tactics(active_isa()))
+const ConvTactic* conv_tactic_named(const Problem& problem, const char* name) {
+  for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))
     if (!std::strcmp(tactic.name, name)) return &tactic;
   return nullptr;
 }
@@ -108,7 +108,7 @@ constexpr bool is_brain(const char* name) { return name[0] == 'b'; }
 
 template <const char* const& name>
 const char* refuses(const Problem& problem) {
-  const ConvTactic* tactic = conv_tactic_named(name);
+  const ConvTactic* tactic = conv_tactic_named(problem, name);
   if (!tactic) return "not built for this instruction set";
   if (problem.strict && is_winograd(name)) return "strict summation was asked for";
   if (is_brain(name) && !problem.bf16) return "bf16 was not asked for";
@@ -124,7 +124,7 @@ template <const char* const& name>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   ConvShape shape{};
   conv_shape_of(problem, shape);
-  return std::make_unique<ConvStep>(*conv_tactic_named(name), problem, shape, *epilogue_of(*problem.node));
+  return std::make_unique<ConvStep>(*conv_tactic_named(problem, name), problem, shape, *epilogue_of(*problem.node));
 }
 
 constexpr const char* direct = "direct";

@@ -20,7 +20,7 @@ using Three = std::array<int64_t, 3>;
 class ColumnsStep : public backends::Step {
  public:
   explicit ColumnsStep(const Problem& problem)
-      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(active_isa()), ops_(row_ops(isa_)) {
+      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     const ir::Node& node = *problem.node;
     const Dims &x = problem.inputs[0].dims, &w = problem.inputs[1].dims, &y = problem.outputs[0].dims;
     const size_t rank = x.rank() - 2, shift = 3 - rank;

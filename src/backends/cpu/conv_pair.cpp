@@ -41,8 +41,8 @@ class ConvPairStep : public backends::Step {
     b_ = shapes.second;
     a_epilogue_ = *epilogue_of(*pair.first.node);
     b_epilogue_ = *epilogue_of(*pair.second.node);
-    a_tactic_ = conv_tactic_named("direct");
-    b_tactic_ = conv_tactic_named("depthwise");
+    a_tactic_ = conv_tactic_named(pair.first, "direct");
+    b_tactic_ = conv_tactic_named(pair.second, "depthwise");
     a_packed_ = packed(*a_tactic_, a_, pair.first);
     b_packed_ = packed(*b_tactic_, b_, pair.second);
     a_bias_ = bias_of(pair.first);
@@ -174,7 +174,8 @@ const char* refuses(const Pair& pair) {
   const auto first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);
   if (!first || !second) return "the activation has no kernel";
   if (first->residual != Residual::none) return "the first adds a residual";
-  const ConvTactic *direct = conv_tactic_named("direct"), *depthwise = conv_tactic_named("depthwise");
+  const ConvTactic *direct = conv_tactic_named(pair.first, "direct"),
+                   *depthwise = conv_tactic_named(pair.second, "depthwise");
   Shapes shapes;
   if (const char* reason = shapes_of(pair, shapes)) return reason;
   if (!direct || !depthwise || direct->refuses(shapes.first, *first)) return "the first has no direct kernel";

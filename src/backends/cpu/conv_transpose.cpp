@@ -37,8 +37,8 @@ Geometry geometry_of(const Problem& problem) {
   return g;
 }
 
-const ConvTactic* product_tactic() {
-  for (const ConvTactic& tactic : conv_tactics(active_isa()))
+const ConvTactic* product_tactic(const Problem& problem) {
+  for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))
     if (!std::strcmp(tactic.name, "direct")) return &tactic;
   return nullptr;
 }
@@ -72,7 +72,7 @@ class RowsStep : public backends::Step {
         ys_(problem.outputs[0].strides),
         threads_(problem.threads),
         epilogue_(*epilogue_of(*problem.node)),
-        ops_(row_ops(active_isa())) {
+        ops_(row_ops(isa_for(problem))) {
     const int64_t channels = x_[3], out = y_[3], columns = g_.kernel[1];
     bias_.assign(static_cast<size_t>(out), 0.f);
     if (problem.inputs.size() > 2 && problem.inputs[2])
@@ -80,7 +80,7 @@ class RowsStep : public backends::Step {
     tiles_ = g_.kernel[0] <= g_.stride[0] && columns == g_.stride[1] && g_.dilation[1] == 1 && g_.dilation[0] == 1 &&
              g_.begin[1] == 0 && y_[2] == x_[2] * columns && ys_[2] == out && epilogue_.residual == Residual::none;
     const ConvShape shape = row_product(problem, columns * out);
-    const ConvTactic& tactic = *product_tactic();
+    const ConvTactic& tactic = *product_tactic(problem);
     const float* w = problem.inputs[1].constant.data<float>();
     Tensor turned(DType::f32, {columns * out, channels});
     std::vector<float> wide_bias;
@@ -184,7 +184,7 @@ const char* refuses(const Problem& problem) {
   if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";
   if (problem.inputs.size() > 3 && problem.inputs[3] && !problem.inputs[3].dense()) return "the residual is a view";
   if (!epilogue_of(*problem.node)) return "the epilogue has no kernel";
-  const ConvTactic* tactic = product_tactic();
+  const ConvTactic* tactic = product_tactic(problem);
   return tactic ? tactic->refuses(row_product(problem, w.dims[1] * w.dims[3]), {})
                 : "not built for this instruction set";
 }

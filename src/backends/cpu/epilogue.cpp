@@ -52,4 +52,9 @@ Isa active_isa() {
   return isa;
 }
 
+Isa isa_for(const backends::Problem& problem) {
+  const Isa isa = active_isa();
+  return problem.fused && isa == Isa::portable ? Isa::fused : isa;
+}
+
 }  // namespace tenon::cpu

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 
+#include "backends/backend.h"
 #include "backends/cpu/isa.h"
 
 #include "backends/cpu/kernels/shape.h"
@@ -12,5 +13,7 @@ namespace tenon::cpu {
 std::optional<Epilogue> epilogue_of(const ir::Node& node);
 /// The instruction set kernels are made for: the machine's best, held to TENON_ISA where that is set.
 Isa active_isa();
+/// That for the floating point steps of a problem: where products have to be added in one rounding, not Isa::portable.
+Isa isa_for(const backends::Problem& problem);
 
 }  // namespace tenon::cpu

@@ -55,7 +55,7 @@ Isa detect_isa() {
 }
 
 bool has_byte_dot(Isa isa) {
-  if (isa == Isa::portable || detect_isa() < isa) return false;
+  if (isa < Isa::avx2 || detect_isa() < isa) return false;
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (isa >= Isa::avx512) return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & (1u << 11));
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 4));
@@ -79,6 +79,7 @@ bool parse_isa(std::string_view text, Isa& isa) {
 const char* isa_name(Isa isa) {
   switch (isa) {
     case Isa::portable: return "portable";
+    case Isa::fused: return "fused";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
     case Isa::amx: return "amx";

@@ -6,8 +6,9 @@
 namespace tenon::cpu {
 
 // Instruction sets the kernels are built for, in rising order. portable is x86-64-v2 (SSE4.2); amx is avx512 with VNNI,
-// BF16 and tiles of bytes and of bfloat16.
-enum class Isa : uint8_t { portable, avx2, avx512, amx };
+// BF16 and tiles of bytes and of bfloat16. fused is portable with products added in one rounding, by many instructions,
+// as the sets behind it do by one: for engines that are to give the same bits everywhere.
+enum class Isa : uint8_t { portable, fused, avx2, avx512, amx };
 
 // The set whose vectors a kernel without a form for tiles uses.
 constexpr Isa vectors_of(Isa isa) { return isa == Isa::amx ? Isa::avx512 : isa; }

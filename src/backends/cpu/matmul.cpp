@@ -25,8 +25,8 @@ struct Product {
     else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = "operands are views";
     else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
       reason = "it is scaled or transposed";
-    else if (problem.inputs.size() > 3 && !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims &&
-                                         problem.inputs[3].dense()))
+    else if (problem.inputs.size() > 3 &&
+             !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims && problem.inputs[3].dense()))
       reason = "the residual is broadcast, a view or no f32";
     if (reason) return;
     transposed = gemm && node.integer("transB", 0);
@@ -98,7 +98,7 @@ const char* refuses(const Problem& problem) {
   if (is_brain(name) && !problem.bf16) return "bf16 was not asked for";
   const Product product(problem);
   if (product.reason) return product.reason;
-  const ConvTactic* tactic = conv_tactic_named(name);
+  const ConvTactic* tactic = conv_tactic_named(problem, name);
   const auto epilogue = epilogue_of(*problem.node);
   if (!epilogue) return "the epilogue has no kernel";
   return tactic ? tactic->refuses(product.shape, *epilogue) : "not built for this instruction set";
@@ -106,7 +106,7 @@ const char* refuses(const Problem& problem) {
 
 template <const char* const& name>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
-  return std::make_unique<MatMulStep>(*conv_tactic_named(name), problem, Product(problem));
+  return std::make_unique<MatMulStep>(*conv_tactic_named(problem, name), problem, Product(problem));
 }
 
 constexpr const char* direct = "direct";

@@ -21,7 +21,7 @@ class LayerStep : public backends::Step {
       : centred_(problem.node->op == "LayerNormalization"),
         bias_(present(problem, 2)),
         epsilon_(problem.node->real("epsilon", 1e-5f)),
-        loops_(loops(active_isa())) {
+        loops_(loops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
@@ -76,7 +76,7 @@ class InstanceStep : public backends::Step {
   explicit InstanceStep(const Problem& problem)
       : channels_(problem.inputs[0].dims[1]),
         epsilon_(problem.node->real("epsilon", 1e-5f)),
-        loops_(loops(active_isa())) {
+        loops_(loops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     planes_ = dims[0] * dims[1];
     count_ = dims.elements() / planes_;
@@ -119,7 +119,7 @@ std::unique_ptr<backends::Step> make_instance(const Problem& problem) {
 class BatchStep : public backends::Step {
  public:
   explicit BatchStep(const Problem& problem)
-      : last_(problem.node->text("layout", "NCHW") == "NHWC"), loops_(loops(active_isa())) {
+      : last_(problem.node->text("layout", "NCHW") == "NHWC"), loops_(loops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     channels_ = last_ ? dims.back() : dims.rank() > 1 ? dims[1] : 1;
     inner_ = 1;

@@ -15,7 +15,7 @@ using backends::Problem;
 /// Max and average pooling over two spatial axes of channels-last tensors, one output pixel's channels at a time.
 class PoolStep : public backends::Step {
  public:
-  explicit PoolStep(const Problem& problem) : window_(problem), ops_(row_ops(active_isa())) {
+  explicit PoolStep(const Problem& problem) : window_(problem), ops_(row_ops(isa_for(problem))) {
     const ir::Node& node = *problem.node;
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;

@@ -17,7 +17,7 @@ using backends::Problem;
 class ProductStep : public backends::Step {
  public:
   explicit ProductStep(const Problem& problem)
-      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(active_isa()), ops_(row_ops(isa_)) {
+      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
     if (problem.node->op == "Gemm") {
       shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);

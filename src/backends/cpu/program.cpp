@@ -68,8 +68,8 @@ class ProgramStep : public backends::Step {
         program_(program_of(problem)),
         gives_bytes_(ops::gives_bytes(program_)),
         threads_(problem.threads),
-        ops_(row_ops(active_isa())),
-        loops_(loops(active_isa())) {
+        ops_(row_ops(isa_for(problem))),
+        loops_(loops(isa_for(problem))) {
     for (size_t k = 0; k < inputs_; ++k) is_bytes_[k] = problem.inputs[k].dtype == DType::u8;
   }
   size_t workspace_bytes() const override {

@@ -55,7 +55,7 @@ class ScaleStep : public backends::Step {
         count_(problem.inputs[0].dims.elements()),
         quantise_(problem.node->op == "QuantizeLinear"),
         type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype),
-        loops_(loops(active_isa())) {}
+        loops_(loops(isa_for(problem))) {}
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     int64_t begin, end;
@@ -145,7 +145,9 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 class DynamicStep : public backends::Step {
  public:
   explicit DynamicStep(const Problem& problem)
-      : count_(problem.inputs[0].dims.elements()), chunks_((count_ + chunk - 1) / chunk), loops_(loops(active_isa())) {}
+      : count_(problem.inputs[0].dims.elements()),
+        chunks_((count_ + chunk - 1) / chunk),
+        loops_(loops(isa_for(problem))) {}
   size_t workspace_bytes() const override { return static_cast<size_t>(chunks_) * 2 * sizeof(float); }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {

@@ -21,7 +21,7 @@ struct Product {
   std::unique_ptr<ConvKernel> kernel;
 
   Product(int64_t m, int64_t k, int64_t n, int64_t out_pitch, const float* weights, const std::vector<float>& bias,
-          int threads) {
+          const Problem& problem) {
     ConvShape shape{};
     shape.batch = shape.in_h = shape.out_h = 1;
     shape.in_w = shape.out_w = m;
@@ -35,12 +35,12 @@ struct Product {
     shape.out_row = shape.out_image = m * out_pitch;
     const ConvTactic* chosen = nullptr;
     for (const char* name : {"gemv", "direct"})
-      for (const ConvTactic& tactic : conv_tactics(active_isa()))
+      for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))
         if (!chosen && !std::strcmp(tactic.name, name) && !tactic.refuses(shape, {})) chosen = &tactic;
     if (!chosen) return;
     packed = Tensor(DType::f32, {static_cast<int64_t>(chosen->packed_floats(shape))});
     chosen->pack(shape, weights, packed.data<float>());
-    kernel = chosen->make(shape, {}, packed.data<float>(), bias.data(), threads);
+    kernel = chosen->make(shape, {}, packed.data<float>(), bias.data(), problem.threads);
   }
 };
 
@@ -51,7 +51,7 @@ class RecurrentStep : public backends::Step {
       : gates_(problem.node->op == "LSTM" ? 4 : 3),
         reset_last_(problem.node->integer("linear_before_reset", 0) != 0),
         outputs_(problem.outputs.size()),
-        ops_(row_ops(active_isa())) {
+        ops_(row_ops(isa_for(problem))) {
     const Dims &x = problem.inputs[0].dims, &r = problem.inputs[2].dims;
     sequence_ = x[0], batch_ = x[1], hidden_ = r[2], directions_ = r[0];
     reverse_ = problem.node->text("direction", "forward") == "reverse";
@@ -66,12 +66,12 @@ class RecurrentStep : public backends::Step {
         std::copy_n(b + rows, rows, back_bias.begin());
       }
       const int64_t first = gates_ == 4 ? rows : 2 * hidden_;  // gates that take the state as it is
-      in_.emplace_back(sequence_ * batch_, input, rows, rows, w + d * rows * input, in_bias, problem.threads);
+      in_.emplace_back(sequence_ * batch_, input, rows, rows, w + d * rows * input, in_bias, problem);
       back_.emplace_back(batch_, hidden_, first, rows, weights + d * rows * hidden_,
-                         std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem.threads);
+                         std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem);
       if (gates_ == 3)
         candidate_.emplace_back(batch_, hidden_, hidden_, rows, weights + (d * rows + first) * hidden_,
-                                std::vector<float>(back_bias.begin() + first, back_bias.end()), problem.threads);
+                                std::vector<float>(back_bias.begin() + first, back_bias.end()), problem);
     }
     for (const auto* list : {&in_, &back_, &candidate_})
       for (const Product& product : *list)

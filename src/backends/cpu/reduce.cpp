@@ -43,7 +43,7 @@ constexpr int64_t piece = 16384;  // a longer row is cut, so that workers share 
 class ReduceStep : public backends::Step {
  public:
   ReduceStep(const Problem& problem, const Reduction& how, const std::vector<char>& reduced)
-      : fold_(how.fold), after_(how.after), loops_(loops(active_isa())) {
+      : fold_(how.fold), after_(how.after), loops_(loops(isa_for(problem))) {
     // Sizes of neighbouring groups, kept and reduced by turns.
     std::vector<int64_t> sizes;
     std::vector<char> gone;

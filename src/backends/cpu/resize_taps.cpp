@@ -51,7 +51,7 @@ constexpr int64_t tile = 2048;
 
 class TapsStep : public backends::Step {
  public:
-  explicit TapsStep(const Problem& problem) : loops_(loops(active_isa())) {
+  explicit TapsStep(const Problem& problem) : loops_(loops(isa_for(problem))) {
     const std::vector<resizing::Axis> axes = axes_of(problem);
     Dims now = problem.inputs[0].dims;
     for (size_t axis = 0; axis < axes.size(); ++axis) {

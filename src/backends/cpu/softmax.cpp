@@ -15,7 +15,7 @@ class SoftmaxStep : public backends::Step {
         from_(problem.inputs[0].strides),
         to_(problem.outputs[0].strides),
         rows_(dims_.elements() / dims_.back()),
-        ops_(row_ops(active_isa())) {}
+        ops_(row_ops(isa_for(problem))) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
     int64_t begin, end;
     worker.share(rows_, begin, end);

@@ -19,7 +19,7 @@ constexpr int64_t tile = 256;  // neighbouring lines done together
 class AxisStep : public backends::Step {
  public:
   explicit AxisStep(const Problem& problem)
-      : log_(problem.node->op == "LogSoftmax"), ops_(row_ops(active_isa())), loops_(loops(active_isa())) {
+      : log_(problem.node->op == "LogSoftmax"), ops_(row_ops(isa_for(problem))), loops_(loops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());

@@ -33,6 +33,7 @@ const DepthwiseOps& ops_of(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::depthwise_ops;
     case Isa::avx2: return avx2::depthwise_ops;
+    case Isa::fused: return fused::depthwise_ops;
     default: return portable::depthwise_ops;
   }
 }
@@ -111,6 +112,7 @@ ConvTactic depthwise_tactic(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return tactic<Isa::avx512>();
     case Isa::avx2: return tactic<Isa::avx2>();
+    case Isa::fused: return tactic<Isa::fused>();
     default: return tactic<Isa::portable>();
   }
 }

@@ -23,6 +23,7 @@ struct DepthwiseOps {
 };
 
 namespace portable { extern const DepthwiseOps depthwise_ops; }
+namespace fused { extern const DepthwiseOps depthwise_ops; }
 namespace avx2 { extern const DepthwiseOps depthwise_ops; }
 namespace avx512 { extern const DepthwiseOps depthwise_ops; }
 

@@ -20,6 +20,7 @@ const DirectOps& ops_of(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::direct_ops;
     case Isa::avx2: return avx2::direct_ops;
+    case Isa::fused: return fused::direct_ops;
     default: return portable::direct_ops;
   }
 }
@@ -136,6 +137,7 @@ ConvTactic tactic_for(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return tactic<Isa::avx512, kGemv>();
     case Isa::avx2: return tactic<Isa::avx2, kGemv>();
+    case Isa::fused: return tactic<Isa::fused, kGemv>();
     default: return tactic<Isa::portable, kGemv>();
   }
 }

@@ -28,6 +28,7 @@ struct DirectOps {
 };
 
 namespace portable { extern const DirectOps direct_ops; }
+namespace fused { extern const DirectOps direct_ops; }
 namespace avx2 { extern const DirectOps direct_ops; }
 namespace avx512 { extern const DirectOps direct_ops; }
 

@@ -30,6 +30,7 @@ struct TileJob {
   float low, high;
   int channels;
   bool first, last, in_registers, is_clamp;
+  bool few;  // at most eight channels behind the last multiple of 16
 };
 
 size_t worker_bytes(const DirectPlan& plan) {
@@ -154,8 +155,8 @@ template <bool kBy4>
 void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
   // Up to eight channels behind the last multiple of 16 have two sums each on every instruction set, the others one:
   // results do not depend on how wide vectors are. Nor on where tiles begin, as steps of four leave no odd ones.
-  constexpr int kFew = kLanes < 8 ? kLanes : 8;
-  const auto halves = [&](const TileJob& part) __attribute__((always_inline)) {
+  constexpr int kFew = 8;
+  const auto halves = [&](const TileJob& part, bool two) __attribute__((always_inline)) {
     const auto run = [&]<bool kTwo>() __attribute__((always_inline)) {
       if (large)
         with_rows(
@@ -165,24 +166,26 @@ void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
             small, [&]<int R>() __attribute__((always_inline)) { run_half_tiles<R, kBy4, kTwo>(part, large, count); });
     };
     if constexpr (kBy4) {
-      if (part.channels <= kFew) return run.template operator()<true>();
+      if (two) return run.template operator()<true>();
     }
     run.template operator()<false>();
   };
-  if (job.channels <= kLanes) return halves(job);
-  if (kBy4 && job.channels - kLanes <= kFew && kFew < kLanes) {
+  if (job.channels <= kLanes) return halves(job, job.few);
+  const bool few = kLanes < kFew ? job.few : kLanes > kFew && job.channels - kLanes <= kFew;
+  if (kBy4 && few) {
     TileJob part = job;
     part.channels = kLanes;
     part.in_registers = job.is_clamp;
-    halves(part);
+    halves(part, kLanes < kFew);
     part = job;
     part.channels -= kLanes;
     part.weights += kLanes;
     part.bias += kLanes;
     part.partial += kLanes;
     part.out += kLanes;
+    part.in_registers = job.is_clamp && part.channels == kLanes;
     if (part.residual) part.residual += kLanes;
-    return halves(part);
+    return halves(part, true);
   }
   // The first tiles of a panel fetch the next panel: a quarter each where there are four, so that memory keeps up.
   constexpr int kQuarters = kBy4 ? 1 : 4;
@@ -244,6 +247,7 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
         fill_tables<float, kTilePixels>(plan, tables, in + group * group_in, first, count, large, small);
       filled = group;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
+      job.few = group_out - channel % group_out / 16 * 16 <= 8;
       job.in_registers = job.is_clamp && (job.channels == kBlock || job.channels == kLanes);
       job.bias = plan.bias + n * kBlock;
       job.residual = residual ? residual + channel : nullptr;

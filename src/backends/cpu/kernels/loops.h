@@ -60,6 +60,7 @@ struct Loops {
 
 const Loops& loops(Isa isa);
 namespace portable { extern const Loops loop_table; }
+namespace fused { extern const Loops loop_table; }
 namespace avx2 { extern const Loops loop_table; }
 namespace avx512 { extern const Loops loop_table; }
 

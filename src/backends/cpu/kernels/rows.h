@@ -24,6 +24,7 @@ struct RowOps {
 
 const RowOps& row_ops(Isa isa);
 namespace portable { extern const RowOps row_ops; }
+namespace fused { extern const RowOps row_ops; }
 namespace avx2 { extern const RowOps row_ops; }
 namespace avx512 { extern const RowOps row_ops; }
 

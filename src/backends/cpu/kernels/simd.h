@@ -152,9 +152,31 @@ static TENON_INLINE Vec add(Vec a, Vec b) { return _mm_add_ps(a, b); }
 static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm_sub_ps(a, b); }
 static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm_mul_ps(a, b); }
 static TENON_INLINE Vec div(Vec a, Vec b) { return _mm_div_ps(a, b); }
+#ifdef TENON_FUSED_STEPS
+// a b + c of two lanes as doubles whose last bit is set where they are not exact, so that rounding them to floats is
+// the only rounding. Source: S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded sums, 2008.
+static TENON_INLINE __m128d exact_to_odd(__m128d a, __m128d b, __m128d c) {
+  const __m128d product = _mm_mul_pd(a, b), sum = _mm_add_pd(product, c), of_c = _mm_sub_pd(sum, product);
+  const __m128d error = _mm_add_pd(_mm_sub_pd(product, _mm_sub_pd(sum, of_c)), _mm_sub_pd(c, of_c));
+  const __m128i bits = _mm_castpd_si128(sum), one = _mm_set1_epi64x(1), none = _mm_setzero_si128();
+  const __m128d inexact = _mm_cmplt_pd(_mm_setzero_pd(), _mm_andnot_pd(_mm_set1_pd(-0.0), error));
+  const __m128i even = _mm_cmpeq_epi64(_mm_and_si128(bits, one), none);
+  const __m128i toward_zero = _mm_cmpgt_epi64(none, _mm_castpd_si128(_mm_xor_pd(error, sum)));
+  const __m128i step = _mm_and_si128(_mm_or_si128(toward_zero, one), _mm_and_si128(_mm_castpd_si128(inexact), even));
+  return _mm_castsi128_pd(_mm_add_epi64(bits, step));
+}
+static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) {
+  const __m128d low = exact_to_odd(_mm_cvtps_pd(a), _mm_cvtps_pd(b), _mm_cvtps_pd(c));
+  const __m128d high = exact_to_odd(_mm_cvtps_pd(_mm_movehl_ps(a, a)), _mm_cvtps_pd(_mm_movehl_ps(b, b)),
+                                    _mm_cvtps_pd(_mm_movehl_ps(c, c)));
+  return _mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
+}
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return fma(_mm_xor_ps(a, _mm_set1_ps(-0.f)), b, c); }
+#else
 static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
-static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) { sum = _mm_add_ps(sum, _mm_mul_ps(a, b)); }
 static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm_sub_ps(c, _mm_mul_ps(a, b)); }
+#endif
+static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) { sum = fma(a, b, sum); }
 // A NaN in the second operand comes through.
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm_max_ps(bound, x); }
 static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm_min_ps(bound, x); }

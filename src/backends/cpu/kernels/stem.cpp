@@ -15,6 +15,7 @@ const StemOps& ops_of(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::stem_ops;
     case Isa::avx2: return avx2::stem_ops;
+    case Isa::fused: return fused::stem_ops;
     default: return portable::stem_ops;
   }
 }
@@ -93,6 +94,7 @@ ConvTactic stem_tactic(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return tactic<Isa::avx512>();
     case Isa::avx2: return tactic<Isa::avx2>();
+    case Isa::fused: return tactic<Isa::fused>();
     default: return tactic<Isa::portable>();
   }
 }

@@ -24,6 +24,7 @@ struct StemOps {
 };
 
 namespace portable { extern const StemOps stem_ops; }
+namespace fused { extern const StemOps stem_ops; }
 namespace avx2 { extern const StemOps stem_ops; }
 namespace avx512 { extern const StemOps stem_ops; }
 

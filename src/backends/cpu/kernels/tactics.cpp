@@ -17,12 +17,13 @@ std::vector<ConvTactic> collect(Isa isa) {
 }  // namespace
 
 std::span<const ConvTactic> conv_tactics(Isa isa) {
-  static const auto portable = collect(Isa::portable), avx2 = collect(Isa::avx2), avx512 = collect(Isa::avx512),
-                    amx = collect(Isa::amx);
+  static const auto portable = collect(Isa::portable), fused = collect(Isa::fused), avx2 = collect(Isa::avx2),
+                    avx512 = collect(Isa::avx512), amx = collect(Isa::amx);
   switch (isa) {
     case Isa::amx: return amx;
     case Isa::avx512: return avx512;
     case Isa::avx2: return avx2;
+    case Isa::fused: return fused;
     default: return portable;
   }
 }

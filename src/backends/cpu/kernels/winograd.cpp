@@ -15,6 +15,7 @@ const WinogradOps& ops_of(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return avx512::winograd_ops;
     case Isa::avx2: return avx2::winograd_ops;
+    case Isa::fused: return fused::winograd_ops;
     default: return portable::winograd_ops;
   }
 }
@@ -131,6 +132,7 @@ ConvTactic tactic_for(Isa isa) {
     case Isa::avx512:
       return {name, refuses, packed_floats<Isa::avx512, kM>, pack<Isa::avx512, kM>, make<Isa::avx512, kM>};
     case Isa::avx2: return {name, refuses, packed_floats<Isa::avx2, kM>, pack<Isa::avx2, kM>, make<Isa::avx2, kM>};
+    case Isa::fused: return {name, refuses, packed_floats<Isa::fused, kM>, pack<Isa::fused, kM>, make<Isa::fused, kM>};
     default:
       return {name, refuses, packed_floats<Isa::portable, kM>, pack<Isa::portable, kM>, make<Isa::portable, kM>};
   }

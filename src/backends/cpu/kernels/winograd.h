@@ -29,6 +29,7 @@ struct WinogradOps {
 };
 
 namespace portable { extern const WinogradOps winograd_ops; }
+namespace fused { extern const WinogradOps winograd_ops; }
 namespace avx2 { extern const WinogradOps winograd_ops; }
 namespace avx512 { extern const WinogradOps winograd_ops; }
 
