@@ -16,14 +16,16 @@ constexpr size_t most_exchanges = 96;
 constexpr int most_rescaled = 24;
 constexpr double usual_percentile = 99.99;
 
-/// A batch with the first and last of three channels exchanged.
-Tensor exchanged(const Tensor& batch, bool channels_first, int64_t pixels) {
+/// A batch with the first and last of three channels exchanged, and `shift` added to the one and taken from the other.
+Tensor exchanged(const Tensor& batch, bool channels_first, int64_t pixels, float shift) {
   Tensor result = batch.copy();
   float* data = result.data<float>();
   for (int64_t picture = 0; picture < batch.dims()[0]; ++picture, data += 3 * pixels)
-    for (int64_t at = 0; at < pixels; ++at)
-      if (channels_first) std::swap(data[at], data[2 * pixels + at]);
-      else std::swap(data[3 * at], data[3 * at + 2]);
+    for (int64_t at = 0; at < pixels; ++at) {
+      float &first = data[channels_first ? at : 3 * at], &last = data[channels_first ? 2 * pixels + at : 3 * at + 2];
+      const float old = first;
+      first = last + shift, last = old - shift;
+    }
   return result;
 }
 
@@ -134,7 +136,13 @@ void Auditor::look(const Feeder::Batch& batch) {
 }
 
 void Auditor::exchange(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
-  const std::vector<Tensor> others = plain.run({exchanged(batch.inputs[0], channels_first_, height_ * width_)});
+  // Where a mean was taken from each channel it has to be exchanged, too: what is left of it is the other's.
+  double apart = 0;
+  bool centred = false;
+  for (const Picture& picture : seen_)
+    apart += (picture.first - picture.last) / static_cast<double>(seen_.size()), centred = centred || picture.low < 0;
+  const float shift = centred ? static_cast<float>(apart / 2) : 0;
+  const std::vector<Tensor> others = plain.run({exchanged(batch.inputs[0], channels_first_, height_ * width_, shift)});
   const int64_t pictures = batch.inputs[0].dims()[0];
   for (int64_t picture = 0; picture < std::ssize(batch.names); ++picture) {
     const double gain = certainty(others, picture, pictures) - certainty(outputs, picture, pictures);

@@ -271,10 +271,11 @@ ir::Graph blueness() {
   return graph;
 }
 
-/// Two pictures a batch, with their first and last colours dimmed.
+/// Two pictures a batch, with their first and last colours dimmed, and a mean taken from the first.
 class Tinted : public Calibrator {
  public:
-  Tinted(int batches, float first, float last) : batches_(batches), first_(first), last_(last) {}
+  Tinted(int batches, float first, float last, float mean)
+      : batches_(batches), first_(first), last_(last), mean_(mean) {}
   bool next_batch(CalibrationBatch& batch) override {
     if (at_ == batches_) return false;
     Tensor both(DType::f32, {2, 3, side, side});
@@ -286,7 +287,8 @@ class Tinted : public Calibrator {
       for (int64_t at = 0; at < 3 * pixels; ++at)
         both.data<float>()[picture * 3 * pixels + at] = one.data<float>()[at] * (at < pixels       ? first_
                                                                                  : at < 2 * pixels ? 1
-                                                                                                   : last_);
+                                                                                                   : last_) -
+                                                        (at < pixels ? mean_ : 0);
       batch.names.push_back("picture " + std::to_string(number));
     }
     ++at_;
@@ -296,12 +298,12 @@ class Tinted : public Calibrator {
 
  private:
   int batches_, at_ = 0;
-  float first_, last_;
+  float first_, last_, mean_;
 };
 
 TEST(Audit, NamesColoursThatTheModelIsSurerOfExchanged) {
-  const auto found = [](int batches, float first, float last) {
-    Tinted source(batches, first, last);
+  const auto found = [](int batches, float first, float last, float mean = 0) {
+    Tinted source(batches, first, last, mean);
     Setting setting;
     setting.threads = 2;
     setting.options.method = CalibrationMethod::mse;
@@ -311,6 +313,9 @@ TEST(Audit, NamesColoursThatTheModelIsSurerOfExchanged) {
   EXPECT_EQ(found(10, 0.8f, 0.4f), Names{"red and blue look exchanged"});
   EXPECT_EQ(found(10, 0.4f, 0.8f), Names{});
   EXPECT_EQ(found(2, 0.8f, 0.4f), Names{});  // may be by chance
+  // The colour is lighter by half of what the mean took from it, where means are exchanged as well.
+  EXPECT_EQ(found(10, 0.8f, 0.4f, 0.45f), Names{"red and blue look exchanged"});
+  EXPECT_EQ(found(10, 0.4f, 0.4f, 0.45f), Names{});
 }
 
 TEST(Audit, CoverageEndsAtTheLastSample) {
