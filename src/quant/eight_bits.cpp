@@ -74,11 +74,10 @@ class EightBits {
     task_.finish(floats_);
     const Score score = options_.judge->score(engine_of(floats_));
     search_.points.push_back({0, score.value, score.drop, score.low, score.high, 0, {}, false, floats_.precision});
-    if (floats_.bf16) rounding_ = saved_by(base_.graph, exact_, floats_);
-    if (may_measure_) {
-      const auto [exact_us, floats_us] = race(exact_, floats_);
-      search_.points[0].milliseconds = exact_us / 1e3, search_.points[1].milliseconds = floats_us / 1e3;
-    }
+    if (!may_measure_) return;
+    const Gain gain = gain_of(base_.graph, exact_, floats_);
+    search_.points[0].milliseconds = gain.one_us / 1e3, search_.points[1].milliseconds = gain.other_us / 1e3;
+    if (floats_.bf16) rounding_ = gain.by_anchor;
   }
 
   /// Chooses how to quantise the graph.

@@ -327,17 +327,17 @@ plan::Plan widen_slower(plan::Plan integers, const std::function<void(plan::Plan
   return both.total() < worth_it_all * bytes.total() ? mixed : integers;
 }
 
-std::map<std::string, double> saved_by(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& other) {
+Gain gain_of(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& other) {
   Recipe all;
   for (const ir::Node& node : graph.nodes)
     if (role_of(graph, node) == Role::anchor) all.anchors[result_name(graph, node)];
   Team team(one.threads);
   Runner first(one, team), second(other, team);
   race(first, second);
-  std::map<std::string, double> saved;
+  Gain gain{first.total(), second.total(), {}};
   for (const auto& [name, time] : times_of(graph, all, first, second))
-    saved[name] = (time.real - time.bytes) / time.anchors;
-  return saved;
+    gain.by_anchor[name] = (time.real - time.bytes) / time.anchors;
+  return gain;
 }
 
 std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other) {

@@ -35,8 +35,13 @@ void widen_kept(ir::Graph& graph, const std::map<std::string, std::string>& keep
 /// included, if that makes the whole faster. `tune` tunes a plan. Sizes must be known.
 plan::Plan widen_slower(plan::Plan integers, const std::function<void(plan::Plan&)>& tune);
 
-/// Microseconds that each anchor saves where `other` runs instead of `one`, two plans of `graph` without eight bits.
-std::map<std::string, double> saved_by(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& other);
+/// Microseconds of a run of two plans of one graph without eight bits, timed in turn, and what each anchor saves in
+/// the other one.
+struct Gain {
+  double one_us = 0, other_us = 0;
+  std::map<std::string, double> by_anchor;
+};
+Gain gain_of(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& other);
 
 /// Microseconds that a run of each tuned plan takes, timed in turn. Sizes must be known.
 std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other);
