@@ -116,8 +116,9 @@ void costly_steps(Report& report) {
     if (second == row.rivals.end() || row.alone <= 0)
       why += row.choices > 1 ? "no rival was timed" : "no other kernel takes it";
     else
-      why += fmt::format("the fastest of {}; next is {}, {:.2f} times as long", row.choices, second->kernel,
-                         second->microseconds / row.alone);
+      why += fmt::format("the fastest of {}{} {}, {:.2f} times as long", row.choices,
+                         second->microseconds < row.alone ? " inside the network; alone it would be" : "; next is",
+                         second->kernel, second->microseconds / row.alone);
     std::string todo = "nothing faster is known for it here; a smaller input or fewer channels would shrink it";
     if (row.precision == "fp32" && report.device == "cpu" && row.switched > 0 && row.switched < row.microseconds)
       todo = fmt::format("INT8 would save {}: {}", ms(row.microseconds - row.switched),

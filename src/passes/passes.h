@@ -59,7 +59,7 @@ bool fold_weights(ir::Graph& graph);
 bool products_to_convolutions(ir::Graph& graph);
 /// For a build in f16: convolutions, products by constant weights and what lies
 /// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its
-/// result is of another type than its input; weights stay f32 and are rounded by the kernels.
+/// result is of another type than its input; weights stay f32 and are rounded where a session begins.
 bool narrow_f16(ir::Graph& graph);
 /// The same in bf16.
 bool narrow_bf16(ir::Graph& graph);

@@ -92,7 +92,8 @@ DeviceProgram::Variant DeviceProgram::variant(const std::string& key, const std:
   Variant variant{{}, kernel, {}};
   for (size_t at = 0; at < steps_.size(); ++at) {
     if (keys_[at] != key) continue;
-    const backends::Problem problem = plan::device_problem_of(graph_, steps_[at].node, layout_, plan_);
+    backends::Problem problem = plan::device_problem_of(graph_, steps_[at].node, layout_, plan_);
+    round_weights({&problem, 1});
     const cuda::Choice choice = cuda::choose(problem, device_.properties(), kernel);
     variant.steps.push_back({at, choice.kernel->make(problem, device_, choice.tactic)});
     const cuda::Step& made = *variant.steps.back().second;

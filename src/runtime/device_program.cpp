@@ -120,6 +120,7 @@ void DeviceProgram::bind() {
     sources.insert(sources.end(), needed.begin(), needed.end());
   }
   device_.prepare(sources);
+  round_weights(problems);
   size_t workspace = 0;
   for (const ir::NodeId id : order_) {
     BoundStep step{id, "cpu", nullptr, nullptr, {}, {}};

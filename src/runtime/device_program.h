@@ -83,6 +83,8 @@ class DeviceProgram {
   static constexpr int most_lanes = 4;
   void sort_by_depth();
   void bind();
+  /// Weights of convolutions in 16 bits, rounded as all kernels shall round them.
+  void round_weights(std::span<backends::Problem> problems) const;
   std::vector<Segment> record();
   void enqueue_beside(size_t first, size_t last);
   /// The steps that left the last trails, and those behind them that leave none.

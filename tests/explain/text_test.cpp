@@ -56,6 +56,16 @@ TEST(ExplainText, FindingsAreInOrderOfCost) {
   EXPECT_EQ(all.findings[2].microseconds, 100);
 }
 
+TEST(ExplainText, ARivalMayBeFasterAlone) {
+  Report one = report();
+  one.rows[0].rivals[0].microseconds = 450;
+  one.findings.clear();
+  find(one);
+  EXPECT_EQ(one.findings[0].why,
+            "direct on 1x8x8x3 -> 1x8x8x4: the fastest of 2 inside the network; alone it would be winograd4, "
+            "0.90 times as long");
+}
+
 TEST(ExplainText, KeepLinesAreQuotedForAShell) { EXPECT_EQ(keep_line({"a'b c"}, "fp32"), "--keep 'a'\\''b c=fp32'"); }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/packed_bytes.h"
 #include "ops/op.h"
+#include "ops/round_weights.h"
 
 namespace tenon::cpu {
 
@@ -75,11 +76,22 @@ const ConvTactic* conv_tactic_named(const Problem& problem, const char* name) {
 
 namespace {
 
+constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
+constexpr bool is_brain(const char* name) { return name[0] == 'b'; }
+
+Tensor weights_of(const Problem& problem, bool brain) {
+  const Tensor& given = problem.inputs[1].constant;
+  if (!brain) return given;
+  Tensor rounded(DType::f32, given.dims());
+  ops::round_weights(given, DType::bf16, rounded);
+  return rounded;
+}
+
 class ConvStep : public backends::Step {
  public:
   ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
       : packed_(tactic.packed_floats(shape) * sizeof(float)) {
-    tactic.pack(shape, problem.inputs[1].constant.data<float>(), floats());
+    tactic.pack(shape, weights_of(problem, is_brain(tactic.name)).data<float>(), floats());
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     kernel_ = tactic.make(shape, epilogue, floats(), bias, problem.threads);
@@ -102,9 +114,6 @@ class ConvStep : public backends::Step {
   std::unique_ptr<ConvKernel> kernel_;
   bool residual_;
 };
-
-constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
-constexpr bool is_brain(const char* name) { return name[0] == 'b'; }
 
 template <const char* const& name>
 const char* refuses(const Problem& problem) {

@@ -157,6 +157,14 @@ std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape) {
   return bias;
 }
 
+DType rounds_weights_to(const Problem& problem) {
+  if (is_product(problem) || !problem.inputs[1].constant || problem.inputs[1].dtype != DType::f32)
+    return DType::undefined;
+  for (const DType type : {problem.inputs[0].dtype, problem.outputs[0].dtype})
+    if (is_narrow(type)) return type;
+  return DType::undefined;
+}
+
 std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue) {
   return {define("ACT", static_cast<int>(epilogue.activation)),
           define("RESIDUAL", static_cast<int>(epilogue.residual))};

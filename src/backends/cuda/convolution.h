@@ -32,6 +32,9 @@ int vector_of(const Problem& problem, const ConvShape& shape);
 /// Weights as [out_c][kernel_h][kernel_w][channels_in], and the bias (zeros where there is none).
 std::vector<float> conv_weights(const Problem& problem, const ConvShape& shape);
 std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape);
+/// The 16-bit type that the constant weights of a Conv are rounded to: its input's or, where it reads a picture in f32,
+/// its output's; DType::undefined: none.
+DType rounds_weights_to(const Problem& problem);
 
 /// Macros of the epilogue: ACT, RESIDUAL (0 none, 1 before, 2 after the activation).
 std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue);

@@ -1,0 +1,35 @@
+#include <atomic>
+#include <utility>
+
+#include "backends/cuda/convolution.h"
+#include "ops/round_weights.h"
+#include "runtime/device_program.h"
+
+namespace tenon::runtime {
+
+void DeviceProgram::round_weights(std::span<backends::Problem> problems) const {
+  struct Work {
+    DType type;
+    Tensor from, to;
+  };
+  struct Shared {
+    std::vector<Work> list;
+    std::atomic<size_t> next{0};
+  } shared;
+  for (backends::Problem& problem : problems) {
+    const DType type = problem.node ? cuda::rounds_weights_to(problem) : DType::undefined;
+    if (type == DType::undefined) continue;
+    Tensor& weights = problem.inputs[1].constant;
+    const Tensor from = std::exchange(weights, Tensor(DType::f32, weights.dims()));
+    shared.list.push_back({type, from, weights});
+  }
+  team_.run(
+      [](void* context, int) {
+        auto& work = *static_cast<Shared*>(context);
+        for (size_t at = work.next++; at < work.list.size(); at = work.next++)
+          ops::round_weights(work.list[at].from, work.list[at].type, work.list[at].to);
+      },
+      &shared);
+}
+
+}  // namespace tenon::runtime
