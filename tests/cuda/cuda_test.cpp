@@ -1,18 +1,22 @@
 // Every tactic of every GPU kernel against the reference, on the cases of tests/ops and of this folder, in f32 and f16.
+// TENON_TEST_CAPABILITY=7.5 (or another of paper/cards.h): those of a GPU of that compute capability, on the one that
+// is there, for which the driver translates them.
 #include <gtest/gtest.h>
 #include <tenon/error.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
-#include "../ops/case.h"
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/timing.h"
 #include "backends/strided_copy.h"
+#include "kinds.h"
 #include "ops/float8.h"
 #include "ops/half.h"
+#include "paper/cards.h"
 
 namespace tenon::tests {
 namespace {
@@ -26,13 +30,6 @@ int64_t room_of(const backends::Operand& operand) {
   int64_t last = 1;
   for (size_t axis = 0; axis < operand.dims.rank(); ++axis) last += (operand.dims[axis] - 1) * operand.strides[axis];
   return operand.dims.elements() == 0 ? 0 : last;
-}
-
-Tensor narrowed(const Tensor& tensor, DType type) {
-  Tensor result(type, tensor.dims());
-  const auto bits = type == DType::f16 ? ops::f16_bits : ops::bf16_bits;
-  for (int64_t at = 0; at < tensor.elements(); ++at) result.data<uint16_t>()[at] = bits(tensor.data<float>()[at]);
-  return result;
 }
 
 double value(const Tensor& tensor, int64_t at) {
@@ -118,10 +115,6 @@ std::vector<Tensor> run(const std::vector<Tensor>& operands, const backends::Pro
   return results;
 }
 
-bool is_product(const Case& one) {
-  return one.node().op == "Conv" || one.node().op == "Gemm" || one.node().op == "MatMul";
-}
-
 void round(Tensor& tensor, float (*rounded)(float)) {
   tensor = tensor.copy();
   for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = rounded(tensor.data<float>()[at]);
@@ -138,21 +131,21 @@ float tf32_of(float value) {
   return value;
 }
 
-enum class Kind { f32, tf32, f16, f16_to_f32, bf16 };
-
-/// The case with its operands that are not constant as f16 or bf16, and the problem to match.
-void narrow(std::vector<Tensor>& operands, backends::Problem& problem, Kind kind) {
-  const DType type = kind == Kind::bf16 ? DType::bf16 : DType::f16;
-  for (size_t at = 0; at < problem.inputs.size(); ++at) {
-    if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
-    if (kind == Kind::f16_to_f32 && at == 3 && problem.node->op == "Conv") continue;  // of the output's type
-    if (at == 3 && problem.node->op == "DotAttention") continue;  // the mask
-    operands[at] = narrowed(operands[at], type);
-    problem.inputs[at].dtype = type;
-  }
-  if (kind != Kind::f16_to_f32)
-    for (backends::Operand& operand : problem.outputs)
-      if (operand.dtype == DType::f32) operand.dtype = type;
+cuda::Device& device_under_test() {
+  static cuda::Device& device = []() -> cuda::Device& {
+    const char* asked = std::getenv("TENON_TEST_CAPABILITY");
+    if (!asked) return cuda::Device::get(0);
+    cuda::Properties properties = cuda::properties_of(0);
+    for (const paper::Card& card : paper::cards)
+      if (std::to_string(card.major) + "." + std::to_string(card.minor) == asked) {
+        properties.major = card.major, properties.minor = card.minor;
+        properties.multiprocessors = card.multiprocessors, properties.shared_bytes = card.shared_bytes;
+        return *new cuda::Device(properties, "compute_" + std::to_string(properties.capability()));
+      }
+    throw std::runtime_error("TENON_TEST_CAPABILITY: no card of " + std::string(asked));
+  }();
+  device.use();
+  return device;
 }
 
 class Gpu : public testing::TestWithParam<Case> {
@@ -164,25 +157,22 @@ class Gpu : public testing::TestWithParam<Case> {
 
   void check(Kind kind, bool views) {
     Case one = GetParam();
-    cuda::Device& device = cuda::Device::get(0);
+    cuda::Device& device = device_under_test();
     // Operands that rounding leaves alone: what remains is the kernel's own error.
-    const bool narrows = kind == Kind::f16 || kind == Kind::f16_to_f32 || kind == Kind::bf16;
     for (size_t at = 0; at < one.operands.size(); ++at) {
       if (!one.operands[at] || one.operands[at].dtype() != DType::f32) continue;
-      if (narrows && (!one.constant[at] || (at == 1 && is_product(one))))
+      if (is_narrow(kind) && (!one.constant[at] || (at == 1 && is_product(one))))
         round(one.operands[at], kind == Kind::bf16 ? bf16_of : f16_of);
       if (kind == Kind::tf32 && at < 2) round(one.operands[at], tf32_of);
     }
-    std::vector<Tensor> operands = one.operands;
-    backends::Problem problem = problem_of(one, reference(one), 0, views);
-    problem.tf32 = kind == Kind::tf32;
-    if (narrows) narrow(operands, problem, kind);
+    const std::vector<Tensor> expected = reference(one);
+    std::vector<Tensor> operands;
+    const backends::Problem problem = problem_of(one, expected, kind, views, operands);
     // An f16 result is rounded, and its activation approximate; a tf32 one may be rounded.
     const double tolerance = kind == Kind::f16    ? std::max(2e-3, 4 * one.tolerance)
                              : kind == Kind::bf16 ? std::max(1e-2, 20 * one.tolerance)
                              : kind == Kind::tf32 ? std::max(6e-4, 2 * one.tolerance)
                                                   : 2 * one.tolerance;
-    const std::vector<Tensor> expected = reference(one);
     std::vector<cuda::Source> sources;
     for (const Choice& choice : cuda::choices(problem, device.properties()))
       sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
@@ -215,18 +205,11 @@ TEST_P(Gpu, BrainFloatsAreClose) {
 }
 
 TEST_P(Gpu, ProductsOfRoundedOperandsAreClose) {
-  const bool head = GetParam().node().op == "BoxHead";
-  if (!is_product(GetParam()) && !head) GTEST_SKIP() << "no product";
-  for (bool views : {false, true}) {
-    if (!head) check(Kind::tf32, views);
-    check(Kind::f16_to_f32, views);
-  }
-}
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases = read_cases("tests/ops");
-  for (Case& one : read_cases("tests/cuda")) cases.push_back(std::move(one));
-  return cases;
+  const std::vector<Kind> kinds = kinds_of(GetParam());
+  const auto first = std::find(kinds.begin(), kinds.end(), Kind::bf16) + 1;
+  if (first == kinds.end()) GTEST_SKIP() << "no product";
+  for (auto kind = first; kind != kinds.end(); ++kind)
+    for (bool views : {false, true}) check(*kind, views);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Gpu, testing::ValuesIn(all_cases()), [](const auto& info) {

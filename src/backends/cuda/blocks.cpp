@@ -30,6 +30,7 @@ void Blocks::make_problem(const Problem& from) {
   problem.inputs = from.inputs;
   problem.outputs = from.outputs;
   problem.tf32 = from.tf32;
+  problem.vendor = from.vendor;
   Operand& x = problem.inputs[0];
   x.dtype = shape.y_type;
   x.dims = {shape.batch, height, width, channels};

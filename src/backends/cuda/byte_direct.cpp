@@ -64,8 +64,7 @@ class ByteDirectStep : public ConvStep<Params> {
   bool live_, has_zero_;
 };
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (is_float8(problem) && properties.capability() < 89) return "it needs compute capability 8.9";
+const char* refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const char* reason = byte_shape(problem, shape, has_live_scale(problem))) return reason;
   return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? "too many groups" : nullptr;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -28,6 +29,10 @@ struct Nvrtc : Compiler {
   int (*GetProgramLog)(Program, char*);
   int (*GetCUBINSize)(Program, size_t*);
   int (*GetCUBIN)(Program, char*);
+  int (*GetPTXSize)(Program, size_t*);
+  int (*GetPTX)(Program, char*);
+  int (*GetNumSupportedArchs)(int*);
+  int (*GetSupportedArchs)(int*);
   int (*DestroyProgram)(Program*);
 };
 
@@ -50,8 +55,17 @@ const Nvrtc& nvrtc() {
     bind(n.GetProgramLog, "nvrtcGetProgramLog");
     bind(n.GetCUBINSize, "nvrtcGetCUBINSize");
     bind(n.GetCUBIN, "nvrtcGetCUBIN");
+    bind(n.GetPTXSize, "nvrtcGetPTXSize");
+    bind(n.GetPTX, "nvrtcGetPTX");
+    bind(n.GetNumSupportedArchs, "nvrtcGetNumSupportedArchs");
+    bind(n.GetSupportedArchs, "nvrtcGetSupportedArchs");
     bind(n.DestroyProgram, "nvrtcDestroyProgram");
-    if (n.why.empty()) n.Version(&n.major, &n.minor);
+    if (!n.why.empty()) return n;
+    n.Version(&n.major, &n.minor);
+    int count = 0;
+    n.GetNumSupportedArchs(&count);
+    n.capabilities.resize(static_cast<size_t>(count));
+    n.GetSupportedArchs(n.capabilities.data());
     return n;
   }();
   return opened;
@@ -89,9 +103,10 @@ std::string compile_now(const Source& source, const std::string& text, const std
                  .why = output.substr(0, 2000),
                  .hint = "NVRTC " + std::to_string(n.major) + "." + std::to_string(n.minor) + " of " + n.library.path});
   }
-  n.GetCUBINSize(program, &size);
+  const bool is_ptx = architecture.rfind("compute_", 0) == 0;
+  (is_ptx ? n.GetPTXSize : n.GetCUBINSize)(program, &size);
   output.resize(size);
-  n.GetCUBIN(program, output.data());
+  (is_ptx ? n.GetPTX : n.GetCUBIN)(program, output.data());
   n.DestroyProgram(&program);
   return output;
 }
@@ -115,7 +130,7 @@ fs::path cache_folder() {
 
 uint64_t hash_of(const std::string& text) { return hash64(std::as_bytes(std::span(text))); }
 
-/// A cached file is the machine code followed by its hash.
+/// A cached file is the code followed by its hash.
 std::string read_cached(const fs::path& path) {
   std::error_code fault;
   if (!fs::is_regular_file(path, fault)) return {};
@@ -152,6 +167,21 @@ bool is_cached_kernel(std::span<const std::byte> bytes) {
   const auto code = bytes.first(bytes.size() - sizeof hash);
   std::memcpy(&hash, bytes.data() + code.size(), sizeof hash);
   return hash == hash64(code);
+}
+
+std::string architecture_for(int capability, const Compiler& by) {
+  const std::vector<int>& known = by.capabilities;
+  const auto later = std::upper_bound(known.begin(), known.end(), capability);
+  if (known.empty() || (later != known.begin() && later[-1] == capability))
+    return "sm_" + std::to_string(capability) + (capability == 90 ? "a" : "");
+  if (later != known.begin()) return "compute_" + std::to_string(later[-1]);
+  const auto text = [](int one) { return std::to_string(one / 10) + "." + std::to_string(one % 10); };
+  throw Error(Code::unsupported, "GPU kernels cannot be compiled",
+              {.where = by.library.path,
+               .why = "NVRTC " + std::to_string(by.major) + "." + std::to_string(by.minor) +
+                      " compiles for compute capability " + text(known.front()) + " and later, the GPU's is " +
+                      text(capability),
+               .hint = "install an earlier NVRTC: pip install nvidia-cuda-nvrtc with a version"});
 }
 
 std::string_view kernel_text(const std::string& file) {

@@ -20,15 +20,21 @@ struct Compiler {
   Library library;
   std::string why;
   int major = 0, minor = 0;
+  std::vector<int> capabilities;  // that it compiles for, ascending: 75, 80; empty where nobody knows
 };
 const Compiler& compiler();
 
-/// Machine code for "sm_90a" and the like, from the private cache or compiled into it. Thread-safe. Throws
-/// Error(unsupported) where NVRTC is absent, or with the compiler's words.
+/// What to compile to for a GPU of this compute capability: its own machine code ("sm_90a", "sm_86"), or, where the
+/// compiler does not know it yet, PTX of the latest capability before ("compute_90"), which the driver translates.
+/// Throws Error(unsupported) where the compiler knows later ones only.
+std::string architecture_for(int capability, const Compiler& by);
+
+/// Machine code for "sm_90a" and the like, PTX for "compute_90", from the private cache or compiled into it.
+/// Thread-safe. Throws Error(unsupported) where NVRTC is absent, or with the compiler's words.
 std::string compile(const Source& source, const std::string& architecture);
 
 /// The folder of compiled kernels, which this user alone may enter; empty where there is none. Its files are machine
-/// code followed by its hash, named by a hash of what they were compiled from.
+/// code or PTX followed by its hash, named by a hash of what they were compiled from.
 std::string kernel_cache();
 /// Whether the bytes are such a file.
 bool is_cached_kernel(std::span<const std::byte> bytes);

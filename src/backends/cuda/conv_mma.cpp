@@ -54,7 +54,6 @@ int copy_bytes(const ConvShape& shape) {
 
 const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return "it needs compute capability 8.0";
-  if (is_float8(problem) && properties.capability() < 89) return "it needs compute capability 8.9";
   ConvShape shape{};
   if (const char* reason = any_conv_shape(problem, shape)) return reason;
   if (shape.x_type == DType::f32 && is_bytes(problem)) return "the input is not quantised yet";

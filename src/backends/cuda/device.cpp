@@ -26,10 +26,6 @@ std::string key_of(const Source& source) {
 
 }  // namespace
 
-std::string Properties::architecture() const {
-  return "sm_" + std::to_string(capability()) + (capability() == 90 ? "a" : "");
-}
-
 Properties properties_of(int index) {
   const Driver& d = usable_driver();
   if (index >= d.devices)
@@ -118,22 +114,23 @@ Device& Device::get(int index) {
   const std::lock_guard lock(mutex);
   auto& device = devices[index];
   // Never destroyed: the driver may be gone before our statics are.
-  if (!device) device.reset(new Device(index));
+  if (!device) device = std::make_unique<Device>(properties_of(index));
   device->use();
   return *device;
 }
 
-Device::Device(int index) : properties_(properties_of(index)) {
+Device::Device(const Properties& properties, std::string architecture)
+    : properties_(properties), architecture_(std::move(architecture)) {
   if (properties_.capability() < 75)
     throw Error(Code::unsupported, "the GPU is too old",
                 {.where = properties_.name,
                  .why = "its compute capability is " + std::to_string(properties_.major) + "." +
                         std::to_string(properties_.minor) + ", 7.5 is the least"});
   int handle = 0;
-  check(driver().DeviceGet(&handle, index), "cuDeviceGet");
+  check(driver().DeviceGet(&handle, properties_.index), "cuDeviceGet");
   const int result = driver().DevicePrimaryCtxRetain(&context_, handle);
   if (result == constants::out_of_memory)
-    throw short_of_memory("the driver, for its own state", usual_context_bytes, free_memory(index));
+    throw short_of_memory("the driver, for its own state", usual_context_bytes, free_memory(properties_.index));
   check(result, "cuDevicePrimaryCtxRetain");
 }
 
@@ -186,7 +183,8 @@ Module Device::module(const Source& source) {
     const std::lock_guard lock(mutex_);
     if (const auto found = modules_.find(key); found != modules_.end()) return found->second;
   }
-  const std::string code = compile(source, properties_.architecture());
+  const std::string code =
+      compile(source, architecture_.empty() ? architecture_for(properties_.capability(), compiler()) : architecture_);
   const std::lock_guard lock(mutex_);
   Module& module = modules_[key];
   if (module) return module;

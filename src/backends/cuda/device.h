@@ -22,8 +22,6 @@ struct Properties {
   int shared_bytes = 0;  // most that one block may have
   int64_t l2_bytes = 0, memory_bytes = 0;
   int capability() const { return major * 10 + minor; }
-  /// What NVRTC calls it: "sm_90a", "sm_86".
-  std::string architecture() const;
 };
 
 /// Properties of device `index`. Throws Error(unsupported) where there is none.
@@ -78,6 +76,9 @@ class Device {
  public:
   /// Throws Error(usage) for an index that is not there, Error(unsupported) where no GPU can be used.
   static Device& get(int index);
+  /// The device of `properties.index`, with kernels for these properties, which may be those of a lesser one, compiled
+  /// for `architecture`; empty: as architecture_for() says. get() makes those of use; this is for tests of the rest.
+  explicit Device(const Properties& properties, std::string architecture = {});
   const Properties& properties() const { return properties_; }
   /// Makes the device current for the calling thread. After give_up(): throws its Error again.
   void use() const;
@@ -92,10 +93,10 @@ class Device {
   std::vector<int> constants(const Source& source, const char* name);
 
  private:
-  explicit Device(int index);
   Module module(const Source& source);
 
   Properties properties_;
+  std::string architecture_;
   Context context_ = nullptr;
   std::mutex mutex_;
   std::map<std::string, Module> modules_;

@@ -23,16 +23,25 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
 
 thread_local int joints = 0;
 
+bool has_type(const Problem& problem, DType type) {
+  const auto is_it = [&](const Operand& operand) { return operand.dtype == type; };
+  return std::any_of(problem.inputs.begin(), problem.inputs.end(), is_it) ||
+         std::any_of(problem.outputs.begin(), problem.outputs.end(), is_it);
+}
+
 /// The 16-bit float of kernels that have one is bf16 where an operand is.
 void name_narrow(const Problem& problem, Tactic& tactic) {
-  const auto is_brain = [](const Operand& operand) { return operand.dtype == DType::bf16; };
-  if (std::none_of(problem.inputs.begin(), problem.inputs.end(), is_brain) &&
-      std::none_of(problem.outputs.begin(), problem.outputs.end(), is_brain))
-    return;
+  if (!has_type(problem, DType::bf16)) return;
   for (Source& source : tactic.sources)
     if (source.text.empty() &&
         std::find(source.defines.begin(), source.defines.end(), "BRAIN=1") == source.defines.end())
       source.defines.push_back("BRAIN=1");
+}
+
+/// The kernel's own reason, but for what no kernel can.
+const char* refusal(const Kernel& kernel, const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 89 && has_type(problem, DType::f8e4m3fn)) return "e4m3 needs compute capability 8.9";
+  return kernel.refuses(problem, properties);
 }
 
 bool nothing_to_do(const Problem& problem) {
@@ -59,7 +68,7 @@ std::vector<Choice> choices(const Problem& problem, const Properties& properties
   std::vector<Choice> all;
   if (nothing_to_do(problem)) return all;
   for (const Kernel* kernel : kernels_for(problem.node->op))
-    if (!kernel->refuses(problem, properties))
+    if (!refusal(*kernel, problem, properties))
       for (Tactic& tactic : kernel->tactics(problem, properties)) {
         name_narrow(problem, tactic);
         all.push_back({kernel, std::move(tactic)});
@@ -83,7 +92,7 @@ bool fits_workspace(const Step& step) {
 std::vector<std::pair<std::string, std::string>> refused(const Problem& problem, const Properties& properties) {
   std::vector<std::pair<std::string, std::string>> list;
   for (const Kernel* kernel : kernels_for(problem.node->op))
-    if (const char* reason = kernel->refuses(problem, properties)) list.push_back({kernel->name, reason});
+    if (const char* reason = refusal(*kernel, problem, properties)) list.push_back({kernel->name, reason});
   return list;
 }
 

@@ -1,0 +1,27 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+/// What the GPUs on paper read of compiled kernels.
+namespace tenon::paper {
+
+struct Kernel {
+  int registers = 0, stack_bytes = 0, static_shared_bytes = 0;
+  int most_threads = 1024, cluster = 1;
+  int most_dynamic_bytes = 48 << 10;  // as a program has raised it
+};
+
+struct Image {
+  bool is_ptx = false;
+  int capability = 0;  // compiled for
+  std::map<std::string, Kernel> kernels;
+  std::map<std::string, std::vector<char>> constants;  // arrays with values
+};
+
+/// Machine code as NVRTC 13 writes it: ELF with NVIDIA's sections, whose numbers are those that cuobjdump shows. Or
+/// PTX, of which it knows names and constants alone. nullptr for anything else.
+std::unique_ptr<Image> read_image(const void* bytes);
+
+}  // namespace tenon::paper

@@ -1,0 +1,238 @@
+// The functions of libcuda.so.1, by the declarations in backends/cuda/driver.h. Memory of the device is the host's.
+#include "backends/cuda/driver.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "cards.h"
+#include "cubin.h"
+
+namespace tenon::paper {
+namespace {
+
+using namespace cuda;
+
+constexpr int invalid = 1, no_image = 209, not_found = 500, out_of_resources = 701;
+constexpr int64_t registers_of_block = 65536, most_grid_y = 65535;
+
+thread_local int current = 0;
+thread_local std::string words;  // of the last fault
+std::mutex mutex;
+
+int fault(int result, std::string text) {
+  words = std::move(text);
+  return result;
+}
+
+const Card& card() { return cards[current]; }
+int capability() { return card().major * 10 + card().minor; }
+std::string name_of_card() {
+  return "compute capability " + std::to_string(card().major) + "." + std::to_string(card().minor);
+}
+
+/// Pages as a driver takes them: lists of more than half a page have pages of their own, others share.
+struct Memory {
+  std::map<Address, size_t> lists;
+  int64_t pages = 0, shared_bytes = 0;
+  static bool is_large(size_t bytes) { return static_cast<int64_t>(bytes) > page_bytes / 2; }
+  static int64_t pages_of(size_t bytes) { return (static_cast<int64_t>(bytes) + page_bytes - 1) / page_bytes; }
+  void count(size_t bytes, int sign) {
+    if (is_large(bytes)) pages += sign * pages_of(bytes);
+    else shared_bytes += sign * static_cast<int64_t>(bytes);
+  }
+  int64_t taken() const { return (pages + pages_of(static_cast<size_t>(shared_bytes))) * page_bytes; }
+} memory;
+
+int allocate(Address* address, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  if (memory.taken() + static_cast<int64_t>(bytes) > memory_bytes) return fault(constants::out_of_memory, "no memory");
+  void* place = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!place) return fault(constants::out_of_memory, "no memory of the host");
+  *address = reinterpret_cast<Address>(place);
+  memory.lists[*address] = bytes;
+  memory.count(bytes, 1);
+  return 0;
+}
+
+int release(Address address) {
+  const std::lock_guard lock(mutex);
+  const auto list = memory.lists.find(address);
+  if (list == memory.lists.end()) return fault(invalid, "no list begins there");
+  memory.count(list->second, -1);
+  memory.lists.erase(list);
+  std::free(reinterpret_cast<void*>(address));
+  return 0;
+}
+
+int load(Module* module, const void* bytes) {
+  std::unique_ptr<Image> image = read_image(bytes);
+  if (!image) return fault(no_image, "it is no code");
+  if (image->is_ptx ? image->capability > capability() : image->capability != capability())
+    return fault(no_image, "code for " + std::to_string(image->capability) + " on " + name_of_card());
+  *module = reinterpret_cast<Module>(image.release());
+  return 0;
+}
+
+std::string text_of(const Kernel& kernel) {
+  return std::to_string(kernel.registers) + " registers, " + std::to_string(kernel.static_shared_bytes) +
+         " bytes of static shared memory, at most " + std::to_string(kernel.most_threads) + " threads";
+}
+
+int allow_shared(Kernel& kernel, int bytes) {
+  if (bytes + kernel.static_shared_bytes > card().shared_bytes)
+    return fault(invalid, std::to_string(bytes) + " bytes of shared memory are more than " + name_of_card() +
+                              " has: " + text_of(kernel));
+  kernel.most_dynamic_bytes = bytes;
+  return 0;
+}
+
+int launch(const LaunchConfig& config, const Kernel& kernel) {
+  const int64_t threads = int64_t{config.block_x} * config.block_y * config.block_z;
+  const int64_t warps = (threads + 31) / 32, registers = (kernel.registers + 7) / 8 * 8;
+  const auto shared = static_cast<int>(config.shared_bytes);
+  const std::string of = " on " + name_of_card() + ": " + text_of(kernel);
+  if (config.grid_x == 0 || config.grid_y == 0 || config.grid_z == 0 || threads == 0)
+    return fault(invalid, "an empty grid" + of);
+  if (config.grid_x > 0x7fffffffu || config.grid_y > most_grid_y || config.grid_z > most_grid_y)
+    return fault(invalid, "too large a grid" + of);
+  if (threads > kernel.most_threads || threads > 1024) return fault(invalid, std::to_string(threads) + " threads" + of);
+  if (warps * 32 * registers > registers_of_block)
+    return fault(out_of_resources, std::to_string(threads) + " threads have not enough registers" + of);
+  if (shared > kernel.most_dynamic_bytes || shared + kernel.static_shared_bytes > card().shared_bytes)
+    return fault(invalid, std::to_string(shared) + " bytes of shared memory" + of);
+  // Without being asked for more, a block has 48 KB in all.
+  if (kernel.most_dynamic_bytes == 48 << 10 && shared + kernel.static_shared_bytes > 48 << 10)
+    return fault(invalid, std::to_string(shared) + " bytes of shared memory without leave" + of);
+  if (config.grid_x % static_cast<unsigned>(kernel.cluster))
+    return fault(invalid, "a grid of " + std::to_string(config.grid_x) + " in clusters of " +
+                              std::to_string(kernel.cluster) + of);
+  if (config.attribute_count > 0 && capability() < 90) return fault(invalid, "a launch attribute" + of);
+  return 0;
+}
+
+template <class Handle>
+int give(Handle* handle) {
+  static int something;
+  *handle = reinterpret_cast<Handle>(&something);
+  return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuInit(unsigned) { return 0; }
+/// NVRTC asks for one as it compiles, and does without.
+int cuGetExportTable(const void** table, const void*) { return *table = nullptr, not_found; }
+int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+int cuGetErrorName(int, const char** text) { return *text = "PAPER", 0; }
+int cuGetErrorString(int, const char** text) { return *text = words.c_str(), 0; }
+int cuDeviceGetCount(int* count) { return *count = std::size(cards), 0; }
+int cuDeviceGet(int* device, int index) { return *device = index, 0; }
+int cuDeviceGetName(char* name, int size, int device) {
+  std::snprintf(name, static_cast<size_t>(size), "%s on paper", cards[device].name);
+  return 0;
+}
+int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_bytes, 0; }
+int cuDeviceGetAttribute(int* value, int which, int device) {
+  const Card& card = cards[device];
+  switch (which) {
+    case constants::attribute_multiprocessors: return *value = card.multiprocessors, 0;
+    case constants::attribute_l2_bytes: return *value = static_cast<int>(card.l2_bytes), 0;
+    case constants::attribute_major: return *value = card.major, 0;
+    case constants::attribute_minor: return *value = card.minor, 0;
+    case constants::attribute_shared_bytes: return *value = card.shared_bytes, 0;
+    default: return fault(invalid, "attribute " + std::to_string(which));
+  }
+}
+int cuDevicePrimaryCtxRetain(Context* context, int device) {
+  *context = reinterpret_cast<Context>(static_cast<intptr_t>(device) + 1);
+  return 0;
+}
+int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+int cuCtxSetCurrent(Context context) { return current = static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1, 0; }
+int cuCtxSynchronize() { return 0; }
+int cuMemGetInfo_v2(size_t* free, size_t* all) {
+  const std::lock_guard lock(mutex);
+  *all = memory_bytes, *free = static_cast<size_t>(memory_bytes - memory.taken());
+  return 0;
+}
+int cuMemAlloc_v2(Address* address, size_t bytes) { return allocate(address, bytes); }
+int cuMemFree_v2(Address address) { return release(address); }
+int cuMemAllocHost_v2(void** place, size_t bytes) {
+  return *place = std::malloc(bytes), *place ? 0 : fault(constants::out_of_memory, "no memory of the host");
+}
+int cuMemFreeHost(void* place) { return std::free(place), 0; }
+int cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) {
+  return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
+}
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream) {
+  return cuMemcpyHtoD_v2(to, from, bytes);
+}
+int cuMemcpyDtoH_v2(void* to, Address from, size_t bytes) {
+  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), 0;
+}
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream) { return cuMemcpyDtoH_v2(to, from, bytes); }
+int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream) {
+  return cuMemcpyHtoD_v2(to, reinterpret_cast<const void*>(from), bytes);
+}
+int cuMemsetD8_v2(Address to, unsigned char value, size_t bytes) {
+  return std::memset(reinterpret_cast<void*>(to), value, bytes), 0;
+}
+int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream) { return cuMemsetD8_v2(to, value, bytes); }
+int cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
+int cuStreamDestroy_v2(Stream) { return 0; }
+int cuStreamSynchronize(Stream) { return 0; }
+int cuStreamWaitEvent(Stream, Event, unsigned) { return 0; }
+int cuStreamBeginCapture_v2(Stream, int) { return 0; }
+int cuStreamEndCapture(Stream, CapturedGraph* graph) { return give(graph); }
+int cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph, unsigned long long) { return give(exec); }
+int cuGraphDestroy(CapturedGraph) { return 0; }
+int cuGraphExecDestroy(GraphExec) { return 0; }
+int cuGraphLaunch(GraphExec, Stream) { return 0; }
+int cuEventCreate(Event* event, unsigned) { return give(event); }
+int cuEventDestroy_v2(Event) { return 0; }
+int cuEventRecord(Event, Stream) { return 0; }
+int cuEventSynchronize(Event) { return 0; }
+int cuEventElapsedTime(float* milliseconds, Event, Event) { return *milliseconds = 0.01f, 0; }
+int cuModuleLoadData(Module* module, const void* bytes) { return load(module, bytes); }
+int cuModuleUnload(Module module) { return delete reinterpret_cast<Image*>(module), 0; }
+int cuModuleGetFunction(Function* function, Module module, const char* name) {
+  auto& kernels = reinterpret_cast<Image*>(module)->kernels;
+  const auto kernel = kernels.find(name);
+  if (kernel == kernels.end()) return fault(not_found, "there is no kernel " + std::string(name));
+  *function = reinterpret_cast<Function>(&kernel->second);
+  return 0;
+}
+int cuModuleGetGlobal_v2(Address* address, size_t* bytes, Module module, const char* name) {
+  auto& constants = reinterpret_cast<Image*>(module)->constants;
+  const auto found = constants.find(name);
+  if (found == constants.end()) return fault(not_found, "there is no array " + std::string(name));
+  *address = reinterpret_cast<Address>(found->second.data()), *bytes = found->second.size();
+  return 0;
+}
+int cuFuncSetAttribute(Function function, int which, int value) {
+  if (which != constants::function_max_dynamic_shared) return fault(invalid, "attribute " + std::to_string(which));
+  const std::lock_guard lock(mutex);
+  return allow_shared(*reinterpret_cast<Kernel*>(function), value);
+}
+int cuLaunchKernelEx(const LaunchConfig* config, Function function, void**, void**) {
+  const std::lock_guard lock(mutex);
+  return launch(*config, *reinterpret_cast<Kernel*>(function));
+}
+int cuTensorMapEncodeTiled(TensorMap* map, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+                           const uint32_t*, int, int, int, int) {
+  return *map = {}, 0;
+}
+int cuTensorMapEncodeIm2col(TensorMap* map, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*,
+                            const int*, uint32_t, uint32_t, const uint32_t*, int, int, int, int) {
+  return *map = {}, 0;
+}
+
+}  // extern "C"
+
+}  // namespace tenon::paper
