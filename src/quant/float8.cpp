@@ -5,6 +5,7 @@
 
 #include "ops/float8.h"
 #include "ops/op.h"
+#include "ops/round_weights.h"
 #include "quant/pace.h"
 #include "quant/structure.h"
 #include "quant/weights.h"
@@ -30,16 +31,20 @@ ir::ValueId stored_weights(ir::Graph& graph, const ir::Node& anchor, const std::
   const WeightView view = weights_of(graph, anchor);
   const Tensor* weights = graph.constant(anchor.inputs[1]);
   Tensor bytes(byte, weights->dims());
-  Tensor scales(DType::f32, Dims{view.rows});
+  Tensor scales(DType::f32, Dims{view.rows}), scaled(DType::f32, {view.rows, view.inner / view.taps, view.taps});
   for (int64_t row = 0; row < view.rows; ++row) {
     float most = 0;
     for (int64_t i = 0; i < view.inner; ++i) most = std::max(most, std::fabs(view.at(row, i)));
     const float scale = scale_of(most);
     scales.data<float>()[row] = scale;
+    for (int64_t i = 0; i < view.inner; ++i) scaled.data<float>()[row * view.inner + i] = view.at(row, i) / scale;
+  }
+  Tensor rounded(DType::f32, scaled.dims());
+  ops::round_weights(scaled, byte, rounded);
+  for (int64_t row = 0; row < view.rows; ++row)
     for (int64_t i = 0; i < view.inner; ++i)
       bytes.data<uint8_t>()[row * view.row_stride + i * view.inner_stride] =
-          ops::f8_bits(view.at(row, i) / scale, byte, true);
-  }
+          ops::f8_bits(rounded.data<float>()[row * view.inner + i], byte, true);
   const std::string stem = graph.value(anchor.inputs[1]).name;
   const ir::Attributes axis{{"axis", view.axis}};
   const std::vector<std::string> origins = anchor.origins;

@@ -1,4 +1,4 @@
-// Weights in 16 bits: each beside what it was, sums of windows nearer than rounding to nearest brings them.
+// Weights in floats of 16 and 8 bits: each beside what it was, sums of windows nearer than by rounding to nearest.
 #include "ops/round_weights.h"
 
 #include <gtest/gtest.h>
@@ -7,12 +7,14 @@
 #include <limits>
 #include <random>
 
+#include "ops/float8.h"
 #include "ops/half.h"
 
 namespace tenon {
 namespace {
 
 float nearest(float value, DType type) {
+  if (type == DType::f8e4m3fn) return ops::f8_value(ops::f8_bits(value, type, false), type);
   return type == DType::bf16 ? ops::bf16_value(ops::bf16_bits(value)) : ops::f16_value(ops::f16_bits(value));
 }
 
@@ -33,13 +35,16 @@ Tensor noise(const Dims& dims, float scale) {
 class RoundWeights : public ::testing::TestWithParam<DType> {};
 
 TEST_P(RoundWeights, EachIsANumberBesideIt) {
-  const double step = GetParam() == DType::bf16 ? 0x1p-7 : 0x1p-10;  // between neighbours, of the lower power of two
+  // Between neighbours, as a part of the lower power of two, and where that ends.
+  const auto [step, least] = GetParam() == DType::f8e4m3fn ? std::pair{0x1p-3, 0x1p-6}
+                             : GetParam() == DType::bf16   ? std::pair{0x1p-7, 0x1p-126}
+                                                           : std::pair{0x1p-10, 0x1p-14};
   const Tensor weights = noise({16, 8, 3, 3}, 0.5f), result = rounded(weights, GetParam());
   int turned = 0;
   for (int64_t at = 0; at < weights.elements(); ++at) {
     const float weight = weights.data<float>()[at], one = result.data<float>()[at];
     EXPECT_EQ(one, nearest(one, GetParam()));
-    EXPECT_LE(std::abs(static_cast<double>(one) - weight), step * std::abs(weight));
+    EXPECT_LE(std::abs(static_cast<double>(one) - weight), step * std::max<double>(std::abs(weight), least));
     turned += one != nearest(weight, GetParam());
   }
   EXPECT_GT(turned, 0);
@@ -97,7 +102,7 @@ TEST_P(RoundWeights, TakesEmptyOnes) {
   EXPECT_EQ(rounded(Tensor(DType::f32, {4, 0, 1, 1}), GetParam()).elements(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, RoundWeights, ::testing::Values(DType::f16, DType::bf16),
+INSTANTIATE_TEST_SUITE_P(Types, RoundWeights, ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3fn),
                          [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace
