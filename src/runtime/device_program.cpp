@@ -44,7 +44,8 @@ DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Tea
       team_(team),
       device_(cuda::Device::get(cuda::index_of(plan.device))),
       layout_(plan::lay_out(graph, false, true)),
-      arena_(std::move(arena)) {
+      arena_(std::move(arena)),
+      weights_(device_.properties().index) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
     if (layout_.runs[id])
       keys_.push_back(plan::device_key(device_.properties(), plan::device_problem_of(graph_, id, layout_, plan_)));
@@ -76,7 +77,7 @@ cuda::Address DeviceProgram::constant(ir::ValueId value) {
   cuda::Buffer& buffer = constants_[value];
   const Tensor& tensor = graph_.value(value).constant;
   if (!buffer.address() && tensor.bytes() > 0) {
-    buffer = cuda::Buffer(tensor.bytes(), "weights");
+    buffer = cuda::Buffer::kept(tensor.bytes());
     buffer.upload(tensor.data(), tensor.bytes());
   }
   return buffer.address();
@@ -121,6 +122,7 @@ void DeviceProgram::bind() {
   }
   device_.prepare(sources);
   round_weights(problems);
+  const cuda::Weights::Filling filling(weights_);
   size_t workspace = 0;
   for (const ir::NodeId id : order_) {
     BoundStep step{id, "cpu", nullptr, nullptr, {}, {}};
@@ -138,7 +140,6 @@ void DeviceProgram::bind() {
       }
       for (ir::ValueId value : node.outputs) step.outputs.push_back(value == ir::no_value ? 0 : address(value));
       workspace = std::max(workspace, step.step->workspace_bytes());
-      packed_bytes_ += step.step->packed_bytes();
     } else {
       if (!mirror_.data()) mirror_ = cuda::PinnedBuffer(static_cast<size_t>(std::max<int64_t>(layout_.arena_bytes, 1)));
       step.host = host_step(id);
@@ -154,6 +155,7 @@ std::unique_ptr<cuda::Step> DeviceProgram::fitting_step(const backends::Problem&
   if (cuda::fits_workspace(*step)) return step;
   const size_t wanted = step->workspace_bytes();
   for (cuda::Choice& other : cuda::choices(problem, device_.properties())) {
+    step.reset();  // first, so that what it kept makes room
     step = other.kernel->make(problem, device_, other.tactic);
     if (!cuda::fits_workspace(*step)) continue;
     choice = std::move(other);
@@ -376,8 +378,7 @@ MemoryUse DeviceProgram::memory() const {
   MemoryUse use;
   use.arena_bytes = layout_.arena_bytes;
   use.arena_lower_bound = layout_.lower_bound;
-  use.weights_bytes = static_cast<int64_t>(packed_bytes_);
-  for (const auto& [id, buffer] : constants_) use.weights_bytes += static_cast<int64_t>(buffer.bytes());
+  use.weights_bytes = static_cast<int64_t>(weights_.bytes());
   for (const auto& [id, buffer] : inputs_) use.input_bytes += static_cast<int64_t>(buffer.bytes());
   for (const cuda::Buffer& buffer : workspaces_) use.workspace_bytes += static_cast<int64_t>(buffer.bytes());
   use.device_bytes =

@@ -120,6 +120,7 @@ class DeviceProgram {
   plan::Layout layout_;
   cuda::Clock clock_;
   std::shared_ptr<Arena> arena_;
+  cuda::Weights weights_;
   std::vector<cuda::Buffer> workspaces_;  // the last is in use; recordings may hold earlier ones
   std::map<ir::ValueId, cuda::Buffer> inputs_, constants_;
   std::map<ir::ValueId, cuda::PinnedBuffer> staging_;  // of graph inputs and outputs
@@ -133,7 +134,6 @@ class DeviceProgram {
   std::map<size_t, cuda::Mark> marks_;                  // while it is recorded: steps that others wait for
   bool beside_ = false;
   int width_ = 1;
-  size_t packed_bytes_ = 0;
 };
 
 }  // namespace tenon::runtime

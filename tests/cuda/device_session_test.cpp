@@ -295,6 +295,27 @@ TEST_F(DeviceSession, WhatIsStatedIsWhatTheDriverCounts) {
   EXPECT_EQ(ran, made);
 }
 
+/// Lists of more than half a page, each of which took whole pages alone.
+TEST_F(DeviceSession, ManyListsOfWeightsLieInOnePiece) {
+  constexpr int64_t page = int64_t{2} << 20;
+  constexpr int layers = 12;
+  std::string net = input("x", {1, 180, 8, 8}), from = "x";
+  for (int at = 0; at < layers; ++at) {
+    const std::string weights = "w" + std::to_string(at), to = at + 1 < layers ? "c" + std::to_string(at) : "y";
+    net += random_weights(weights, {180, 180, 3, 3}, static_cast<unsigned>(at)) +
+           node("conv" + std::to_string(at), "Conv", {from, weights}, {to}, integers("pads", {1, 1, 1, 1}));
+    from = to;
+  }
+  const Engine engine = build_net(folder_, model(net + output("y")), on_gpu());
+  const Tensor x = random_tensor({1, 180, 8, 8}, 7);
+  engine.session().run({{"x", x}});  // what the driver keeps for itself is there after that
+  const int64_t before = free_bytes();
+  Session session = engine.session();
+  const MemoryUse use = session.memory();
+  EXPECT_GT(use.weights_bytes, layers * 180 * 180 * 9 * 4);
+  EXPECT_LE(before - free_bytes(), use.device_bytes + 4 * page) << "arena, input, weights and workspace";
+}
+
 TEST_F(DeviceSession, KernelsKeepToTheLimitOfWorkspace) {
   // A deep product of few pixels, which split kernels take first.
   const std::string net = model(input("x", {1, 2048, 4, 4}) + random_weights("w", {64, 2048, 3, 3}, 1) +

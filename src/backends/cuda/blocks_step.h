@@ -12,7 +12,6 @@ template <class Params>
 class BlocksStep : public Step {
  public:
   size_t workspace_bytes() const override { return bytes_ + inner_->workspace_bytes(); }
-  size_t packed_bytes() const override { return inner_->packed_bytes(); }
   bool reads(size_t input) const override { return input == 0 || inner_->reads(input); }
   void enqueue(const Launch& at) override {
     Params params = params_;

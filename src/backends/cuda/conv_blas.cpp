@@ -101,7 +101,6 @@ class BlasStep : public Step {
     choose(tactic.numbers[0]);
   }
   size_t workspace_bytes() const override { return choice_.workspace_bytes; }
-  size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   bool leaves_trail() const override { return false; }
   void enqueue(const Launch& at) override {
@@ -130,7 +129,7 @@ class BlasStep : public Step {
     };
     store(weights, 0);
     if (bias) store(list, begin);
-    packed_ = Buffer(bytes.size());
+    packed_ = Buffer::kept(bytes.size());
     packed_.upload(bytes.data(), bytes.size());
     bias_ = packed_.address() + begin;
   }

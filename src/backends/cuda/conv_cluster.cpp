@@ -98,7 +98,6 @@ class ClusterStep : public Step {
     params_.out_h = static_cast<int>(shape_.out_h), params_.out_w = static_cast<int>(shape_.out_w);
     grid_ = {ceil_div(shape_.pixels(), 64) * ceil_div(shape_.out_c, form_.bn) * form_.split, 1, 1, 128, shared};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   void enqueue(const Launch& at) override {
     Params params = params_;

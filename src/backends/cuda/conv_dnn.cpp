@@ -184,7 +184,6 @@ class DnnStep : public Step {
     run_once(problem);
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(workspace_); }
-  size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   bool leaves_trail() const override { return false; }
   void enqueue(const Launch& at) override {
@@ -222,7 +221,7 @@ class DnnStep : public Step {
     numbers.resize((numbers.size() + 127) / 128 * 128);
     bias_at_ = numbers.size() * 2;
     for (const float one : conv_bias(problem, s)) numbers.push_back(narrow_of(one, s.x_type));
-    packed_ = Buffer(numbers.size() * 2);
+    packed_ = Buffer::kept(numbers.size() * 2);
     packed_.upload(numbers.data(), packed_.bytes());
   }
   /// The plan of the library's guess of this place, among those that it can make.

@@ -107,7 +107,6 @@ class JoinedStep : public Step {
     inner_ = inner.kernel->make(joined.problem, device, inner.tactic);
   }
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
-  size_t packed_bytes() const override { return inner_->packed_bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   bool leaves_trail() const override { return inner_->leaves_trail(); }
   void enqueue(const Launch& at) override { inner_->enqueue(at); }

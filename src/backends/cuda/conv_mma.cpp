@@ -190,13 +190,12 @@ class MmaStep : public Step {
     grid_ = {blocks, splits, 1, tile.threads(), tile.shared_bytes()};
     if (splits > 1) {
       workspace_ = static_cast<size_t>(blocks * splits) * static_cast<size_t>(tile.m * tile.n) * sizeof(float);
-      counters_ = Buffer(static_cast<size_t>(blocks) * 4);
+      counters_ = Buffer::kept(static_cast<size_t>(blocks) * 4);
       counters_.clear();
       params_.counters = counters_.address();
     }
   }
   size_t workspace_bytes() const override { return workspace_; }
-  size_t packed_bytes() const override { return packed_.bytes() + counters_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   void enqueue(const Launch& at) override {
     Params params = params_;
@@ -236,7 +235,7 @@ class MmaStep : public Step {
                                        else *reinterpret_cast<float*>(to) = tf32_of(weight);
                                      });
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);
-    packed_ = Buffer(packed.size());
+    packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
     params_.w = packed_.address(), params_.lists.bias = packed_.address() + bias_at;
   }
@@ -250,7 +249,7 @@ class MmaStep : public Step {
       *reinterpret_cast<int8_t*>(to) = weight;
     });
     std::memcpy(packed.data() + begin, numbers.data(), numbers.size() * 4);
-    packed_ = Buffer(packed.size());
+    packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
     params_.w = packed_.address(), params_.lists = lists_at(packed_.address() + begin, shape.out_c);
     params_.fill = static_cast<uint32_t>(conv.x_zero) * 0x01010101u;

@@ -8,7 +8,6 @@ namespace tenon::cuda {
 template <class Params>
 class ConvStep : public Step {
  public:
-  size_t packed_bytes() const override { return packed_.bytes(); }
   /// The picture and the residual; weights, scales and bias are packed.
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   void enqueue(const Launch& at) override {
@@ -23,7 +22,7 @@ class ConvStep : public Step {
       : device_(device), function_(device.function(source, function, shared_bytes)) {}
   /// Keeps the bytes on the device; returns where they begin.
   Address pack(const void* bytes, size_t size) {
-    packed_ = Buffer(size);
+    packed_ = Buffer::kept(size);
     packed_.upload(bytes, size);
     return packed_.address();
   }

@@ -256,7 +256,6 @@ class WgmmaStep : public Step {
     if (form_.bres) blocks = std::max<int64_t>(blocks / tiles_n, 1) * tiles_n;
     grid_ = {std::min(blocks, params_.tiles * tiles_n), 1, 1, meta[1], meta[0]};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
 
   void enqueue(const Launch& at) override {

@@ -61,7 +61,7 @@ class DiagonalStep : public Step {
       for (size_t tap = 0; tap < taps; ++tap)
         packed[tap * channels + c] = narrow_of(weights[c * taps + tap], shape.x_type);
     const size_t weight_bytes = packed.size() * 2;
-    packed_ = Buffer(weight_bytes + channels * sizeof(float));
+    packed_ = Buffer::kept(weight_bytes + channels * sizeof(float));
     packed_.upload(packed.data(), weight_bytes);
     packed_.upload(bias.data(), channels * sizeof(float), weight_bytes);
     const auto number = [](int64_t value) { return static_cast<int>(value); };
@@ -78,7 +78,6 @@ class DiagonalStep : public Step {
     for (int at = 0; at < 3; ++at) params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at];
     grid_ = {ceil_div(params_.units, 4), 1, 1, 128, 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0; }
   void enqueue(const Launch& at) override {
     Params params = params_;

@@ -16,8 +16,6 @@ namespace {
 
 constexpr size_t usual_context_bytes = size_t{527} << 20;  // measured on a GPU of 132 multiprocessors
 
-std::atomic<int64_t> held{0};  // bytes of all buffers
-
 std::string key_of(const Source& source) {
   std::string key = source.file + source.text;
   for (const std::string& define : source.defines) key += ' ' + define;
@@ -53,59 +51,6 @@ Properties properties_of(int index) {
   check(d.DeviceTotalMem(&bytes, handle), "cuDeviceTotalMem");
   p.memory_bytes = static_cast<int64_t>(bytes);
   return p;
-}
-
-Buffer::Buffer(size_t bytes, const char* what) : bytes_(bytes) {
-  if (bytes == 0) return;
-  const auto counted = static_cast<int64_t>(bytes);
-  const int64_t others = held.fetch_add(counted), limit = given_memory_limit();
-  try {
-    if (limit > 0 && counted > limit - others)
-      throw Error(Code::resource, "the limit of memory is reached on the GPU",
-                  {.where = what,
-                   .why = "it takes " + memory_text(counted) + " beside " + memory_text(others) + ", the limit is " +
-                          memory_text(limit),
-                   .hint = "raise the limit with --max-memory, or give smaller --shapes"});
-    const int result = driver().MemAlloc(&address_, bytes);
-    if (result == constants::out_of_memory) throw short_of_memory(what, bytes);
-    check(result, "cuMemAlloc");
-  } catch (...) {
-    held -= counted;
-    throw;
-  }
-}
-
-Buffer::~Buffer() {
-  if (!address_) return;
-  driver().MemFree(address_);
-  held -= static_cast<int64_t>(bytes_);
-}
-
-void Buffer::upload(const void* data, size_t bytes, size_t offset) {
-  if (bytes == 0) return;
-  check(driver().MemcpyHtoD(address_ + offset, data, bytes), "cuMemcpyHtoD");
-  settle();
-}
-
-void Buffer::clear() {
-  if (bytes_ == 0) return;
-  check(driver().MemsetD8(address_, 0, bytes_), "cuMemsetD8");
-  settle();
-}
-
-void Buffer::settle() { check(driver().StreamSynchronize(nullptr), "cuStreamSynchronize"); }
-
-PinnedBuffer::PinnedBuffer(size_t bytes) {
-  if (bytes == 0) return;
-  const int result = driver().MemAllocHost(&data_, bytes);
-  if (result == constants::out_of_memory)
-    throw Error(Code::resource, "out of page-locked memory of the host",
-                {.why = "it takes " + memory_text(static_cast<int64_t>(bytes))});
-  check(result, "cuMemAllocHost");
-}
-
-PinnedBuffer::~PinnedBuffer() {
-  if (data_) driver().MemFreeHost(data_);
 }
 
 Device& Device::get(int index) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/buffer.h"
 #include "backends/cuda/compiler.h"
 #include "backends/cuda/driver.h"
 
@@ -26,50 +27,6 @@ struct Properties {
 
 /// Properties of device `index`. Throws Error(unsupported) where there is none.
 Properties properties_of(int index);
-
-/// Memory of a device, freed with it.
-class Buffer {
- public:
-  Buffer() = default;
-  /// Throws Error(resource) with what it was for, needed and free bytes.
-  explicit Buffer(size_t bytes, const char* what = "weights");
-  Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~Buffer();
-  Address address() const { return address_; }
-  size_t bytes() const { return bytes_; }
-  /// Done when it returns, for every stream.
-  void upload(const void* data, size_t bytes, size_t offset = 0);
-  /// Zeros; done when it returns.
-  void clear();
-
- private:
-  /// Copies and fills may outlast their calls, and other streams do not wait for the one they are on.
-  static void settle();
-  void swap(Buffer& other) { std::swap(address_, other.address_), std::swap(bytes_, other.bytes_); }
-  Address address_ = 0;
-  size_t bytes_ = 0;
-};
-
-/// Page-locked memory of the host.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  explicit PinnedBuffer(size_t bytes);
-  PinnedBuffer(PinnedBuffer&& other) noexcept { std::swap(data_, other.data_); }
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  ~PinnedBuffer();
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-
- private:
-  void* data_ = nullptr;
-};
 
 /// One GPU of this process: its context and the kernels loaded into it. Lives as long as the process.
 class Device {

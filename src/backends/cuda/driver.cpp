@@ -70,6 +70,11 @@ const char* bind_all(Driver& d) {
   bind(l, d.TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
   bind(l, d.TensorMapEncodeIm2col, "cuTensorMapEncodeIm2col");
   bind(l, d.DeviceGetPCIBusId, "cuDeviceGetPCIBusId");
+  if (bind(l, d.MemGetAllocationGranularity, "cuMemGetAllocationGranularity") &&
+      bind(l, d.MemAddressReserve, "cuMemAddressReserve") && bind(l, d.MemAddressFree, "cuMemAddressFree") &&
+      bind(l, d.MemCreate, "cuMemCreate") && bind(l, d.MemRelease, "cuMemRelease") &&
+      bind(l, d.MemMap, "cuMemMap") && bind(l, d.MemUnmap, "cuMemUnmap"))
+    bind(l, d.MemSetAccess, "cuMemSetAccess");
   return nullptr;
 }
 

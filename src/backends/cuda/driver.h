@@ -40,9 +40,25 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
+struct MemoryPlace {
+  int type, device;
+};
+/// Of memory that is put behind addresses.
+struct MemoryKind {
+  int type, handles;
+  MemoryPlace place;
+  void* metadata;
+  unsigned char flags[8];
+};
+struct MemoryAccess {
+  MemoryPlace place;
+  int rights;
+};
+
 namespace constants {
 constexpr int attribute_multiprocessors = 16, attribute_l2_bytes = 38, attribute_major = 75, attribute_minor = 76,
-              attribute_shared_bytes = 97;
+              attribute_shared_bytes = 97, attribute_ranges = 102;
+constexpr int memory_pinned = 1, memory_on_device = 1, memory_read_write = 3;
 constexpr int launch_programmatic_serialization = 6;
 constexpr int function_max_dynamic_shared = 8;
 constexpr int stream_non_blocking = 1;
@@ -111,6 +127,16 @@ struct Driver {
                               const uint32_t*, int, int, int, int);
   int (*TensorMapEncodeIm2col)(TensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*,
                                const int*, uint32_t, uint32_t, const uint32_t*, int, int, int, int);
+
+  // May be absent: memory behind a range of addresses; MemSetAccess where all are there.
+  int (*MemGetAllocationGranularity)(size_t*, const MemoryKind*, int);
+  int (*MemAddressReserve)(Address*, size_t, size_t, Address, unsigned long long);
+  int (*MemAddressFree)(Address, size_t);
+  int (*MemCreate)(unsigned long long*, size_t, const MemoryKind*, unsigned long long);
+  int (*MemRelease)(unsigned long long);
+  int (*MemMap)(Address, size_t, size_t, unsigned long long, unsigned long long);
+  int (*MemUnmap)(Address, size_t);
+  int (*MemSetAccess)(Address, size_t, const MemoryAccess*, size_t);
 
   // May be absent: names a device to the management library.
   int (*DeviceGetPCIBusId)(char*, int, int);

@@ -213,7 +213,7 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
   const size_t numbers_at = bundle.add(numbers), sums_at = bundle.add(borders.sums);
   const size_t rows_at = bundle.add(borders.rows), columns_at = bundle.add(borders.columns);
   bundle.bytes.resize((bundle.bytes.size() + 15) / 16 * 16);  // lists are read by chunks
-  buffer = Buffer(bundle.bytes.size());
+  buffer = Buffer::kept(bundle.bytes.size());
   buffer.upload(bundle.bytes.data(), bundle.bytes.size());
   result.weights = buffer.address() + weights_at, result.numbers = buffer.address() + numbers_at;
   result.border_sums = buffer.address() + sums_at;

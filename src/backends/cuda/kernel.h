@@ -32,8 +32,6 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual size_t workspace_bytes() const { return 0; }
-  /// Bytes of weights held on the device.
-  virtual size_t packed_bytes() const { return 0; }
   /// Whether it reads this input where that is a constant; otherwise its own copy serves.
   virtual bool reads(size_t) const { return true; }
   /// Whether its kernels leave a trail; those of vendors do not.

@@ -177,7 +177,7 @@ class ResizeStep : public Step {
       return begin;
     };
     const size_t begins[] = {add(a.offsets), add(b.offsets), add(a.weights), add(b.weights)};
-    tables_ = Buffer(bytes.size());
+    tables_ = Buffer::kept(bytes.size());
     tables_.upload(bytes.data(), bytes.size());
     params_.offset_a = tables_.address() + begins[0], params_.offset_b = tables_.address() + begins[1];
     params_.weight_a = tables_.address() + begins[2], params_.weight_b = tables_.address() + begins[3];
@@ -190,7 +190,6 @@ class ResizeStep : public Step {
     grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }
   bool reads(size_t input) const override { return input == 0; }
-  size_t packed_bytes() const override { return tables_.bytes(); }
   void enqueue(const Launch& at) override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];

@@ -85,7 +85,7 @@ class PictureStep : public Step {
           }
     const std::vector<float> bias = conv_bias(problem, shape);
     const size_t weight_bytes = packed.size() * 2;
-    packed_ = Buffer(weight_bytes + bias.size() * sizeof(float));
+    packed_ = Buffer::kept(weight_bytes + bias.size() * sizeof(float));
     packed_.upload(packed.data(), weight_bytes);
     packed_.upload(bias.data(), bias.size() * sizeof(float), weight_bytes);
     const auto number = [](int64_t value) { return static_cast<int>(value); };
@@ -102,7 +102,6 @@ class PictureStep : public Step {
     for (int at = 0; at < 3; ++at) params_.ys[at] = shape.y[at];
     grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, tactic.numbers[1], 0};
   }
-  size_t packed_bytes() const override { return packed_.bytes(); }
   bool reads(size_t input) const override { return input == 0; }
   void enqueue(const Launch& at) override {
     Params params = params_;

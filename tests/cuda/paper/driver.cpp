@@ -37,6 +37,7 @@ std::string name_of_card() {
 /// Pages as a driver takes them: lists of more than half a page have pages of their own, others share.
 struct Memory {
   std::map<Address, size_t> lists;
+  std::map<Address, Address> ranges;  // where they were mapped
   int64_t pages = 0, shared_bytes = 0;
   static bool is_large(size_t bytes) { return static_cast<int64_t>(bytes) > page_bytes / 2; }
   static int64_t pages_of(size_t bytes) { return (static_cast<int64_t>(bytes) + page_bytes - 1) / page_bytes; }
@@ -65,6 +66,47 @@ int release(Address address) {
   memory.count(list->second, -1);
   memory.lists.erase(list);
   std::free(reinterpret_cast<void*>(address));
+  return 0;
+}
+
+/// Pages behind a range of addresses.
+int put(Address at, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  if (at % page_bytes || bytes % page_bytes || bytes == 0) return fault(invalid, "no whole pages");
+  if (memory.taken() + static_cast<int64_t>(bytes) > memory_bytes) return fault(constants::out_of_memory, "no memory");
+  if (mprotect(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE)) return fault(invalid, "no range there");
+  memory.lists[at] = bytes;
+  memory.count(bytes, 1);
+  return 0;
+}
+
+int remove(Address at, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  const auto list = memory.lists.find(at);
+  if (list == memory.lists.end() || list->second != bytes) return fault(invalid, "not what was put there at once");
+  memory.count(bytes, -1);
+  memory.lists.erase(list);
+  mprotect(reinterpret_cast<void*>(at), bytes, PROT_NONE);
+  return 0;
+}
+
+int reserve(Address* begin, size_t bytes) {
+  // With a page more, for one to begin at a page's boundary.
+  void* place = mmap(nullptr, bytes + page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return fault(constants::out_of_memory, "no addresses");
+  const auto at = reinterpret_cast<Address>(place);
+  *begin = (at + page_bytes - 1) / page_bytes * page_bytes;
+  const std::lock_guard lock(mutex);
+  memory.ranges[*begin] = at;
+  return 0;
+}
+
+int unreserve(Address begin, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  const auto range = memory.ranges.find(begin);
+  if (range == memory.ranges.end()) return fault(invalid, "no range begins there");
+  munmap(reinterpret_cast<void*>(range->second), bytes + page_bytes);
+  memory.ranges.erase(range);
   return 0;
 }
 
@@ -146,6 +188,7 @@ int cuDeviceGetAttribute(int* value, int which, int device) {
     case constants::attribute_major: return *value = card.major, 0;
     case constants::attribute_minor: return *value = card.minor, 0;
     case constants::attribute_shared_bytes: return *value = card.shared_bytes, 0;
+    case constants::attribute_ranges: return *value = card.has_ranges, 0;
     default: return fault(invalid, "attribute " + std::to_string(which));
   }
 }
@@ -163,6 +206,26 @@ int cuMemGetInfo_v2(size_t* free, size_t* all) {
 }
 int cuMemAlloc_v2(Address* address, size_t bytes) { return allocate(address, bytes); }
 int cuMemFree_v2(Address address) { return release(address); }
+int cuMemGetAllocationGranularity(size_t* bytes, const MemoryKind*, int) { return *bytes = page_bytes, 0; }
+int cuMemAddressReserve(Address* begin, size_t bytes, size_t, Address, unsigned long long) {
+  return reserve(begin, bytes);
+}
+int cuMemAddressFree(Address begin, size_t bytes) { return unreserve(begin, bytes); }
+int cuMemCreate(unsigned long long* made, size_t bytes, const MemoryKind*, unsigned long long) {
+  const std::lock_guard lock(mutex);
+  if (memory.taken() + static_cast<int64_t>(bytes) > memory_bytes) return fault(constants::out_of_memory, "no memory");
+  return *made = bytes, 0;
+}
+int cuMemRelease(unsigned long long) { return 0; }
+int cuMemMap(Address at, size_t bytes, size_t, unsigned long long made, unsigned long long) {
+  return made == bytes ? put(at, bytes) : fault(invalid, "memory of another size");
+}
+int cuMemUnmap(Address at, size_t bytes) { return remove(at, bytes); }
+int cuMemSetAccess(Address, size_t, const MemoryAccess* access, size_t) {
+  return access->place.type == constants::memory_on_device && access->place.device == current
+             ? 0
+             : fault(invalid, "memory of another device");
+}
 int cuMemAllocHost_v2(void** place, size_t bytes) {
   return *place = std::malloc(bytes), *place ? 0 : fault(constants::out_of_memory, "no memory of the host");
 }

@@ -1,0 +1,119 @@
+// What the steps of a program keep on the device, on the GPUs on paper: one piece of memory, of whole pages.
+#include <gtest/gtest.h>
+#include <tenon/error.h>
+#include <tenon/limits.h>
+
+#include <numeric>
+
+#include "backends/cuda/device.h"
+#include "paper/cards.h"
+#include "support/net.h"
+
+namespace tenon::tests {
+namespace {
+
+using cuda::Buffer, cuda::Weights;
+using ::tenon::test::error_of;
+
+constexpr int64_t gap = 256;
+
+int64_t taken() {
+  size_t free = 0, all = 0;
+  cuda::check(cuda::driver().MemGetInfo(&free, &all), "cuMemGetInfo");
+  return static_cast<int64_t>(all - free);
+}
+
+/// Slices of these sizes.
+std::vector<Buffer> filled(Weights& weights, const std::vector<size_t>& sizes) {
+  const Weights::Filling filling(weights);
+  std::vector<Buffer> slices;
+  for (const size_t bytes : sizes) slices.push_back(Buffer::kept(bytes));
+  return slices;
+}
+
+class WeightsOn : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(cuda::driver().why, "");
+    cuda::Device::get(GetParam());
+  }
+  void TearDown() override {
+    set_limits({});
+    EXPECT_EQ(taken(), 0);
+  }
+};
+
+TEST_P(WeightsOn, KeepWhatIsPutIntoThem) {
+  Weights weights(GetParam());
+  const std::vector<size_t> sizes = {1, 300, 3 << 20, 255, 256, 5 << 20};
+  const std::vector<Buffer> slices = filled(weights, sizes);
+  std::vector<std::vector<uint8_t>> lists;
+  for (size_t at = 0; at < sizes.size(); ++at) {
+    EXPECT_EQ(slices[at].bytes(), sizes[at]);
+    EXPECT_EQ(slices[at].address() % gap, 0u);
+    lists.emplace_back(sizes[at]);
+    std::iota(lists.back().begin(), lists.back().end(), static_cast<uint8_t>(17 * at));
+    const_cast<Buffer&>(slices[at]).upload(lists.back().data(), sizes[at]);
+  }
+  for (size_t at = 0; at < sizes.size(); ++at) {
+    std::vector<uint8_t> got(sizes[at]);
+    cuda::check(cuda::driver().MemcpyDtoH(got.data(), slices[at].address(), got.size()), "cuMemcpyDtoH");
+    EXPECT_TRUE(got == lists[at]) << at;
+  }
+  EXPECT_EQ(weights.bytes(), gap + 2 * gap + (3 << 20) + gap + gap + (5 << 20));
+}
+
+TEST_P(WeightsOn, TakeNoMoreThanTheLimitToTheByte) {
+  const std::vector<size_t> sizes = {100, 3 << 20, 1000};
+  const int64_t all = gap + (3 << 20) + 4 * gap;
+  set_limits({.memory_bytes = all});
+  {
+    Weights weights(GetParam());
+    EXPECT_EQ(error_of([&] { filled(weights, sizes); }), "none");
+  }
+  set_limits({.memory_bytes = all - 1});
+  Weights weights(GetParam());
+  EXPECT_NE(error_of([&] { filled(weights, sizes); }).find("the limit of memory is reached on the GPU"),
+            std::string::npos);
+}
+
+TEST_P(WeightsOn, GiveTheLastSlicesRoomToTheNext) {
+  Weights weights(GetParam());
+  const std::vector<Buffer> first = filled(weights, {1000});
+  const size_t before = weights.bytes();
+  for (int turn = 0; turn < 100; ++turn) filled(weights, {8 << 20});
+  EXPECT_EQ(weights.bytes(), before);
+  EXPECT_LE(taken(), 5 * paper::page_bytes);
+}
+
+TEST_P(WeightsOn, SayWhatIsFreeWhereMemoryIsShort) {
+  Weights weights(GetParam());
+  const std::string error = error_of([&] { filled(weights, {size_t{4} << 20, size_t{17} << 30}); });
+  EXPECT_NE(error.find("the GPU is out of memory"), std::string::npos) << error;
+  EXPECT_NE(error.find("it takes 17.0 GiB"), std::string::npos) << error;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranges, WeightsOn, testing::Values(0, paper::later), [](const auto& info) {
+  return paper::cards[info.param].has_ranges ? "of_addresses" : "none";
+});
+
+TEST(Weights, AreLessThanAPageMoreThanTheirBytes) {
+  cuda::Device::get(0);
+  std::vector<size_t> sizes(60, (5 << 18) + 100);
+  sizes.insert(sizes.end(), 60, 1000);
+  Weights weights(0);
+  const std::vector<Buffer> slices = filled(weights, sizes);
+  EXPECT_EQ(weights.bytes(), 60u * ((5 << 18) + gap) + 60u * 1024);
+  EXPECT_LT(taken() - static_cast<int64_t>(weights.bytes()), paper::page_bytes);
+}
+
+TEST(Weights, ServeTheirOwnThreadAlone) {
+  cuda::Device::get(0);
+  Weights weights(0);
+  const Buffer other = Buffer::kept(1000);
+  EXPECT_EQ(weights.bytes(), 0u);
+  EXPECT_EQ(filled(weights, {1000}).size(), 1u);
+}
+
+}  // namespace
+}  // namespace tenon::tests
