@@ -13,6 +13,7 @@
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/timing.h"
 #include "backends/strided_copy.h"
+#include "base/team.h"
 #include "kinds.h"
 #include "ops/float8.h"
 #include "ops/half.h"
@@ -115,6 +116,27 @@ std::vector<Tensor> run(const std::vector<Tensor>& operands, const backends::Pro
   return results;
 }
 
+/// By the CPU's first kernel that takes the case; empty: none but the reference.
+std::vector<Tensor> on_cpu(const Case& one, const std::vector<Tensor>& sizes) {
+  backends::Problem problem = problem_of(one, sizes, 1, false);
+  problem.fused = true;
+  for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
+    if (kernel->name == "ref" || kernel->refuses(problem)) continue;
+    const auto step = kernel->make(problem);
+    std::vector<std::byte*> inputs, outputs;
+    for (const Tensor& operand : one.operands) inputs.push_back(const_cast<std::byte*>(operand.data<std::byte>()));
+    std::vector<Tensor> results;
+    for (const Tensor& size : sizes) {
+      results.emplace_back(size.dtype(), size.dims());
+      outputs.push_back(results.back().data<std::byte>());
+    }
+    Tensor workspace(DType::u8, {static_cast<int64_t>(step->workspace_bytes()) + 1});
+    step->run(inputs.data(), outputs.data(), Team(1).worker(0, workspace.data<std::byte>()));
+    return results;
+  }
+  return {};
+}
+
 void round(Tensor& tensor, float (*rounded)(float)) {
   tensor = tensor.copy();
   for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = rounded(tensor.data<float>()[at]);
@@ -157,7 +179,6 @@ class Gpu : public testing::TestWithParam<Case> {
 
   void check(Kind kind, bool views) {
     Case one = GetParam();
-    cuda::Device& device = device_under_test();
     // Operands that rounding leaves alone: what remains is the kernel's own error.
     for (size_t at = 0; at < one.operands.size(); ++at) {
       if (!one.operands[at] || one.operands[at].dtype() != DType::f32) continue;
@@ -173,18 +194,26 @@ class Gpu : public testing::TestWithParam<Case> {
                              : kind == Kind::bf16 ? std::max(1e-2, 20 * one.tolerance)
                              : kind == Kind::tf32 ? std::max(6e-4, 2 * one.tolerance)
                                                   : 2 * one.tolerance;
+    SCOPED_TRACE((views ? "on views, kind " : "kind ") + std::to_string(static_cast<int>(kind)));
+    with_each_tactic(problem, operands, [&](const std::vector<Tensor>& got) {
+      for (size_t at = 0; at < got.size(); ++at)
+        EXPECT_EQ(difference(got[at], expected[at], tolerance, steps_allowed(one)), "");
+    });
+  }
+
+  /// Calls `judge` with what each tactic of each kernel gives.
+  template <class Judge>
+  void with_each_tactic(const backends::Problem& problem, const std::vector<Tensor>& operands, const Judge& judge) {
+    cuda::Device& device = device_under_test();
+    const std::vector<Choice> choices = cuda::choices(problem, device.properties());
     std::vector<cuda::Source> sources;
-    for (const Choice& choice : cuda::choices(problem, device.properties()))
+    for (const Choice& choice : choices)
       sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
     device.prepare(sources);
-    for (const Choice& choice : cuda::choices(problem, device.properties())) {
-      SCOPED_TRACE(choice.kernel->name + " " + choice.tactic.name + (views ? " on views" : "") + " kind " +
-                   std::to_string(static_cast<int>(kind)));
+    for (const Choice& choice : choices) {
+      SCOPED_TRACE(choice.kernel->name + " " + choice.tactic.name);
       try {
-        const auto step = choice.kernel->make(problem, device, choice.tactic);
-        const std::vector<Tensor> got = run(operands, problem, *step);
-        for (size_t at = 0; at < got.size(); ++at)
-          EXPECT_EQ(difference(got[at], expected[at], tolerance, steps_allowed(one)), "");
+        judge(run(operands, problem, *choice.kernel->make(problem, device, choice.tactic)));
       } catch (const Error& error) {
         ADD_FAILURE() << error.text();
       }
@@ -210,6 +239,20 @@ TEST_P(Gpu, ProductsOfRoundedOperandsAreClose) {
   if (first == kinds.end()) GTEST_SKIP() << "no product";
   for (auto kind = first; kind != kinds.end(); ++kind)
     for (bool views : {false, true}) check(*kind, views);
+}
+
+TEST_P(Gpu, StrictConvolutionsOfBytesHaveTheCpusBits) {
+  const Case& one = GetParam();
+  if (one.node().op != "Int8Conv" || steps_allowed(one) == 0) GTEST_SKIP() << "no activation that is approximate";
+  const std::vector<Tensor> sizes = reference(one);
+  const std::vector<Tensor> expected = on_cpu(one, sizes);
+  if (expected.empty()) GTEST_SKIP() << "no kernel of the CPU takes it";
+  std::vector<Tensor> operands;
+  backends::Problem problem = problem_of(one, sizes, Kind::f32, false, operands);
+  problem.strict = true;
+  with_each_tactic(problem, operands, [&](const std::vector<Tensor>& got) {
+    for (size_t at = 0; at < got.size(); ++at) EXPECT_EQ(difference(got[at], expected[at], 0, 0), "");
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Gpu, testing::ValuesIn(all_cases()), [](const auto& info) {

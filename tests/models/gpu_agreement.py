@@ -1,6 +1,7 @@
 """The shared models on a GPU: in FP32, TF32 and FP16 against ONNX Runtime on the CPU; models of eight bits, as they
 come and as Tenon calibrates them, against Tenon on the CPU. Prints a table of relative errors (l2) of the outputs; of
-eight bits also which share of the outputs has the same bits.   usage: gpu_agreement.py [DEVICE]"""
+eight bits also which share of the outputs has the same bits, and with SiLU what --strict makes of it.
+usage: gpu_agreement.py [DEVICE]"""
 import concurrent.futures
 import functools
 import json
@@ -29,8 +30,8 @@ CALIBRATED = ('classify/cifar10_resnet8_fp32', 'classify/mnist-8', 'classify/mob
               'classify/squeezenet1.1_fp32', 'detect/yolov8n_fp32', 'detect/yolox_nano', 'face/ultraface_rfb_320')
 MOST = {'fp32': 1e-4, 'tf32': 1e-2, 'fp16': 1e-2}
 MOST_OF_F16 = 1e-2  # of models in f16: ONNX Runtime's own results are that far off
-# Where activations are none, ReLU or Clip, bytes are the same, and what follows in floats nearly so; SiLU moves bytes
-# by one, and what follows by more.
+# Where activations are none, ReLU or Clip, or by --strict, bytes are the same, and what follows in floats nearly so;
+# SiLU moves bytes by one, and what follows by more.
 MOST_OF_BYTES, MOST_BY_SILU = 1e-5, 0.1
 SILU = ('detect/yolov8n_fp32', 'detect/yolox_nano', 'detect/yolov8n_qdq_int8')
 FREE = {'audio/silero_vad_16k_op15': {'input': [1, 576], 'state': [2, 1, 128]}}
@@ -83,12 +84,12 @@ class Case:
         self.tenon('run', model, *feeds, '-o', out, *words)
         return [np.load(os.path.join(out, name.replace('/', '_').replace(':', '_') + '.npy')) for name in self.outputs]
 
-    def calibrated(self):
+    def calibrated(self, *words):
         """An engine for the CPU that has not been tuned, as large a part of it in eight bits as can be."""
-        engine = os.path.join(self.folder, 'int8.tenon')
+        engine = os.path.join(tempfile.mkdtemp(dir=self.folder), 'int8.tenon')
         data = os.path.join(self.folder, list(self.inputs)[0] + '.npy')
         self.tenon('build', self.path, '-o', engine, '--precision', 'int8', '--data', data, '--calibrator', 'minmax',
-                   '--max-error', '1e9', '--budget', '0')
+                   '--max-error', '1e9', '--budget', '0', *words)
         return engine
 
 
@@ -106,14 +107,15 @@ def floats(case, precision, device):
     return error(got, case.expected), None, most
 
 
-def eight_bits(case, kind, device):
-    model = case.calibrated() if kind == 'calibrated' else case.path
-    plain = [] if kind == 'calibrated' else ['--budget', '0']
+def eight_bits(case, kind, device, strict):
+    strict = ['--strict'] if strict else []
+    model = case.calibrated(*strict) if kind == 'calibrated' else case.path
+    plain = [] if kind == 'calibrated' else ['--budget', '0', *strict]
     expected = case.run(model, '--device', 'cpu', *plain)
     precision = ['--precision', 'fp32'] if plain else []  # of what is beside the bytes
     got = case.run(model, '--device', device, *plain, *precision)
     same = np.mean([np.mean(a == b) for a, b in zip(got, expected)])
-    return error(got, expected), same, MOST_BY_SILU if case.name in SILU else MOST_OF_BYTES
+    return error(got, expected), same, MOST_BY_SILU if case.name in SILU and not strict else MOST_OF_BYTES
 
 
 def judged(work):
@@ -140,7 +142,9 @@ def main():
             precisions = [] if name in BYTES else ['fp32'] if device == 'cpu' else ['fp32', 'tf32', 'fp16']
             work += [(name, precision, functools.partial(floats, case, precision, device)) for precision in precisions]
             kinds = ['as it is'] if name in BYTES else ['calibrated'] if name in CALIBRATED else []
-            work += [(name, 'int8', functools.partial(eight_bits, case, kind, device)) for kind in kinds]
+            work += [(name, 'int8 strict' if strict else 'int8',
+                      functools.partial(eight_bits, case, kind, device, strict))
+                     for kind in kinds for strict in ([False, True] if name in SILU else [False])]
         results = list(pool.map(lambda one: judged(one[2]), work))
         print('| model | precision | error | same bits | |\n| --- | --- | --- | --- | --- |')
         for (name, precision, _), (distance, same, most, why) in zip(work, results):

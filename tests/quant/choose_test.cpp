@@ -181,7 +181,9 @@ TEST(choose, rounds_part_of_the_layers_where_all_of_them_lose_too_much) {
   EXPECT_EQ(std::count_if(search.points.begin(), search.points.end(), [](const auto& point) { return point.chosen; }),
             1);
   for (const plan::SearchPoint& point : search.points)
-    if (point.chosen) EXPECT_EQ(point.rest, std::to_string(best->rounded.size()) + " bf16");
+    if (point.chosen) {
+      EXPECT_EQ(point.rest, std::to_string(best->rounded.size()) + " bf16");
+    }
 }
 
 TEST(choose, rounds_what_eight_bits_harm_beside_what_they_do_not) {

@@ -135,6 +135,7 @@ const char* byte_conv(const Problem& problem, ByteConv& conv, bool live) {
   const ConvShape& shape = conv.shape;
   conv.epilogue = conv_epilogue(problem);
   conv.is_float8 = is_float8(problem);
+  conv.strict = problem.strict && !conv.is_float8;
   conv.x_scale = live ? 1.f : scale_at(problem, x_scale_at);
   conv.x_zero = live ? 0 : zero_at(problem, x_zero_at);
   conv.y_zero = zero_at(problem, y_zero_at);
@@ -195,6 +196,7 @@ Lists lists_at(Address numbers, int64_t width) {
 
 std::vector<std::string> byte_defines(const ByteConv& conv) {
   std::vector<std::string> defines = epilogue_defines(conv.epilogue);
+  defines.push_back(define("STRICT", conv.strict));
   defines.push_back(define("FP8", conv.is_float8));
   defines.push_back(define("LISTED", !conv.inverses.empty()));
   defines.push_back(define("YZ", conv.y_zero == 0 ? 0 : is_bounded(conv) ? 1 : 2));
@@ -205,8 +207,10 @@ std::string define_bytes(const char* name, DType type) {
   return define_type(name, size_of(type) == 1 ? DType::u8 : type);
 }
 
+std::string byte_text() { return std::string(kernel_text("exact.cuh")) + std::string(kernel_text("bytes.cuh")); }
+
 Source byte_source(const std::string& file, std::vector<std::string> defines) {
-  return {file, std::move(defines), std::string(kernel_text("bytes.cuh")) + std::string(kernel_text(file))};
+  return {file, std::move(defines), byte_text() + std::string(kernel_text(file))};
 }
 
 bool has_few_borders(const ConvShape& shape) {

@@ -14,6 +14,7 @@ struct ByteConv {
   std::vector<float> inverses, r_scales;  // by channel where either is; else empty
   bool quantises = false;                 // else the result is f32 or f16
   bool is_float8 = false;                 // e4m3 by e4m3, all zero points 0
+  bool strict = false;                    // with the CPU's bits whatever the activation
   bool has_residual() const { return epilogue.residual != ops::Residual::none; }
   /// Whether a tap can lie outside of the input while the zero point is not 0.
   bool has_borders() const;
@@ -41,8 +42,10 @@ std::vector<int8_t> byte_weights(const Problem& problem, const ConvShape& shape)
 /// -x_zero * sum of each channel's weights.
 std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& weights);
 
-/// Whether the activation is approximate, so that results may lie a step beside the reference's.
-inline bool is_loose(const ByteConv& conv) { return static_cast<int>(conv.epilogue.activation) >= 3; }
+/// Whether the activation is approximate, so that results may lie a step beside the CPU's.
+inline bool is_loose(const ByteConv& conv) {
+  return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict;
+}
 
 /// As kernels/bytes.cuh has it.
 struct Finish {
@@ -58,11 +61,13 @@ struct Lists {
 std::vector<uint32_t> numbers_of(const ByteConv& conv, const std::vector<int32_t>& zero_sums, int64_t width);
 /// Where they are once these numbers lie at an address.
 Lists lists_at(Address numbers, int64_t width);
-/// Macros ACT, RESIDUAL, LISTED, YZ, FP8.
+/// Macros ACT, RESIDUAL, STRICT, LISTED, YZ, FP8.
 std::vector<std::string> byte_defines(const ByteConv& conv);
 /// u8 for all bytes, else the type itself: for kernels that move bytes and leave their meaning to bytes.cuh.
 std::string define_bytes(const char* name, DType type);
-/// A kernel file behind bytes.cuh.
+/// What kernels for bytes begin with: bytes.cuh and what it needs.
+std::string byte_text();
+/// A kernel file behind it.
 Source byte_source(const std::string& file, std::vector<std::string> defines);
 
 /// What zero points add to sums where taps lie outside: by class of the output's row and column, class 0 being the

@@ -1,6 +1,7 @@
 // What becomes of sums of products of bytes, exactly as ops/int8_conv.cpp has it but for activations by approximation.
 // Where the activation is approximate anyway, products and sums are not rounded apart. Put before a kernel's own text.
-// Macros: ACT, RESIDUAL; FP8 1: the bytes are e4m3 floats without zero points, sums are floats; LISTED 1: the scales of
+// Macros: ACT, RESIDUAL; STRICT 1: activations by the CPU's steps, none of them approximate; FP8 1: the bytes are e4m3
+// floats without zero points, sums are floats; LISTED 1: the scales of
 // the result and of the residual are lists by channel; YZ 0: the result's zero point is 0, 1: it is another, 2: it is
 // another, and results may lie beyond 2^22 steps.
 
@@ -32,19 +33,20 @@ __device__ __forceinline__ float r_scale_of(const float* r_scales, int channel, 
   return LISTED ? r_scales[channel] : f.r_scale;
 }
 
-constexpr bool LOOSE = ACT >= 3;
+constexpr bool LOOSE = ACT >= 3 && !STRICT;
 
 // FAST: activations may be approximate; BYTE: the result becomes a byte, which clamps it at 0 where that is its zero
 // point.
 template <bool FAST, bool BYTE>
 __device__ __forceinline__ float real_of(Sum sum, float scale, float bias, float residual, const Finish& f) {
-  if (FAST && ACT == 3 && RESIDUAL != 1) {
+  if (FAST && LOOSE && ACT == 3 && RESIDUAL != 1) {
     const float h = fmaf((float)sum, 0.5f * scale, 0.5f * bias), v = fmaf(h, tanh_fast(h), h);
     return RESIDUAL == 2 ? v + residual : v;
   }
   float v = FAST && LOOSE ? fmaf((float)sum, scale, bias) : __fadd_rn(__fmul_rn((float)sum, scale), bias);
   if (RESIDUAL == 1) v = __fadd_rn(v, residual);
-  if (FP8 || !(BYTE && ACT == 1 && YZ == 0 && RESIDUAL != 2)) v = activate<ACT, FAST>(v, f.alpha, f.beta);
+  if (FP8 || !(BYTE && ACT == 1 && YZ == 0 && RESIDUAL != 2))
+    v = STRICT ? exact_activate<ACT>(v, f.alpha, f.beta) : activate<ACT, FAST>(v, f.alpha, f.beta);
   if (RESIDUAL == 2) v = __fadd_rn(v, residual);
   return v;
 }
