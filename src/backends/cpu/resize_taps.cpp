@@ -1,12 +1,10 @@
-#include <tenon/error.h>
-
 #include <algorithm>
 
 #include "backends/backend.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
-#include "ops/resize.h"
+#include "backends/resize_axes.h"
 
 namespace tenon::cpu {
 namespace {
@@ -14,28 +12,6 @@ namespace {
 using backends::Operand;
 using backends::Problem;
 namespace resizing = ops::resizing;
-
-/// What the shared tap code asks of its context.
-struct Context {
-  const ir::Node& node_;
-  const ir::Node& node() const { return node_; }
-  [[noreturn]] void fail(const std::string& why) const {
-    throw Error(Code::invalid_model, why, {.where = "node " + node_.label()});
-  }
-};
-
-std::vector<resizing::Axis> axes_of(const Problem& problem) {
-  std::vector<double> scales;
-  std::vector<int64_t> sizes;
-  const auto constant = [&](size_t input) {
-    return input < problem.inputs.size() && problem.inputs[input] ? problem.inputs[input].constant : Tensor();
-  };
-  if (const Tensor given = constant(2))
-    for (int64_t at = 0; at < given.elements(); ++at) scales.push_back(given.data<float>()[at]);
-  if (const Tensor given = constant(3))
-    for (int64_t at = 0; at < given.elements(); ++at) sizes.push_back(given.data<int64_t>()[at]);
-  return resizing::resized(Context{*problem.node}, problem.inputs[0].dims, scales, sizes);
-}
 
 bool changes(const resizing::Axis& axis) { return axis.in != axis.out || axis.scale != 1; }
 
@@ -52,7 +28,7 @@ constexpr int64_t tile = 2048;
 class TapsStep : public backends::Step {
  public:
   explicit TapsStep(const Problem& problem) : loops_(loops(isa_for(problem))) {
-    const std::vector<resizing::Axis> axes = axes_of(problem);
+    const std::vector<resizing::Axis> axes = backends::resize_axes(problem);
     Dims now = problem.inputs[0].dims;
     for (size_t axis = 0; axis < axes.size(); ++axis) {
       if (!changes(axes[axis])) continue;
@@ -131,7 +107,7 @@ const char* refuses(const Problem& problem) {
       return "its scales are not constant";
   if (problem.inputs.size() > 3 && problem.inputs[3] && problem.inputs[3].dtype != DType::i64)
     return "its sizes are not i64";
-  const auto axes = axes_of(problem);
+  const auto axes = backends::resize_axes(problem);
   if (std::none_of(axes.begin(), axes.end(), changes)) return "nothing changes";
   return nullptr;
 }

@@ -1,6 +1,4 @@
-#include "ops/resize.h"
-
-#include <tenon/error.h>
+#include "backends/resize_axes.h"
 
 #include "backends/cuda/convolution.h"
 
@@ -16,31 +14,9 @@ struct Params {
   unsigned dims[4], count;
 };
 
-/// What the shared tap code asks of its context.
-struct Context {
-  const ir::Node& node_;
-  const ir::Node& node() const { return node_; }
-  [[noreturn]] void fail(const std::string& why) const {
-    throw Error(Code::invalid_model, why, {.where = "node " + node_.label()});
-  }
-};
-
-std::vector<resizing::Axis> axes_of(const Problem& problem) {
-  std::vector<double> scales;
-  std::vector<int64_t> sizes;
-  const auto constant = [&](size_t input) {
-    return input < problem.inputs.size() && problem.inputs[input] ? problem.inputs[input].constant : Tensor();
-  };
-  if (const Tensor given = constant(2))
-    for (int64_t at = 0; at < given.elements(); ++at) scales.push_back(given.data<float>()[at]);
-  if (const Tensor given = constant(3))
-    for (int64_t at = 0; at < given.elements(); ++at) sizes.push_back(given.data<int64_t>()[at]);
-  return resizing::resized(Context{*problem.node}, problem.inputs[0].dims, scales, sizes);
-}
-
 /// The two axes that change; one that does not stands in where fewer do.
 std::vector<size_t> resized_axes(const Problem& problem) {
-  const auto axes = axes_of(problem);
+  const auto axes = backends::resize_axes(problem);
   std::vector<size_t> changed;
   for (size_t axis = 0; axis < axes.size(); ++axis)
     if (axes[axis].in != axes[axis].out || axes[axis].scale != 1) changed.push_back(axis);
@@ -57,7 +33,7 @@ struct Table {
 
 Table table_of(const Problem& problem, size_t axis) {
   Table table;
-  const auto all = resizing::taps_of(*problem.node, axes_of(problem)[axis]);
+  const auto all = resizing::taps_of(*problem.node, backends::resize_axes(problem)[axis]);
   for (const auto& taps : all) table.taps = std::max(table.taps, taps.index.size());
   for (const auto& taps : all)
     for (size_t k = 0; k < table.taps; ++k) {
