@@ -8,41 +8,23 @@ set(TENON_ISA_FLAGS_avx512_bf16 ${TENON_ISA_FLAGS_avx512} -mavx512bf16)
 
 set(TENON_ISA_FLAGS_amx ${TENON_ISA_FLAGS_avx512_bf16} -mavx512vnni -mamx-tile -mamx-int8 -mamx-bf16)
 
-# tenon_isa_copies(<target> <file.cpp> <isa>...): adds the file once for each set, optimised in all build types.
-# Call it in the directory that defines the target: source properties are local to a directory.
-function(tenon_isa_copies target file)
-  get_filename_component(path ${file} ABSOLUTE)
-  get_filename_component(name ${file} NAME_WE)
-  foreach(isa ${ARGN})
-    set(copy ${CMAKE_CURRENT_BINARY_DIR}/isa/${name}_${isa}.cpp)
-    set(TENON_ISA_SOURCE ${path})
-    file(CONFIGURE OUTPUT ${copy} CONTENT "#include \"@TENON_ISA_SOURCE@\"\n" @ONLY)
-    set_source_files_properties(${copy} PROPERTIES
-      COMPILE_OPTIONS "${TENON_ISA_FLAGS_${isa}};-O3;-Wno-maybe-uninitialized;-Wno-uninitialized;-fno-math-errno;-fno-trapping-math;-ffp-contract=off"
-      COMPILE_DEFINITIONS TENON_ISA_NAMESPACE=${isa}
-      OBJECT_DEPENDS ${path}
-      SKIP_UNITY_BUILD_INCLUSION ON)
-    target_sources(${target} PRIVATE ${copy})
-  endforeach()
-endfunction()
-
-# tenon_isa_sources(<target> <file.cpp>...): every file for all sets of vectors.
+# tenon_isa_sources(<target> <isa>... FILES <file.cpp>...): adds every file once for each set, optimised in all build
+# types. Call it in the directory that defines the target: source properties are local to a directory.
 function(tenon_isa_sources target)
-  foreach(file ${ARGN})
-    tenon_isa_copies(${target} ${file} portable avx2 avx512)
-  endforeach()
-endfunction()
-
-# tenon_fused_sources(<target> <file.cpp>...): every file once more, for engines that give the same bits everywhere.
-function(tenon_fused_sources target)
-  foreach(file ${ARGN})
-    tenon_isa_copies(${target} ${file} fused)
-  endforeach()
-endfunction()
-
-# tenon_tile_sources(<target> <file.cpp>...): every file for processors with tiles only.
-function(tenon_tile_sources target)
-  foreach(file ${ARGN})
-    tenon_isa_copies(${target} ${file} amx)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" FILES)
+  foreach(file ${arg_FILES})
+    get_filename_component(path ${file} ABSOLUTE)
+    get_filename_component(name ${file} NAME_WE)
+    foreach(isa ${arg_UNPARSED_ARGUMENTS})
+      set(copy ${CMAKE_CURRENT_BINARY_DIR}/isa/${name}_${isa}.cpp)
+      set(TENON_ISA_SOURCE ${path})
+      file(CONFIGURE OUTPUT ${copy} CONTENT "#include \"@TENON_ISA_SOURCE@\"\n" @ONLY)
+      set_source_files_properties(${copy} PROPERTIES
+        COMPILE_OPTIONS "${TENON_ISA_FLAGS_${isa}};-O3;-Wno-maybe-uninitialized;-Wno-uninitialized;-fno-math-errno;-fno-trapping-math;-ffp-contract=off"
+        COMPILE_DEFINITIONS TENON_ISA_NAMESPACE=${isa}
+        OBJECT_DEPENDS ${path}
+        SKIP_UNITY_BUILD_INCLUSION ON)
+      target_sources(${target} PRIVATE ${copy})
+    endforeach()
   endforeach()
 endfunction()

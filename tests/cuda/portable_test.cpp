@@ -67,9 +67,8 @@ class OnPaper : public testing::TestWithParam<int> {
     bool first = true;
     for (const Choice& choice : cuda::choices(problem, device().properties())) {
       const bool best = std::exchange(first, false);
-      std::string key = types_of(problem);
-      for (const cuda::Source& source : choice.tactic.sources)
-        key += " " + (source.text.empty() ? source.file : choice.kernel->name);
+      std::string key = types_of(problem) + " " + choice.kernel->name;
+      for (const cuda::Source& source : choice.tactic.sources) key += " " + source.file;
       if (!seen_.insert(key).second && !(best && all_)) continue;
       SCOPED_TRACE(one.name() + ": " + choice.kernel->name + " " + choice.tactic.name + " of " + types_of(problem));
       ++checked_;

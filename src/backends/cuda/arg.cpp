@@ -23,7 +23,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   Lines lines;
   lines_of(problem, 0, lines);
   const int lanes = lines.inner > 1 ? 1 : lines.size < long_line ? 32 : 256;
-  Source source{"arg.cu", {}, std::string(kernel_text("rank.cuh")) + std::string(kernel_text("arg.cu"))};
+  Source source = source_from({"rank.cuh", "arg.cu"});
   source.defines = {define_type("TX", problem.inputs[0].dtype),
                     define("LARGEST", problem.node->op == "ArgMax"),
                     define("LAST", problem.node->integer("select_last_index", 0)),

@@ -209,8 +209,10 @@ std::string define_bytes(const char* name, DType type) {
 
 std::string byte_text() { return std::string(kernel_text("exact.cuh")) + std::string(kernel_text("bytes.cuh")); }
 
-Source byte_source(const std::string& file, std::vector<std::string> defines) {
-  return {file, std::move(defines), byte_text() + std::string(kernel_text(file))};
+Source byte_source(const std::vector<std::string>& files, std::vector<std::string> defines) {
+  Source source = source_from(files, std::move(defines));
+  source.text = byte_text() + source.text;
+  return source;
 }
 
 bool has_few_borders(const ConvShape& shape) {

@@ -67,8 +67,8 @@ std::vector<std::string> byte_defines(const ByteConv& conv);
 std::string define_bytes(const char* name, DType type);
 /// What kernels for bytes begin with: bytes.cuh and what it needs.
 std::string byte_text();
-/// A kernel file behind it.
-Source byte_source(const std::string& file, std::vector<std::string> defines);
+/// Kernel files behind it.
+Source byte_source(const std::vector<std::string>& files, std::vector<std::string> defines);
 
 /// What zero points add to sums where taps lie outside: by class of the output's row and column, class 0 being the
 /// inside. Class of a pixel: rows[y] + columns[x].

@@ -55,7 +55,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
             define("DH", shape.dilation_h), define("DW", shape.dilation_w)})
         defines.push_back(word);
       list.push_back({"depthwise " + std::to_string(vector) + "x" + std::to_string(strip),
-                      {byte_source("byte_depthwise.cu", defines)},
+                      {byte_source({"byte_depthwise.cu"}, defines)},
                       {vector, strip}});
     }
   return list;

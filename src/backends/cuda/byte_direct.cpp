@@ -77,7 +77,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   defines.push_back(define("LIVE", has_live_scale(problem)));
   defines.push_back(define_type("TX", conv.shape.x_type));
   defines.push_back(define_bytes("TY", conv.shape.y_type));
-  return {{"direct", {byte_source("byte_direct.cu", defines)}, {}}};
+  return {{"direct", {byte_source({"direct.cuh", "byte_direct.cu"}, defines)}, {}}};
 }
 
 const KernelRegistrar registered({"Int8Conv", "Float8Conv"},

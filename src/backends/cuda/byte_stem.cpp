@@ -23,7 +23,7 @@ struct Rows {
   Problem problem;
 
   explicit Rows(const Problem& from) : blocks(from) {
-    const ConvShape& shape = blocks.conv.shape;
+    const ConvShape& shape = blocks.shape;
     height = shape.out_h + blocks.taps_h - 1, width = shape.out_w + blocks.taps_w - 1;
     const int64_t depth = blocks.taps_w * blocks.channels;
     node = *from.node;
@@ -50,13 +50,12 @@ struct Rows {
           to[(n * depth + k) * blocks.taps_h + row] = weights[(n * blocks.taps_h + row) * depth + k];
   }
   Rows(const Rows&) = delete;
-  int64_t pixels() const { return blocks.conv.shape.batch * height * width; }
+  int64_t pixels() const { return blocks.shape.batch * height * width; }
   size_t bytes() const { return static_cast<size_t>(pixels() * blocks.channels); }
   Source source() const {
-    return {"byte_blocks.cu",
-            {define_type("ELEMENT", blocks.conv.shape.x_type), define("C", blocks.conv.shape.in_c),
-             define("CH", blocks.channels), define("BLOCK", blocks.block)},
-            std::string(kernel_text("quantise.cuh")) + std::string(kernel_text("byte_blocks.cu"))};
+    return source_from({"quantise.cuh", "byte_blocks.cu"},
+                       {define_type("ELEMENT", blocks.shape.x_type), define("C", blocks.shape.in_c),
+                        define("CH", blocks.channels), define("BLOCK", blocks.block)});
   }
 };
 
@@ -75,7 +74,7 @@ class ByteStemStep : public BlocksStep<Params> {
   ByteStemStep(const Rows& rows, Device& device, const std::string& name)
       : BlocksStep(rows.problem, device, name, rows.bytes(), rows.source(), "byte_blocks") {
     const ByteBlocks& blocks = rows.blocks;
-    const ConvShape& shape = blocks.conv.shape;
+    const ConvShape& shape = blocks.shape;
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     params_.in_h = number(shape.in_h), params_.in_w = number(shape.in_w);
     params_.out_h = number(rows.height), params_.out_w = number(rows.width);

@@ -117,8 +117,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
            {define_type("ELEMENT", shape.x_type), define("C", shape.in_c), define("BLOCK", part.blocks->block),
             define("PAIRS", pairs(problem, *part.blocks))})
         defines.push_back(word);
-    Source source = byte_source("byte_window.cu", defines);
-    source.text = std::string(kernel_text("quantise.cuh")) + source.text;
+    Source source = byte_source({"quantise.cuh", "byte_window.cu"}, defines);
     list.push_back({std::string(picture ? "picture " : "window ") + std::to_string(rows) + "x" +
                         std::to_string(tile_columns) + " by " + std::to_string(threads),
                     {std::move(source)},

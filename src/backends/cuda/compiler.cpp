@@ -190,6 +190,12 @@ std::string_view kernel_text(const std::string& file) {
   return {};
 }
 
+Source source_from(const std::vector<std::string>& files, std::vector<std::string> defines) {
+  Source source{files.back(), std::move(defines), ""};
+  for (const std::string& file : files) source.text += kernel_text(file);
+  return source;
+}
+
 std::string compile(const Source& source, const std::string& architecture) {
   std::string text(kernel_text("common.cuh"));
   text += source.text.empty() ? std::string(kernel_text(source.file)) : source.text;

@@ -39,6 +39,9 @@ std::string kernel_cache();
 /// Whether the bytes are such a file.
 bool is_cached_kernel(std::span<const std::byte> bytes);
 
+/// A kernel of several files of kernels/, one behind the other; the last names it.
+Source source_from(const std::vector<std::string>& files, std::vector<std::string> defines = {});
+
 /// The built-in text of kernels/FILE; empty where there is none.
 std::string_view kernel_text(const std::string& file);
 

@@ -47,7 +47,7 @@ const char* refuses(const Problem& problem, const Properties&) {
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  Source source{"conv_direct.cu", epilogue_defines(conv_epilogue(problem)), ""};
+  Source source = source_from({"direct.cuh", "conv_direct.cu"}, epilogue_defines(conv_epilogue(problem)));
   source.defines.push_back(define_type("TX", problem.inputs[0].dtype));
   source.defines.push_back(define_type("TY", problem.outputs[0].dtype));
   return {{"direct", {source}, {}}};

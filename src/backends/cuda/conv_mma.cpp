@@ -92,7 +92,7 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
   if (is_bytes(problem)) {
     ByteConv conv;
     byte_conv(problem, conv);
-    source = byte_source("conv_mma.cu", byte_defines(conv));
+    source = byte_source({"conv_mma.cu"}, byte_defines(conv));
     fill = conv.has_borders();
   } else {
     source.defines = epilogue_defines(conv_epilogue(problem));

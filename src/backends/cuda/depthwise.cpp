@@ -34,7 +34,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   for (const int vector : vectors(problem, shape))
     for (const int strip : {4, 2, 1}) {
       if (list.size() >= 6 || (strip > shape.out_w && strip > 1)) continue;
-      Source source{"depthwise.cu", epilogue_defines(conv_epilogue(problem)), ""};
+      Source source = source_from({"depthwise.cuh", "depthwise.cu"}, epilogue_defines(conv_epilogue(problem)));
       for (const std::string& word :
            {define_type("ELEMENT", shape.x_type), define_type("TY", shape.y_type), define("VEC", vector),
             define("TW", strip), define("KH", shape.kernel_h), define("KW", shape.kernel_w),

@@ -59,7 +59,7 @@ std::vector<Tactic> tactics_of(const Problem& problem, const ConvShape& shape, c
   std::vector<Tactic> list;
   for (const Form& form : forms_of(shape)) {
     if (shared_of(shape, form) > properties.shared_bytes) continue;
-    Source source{"depthwise_tile.cu", epilogue_defines(conv_epilogue(problem)), ""};
+    Source source = source_from({"depthwise.cuh", "depthwise_tile.cu"}, epilogue_defines(conv_epilogue(problem)));
     for (const std::string& word :
          {define_type("ELEMENT", shape.x_type), define_type("TY", shape.y_type), define("TW", form.width),
           define("STRIPS", form.strips), define("TH", form.height), define("GROUP", form.group),

@@ -130,13 +130,15 @@ Module Device::module(const Source& source) {
   }
   const std::string code =
       compile(source, architecture_.empty() ? architecture_for(properties_.capability(), compiler()) : architecture_);
-  const std::lock_guard lock(mutex_);
-  Module& module = modules_[key];
-  if (module) return module;
-  const int result = driver().ModuleLoadData(&module, code.data());
+  // PTX is translated here, by several threads at once.
+  Module made = nullptr;
+  const int result = driver().ModuleLoadData(&made, code.data());
   if (result == constants::out_of_memory) throw short_of_memory("a kernel of " + source.file, code.size());
   check(result, "cuModuleLoadData");
-  return module;
+  const std::lock_guard lock(mutex_);
+  const auto [place, is_new] = modules_.emplace(key, made);
+  if (!is_new) driver().ModuleUnload(made);
+  return place->second;
 }
 
 Function Device::function(const Source& source, const char* name, int shared_bytes) {

@@ -41,7 +41,7 @@ const char* refuses(const Problem& problem, const Properties& properties) {
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  Source source{"suppress.cu", {}, std::string(kernel_text("rank.cuh")) + std::string(kernel_text("suppress.cu"))};
+  Source source = source_from({"rank.cuh", "suppress.cu"});
   source.defines = {define("CENTRED", problem.node->integer("center_point_box", 0) != 0),
                     define("LIMITED", has(problem, 4)), define("MOST", most_of(problem)), define("THREADS", threads),
                     define("RANKED", ranked)};

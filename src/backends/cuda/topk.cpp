@@ -30,7 +30,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   lines_of(problem, -1, lines, false);
   int64_t ranked = 32;
   while (ranked < std::min(count_of(problem, lines), most_ranked)) ranked *= 2;
-  Source source{"topk.cu", {}, std::string(kernel_text("rank.cuh")) + std::string(kernel_text("topk.cu"))};
+  Source source = source_from({"rank.cuh", "topk.cu"});
   source.defines = {define_type("TX", problem.inputs[0].dtype), define("LARGEST", problem.node->integer("largest", 1)),
                     define("THREADS", lines.size <= few ? 128 : 1024), define("RANKED", ranked)};
   return {{"ranking", {source}, {lines.size <= few ? 128 : 1024}}};

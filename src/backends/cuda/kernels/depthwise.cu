@@ -1,14 +1,5 @@
-// Depthwise convolution, channels last: a thread makes TW neighbouring pixels of VEC channels. Macros: ELEMENT, TY
-// types, VEC, TW, KH, KW, SH, SW, DH, DW (kernel, strides, dilations), ACT, RESIDUAL. Weights: [tap][channel] in f32.
-struct Params {
-  const ELEMENT* x;
-  const float *w, *bias;
-  const TY* residual;
-  TY* y;
-  i64 xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, strips, count;
-  float alpha, beta;
-};
+// Depthwise convolution behind depthwise.cuh: a thread makes TW neighbouring pixels of VEC channels. Macros: ELEMENT, TY
+// types, VEC, TW, KH, KW, SH, SW, DH, DW (kernel, strides, dilations), ACT, RESIDUAL.
 struct __align__(VEC * sizeof(ELEMENT)) VecX {
   ELEMENT e[VEC];
 };

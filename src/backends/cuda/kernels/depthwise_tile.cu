@@ -1,21 +1,12 @@
-// Depthwise convolution with a large window, channels last: a block brings the pixels of TH rows and STRIPS x TW columns
-// of GROUP channels and the weights to shared memory at once, then a thread makes TW neighbouring pixels of two
+// Depthwise convolution with a large window, behind depthwise.cuh: a block brings the pixels of TH rows and STRIPS x TW
+// columns of GROUP channels and the weights to shared memory at once, then a thread makes TW neighbouring pixels of two
 // channels. Compute capability 8.0 and later. Macros: ELEMENT, TY types, TW, STRIPS, TH, GROUP, KH, KW, SH, SW (kernel,
-// strides), ACT, RESIDUAL. Weights: [tap][channel] in f32.
+// strides), ACT, RESIDUAL.
 constexpr int CHUNK = 16 / sizeof(ELEMENT), CHUNKS = GROUP / CHUNK, PAIRS = GROUP / 2, TC = TW * STRIPS;
 constexpr int THREADS = PAIRS * TH * STRIPS, IN = (TW - 1) * SW + KW;
 // An odd pitch, so that rows lie in different banks.
 constexpr int IN_H = (TH - 1) * SH + KH, IN_W = (TC - 1) * SW + KW, PITCH = IN_W | 1;
 
-struct Params {
-  const ELEMENT* x;
-  const float *w, *bias;
-  const TY* residual;
-  TY* y;
-  i64 xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, tiles_w, tiles_h;
-  float alpha, beta;
-};
 struct __align__(2 * sizeof(ELEMENT)) PairX {
   ELEMENT e[2];
 };
@@ -29,8 +20,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   ELEMENT* const pixels = (ELEMENT*)memory;
   float* const weights = (float*)(pixels + IN_H * PITCH * GROUP);
   const int groups = (p.channels + GROUP - 1) / GROUP, c0 = blockIdx.x % groups * GROUP;
-  const int q0 = blockIdx.x / groups % p.tiles_w * TC, r0 = blockIdx.x / groups / p.tiles_w % p.tiles_h * TH,
-            n = blockIdx.x / groups / p.tiles_w / p.tiles_h;
+  const int q0 = blockIdx.x / groups % p.strips * TC, r0 = blockIdx.x / groups / p.strips % p.count * TH,
+            n = blockIdx.x / groups / p.strips / p.count;
   // Weights come from no kernel before this one.
   for (int i = threadIdx.x; i < KH * KW * GROUP; i += THREADS) {
     const int c = c0 + i % GROUP;
