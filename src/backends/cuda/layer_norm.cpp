@@ -14,6 +14,7 @@ struct Params {
 };
 
 constexpr int64_t most_length = 16384;  // a thread holds its part
+constexpr int64_t most_early = 24;      // elements of scale and bias that a thread holds from the beginning
 
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
 
@@ -54,6 +55,8 @@ const char* refuses(const Problem& problem, const Properties&) {
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const int64_t length = length_of(problem);
   const int vector = vector_of(problem, length);
+  bool constant = true;
+  for (size_t at = 1; at < 3; ++at) constant &= !has(problem, at) || problem.inputs[at].constant;
   // From as many threads as a row has vectors to a quarter of them.
   int lanes = 4;
   while (lanes < 256 && lanes * vector < length) lanes *= 2;
@@ -68,6 +71,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
                       define("EACH", each),
                       define("VEC", vector),
                       define("THREADS", threads),
+                      define("EARLY", constant && each * vector <= most_early),
                       define("CENTRED", problem.node->op == "LayerNormalization")};
     list.push_back({"rows of " + std::to_string(lanes / part), {source}, {lanes / part, threads}});
   }

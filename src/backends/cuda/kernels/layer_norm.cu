@@ -1,6 +1,7 @@
 // Rows of a dense tensor with mean 0 and variance 1, times a scale and plus a bias of f32. ELEMENT: type of input and
 // output; LANES (a power of two up to 256) threads share a row, EACH times VEC neighbours each; THREADS a block;
-// CENTRED 0: neither the mean is taken off nor a bias added.
+// CENTRED 0: neither the mean is taken off nor a bias added; EARLY 1: scale and bias come from no kernel before this
+// one, and are loaded before that has ended.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -35,6 +36,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) layer_norm(const Trail tra
   const bool alive = row < p.rows;
   const T* x = p.x + (alive ? row : 0) * p.length;
   T* y = p.y + (alive ? row : 0) * p.length;
+#if EARLY
+  Vec<float> scales[EACH] = {}, biases[EACH] = {};
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const int k = (lane + i * LANES) * VEC;
+    if (k < p.length && p.scale) scales[i] = *(const Vec<float>*)(p.scale + k);
+    if (k < p.length && CENTRED && p.bias) biases[i] = *(const Vec<float>*)(p.bias + k);
+  }
+#endif
   wait_for_previous(trail);
   Vec<float> v[EACH];
   float mean = 0.f, sum = 0.f;
@@ -63,9 +73,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) layer_norm(const Trail tra
   for (int i = 0; i < EACH; ++i) {
     const int k = (lane + i * LANES) * VEC;
     if (k >= p.length) continue;
+#if EARLY
+    const Vec<float>&scale = scales[i], &bias = biases[i];
+#else
     Vec<float> scale, bias = {};
     if (p.scale) scale = *(const Vec<float>*)(p.scale + k);
     if (CENTRED && p.bias) bias = *(const Vec<float>*)(p.bias + k);
+#endif
     Vec<T> out;
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
