@@ -1,3 +1,5 @@
+#include "backends/cuda/attention.h"
+
 #include <algorithm>
 
 #include "backends/cuda/convolution.h"
@@ -5,10 +7,9 @@
 namespace tenon::cuda {
 namespace {
 
+constexpr int64_t most_columns = 128, most_blocks = 65535;
+
 /// As kernels/attention.cuh has it.
-struct Side {
-  int64_t batch[2], row, column;
-};
 struct Params {
   Address q, k, v, mask, y;
   Side q_side, k_side, v_side, mask_side, y_side;
@@ -16,11 +17,10 @@ struct Params {
   float scale;
 };
 
-constexpr int64_t most_columns = 128, most_blocks = 65535;
+}  // namespace
 
 bool has_mask(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 
-/// Strides of an operand that broadcasts to axes (batch, batch, rows, columns).
 Side side_of(const Operand& operand) {
   int64_t strides[4] = {};
   const size_t rank = operand.dims.rank();
@@ -29,7 +29,7 @@ Side side_of(const Operand& operand) {
   return {{strides[0], strides[1]}, strides[2], strides[3]};
 }
 
-const char* refuses_shape(const Problem& problem) {
+const char* refuses_attention(const Problem& problem) {
   const Operand& y = problem.outputs[0];
   for (size_t at = 0; at < 3; ++at) {
     if (problem.inputs[at].dtype != y.dtype) return "operands of other types";
@@ -48,16 +48,18 @@ const char* refuses_shape(const Problem& problem) {
   return nullptr;
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "compute capability 8.0 and later";
-  if (!is_narrow(problem.outputs[0].dtype)) return "only 16-bit floats";
-  return refuses_shape(problem);
-}
-
 bool in_chunks(const Operand& operand, int64_t chunk) {
   const Side side = side_of(operand);
   return operand.aligned && (side.column == 1 || operand.dims.back() == 1) && operand.dims.back() % chunk == 0 &&
          side.row % chunk == 0 && side.batch[0] % chunk == 0 && side.batch[1] % chunk == 0;
+}
+
+namespace {
+
+const char* refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return "compute capability 8.0 and later";
+  if (!is_narrow(problem.outputs[0].dtype)) return "only 16-bit floats";
+  return refuses_attention(problem);
 }
 
 /// What both kernels are told.
@@ -177,7 +179,7 @@ int64_t shared_of(const Problem& problem, const PlainForm& form) {
 
 const char* refuses_plain(const Problem& problem, const Properties& properties) {
   if (problem.outputs[0].dtype != DType::f32) return "only f32";
-  if (const char* reason = refuses_shape(problem)) return reason;
+  if (const char* reason = refuses_attention(problem)) return reason;
   return shared_of(problem, plain_forms[3]) > properties.shared_bytes ? "too many columns for this GPU" : nullptr;
 }
 

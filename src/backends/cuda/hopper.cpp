@@ -7,7 +7,22 @@
 namespace tenon::cuda {
 namespace {
 
-/// D[64 x width] += A[64 x 32 bytes] * B[width x 32 bytes]^T, both in shared memory with depth contiguous.
+int swizzle_of(int bytes) {
+  return bytes == 128  ? constants::map_swizzle_128
+         : bytes == 64 ? constants::map_swizzle_64
+         : bytes == 32 ? constants::map_swizzle_32
+                       : constants::map_swizzle_none;
+}
+
+int map_type(DType type) {
+  return size_of(type) == 1 ? constants::map_u8 : type == DType::f32 ? constants::map_f32 : constants::map_f16;
+}
+/// 10 bits of mantissa, to nearest with ties away, as cvt.rna.tf32 does.
+float tf32_of(float value) { return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & ~0x1fffu); }
+int64_t element_of(const ConvShape& shape) { return static_cast<int64_t>(size_of(shape.x_type)); }
+
+}  // namespace
+
 std::string product_text(int width, DType type, bool turned) {
   const bool bytes = type == DType::u8, wide = type == DType::f32 || type == DType::f8e4m3fn;
   const std::string sum = bytes ? "int" : "float", letter = bytes ? "r" : "f";
@@ -35,22 +50,6 @@ std::string product_text(int width, DType type, bool turned) {
          ";}\"\n      : " + list(("\"+" + letter + "\"(d[").c_str(), "])") +
          " : \"l\"(a), \"l\"(b), \"r\"(add));\n  }\n};\n";
 }
-
-int swizzle_of(int bytes) {
-  return bytes == 128  ? constants::map_swizzle_128
-         : bytes == 64 ? constants::map_swizzle_64
-         : bytes == 32 ? constants::map_swizzle_32
-                       : constants::map_swizzle_none;
-}
-
-int map_type(DType type) {
-  return size_of(type) == 1 ? constants::map_u8 : type == DType::f32 ? constants::map_f32 : constants::map_f16;
-}
-/// 10 bits of mantissa, to nearest with ties away, as cvt.rna.tf32 does.
-float tf32_of(float value) { return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & ~0x1fffu); }
-int64_t element_of(const ConvShape& shape) { return static_cast<int64_t>(size_of(shape.x_type)); }
-
-}  // namespace
 
 Source hopper_source(const Problem& problem, const ConvShape& shape, const std::string& file,
                      const std::vector<int>& widths, std::vector<std::string> defines) {
@@ -222,9 +221,7 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
   return result;
 }
 
-int most_lists(const Problem& problem) {
-  return !is_bytes(problem) ? 1 : has_listed_scales(problem) ? 5 : 3;
-}
+int most_lists(const Problem& problem) { return !is_bytes(problem) ? 1 : has_listed_scales(problem) ? 5 : 3; }
 
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
   return (shape.out_h == 1 || strides[1] == shape.out_w * strides[2]) &&

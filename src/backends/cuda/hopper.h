@@ -7,6 +7,10 @@
 /// What the kernels for compute capability 9.0a need of the host: instruction texts and tensor maps.
 namespace tenon::cuda {
 
+/// Mma<width>: D[64 x width] += A[64 x 32 bytes] * B[width x 32 bytes]^T, both in shared memory with depth contiguous;
+/// `turned`: A is of i8 and B of u8.
+std::string product_text(int width, DType type, bool turned);
+
 /// A kernel file of this family: hopper.cuh, the products of these widths, then the file. The macros BYTES, EB, OB, ZP
 /// and those of the epilogue are added. Products of f32 are in tf32.
 Source hopper_source(const Problem& problem, const ConvShape& shape, const std::string& file,

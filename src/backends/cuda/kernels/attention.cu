@@ -53,8 +53,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trai
   u32 x[DP / 16][4];
   float sum[EP / 8][4] = {}, top[2] = {-infinity, -infinity}, total[2] = {};
   const int row = m0 + group * 16 + (lane >> 2);
+#if MASK
+  const float* const mask = p.mask + begin(p.mask_side);
+  const float* const lines[2] = {mask + min(row, p.m - 1) * p.mask_side.row, mask + min(row + 8, p.m - 1) * p.mask_side.row};
+#endif
   for (int tile = 0; tile < tiles; ++tile) {
-    if (tile + 1 < tiles) fetch(tile + 1), arrive<1>();
+    if (tile + 1 < tiles) fetch(tile + 1);
+    const int key = tile * TILE + part * KEYS + (lane & 3) * 2;
+#if MASK
+    // All at once, while keys are on their way; those beyond the last stand in for none.
+    float more[KEYS / 8][4];
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        more[j][e] = lines[e / 2][min(key + j * 8 + (e & 1), p.n - 1) * p.mask_side.column];
+#endif
+    if (tile + 1 < tiles) arrive<1>();
     else arrive<0>();
     __syncthreads();
     if (tile == 0) {
@@ -64,7 +79,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trai
     }
     const T* keys = part_k + (tile & 1) * K_SIZE + part * KEYS * D_PITCH;
     const T* values = part_v + (tile & 1) * V_SIZE + part * KEYS * E_PITCH;
-    const int key = tile * TILE + part * KEYS + (lane & 3) * 2;
     float s[KEYS / 8][4] = {};
 #pragma unroll
     for (int d = 0; d < DP / 16; ++d)
@@ -79,13 +93,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trai
 #pragma unroll
     for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int column = key + j * 8 + (e & 1), line = row + e / 2 * 8;
-        if (column >= p.n || line >= p.m) continue;
-        const float other = p.mask[begin(p.mask_side) + line * p.mask_side.row + column * p.mask_side.column];
+      for (int e = 0; e < 4; ++e)
         // The smallest numbers stay numbers.
-        s[j][e] = fmaf(s[j][e], p.scale, other < -2e38f && other > -infinity ? -2e38f : other);
-      }
+        s[j][e] = fmaf(s[j][e], p.scale, more[j][e] < -2e38f && more[j][e] > -infinity ? -2e38f : more[j][e]);
 #endif
     if ((tile + 1) * TILE > p.n) {
 #pragma unroll
