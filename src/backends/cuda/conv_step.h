@@ -3,8 +3,8 @@
 
 namespace tenon::cuda {
 
-/// A convolution as one launch: `Params` has the addresses x, y and residual, which `enqueue` fills in; everything else
-/// is set when the step is made.
+/// A convolution as one launch: `Params` has the addresses x, y and, where the kernel adds one, residual, which
+/// `enqueue` fills in; everything else is set when the step is made.
 template <class Params>
 class ConvStep : public Step {
  public:
@@ -13,7 +13,8 @@ class ConvStep : public Step {
   void enqueue(const Launch& at) override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
-    if (residual_) params.residual = at.inputs[3];
+    if constexpr (requires { params.residual; })
+      if (residual_) params.residual = at.inputs[3];
     launch(device_, function_, grid_, at, params);
   }
 

@@ -52,4 +52,22 @@ class DepthwiseBase : public ConvStep<DepthwiseParams> {
   }
 };
 
+/// As kernels/depthwise_mma.cu and kernels/depthwise_window.cu have it: tiles of 32 channels, `units` of them in all.
+struct DiagonalParams {
+  Address x, w, bias, y;
+  int64_t xs[3], ys[3];
+  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, groups, tiles_x, tiles_y, units;
+  float alpha, beta;
+};
+
+/// Why products by diagonal matrices do not serve a depthwise convolution; nullptr where they do.
+const char* refuses_diagonal(const Problem& problem, const Properties& properties, ConvShape& shape);
+
+/// Weights as [tap][channel] in the type of the pixels with the bias in f32 behind them, tiles of `rows` x `columns`.
+class DiagonalBase : public ConvStep<DiagonalParams> {
+ protected:
+  DiagonalBase(const Problem& problem, const ConvShape& shape, Device& device, const Source& source,
+               const char* function, int64_t rows, int64_t columns, int shared_bytes = 0);
+};
+
 }  // namespace tenon::cuda
