@@ -21,6 +21,8 @@ class Floors:
         self.ends = {v.name for v in model.graph.output}
         self.pictures = {v.name for v in model.graph.input}
         self.shapes = {t.name: list(t.dims) for t in model.graph.initializer}
+        self.depths = {v.name: v.type.tensor_type.shape.dim[-1].dim_value for v in values
+                       if v.type.tensor_type.shape.dim}
 
     def of(self, origins):
         nodes = [node for node in self.graph.node if node.name in origins]
@@ -34,6 +36,8 @@ class Floors:
         moved += sum(self.constants.get(name, 0) * element for name in read)
         products = 0
         for node in nodes:
+            if node.op_type == 'MatMul':
+                products += self.sizes.get(node.output[0], 0) * self.depths.get(node.input[0], 0)
             if node.op_type in ('Conv', 'Gemm') and node.input[1] in self.shapes:
                 shape = self.shapes[node.input[1]]
                 products += self.sizes.get(node.output[0], 0) * int(np.prod(shape)) // (
