@@ -59,6 +59,8 @@ const char* refuses_operands(const Problem& problem, const Properties& propertie
   for (const Operand* operand : {&problem.inputs[0], &problem.inputs[1], &problem.inputs[2], &problem.outputs[0]}) {
     if (operand->dims.back() % 16) return "columns are no multiple of 16";
     if (!in_chunks(*operand, 8)) return "rows are not in chunks of 16 bytes";
+    for (size_t axis = 0; axis < operand->dims.rank(); ++axis)
+      if (operand->dims[axis] > 1 && operand->strides[axis] <= 0) return "rows repeat";
   }
   return nullptr;
 }
