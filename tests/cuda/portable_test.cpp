@@ -120,11 +120,16 @@ TEST_P(OnPaper, CardsRefuseWhatTheyDoNotHave) {
       cuda::launch(device(), function, grid, {}, nullptr);
     });
   };
+  constexpr int without_asking = 48 << 10;  // with what is static
+  if (GetParam() != paper::later) {  // PTX says nothing of static memory, nor of threads
+    EXPECT_NE(launched({1, 1, 1, 64, without_asking}, 0), "none");
+  }
+  EXPECT_EQ(launched({1, 1, 1, 64, without_asking}, without_asking), "none");
   EXPECT_EQ(launched({1, 1, 1, 64, most}, most), "none");
   EXPECT_NE(launched({1, 1, 1, 64, most + 1}, most), "none");
   EXPECT_NE(launched({1, 65536, 1, 64, 0}, most), "none");
   EXPECT_NE(launched({0, 1, 1, 64, 0}, most), "none");
-  if (GetParam() == paper::later) return;  // PTX says no more
+  if (GetParam() == paper::later) return;
   EXPECT_NE(launched({1, 1, 1, 64, most}, most + 4), "none");
   EXPECT_NE(launched({1, 1, 1, 128, 0}, most), "none");
 }

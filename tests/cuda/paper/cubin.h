@@ -10,7 +10,7 @@ namespace tenon::paper {
 struct Kernel {
   int registers = 0, stack_bytes = 0, static_shared_bytes = 0;
   int most_threads = 1024, cluster = 1;
-  int most_dynamic_bytes = 48 << 10;  // as a program has raised it
+  int most_dynamic_bytes = 0;  // as a program has asked; 0: it has not
 };
 
 struct Image {

@@ -144,11 +144,10 @@ int launch(const LaunchConfig& config, const Kernel& kernel) {
   if (threads > kernel.most_threads || threads > 1024) return fault(invalid, std::to_string(threads) + " threads" + of);
   if (warps * 32 * registers > registers_of_block)
     return fault(out_of_resources, std::to_string(threads) + " threads have not enough registers" + of);
-  if (shared > kernel.most_dynamic_bytes || shared + kernel.static_shared_bytes > card().shared_bytes)
-    return fault(invalid, std::to_string(shared) + " bytes of shared memory" + of);
   // Without being asked for more, a block has 48 KB in all.
-  if (kernel.most_dynamic_bytes == 48 << 10 && shared + kernel.static_shared_bytes > 48 << 10)
-    return fault(invalid, std::to_string(shared) + " bytes of shared memory without leave" + of);
+  const int most = kernel.most_dynamic_bytes > 0 ? kernel.most_dynamic_bytes : (48 << 10) - kernel.static_shared_bytes;
+  if (shared > most || shared + kernel.static_shared_bytes > card().shared_bytes)
+    return fault(invalid, std::to_string(shared) + " bytes of shared memory" + of);
   if (config.grid_x % static_cast<unsigned>(kernel.cluster))
     return fault(invalid, "a grid of " + std::to_string(config.grid_x) + " in clusters of " +
                               std::to_string(kernel.cluster) + of);
