@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstring>
 
 #include "backends/cuda/blocks.h"
+#include "backends/cuda/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
@@ -63,10 +65,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return list;
 }
 
-class PictureStep : public Step {
+class PictureStep : public ConvStep<Params> {
  public:
   PictureStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), function_(device.function(tactic.sources[0], "stem_mma")) {
+      : ConvStep(device, tactic.sources[0], "stem_mma") {
     Blocks blocks(problem);
     blocks.make_problem(problem);
     const ConvShape& shape = blocks.shape;
@@ -85,12 +87,12 @@ class PictureStep : public Step {
           }
     const std::vector<float> bias = conv_bias(problem, shape);
     const size_t weight_bytes = packed.size() * 2;
-    packed_ = Buffer::kept(weight_bytes + bias.size() * sizeof(float));
-    packed_.upload(packed.data(), weight_bytes);
-    packed_.upload(bias.data(), bias.size() * sizeof(float), weight_bytes);
+    std::vector<std::byte> bytes(weight_bytes + bias.size() * sizeof(float));
+    std::memcpy(bytes.data(), packed.data(), weight_bytes);
+    std::memcpy(bytes.data() + weight_bytes, bias.data(), bias.size() * sizeof(float));
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     const ops::Epilogue epilogue = conv_epilogue(problem);
-    params_.w = packed_.address(), params_.bias = packed_.address() + weight_bytes;
+    params_.w = pack(bytes.data(), bytes.size()), params_.bias = params_.w + weight_bytes;
     params_.in_h = number(shape.in_h), params_.in_w = number(shape.in_w);
     params_.blocks_h = number(blocks.height), params_.blocks_w = number(blocks.width);
     params_.out_h = number(shape.out_h), params_.out_w = number(shape.out_w);
@@ -102,19 +104,6 @@ class PictureStep : public Step {
     for (int at = 0; at < 3; ++at) params_.ys[at] = shape.y[at];
     grid_ = {shape.batch * params_.tiles_x * params_.tiles_y, 1, 1, tactic.numbers[1], 0};
   }
-  bool reads(size_t input) const override { return input == 0; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
-    params.x = at.inputs[0], params.y = at.outputs[0];
-    launch(device_, function_, grid_, at, params);
-  }
-
- private:
-  Device& device_;
-  Function function_;
-  Buffer packed_;
-  Params params_{};
-  Grid grid_;
 };
 
 const KernelRegistrar registered({"Conv", "picture", 5, refuses, tactics, make_step<PictureStep>});
