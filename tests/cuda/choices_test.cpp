@@ -1,0 +1,48 @@
+// Which kernels are offered, on the GPUs on paper; nothing is compiled.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/kernel.h"
+#include "kinds.h"
+
+namespace tenon::tests {
+namespace {
+
+/// Calls `with` the card's properties, the case and its problem, for each case and kind on cards of 7.5, 8.0 and 9.0.
+template <class With>
+void for_problems(const With& with) {
+  ASSERT_EQ(cuda::driver().why, "");
+  for (const Case& one : all_cases()) {
+    const std::vector<Tensor> outputs = reference(one);
+    for (const Kind kind : kinds_of(one)) {
+      std::vector<Tensor> operands;
+      backends::Problem problem = problem_of(one, outputs, kind, false, operands);
+      problem.vendor = false;
+      for (const int card : {0, 1, 4}) with(cuda::properties_of(card), one, problem);
+    }
+  }
+}
+
+TEST(Choices, HaveNothingOfVendorsWhereTheyAreLeftOut) {
+  for_problems([](const cuda::Properties& gpu, const Case& one, const backends::Problem& problem) {
+    for (const cuda::Choice& choice : cuda::choices(problem, gpu))
+      for (const char* vendor : {"cublas", "cudnn"})
+        EXPECT_EQ(choice.tactic.name.find(vendor), std::string::npos) << one.name() << ": " << choice.tactic.name;
+  });
+}
+
+TEST(Choices, AreNoneForE4m3BeforeItIsKnown) {
+  int with_floats = 0;
+  for_problems([&](const cuda::Properties& gpu, const Case& one, const backends::Problem& problem) {
+    bool has_floats = false;
+    for (const auto* operands : {&problem.inputs, &problem.outputs})
+      for (const backends::Operand& operand : *operands) has_floats |= operand.dtype == DType::f8e4m3fn;
+    if (!has_floats || gpu.capability() >= 89) return;
+    ++with_floats;
+    EXPECT_TRUE(cuda::choices(problem, gpu).empty()) << one.name();
+    EXPECT_NE(cuda::refusals(problem, gpu).find("e4m3 needs compute capability 8.9"), std::string::npos);
+  });
+  EXPECT_GT(with_floats, 0);
+}
+
+}  // namespace
+}  // namespace tenon::tests
