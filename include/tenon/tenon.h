@@ -63,7 +63,7 @@ struct BuildOptions {
   /// Joins the model's metadata_props. "tenon.preprocess" says how pictures become the input: detect and classify
   /// go by it.
   std::map<std::string, std::string> metadata = {};
-  bool strict = false;             ///< no Winograd; on a GPU convolutions of bytes have the CPU's bits
+  bool strict = false;             ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
   bool vendor = true;                          ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8
   CalibrationOptions calibration = {};

@@ -130,7 +130,7 @@ void ModelOptions::add_to(CLI::App& app) {
       .add("--external-root", external_root,
            "A folder that weights outside the model file may lie in, beside the model's own")
       .value("DIR");
-  flags.add("--strict", strict, "No Winograd; on a GPU convolutions of bytes have the CPU's bits");
+  flags.add("--strict", strict, "No Winograd; on a GPU f32 on plain units, bytes with the CPU's bits");
   flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
   flags.add("-q,--quiet", quiet, "No progress on stderr");
 }

@@ -53,6 +53,7 @@ void Blocks::make_problem(const Problem& from) {
   problem.inputs = from.inputs;
   problem.outputs = from.outputs;
   problem.tf32 = from.tf32;
+  problem.strict = from.strict;
   problem.vendor = from.vendor;
   Operand& x = problem.inputs[0];
   x.dtype = shape.y_type;

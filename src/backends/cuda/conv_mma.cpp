@@ -57,7 +57,7 @@ const char* refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
   if (const char* reason = any_conv_shape(problem, shape)) return reason;
   if (shape.x_type == DType::f32 && is_bytes(problem)) return "the input is not quantised yet";
-  if (shape.x_type == DType::f32 && !problem.tf32) return "f32 is computed in f32";
+  if (shape.x_type == DType::f32 && problem.strict && !problem.tf32) return "strict f32 was asked for";
   const int copies = copy_bytes(shape);
   if (copies < (is_bytes(problem) ? 4 : 16)) return "channels are no whole chunks";
   if (shape.channels_in() < 4 || (shape.groups > 1 && shape.channels_in() == 1)) return "few channels";
@@ -86,6 +86,16 @@ int64_t blocks_of(const ConvShape& shape, const Tile& tile) {
   return ceil_div(shape.pixels(), tile.m) * ceil_div(shape.channels_out(), tile.n) * shape.groups;
 }
 
+/// Whether f32 is divided into two numbers of tf32.
+bool is_divided(const Problem& problem, const ConvShape& shape) {
+  return shape.x_type == DType::f32 && !problem.tf32;
+}
+
+/// The macro DT of kernels/conv_mma.cu.
+int type_of(const Problem& problem, const ConvShape& shape) {
+  return is_bytes(problem) ? 3 : is_narrow(shape.x_type) ? 1 : is_divided(problem, shape) ? 4 : 2;
+}
+
 Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& tile, int splits) {
   Source source{"conv_mma.cu", {}, ""};
   bool fill = false;
@@ -98,14 +108,13 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
     source.defines = epilogue_defines(conv_epilogue(problem));
   }
   const std::string result = is_bytes(problem) ? define_bytes("TY", shape.y_type) : define_type("TY", shape.y_type);
-  for (const std::string& word : {define("DT", is_bytes(problem) ? 3 : is_narrow(shape.x_type) ? 1 : 2),
-                                  result, define("COPY", copy_bytes(shape)),
+  for (const std::string& word : {define("DT", type_of(problem, shape)), result, define("COPY", copy_bytes(shape)),
                                   define("FILL", fill),
                                   define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
                                   define("WM", tile.warp_m), define("WN", tile.warp_n), define("STAGES", tile.stages),
                                   define("POINT", is_point(shape)), define("SPLIT", splits > 1)})
     source.defines.push_back(word);
-  const std::string name = "mma " + std::to_string(tile.m) + "x" + std::to_string(tile.n) +
+  const std::string name = (is_divided(problem, shape) ? "3xtf32 " : "mma ") + std::to_string(tile.m) + "x" + std::to_string(tile.n) +
                            (splits > 1 ? " split " + std::to_string(splits) : "");
   return {name, {source}, {static_cast<int>(&tile - tiles), splits}};
 }
@@ -228,11 +237,12 @@ class MmaStep : public Step {
   void pack(const Problem& problem, const ConvShape& shape, const Tile& tile) {
     const std::vector<float> bias = conv_bias(problem, shape);
     std::vector<std::byte> packed;
-    const bool narrow = is_narrow(shape.x_type);
+    const bool narrow = is_narrow(shape.x_type), divided = is_divided(problem, shape);
     const size_t bias_at = pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed,
                                      [&](std::byte* to, float weight) {
                                        if (narrow) *reinterpret_cast<uint16_t*>(to) = narrow_of(weight, shape.x_type);
-                                       else *reinterpret_cast<float*>(to) = tf32_of(weight);
+                                       else
+                                         *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
                                      });
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);
     packed_ = Buffer::kept(packed.size());

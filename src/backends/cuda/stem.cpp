@@ -27,7 +27,7 @@ Source source_of(const Blocks& blocks) {
 const char* refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const char* reason = refuses_blocks(problem, shape)) return reason;
-  return is_narrow(shape.y_type) || problem.tf32 ? nullptr : "f32 is computed in f32";
+  return is_narrow(shape.y_type) || problem.tf32 || !problem.strict ? nullptr : "strict f32 was asked for";
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

@@ -1,6 +1,7 @@
 // Convolution as implicit GEMM on mma.sync (compute capability 8.0 and later). Channels last, whole 16-byte chunks of
 // channels. Macros:
-//   DT 1 f16, 2 f32 rounded to tf32, 3 bytes (behind bytes.cuh, the residual too); TY type of the output, and of
+//   DT 1 f16, 2 f32 rounded to tf32, 3 bytes (behind bytes.cuh, the residual too), 4 f32 as sums of two tf32 numbers,
+//   22 bits of mantissa, by three products ("3xTF32" of CUTLASS); TY type of the output, and of
 //   the residual; ACT, RESIDUAL; VECTOR 1: stores of 8 channels
 //   COPY bytes a copy: 16, or less where channels are no whole chunks; FILL 1: taps outside read as p.fill
 //   BM pixels x BN channels a block, WM x WN a warp; STAGES of 128 bytes of depth
@@ -15,7 +16,7 @@ constexpr int MI = WM / 16, NJ = WN / 8;
 static_assert(WN % 32 == 0 && BM * 8 % THREADS == 0 && BN * 8 % THREADS == 0, "tile");
 #if DT == 1
 typedef narrow X;
-#elif DT == 2
+#elif DT == 2 || DT == 4
 typedef float X;
 #else
 typedef u8 X;
@@ -97,6 +98,23 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
 #endif
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#endif
+
+#if DT == 4
+__device__ __forceinline__ u32 tf32_of(float x) {
+  u32 bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+// x becomes what tf32 has of it, and the rest.
+__device__ __forceinline__ void divide(u32 (&x)[4], u32 (&rest)[4]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const float whole = __uint_as_float(x[e]);
+    x[e] = tf32_of(whole);
+    rest[e] = tf32_of(whole - __uint_as_float(x[e]));
+  }
 }
 #endif
 
@@ -224,6 +242,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const Trail trail
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
     const u32 base = shared + slot * STAGE;
+#if DT == 4
+    // Tensor cores cut what a sum cannot hold: only the products of one step are added there.
+    Sum part[MI][NJ][4] = {};
+#endif
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       u32 a[MI][4], b[NJ / 2][4];
@@ -238,11 +260,39 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv_mma(const Trail trail
 #pragma unroll
       for (int j = 0; j < NJ / 2; ++j)
         load4(b[j], base + A_BYTES + (b_row + 16 * j) * ROW + (((2 * k + b_chunk) ^ (b_row & 7)) << 4));
+#if DT == 4
+      u32 a_rest[MI][4], b_rest[NJ / 2][4];
+#pragma unroll
+      for (int i = 0; i < MI; ++i) divide(a[i], a_rest[i]);
+#pragma unroll
+      for (int j = 0; j < NJ / 2; ++j) divide(b[j], b_rest[j]);
+      // The smallest first, each in all sums before the next, which would wait for it.
 #pragma unroll
       for (int i = 0; i < MI; ++i)
 #pragma unroll
-        for (int j = 0; j < NJ; ++j) multiply(sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        for (int j = 0; j < NJ; ++j) multiply(part[i][j], a_rest[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+#pragma unroll
+      for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int j = 0; j < NJ; ++j)
+          multiply(part[i][j], a[i], b_rest[j / 2][j % 2 * 2], b_rest[j / 2][j % 2 * 2 + 1]);
+      auto& sums = part;
+#else
+      auto& sums = sum;
+#endif
+#pragma unroll
+      for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int j = 0; j < NJ; ++j) multiply(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
+#if DT == 4
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+      for (int j = 0; j < NJ; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[i][j][e] += part[i][j][e];
+#endif
   }
 
 #if SPLIT
