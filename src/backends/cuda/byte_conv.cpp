@@ -207,11 +207,14 @@ std::string define_bytes(const char* name, DType type) {
   return define_type(name, size_of(type) == 1 ? DType::u8 : type);
 }
 
-std::string byte_text() { return std::string(kernel_text("exact.cuh")) + std::string(kernel_text("bytes.cuh")); }
+std::string byte_text(const std::vector<std::string>& defines) {
+  const bool strict = std::find(defines.begin(), defines.end(), "STRICT=1") != defines.end();
+  return std::string(strict ? kernel_text("exact.cuh") : "") + std::string(kernel_text("bytes.cuh"));
+}
 
 Source byte_source(const std::vector<std::string>& files, std::vector<std::string> defines) {
   Source source = source_from(files, std::move(defines));
-  source.text = byte_text() + source.text;
+  source.text = byte_text(source.defines) + source.text;
   return source;
 }
 

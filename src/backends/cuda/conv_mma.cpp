@@ -108,14 +108,14 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
     source.defines = epilogue_defines(conv_epilogue(problem));
   }
   const std::string result = is_bytes(problem) ? define_bytes("TY", shape.y_type) : define_type("TY", shape.y_type);
-  for (const std::string& word : {define("DT", type_of(problem, shape)), result, define("COPY", copy_bytes(shape)),
-                                  define("FILL", fill),
-                                  define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
-                                  define("WM", tile.warp_m), define("WN", tile.warp_n), define("STAGES", tile.stages),
-                                  define("POINT", is_point(shape)), define("SPLIT", splits > 1)})
+  for (const std::string& word :
+       {define("DT", type_of(problem, shape)), result, define("COPY", copy_bytes(shape)), define("FILL", fill),
+        define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
+        define("WM", tile.warp_m), define("WN", tile.warp_n), define("STAGES", tile.stages),
+        define("POINT", is_point(shape)), define("SPLIT", splits > 1)})
     source.defines.push_back(word);
-  const std::string name = (is_divided(problem, shape) ? "3xtf32 " : "mma ") + std::to_string(tile.m) + "x" + std::to_string(tile.n) +
-                           (splits > 1 ? " split " + std::to_string(splits) : "");
+  const std::string name = (is_divided(problem, shape) ? "3xtf32 " : "mma ") + std::to_string(tile.m) + "x" +
+                           std::to_string(tile.n) + (splits > 1 ? " split " + std::to_string(splits) : "");
   return {name, {source}, {static_cast<int>(&tile - tiles), splits}};
 }
 

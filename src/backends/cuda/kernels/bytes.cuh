@@ -1,9 +1,8 @@
 // What becomes of sums of products of bytes, exactly as ops/int8_conv.cpp has it but for activations by approximation.
 // Where the activation is approximate anyway, products and sums are not rounded apart. Put before a kernel's own text.
-// Macros: ACT, RESIDUAL; STRICT 1: activations by the CPU's steps, none of them approximate; FP8 1: the bytes are e4m3
-// floats without zero points, sums are floats; LISTED 1: the scales of
-// the result and of the residual are lists by channel; YZ 0: the result's zero point is 0, 1: it is another, 2: it is
-// another, and results may lie beyond 2^22 steps.
+// Macros: ACT, RESIDUAL; STRICT 1: activations by the CPU's steps (exact.cuh); FP8 1: the bytes are e4m3 floats without
+// zero points, sums are floats; LISTED 1: the scales of the result and of the residual are lists by channel; YZ 0: the
+// result's zero point is 0, 1: it is another, 2: it is another, and results may lie beyond 2^22 steps.
 
 #if FP8
 typedef float Sum;    // of products
@@ -45,8 +44,11 @@ __device__ __forceinline__ float real_of(Sum sum, float scale, float bias, float
   }
   float v = FAST && LOOSE ? fmaf((float)sum, scale, bias) : __fadd_rn(__fmul_rn((float)sum, scale), bias);
   if (RESIDUAL == 1) v = __fadd_rn(v, residual);
-  if (FP8 || !(BYTE && ACT == 1 && YZ == 0 && RESIDUAL != 2))
-    v = STRICT ? exact_activate<ACT>(v, f.alpha, f.beta) : activate<ACT, FAST>(v, f.alpha, f.beta);
+#if STRICT
+  v = exact_activate<ACT>(v, f.alpha, f.beta);
+#else
+  if (FP8 || !(BYTE && ACT == 1 && YZ == 0 && RESIDUAL != 2)) v = activate<ACT, FAST>(v, f.alpha, f.beta);
+#endif
   if (RESIDUAL == 2) v = __fadd_rn(v, residual);
   return v;
 }
