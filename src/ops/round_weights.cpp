@@ -1,8 +1,10 @@
 #include "ops/round_weights.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "ops/float8.h"
 #include "ops/half.h"
-#include "ops/keep_sum.h"
 
 namespace tenon::ops {
 namespace {
@@ -20,12 +22,7 @@ struct E4m3 {
   static float value(uint8_t bits) { return f8_value(bits, DType::f8e4m3fn); }
 };
 
-template <class Type>
-float nearest(float value) {
-  return Type::value(Type::bits(value));
-}
-
-/// The number on the other side of `value` than the one that is nearest to it.
+/// The number on the other side of `value` than the one that is nearest to it; infinite or NaN where there is none.
 template <class Type>
 float other_side(float value) {
   const auto bits = Type::bits(value);
@@ -33,10 +30,35 @@ float other_side(float value) {
   return std::copysign(Type::value(static_cast<decltype(bits)>(beyond ? bits - 1 : bits + 1)), value);
 }
 
+/// Rounds to nearest, then turns those nearest to the middle between two numbers the other way while that brings the sum
+/// closer to what it was. Where weights multiply values that are alike, as in a window, it is the sum of their errors
+/// that reaches the result.
 template <class Type>
 void round_row(const float* weights, int64_t count, float* rounded) {
-  for (int64_t at = 0; at < count; ++at) rounded[at] = nearest<Type>(weights[at]);
-  keep_sum(weights, count, rounded, other_side<Type>);
+  // First those that are at least so far from what they were rounded to, in units of what they would be turned by: the
+  // farthest err least more when they are turned.
+  constexpr float distances[] = {0.3f, 0};
+  // What may remain of the sum of errors, in units of the largest of them.
+  constexpr double near_enough = 0.5;
+  double sum = 0;
+  float largest = 0;
+  for (int64_t at = 0; at < count; ++at) {
+    rounded[at] = Type::value(Type::bits(weights[at]));
+    const float error = rounded[at] - weights[at];
+    sum += error;
+    largest = std::max(largest, std::abs(error));
+  }
+  for (const float distance : distances)
+    for (int64_t at = 0; at < count; ++at) {
+      if (!(std::abs(sum) > largest * near_enough)) return;
+      const float error = rounded[at] - weights[at];
+      if (error * sum <= 0) continue;
+      const float beyond = other_side<Type>(weights[at]), turn = beyond - rounded[at];
+      const bool turned = error * turn >= 0, near = std::abs(error) < distance * std::abs(turn);
+      if (turned || near || !(std::abs(turn) < 2 * std::abs(sum))) continue;
+      rounded[at] = beyond;
+      sum += turn;
+    }
 }
 
 }  // namespace

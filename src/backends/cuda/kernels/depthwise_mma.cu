@@ -1,33 +1,9 @@
 // Depthwise 3x3 convolution in f16 on mma.sync (compute capability 8.0 and later), channels last, sums in f32. A warp
 // makes 8 columns x 2 rows of 32 channels, STEPS times downwards. A lane loads 16 bytes of a pixel; two channels of
 // them are two of eight columns of a product by a diagonal matrix, whose depth is two taps of those eight channels. So
-// no value changes its lane, and none is converted. Macros: STRIDE, STEPS, AHEAD (1: rows of the next step
-// are loaded before this one is computed), ACT. Weights: [tap][channel] in f16.
+// no value changes its lane, and none is converted. Macros: STRIDE, STEPS, AHEAD (1: rows of the next step are loaded
+// before this one is computed), ACT. Weights: [tap][channel] in f16. diagonal.cuh stands before this text.
 constexpr int ROWS = STRIDE + 3, NEW = 2 * STRIDE, TAPS = 9;
-
-struct Params {
-  const narrow *x, *w;
-  const float* bias;
-  narrow* y;
-  i64 xs[3], ys[3];  // strides: image, row, pixel
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, groups, tiles_x, tiles_y, units;
-  float alpha, beta;
-};
-
-__device__ __forceinline__ u32 word_of(const uint4& v, int j) {
-  return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
-}
-// Taps `first` and `second` of both rows.
-__device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 b0) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." NARROW_NAME "." NARROW_NAME ".f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a0), "r"(a1), "r"(b0));
-}
 
 extern "C" __global__ void __launch_bounds__(128) depthwise_mma(const Trail trail, const __grid_constant__ Params p) {
   const int lane = threadIdx.x & 31, q = lane & 3, g = lane >> 2;

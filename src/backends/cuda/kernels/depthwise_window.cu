@@ -1,41 +1,17 @@
 // Depthwise convolution with a large window in f16 on mma.sync (compute capability 8.0 and later), channels last, sums in
 // f32. A block brings the pixels of 32 channels that the windows of a tile cover to shared memory while it computes the
-// tile before; a warp makes 8 columns x R rows of them. As in depthwise_mma.cu, a lane's 16 bytes of a pixel are operands as they are: two channels of them are two
-// of eight columns of a product by a diagonal matrix, whose depth is one tap or two, below each other, of those eight
-// channels. Macros: R (even) rows of a warp, X by Y warps along columns and rows, BLOCKS that fit into
-// a multiprocessor together, KH, KW, STRIDE, ACT. Weights: [tap][channel] in f16.
+// tile before; a warp makes 8 columns x R rows of them. As in depthwise_mma.cu, a lane's 16 bytes of a pixel are operands
+// as they are: two channels of them are two of eight columns of a product by a diagonal matrix, whose depth is one tap or
+// two, below each other, of those eight channels. Macros: R (even) rows of a warp, X by Y warps along columns and rows,
+// BLOCKS that fit into a multiprocessor together, KH, KW, STRIDE, ACT. Weights: [tap][channel] in f16. diagonal.cuh
+// stands before this text.
 constexpr int THREADS = X * Y * 32, ROWS = (R - 1) * STRIDE + KH, TAPS = KH * KW, PIXEL = 64;  // bytes of a pixel
 constexpr int IN_H = (Y * R - 1) * STRIDE + KH, IN_W = (X * 8 - 1) * STRIDE + KW;
 constexpr int AT_WEIGHTS = IN_H * IN_W * PIXEL, AT_BIAS = AT_WEIGHTS + TAPS * PIXEL, STAGE = AT_BIAS + 128;
 static_assert(R % 2 == 0, "a product takes two rows");
 
-struct Params {
-  const narrow *x, *w;
-  const float* bias;
-  narrow* y;
-  i64 xs[3], ys[3];  // strides: image, row, pixel
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, groups, tiles_x, tiles_y, units;
-  float alpha, beta;
-};
-
 __device__ __forceinline__ void copy_16(u32 to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
-}
-__device__ __forceinline__ u32 word_of(const uint4& v, int j) {
-  return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
-}
-// Two taps of two rows, and one.
-__device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME
-               ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 b0) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." NARROW_NAME "." NARROW_NAME
-               ".f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a0), "r"(a1), "r"(b0));
 }
 
 struct Tile {
