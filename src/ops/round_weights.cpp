@@ -30,9 +30,9 @@ float other_side(float value) {
   return std::copysign(Type::value(static_cast<decltype(bits)>(beyond ? bits - 1 : bits + 1)), value);
 }
 
-/// Rounds to nearest, then turns those nearest to the middle between two numbers the other way while that brings the sum
-/// closer to what it was. Where weights multiply values that are alike, as in a window, it is the sum of their errors
-/// that reaches the result.
+/// Rounds to nearest, then turns those nearest to the middle between two numbers the other way while that brings the
+/// sum closer to what it was. Where weights multiply values that are alike, as in a window, it is the sum of their
+/// errors that reaches the result.
 template <class Type>
 void round_row(const float* weights, int64_t count, float* rounded) {
   // First those that are at least so far from what they were rounded to, in units of what they would be turned by: the
