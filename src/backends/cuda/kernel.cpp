@@ -33,8 +33,7 @@ bool has_type(const Problem& problem, DType type) {
 void name_narrow(const Problem& problem, Tactic& tactic) {
   if (!has_type(problem, DType::bf16)) return;
   for (Source& source : tactic.sources)
-    if (source.text.empty() &&
-        std::find(source.defines.begin(), source.defines.end(), "BRAIN=1") == source.defines.end())
+    if (std::find(source.defines.begin(), source.defines.end(), "BRAIN=1") == source.defines.end())
       source.defines.push_back("BRAIN=1");
 }
 
