@@ -73,13 +73,10 @@ void weigh(Row& row, const Problem& problem, const plan::Records& records) {
 
 /// The same on a GPU. Refusals are known only where the GPU is.
 void weigh_on_gpu(Row& row, const Problem& problem, const plan::Plan& plan, const cuda::Properties* device) {
-  const std::string key = device ? plan::device_key(*device, problem) : "| " + backends::signature(problem);
-  const auto record = std::find_if(plan.records.begin(), plan.records.end(),
-                                   [&](const auto& entry) { return entry.first.ends_with(key); });
-  if (record != plan.records.end()) {
-    row.kernel = record->second.kernel;
-    row.alone = record->second.microseconds;
-    for (const plan::Rival& rival : record->second.rivals) row.rivals.push_back({rival.kernel, rival.microseconds, {}});
+  if (const plan::Record* record = plan::device_record(plan, problem, device)) {
+    row.kernel = record->kernel;
+    row.alone = record->microseconds;
+    for (const plan::Rival& rival : record->rivals) row.rivals.push_back({rival.kernel, rival.microseconds, {}});
     row.choices = static_cast<int>(row.rivals.size()) + 1;
   }
   if (!device) return;
@@ -139,18 +136,30 @@ struct Pairing {
   }
 };
 
+/// Beside the last node of a chain that runs apart: the fastest kernel for the whole of it.
+void weigh_chain(Row& row, const ir::Graph& graph, const plan::BottleneckChain& chain,
+                 const std::map<std::string, plan::Record>& records) {
+  const auto record = records.find(graph.value(graph.node(chain.project).outputs[0]).name);
+  if (record == records.end() || record->second.rivals.empty()) return;
+  std::string with;
+  for (const ir::NodeId id : {chain.depthwise, chain.expand})
+    if (id != ir::no_node) with += (with.empty() ? " with " : " and ") + graph.node(id).label();
+  const plan::Rival& fastest = record->second.rivals.front();
+  row.rivals.push_back({fastest.kernel + with, fastest.microseconds, {}});
+}
+
 void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, const plan::Layout& layout,
-              const std::vector<LayerTime>& layers, int threads) {
+              const std::vector<LayerTime>& layers, int threads, const cuda::Properties* device) {
   auto times = times_of(layers);
-  cuda::Properties properties;
   const bool gpu = plan.device != "cpu";
-  const cuda::Properties* device = gpu ? properties_for(plan, properties) : nullptr;
   if (gpu && !device) report.notes.push_back("the GPU is not here: refusals of its kernels are not shown");
   const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
     return gpu ? plan::device_problem_of(graph, id, layout, plan)
                : plan::problem_of(graph, id, layout, threads, plan);
   };
   Pairing pairing{graph, plan, problem_of, {}};
+  const auto chains = gpu ? plan::bottlenecks_of(graph) : std::vector<plan::BottleneckChain>();
+  const auto of_chains = gpu ? plan::bottleneck_records(graph, plan, device) : std::map<std::string, plan::Record>();
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
     if (!layout.runs[id]) continue;
     const ir::Node& node = graph.node(id);
@@ -158,6 +167,8 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     Row row{node.label(), node.origins, node.op, sizes_of(problem), precision_of(problem), ""};
     if (gpu) weigh_on_gpu(row, problem, plan, device);
     else weigh(row, problem, plan.records);
+    for (const plan::BottleneckChain& chain : chains)
+      if (chain.project == id) weigh_chain(row, graph, chain, of_chains);
     if (row.kernel.starts_with("bf16_")) row.precision = "bf16";
     if (!gpu && pairing.hold(id, layout, row)) continue;
     if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
@@ -221,9 +232,13 @@ void add_nodes(Report& report, const plan::Plan& plan, const ir::Graph& graph) {
 Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int threads) {
   Report report{plan.device, plan.precision, plan.isa, threads};
   report.measured = !layers.empty();
-  const ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
   const bool on_gpu = plan.device != "cpu";
-  if (plan::is_static(graph)) add_rows(report, plan, graph, plan::lay_out(graph, false, on_gpu), layers, threads);
+  cuda::Properties properties;
+  const cuda::Properties* device = on_gpu ? properties_for(plan, properties) : nullptr;
+  ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
+  if (on_gpu && plan::is_static(graph)) graph = plan::device_graph(std::move(graph), plan, device);
+  if (plan::is_static(graph))
+    add_rows(report, plan, graph, plan::lay_out(graph, false, on_gpu), layers, threads, device);
   else add_profile(report, layers);
   for (const Row& row : report.rows) report.microseconds += std::max(row.microseconds, 0.0);
   report.evidence = plan.evidence;

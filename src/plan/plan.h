@@ -19,6 +19,22 @@ namespace tenon::plan {
 
 struct Plan;
 
+/// A kernel that was timed beside others.
+struct Rival {
+  std::string kernel;
+  double microseconds = 0;
+};
+
+/// Kernel chosen per problem signature, with its measured time (0: not measured).
+struct Record {
+  std::string kernel;
+  double microseconds = 0;
+  std::vector<Rival> rivals = {};  // the others that were timed, the fastest first
+};
+using Records = std::map<std::string, Record>;
+/// The record of nodes that run as several steps, not as one.
+inline constexpr const char* apart = "apart";
+
 /// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis
 /// is 1, others throw Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict
 /// the model.
@@ -84,25 +100,29 @@ backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layo
 backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan);
 /// The key under which a GPU's measurements of a problem are kept.
 std::string device_key(const cuda::Properties& device, const backends::Problem& problem);
+/// What was measured of a problem on that GPU; on any where `device` is null. nullptr: nothing.
+const Record* device_record(const Plan& plan, const backends::Problem& problem, const cuda::Properties* device);
+
+/// A pointwise convolution that widens (or no_node), a depthwise one and a pointwise one, of which each alone reads
+/// what the one before makes, in 16 bits.
+struct BottleneckChain {
+  ir::NodeId expand, depthwise, project;
+};
+std::vector<BottleneckChain> bottlenecks_of(const ir::Graph& graph);
+/// The graph with each chain as one node InvertedBottleneck in the place of the last. Ids change.
+ir::Graph with_bottlenecks(ir::Graph graph, const std::vector<BottleneckChain>& chains);
+/// By the names of their results: what was measured of a graph's chains as one step, and apart.
+std::map<std::string, Record> bottleneck_records(const ir::Graph& graph, const Plan& plan,
+                                                 const cuda::Properties* device);
+/// A graph with concrete sizes as the plan's GPU runs it: chains that were measured faster so are one node. `device` as
+/// for device_record().
+ir::Graph device_graph(ir::Graph graph, const Plan& plan, const cuda::Properties* device);
 
 /// The key of what was measured of a whole network, given its steps' keys in order.
 std::string network_key(const std::vector<std::string>& keys);
 /// The record of a network whose branches run beside each other.
 inline constexpr const char* beside = "beside";
 
-/// A kernel that was timed beside others.
-struct Rival {
-  std::string kernel;
-  double microseconds = 0;
-};
-
-/// Kernel chosen per problem signature, with its measured time (0: not measured).
-struct Record {
-  std::string kernel;
-  double microseconds = 0;
-  std::vector<Rival> rivals = {};  // the others that were timed, the fastest first
-};
-using Records = std::map<std::string, Record>;
 /// The record of a race: the fastest of all, and the others.
 Record record_of(std::vector<Rival> timed);
 

@@ -15,7 +15,6 @@ constexpr int rounds = 5, more_rounds = 10;  // of all candidates, and then of t
 constexpr int visits = 3;                    // to each race, one behind all others; the first is the longest
 constexpr double longest_again = 1e4;        // microseconds of a kernel, for another visit
 constexpr double near = 1.25;                // times the least of all runs that a candidate's least may be for that
-constexpr const char* apart = "apart";       // the record of a pair that runs as two steps
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 

@@ -45,6 +45,7 @@ struct Contest {
   std::string key;
   backends::Problem problem;
   std::vector<cuda::Choice> choices;
+  double apart = 0;  // microseconds of the steps that one would replace; 0: there are none
 };
 
 struct Candidate {
@@ -134,6 +135,7 @@ Record race(const Contest& contest, cuda::Device& device, const cuda::Clock& clo
       }
   std::vector<Rival> timed;
   for (const Candidate& candidate : candidates) timed.push_back({candidate.choice->tactic.name, candidate.median()});
+  if (contest.apart > 0) timed.push_back({apart, contest.apart});
   return record_of(std::move(timed));
 }
 
@@ -147,6 +149,100 @@ Record among(const Record& record, const std::vector<cuda::Choice>& choices) {
   keep(record.kernel, record.microseconds);
   for (const Rival& rival : record.rivals) keep(rival.kernel, rival.microseconds);
   return timed.size() * 2 > choices.size() ? record_of(std::move(timed)) : Record();
+}
+
+/// Races for a plan, of one graph after the other.
+class DeviceTuner {
+ public:
+  DeviceTuner(Plan& plan, const Records& known, double budget_seconds, const Progress& progress)
+      : plan_(plan),
+        known_(known),
+        budget_seconds_(budget_seconds),
+        progress_(progress),
+        device_(cuda::Device::get(cuda::index_of(plan.device))) {}
+
+  /// A problem that has no record: what is known of it, or a race to come.
+  void enter(backends::Problem problem, double apart) {
+    const std::string key = device_key(device_.properties(), problem);
+    if (plan_.records.count(key) || contests_.count(key)) return;
+    if (const auto record = known_.find(key); record != known_.end()) {
+      plan_.records[key] = record->second;
+      return;
+    }
+    std::vector<cuda::Choice> choices = cuda::choices(problem, device_.properties());
+    if (choices.size() + (apart > 0) < 2) return;
+    if (!plan_.vendor && apart == 0) {
+      backends::Problem with_vendors = problem;
+      with_vendors.vendor = true;
+      if (const auto record = known_.find(device_key(device_.properties(), with_vendors)); record != known_.end())
+        if (Record own = among(record->second, choices); !own.kernel.empty()) {
+          plan_.records[key] = std::move(own);
+          return;
+        }
+    }
+    contests_[key] = {key, std::move(problem), std::move(choices), apart};
+  }
+
+  /// The races that were entered, as far as time allows.
+  void run() {
+    if (contests_.empty() || budget_seconds_ == 0) return;
+    report("compile", 0, -1);
+    std::vector<cuda::Source> sources;
+    size_t bytes = 0;
+    for (const auto& [key, contest] : contests_) {
+      for (const cuda::Choice& choice : contest.choices)
+        sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
+      bytes = std::max(bytes, Operands(contest.problem, 0).bytes);
+    }
+    device_.prepare(sources);
+    cuda::Buffer pool(bytes, "operands to time kernels on");
+    fill(pool);
+    const cuda::Clock clock;
+    size_t done = 0;
+    for (const auto& [key, contest] : contests_) {
+      const double spent = std::chrono::duration<double>(Wall::now() - begin_).count();
+      if (budget_seconds_ >= 0 && spent > budget_seconds_) break;
+      const double part = static_cast<double>(done) / static_cast<double>(contests_.size());
+      report("tune", part, done ? spent / part - spent : -1);
+      plan_.records[key] = race(contest, device_, clock, Operands(contest.problem, pool.address()));
+      ++done;
+    }
+    contests_.clear();
+  }
+
+  const cuda::Properties& properties() const { return device_.properties(); }
+
+ private:
+  void report(const char* stage, double part, double left) const {
+    if (progress_ && !progress_(stage, part, left)) throw Error(Code::usage, "the build was cancelled");
+  }
+
+  Plan& plan_;
+  const Records& known_;
+  const double budget_seconds_;
+  const Progress& progress_;
+  const Wall::time_point begin_ = Wall::now();
+  cuda::Device& device_;
+  std::map<std::string, Contest> contests_;
+};
+
+/// By the names of their results: what a graph's chains take as steps of their own; nothing where one was not timed.
+std::map<std::string, double> times_apart(const ir::Graph& graph, const std::vector<BottleneckChain>& chains,
+                                          const Plan& plan, const cuda::Properties& device) {
+  const Layout layout = lay_out(graph, false, true);
+  std::map<std::string, double> times;
+  for (const BottleneckChain& chain : chains) {
+    double sum = 0;
+    bool all = true;
+    for (const ir::NodeId id : {chain.expand, chain.depthwise, chain.project}) {
+      if (id == ir::no_node) continue;
+      const Record* record = device_record(plan, device_problem_of(graph, id, layout, plan), &device);
+      all = all && record;
+      sum += record ? record->microseconds : 0;
+    }
+    if (all) times[graph.value(graph.node(chain.project).outputs[0]).name] = sum;
+  }
+  return times;
 }
 
 }  // namespace
@@ -177,55 +273,37 @@ backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, con
   return problem;
 }
 
+const Record* device_record(const Plan& plan, const backends::Problem& problem, const cuda::Properties* device) {
+  if (device) {
+    const auto record = plan.records.find(device_key(*device, problem));
+    return record == plan.records.end() ? nullptr : &record->second;
+  }
+  const std::string key = (problem.vendor ? "| " : " own| ") + backends::signature(problem);
+  for (const auto& [name, record] : plan.records)
+    if (name.ends_with(key)) return &record;
+  return nullptr;
+}
+
 void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Progress& progress) {
   const ir::Graph graph = planned_part(concretise(plan.graph, plan.shapes));
-  const Layout layout = lay_out(graph, false, true);
-  const auto begin = Wall::now();
-  cuda::Device& device = cuda::Device::get(cuda::index_of(plan.device));
-  std::map<std::string, Contest> contests;
-  std::vector<cuda::Source> sources;
-  size_t bytes = 0;
-  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
-    if (!layout.runs[id]) continue;
-    backends::Problem problem = device_problem_of(graph, id, layout, plan);
-    const std::string key = device_key(device.properties(), problem);
-    if (plan.records.count(key) || contests.count(key)) continue;
-    if (const auto record = known.find(key); record != known.end()) {
-      plan.records[key] = record->second;
-      continue;
-    }
-    std::vector<cuda::Choice> choices = cuda::choices(problem, device.properties());
-    if (choices.size() < 2) continue;
-    if (!plan.vendor) {
-      backends::Problem with_vendors = problem;
-      with_vendors.vendor = true;
-      if (const auto record = known.find(device_key(device.properties(), with_vendors)); record != known.end())
-        if (Record own = among(record->second, choices); !own.kernel.empty()) {
-          plan.records[key] = std::move(own);
-          continue;
-        }
-    }
-    for (const cuda::Choice& choice : choices)
-      sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
-    bytes = std::max(bytes, Operands(problem, 0).bytes);
-    contests[key] = {key, std::move(problem), std::move(choices)};
-  }
-  if (contests.empty() || budget_seconds == 0) return;
-  if (progress && !progress("compile", 0, -1)) throw Error(Code::usage, "the build was cancelled");
-  device.prepare(sources);
-  cuda::Buffer pool(bytes, "operands to time kernels on");
-  fill(pool);
-  const cuda::Clock clock;
-  size_t done = 0;
-  for (const auto& [key, contest] : contests) {
-    const double spent = std::chrono::duration<double>(Wall::now() - begin).count();
-    if (budget_seconds >= 0 && spent > budget_seconds) break;
-    const double part = static_cast<double>(done) / static_cast<double>(contests.size());
-    if (progress && !progress("tune", part, done ? spent / part - spent : -1))
-      throw Error(Code::usage, "the build was cancelled");
-    plan.records[key] = race(contest, device, clock, Operands(contest.problem, pool.address()));
-    ++done;
-  }
+  DeviceTuner tuner(plan, known, budget_seconds, progress);
+  const auto each_step = [&](const ir::Graph& of, const auto& enter) {
+    const Layout layout = lay_out(of, false, true);
+    for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(of.nodes.size()); ++id)
+      if (layout.runs[id]) enter(of.node(id), device_problem_of(of, id, layout, plan));
+  };
+  each_step(graph, [&](const ir::Node&, backends::Problem problem) { tuner.enter(std::move(problem), 0); });
+  tuner.run();
+  // With the best kernels of single nodes known, chains show whether one step for each is faster still.
+  const std::vector<BottleneckChain> chains = bottlenecks_of(graph);
+  if (chains.empty()) return;
+  const std::map<std::string, double> times = times_apart(graph, chains, plan, tuner.properties());
+  const ir::Graph fused = with_bottlenecks(graph, chains);
+  each_step(fused, [&](const ir::Node& node, backends::Problem problem) {
+    const auto apart = times.find(fused.value(node.outputs[0]).name);
+    if (node.op == "InvertedBottleneck" && apart != times.end()) tuner.enter(std::move(problem), apart->second);
+  });
+  tuner.run();
 }
 
 }  // namespace tenon::plan

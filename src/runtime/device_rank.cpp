@@ -68,6 +68,7 @@ struct Ranking {
     size_t tried = 0;
     for (const plan::Rival& rival : record.rivals) {
       if (rival.microseconds > record.microseconds * nearly || tried++ == most_rivals) break;
+      if (rival.kernel == plan::apart) continue;
       try {
         DeviceProgram::Variant variant = program.variant(key, rival.kernel);
         const auto time = [&] { return program.time(1)[0]; };
@@ -93,14 +94,46 @@ struct Ranking {
   }
 };
 
+/// The plan's graph as its GPU runs it.
+ir::Graph device_graph(const plan::Plan& plan) {
+  const cuda::Properties& device = cuda::Device::get(cuda::index_of(plan.device)).properties();
+  return plan::device_graph(plan::planned_part(plan::concretise(plan.graph, plan.shapes)), plan, &device);
+}
+
+/// Lets chains that are faster alone as one step each be steps apart where the whole is not faster with them.
+void settle_bottlenecks(plan::Plan& plan, plan::TimingCache& cache, Team& team) {
+  constexpr const char* as_one = "as one";
+  const ir::Graph fused = device_graph(plan);
+  const ir::Graph graph = plan::planned_part(plan::concretise(plan.graph, plan.shapes));
+  if (fused.nodes.size() == graph.nodes.size()) return;
+  DeviceProgram program(plan, fused, team, Branches::in_turn);
+  const std::string key = plan::network_key(program.keys()) + " bottlenecks";
+  plan::Record record;
+  if (const auto known = cache.records().find(key); known != cache.records().end()) {
+    record = known->second;
+  } else {
+    DeviceProgram other(plan, graph, team, Branches::in_turn);
+    if (program.has_host_steps() || other.has_host_steps()) return;
+    program.time(3), other.time(3);
+    const auto [now, then] = compare([&] { return program.time(1)[0]; }, [&] { return other.time(1)[0]; });
+    record = plan::record_of({{as_one, now * 1e3}, {plan::apart, then * 1e3}});
+    cache.add({{key, record}});
+  }
+  if (record.kernel == as_one) return;
+  for (size_t at = 0; at < program.keys().size(); ++at)
+    if (fused.node(program.node_of(at)).op == "InvertedBottleneck")
+      prefer(plan.records[program.keys()[at]], plan::apart);
+}
+
 }  // namespace
 
 void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, const Progress& progress) {
   if (budget_seconds == 0) return;
-  const ir::Graph graph = plan::planned_part(plan::concretise(plan.graph, plan.shapes));
-  if (graph.nodes.empty()) return;
   const auto begin = Wall::now();
   Team team(plan.threads);
+  settle_bottlenecks(plan, cache, team);
+  const ir::Graph graph = device_graph(plan);
+  if (graph.nodes.empty()) return;
   auto program = std::make_unique<DeviceProgram>(plan, graph, team, Branches::in_turn);
   if (program->has_host_steps() || program->keys().size() < 2) return;
   const std::string network = plan::network_key(program->keys());
@@ -147,8 +180,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
 
 std::pair<double, double> race(const plan::Plan& one, const plan::Plan& other) {
   constexpr int runs = 5;
-  const ir::Graph graph = plan::concretise(one.graph, one.shapes);
-  const ir::Graph other_graph = plan::concretise(other.graph, other.shapes);
+  const ir::Graph graph = device_graph(one), other_graph = device_graph(other);
   Team team(one.threads);
   DeviceProgram first(one, graph, team), second(other, other_graph, team);
   first.time(runs), second.time(runs);

@@ -16,13 +16,14 @@ void DeviceProgram::round_weights(std::span<backends::Problem> problems) const {
     std::vector<Work> list;
     std::atomic<size_t> next{0};
   } shared;
-  for (backends::Problem& problem : problems) {
-    const DType type = problem.node ? cuda::rounds_weights_to(problem) : DType::undefined;
-    if (type == DType::undefined) continue;
-    Tensor& weights = problem.inputs[1].constant;
-    const Tensor from = std::exchange(weights, Tensor(DType::f32, weights.dims()));
-    shared.list.push_back({type, from, weights});
-  }
+  for (backends::Problem& problem : problems)
+    for (size_t input = 1; problem.node && input < problem.inputs.size(); ++input) {
+      const DType type = cuda::rounds_weights_to(problem, input);
+      if (type == DType::undefined) continue;
+      Tensor& weights = problem.inputs[input].constant;
+      const Tensor from = std::exchange(weights, Tensor(DType::f32, weights.dims()));
+      shared.list.push_back({type, from, weights});
+    }
   team_.run(
       [](void* context, int) {
         auto& work = *static_cast<Shared*>(context);

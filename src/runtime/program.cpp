@@ -41,7 +41,11 @@ Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team, std::
   const bool gpu = plan.device != "cpu";
   if (static_ && !gpu) bind(plan);
   if (gpu && !static_) parts_ = plan::parts_of(graph_);
-  const ir::Graph& planned = static_ ? graph_ : parts_.head;
+  ir::Graph& planned = static_ ? graph_ : parts_.head;
+  if (gpu) {
+    const cuda::Properties& device = cuda::Device::get(cuda::index_of(plan.device)).properties();
+    planned = plan::device_graph(std::move(planned), plan, &device);
+  }
   if (gpu && (static_ || !planned.nodes.empty()))
     device_ = std::make_unique<DeviceProgram>(plan, planned, team, DeviceProgram::Branches::as_recorded,
                                               std::move(arena));

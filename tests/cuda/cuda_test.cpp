@@ -182,7 +182,7 @@ class Gpu : public testing::TestWithParam<Case> {
     // Operands that rounding leaves alone: what remains is the kernel's own error.
     for (size_t at = 0; at < one.operands.size(); ++at) {
       if (!one.operands[at] || one.operands[at].dtype() != DType::f32) continue;
-      if (is_narrow(kind) && (!one.constant[at] || (at == 1 && is_product(one))))
+      if (is_narrow(kind) && (!one.constant[at] || is_weights(one, at)))
         round(one.operands[at], kind == Kind::bf16 ? bf16_of : f16_of);
       if (kind == Kind::tf32 && at < 2) round(one.operands[at], tf32_of);
     }

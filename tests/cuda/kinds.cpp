@@ -1,6 +1,7 @@
 #include "kinds.h"
 
 #include "ops/half.h"
+#include "ops/inverted_bottleneck.h"
 
 namespace tenon::tests {
 namespace {
@@ -22,6 +23,11 @@ std::vector<Case> all_cases() {
 
 bool is_product(const Case& one) {
   return one.node().op == "Conv" || one.node().op == "Gemm" || one.node().op == "MatMul";
+}
+
+bool is_weights(const Case& one, size_t operand) {
+  if (one.node().op == "InvertedBottleneck") return operand % 2 == 1 && operand < ops::bottleneck_residual;
+  return operand == 1 && is_product(one);
 }
 
 std::vector<Kind> kinds_of(const Case& one) {

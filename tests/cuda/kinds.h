@@ -8,6 +8,8 @@ enum class Kind { f32, tf32, f16, f16_to_f32, bf16 };
 
 std::vector<Case> all_cases();
 bool is_product(const Case& one);
+/// Whether an operand is weights that kernels in 16 bits round.
+bool is_weights(const Case& one, size_t operand);
 /// Those in which it may run; products of rounded operands alone in tf32 or from f16 to f32.
 std::vector<Kind> kinds_of(const Case& one);
 bool is_narrow(Kind kind);

@@ -1,6 +1,7 @@
 #pragma once
 #include <tenon/tensor.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Case {
   const ir::Node& node() const { return graph.nodes[0]; }
   std::string name() const { return file + ":" + std::to_string(line) + " " + text; }
 };
+
+/// Cases in GoogleTest's messages.
+inline void PrintTo(const Case& one, std::ostream* to) { *to << one.name(); }
 
 /// All cases of tests/ops, in order. Throws std::runtime_error naming the line that cannot be read.
 std::vector<Case> read_cases(const std::string& folder);

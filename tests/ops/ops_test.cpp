@@ -144,6 +144,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, Ops, testing::ValuesIn(read_cases(folder)), [](c
 
 }  // namespace
 
-void PrintTo(const Case& one, std::ostream* out) { *out << one.name(); }
-
 }  // namespace tenon::tests

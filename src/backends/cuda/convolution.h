@@ -32,9 +32,9 @@ int vector_of(const Problem& problem, const ConvShape& shape);
 /// Weights as [out_c][kernel_h][kernel_w][channels_in], and the bias (zeros where there is none).
 std::vector<float> conv_weights(const Problem& problem, const ConvShape& shape);
 std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape);
-/// The 16-bit type that the constant weights of a Conv are rounded to: its input's or, where it reads a picture in f32,
-/// its output's; DType::undefined: none.
-DType rounds_weights_to(const Problem& problem);
+/// The 16-bit type that an input is rounded to where it is constant weights of convolutions: the type of what they
+/// read or, where that is a picture in f32, of what they make; DType::undefined: it is not rounded.
+DType rounds_weights_to(const Problem& problem, size_t input);
 
 /// Macros of the epilogue: ACT, RESIDUAL (0 none, 1 before, 2 after the activation).
 std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue);

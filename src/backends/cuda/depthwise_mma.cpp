@@ -66,7 +66,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   std::vector<Tactic> list;
   for (const auto& [steps, ahead] : {std::pair{4, 1}, {2, 1}, {7, 1}, {1, 0}, {2, 0}, {4, 0}, {7, 0}}) {
     if (steps > 1 && (steps - 1) * rows >= shape.out_h) continue;
-    Source source = source_from({"diagonal.cuh", "depthwise_mma.cu"}, epilogue_defines(conv_epilogue(problem)));
+    Source source = source_from({"diagonal.cuh", "depthwise_diagonal.cuh", "depthwise_mma.cu"},
+                                epilogue_defines(conv_epilogue(problem)));
     source.defines.push_back(define("STRIDE", shape.stride_h));
     source.defines.push_back(define("STEPS", steps));
     source.defines.push_back(define("AHEAD", ahead));

@@ -65,7 +65,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   conv_shape(problem, shape);
   std::vector<Tactic> list;
   for (const Form& form : forms_of(shape, properties)) {
-    Source source = source_from({"diagonal.cuh", "depthwise_window.cu"}, epilogue_defines(conv_epilogue(problem)));
+    Source source = source_from({"diagonal.cuh", "depthwise_diagonal.cuh", "depthwise_window.cu"},
+                                epilogue_defines(conv_epilogue(problem)));
     for (const std::string& word :
          {define("R", form.rows), define("X", form.along), define("Y", form.down), define("BLOCKS", form.blocks),
           define("KH", shape.kernel_h), define("KW", shape.kernel_w), define("STRIDE", shape.stride_h)})

@@ -1,12 +1,4 @@
-// What depthwise convolutions by diagonal matrices share. Put before a kernel's own text.
-struct Params {
-  const narrow *x, *w;
-  const float* bias;
-  narrow* y;
-  i64 xs[3], ys[3];  // strides: image, row, pixel
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, groups, tiles_x, tiles_y, units;
-  float alpha, beta;
-};
+// Products of convolutions by diagonal matrices: a lane's 16 bytes of a pixel are operands as they lie.
 __device__ __forceinline__ u32 word_of(const uint4& v, int j) {
   return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;
 }

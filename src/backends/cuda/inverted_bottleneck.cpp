@@ -1,0 +1,326 @@
+#include "ops/inverted_bottleneck.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cuda/convolution.h"
+#include "ops/half.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// As kernels/inverted_bottleneck.cu has it.
+struct Params {
+  Address x, w, bias, residual, y, partial, counters;
+  int64_t xs[3], ys[3], rs[3];
+  int in_h, in_w, out_h, out_w, c_in, c_out, pad_top, pad_left, tiles_h, tiles_w, hidden, splits;
+  float alpha_e, beta_e, alpha_d, beta_d, alpha, beta;
+};
+
+constexpr int64_t most_channels_out = 192;
+constexpr float largest_f16 = 65504;
+
+/// The three convolutions as problems of their own, the first empty where there is no expansion.
+struct Chain {
+  ops::Bottleneck nodes;
+  Problem parts[3];
+  ConvShape shapes[3]{};
+
+  explicit Chain(const Problem& problem) : nodes(ops::bottleneck_of(*problem.node)) {
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    const int64_t hidden = problem.inputs[ops::bottleneck_parts[1].weights].dims[0];
+    const auto between = [&](const Operand& like) {
+      Operand operand{x.dtype, like.dims, {}, {}, true};
+      operand.dims[3] = hidden;
+      operand.strides = backends::dense_strides(operand.dims);
+      return operand;
+    };
+    const Operand steps[] = {x, nodes.has_expansion ? between(x) : x, between(y), y};
+    const auto input = [&](size_t at) { return at < problem.inputs.size() ? problem.inputs[at] : Operand(); };
+    for (size_t at = 0; at < 3; ++at) {
+      const size_t weights = ops::bottleneck_parts[at].weights;
+      parts[at] = problem;
+      parts[at].node = &nodes.parts[at];
+      parts[at].inputs = {steps[at], input(weights), input(weights + 1)};
+      parts[at].outputs = {steps[at + 1]};
+    }
+    if (const Operand residual = input(ops::bottleneck_residual)) parts[2].inputs.push_back(residual);
+  }
+  Chain(const Chain&) = delete;
+
+  size_t first() const { return nodes.has_expansion ? 0 : 1; }
+  const ConvShape& expand() const { return shapes[0]; }
+  const ConvShape& depthwise() const { return shapes[1]; }
+  const ConvShape& project() const { return shapes[2]; }
+  int64_t hidden() const { return depthwise().out_c; }
+
+  const char* refuses() {
+    for (size_t at = first(); at < 3; ++at)
+      if (const char* reason = conv_shape(parts[at], shapes[at])) return reason;
+    const ConvShape &d = depthwise(), &p = project();
+    for (size_t at = first(); at < 3; at += at == 0 ? 2 : 1) {
+      const ConvShape& s = shapes[at];
+      if (at != 1 && (s.kernel_h * s.kernel_w != 1 || s.stride_h != 1 || s.stride_w != 1 || s.pad_top || s.pad_left ||
+                      s.groups != 1 || s.in_h != s.out_h || s.in_w != s.out_w))
+        return "an outer convolution is more than a product for each pixel";
+    }
+    if (d.groups != d.in_c || d.out_c != d.in_c) return "the convolution between is not depthwise";
+    if (d.kernel_h != 3 || d.kernel_w != 3 || d.dilation_h != 1 || d.dilation_w != 1) return "not a window of 3x3";
+    if (d.stride_h != d.stride_w || d.stride_h > 2) return "strides other than 1 and 2";
+    if (p.out_c > most_channels_out) return "too many output channels";
+    if (nodes.has_expansion && has_residual(parts[0])) return "the expansion adds";
+    if (nodes.has_expansion && ops::activate(conv_epilogue(parts[0]), 0.f) != 0)
+      return "the expansion's activation makes something of zeros";
+    return is_in_chunks() ? nullptr : "channels are no multiple of 16 bytes";
+  }
+
+  /// Whether every pixel read or written is whole chunks of 16 bytes.
+  bool is_in_chunks() const {
+    const auto fits = [](const Operand& operand, int64_t channels, const int64_t(&strides)[4]) {
+      return operand.aligned && channels % 8 == 0 && strides[3] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0 &&
+             strides[2] % 8 == 0;
+    };
+    const ConvShape &in = shapes[first()], &out = project();
+    return fits(parts[first()].inputs[0], in.in_c, in.x) && fits(parts[2].outputs[0], out.out_c, out.y) &&
+           (!has_residual(parts[2]) || fits(parts[2].inputs[3], out.out_c, out.residual));
+  }
+};
+
+int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
+
+constexpr int slice = 32;  // hidden channels at a time
+
+/// The macros of kernels/inverted_bottleneck.cu, and what follows from them.
+struct Form {
+  int cols, warps, units, splits;
+  bool expands = false;
+  int64_t ci = 32, co = 32, slices = 1, stride = 1;
+  int blocks = 1;
+  double cost = 0;
+
+  Form(const Chain& chain, int cols, int warps, int units, int splits)
+      : cols(cols), warps(warps), units(units), splits(splits), expands(chain.nodes.has_expansion) {
+    if (expands) ci = chain.expand().in_c;
+    co = round_up(chain.project().out_c, 32), slices = ceil_div(chain.hidden(), slice);
+    stride = chain.depthwise().stride_h;
+  }
+
+  int threads() const { return warps * 32; }
+  int half() const { return warps / cols * units; }
+  int tile_h() const { return half() * 2; }
+  int tile_w() const { return cols * 8; }
+  int64_t in_w() const { return (tile_w() - 1) * stride + 3; }
+  int64_t halo() const { return ((tile_h() - 1) * stride + 3) * in_w(); }
+  /// Pixels that half of the tile sees, in eights.
+  int64_t groups() const { return ceil_div(((half() - 1) * stride + 3) * in_w(), 8); }
+  /// Channels of the expansion, and behind them its bias in three parts.
+  int64_t ck() const { return expands ? ci + 8 : ci; }
+  int64_t x_row() const { return ck() * 2 + (ck() / 8 % 2 ? 0 : 16); }
+  int64_t e_row() const { return stride == 1 ? 32 : 48; }
+  static constexpr int64_t p_row = 80, tap_bytes = 24;
+  int64_t project_at() const { return expands ? slice * x_row() : 0; }
+  int64_t taps_at() const { return project_at() + co * p_row; }
+  int64_t biases_at() const { return taps_at() + slice * tap_bytes; }
+  int64_t record_bytes() const { return biases_at() + slice * 4; }
+  int64_t shared_bytes() const {
+    const int64_t buffers = std::min<int64_t>(2, ceil_div(slices, splits));
+    return (expands ? 1 : 2) * (halo() + 7) * x_row() + groups() * 32 * e_row() + buffers * record_bytes();
+  }
+  int64_t sums() const { return units * co / 2; }  // of a lane
+
+  bool fits(const Properties& properties) const {
+    return warps % cols == 0 && groups() <= int64_t{16} * warps && shared_bytes() <= properties.shared_bytes &&
+           sums() <= 96 && splits <= slices;
+  }
+  /// How many blocks a multiprocessor holds, and what all of them take, about, in instructions of one scheduler.
+  void weigh(int64_t tiles, const Properties& properties) {
+    const int64_t by_registers = 65536 / (threads() * (sums() + 80 + 8 * units));
+    const int64_t by_memory = (properties.shared_bytes + 1024) / (shared_bytes() + 1024);
+    blocks = static_cast<int>(std::clamp<int64_t>(std::min(by_registers, by_memory), 1, 1024 / threads()));
+    const auto real = [](int64_t value) { return static_cast<double>(value); };
+    const double expansion = expands ? real(ceil_div(groups(), warps)) * (real(ck()) / 16 * 6 + 38) : 0;
+    const double convolution = 120 + 60.0 * units, projection = real(units * co / 4 + co / 8);
+    const double each = expansion + convolution + projection + 60;
+    const double block = 500 + 60.0 * units + real(ceil_div(slices, splits)) * each + (splits > 1 ? 600 : 0);
+    const double waves = std::max(1.0, real(tiles * splits) / (real(properties.multiprocessors) * blocks));
+    cost = waves * block * std::max(1.0, waves > 1 ? blocks * warps / 8.0 : 1.0);
+  }
+};
+
+int64_t tiles_of(const ConvShape& out, const Form& form) {
+  return out.batch * ceil_div(out.out_h, form.tile_h()) * ceil_div(out.out_w, form.tile_w());
+}
+
+std::vector<Form> forms_of(const Chain& chain, const Properties& properties) {
+  constexpr size_t most = 10;
+  const ConvShape& out = chain.project();
+  std::vector<Form> forms;
+  for (const int cols : {1, 2, 4})
+    for (const int warps : {4, 8})
+      for (const int units : {1, 2, 4})
+        for (const int splits : {1, 2, 3, 4, 6, 8, 12, 16}) {
+          Form form(chain, cols, warps, units, splits);
+          const int64_t tiles = tiles_of(out, form);
+          if (splits > 1 && tiles * splits > int64_t{2} * properties.multiprocessors) break;
+          if (!form.fits(properties)) continue;
+          form.weigh(tiles, properties);
+          forms.push_back(form);
+        }
+  std::stable_sort(forms.begin(), forms.end(), [](const Form& a, const Form& b) { return a.cost < b.cost; });
+  if (forms.size() > most) forms.erase(forms.begin() + most, forms.end());
+  return forms;
+}
+
+const char* refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return "it needs compute capability 8.0";
+  if (!is_narrow(problem.inputs[0].dtype) || problem.outputs[0].dtype != problem.inputs[0].dtype)
+    return "only f16 and bf16";
+  Chain chain(problem);
+  if (const char* reason = chain.refuses()) return reason;
+  return forms_of(chain, properties).empty() ? "no tile fits" : nullptr;
+}
+
+Tactic tactic_of(const Chain& chain, const Form& form) {
+  Source source = source_from({"diagonal.cuh", "inverted_bottleneck.cu"},
+                              epilogue_defines(conv_epilogue(chain.parts[2])));
+  constexpr int between_zero_and_beta = 20;
+  const auto activation = [&](size_t part) {
+    const ops::Epilogue epilogue = conv_epilogue(chain.parts[part]);
+    const bool from_zero = epilogue.activation == ops::Activation::clip && epilogue.alpha == 0;
+    return from_zero ? between_zero_and_beta : static_cast<int>(epilogue.activation);
+  };
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{
+           {"EXPAND", form.expands}, {"ACT_E", form.expands ? activation(0) : 0}, {"ACT_D", activation(1)},
+           {"CI", form.ci}, {"CO", form.co}, {"STRIDE", form.stride}, {"COLS", form.cols}, {"WARPS", form.warps},
+           {"UNITS", form.units}, {"BLOCKS", form.blocks}, {"SPLIT", form.splits > 1}})
+    source.defines.push_back(define(name, value));
+  const std::string name = "bottleneck " + std::to_string(form.tile_h()) + "x" + std::to_string(form.tile_w()) + ", " +
+                           std::to_string(form.warps) + " warps" +
+                           (form.splits > 1 ? " split " + std::to_string(form.splits) : "");
+  return {name, {source}, {form.cols, form.warps, form.units, form.splits}};
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
+  Chain chain(problem);
+  chain.refuses();
+  std::vector<Tactic> list;
+  for (const Form& form : forms_of(chain, properties)) list.push_back(tactic_of(chain, form));
+  return list;
+}
+
+/// Of 32 output channels the one in row `n` of weights, such that a lane owns eight neighbouring ones of its sums.
+int64_t output_of(int64_t n) { return n % 8 / 2 * 8 + n / 8 * 2 + n % 2; }
+/// Of 32 hidden channels the one in row `n` of the expansion and column `n` of the projection.
+int64_t hidden_of(int64_t n) { return n / 16 * 16 + n % 8 / 2 * 4 + n / 8 % 2 * 2 + n % 2; }
+
+float rounded(float value, DType type) {
+  return type == DType::bf16 ? ops::bf16_value(ops::bf16_bits(value)) : ops::f16_value(ops::f16_bits(value));
+}
+
+/// The records of all slices as the kernel's head describes them, with the last bias, padded, behind them.
+std::vector<std::byte> packed_weights(const Chain& chain, const Form& form) {
+  const DType type = chain.project().y_type;
+  const int64_t hidden = chain.hidden(), out = chain.project().out_c, record = form.record_bytes();
+  std::vector<std::byte> packed(static_cast<size_t>(form.slices * record + form.co * 4));
+  const auto put = [&](int64_t at, float value) {
+    const uint16_t bits = narrow_of(value, type);
+    std::memcpy(packed.data() + at, &bits, sizeof bits);
+  };
+  const auto put_real = [&](int64_t at, float value) { std::memcpy(packed.data() + at, &value, sizeof value); };
+  const std::vector<float> taps = conv_weights(chain.parts[1], chain.depthwise());
+  const std::vector<float> bias = conv_bias(chain.parts[1], chain.depthwise());
+  const std::vector<float> project = conv_weights(chain.parts[2], chain.project());
+  const std::vector<float> last = conv_bias(chain.parts[2], chain.project());
+  std::vector<float> expand, first;
+  int64_t depth = 0;
+  if (form.expands) {
+    expand = conv_weights(chain.parts[0], chain.expand()), first = conv_bias(chain.parts[0], chain.expand());
+    depth = chain.expand().in_c;
+  }
+  for (int64_t begin = 0; begin < hidden; begin += slice) {
+    const int64_t base = begin / slice * record;
+    for (int64_t n = 0; n < slice; ++n) {
+      if (const int64_t own = begin + n; own < hidden) {
+        for (int64_t tap = 0; tap < 9; ++tap)
+          put(base + form.taps_at() + n * Form::tap_bytes + tap / 3 * 8 + tap % 3 * 2, taps[own * 9 + tap]);
+        put_real(base + form.biases_at() + n * 4, bias[own]);
+      }
+      const int64_t c = begin + hidden_of(n);
+      if (c >= hidden) continue;
+      for (int64_t k = 0; k < depth; ++k) put(base + n * form.x_row() + k * 2, expand[c * depth + k]);
+      for (int64_t k = depth; form.expands && k < depth + 3; ++k) {
+        const float part = rounded(std::clamp(first[c], -largest_f16, largest_f16), type);
+        put(base + n * form.x_row() + k * 2, part);
+        first[c] -= part;
+      }
+      for (int64_t row = 0; row < form.co; ++row)
+        if (const int64_t channel = row / 32 * 32 + output_of(row % 32); channel < out)
+          put(base + form.project_at() + row * Form::p_row + n * 2, project[channel * hidden + c]);
+    }
+  }
+  for (int64_t c = 0; c < out; ++c) put_real(form.slices * record + c * 4, last[c]);
+  return packed;
+}
+
+class BottleneckStep : public Step {
+ public:
+  BottleneckStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
+    Chain chain(problem);
+    chain.refuses();
+    const std::vector<int>& n = tactic.numbers;
+    const Form form(chain, n[0], n[1], n[2], n[3]);
+    const auto shared = static_cast<int>(form.shared_bytes());
+    function_ = device.function(tactic.sources[0], "inverted_bottleneck", shared);
+    const std::vector<std::byte> packed = packed_weights(chain, form);
+    packed_ = Buffer::kept(packed.size());
+    packed_.upload(packed.data(), packed.size());
+    const ConvShape &in = chain.shapes[chain.first()], &middle = chain.depthwise(), &out = chain.project();
+    const auto size = [](int64_t value) { return static_cast<int>(value); };
+    params_.w = packed_.address();
+    params_.bias = packed_.address() + static_cast<Address>(form.slices * form.record_bytes());
+    params_.in_h = size(in.in_h), params_.in_w = size(in.in_w), params_.c_in = size(in.in_c);
+    params_.out_h = size(out.out_h), params_.out_w = size(out.out_w), params_.c_out = size(out.out_c);
+    params_.pad_top = middle.pad_top, params_.pad_left = middle.pad_left;
+    params_.tiles_h = size(ceil_div(out.out_h, form.tile_h()));
+    params_.tiles_w = size(ceil_div(out.out_w, form.tile_w()));
+    params_.hidden = size(chain.hidden()), params_.splits = form.splits;
+    for (int at = 0; at < 3; ++at)
+      params_.xs[at] = in.x[at], params_.ys[at] = out.y[at], params_.rs[at] = out.residual[at];
+    const ops::Epilogue first = conv_epilogue(chain.parts[0]), second = conv_epilogue(chain.parts[1]);
+    const ops::Epilogue last = conv_epilogue(chain.parts[2]);
+    params_.alpha_e = first.alpha, params_.beta_e = first.beta;
+    params_.alpha_d = second.alpha, params_.beta_d = second.beta;
+    params_.alpha = last.alpha, params_.beta = last.beta;
+    residual_ = last.residual != ops::Residual::none;
+    const int64_t tiles = tiles_of(out, form);
+    grid_ = {tiles, form.splits, 1, form.threads(), shared};
+    if (form.splits > 1) {
+      workspace_ = static_cast<size_t>(tiles * form.splits * form.sums() * form.threads()) * sizeof(float);
+      counters_ = Buffer::kept(static_cast<size_t>(tiles) * 4);
+      counters_.clear();
+      params_.counters = counters_.address();
+    }
+  }
+  size_t workspace_bytes() const override { return workspace_; }
+  bool reads(size_t input) const override { return input == 0 || input == ops::bottleneck_residual; }
+  void enqueue(const Launch& at) override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
+    if (residual_) params.residual = at.inputs[ops::bottleneck_residual];
+    launch(device_, function_, grid_, at, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer packed_, counters_;
+  Params params_{};
+  Grid grid_;
+  size_t workspace_ = 0;
+  bool residual_ = false;
+};
+
+const KernelRegistrar registered({"InvertedBottleneck", "bottleneck", 1, refuses, tactics, make_step<BottleneckStep>});
+
+}  // namespace
+}  // namespace tenon::cuda

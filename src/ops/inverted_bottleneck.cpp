@@ -1,0 +1,75 @@
+#include "ops/inverted_bottleneck.h"
+
+#include "ops/inference.h"
+
+namespace tenon::ops {
+
+Bottleneck bottleneck_of(const ir::Node& node) {
+  Bottleneck bottleneck{node.inputs.size() > 1 && node.inputs[1] != ir::no_value, {}};
+  for (size_t at = 0; at < 3; ++at) {
+    ir::Node& part = bottleneck.parts[at];
+    part.op = "Conv";
+    part.origins = node.origins;
+    const std::string prefix = bottleneck_parts[at].prefix;
+    for (const auto& [name, value] : node.attributes)
+      if (name.starts_with(prefix)) part.attributes[name.substr(prefix.size())] = value;
+    part.attributes["layout"] = std::string("NHWC");
+  }
+  return bottleneck;
+}
+
+ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node& depthwise, const ir::Node& project) {
+  ir::Attributes attributes;
+  const ir::Node* nodes[] = {expand, &depthwise, &project};
+  for (size_t at = 0; at < 3; ++at)
+    if (nodes[at])
+      for (const auto& [name, value] : nodes[at]->attributes) attributes[bottleneck_parts[at].prefix + name] = value;
+  return attributes;
+}
+
+namespace {
+
+/// The operands of a part, the result of the one before in front: what `get` gives for inputs of the whole.
+template <class T, class Get>
+std::vector<T> operands_of(size_t part, T x, bool adds, const Get& get) {
+  std::vector<T> operands{x, get(bottleneck_parts[part].weights), get(bottleneck_parts[part].weights + 1)};
+  if (part == 2 && adds) operands.push_back(get(bottleneck_residual));
+  return operands;
+}
+
+/// A graph of the three, of which type and sizes of the result are known.
+void infer(Inference& ctx) {
+  const Bottleneck bottleneck = bottleneck_of(ctx.node());
+  if (!ctx.has(bottleneck_parts[1].weights) || !ctx.has(bottleneck_parts[2].weights)) ctx.fail("weights are missing");
+  ir::Graph graph;
+  const auto value = [&](size_t input) {
+    if (!ctx.has(input)) return ir::no_value;
+    const ir::Shape* shape = ctx.shape(input);
+    return graph.add_value("", ctx.dtype(input), shape ? std::optional(*shape) : std::nullopt);
+  };
+  ir::ValueId x = value(0);
+  graph.inputs.push_back(x);
+  for (size_t part = bottleneck.has_expansion ? 0 : 1; part < 3; ++part) {
+    const std::vector<ir::ValueId> inputs = operands_of(part, x, ctx.has(bottleneck_residual), value);
+    x = graph.apply("Conv", inputs, bottleneck.parts[part].attributes, ctx.node().origins);
+  }
+  ops::infer(graph);
+  ctx.set(0, graph.value(x).dtype, graph.value(x).shape);
+}
+
+void evaluate(Evaluation& ctx) {
+  const Bottleneck bottleneck = bottleneck_of(ctx.node());
+  const auto input = [&](size_t at) { return ctx.has(at) ? ctx.input(at) : Tensor(); };
+  Tensor x = ctx.input(0);
+  for (size_t part = bottleneck.has_expansion ? 0 : 1; part < 3; ++part) {
+    ir::Node node = bottleneck.parts[part];
+    node.outputs = {0};
+    x = ops::evaluate(node, operands_of(part, x, ctx.has(bottleneck_residual), input))[0];
+  }
+  ctx.set(0, x);
+}
+
+TENON_OP({"InvertedBottleneck", 1, 8, 1, 1, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops

@@ -1,0 +1,26 @@
+#pragma once
+#include "ir/graph.h"
+
+/// Internal op InvertedBottleneck: a pointwise convolution that widens (which may be absent), a depthwise one and a
+/// pointwise one that narrows, all of channels last, each with bias and activation (the block of MobileNetV2). Inputs:
+/// x, then weights and bias of each of the three convolutions in turn, then what the last one adds, if anything. The
+/// attributes of each convolution stand behind its prefix: "expand.activation".
+namespace tenon::ops {
+
+struct BottleneckPart {
+  const char* prefix;
+  size_t weights;  // the input; the bias follows
+};
+inline constexpr BottleneckPart bottleneck_parts[] = {{"expand.", 1}, {"depthwise.", 3}, {"project.", 5}};
+inline constexpr size_t bottleneck_residual = 7;
+
+/// The three convolutions as nodes of their own, with attributes and origins alone.
+struct Bottleneck {
+  bool has_expansion;
+  ir::Node parts[3];
+};
+Bottleneck bottleneck_of(const ir::Node& node);
+/// Its attributes from those of the three convolutions; the first is ignored where it is nullptr.
+ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node& depthwise, const ir::Node& project);
+
+}  // namespace tenon::ops

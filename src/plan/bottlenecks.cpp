@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <set>
+
+#include "ops/inverted_bottleneck.h"
+#include "plan/plan.h"
+
+namespace tenon::plan {
+namespace {
+
+bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
+
+/// A convolution of channels last that reads and writes one type of 16 bits.
+bool is_narrow_conv(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.text("input_layout", "") == "NCHW") return false;
+  const DType type = graph.value(node.inputs[0]).dtype;
+  const Tensor* weights = graph.constant(node.inputs[1]);
+  return weights && weights->dims().rank() == 4 && is_narrow(type) && graph.value(node.outputs[0]).dtype == type;
+}
+
+bool is_pointwise(const ir::Graph& graph, const ir::Node& node) {
+  if (!is_narrow_conv(graph, node) || node.integer("group", 1) != 1) return false;
+  const auto all = [&](const char* name, int64_t value) {
+    const std::vector<int64_t> list = node.integers(name);
+    return std::all_of(list.begin(), list.end(), [&](int64_t one) { return one == value; });
+  };
+  const Dims& dims = graph.constant(node.inputs[1])->dims();
+  return dims[2] == 1 && dims[3] == 1 && all("strides", 1) && all("pads", 0);
+}
+
+bool is_depthwise(const ir::Graph& graph, const ir::Node& node) {
+  if (!is_narrow_conv(graph, node)) return false;
+  const Dims& dims = graph.constant(node.inputs[1])->dims();
+  return dims[1] == 1 && node.integer("group", 1) == dims[0] && dims[0] > 1;
+}
+
+bool adds(const ir::Node& node) { return !node.text("residual", "").empty(); }
+
+int64_t channels_of(const ir::Graph& graph, const ir::Node& node) {
+  return graph.constant(node.inputs[1])->dims()[0];
+}
+
+}  // namespace
+
+std::vector<BottleneckChain> bottlenecks_of(const ir::Graph& graph) {
+  std::vector<BottleneckChain> chains;
+  std::set<ir::NodeId> taken;
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
+    const ir::Node& depthwise = graph.node(id);
+    if (!is_depthwise(graph, depthwise) || adds(depthwise)) continue;
+    BottleneckChain chain{ir::no_node, id, graph.only_user(depthwise.outputs[0])};
+    if (chain.project == ir::no_node) continue;
+    const ir::Node& project = graph.node(chain.project);
+    if (!is_pointwise(graph, project) || project.inputs[0] != depthwise.outputs[0]) continue;
+    if (project.inputs.size() > 3 && project.inputs[3] == depthwise.outputs[0]) continue;
+    const ir::NodeId before = graph.value(depthwise.inputs[0]).producer;
+    if (before != ir::no_node && !taken.count(before) && graph.only_user(depthwise.inputs[0]) == id) {
+      const ir::Node& expand = graph.node(before);
+      const int64_t hidden = channels_of(graph, depthwise);
+      if (is_pointwise(graph, expand) && !adds(expand) && hidden > channels_of(graph, project) &&
+          hidden > graph.constant(expand.inputs[1])->dims()[1])
+        chain.expand = before;
+    }
+    taken.insert(chain.project);
+    chains.push_back(chain);
+  }
+  return chains;
+}
+
+ir::Graph with_bottlenecks(ir::Graph graph, const std::vector<BottleneckChain>& chains) {
+  for (const BottleneckChain& chain : chains) {
+    std::vector<ir::ValueId> inputs(ops::bottleneck_residual, ir::no_value);
+    std::vector<std::string> origins;
+    const auto take = [&](ir::NodeId id, const ops::BottleneckPart& part) {
+      if (id == ir::no_node) return;
+      const ir::Node& node = graph.node(id);
+      inputs[part.weights] = node.inputs[1];
+      if (node.inputs.size() > 2) inputs[part.weights + 1] = node.inputs[2];
+      origins.insert(origins.end(), node.origins.begin(), node.origins.end());
+    };
+    const ir::NodeId ids[] = {chain.expand, chain.depthwise, chain.project};
+    for (size_t at = 0; at < 3; ++at) take(ids[at], ops::bottleneck_parts[at]);
+    const ir::Node* expand = chain.expand == ir::no_node ? nullptr : &graph.node(chain.expand);
+    const ir::Node &depthwise = graph.node(chain.depthwise), &project = graph.node(chain.project);
+    inputs[0] = expand ? expand->inputs[0] : depthwise.inputs[0];
+    if (project.inputs.size() > 3) inputs.push_back(project.inputs[3]);
+    const ir::ValueId result = project.outputs[0];
+    ir::Attributes attributes = ops::bottleneck_attributes(expand, depthwise, project);
+    for (size_t at = 3; at-- > 0;)
+      if (ids[at] != ir::no_node) graph.remove(ids[at]);
+    graph.add_node("InvertedBottleneck", inputs, {result}, std::move(attributes), std::move(origins));
+  }
+  graph.tidy();
+  return graph;
+}
+
+std::map<std::string, Record> bottleneck_records(const ir::Graph& graph, const Plan& plan,
+                                                 const cuda::Properties* device) {
+  std::map<std::string, Record> found;
+  const std::vector<BottleneckChain> chains = bottlenecks_of(graph);
+  if (chains.empty() || plan.records.empty()) return found;
+  const ir::Graph fused = with_bottlenecks(graph, chains);
+  const Layout layout = lay_out(fused, false, true);
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(fused.nodes.size()); ++id)
+    if (fused.node(id).op == "InvertedBottleneck")
+      if (const Record* record = device_record(plan, device_problem_of(fused, id, layout, plan), device))
+        found[fused.value(fused.node(id).outputs[0]).name] = *record;
+  return found;
+}
+
+ir::Graph device_graph(ir::Graph graph, const Plan& plan, const cuda::Properties* device) {
+  const std::map<std::string, Record> records = bottleneck_records(graph, plan, device);
+  if (records.empty()) return graph;
+  std::vector<BottleneckChain> chains = bottlenecks_of(graph);
+  std::erase_if(chains, [&](const BottleneckChain& chain) {
+    const auto record = records.find(graph.value(graph.node(chain.project).outputs[0]).name);
+    return record == records.end() || record->second.kernel == apart;
+  });
+  return chains.empty() ? graph : with_bottlenecks(std::move(graph), chains);
+}
+
+}  // namespace tenon::plan
