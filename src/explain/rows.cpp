@@ -139,11 +139,11 @@ struct Pairing {
 /// Beside the last node of a chain that runs apart: the fastest kernel for the whole of it.
 void weigh_chain(Row& row, const ir::Graph& graph, const plan::BottleneckChain& chain,
                  const std::map<std::string, plan::Record>& records) {
-  const auto record = records.find(graph.value(graph.node(chain.project).outputs[0]).name);
+  const auto record = records.find(graph.value(graph.node(chain.last()).outputs[0]).name);
   if (record == records.end() || record->second.rivals.empty()) return;
   std::string with;
   for (const ir::NodeId id : {chain.depthwise, chain.expand})
-    if (id != ir::no_node) with += (with.empty() ? " with " : " and ") + graph.node(id).label();
+    if (id != ir::no_node && id != chain.last()) with += (with.empty() ? " with " : " and ") + graph.node(id).label();
   const plan::Rival& fastest = record->second.rivals.front();
   row.rivals.push_back({fastest.kernel + with, fastest.microseconds, {}});
 }
@@ -168,7 +168,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     if (gpu) weigh_on_gpu(row, problem, plan, device);
     else weigh(row, problem, plan.records);
     for (const plan::BottleneckChain& chain : chains)
-      if (chain.project == id) weigh_chain(row, graph, chain, of_chains);
+      if (chain.last() == id) weigh_chain(row, graph, chain, of_chains);
     if (row.kernel.starts_with("bf16_")) row.precision = "bf16";
     if (!gpu && pairing.hold(id, layout, row)) continue;
     if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())

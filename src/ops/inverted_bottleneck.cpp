@@ -5,7 +5,8 @@
 namespace tenon::ops {
 
 Bottleneck bottleneck_of(const ir::Node& node) {
-  Bottleneck bottleneck{node.inputs.size() > 1 && node.inputs[1] != ir::no_value, {}};
+  const auto has = [&](size_t input) { return node.inputs.size() > input && node.inputs[input] != ir::no_value; };
+  Bottleneck bottleneck{has(bottleneck_parts[0].weights), has(bottleneck_parts[2].weights), {}};
   for (size_t at = 0; at < 3; ++at) {
     ir::Node& part = bottleneck.parts[at];
     part.op = "Conv";
@@ -18,9 +19,9 @@ Bottleneck bottleneck_of(const ir::Node& node) {
   return bottleneck;
 }
 
-ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node& depthwise, const ir::Node& project) {
+ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node* depthwise, const ir::Node* project) {
   ir::Attributes attributes;
-  const ir::Node* nodes[] = {expand, &depthwise, &project};
+  const ir::Node* nodes[] = {expand, depthwise, project};
   for (size_t at = 0; at < 3; ++at)
     if (nodes[at])
       for (const auto& [name, value] : nodes[at]->attributes) attributes[bottleneck_parts[at].prefix + name] = value;
@@ -40,7 +41,7 @@ std::vector<T> operands_of(size_t part, T x, bool adds, const Get& get) {
 /// A graph of the three, of which type and sizes of the result are known.
 void infer(Inference& ctx) {
   const Bottleneck bottleneck = bottleneck_of(ctx.node());
-  if (!ctx.has(bottleneck_parts[1].weights) || !ctx.has(bottleneck_parts[2].weights)) ctx.fail("weights are missing");
+  if (!ctx.has(bottleneck_parts[1].weights)) ctx.fail("weights are missing");
   ir::Graph graph;
   const auto value = [&](size_t input) {
     if (!ctx.has(input)) return ir::no_value;
@@ -49,7 +50,7 @@ void infer(Inference& ctx) {
   };
   ir::ValueId x = value(0);
   graph.inputs.push_back(x);
-  for (size_t part = bottleneck.has_expansion ? 0 : 1; part < 3; ++part) {
+  for (size_t part = bottleneck.first(); part <= bottleneck.last(); ++part) {
     const std::vector<ir::ValueId> inputs = operands_of(part, x, ctx.has(bottleneck_residual), value);
     x = graph.apply("Conv", inputs, bottleneck.parts[part].attributes, ctx.node().origins);
   }
@@ -61,7 +62,7 @@ void evaluate(Evaluation& ctx) {
   const Bottleneck bottleneck = bottleneck_of(ctx.node());
   const auto input = [&](size_t at) { return ctx.has(at) ? ctx.input(at) : Tensor(); };
   Tensor x = ctx.input(0);
-  for (size_t part = bottleneck.has_expansion ? 0 : 1; part < 3; ++part) {
+  for (size_t part = bottleneck.first(); part <= bottleneck.last(); ++part) {
     ir::Node node = bottleneck.parts[part];
     node.outputs = {0};
     x = ops::evaluate(node, operands_of(part, x, ctx.has(bottleneck_residual), input))[0];

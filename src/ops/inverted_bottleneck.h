@@ -1,10 +1,10 @@
 #pragma once
 #include "ir/graph.h"
 
-/// Internal op InvertedBottleneck: a pointwise convolution that widens (which may be absent), a depthwise one and a
-/// pointwise one that narrows, all of channels last, each with bias and activation (the block of MobileNetV2). Inputs:
-/// x, then weights and bias of each of the three convolutions in turn, then what the last one adds, if anything. The
-/// attributes of each convolution stand behind its prefix: "expand.activation".
+/// Internal op InvertedBottleneck: a pointwise convolution that widens, a depthwise one and a pointwise one that
+/// narrows, all of channels last, each with bias and activation (the block of MobileNetV2); the first or the last may
+/// be absent. Inputs: x, then weights and bias of each of the three convolutions in turn, then what the last one adds,
+/// if anything. The attributes of each convolution stand behind its prefix: "expand.activation".
 namespace tenon::ops {
 
 struct BottleneckPart {
@@ -13,14 +13,18 @@ struct BottleneckPart {
 };
 inline constexpr BottleneckPart bottleneck_parts[] = {{"expand.", 1}, {"depthwise.", 3}, {"project.", 5}};
 inline constexpr size_t bottleneck_residual = 7;
+/// Channels that the last of the three makes, at most.
+inline constexpr int64_t most_projected = 192;
 
 /// The three convolutions as nodes of their own, with attributes and origins alone.
 struct Bottleneck {
-  bool has_expansion;
+  bool has_expansion, has_projection;
   ir::Node parts[3];
+  size_t first() const { return has_expansion ? 0 : 1; }
+  size_t last() const { return has_projection ? 2 : 1; }
 };
 Bottleneck bottleneck_of(const ir::Node& node);
-/// Its attributes from those of the three convolutions; the first is ignored where it is nullptr.
-ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node& depthwise, const ir::Node& project);
+/// Its attributes from those of the three convolutions; nullptr for one that is absent.
+ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node* depthwise, const ir::Node* project);
 
 }  // namespace tenon::ops

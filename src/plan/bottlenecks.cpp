@@ -39,6 +39,25 @@ int64_t channels_of(const ir::Graph& graph, const ir::Node& node) {
   return graph.constant(node.inputs[1])->dims()[0];
 }
 
+/// Who alone reads the result and makes few channels of it.
+ir::NodeId projection_of(const ir::Graph& graph, ir::NodeId id) {
+  const ir::NodeId user = graph.only_user(graph.node(id).outputs[0]);
+  if (user == ir::no_node || !is_pointwise(graph, graph.node(user))) return ir::no_node;
+  const ir::Node& project = graph.node(user);
+  const bool reads = project.inputs[0] == graph.node(id).outputs[0];
+  return reads && channels_of(graph, project) <= ops::most_projected ? user : ir::no_node;
+}
+
+/// Who makes what it alone reads, of fewer channels.
+ir::NodeId expansion_of(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+  const ir::ValueId x = graph.node(id).inputs[0];
+  const ir::NodeId maker = graph.value(x).producer;
+  if (maker == ir::no_node || taken.count(maker) || graph.only_user(x) != id) return ir::no_node;
+  const ir::Node& expand = graph.node(maker);
+  if (!is_pointwise(graph, expand) || adds(expand)) return ir::no_node;
+  return channels_of(graph, expand) > graph.constant(expand.inputs[1])->dims()[1] ? maker : ir::no_node;
+}
+
 }  // namespace
 
 std::vector<BottleneckChain> bottlenecks_of(const ir::Graph& graph) {
@@ -47,19 +66,11 @@ std::vector<BottleneckChain> bottlenecks_of(const ir::Graph& graph) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
     const ir::Node& depthwise = graph.node(id);
     if (!is_depthwise(graph, depthwise) || adds(depthwise)) continue;
-    BottleneckChain chain{ir::no_node, id, graph.only_user(depthwise.outputs[0])};
-    if (chain.project == ir::no_node) continue;
-    const ir::Node& project = graph.node(chain.project);
-    if (!is_pointwise(graph, project) || project.inputs[0] != depthwise.outputs[0]) continue;
-    if (project.inputs.size() > 3 && project.inputs[3] == depthwise.outputs[0]) continue;
-    const ir::NodeId before = graph.value(depthwise.inputs[0]).producer;
-    if (before != ir::no_node && !taken.count(before) && graph.only_user(depthwise.inputs[0]) == id) {
-      const ir::Node& expand = graph.node(before);
-      const int64_t hidden = channels_of(graph, depthwise);
-      if (is_pointwise(graph, expand) && !adds(expand) && hidden > channels_of(graph, project) &&
-          hidden > graph.constant(expand.inputs[1])->dims()[1])
-        chain.expand = before;
-    }
+    BottleneckChain chain{expansion_of(graph, id, taken), id, projection_of(graph, id)};
+    // Of layers that widen one after the other the next one's window is better off with what comes behind it.
+    if (chain.project != ir::no_node && channels_of(graph, graph.node(chain.project)) >= channels_of(graph, depthwise))
+      chain.expand = ir::no_node;
+    if (chain.expand == ir::no_node && chain.project == ir::no_node) continue;
     taken.insert(chain.project);
     chains.push_back(chain);
   }
@@ -79,11 +90,11 @@ ir::Graph with_bottlenecks(ir::Graph graph, const std::vector<BottleneckChain>& 
     };
     const ir::NodeId ids[] = {chain.expand, chain.depthwise, chain.project};
     for (size_t at = 0; at < 3; ++at) take(ids[at], ops::bottleneck_parts[at]);
-    const ir::Node* expand = chain.expand == ir::no_node ? nullptr : &graph.node(chain.expand);
-    const ir::Node &depthwise = graph.node(chain.depthwise), &project = graph.node(chain.project);
-    inputs[0] = expand ? expand->inputs[0] : depthwise.inputs[0];
-    if (project.inputs.size() > 3) inputs.push_back(project.inputs[3]);
-    const ir::ValueId result = project.outputs[0];
+    const auto node = [&](ir::NodeId id) { return id == ir::no_node ? nullptr : &graph.node(id); };
+    const ir::Node *expand = node(chain.expand), *depthwise = node(chain.depthwise), *project = node(chain.project);
+    inputs[0] = expand ? expand->inputs[0] : depthwise->inputs[0];
+    if (project && project->inputs.size() > 3) inputs.push_back(project->inputs[3]);
+    const ir::ValueId result = graph.node(chain.last()).outputs[0];
     ir::Attributes attributes = ops::bottleneck_attributes(expand, depthwise, project);
     for (size_t at = 3; at-- > 0;)
       if (ids[at] != ir::no_node) graph.remove(ids[at]);
@@ -112,7 +123,7 @@ ir::Graph device_graph(ir::Graph graph, const Plan& plan, const cuda::Properties
   if (records.empty()) return graph;
   std::vector<BottleneckChain> chains = bottlenecks_of(graph);
   std::erase_if(chains, [&](const BottleneckChain& chain) {
-    const auto record = records.find(graph.value(graph.node(chain.project).outputs[0]).name);
+    const auto record = records.find(graph.value(graph.node(chain.last()).outputs[0]).name);
     return record == records.end() || record->second.kernel == apart;
   });
   return chains.empty() ? graph : with_bottlenecks(std::move(graph), chains);

@@ -103,10 +103,11 @@ std::string device_key(const cuda::Properties& device, const backends::Problem& 
 /// What was measured of a problem on that GPU; on any where `device` is null. nullptr: nothing.
 const Record* device_record(const Plan& plan, const backends::Problem& problem, const cuda::Properties* device);
 
-/// A pointwise convolution that widens (or no_node), a depthwise one and a pointwise one, of which each alone reads
-/// what the one before makes, in 16 bits.
+/// A pointwise convolution that widens, a depthwise one and a pointwise one, of which each alone reads what the one
+/// before makes, in 16 bits; the first or the last may be no_node.
 struct BottleneckChain {
   ir::NodeId expand, depthwise, project;
+  ir::NodeId last() const { return project == ir::no_node ? depthwise : project; }
 };
 std::vector<BottleneckChain> bottlenecks_of(const ir::Graph& graph);
 /// The graph with each chain as one node InvertedBottleneck in the place of the last. Ids change.

@@ -240,7 +240,7 @@ std::map<std::string, double> times_apart(const ir::Graph& graph, const std::vec
       all = all && record;
       sum += record ? record->microseconds : 0;
     }
-    if (all) times[graph.value(graph.node(chain.project).outputs[0]).name] = sum;
+    if (all) times[graph.value(graph.node(chain.last()).outputs[0]).name] = sum;
   }
   return times;
 }

@@ -69,6 +69,26 @@ std::string chains_of(const ir::Graph& graph) {
   return text;
 }
 
+std::string ops_of(const ir::Graph& graph) {
+  std::string text;
+  for (const ir::Node& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op;
+  return text;
+}
+
+/// With its chains as nodes the network is of these ops, and gives the same bits by reference kernels.
+void gives_the_same(const Net& net, const std::string& nodes) {
+  const ir::Graph fused = plan::with_bottlenecks(net.graph, plan::bottlenecks_of(net.graph));
+  ir::verify(fused);
+  ASSERT_EQ(ops_of(fused), nodes);
+  const Tensor wide = noise({1, 9, 9, 16}, 7, 1);
+  Tensor x(DType::f16, wide.dims());
+  for (int64_t at = 0; at < x.elements(); ++at) x.data<uint16_t>()[at] = ops::f16_bits(wide.data<float>()[at]);
+  const Tensor expected = ops::interpret(net.graph, {x})[0], got = ops::interpret(fused, {x})[0];
+  ASSERT_TRUE(got.dims() == expected.dims());
+  for (int64_t at = 0; at < got.elements(); ++at)
+    ASSERT_EQ(got.data<uint16_t>()[at], expected.data<uint16_t>()[at]) << "element " << at;
+}
+
 Net two_blocks() {
   Net net;
   const ir::ValueId x = net.input(9, 16);
@@ -101,6 +121,16 @@ TEST(Bottlenecks, OfLayersThatDoNotWidenBeginWithTheWindow) {
   EXPECT_EQ(chains_of(net.graph), "- b c, - d e");
 }
 
+TEST(Bottlenecks, EndWithTheWindowWhereItsResultIsNotNarrowed) {
+  Net net;
+  const ir::Attributes relu{{"activation", std::string("relu")}};
+  const ir::ValueId d = net.conv(net.conv(net.input(9, 16), 16, 48, 1, "e", relu), 1, 48, 3, "d", relu);
+  const ir::ValueId scaled = net.graph.apply("Mul", {d, d}, {}, {"scale"});
+  net.finish({net.conv(scaled, 48, 16, 1, "p")});
+  EXPECT_EQ(chains_of(net.graph), "e d -");
+  gives_the_same(net, "InvertedBottleneck Mul Conv");
+}
+
 TEST(Bottlenecks, AreOfSixteenBits) {
   Net net = two_blocks();
   for (ir::Value& value : net.graph.values)
@@ -110,18 +140,9 @@ TEST(Bottlenecks, AreOfSixteenBits) {
 
 TEST(Bottlenecks, GiveWhatTheirConvolutionsGive) {
   const Net net = two_blocks();
+  gives_the_same(net, "InvertedBottleneck InvertedBottleneck");
   const ir::Graph fused = plan::with_bottlenecks(net.graph, plan::bottlenecks_of(net.graph));
-  ir::verify(fused);
-  ASSERT_EQ(fused.nodes.size(), 2u);
-  EXPECT_EQ(fused.nodes[0].op, "InvertedBottleneck");
   EXPECT_EQ(fused.nodes[0].origins, (std::vector<std::string>{"e1", "d1", "p1"}));
-  const Tensor wide = noise({1, 9, 9, 16}, 7, 1);
-  Tensor x(DType::f16, wide.dims());
-  for (int64_t at = 0; at < x.elements(); ++at) x.data<uint16_t>()[at] = ops::f16_bits(wide.data<float>()[at]);
-  const Tensor expected = ops::interpret(net.graph, {x})[0], got = ops::interpret(fused, {x})[0];
-  ASSERT_TRUE(got.dims() == expected.dims());
-  for (int64_t at = 0; at < got.elements(); ++at)
-    ASSERT_EQ(got.data<uint16_t>()[at], expected.data<uint16_t>()[at]) << "element " << at;
 }
 
 /// Records of the chains' keys on some GPU.
@@ -137,12 +158,6 @@ plan::Plan plan_with(const Net& net, const std::vector<std::string>& kernels) {
     plan.records[plan::device_key(device, problem)] = {kernels[at], 1};
   }
   return plan;
-}
-
-std::string ops_of(const ir::Graph& graph) {
-  std::string text;
-  for (const ir::Node& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op;
-  return text;
 }
 
 TEST(Bottlenecks, RunAsTheRecordsOfTheirGpuSay) {

@@ -17,10 +17,9 @@ struct Params {
   float alpha_e, beta_e, alpha_d, beta_d, alpha, beta;
 };
 
-constexpr int64_t most_channels_out = 192;
 constexpr float largest_f16 = 65504;
 
-/// The three convolutions as problems of their own, the first empty where there is no expansion.
+/// The three convolutions as problems of their own; one that is absent is never looked at.
 struct Chain {
   ops::Bottleneck nodes;
   Problem parts[3];
@@ -35,7 +34,7 @@ struct Chain {
       operand.strides = backends::dense_strides(operand.dims);
       return operand;
     };
-    const Operand steps[] = {x, nodes.has_expansion ? between(x) : x, between(y), y};
+    const Operand steps[] = {x, nodes.has_expansion ? between(x) : x, nodes.has_projection ? between(y) : y, y};
     const auto input = [&](size_t at) { return at < problem.inputs.size() ? problem.inputs[at] : Operand(); };
     for (size_t at = 0; at < 3; ++at) {
       const size_t weights = ops::bottleneck_parts[at].weights;
@@ -48,30 +47,37 @@ struct Chain {
   }
   Chain(const Chain&) = delete;
 
-  size_t first() const { return nodes.has_expansion ? 0 : 1; }
   const ConvShape& expand() const { return shapes[0]; }
   const ConvShape& depthwise() const { return shapes[1]; }
   const ConvShape& project() const { return shapes[2]; }
+  /// Of the first and the last that are there.
+  const ConvShape& begin() const { return shapes[nodes.first()]; }
+  const ConvShape& end() const { return shapes[nodes.last()]; }
   int64_t hidden() const { return depthwise().out_c; }
 
   const char* refuses() {
-    for (size_t at = first(); at < 3; ++at)
+    if (!nodes.has_expansion && !nodes.has_projection) return "one convolution alone";
+    for (size_t at = nodes.first(); at <= nodes.last(); ++at)
       if (const char* reason = conv_shape(parts[at], shapes[at])) return reason;
-    const ConvShape &d = depthwise(), &p = project();
-    for (size_t at = first(); at < 3; at += at == 0 ? 2 : 1) {
-      const ConvShape& s = shapes[at];
-      if (at != 1 && (s.kernel_h * s.kernel_w != 1 || s.stride_h != 1 || s.stride_w != 1 || s.pad_top || s.pad_left ||
-                      s.groups != 1 || s.in_h != s.out_h || s.in_w != s.out_w))
-        return "an outer convolution is more than a product for each pixel";
-    }
+    if ((nodes.has_expansion && !is_pointwise(expand())) || (nodes.has_projection && !is_pointwise(project())))
+      return "an outer convolution is more than a product for each pixel";
+    const ConvShape& d = depthwise();
     if (d.groups != d.in_c || d.out_c != d.in_c) return "the convolution between is not depthwise";
-    if (d.kernel_h != 3 || d.kernel_w != 3 || d.dilation_h != 1 || d.dilation_w != 1) return "not a window of 3x3";
+    if (d.kernel_h != d.kernel_w || (d.kernel_h != 3 && d.kernel_h != 5) || d.dilation_h != 1 || d.dilation_w != 1)
+      return "not a window of 3x3 or 5x5";
     if (d.stride_h != d.stride_w || d.stride_h > 2) return "strides other than 1 and 2";
-    if (p.out_c > most_channels_out) return "too many output channels";
-    if (nodes.has_expansion && has_residual(parts[0])) return "the expansion adds";
+    if (nodes.has_projection && project().out_c > ops::most_projected) return "too many output channels";
+    for (size_t at = nodes.first(); at < nodes.last(); ++at)
+      if (has_residual(parts[at])) return "one but the last adds";
+    if (!nodes.has_projection && has_residual(parts[1])) return "the depthwise convolution adds";
     if (nodes.has_expansion && ops::activate(conv_epilogue(parts[0]), 0.f) != 0)
       return "the expansion's activation makes something of zeros";
     return is_in_chunks() ? nullptr : "channels are no multiple of 16 bytes";
+  }
+
+  static bool is_pointwise(const ConvShape& s) {
+    return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_top == 0 && s.pad_left == 0 &&
+           s.groups == 1 && s.in_h == s.out_h && s.in_w == s.out_w;
   }
 
   /// Whether every pixel read or written is whole chunks of 16 bytes.
@@ -80,9 +86,10 @@ struct Chain {
       return operand.aligned && channels % 8 == 0 && strides[3] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0 &&
              strides[2] % 8 == 0;
     };
-    const ConvShape &in = shapes[first()], &out = project();
-    return fits(parts[first()].inputs[0], in.in_c, in.x) && fits(parts[2].outputs[0], out.out_c, out.y) &&
-           (!has_residual(parts[2]) || fits(parts[2].inputs[3], out.out_c, out.residual));
+    const Problem& last = parts[nodes.last()];
+    return fits(parts[nodes.first()].inputs[0], begin().in_c, begin().x) &&
+           fits(last.outputs[0], end().out_c, end().y) &&
+           (!has_residual(last) || fits(last.inputs[3], end().out_c, end().residual));
   }
 };
 
@@ -93,34 +100,37 @@ constexpr int slice = 32;  // hidden channels at a time
 /// The macros of kernels/inverted_bottleneck.cu, and what follows from them.
 struct Form {
   int cols, warps, units, splits;
-  bool expands = false;
-  int64_t ci = 32, co = 32, slices = 1, stride = 1;
+  bool expands, projects;
+  int64_t ci = 32, co = 0, slices = 1, stride = 1, window = 3;
   int blocks = 1;
   double cost = 0;
 
   Form(const Chain& chain, int cols, int warps, int units, int splits)
-      : cols(cols), warps(warps), units(units), splits(splits), expands(chain.nodes.has_expansion) {
+      : cols(cols), warps(warps), units(units), splits(splits), expands(chain.nodes.has_expansion),
+        projects(chain.nodes.has_projection) {
     if (expands) ci = chain.expand().in_c;
-    co = round_up(chain.project().out_c, 32), slices = ceil_div(chain.hidden(), slice);
-    stride = chain.depthwise().stride_h;
+    if (projects) co = round_up(chain.project().out_c, 32);
+    slices = ceil_div(chain.hidden(), slice);
+    stride = chain.depthwise().stride_h, window = chain.depthwise().kernel_h;
   }
 
   int threads() const { return warps * 32; }
   int half() const { return warps / cols * units; }
   int tile_h() const { return half() * 2; }
   int tile_w() const { return cols * 8; }
-  int64_t in_w() const { return (tile_w() - 1) * stride + 3; }
-  int64_t halo() const { return ((tile_h() - 1) * stride + 3) * in_w(); }
+  int64_t in_w() const { return (tile_w() - 1) * stride + window; }
+  int64_t halo() const { return ((tile_h() - 1) * stride + window) * in_w(); }
   /// Pixels that half of the tile sees, in eights.
-  int64_t groups() const { return ceil_div(((half() - 1) * stride + 3) * in_w(), 8); }
+  int64_t groups() const { return ceil_div(((half() - 1) * stride + window) * in_w(), 8); }
   /// Channels of the expansion, and behind them its bias in three parts.
   int64_t ck() const { return expands ? ci + 8 : ci; }
   int64_t x_row() const { return ck() * 2 + (ck() / 8 % 2 ? 0 : 16); }
   int64_t e_row() const { return stride == 1 ? 32 : 48; }
-  static constexpr int64_t p_row = 80, tap_bytes = 24;
+  static constexpr int64_t p_row = 80;
+  int64_t tap_row() const { return window == 3 ? 8 : 16; }
   int64_t project_at() const { return expands ? slice * x_row() : 0; }
   int64_t taps_at() const { return project_at() + co * p_row; }
-  int64_t biases_at() const { return taps_at() + slice * tap_bytes; }
+  int64_t biases_at() const { return taps_at() + slice * window * tap_row(); }
   int64_t record_bytes() const { return biases_at() + slice * 4; }
   int64_t shared_bytes() const {
     const int64_t buffers = std::min<int64_t>(2, ceil_div(slices, splits));
@@ -139,7 +149,9 @@ struct Form {
     blocks = static_cast<int>(std::clamp<int64_t>(std::min(by_registers, by_memory), 1, 1024 / threads()));
     const auto real = [](int64_t value) { return static_cast<double>(value); };
     const double expansion = expands ? real(ceil_div(groups(), warps)) * (real(ck()) / 16 * 6 + 38) : 0;
-    const double convolution = 120 + 60.0 * units, projection = real(units * co / 4 + co / 8);
+    const double taps = real(window * window);
+    const double convolution = 20 + taps * (11 + 5.0 * units) + 15.0 * units;
+    const double projection = real(units * co / 4 + co / 8);
     const double each = expansion + convolution + projection + 60;
     const double block = 500 + 60.0 * units + real(ceil_div(slices, splits)) * each + (splits > 1 ? 600 : 0);
     const double waves = std::max(1.0, real(tiles * splits) / (real(properties.multiprocessors) * blocks));
@@ -153,7 +165,7 @@ int64_t tiles_of(const ConvShape& out, const Form& form) {
 
 std::vector<Form> forms_of(const Chain& chain, const Properties& properties) {
   constexpr size_t most = 10;
-  const ConvShape& out = chain.project();
+  const ConvShape& out = chain.end();
   std::vector<Form> forms;
   for (const int cols : {1, 2, 4})
     for (const int warps : {4, 8})
@@ -191,8 +203,9 @@ Tactic tactic_of(const Chain& chain, const Form& form) {
   };
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{
            {"EXPAND", form.expands}, {"ACT_E", form.expands ? activation(0) : 0}, {"ACT_D", activation(1)},
-           {"CI", form.ci}, {"CO", form.co}, {"STRIDE", form.stride}, {"COLS", form.cols}, {"WARPS", form.warps},
-           {"UNITS", form.units}, {"BLOCKS", form.blocks}, {"SPLIT", form.splits > 1}})
+           {"CI", form.ci}, {"CO", form.co}, {"PROJECT", form.projects}, {"WINDOW", form.window},
+           {"STRIDE", form.stride}, {"COLS", form.cols}, {"WARPS", form.warps}, {"UNITS", form.units},
+           {"BLOCKS", form.blocks}, {"SPLIT", form.splits > 1}})
     source.defines.push_back(define(name, value));
   const std::string name = "bottleneck " + std::to_string(form.tile_h()) + "x" + std::to_string(form.tile_w()) + ", " +
                            std::to_string(form.warps) + " warps" +
@@ -219,8 +232,8 @@ float rounded(float value, DType type) {
 
 /// The records of all slices as the kernel's head describes them, with the last bias, padded, behind them.
 std::vector<std::byte> packed_weights(const Chain& chain, const Form& form) {
-  const DType type = chain.project().y_type;
-  const int64_t hidden = chain.hidden(), out = chain.project().out_c, record = form.record_bytes();
+  const DType type = chain.end().y_type;
+  const int64_t hidden = chain.hidden(), out = form.projects ? chain.project().out_c : 0, record = form.record_bytes();
   std::vector<std::byte> packed(static_cast<size_t>(form.slices * record + form.co * 4));
   const auto put = [&](int64_t at, float value) {
     const uint16_t bits = narrow_of(value, type);
@@ -229,10 +242,12 @@ std::vector<std::byte> packed_weights(const Chain& chain, const Form& form) {
   const auto put_real = [&](int64_t at, float value) { std::memcpy(packed.data() + at, &value, sizeof value); };
   const std::vector<float> taps = conv_weights(chain.parts[1], chain.depthwise());
   const std::vector<float> bias = conv_bias(chain.parts[1], chain.depthwise());
-  const std::vector<float> project = conv_weights(chain.parts[2], chain.project());
-  const std::vector<float> last = conv_bias(chain.parts[2], chain.project());
-  std::vector<float> expand, first;
+  const int64_t all_taps = form.window * form.window;
+  std::vector<float> expand, first, project, last;
   int64_t depth = 0;
+  if (form.projects) {
+    project = conv_weights(chain.parts[2], chain.project()), last = conv_bias(chain.parts[2], chain.project());
+  }
   if (form.expands) {
     expand = conv_weights(chain.parts[0], chain.expand()), first = conv_bias(chain.parts[0], chain.expand());
     depth = chain.expand().in_c;
@@ -241,8 +256,9 @@ std::vector<std::byte> packed_weights(const Chain& chain, const Form& form) {
     const int64_t base = begin / slice * record;
     for (int64_t n = 0; n < slice; ++n) {
       if (const int64_t own = begin + n; own < hidden) {
-        for (int64_t tap = 0; tap < 9; ++tap)
-          put(base + form.taps_at() + n * Form::tap_bytes + tap / 3 * 8 + tap % 3 * 2, taps[own * 9 + tap]);
+        for (int64_t tap = 0; tap < all_taps; ++tap)
+          put(base + form.taps_at() + (n * form.window + tap / form.window) * form.tap_row() + tap % form.window * 2,
+              taps[own * all_taps + tap]);
         put_real(base + form.biases_at() + n * 4, bias[own]);
       }
       const int64_t c = begin + hidden_of(n);
@@ -274,7 +290,7 @@ class BottleneckStep : public Step {
     const std::vector<std::byte> packed = packed_weights(chain, form);
     packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
-    const ConvShape &in = chain.shapes[chain.first()], &middle = chain.depthwise(), &out = chain.project();
+    const ConvShape &in = chain.begin(), &middle = chain.depthwise(), &out = chain.end();
     const auto size = [](int64_t value) { return static_cast<int>(value); };
     params_.w = packed_.address();
     params_.bias = packed_.address() + static_cast<Address>(form.slices * form.record_bytes());
@@ -294,7 +310,7 @@ class BottleneckStep : public Step {
     residual_ = last.residual != ops::Residual::none;
     const int64_t tiles = tiles_of(out, form);
     grid_ = {tiles, form.splits, 1, form.threads(), shared};
-    if (form.splits > 1) {
+    if (form.splits > 1 && form.projects) {
       workspace_ = static_cast<size_t>(tiles * form.splits * form.sums() * form.threads()) * sizeof(float);
       counters_ = Buffer::kept(static_cast<size_t>(tiles) * 4);
       counters_.clear();

@@ -1,31 +1,33 @@
-// Expansion by 1x1, depthwise 3x3 and projection by 1x1 as one kernel (the "inverted bottleneck" of MobileNetV2) on
-// mma.sync (compute capability 8.0 and later), channels last in 16 bits, sums in f32. A block makes a tile of pixels;
+// Expansion by 1x1, depthwise convolution and projection by 1x1 as one kernel (the "inverted bottleneck" of MobileNetV2),
+// or two neighbours of them, on mma.sync (compute capability 8.0 and later), channels last in 16 bits, sums in f32. A block makes a tile of pixels;
 // the hidden channels come 32 at a time: expanded over the tile and the border that its windows see into shared memory,
 // then convolved by diagonal matrices, whose results are operands of the projection as they lie in registers.
 // diagonal.cuh's products stand before this text. Macros:
 //   EXPAND 1: there is an expansion, of CI channels; 0: the hidden channels are the input's, CI is 32
-//   CO output channels, padded to 32; STRIDE of the depthwise convolution, 1 or 2, both ways
+//   PROJECT 1: there is a projection, to CO channels, padded to 32; 0: the hidden channels are the output's, CO is 0
+//   WINDOW 3 or 5: the depthwise convolution is WINDOW x WINDOW; STRIDE its stride, 1 or 2, both ways
 //   COLS times 8 columns a tile; WARPS a block; each makes 8 columns of UNITS rows in the upper half of the tile and the
 //   same in the lower half, which are the two halves of its products' rows
 //   BLOCKS a multiprocessor; ACT_E, ACT_D activations behind the first two (20: between 0 and beta); ACT, RESIDUAL of
-//   the last
-//   SPLIT 1: blocks share a tile along hidden channels, the last one adds their sums in order
+//   the projection
+//   SPLIT 1: blocks share a tile along hidden channels; of projections the last one adds their sums in order
 // Weights: a record for each 32 hidden channels as it lies in shared memory. Of those 32, lane 4 g + q owns 4 q to
 // 4 q + 3 and 16 + 4 q to 16 + 4 q + 3, in pairs j of two. The bias of the expansion is weights of channels behind the
 // input's, whose numbers are 1 in the picture and 0 outside: so hidden pixels are zeros there.
 constexpr int THREADS = WARPS * 32, TW = COLS * 8, HALF = WARPS / COLS * UNITS, TH = 2 * HALF;
-constexpr int IN_H = (TH - 1) * STRIDE + 3, IN_W = (TW - 1) * STRIDE + 3, HALO = IN_H * IN_W;
+constexpr int IN_H = (TH - 1) * STRIDE + WINDOW, IN_W = (TW - 1) * STRIDE + WINDOW, HALO = IN_H * IN_W;
 // Pixels that a half sees, and from it to the same of the other; EU groups of 8 a warp, EC at a time.
-constexpr int SEEN = ((HALF - 1) * STRIDE + 3) * IN_W, APART = HALF * STRIDE * IN_W;
+constexpr int SEEN = ((HALF - 1) * STRIDE + WINDOW) * IN_W, APART = HALF * STRIDE * IN_W;
 constexpr int GROUPS = (SEEN + 7) / 8, EU = (GROUPS + WARPS - 1) / WARPS, EC = EU < 2 ? EU : 2;
 // Rows of odd multiples of 16 bytes for ldmatrix. For each pair j of channels hidden pixels lie apart ("plane"), each
 // the words of both halves for every q; padded such that those read at once lie in different banks.
 constexpr int CK = EXPAND ? CI + 8 : CI, X_ROW = CK * 2 + (CK / 8 % 2 ? 0 : 16), E_ROW = STRIDE == 1 ? 32 : 48;
 constexpr int X_BYTES = (HALO + 7) * X_ROW, PLANE = GROUPS * 8 * E_ROW, X_COUNT = EXPAND ? 1 : 2, P_ROW = 80;
-// A record: [32][CK] of the expansion, rows padded; [CO][32] of the projection, rows padded; [32][3][4] of the depthwise
-// convolution, the last of four nothing, and its bias in f32.
-constexpr int P_AT = EXPAND ? 32 * X_ROW : 0, T_AT = P_AT + CO * P_ROW, B_AT = T_AT + 32 * 24, RECORD = B_AT + 128;
-static_assert(WARPS % COLS == 0 && CI % 8 == 0 && CO % 32 == 0, "tile");
+// A record: [32][CK] of the expansion, rows padded; [CO][32] of the projection, rows padded; [32][WINDOW] rows of the
+// depthwise convolution, padded to 4 or 8 numbers, and its bias in f32.
+constexpr int TAP_ROW = WINDOW == 3 ? 8 : 16, TAPS = WINDOW * TAP_ROW, PAIRS = WINDOW / 2;
+constexpr int P_AT = EXPAND ? 32 * X_ROW : 0, T_AT = P_AT + CO * P_ROW, B_AT = T_AT + 32 * TAPS, RECORD = B_AT + 128;
+static_assert(WARPS % COLS == 0 && CI % 8 == 0 && CO % 32 == 0 && (WINDOW == 3 || WINDOW == 5), "tile");
 
 struct Params {
   const narrow* x;
@@ -187,52 +189,59 @@ __device__ __forceinline__ void fill(const Own& own, u32 x, u32 record, bool all
 #endif
 }
 
-// A row of three neighbouring pixels in both halves, as operands: two taps, and one.
+// A row of WINDOW neighbouring pixels in both halves, as operands: two taps each, and one.
 struct Row {
-  u32 two[4], one[2];
+  u32 two[PAIRS][4], one[2];
 };
 
 // The depthwise convolution of the warp's pixels for pair j of channels: [unit][half].
 __device__ __forceinline__ void convolve(u32 (&out)[UNITS][2], const Own& own, u32 record, int j, const Params& p) {
   const int first = j / 2 * 16 + j % 2 * 2;
-  u32 weight[3][3];
+  u32 weight[WINDOW][WINDOW];
 #pragma unroll
-  for (int r = 0; r < 3; ++r) {
-    const uint2 v = load_pair(own.taps + record + first * 24 + r * 8);
-    weight[r][0] = __byte_perm(v.x, 0, own.of_low), weight[r][1] = __byte_perm(v.x, 0, own.of_high);
-    weight[r][2] = __byte_perm(v.y, 0, own.of_low);
-  }
+  for (int r = 0; r < WINDOW; ++r)
+#pragma unroll
+    for (int k = 0; k < WINDOW; k += 4) {
+      const uint2 v = load_pair(own.taps + record + first * TAPS + r * TAP_ROW + k * 2);
+#pragma unroll
+      for (int e = k; e < WINDOW && e < k + 4; ++e)
+        weight[r][e] = __byte_perm(e < k + 2 ? v.x : v.y, 0, e % 2 ? own.of_high : own.of_low);
+    }
   const uint2 add = load_pair(own.bias + record + first * 4);
   const float bias[4] = {__uint_as_float(add.x), __uint_as_float(add.y), __uint_as_float(add.x),
                          __uint_as_float(add.y)};
-  Row rows[3];
+  Row rows[WINDOW];
 #pragma unroll
   for (int unit = 0; unit < UNITS; ++unit) {
 #pragma unroll
-    for (int r = 0; r < 3; ++r) {
+    for (int r = 0; r < WINDOW; ++r) {
       Row& row = rows[r];
-      if (unit > 0 && r + STRIDE < 3) {
+      if (unit > 0 && r + STRIDE < WINDOW) {
         row = rows[r + STRIDE];
         continue;
       }
       const u32 from = own.window + j * PLANE + (unit * STRIDE + r) * IN_W * E_ROW;
-      *(uint2*)&row.two[0] = load_pair(from), *(uint2*)&row.two[2] = load_pair(from + E_ROW);
-      *(uint2*)&row.one[0] = load_pair(from + 2 * E_ROW);
+#pragma unroll
+      for (int k = 0; k < WINDOW - 1; ++k) *(uint2*)&row.two[k / 2][k % 2 * 2] = load_pair(from + k * E_ROW);
+      *(uint2*)&row.one[0] = load_pair(from + (WINDOW - 1) * E_ROW);
     }
     float sum[4];
-    multiply_add(sum, rows[0].two, weight[0][0], weight[0][1], bias);
 #pragma unroll
-    for (int r = 0; r < 3; ++r) {
-      const u32(&two)[4] = rows[r].two;
-      if (r > 0) multiply(sum, two[0], two[1], two[2], two[3], weight[r][0], weight[r][1]);
-      multiply(sum, rows[r].one[0], rows[r].one[1], weight[r][2]);
+    for (int r = 0; r < WINDOW; ++r) {
+#pragma unroll
+      for (int k = 0; k < PAIRS; ++k) {
+        const u32(&two)[4] = rows[r].two[k];
+        if (r + k == 0) multiply_add(sum, two, weight[0][0], weight[0][1], bias);
+        else multiply(sum, two[0], two[1], two[2], two[3], weight[r][2 * k], weight[r][2 * k + 1]);
+      }
+      multiply(sum, rows[r].one[0], rows[r].one[1], weight[r][WINDOW - 1]);
     }
     out[unit][0] = activate_pair<ACT_D>(sum[0], sum[1], p.alpha_d, p.beta_d);
     out[unit][1] = activate_pair<ACT_D>(sum[2], sum[3], p.alpha_d, p.beta_d);
   }
 }
 
-#if SPLIT
+#if SPLIT && PROJECT
 struct __align__(16) Sums {
   float e[4];
 };
@@ -275,6 +284,7 @@ __device__ __forceinline__ bool gather(float (&sum)[UNITS][CO / 8][4], const Par
 }
 #endif
 
+#if PROJECT
 // Eight neighbouring channels of a pixel of the result.
 __device__ __forceinline__ void store(const float (&v)[8], const float4 (&bias)[2], const Params& p, i64 at, i64 other) {
   const float b[8] = {bias[0].x, bias[0].y, bias[0].z, bias[0].w, bias[1].x, bias[1].y, bias[1].z, bias[1].w};
@@ -295,6 +305,7 @@ __device__ __forceinline__ void store(const float (&v)[8], const float4 (&bias)[
   }
   *(uint4*)(p.y + at) = make_uint4(words[0], words[1], words[2], words[3]);
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     inverted_bottleneck(const Trail trail, const __grid_constant__ Params p) {
@@ -325,12 +336,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 kept(records_at + lane * X_ROW + CK / 16 * 32),
                 kept(hidden_at + (warp * 8 + g) * E_ROW + q * 8),
                 kept(hidden_at + (row * IN_W + column) * STRIDE * E_ROW + q * 8),
-                kept(records_at + T_AT + (4 * q + (g & 1)) * 24),
+                kept(records_at + T_AT + (4 * q + (g & 1)) * TAPS),
                 kept(records_at + B_AT + q * 16),
                 kept(records_at + P_AT + (eight + upper * 8) * P_ROW + odd * 16),
                 kept(!mine ? 0x4444 : g & 1 ? 0x1044 : 0x4410),
                 kept(!mine ? 0x4444 : g & 1 ? 0x3244 : 0x4432)};
+#if PROJECT
   float sum[UNITS][CO / 8][4] = {};
+#endif
   u32 record = 0, x = 0;  // bytes to the slice's own
   for (int slice = first; slice < end; ++slice) {
     asm volatile("cp.async.wait_group 0;" ::: "memory");
@@ -350,6 +363,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
       u32 a[2][UNITS][2];
 #pragma unroll
       for (int j = 0; j < 2; ++j) convolve(a[j], own, record, 2 * k + j, p);
+#if PROJECT
 #pragma unroll
       for (int n = 0; n < CO / 16; ++n) {
         u32 b[4];
@@ -361,9 +375,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             multiply(sum[u][2 * n + half], a[0][u][0], a[0][u][1], a[1][u][0], a[1][u][1], b[2 * half],
                      b[2 * half + 1]);
       }
+#else
+      const int channel = slice * 32 + k * 16 + 4 * q;
+      if (channel >= p.hidden || t.q0 + column >= p.out_w) continue;
+#pragma unroll
+      for (int u = 0; u < UNITS; ++u)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int oh = t.r0 + row + u + half * HALF;
+          narrow* to = p.y + t.n * p.ys[0] + oh * p.ys[1] + (t.q0 + column) * p.ys[2] + channel;
+          if (oh < p.out_h) *(uint2*)to = make_uint2(a[0][u][half], a[1][u][half]);
+        }
+#endif
     }
     record ^= RECORD, x ^= X_BYTES;
   }
+#if PROJECT
 #if SPLIT
   if (!gather(sum, p)) return;
 #endif
@@ -388,4 +415,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
               t.n * p.rs[0] + oh * p.rs[1] + ow * p.rs[2] + channel);
       }
   }
+#endif
 }
