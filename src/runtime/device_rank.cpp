@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "runtime/device_program.h"
 
@@ -15,6 +16,7 @@ using Wall = std::chrono::steady_clock;
 constexpr int rounds = 9;          // replays of each side of a comparison
 constexpr double gain = 0.998;     // of the whole network's time, for a change
 constexpr double nearly = 1.15;    // times the best alone, for a tactic that is tried
+constexpr double nearly_for_chains = 1.5;  // the same of chains apart
 constexpr size_t most_rivals = 4;  // of a step
 constexpr double most_seconds = 5;
 
@@ -100,29 +102,64 @@ ir::Graph device_graph(const plan::Plan& plan) {
   return plan::device_graph(plan::planned_part(plan::concretise(plan.graph, plan.shapes)), plan, &device);
 }
 
-/// Lets chains that are faster alone as one step each be steps apart where the whole is not faster with them.
-void settle_bottlenecks(plan::Plan& plan, plan::TimingCache& cache, Team& team) {
-  constexpr const char* as_one = "as one";
-  const ir::Graph fused = device_graph(plan);
-  const ir::Graph graph = plan::planned_part(plan::concretise(plan.graph, plan.shapes));
-  if (fused.nodes.size() == graph.nodes.size()) return;
-  DeviceProgram program(plan, fused, team, Branches::in_turn);
-  const std::string key = plan::network_key(program.keys()) + " bottlenecks";
-  plan::Record record;
-  if (const auto known = cache.records().find(key); known != cache.records().end()) {
-    record = known->second;
-  } else {
-    DeviceProgram other(plan, graph, team, Branches::in_turn);
-    if (program.has_host_steps() || other.has_host_steps()) return;
-    program.time(3), other.time(3);
-    const auto [now, then] = compare([&] { return program.time(1)[0]; }, [&] { return other.time(1)[0]; });
-    record = plan::record_of({{as_one, now * 1e3}, {plan::apart, then * 1e3}});
-    cache.add({{key, record}});
+/// Chains as one step inside the whole network: those that were not much faster so alone are tried apart.
+struct ChainRanking {
+  /// A program and the graph that it runs.
+  struct Candidate {
+    ir::Graph graph;
+    DeviceProgram program;
+    Candidate(const plan::Plan& plan, Team& team)
+        : graph(device_graph(plan)), program(plan, graph, team, Branches::in_turn) {
+      if (!program.has_host_steps()) program.time(3);
+    }
+    std::set<std::string> keys() const {
+      std::set<std::string> keys;
+      for (size_t at = 0; at < program.keys().size(); ++at)
+        if (graph.node(program.node_of(at)).op == "InvertedBottleneck") keys.insert(program.keys()[at]);
+      return keys;
+    }
+  };
+
+  plan::Plan& plan;
+  Team& team;
+  std::string network;
+  plan::Records found;  // chains that are better apart, by network and key
+
+  void settle(std::unique_ptr<Candidate>& best, const std::string& key) {
+    const plan::Record record = plan.records[key];
+    const auto apart = std::find_if(record.rivals.begin(), record.rivals.end(),
+                                    [](const plan::Rival& rival) { return rival.kernel == plan::apart; });
+    if (apart == record.rivals.end() || apart->microseconds > record.microseconds * nearly_for_chains) return;
+    prefer(plan.records[key], plan::apart);
+    try {
+      auto other = std::make_unique<Candidate>(plan, team);
+      const auto [now, then] =
+          compare([&] { return best->program.time(1)[0]; }, [&] { return other->program.time(1)[0]; });
+      if (then < now * gain) {
+        best = std::move(other);
+        found[network + " " + key] = {plan::apart, 0};
+        return;
+      }
+    } catch (const Error& error) {
+      // No memory for both beside each other.
+      if (error.code() != Code::resource) throw;
+    }
+    plan.records[key] = record;
   }
-  if (record.kernel == as_one) return;
-  for (size_t at = 0; at < program.keys().size(); ++at)
-    if (fused.node(program.node_of(at)).op == "InvertedBottleneck")
-      prefer(plan.records[program.keys()[at]], plan::apart);
+};
+
+void settle_chains(plan::Plan& plan, plan::TimingCache& cache, Team& team) {
+  const size_t count = plan::planned_part(plan::concretise(plan.graph, plan.shapes)).nodes.size();
+  if (device_graph(plan).nodes.size() == count) return;
+  auto best = std::make_unique<ChainRanking::Candidate>(plan, team);
+  if (best->program.has_host_steps()) return;
+  ChainRanking ranking{plan, team, plan::network_key(best->program.keys()) + " chains", {}};
+  const bool is_known = cache.records().count(ranking.network) > 0;
+  for (const std::string& key : best->keys())
+    if (!is_known) ranking.settle(best, key);
+    else if (cache.records().count(ranking.network + " " + key)) prefer(plan.records[key], plan::apart);
+  ranking.found[ranking.network] = {"settled", 0};
+  if (!is_known) cache.add(ranking.found);
 }
 
 }  // namespace
@@ -131,7 +168,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   if (budget_seconds == 0) return;
   const auto begin = Wall::now();
   Team team(plan.threads);
-  settle_bottlenecks(plan, cache, team);
+  settle_chains(plan, cache, team);
   const ir::Graph graph = device_graph(plan);
   if (graph.nodes.empty()) return;
   auto program = std::make_unique<DeviceProgram>(plan, graph, team, Branches::in_turn);
