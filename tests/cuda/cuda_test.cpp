@@ -184,7 +184,7 @@ class Gpu : public testing::TestWithParam<Case> {
       if (!one.operands[at] || one.operands[at].dtype() != DType::f32) continue;
       if (is_narrow(kind) && (!one.constant[at] || is_weights(one, at)))
         round(one.operands[at], kind == Kind::bf16 ? bf16_of : f16_of);
-      if (kind == Kind::tf32 && at < 2) round(one.operands[at], tf32_of);
+      if (kind == Kind::tf32 && at < (is_product(one) ? 2u : 3u)) round(one.operands[at], tf32_of);
     }
     const std::vector<Tensor> expected = reference(one);
     std::vector<Tensor> operands;

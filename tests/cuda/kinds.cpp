@@ -32,7 +32,7 @@ bool is_weights(const Case& one, size_t operand) {
 
 std::vector<Kind> kinds_of(const Case& one) {
   std::vector<Kind> kinds = {Kind::f32, Kind::f16, Kind::bf16};
-  if (is_product(one)) kinds.push_back(Kind::tf32);
+  if (is_product(one) || one.node().op == "DotAttention") kinds.push_back(Kind::tf32);
   if (is_product(one) || one.node().op == "BoxHead") kinds.push_back(Kind::f16_to_f32);
   return kinds;
 }

@@ -56,15 +56,20 @@ bool in_chunks(const Operand& operand, int64_t chunk) {
 
 namespace {
 
+/// Operands of f32, which are divided into numbers of tf32 or rounded to them.
+bool is_wide(const Problem& problem) { return problem.outputs[0].dtype == DType::f32; }
+
 const char* refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return "compute capability 8.0 and later";
-  if (!is_narrow(problem.outputs[0].dtype)) return "only 16-bit floats";
+  if (!is_real(problem.outputs[0].dtype)) return "only floats of 16 and 32 bits";
+  if (is_wide(problem) && problem.strict && !problem.tf32) return "strict f32 was asked for";
   return refuses_attention(problem);
 }
 
-/// What both kernels are told.
-Source source_of(const std::string& file, const Problem& problem, int rows, int keys, int threads, bool chunked) {
-  Source source{file, {}, std::string(kernel_text("attention.cuh")) + std::string(kernel_text(file))};
+/// What all kernels are told.
+Source source_of(const std::vector<std::string>& files, const Problem& problem, int rows, int keys, int threads,
+                 bool chunked) {
+  Source source = source_from(files);
   source.defines = {define_type("ELEMENT", problem.outputs[0].dtype),
                     define("D", problem.inputs[0].dims.back()),
                     define("E", problem.inputs[2].dims.back()),
@@ -83,12 +88,19 @@ struct Form {
 };
 
 int64_t shared_of(const Problem& problem, const Form& form) {
-  const auto pitch = [&](size_t input) { return ceil_div(problem.inputs[input].dims.back(), 16) * 16 + 8; };
-  return 2 * (16 * form.rows * pitch(0) + 2 * form.keys * form.parts * (pitch(1) + pitch(2)));
+  const int64_t step = is_wide(problem) ? 8 : 16, bytes = is_wide(problem) ? 4 : 2;
+  const auto pitch = [&](size_t input) {
+    return ceil_div(problem.inputs[input].dims.back(), step) * step + 16 / bytes;
+  };
+  return bytes * (16 * form.rows * pitch(0) + 2 * form.keys * form.parts * (pitch(1) + pitch(2)));
 }
 
 /// The usual ones, and those whose tiles leave the least of the keys over.
 std::vector<Form> forms_of(const Problem& problem) {
+  // Operands of f32 take more registers, twice as many where they are divided.
+  if (is_wide(problem) && !problem.tf32)
+    return {{4, 1, 32}, {2, 2, 32}, {1, 4, 32}, {2, 4, 16}, {8, 1, 32}, {4, 2, 16}};
+  if (is_wide(problem)) return {{4, 1, 32}, {4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32}, {8, 1, 32}, {4, 2, 32}};
   std::vector<Form> forms = {{4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32},
                              {4, 2, 32}, {8, 1, 64}, {2, 1, 64}, {1, 2, 64}};
   const Dims& keys = problem.inputs[1].dims;
@@ -104,16 +116,21 @@ std::vector<Form> forms_of(const Problem& problem) {
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
+  const bool wide = is_wide(problem);
+  const int64_t chunk = wide ? 4 : 8;
   const bool chunked =
-      in_chunks(problem.inputs[0], 8) && in_chunks(problem.inputs[1], 8) && in_chunks(problem.inputs[2], 8);
+      in_chunks(problem.inputs[0], chunk) && in_chunks(problem.inputs[1], chunk) && in_chunks(problem.inputs[2], chunk);
+  const std::string prefix = !wide ? "attention " : problem.tf32 ? "attention tf32 " : "attention 3xtf32 ";
   std::vector<Tactic> list;
   for (const Form& form : forms_of(problem)) {
     if (shared_of(problem, form) > properties.shared_bytes) continue;
-    Source source = source_of("attention.cu", problem, form.rows, form.keys, 32 * form.rows * form.parts, chunked);
+    std::vector<std::string> files{"attention.cuh", "attention_narrow.cuh", "attention.cu"};
+    if (wide) files = {"attention.cuh", "tf32.cuh", "attention_tf32.cuh", "attention.cu"};
+    Source source = source_of(files, problem, form.rows, form.keys, 32 * form.rows * form.parts, chunked);
     source.defines.push_back(define("PARTS", form.parts));
     source.defines.push_back(define("PAIRS", in_chunks(problem.outputs[0], 2)));
-    source.defines.push_back(define("BRAIN", problem.outputs[0].dtype == DType::bf16));
-    list.push_back({"attention " + std::to_string(16 * form.rows) + "x" + std::to_string(form.keys) +
+    if (wide) source.defines.push_back(define("DIVIDED", !problem.tf32));
+    list.push_back({prefix + std::to_string(16 * form.rows) + "x" + std::to_string(form.keys) +
                         (form.parts > 1 ? " of " + std::to_string(form.parts) : ""),
                     {source},
                     {form.rows, form.parts, form.keys}});
@@ -162,7 +179,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 
 const KernelRegistrar registered({"DotAttention", "attention", 1, refuses, tactics, make});
 
-// ---- f32
+// ---- f32 on plain units
 
 /// Queries of each of 8 half warps, and keys at a time.
 struct PlainForm {
@@ -190,7 +207,8 @@ std::vector<Tactic> plain_tactics(const Problem& problem, const Properties& prop
   for (const PlainForm& form : plain_forms) {
     if (shared_of(problem, form) > properties.shared_bytes) continue;
     list.push_back({"attention f32 " + std::to_string(8 * form.rows) + "x" + std::to_string(form.keys),
-                    {source_of("attention_f32.cu", problem, form.rows, form.keys, plain_threads, chunked)},
+                    {source_of({"attention.cuh", "attention_f32.cu"}, problem, form.rows, form.keys, plain_threads,
+                               chunked)},
                     {form.rows, form.keys}});
   }
   return list;

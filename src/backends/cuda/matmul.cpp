@@ -97,22 +97,34 @@ bool in_chunks(const Operand& operand, int64_t inner, int64_t outer, const int64
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Params p;
   shape_of(problem, p);
-  const bool narrow = is_narrow(problem.inputs[0].dtype);
-  Source source{"matmul.cu", epilogue_defines(conv_epilogue(problem)), ""};
-  for (const std::string& word :
-       {define_type("ELEMENT", problem.inputs[0].dtype), define("PRODUCTS", narrow && properties.capability() >= 80),
-        define("A_K", in_chunks(problem.inputs[0], p.ak, p.am, p.a_batch, p.k)),
-        define("B_N", in_chunks(problem.inputs[1], p.bn, p.bk, p.b_batch, p.n)),
-        define("A_FAST", p.am == 1 && p.ak != 1), define("B_FAST", p.bk == 1 && p.bn != 1)})
-    source.defines.push_back(word);
+  const bool narrow = is_narrow(problem.inputs[0].dtype), has_products = properties.capability() >= 80;
+  const std::vector<std::string> defines = [&] {
+    std::vector<std::string> words = epilogue_defines(conv_epilogue(problem));
+    for (const std::string& word :
+         {define_type("ELEMENT", problem.inputs[0].dtype), define("NARROW_ELEMENT", narrow),
+          define("A_K", in_chunks(problem.inputs[0], p.ak, p.am, p.a_batch, p.k)),
+          define("B_N", in_chunks(problem.inputs[1], p.bn, p.bk, p.b_batch, p.n)),
+          define("A_FAST", p.am == 1 && p.ak != 1), define("B_FAST", p.bk == 1 && p.bn != 1)})
+      words.push_back(word);
+    return words;
+  }();
   std::vector<Tactic> list;
   const int64_t blocks = ceil_div(p.n, tile) * ceil_div(p.m, tile) * p.batch[0] * p.batch[1] * p.batch[2];
   const bool few = blocks < 2 * properties.multiprocessors;
-  for (const int64_t rows : {few ? low_tile : tile, few ? tile : low_tile}) {
-    Source one = source;
-    one.defines.push_back(define("BM", rows));
-    list.push_back({"matrices " + std::to_string(rows) + "x64", {one}, {static_cast<int>(rows)}});
-  }
+  const auto add = [&](const std::string& kind, bool products, bool divided) {
+    for (const int64_t rows : {few ? low_tile : tile, few ? tile : low_tile}) {
+      Source source{"matmul.cu", defines, ""};
+      if (products && !narrow) source = source_from({"tf32.cuh", "matmul.cu"}, defines);
+      if (products && !narrow) source.defines.push_back(define("DIVIDED", divided));
+      source.defines.push_back(define("PRODUCTS", products));
+      source.defines.push_back(define("BM", rows));
+      const int threads = products || narrow || rows == low_tile ? 128 : 256;
+      list.push_back({kind + std::to_string(rows) + "x64", {source}, {static_cast<int>(rows), threads}});
+    }
+  };
+  if (!narrow && has_products && problem.tf32) add("matrices tf32 ", true, false);
+  if (!narrow && has_products && !problem.tf32 && !problem.strict) add("matrices 3xtf32 ", true, true);
+  add("matrices ", narrow && has_products, false);
   return list;
 }
 
@@ -124,9 +136,8 @@ class MatMulStep : public Step {
         bias_(has(problem, 2)),
         residual_(has(problem, 3)) {
     shape_of(problem, params_);
-    const int threads = is_narrow(problem.inputs[0].dtype) || tactic.numbers[0] == low_tile ? 128 : 256;
     grid_ = {ceil_div(params_.n, tile), ceil_div(params_.m, tactic.numbers[0]),
-             int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], threads, 0};
+             int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], tactic.numbers[1], 0};
   }
   void enqueue(const Launch& at) override {
     Params params = params_;

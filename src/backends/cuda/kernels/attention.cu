@@ -1,32 +1,11 @@
-// softmax(Q K^T scale + mask) V in 16-bit floats on mma.sync (compute capability 8.0 and later), sums in f32, scores
-// never stored: as each tile of keys comes, earlier sums are scaled to the new largest score (Milakov and Gimelshein
+// softmax(Q K^T scale + mask) V on mma.sync (compute capability 8.0 and later), sums in f32, scores never stored: as each tile of keys comes, earlier sums are scaled to the new largest score (Milakov and Gimelshein
 // 2018; Dao et al. 2022). Macros: D, E columns of keys and of values; a block takes 16 ROWS queries; PARTS groups of
 // ROWS warps share the keys, KEYS of each tile apiece. CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; PAIRS 1:
 // results are stored by twos; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros.
-constexpr int DP = (D + 15) / 16 * 16, EP = (E + 15) / 16 * 16, D_PITCH = DP + 8, E_PITCH = EP + 8;
 constexpr int TILE = KEYS * PARTS;
 constexpr int Q_SIZE = 16 * ROWS * D_PITCH, K_SIZE = TILE * D_PITCH, V_SIZE = TILE * E_PITCH;
-constexpr int STAGES_BYTES = 4 * (K_SIZE + V_SIZE), SHARED_PARTS = 16 * EP + 32;
+constexpr int STAGES_BYTES = 2 * (int)sizeof(T) * (K_SIZE + V_SIZE), SHARED_PARTS = 16 * EP + 32;
 static_assert(ROWS * (PARTS - 1) * SHARED_PARTS * 4 <= STAGES_BYTES, "sums of the parts fit where keys and values were");
-
-__device__ __forceinline__ void matrices(u32 (&r)[4], const T* from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"((u32)__cvta_generic_to_shared(from))
-               : "memory");
-}
-__device__ __forceinline__ void matrices_turned(u32 (&r)[4], const T* from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"((u32)__cvta_generic_to_shared(from))
-               : "memory");
-}
-__device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME
-               ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(128) unsigned char memory[];
@@ -50,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trai
   };
   fetch(0);
 
-  u32 x[DP / 16][4];
+  Queries queries;
   float sum[EP / 8][4] = {}, top[2] = {-infinity, -infinity}, total[2] = {};
   const int row = m0 + group * 16 + (lane >> 2);
 #if MASK
@@ -72,23 +51,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trai
     if (tile + 1 < tiles) arrive<1>();
     else arrive<0>();
     __syncthreads();
-    if (tile == 0) {
-#pragma unroll
-      for (int d = 0; d < DP / 16; ++d)
-        matrices(x[d], part_q + (group * 16 + (lane & 15)) * D_PITCH + d * 16 + (lane >> 4) * 8);
-    }
+    if (tile == 0) queries.load(part_q + group * 16 * D_PITCH);
     const T* keys = part_k + (tile & 1) * K_SIZE + part * KEYS * D_PITCH;
     const T* values = part_v + (tile & 1) * V_SIZE + part * KEYS * E_PITCH;
     float s[KEYS / 8][4] = {};
-#pragma unroll
-    for (int d = 0; d < DP / 16; ++d)
-#pragma unroll
-      for (int j = 0; j < KEYS / 16; ++j) {
-        u32 b[4];
-        matrices(b, keys + (j * 16 + (lane >> 4) * 8 + (lane & 7)) * D_PITCH + d * 16 + (lane >> 3 & 1) * 8);
-        multiply(s[2 * j], x[d], b[0], b[1]);
-        multiply(s[2 * j + 1], x[d], b[2], b[3]);
-      }
+    score(s, queries, keys);
 #if MASK
 #pragma unroll
     for (int j = 0; j < KEYS / 8; ++j)
@@ -124,18 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trai
 #pragma unroll
         for (int e = 2 * h; e < 2 * h + 2; ++e) total[h] += s[j][e] = power(fmaf(s[j][e], unit, -base));
     }
-#pragma unroll
-    for (int i = 0; i < KEYS / 16; ++i) {
-      const u32 a[4] = {pack_halves(s[2 * i][0], s[2 * i][1]), pack_halves(s[2 * i][2], s[2 * i][3]),
-                        pack_halves(s[2 * i + 1][0], s[2 * i + 1][1]), pack_halves(s[2 * i + 1][2], s[2 * i + 1][3])};
-#pragma unroll
-      for (int j = 0; j < EP / 16; ++j) {
-        u32 b[4];
-        matrices_turned(b, values + (i * 16 + (lane & 15)) * E_PITCH + j * 16 + (lane >> 4) * 8);
-        multiply(sum[2 * j], a, b[0], b[1]);
-        multiply(sum[2 * j + 1], a, b[2], b[3]);
-      }
-    }
+    add_values(sum, s, values);
     __syncthreads();
   }
 #pragma unroll
@@ -190,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const Trail trai
       float r[2] = {sum[j][2 * h] * factor, sum[j][2 * h + 1] * factor};
       if (NAN_TO_ZERO && !(total[h] > 0.f)) r[0] = r[1] = 0.f;
 #if PAIRS
-      if (column < E) *(u32*)(y + column) = pack_halves(r[0], r[1]);
+      if (column < E) store_pair(y + column, r[0], r[1]);
 #else
       for (int e = 0; e < 2; ++e)
         if (column + e < E) y[(column + e) * p.y_side.column] = of_f32<T>(r[e]);

@@ -1,13 +1,14 @@
 // A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of all operands;
 // A_K, B_N 1: rows of A run along depth, rows of B along columns, in chunks of 16 bytes; else element by element, and
 // A_FAST 0: along depth, 1: along rows is where A's neighbours lie; B_FAST 0: along columns, 1: along depth.
-// A block makes BM (64 or 32) x 64 results; PRODUCTS 1: of f16, on mma.sync (compute capability 8.0 and later). ACT,
-// RESIDUAL; a bias is by column.
+// A block makes BM (64 or 32) x 64 results; PRODUCTS 1: on mma.sync (compute capability 8.0 and later), of f32 with
+// tf32.cuh before this text. ACT, RESIDUAL; a bias is by column.
 typedef ELEMENT T;
 constexpr bool NARROW = sizeof(T) == 2;
-constexpr int BN = 64, BK = NARROW ? 32 : 16, THREADS = NARROW || BM == 32 ? 128 : 256, CHUNK = 16 / sizeof(T);
+constexpr int BN = 64, BK = NARROW ? 32 : 16, CHUNK = 16 / sizeof(T);
+constexpr int THREADS = PRODUCTS || NARROW || BM == 32 ? 128 : 256;
 // Rows in shared memory end in a gap, so that neighbours lie in other banks.
-constexpr int A_PITCH = BK + CHUNK, B_PITCH = BN + CHUNK, WN = BM == 64 ? 32 : 16;
+constexpr int A_PITCH = BK + CHUNK, B_PITCH = BN + (PRODUCTS ? 8 : CHUNK), WN = BM == 64 ? 32 : 16;
 
 struct Params {
   const T *a, *b;
@@ -25,7 +26,7 @@ template <int N> struct __align__(N * sizeof(T)) Piece {
   T e[N];
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, (PRODUCTS || NARROW ? 384 : 512) / THREADS)
     matmul(const Trail trail, const __grid_constant__ Params p) {
   __shared__ __align__(16) T part_a[BM * A_PITCH];
   __shared__ __align__(16) T part_b[BK * B_PITCH];
@@ -105,6 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THR
     put();
     __syncthreads();
     if (k0 + BK < p.k) fetch(k0 + BK);
+#if NARROW_ELEMENT
 #pragma unroll
     for (int kk = 0; kk < BK; kk += 16) {
       u32 x[2][4], y[NJ / 2][4];
@@ -130,6 +132,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, (NARROW ? 384 : 512) / THR
               : "r"(x[i][0]), "r"(x[i][1]), "r"(x[i][2]), "r"(x[i][3]), "r"(y[j / 2][j % 2 * 2]),
                 "r"(y[j / 2][j % 2 * 2 + 1]));
     }
+#else
+    // Tensor cores cut what a sum cannot hold: only the products of one step are added there.
+    float part[2][NJ][4] = {};
+#pragma unroll
+    for (int kk = 0; kk < BK; kk += 8) {
+      Four x, y[NJ / 2];
+#pragma unroll
+      for (int j = 0; j < NJ; ++j)
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+          y[j / 2].whole[j % 2 * 2 + e] = __float_as_uint(
+              part_b[(kk + (lane & 3) + 4 * e) * B_PITCH + wn + j * 8 + (lane >> 2)]);
+#pragma unroll
+      for (int j = 0; j < NJ / 2; ++j) y[j].divide();
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x.whole[0]), "=r"(x.whole[1]), "=r"(x.whole[2]), "=r"(x.whole[3])
+                     : "r"(base_a + ((wm + i * 16 + (lane & 15)) * A_PITCH + kk + (lane >> 4) * 4) * 4)
+                     : "memory");
+        x.divide();
+        multiply_all<NJ>(part[i], x, y);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < NJ; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[i][j][e] += part[i][j][e];
+#endif
     __syncthreads();
   }
 #pragma unroll
