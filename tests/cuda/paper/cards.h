@@ -1,8 +1,9 @@
 #pragma once
 #include <cstdint>
 
-/// GPUs on paper: a libcuda.so.1 that loads kernels and checks what is launched against a GPU's data sheet, and runs
-/// nothing. A program linked with it finds it in the driver's place.
+/// GPUs on paper: a libcuda.so.1 that loads kernels and checks what is launched against a GPU's data sheet. Where
+/// TENON_PAPER_RUN names a compute capability there is one device, of that, and it runs kernels by interpreting their
+/// PTX; else nothing runs. A program linked with it finds it in the driver's place.
 namespace tenon::paper {
 
 struct Card {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <regex>
 
 namespace tenon::paper {
 namespace {
@@ -100,24 +99,18 @@ std::unique_ptr<Image> read_elf(const char* bytes) {
   return image;
 }
 
-template <class With>
-void for_matches(const std::string& text, const char* pattern, const With& with) {
-  const std::regex expression(pattern);
-  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) with(*at);
-}
-
-std::unique_ptr<Image> read_ptx(const std::string& text) {
+std::unique_ptr<Image> read_ptx(const char* text) {
   auto image = std::make_unique<Image>();
   image->is_ptx = true;
-  for_matches(text, "\\.target sm_([0-9]+)",
-              [&](const std::smatch& found) { image->capability = std::stoi(found[1]); });
-  for_matches(text, "\\.entry ([A-Za-z0-9_]+)", [&](const std::smatch& found) { image->kernels[found[1]]; });
-  for_matches(text, "\\.b8 ([A-Za-z0-9_]+)\\[([0-9]+)\\] = \\{([0-9, ]+)\\}", [&](const std::smatch& found) {
-    std::vector<char>& bytes = image->constants[found[1]];
-    for_matches(found[3].str(), "[0-9]+",
-                [&](const std::smatch& byte) { bytes.push_back(static_cast<char>(std::stoi(byte[0]))); });
-    bytes.resize(std::stoul(found[2]));
-  });
+  image->program = parse_ptx(text);
+  image->capability = image->program.capability;
+  for (const Variable& one : image->program.variables)
+    if (one.space == "global" || one.space == "const") image->constants[one.name] = one.values;
+  for (auto& [name, function] : image->program.entries) {
+    Kernel& kernel = image->kernels[name];
+    kernel.name = name, kernel.function = &function, kernel.image = image.get();
+    kernel.most_threads = function.most_threads;
+  }
   return image;
 }
 

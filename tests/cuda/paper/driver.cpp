@@ -10,6 +10,7 @@
 
 #include "cards.h"
 #include "cubin.h"
+#include "stream.h"
 
 namespace tenon::paper {
 namespace {
@@ -28,7 +29,8 @@ int fault(int result, std::string text) {
   return result;
 }
 
-const Card& card() { return cards[current]; }
+const Card& card_of(int device) { return card_that_runs() ? *card_that_runs() : cards[device]; }
+const Card& card() { return card_of(current); }
 int capability() { return card().major * 10 + card().minor; }
 std::string name_of_card() {
   return "compute capability " + std::to_string(card().major) + "." + std::to_string(card().minor);
@@ -37,6 +39,7 @@ std::string name_of_card() {
 /// Pages as a driver takes them: lists of more than half a page have pages of their own, others share.
 struct Memory {
   std::map<Address, size_t> lists;
+  std::map<Address, size_t> of_host;  // that a device may touch, too
   std::map<Address, Address> ranges;  // where they were mapped
   int64_t pages = 0, shared_bytes = 0;
   static bool is_large(size_t bytes) { return static_cast<int64_t>(bytes) > page_bytes / 2; }
@@ -48,12 +51,19 @@ struct Memory {
   int64_t taken() const { return (pages + pages_of(static_cast<size_t>(shared_bytes))) * page_bytes; }
 } memory;
 
+/// Where kernels run, memory that nobody has written is no numbers.
+void leave_unwritten(void* place, size_t bytes) {
+  constexpr int no_number = 0xff;
+  if (card_that_runs()) std::memset(place, no_number, bytes);
+}
+
 int allocate(Address* address, size_t bytes) {
   const std::lock_guard lock(mutex);
   if (memory.taken() + static_cast<int64_t>(bytes) > memory_bytes) return fault(constants::out_of_memory, "no memory");
   void* place = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (!place) return fault(constants::out_of_memory, "no memory of the host");
   *address = reinterpret_cast<Address>(place);
+  leave_unwritten(place, bytes);
   memory.lists[*address] = bytes;
   memory.count(bytes, 1);
   return 0;
@@ -75,6 +85,7 @@ int put(Address at, size_t bytes) {
   if (at % page_bytes || bytes % page_bytes || bytes == 0) return fault(invalid, "no whole pages");
   if (memory.taken() + static_cast<int64_t>(bytes) > memory_bytes) return fault(constants::out_of_memory, "no memory");
   if (mprotect(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE)) return fault(invalid, "no range there");
+  leave_unwritten(reinterpret_cast<void*>(at), bytes);
   memory.lists[at] = bytes;
   memory.count(bytes, 1);
   return 0;
@@ -110,8 +121,40 @@ int unreserve(Address begin, size_t bytes) {
   return 0;
 }
 
+/// Writes bytes of the device; where kernels run, those of a list.
+template <class Work>
+int on_list(Address at, size_t bytes, const Work& work) {
+  if (card_that_runs() && bytes > 0) {
+    const std::lock_guard lock(mutex);
+    const auto after = memory.lists.upper_bound(at);
+    const bool is_within =
+        after != memory.lists.begin() && at + bytes <= std::prev(after)->first + std::prev(after)->second;
+    if (!is_within) return fault(invalid, std::to_string(bytes) + " bytes of the device that are of no list");
+  }
+  work(reinterpret_cast<void*>(at));
+  return 0;
+}
+
+int allocate_of_host(void** place, size_t bytes) {
+  if (!(*place = std::malloc(bytes))) return fault(constants::out_of_memory, "no memory of the host");
+  const std::lock_guard lock(mutex);
+  memory.of_host[reinterpret_cast<Address>(*place)] = bytes;
+  return 0;
+}
+
+int release_of_host(void* place) {
+  const std::lock_guard lock(mutex);
+  memory.of_host.erase(reinterpret_cast<Address>(place));
+  return std::free(place), 0;
+}
+
 int load(Module* module, const void* bytes) {
-  std::unique_ptr<Image> image = read_image(bytes);
+  std::unique_ptr<Image> image;
+  try {
+    image = read_image(bytes);
+  } catch (const std::exception& error) {
+    return fault(no_image, error.what());
+  }
   if (!image) return fault(no_image, "it is no code");
   if (image->is_ptx ? image->capability > capability() : image->capability != capability())
     return fault(no_image, "code for " + std::to_string(image->capability) + " on " + name_of_card());
@@ -155,6 +198,36 @@ int launch(const LaunchConfig& config, const Kernel& kernel) {
   return 0;
 }
 
+/// What a kernel may touch: all lists, and its program's own variables.
+std::vector<Range> ranges_of(const Image& image) {
+  std::vector<Range> ranges;
+  for (const auto* lists : {&memory.lists, &memory.of_host})
+    for (const auto& [at, bytes] : *lists) ranges.push_back({at, at + bytes});
+  for (const auto& [name, bytes] : image.constants) {
+    const auto at = reinterpret_cast<Address>(bytes.data());
+    ranges.push_back({at, at + bytes.size()});
+  }
+  return ranges;
+}
+
+int run_now(Kernel& kernel, const LaunchConfig& config, const std::vector<char>& arguments) {
+  const std::lock_guard lock(mutex);
+  if (!kernel.function) return fault(no_image, "machine code does not run on paper, PTX does");
+  std::string why;
+  const int result = run_on_paper(kernel, config, arguments, ranges_of(*kernel.image), why);
+  return result == 0 ? 0 : fault(result, std::move(why));
+}
+
+int launch_or_run(const LaunchConfig& config, Kernel& kernel, void** arguments) {
+  {
+    const std::lock_guard lock(mutex);
+    if (const int result = launch(config, kernel)) return result;
+  }
+  if (!card_that_runs()) return 0;
+  return on_stream(
+      [&kernel, config, bytes = arguments_of(kernel, arguments)] { return run_now(kernel, config, bytes); });
+}
+
 template <class Handle>
 int give(Handle* handle) {
   static int something;
@@ -170,17 +243,17 @@ int cuInit(unsigned) { return 0; }
 /// NVRTC asks for one as it compiles, and does without.
 int cuGetExportTable(const void** table, const void*) { return *table = nullptr, not_found; }
 int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
-int cuGetErrorName(int, const char** text) { return *text = "PAPER", 0; }
+int cuGetErrorName(int result, const char** text) { return *text = name_of(result), 0; }
 int cuGetErrorString(int, const char** text) { return *text = words.c_str(), 0; }
-int cuDeviceGetCount(int* count) { return *count = std::size(cards), 0; }
+int cuDeviceGetCount(int* count) { return *count = card_that_runs() ? 1 : std::size(cards), 0; }
 int cuDeviceGet(int* device, int index) { return *device = index, 0; }
 int cuDeviceGetName(char* name, int size, int device) {
-  std::snprintf(name, static_cast<size_t>(size), "%s on paper", cards[device].name);
+  std::snprintf(name, static_cast<size_t>(size), "%s on paper", card_of(device).name);
   return 0;
 }
 int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_bytes, 0; }
 int cuDeviceGetAttribute(int* value, int which, int device) {
-  const Card& card = cards[device];
+  const Card& card = card_of(device);
   switch (which) {
     case constants::attribute_multiprocessors: return *value = card.multiprocessors, 0;
     case constants::attribute_l2_bytes: return *value = static_cast<int>(card.l2_bytes), 0;
@@ -225,37 +298,43 @@ int cuMemSetAccess(Address, size_t, const MemoryAccess* access, size_t) {
              ? 0
              : fault(invalid, "memory of another device");
 }
-int cuMemAllocHost_v2(void** place, size_t bytes) {
-  return *place = std::malloc(bytes), *place ? 0 : fault(constants::out_of_memory, "no memory of the host");
-}
-int cuMemFreeHost(void* place) { return std::free(place), 0; }
+int cuMemAllocHost_v2(void** place, size_t bytes) { return allocate_of_host(place, bytes); }
+int cuMemFreeHost(void* place) { return release_of_host(place); }
 int cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) {
-  return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
+  return on_list(to, bytes, [&](void* place) { std::memcpy(place, from, bytes); });
 }
 int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream) {
-  return cuMemcpyHtoD_v2(to, from, bytes);
+  return on_stream([=] { return cuMemcpyHtoD_v2(to, from, bytes); });
 }
 int cuMemcpyDtoH_v2(void* to, Address from, size_t bytes) {
   return std::memcpy(to, reinterpret_cast<const void*>(from), bytes), 0;
 }
-int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream) { return cuMemcpyDtoH_v2(to, from, bytes); }
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream) {
+  return on_stream([=] { return cuMemcpyDtoH_v2(to, from, bytes); });
+}
 int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream) {
-  return cuMemcpyHtoD_v2(to, reinterpret_cast<const void*>(from), bytes);
+  return on_stream([=] { return cuMemcpyHtoD_v2(to, reinterpret_cast<const void*>(from), bytes); });
 }
 int cuMemsetD8_v2(Address to, unsigned char value, size_t bytes) {
-  return std::memset(reinterpret_cast<void*>(to), value, bytes), 0;
+  return on_list(to, bytes, [&](void* place) { std::memset(place, value, bytes); });
 }
-int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream) { return cuMemsetD8_v2(to, value, bytes); }
+int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream) {
+  return on_stream([=] { return cuMemsetD8_v2(to, value, bytes); });
+}
 int cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
 int cuStreamDestroy_v2(Stream) { return 0; }
 int cuStreamSynchronize(Stream) { return 0; }
 int cuStreamWaitEvent(Stream, Event, unsigned) { return 0; }
-int cuStreamBeginCapture_v2(Stream, int) { return 0; }
-int cuStreamEndCapture(Stream, CapturedGraph* graph) { return give(graph); }
-int cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph, unsigned long long) { return give(exec); }
-int cuGraphDestroy(CapturedGraph) { return 0; }
-int cuGraphExecDestroy(GraphExec) { return 0; }
-int cuGraphLaunch(GraphExec, Stream) { return 0; }
+int cuStreamBeginCapture_v2(Stream, int) { return begin_recording(), 0; }
+int cuStreamEndCapture(Stream, CapturedGraph* graph) {
+  return *graph = reinterpret_cast<CapturedGraph>(end_recording()), 0;
+}
+int cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned long long) {
+  return *exec = reinterpret_cast<GraphExec>(new Work(*reinterpret_cast<const Work*>(graph))), 0;
+}
+int cuGraphDestroy(CapturedGraph graph) { return delete reinterpret_cast<Work*>(graph), 0; }
+int cuGraphExecDestroy(GraphExec exec) { return delete reinterpret_cast<Work*>(exec), 0; }
+int cuGraphLaunch(GraphExec exec, Stream) { return replay(*reinterpret_cast<const Work*>(exec)); }
 int cuEventCreate(Event* event, unsigned) { return give(event); }
 int cuEventDestroy_v2(Event) { return 0; }
 int cuEventRecord(Event, Stream) { return 0; }
@@ -282,9 +361,8 @@ int cuFuncSetAttribute(Function function, int which, int value) {
   const std::lock_guard lock(mutex);
   return allow_shared(*reinterpret_cast<Kernel*>(function), value);
 }
-int cuLaunchKernelEx(const LaunchConfig* config, Function function, void**, void**) {
-  const std::lock_guard lock(mutex);
-  return launch(*config, *reinterpret_cast<Kernel*>(function));
+int cuLaunchKernelEx(const LaunchConfig* config, Function function, void** arguments, void**) {
+  return launch_or_run(*config, *reinterpret_cast<Kernel*>(function), arguments);
 }
 int cuTensorMapEncodeTiled(TensorMap* map, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
                            const uint32_t*, int, int, int, int) {
