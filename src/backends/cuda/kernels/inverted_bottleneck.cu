@@ -113,12 +113,12 @@ __device__ __forceinline__ void load_record(u32 to, const u8* from) {
 
 // Addresses in shared memory that are the lane's own; kept, as they would be computed again and again.
 struct Own {
-  u32 pixels;       // operand rows of the input's pixels, upper half
-  u32 expand, last;  // operand rows of the expansion's weights, and those of eight channels left over
-  u32 hidden;       // to where it writes hidden pixels
-  u32 window;       // of hidden pixels that it convolves
-  u32 taps, bias;   // of the depthwise convolution
-  u32 project;      // operand rows of the projection's weights
+  u32 pixels;           // operand rows of the input's pixels, upper half
+  u32 expand, last;     // operand rows of the expansion's weights, and those of eight channels left over
+  u32 hidden;           // to where it writes hidden pixels
+  u32 window;           // of hidden pixels that it convolves
+  u32 taps, bias;       // of the depthwise convolution
+  u32 project;          // operand rows of the projection's weights
   u32 of_low, of_high;  // bytes of a word as an element of a diagonal matrix
 };
 __device__ __forceinline__ u32 kept(u32 value) {
@@ -377,14 +377,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
       }
 #else
       const int channel = slice * 32 + k * 16 + 4 * q;
-      if (channel >= p.hidden || t.q0 + column >= p.out_w) continue;
+      const bool there = channel < p.hidden && t.q0 + column < p.out_w;
 #pragma unroll
       for (int u = 0; u < UNITS; ++u)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int oh = t.r0 + row + u + half * HALF;
           narrow* to = p.y + t.n * p.ys[0] + oh * p.ys[1] + (t.q0 + column) * p.ys[2] + channel;
-          if (oh < p.out_h) *(uint2*)to = make_uint2(a[0][u][half], a[1][u][half]);
+          if (there && oh < p.out_h) *(uint2*)to = make_uint2(a[0][u][half], a[1][u][half]);
         }
 #endif
     }
