@@ -148,6 +148,9 @@ int release_of_host(void* place) {
   return std::free(place), 0;
 }
 
+/// What is loaded; devices of a process stay to its end, and what they have loaded with them.
+std::map<Module, std::unique_ptr<Image>> images;
+
 int load(Module* module, const void* bytes) {
   std::unique_ptr<Image> image;
   try {
@@ -158,7 +161,9 @@ int load(Module* module, const void* bytes) {
   if (!image) return fault(no_image, "it is no code");
   if (image->is_ptx ? image->capability > capability() : image->capability != capability())
     return fault(no_image, "code for " + std::to_string(image->capability) + " on " + name_of_card());
-  *module = reinterpret_cast<Module>(image.release());
+  *module = reinterpret_cast<Module>(image.get());
+  const std::lock_guard lock(mutex);
+  images[*module] = std::move(image);
   return 0;
 }
 
@@ -341,7 +346,10 @@ int cuEventRecord(Event, Stream) { return 0; }
 int cuEventSynchronize(Event) { return 0; }
 int cuEventElapsedTime(float* milliseconds, Event, Event) { return *milliseconds = 0.01f, 0; }
 int cuModuleLoadData(Module* module, const void* bytes) { return load(module, bytes); }
-int cuModuleUnload(Module module) { return delete reinterpret_cast<Image*>(module), 0; }
+int cuModuleUnload(Module module) {
+  const std::lock_guard lock(mutex);
+  return images.erase(module) ? 0 : fault(invalid, "no module");
+}
 int cuModuleGetFunction(Function* function, Module module, const char* name) {
   auto& kernels = reinterpret_cast<Image*>(module)->kernels;
   const auto kernel = kernels.find(name);
