@@ -51,10 +51,11 @@ struct Memory {
   int64_t taken() const { return (pages + pages_of(static_cast<size_t>(shared_bytes))) * page_bytes; }
 } memory;
 
-/// Where kernels run, memory that nobody has written is no numbers.
+/// Where kernels run, memory that nobody has written is no numbers; but for lists so large that the host would feel it.
 void leave_unwritten(void* place, size_t bytes) {
   constexpr int no_number = 0xff;
-  if (card_that_runs()) std::memset(place, no_number, bytes);
+  constexpr size_t most = size_t{64} << 20;
+  if (card_that_runs() && bytes <= most) std::memset(place, no_number, bytes);
 }
 
 int allocate(Address* address, size_t bytes) {
@@ -121,15 +122,26 @@ int unreserve(Address begin, size_t bytes) {
   return 0;
 }
 
+/// Whether bytes are of one list, or of several without a gap: a range of addresses is filled piece by piece.
+bool are_listed(Address at, size_t bytes) {
+  const Address end = at + bytes;
+  while (at < end) {
+    const auto after = memory.lists.upper_bound(at);
+    if (after == memory.lists.begin()) return false;
+    const auto& [begin, size] = *std::prev(after);
+    if (at >= begin + size) return false;
+    at = begin + size;
+  }
+  return true;
+}
+
 /// Writes bytes of the device; where kernels run, those of a list.
 template <class Work>
 int on_list(Address at, size_t bytes, const Work& work) {
-  if (card_that_runs() && bytes > 0) {
+  if (card_that_runs()) {
     const std::lock_guard lock(mutex);
-    const auto after = memory.lists.upper_bound(at);
-    const bool is_within =
-        after != memory.lists.begin() && at + bytes <= std::prev(after)->first + std::prev(after)->second;
-    if (!is_within) return fault(invalid, std::to_string(bytes) + " bytes of the device that are of no list");
+    if (!are_listed(at, bytes))
+      return fault(invalid, std::to_string(bytes) + " bytes of the device that are of no list");
   }
   work(reinterpret_cast<void*>(at));
   return 0;
