@@ -1,21 +1,13 @@
 #include "ops/inverted_bottleneck.h"
 
-#include "ops/inference.h"
+#include "ops/parts.h"
 
 namespace tenon::ops {
 
 Bottleneck bottleneck_of(const ir::Node& node) {
   const auto has = [&](size_t input) { return node.inputs.size() > input && node.inputs[input] != ir::no_value; };
   Bottleneck bottleneck{has(bottleneck_parts[0].weights), has(bottleneck_parts[2].weights), {}};
-  for (size_t at = 0; at < 3; ++at) {
-    ir::Node& part = bottleneck.parts[at];
-    part.op = "Conv";
-    part.origins = node.origins;
-    const std::string prefix = bottleneck_parts[at].prefix;
-    for (const auto& [name, value] : node.attributes)
-      if (name.starts_with(prefix)) part.attributes[name.substr(prefix.size())] = value;
-    part.attributes["layout"] = std::string("NHWC");
-  }
+  for (size_t at = 0; at < 3; ++at) bottleneck.parts[at] = part_of(node, "Conv", bottleneck_parts[at].prefix);
   return bottleneck;
 }
 
@@ -23,8 +15,7 @@ ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node* dep
   ir::Attributes attributes;
   const ir::Node* nodes[] = {expand, depthwise, project};
   for (size_t at = 0; at < 3; ++at)
-    if (nodes[at])
-      for (const auto& [name, value] : nodes[at]->attributes) attributes[bottleneck_parts[at].prefix + name] = value;
+    if (nodes[at]) add_part(attributes, *nodes[at], bottleneck_parts[at].prefix);
   return attributes;
 }
 
@@ -43,11 +34,7 @@ void infer(Inference& ctx) {
   const Bottleneck bottleneck = bottleneck_of(ctx.node());
   if (!ctx.has(bottleneck_parts[1].weights)) ctx.fail("weights are missing");
   ir::Graph graph;
-  const auto value = [&](size_t input) {
-    if (!ctx.has(input)) return ir::no_value;
-    const ir::Shape* shape = ctx.shape(input);
-    return graph.add_value("", ctx.dtype(input), shape ? std::optional(*shape) : std::nullopt);
-  };
+  const auto value = [&](size_t input) { return add_value(graph, ctx, input); };
   ir::ValueId x = value(0);
   graph.inputs.push_back(x);
   for (size_t part = bottleneck.first(); part <= bottleneck.last(); ++part) {
