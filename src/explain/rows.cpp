@@ -6,6 +6,7 @@
 
 #include "backends/cuda/kernel.h"
 #include "explain/report.h"
+#include "plan/chains.h"
 
 namespace tenon::explain {
 namespace {
@@ -39,7 +40,8 @@ std::string precision_of(const Problem& problem) {
   if (floats) return "fp8";
   if (half) return "fp16";
   if (brain) return "bf16";
-  if (single) return problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul") ? "tf32" : "fp32";
+  static const std::set<std::string> rounding{"Conv", "MatMul", "ConvMaxPool"};
+  if (single) return problem.tf32 && rounding.count(problem.node->op) ? "tf32" : "fp32";
   return problem.outputs.empty() ? "-" : std::string(name(problem.outputs[0].dtype));
 }
 
@@ -137,13 +139,13 @@ struct Pairing {
 };
 
 /// Beside the last node of a chain that runs apart: the fastest kernel for the whole of it.
-void weigh_chain(Row& row, const ir::Graph& graph, const plan::BottleneckChain& chain,
+void weigh_chain(Row& row, const ir::Graph& graph, const plan::Chain& chain,
                  const std::map<std::string, plan::Record>& records) {
-  const auto record = records.find(graph.value(graph.node(chain.last()).outputs[0]).name);
+  const auto record = records.find(plan::result_of(graph, chain));
   if (record == records.end() || record->second.rivals.empty()) return;
   std::string with;
-  for (const ir::NodeId id : {chain.depthwise, chain.expand})
-    if (id != ir::no_node && id != chain.last()) with += (with.empty() ? " with " : " and ") + graph.node(id).label();
+  for (size_t at = chain.nodes.size() - 1; at-- > 0;)
+    with += (with.empty() ? " with " : " and ") + graph.node(chain.nodes[at]).label();
   const plan::Rival& fastest = record->second.rivals.front();
   row.rivals.push_back({fastest.kernel + with, fastest.microseconds, {}});
 }
@@ -158,8 +160,8 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
                : plan::problem_of(graph, id, layout, threads, plan);
   };
   Pairing pairing{graph, plan, problem_of, {}};
-  const auto chains = gpu ? plan::bottlenecks_of(graph) : std::vector<plan::BottleneckChain>();
-  const auto of_chains = gpu ? plan::bottleneck_records(graph, plan, device) : std::map<std::string, plan::Record>();
+  const auto chains = gpu ? plan::chains_of(graph) : std::vector<plan::Chain>();
+  const auto of_chains = gpu ? plan::chain_records(graph, plan, device) : std::map<std::string, plan::Record>();
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
     if (!layout.runs[id]) continue;
     const ir::Node& node = graph.node(id);
@@ -167,7 +169,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     Row row{node.label(), node.origins, node.op, sizes_of(problem), precision_of(problem), ""};
     if (gpu) weigh_on_gpu(row, problem, plan, device);
     else weigh(row, problem, plan.records);
-    for (const plan::BottleneckChain& chain : chains)
+    for (const plan::Chain& chain : chains)
       if (chain.last() == id) weigh_chain(row, graph, chain, of_chains);
     if (row.kernel.starts_with("bf16_")) row.precision = "bf16";
     if (!gpu && pairing.hold(id, layout, row)) continue;

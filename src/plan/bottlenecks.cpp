@@ -1,8 +1,7 @@
 #include <algorithm>
-#include <set>
 
 #include "ops/inverted_bottleneck.h"
-#include "plan/plan.h"
+#include "plan/chains.h"
 
 namespace tenon::plan {
 namespace {
@@ -60,73 +59,28 @@ ir::NodeId expansion_of(const ir::Graph& graph, ir::NodeId id, const std::set<ir
 
 }  // namespace
 
-std::vector<BottleneckChain> bottlenecks_of(const ir::Graph& graph) {
-  std::vector<BottleneckChain> chains;
-  std::set<ir::NodeId> taken;
-  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
-    const ir::Node& depthwise = graph.node(id);
-    if (!is_depthwise(graph, depthwise) || adds(depthwise)) continue;
-    BottleneckChain chain{expansion_of(graph, id, taken), id, projection_of(graph, id)};
-    // Of layers that widen one after the other the next one's window is better off with what comes behind it.
-    if (chain.project != ir::no_node && channels_of(graph, graph.node(chain.project)) >= channels_of(graph, depthwise))
-      chain.expand = ir::no_node;
-    if (chain.expand == ir::no_node && chain.project == ir::no_node) continue;
-    taken.insert(chain.project);
-    chains.push_back(chain);
+std::optional<Chain> bottleneck_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+  const ir::Node& depthwise = graph.node(id);
+  if (!is_depthwise(graph, depthwise) || adds(depthwise)) return std::nullopt;
+  ir::NodeId ids[] = {expansion_of(graph, id, taken), id, projection_of(graph, id)};
+  // Of layers that widen one after the other the next one's window is better off with what comes behind it.
+  if (ids[2] != ir::no_node && channels_of(graph, graph.node(ids[2])) >= channels_of(graph, depthwise))
+    ids[0] = ir::no_node;
+  if (ids[0] == ir::no_node && ids[2] == ir::no_node) return std::nullopt;
+  Chain chain{{}, "InvertedBottleneck", std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value), {}};
+  const ir::Node* parts[3] = {};
+  for (size_t at = 0; at < 3; ++at) {
+    if (ids[at] == ir::no_node) continue;
+    chain.nodes.push_back(ids[at]);
+    parts[at] = &graph.node(ids[at]);
+    const size_t weights = ops::bottleneck_parts[at].weights;
+    chain.inputs[weights] = parts[at]->inputs[1];
+    if (parts[at]->inputs.size() > 2) chain.inputs[weights + 1] = parts[at]->inputs[2];
   }
-  return chains;
-}
-
-ir::Graph with_bottlenecks(ir::Graph graph, const std::vector<BottleneckChain>& chains) {
-  for (const BottleneckChain& chain : chains) {
-    std::vector<ir::ValueId> inputs(ops::bottleneck_residual, ir::no_value);
-    std::vector<std::string> origins;
-    const auto take = [&](ir::NodeId id, const ops::BottleneckPart& part) {
-      if (id == ir::no_node) return;
-      const ir::Node& node = graph.node(id);
-      inputs[part.weights] = node.inputs[1];
-      if (node.inputs.size() > 2) inputs[part.weights + 1] = node.inputs[2];
-      origins.insert(origins.end(), node.origins.begin(), node.origins.end());
-    };
-    const ir::NodeId ids[] = {chain.expand, chain.depthwise, chain.project};
-    for (size_t at = 0; at < 3; ++at) take(ids[at], ops::bottleneck_parts[at]);
-    const auto node = [&](ir::NodeId id) { return id == ir::no_node ? nullptr : &graph.node(id); };
-    const ir::Node *expand = node(chain.expand), *depthwise = node(chain.depthwise), *project = node(chain.project);
-    inputs[0] = expand ? expand->inputs[0] : depthwise->inputs[0];
-    if (project && project->inputs.size() > 3) inputs.push_back(project->inputs[3]);
-    const ir::ValueId result = graph.node(chain.last()).outputs[0];
-    ir::Attributes attributes = ops::bottleneck_attributes(expand, depthwise, project);
-    for (size_t at = 3; at-- > 0;)
-      if (ids[at] != ir::no_node) graph.remove(ids[at]);
-    graph.add_node("InvertedBottleneck", inputs, {result}, std::move(attributes), std::move(origins));
-  }
-  graph.tidy();
-  return graph;
-}
-
-std::map<std::string, Record> bottleneck_records(const ir::Graph& graph, const Plan& plan,
-                                                 const cuda::Properties* device) {
-  std::map<std::string, Record> found;
-  const std::vector<BottleneckChain> chains = bottlenecks_of(graph);
-  if (chains.empty() || plan.records.empty()) return found;
-  const ir::Graph fused = with_bottlenecks(graph, chains);
-  const Layout layout = lay_out(fused, false, true);
-  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(fused.nodes.size()); ++id)
-    if (fused.node(id).op == "InvertedBottleneck")
-      if (const Record* record = device_record(plan, device_problem_of(fused, id, layout, plan), device))
-        found[fused.value(fused.node(id).outputs[0]).name] = *record;
-  return found;
-}
-
-ir::Graph device_graph(ir::Graph graph, const Plan& plan, const cuda::Properties* device) {
-  const std::map<std::string, Record> records = bottleneck_records(graph, plan, device);
-  if (records.empty()) return graph;
-  std::vector<BottleneckChain> chains = bottlenecks_of(graph);
-  std::erase_if(chains, [&](const BottleneckChain& chain) {
-    const auto record = records.find(graph.value(graph.node(chain.last()).outputs[0]).name);
-    return record == records.end() || record->second.kernel == apart;
-  });
-  return chains.empty() ? graph : with_bottlenecks(std::move(graph), chains);
+  chain.inputs[0] = graph.node(chain.nodes.front()).inputs[0];
+  if (parts[2] && parts[2]->inputs.size() > 3) chain.inputs.push_back(parts[2]->inputs[3]);
+  chain.attributes = ops::bottleneck_attributes(parts[0], parts[1], parts[2]);
+  return chain;
 }
 
 }  // namespace tenon::plan

@@ -103,22 +103,6 @@ std::string device_key(const cuda::Properties& device, const backends::Problem& 
 /// What was measured of a problem on that GPU; on any where `device` is null. nullptr: nothing.
 const Record* device_record(const Plan& plan, const backends::Problem& problem, const cuda::Properties* device);
 
-/// A pointwise convolution that widens, a depthwise one and a pointwise one, of which each alone reads what the one
-/// before makes, in 16 bits; the first or the last may be no_node.
-struct BottleneckChain {
-  ir::NodeId expand, depthwise, project;
-  ir::NodeId last() const { return project == ir::no_node ? depthwise : project; }
-};
-std::vector<BottleneckChain> bottlenecks_of(const ir::Graph& graph);
-/// The graph with each chain as one node InvertedBottleneck in the place of the last. Ids change.
-ir::Graph with_bottlenecks(ir::Graph graph, const std::vector<BottleneckChain>& chains);
-/// By the names of their results: what was measured of a graph's chains as one step, and apart.
-std::map<std::string, Record> bottleneck_records(const ir::Graph& graph, const Plan& plan,
-                                                 const cuda::Properties* device);
-/// A graph with concrete sizes as the plan's GPU runs it: chains that were measured faster so are one node. `device` as
-/// for device_record().
-ir::Graph device_graph(ir::Graph graph, const Plan& plan, const cuda::Properties* device);
-
 /// The key of what was measured of a whole network, given its steps' keys in order.
 std::string network_key(const std::vector<std::string>& keys);
 /// The record of a network whose branches run beside each other.

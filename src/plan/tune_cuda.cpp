@@ -8,7 +8,7 @@
 #include "backends/cuda/kernels/texts.h"
 #include "backends/cuda/timing.h"
 #include "base/hash.h"
-#include "plan/plan.h"
+#include "plan/chains.h"
 
 namespace tenon::plan {
 namespace {
@@ -227,20 +227,19 @@ class DeviceTuner {
 };
 
 /// By the names of their results: what a graph's chains take as steps of their own; nothing where one was not timed.
-std::map<std::string, double> times_apart(const ir::Graph& graph, const std::vector<BottleneckChain>& chains,
-                                          const Plan& plan, const cuda::Properties& device) {
+std::map<std::string, double> times_apart(const ir::Graph& graph, const std::vector<Chain>& chains, const Plan& plan,
+                                          const cuda::Properties& device) {
   const Layout layout = lay_out(graph, false, true);
   std::map<std::string, double> times;
-  for (const BottleneckChain& chain : chains) {
+  for (const Chain& chain : chains) {
     double sum = 0;
     bool all = true;
-    for (const ir::NodeId id : {chain.expand, chain.depthwise, chain.project}) {
-      if (id == ir::no_node) continue;
+    for (const ir::NodeId id : chain.nodes) {
       const Record* record = device_record(plan, device_problem_of(graph, id, layout, plan), &device);
       all = all && record;
       sum += record ? record->microseconds : 0;
     }
-    if (all) times[graph.value(graph.node(chain.last()).outputs[0]).name] = sum;
+    if (all) times[result_of(graph, chain)] = sum;
   }
   return times;
 }
@@ -287,22 +286,19 @@ const Record* device_record(const Plan& plan, const backends::Problem& problem, 
 void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Progress& progress) {
   const ir::Graph graph = planned_part(concretise(plan.graph, plan.shapes));
   DeviceTuner tuner(plan, known, budget_seconds, progress);
-  const auto each_step = [&](const ir::Graph& of, const auto& enter) {
-    const Layout layout = lay_out(of, false, true);
-    for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(of.nodes.size()); ++id)
-      if (layout.runs[id]) enter(of.node(id), device_problem_of(of, id, layout, plan));
-  };
-  each_step(graph, [&](const ir::Node&, backends::Problem problem) { tuner.enter(std::move(problem), 0); });
+  const Layout layout = lay_out(graph, false, true);
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
+    if (layout.runs[id]) tuner.enter(device_problem_of(graph, id, layout, plan), 0);
   tuner.run();
   // With the best kernels of single nodes known, chains show whether one step for each is faster still.
-  const std::vector<BottleneckChain> chains = bottlenecks_of(graph);
+  const std::vector<Chain> chains = chains_of(graph);
   if (chains.empty()) return;
   const std::map<std::string, double> times = times_apart(graph, chains, plan, tuner.properties());
-  const ir::Graph fused = with_bottlenecks(graph, chains);
-  each_step(fused, [&](const ir::Node& node, backends::Problem problem) {
-    const auto apart = times.find(fused.value(node.outputs[0]).name);
-    if (node.op == "InvertedBottleneck" && apart != times.end()) tuner.enter(std::move(problem), apart->second);
-  });
+  const ir::Graph fused = with_chains(graph, chains);
+  const Layout fused_layout = lay_out(fused, false, true);
+  for (const ir::Value& value : fused.values)
+    if (const auto apart = times.find(value.name); apart != times.end())
+      tuner.enter(device_problem_of(fused, value.producer, fused_layout, plan), apart->second);
   tuner.run();
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <set>
 
+#include "plan/chains.h"
 #include "runtime/device_program.h"
 
 namespace tenon::runtime {
@@ -102,6 +103,13 @@ ir::Graph device_graph(const plan::Plan& plan) {
   return plan::device_graph(plan::planned_part(plan::concretise(plan.graph, plan.shapes)), plan, &device);
 }
 
+/// The steps that one was raced with; nullptr where there are none.
+const plan::Rival* apart_of(const plan::Record& record) {
+  for (const plan::Rival& rival : record.rivals)
+    if (rival.kernel == plan::apart) return &rival;
+  return nullptr;
+}
+
 /// Chains as one step inside the whole network: those that were not much faster so alone are tried apart.
 struct ChainRanking {
   /// A program and the graph that it runs.
@@ -112,10 +120,12 @@ struct ChainRanking {
         : graph(device_graph(plan)), program(plan, graph, team, Branches::in_turn) {
       if (!program.has_host_steps()) program.time(3);
     }
-    std::set<std::string> keys() const {
+    /// Those of steps that were raced with several in their place.
+    std::set<std::string> keys(const plan::Records& records) const {
       std::set<std::string> keys;
-      for (size_t at = 0; at < program.keys().size(); ++at)
-        if (graph.node(program.node_of(at)).op == "InvertedBottleneck") keys.insert(program.keys()[at]);
+      for (const std::string& key : program.keys())
+        if (const auto record = records.find(key); record != records.end() && apart_of(record->second))
+          keys.insert(key);
       return keys;
     }
   };
@@ -127,9 +137,7 @@ struct ChainRanking {
 
   void settle(std::unique_ptr<Candidate>& best, const std::string& key) {
     const plan::Record record = plan.records[key];
-    const auto apart = std::find_if(record.rivals.begin(), record.rivals.end(),
-                                    [](const plan::Rival& rival) { return rival.kernel == plan::apart; });
-    if (apart == record.rivals.end() || apart->microseconds > record.microseconds * nearly_for_chains) return;
+    if (apart_of(record)->microseconds > record.microseconds * nearly_for_chains) return;
     prefer(plan.records[key], plan::apart);
     try {
       auto other = std::make_unique<Candidate>(plan, team);
@@ -155,7 +163,7 @@ void settle_chains(plan::Plan& plan, plan::TimingCache& cache, Team& team) {
   if (best->program.has_host_steps()) return;
   ChainRanking ranking{plan, team, plan::network_key(best->program.keys()) + " chains", {}};
   const bool is_known = cache.records().count(ranking.network) > 0;
-  for (const std::string& key : best->keys())
+  for (const std::string& key : best->keys(plan.records))
     if (!is_known) ranking.settle(best, key);
     else if (cache.records().count(ranking.network + " " + key)) prefer(plan.records[key], plan::apart);
   ranking.found[ranking.network] = {"settled", 0};

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "plan/chains.h"
 
 namespace tenon::runtime {
 namespace {
