@@ -1,5 +1,7 @@
 #include "kinds.h"
 
+#include <set>
+
 #include "ops/half.h"
 #include "ops/inverted_bottleneck.h"
 
@@ -22,7 +24,8 @@ std::vector<Case> all_cases() {
 }
 
 bool is_product(const Case& one) {
-  return one.node().op == "Conv" || one.node().op == "Gemm" || one.node().op == "MatMul";
+  static const std::set<std::string> ops{"Conv", "ConvMaxPool", "Gemm", "MatMul"};
+  return ops.count(one.node().op) > 0;
 }
 
 bool is_weights(const Case& one, size_t operand) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
+#include "ops/op.h"
+#include "plan/chains.h"
 #include "support/net.h"
 
 namespace tenon::explain {
@@ -108,6 +110,45 @@ TEST(Explain, AnEngineWithoutAListOfNodesSaysSo) {
   EXPECT_EQ(report.notes[0], "an earlier Tenon wrote the engine: nodes that were folded away are not listed");
   EXPECT_EQ(says(report, "act"), "step product");
   EXPECT_EQ(says(report, "idle"), "no entry");
+}
+
+/// A plan for a GPU that is nowhere: a picture's convolution and a pool, with this record of both as one step.
+plan::Plan plan_of_chain(const plan::Record& record) {
+  plan::Plan plan;
+  plan.device = "cuda:99";
+  ir::Graph& graph = plan.graph;
+  const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{1, 3, 16, 16});
+  const ir::ValueId weights = graph.add_constant("w", random_tensor({8, 3, 3, 3}, 1));
+  const ir::ValueId c = graph.apply(
+      "Conv", {x, weights}, {{"layout", std::string("NHWC")}, {"input_layout", std::string("NCHW")}}, {"stem"}, "c");
+  const ir::ValueId y = graph.apply("MaxPool", {c},
+                                    {{"layout", std::string("NHWC")},
+                                     {"kernel_shape", std::vector<int64_t>{3, 3}},
+                                     {"strides", std::vector<int64_t>{2, 2}}},
+                                    {"pool"}, "y");
+  graph.inputs = {x}, graph.outputs = {y}, graph.output_names = {"y"};
+  ops::infer(graph);
+  const ir::Graph fused = plan::with_chains(graph, plan::chains_of(graph));
+  const plan::Layout layout = plan::lay_out(fused, false, true);
+  plan.records["| " + backends::signature(plan::device_problem_of(fused, 0, layout, plan))] = record;
+  return plan;
+}
+
+TEST(Explain, AChainIsARowOrARivalOfItsLastNode) {
+  const Report one = explain(plan_of_chain({"both", 3, {{plan::apart, 4}}}), {}, 1);
+  ASSERT_EQ(one.rows.size(), 1u);
+  EXPECT_EQ(one.rows[0].op, "ConvMaxPool");
+  EXPECT_EQ(one.rows[0].origins, (std::vector<std::string>{"stem", "pool"}));
+  EXPECT_EQ(one.rows[0].kernel, "both");
+  ASSERT_EQ(one.rows[0].rivals.size(), 1u);
+  EXPECT_EQ(one.rows[0].rivals[0].kernel, plan::apart);
+
+  const Report apart = explain(plan_of_chain({plan::apart, 3, {{"both", 4}}}), {}, 1);
+  ASSERT_EQ(apart.rows.size(), 2u);
+  EXPECT_TRUE(apart.rows[0].rivals.empty());
+  ASSERT_EQ(apart.rows[1].rivals.size(), 1u);
+  EXPECT_EQ(apart.rows[1].rivals[0].kernel, "both with stem");
+  EXPECT_EQ(apart.rows[1].rivals[0].microseconds, 4);
 }
 
 }  // namespace
