@@ -185,6 +185,23 @@ TEST_F(DeviceSession, TunedBottlenecksGiveWhatTheyGiveOnTheCpu) {
   expect_near(build_net(folder_, net, options).session().run({{"x", x}}), expected, 1e-2);
 }
 
+/// Tuned: where it is faster so, a picture's convolution and the max pool of its result run as one step.
+TEST_F(DeviceSession, TunedStemsGiveWhatTheyGiveOnTheCpu) {
+  const std::string net = model(
+      input("x", {2, 3, 22, 27}) + random_weights("w1", {16, 3, 7, 7}, 1) + random_weights("w2", {32, 16, 3, 3}, 2) +
+      node("stem", "Conv", {"x", "w1"}, {"a"}, integers("strides", {2, 2}) + integers("pads", {3, 3, 3, 3})) +
+      node("act", "Relu", {"a"}, {"b"}) +
+      node("pool", "MaxPool", {"b"}, {"c"},
+           integers("kernel_shape", {3, 3}) + integers("strides", {2, 2}) + integers("pads", {1, 1, 1, 1})) +
+      node("last", "Conv", {"c", "w2"}, {"y"}) + output("y"));
+  const Tensor x = random_tensor({2, 3, 22, 27}, 7);
+  const auto expected = build_net(folder_, net).session().run({{"x", x}});
+  BuildOptions options = on_gpu();
+  options.precision = Precision::fp16;
+  options.budget_seconds = -1;
+  expect_near(build_net(folder_, net, options).session().run({{"x", x}}), expected, 1e-2);
+}
+
 /// The convolution and the suppression run on the GPU, what follows on the CPU; sizes differ from run to run.
 TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
   const std::string net = model(
