@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-MIB, ORDER = 2**20, ['tf32', 'fp16', 'bf16', 'int8']
+MIB, ORDER = 2**20, ['fp32', 'tf32', 'fp16', 'bf16', 'int8']
 
 
 def number(value, form='%.4g'):

@@ -154,7 +154,7 @@ std::map<std::vector<std::string>, double> with_conversions(const Runner& runner
   std::map<std::vector<std::string>, double> sums;
   for (const auto& [id, microseconds] : times) {
     const ir::Node& node = graph.node(id);
-    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv")) continue;
+    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv" && node.op != "ConvMaxPool")) continue;
     double& sum = sums[node.origins];
     sum += microseconds;
     const auto add = [&](ir::NodeId other) {

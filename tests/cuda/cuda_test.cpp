@@ -206,10 +206,10 @@ class Gpu : public testing::TestWithParam<Case> {
     std::vector<Tensor> operands;
     const backends::Problem problem = problem_of(one, expected, kind, views, operands);
     // An f16 result is rounded, and its activation approximate; a tf32 one may be rounded.
-    const double tolerance = kind == Kind::f16    ? std::max(2e-3, 4 * one.tolerance)
-                             : kind == Kind::bf16 ? std::max(1e-2, 20 * one.tolerance)
-                             : kind == Kind::tf32 ? std::max(6e-4, 2 * one.tolerance)
-                                                  : 2 * one.tolerance;
+    const double tolerance = kind == Kind::f16 || kind == Kind::f32_to_f16 ? std::max(2e-3, 4 * one.tolerance)
+                             : kind == Kind::bf16                          ? std::max(1e-2, 20 * one.tolerance)
+                             : kind == Kind::tf32                          ? std::max(6e-4, 2 * one.tolerance)
+                                                                           : 2 * one.tolerance;
     SCOPED_TRACE((views ? "on views, kind " : "kind ") + std::to_string(static_cast<int>(kind)));
     with_each_tactic(problem, operands, [&](const std::vector<Tensor>& got) {
       for (size_t at = 0; at < got.size(); ++at)

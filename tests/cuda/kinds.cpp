@@ -15,6 +15,12 @@ Tensor narrowed(const Tensor& tensor, DType type) {
   return result;
 }
 
+bool reads_a_picture(const Case& one) {
+  const ir::Node& node = one.node();
+  return (node.op == "Conv" || node.op == "ConvMaxPool") &&
+         (node.text("input_layout", "") == "NCHW" || node.text("conv.input_layout", "") == "NCHW");
+}
+
 }  // namespace
 
 std::vector<Case> all_cases() {
@@ -30,17 +36,18 @@ bool is_product(const Case& one) {
 
 bool is_weights(const Case& one, size_t operand) {
   if (one.node().op == "InvertedBottleneck") return operand % 2 == 1 && operand < ops::bottleneck_residual;
-  return operand == 1 && is_product(one);
+  return operand == 1 && (is_product(one) || one.node().op == "ConvMaxPool");
 }
 
 std::vector<Kind> kinds_of(const Case& one) {
   std::vector<Kind> kinds = {Kind::f32, Kind::f16, Kind::bf16};
   if (is_product(one) || one.node().op == "DotAttention") kinds.push_back(Kind::tf32);
   if (is_product(one) || one.node().op == "BoxHead") kinds.push_back(Kind::f16_to_f32);
+  if (reads_a_picture(one)) kinds.push_back(Kind::f32_to_f16);
   return kinds;
 }
 
-bool is_narrow(Kind kind) { return kind == Kind::f16 || kind == Kind::f16_to_f32 || kind == Kind::bf16; }
+bool is_narrow(Kind kind) { return kind != Kind::f32 && kind != Kind::tf32; }
 
 backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, Kind kind, bool views,
                              std::vector<Tensor>& operands) {
@@ -49,7 +56,7 @@ backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs
   problem.tf32 = kind == Kind::tf32;
   if (!is_narrow(kind)) return problem;
   const DType type = kind == Kind::bf16 ? DType::bf16 : DType::f16;
-  for (size_t at = 0; at < problem.inputs.size(); ++at) {
+  for (size_t at = 0; at < problem.inputs.size() && kind != Kind::f32_to_f16; ++at) {
     if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
     if (kind == Kind::f16_to_f32 && at == 3 && problem.node->op == "Conv") continue;  // of the output's type
     if (at == 3 && problem.node->op == "DotAttention") continue;                      // the mask
