@@ -13,6 +13,7 @@ constexpr int HIGH = (KH + ROWS - 1) / ROWS * ROWS, STEPS = HIGH / ROWS * ACROSS
 // Four neighbours begin at a multiple of four of the picture, so a part may begin up to three pixels early.
 constexpr int PH = 4 * TH + HIGH, PW = 28 * STRIPS + 8 + 4 * CHUNKS, COUNT = PH * PW;
 constexpr int GROUPS = WIDTH / NW, THREADS = 32 * STRIPS * GROUPS, NT = NW / 8, OWN = NW / 4;
+constexpr int TOGETHER = 3;  // times four neighbours that a thread has on the way
 
 #if BYTES
 typedef int Number;
@@ -91,47 +92,54 @@ struct __align__(4 * sizeof(ELEMENT)) Quad {
   ELEMENT e[4];
 };
 
-// Four neighbours at a time; with QUADS each four lie wholly inside of the picture or wholly outside.
+// Four neighbours at a time; with QUADS they lie all inside of the picture or all outside.
+__device__ __forceinline__ void read(ELEMENT (&f)[4 * C], const Params& p, const ELEMENT* image, int h, int w) {
+#pragma unroll
+  for (int k = 0; k < 4 * C; ++k) f[k] = outside_of<ELEMENT>(p.x_zero);
+  if ((u32)h >= (u32)p.in_h) return;
+  const ELEMENT* from = image + h * p.row + w * p.pixel;
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+    if (QUADS && (u32)w < (u32)p.in_w) {
+      const Quad quad = *(const Quad*)(from + c * p.channel);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) f[k * C + c] = quad.e[k];
+    } else if (!QUADS) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if ((u32)(w + k) < (u32)p.in_w) f[k * C + c] = from[k * p.pixel + c * p.channel];
+    }
+}
+
+__device__ __forceinline__ void keep(uint4* to, const ELEMENT (&f)[4 * C], const Params& p) {
+#if BYTES
+  int v[4 * C];
+  quantise(f, v, p.x_scale, p.x_inverse, p.x_zero);
+  const auto number = [&](int k, int c) { return c < C ? v[k * C + c % C] : 0; };
+  const auto word = [&](int k) { return pack_bytes(number(k, 0), number(k, 1), number(k, 2), number(k, 3)); };
+  to[0] = make_uint4(word(0), word(1), word(2), word(3));
+#else
+  const auto number = [&](int k, int c) { return c < C ? f32_of(f[k * C + c % C]) : 0.f; };
+#pragma unroll
+  for (int plane = 0; plane < PLANES; ++plane) {
+    const auto word = [&](int k) { return pack_halves(number(k, 2 * plane), number(k, 2 * plane + 1)); };
+    to[plane * (COUNT / 4)] = make_uint4(word(0), word(1), word(2), word(3));
+  }
+#endif
+}
+
 __device__ __forceinline__ void load(u32* part, const Params& p, const ELEMENT* image, int top, int left) {
 #pragma unroll 1
-  for (int i = threadIdx.x; i < COUNT / 4; i += THREADS) {
-    const int h = top + i / (PW / 4), w = left + i % (PW / 4) * 4;
-    const ELEMENT* from = image + h * p.row + w * p.pixel;
-    ELEMENT f[4 * C];
+  for (int first = threadIdx.x; first < COUNT / 4; first += TOGETHER * THREADS) {
+    ELEMENT f[TOGETHER][4 * C];
 #pragma unroll
-    for (int k = 0; k < 4 * C; ++k) f[k] = outside_of<ELEMENT>(p.x_zero);
-#pragma unroll
-    for (int c = 0; c < C && (u32)h < (u32)p.in_h; ++c)
-      if (QUADS && (u32)w < (u32)p.in_w) {
-        const Quad quad = *(const Quad*)(from + c * p.channel);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) f[k * C + c] = quad.e[k];
-      } else if (!QUADS) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-          if ((u32)(w + k) < (u32)p.in_w) f[k * C + c] = from[k * p.pixel + c * p.channel];
-      }
-#if BYTES
-    int v[4 * C];
-    quantise(f, v, p.x_scale, p.x_inverse, p.x_zero);
-    u32 words[4];
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      words[k] = pack_bytes(v[k * C], C > 1 ? v[k * C + 1 % C] : 0, C > 2 ? v[k * C + 2 % C] : 0,
-                            C > 3 ? v[k * C + 3 % C] : 0);
-    ((uint4*)part)[i] = make_uint4(words[0], words[1], words[2], words[3]);
-#else
-    u32 words[2][4];
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const auto number = [&](int c) { return c < C ? f32_of(f[k * C + c % C]) : 0.f; };
-      words[0][k] = pack_halves(number(0), number(1)), words[1][k] = pack_halves(number(2), number(3));
+    for (int k = 0; k < TOGETHER; ++k) {
+      const int i = first + k * THREADS;
+      read(f[k], p, image, i < COUNT / 4 ? top + i / (PW / 4) : -1, left + i % (PW / 4) * 4);
     }
 #pragma unroll
-    for (int plane = 0; plane < 2; ++plane)
-      ((uint4*)(part + plane * COUNT))[i] =
-          make_uint4(words[plane][0], words[plane][1], words[plane][2], words[plane][3]);
-#endif
+    for (int k = 0; k < TOGETHER; ++k)
+      if (first + k * THREADS < COUNT / 4) keep((uint4*)part + first + k * THREADS, f[k], p);
   }
 }
 
