@@ -67,7 +67,7 @@ std::optional<Chain> bottleneck_at(const ir::Graph& graph, ir::NodeId id, const 
   if (ids[2] != ir::no_node && channels_of(graph, graph.node(ids[2])) >= channels_of(graph, depthwise))
     ids[0] = ir::no_node;
   if (ids[0] == ir::no_node && ids[2] == ir::no_node) return std::nullopt;
-  Chain chain{{}, "InvertedBottleneck", std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value), {}};
+  Chain chain{{}, "InvertedBottleneck", std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value), {}, {}};
   const ir::Node* parts[3] = {};
   for (size_t at = 0; at < 3; ++at) {
     if (ids[at] == ir::no_node) continue;
@@ -77,6 +77,7 @@ std::optional<Chain> bottleneck_at(const ir::Graph& graph, ir::NodeId id, const 
     chain.inputs[weights] = parts[at]->inputs[1];
     if (parts[at]->inputs.size() > 2) chain.inputs[weights + 1] = parts[at]->inputs[2];
   }
+  chain.outputs = graph.node(chain.last()).outputs;
   chain.inputs[0] = graph.node(chain.nodes.front()).inputs[0];
   if (parts[2] && parts[2]->inputs.size() > 3) chain.inputs.push_back(parts[2]->inputs[3]);
   chain.attributes = ops::bottleneck_attributes(parts[0], parts[1], parts[2]);

@@ -6,7 +6,7 @@ std::vector<Chain> chains_of(const ir::Graph& graph) {
   std::vector<Chain> chains;
   std::set<ir::NodeId> taken;
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
-    for (const auto chain_at : {bottleneck_at, pooled_convolution_at})
+    for (const auto chain_at : {bottleneck_at, pooled_convolution_at, pool_pyramid_at})
       if (std::optional<Chain> chain = chain_at(graph, id, taken)) {
         taken.insert(chain->nodes.begin(), chain->nodes.end());
         chains.push_back(std::move(*chain));
@@ -15,19 +15,18 @@ std::vector<Chain> chains_of(const ir::Graph& graph) {
 }
 
 const std::string& result_of(const ir::Graph& graph, const Chain& chain) {
-  return graph.value(graph.node(chain.last()).outputs[0]).name;
+  return graph.value(chain.outputs.back()).name;
 }
 
 ir::Graph with_chains(ir::Graph graph, const std::vector<Chain>& chains) {
   for (const Chain& chain : chains) {
-    const ir::ValueId result = graph.node(chain.last()).outputs[0];
     std::vector<std::string> origins;
     for (const ir::NodeId id : chain.nodes) {
       const std::vector<std::string>& own = graph.node(id).origins;
       origins.insert(origins.end(), own.begin(), own.end());
       graph.remove(id);
     }
-    graph.add_node(chain.op, chain.inputs, {result}, chain.attributes, std::move(origins));
+    graph.add_node(chain.op, chain.inputs, chain.outputs, chain.attributes, std::move(origins));
   }
   graph.tidy();
   return graph;

@@ -7,16 +7,17 @@
 /// Nodes one after the other that a GPU may run as one.
 namespace tenon::plan {
 
-/// Nodes of which each alone reads what the one before makes, and the node that may stand in their place.
+/// Nodes one behind the other or side by side, and the node that may stand in their place: nobody else reads what lies
+/// between its inputs and its outputs.
 struct Chain {
   std::vector<ir::NodeId> nodes;
   std::string op;
-  std::vector<ir::ValueId> inputs;
+  std::vector<ir::ValueId> inputs, outputs;
   ir::Attributes attributes;
   ir::NodeId last() const { return nodes.back(); }
 };
 std::vector<Chain> chains_of(const ir::Graph& graph);
-/// The name of what a chain gives, the same where it is one node.
+/// The name of the last that a chain gives, the same where it is one node.
 const std::string& result_of(const ir::Graph& graph, const Chain& chain);
 /// The graph with each chain as one node in the place of the last. Ids change.
 ir::Graph with_chains(ir::Graph graph, const std::vector<Chain>& chains);
@@ -31,5 +32,9 @@ ir::Graph device_graph(ir::Graph graph, const Plan& plan, const cuda::Properties
 std::optional<Chain> bottleneck_at(const ir::Graph& graph, ir::NodeId depthwise, const std::set<ir::NodeId>& taken);
 /// A convolution of a picture of few channels, and this max pool of its result; nullopt where that is not so.
 std::optional<Chain> pooled_convolution_at(const ir::Graph& graph, ir::NodeId pool, const std::set<ir::NodeId>& taken);
+
+/// Max pools of several windows of what this one reads, which may be pools of one another; nullopt where this is not
+/// the first of several.
+std::optional<Chain> pool_pyramid_at(const ir::Graph& graph, ir::NodeId pool, const std::set<ir::NodeId>& taken);
 
 }  // namespace tenon::plan

@@ -40,7 +40,7 @@ std::optional<Chain> pooled_convolution_at(const ir::Graph& graph, ir::NodeId id
   if (maker == ir::no_node || taken.count(maker) || graph.only_user(pool.inputs[0]) != id) return std::nullopt;
   const ir::Node& conv = graph.node(maker);
   if (!is_of_picture(graph, conv)) return std::nullopt;
-  return Chain{{maker, id}, conv.op + "MaxPool", conv.inputs, ops::conv_max_pool_attributes(conv, pool)};
+  return Chain{{maker, id}, conv.op + "MaxPool", conv.inputs, pool.outputs, ops::conv_max_pool_attributes(conv, pool)};
 }
 
 }  // namespace tenon::plan

@@ -1,5 +1,5 @@
-// Chains of nodes as one node of a plan for a GPU: a pointwise, a depthwise and a pointwise convolution, and the
-// convolution of a picture with the max pool of its result.
+// Chains of nodes as one node of a plan for a GPU: a pointwise, a depthwise and a pointwise convolution, the
+// convolution of a picture with the max pool of its result, and max pools of several windows.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -308,6 +308,56 @@ TEST(Chains, RunAsTheRecordsOfTheirGpuSay) {
     EXPECT_EQ(ops_of(plan::device_graph(stem.graph, plan_with(stem, {plan::apart}), &device)),
               bytes ? "Int8Conv MaxPool" : "Conv MaxPool");
   }
+}
+
+ir::ValueId pool(ir::Graph& graph, ir::ValueId x, int64_t window, const std::string& name, ir::Attributes more = {}) {
+  const int64_t pad = window / 2;
+  more.insert({{"layout", std::string("NHWC")},
+               {"kernel_shape", std::vector<int64_t>{window, window}},
+               {"pads", std::vector<int64_t>{pad, pad, pad, pad}}});
+  return graph.apply("MaxPool", {x}, more, {name}, name);
+}
+
+ir::ValueId joined(ir::Graph& graph, const std::vector<ir::ValueId>& parts) {
+  return graph.apply("Concat", parts, {{"axis", int64_t{3}}}, {"joined"});
+}
+
+TEST(PoolPyramids, AreFoundBehindOneAnotherAndSideBySide) {
+  Net behind;
+  ir::Graph& first = behind.graph;
+  ir::ValueId x = behind.input(9, 8);
+  const ir::ValueId a = pool(first, x, 5, "a"), b = pool(first, a, 5, "b"), c = pool(first, b, 3, "c");
+  behind.finish({joined(first, {x, a, b, c})});
+  EXPECT_EQ(chains_of(first), "MaxPools a b c");
+  EXPECT_EQ(fused_of(behind).nodes[0].integers("windows"), (std::vector<int64_t>{5, 9, 11}));
+  gives_the_same(behind, "MaxPools Concat");
+
+  Net beside;
+  ir::Graph& second = beside.graph;
+  x = beside.input(9, 8);
+  const ir::ValueId wide = pool(second, x, 13, "wide"), narrow = pool(second, x, 5, "narrow");
+  beside.finish({joined(second, {wide, x, narrow})});
+  EXPECT_EQ(chains_of(second), "MaxPools narrow wide");
+  gives_the_same(beside, "MaxPools Concat");
+}
+
+TEST(PoolPyramids, AreOfWindowsThatDifferAndKeepTheSize) {
+  using List = std::vector<int64_t>;
+  const ir::Attributes others[] = {{{"kernel_shape", List{5, 3}}}, {{"kernel_shape", List{4, 4}}},
+                                   {{"strides", List{2, 2}}},      {{"dilations", List{2, 2}}},
+                                   {{"pads", List{2, 2, 1, 1}}},   {{"auto_pad", std::string("VALID")}}};
+  for (const ir::Attributes& other : others) {
+    Net net;
+    const ir::ValueId x = net.input(19, 8);
+    const ir::ValueId a = pool(net.graph, x, 5, "a");
+    net.finish({pool(net.graph, a, 5, "b", other)});
+    EXPECT_EQ(chains_of(net.graph), "") << other.begin()->first;
+  }
+  Net alike;
+  const ir::ValueId x = alike.input(9, 8);
+  const ir::ValueId a = pool(alike.graph, x, 5, "a"), b = pool(alike.graph, x, 5, "b");
+  alike.finish({joined(alike.graph, {a, b})});
+  EXPECT_EQ(chains_of(alike.graph), "");
 }
 
 }  // namespace

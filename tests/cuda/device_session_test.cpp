@@ -168,15 +168,15 @@ TEST_F(DeviceSession, TunedProductsGiveWhatTheyGiveOnTheCpu) {
 
 /// Tuned: where it is faster so, a block that widens, convolves and narrows runs as one step.
 TEST_F(DeviceSession, TunedBottlenecksGiveWhatTheyGiveOnTheCpu) {
-  const std::string net = model(
-      input("x", {2, 16, 20, 12}) + random_weights("w1", {64, 16, 1, 1}, 1) + random_weights("w2", {64, 1, 3, 3}, 2) +
-      random_weights("w3", {16, 64, 1, 1}, 3) + random_weights("w4", {32, 16, 1, 1}, 4) +
-      random_weights("w5", {8, 32, 1, 1}, 5) +
-      node("widen", "Conv", {"x", "w1"}, {"a"}) + node("first", "Relu", {"a"}, {"b"}) +
-      node("window", "Conv", {"b", "w2"}, {"c"}, integers("pads", {1, 1, 1, 1}) + integer("group", 64)) +
-      node("second", "Relu", {"c"}, {"d"}) + node("narrow", "Conv", {"d", "w3"}, {"e"}) +
-      node("sum", "Add", {"e", "x"}, {"f"}) + node("behind", "Conv", {"f", "w4"}, {"g"}) +
-      node("third", "Relu", {"g"}, {"h"}) + node("last", "Conv", {"h", "w5"}, {"y"}) + output("y"));
+  const std::string net =
+      model(input("x", {2, 16, 20, 12}) + random_weights("w1", {64, 16, 1, 1}, 1) +
+            random_weights("w2", {64, 1, 3, 3}, 2) + random_weights("w3", {16, 64, 1, 1}, 3) +
+            random_weights("w4", {32, 16, 1, 1}, 4) + random_weights("w5", {8, 32, 1, 1}, 5) +
+            node("widen", "Conv", {"x", "w1"}, {"a"}) + node("first", "Relu", {"a"}, {"b"}) +
+            node("window", "Conv", {"b", "w2"}, {"c"}, integers("pads", {1, 1, 1, 1}) + integer("group", 64)) +
+            node("second", "Relu", {"c"}, {"d"}) + node("narrow", "Conv", {"d", "w3"}, {"e"}) +
+            node("sum", "Add", {"e", "x"}, {"f"}) + node("behind", "Conv", {"f", "w4"}, {"g"}) +
+            node("third", "Relu", {"g"}, {"h"}) + node("last", "Conv", {"h", "w5"}, {"y"}) + output("y"));
   const Tensor x = random_tensor({2, 16, 20, 12}, 7);
   const auto expected = build_net(folder_, net).session().run({{"x", x}});
   BuildOptions options = on_gpu();
@@ -185,15 +185,19 @@ TEST_F(DeviceSession, TunedBottlenecksGiveWhatTheyGiveOnTheCpu) {
   expect_near(build_net(folder_, net, options).session().run({{"x", x}}), expected, 1e-2);
 }
 
-/// Tuned: where it is faster so, a picture's convolution and the max pool of its result run as one step.
-TEST_F(DeviceSession, TunedStemsGiveWhatTheyGiveOnTheCpu) {
+/// Tuned: where it is faster so, a picture's convolution and the max pool of its result run as one step, and the pools
+/// of a pyramid.
+TEST_F(DeviceSession, TunedPoolsGiveWhatTheyGiveOnTheCpu) {
+  const std::string wide = integers("kernel_shape", {5, 5}) + integers("pads", {2, 2, 2, 2});
   const std::string net = model(
-      input("x", {2, 3, 22, 27}) + random_weights("w1", {16, 3, 7, 7}, 1) + random_weights("w2", {32, 16, 3, 3}, 2) +
+      input("x", {2, 3, 22, 27}) + random_weights("w1", {16, 3, 7, 7}, 1) + random_weights("w2", {32, 48, 3, 3}, 2) +
       node("stem", "Conv", {"x", "w1"}, {"a"}, integers("strides", {2, 2}) + integers("pads", {3, 3, 3, 3})) +
       node("act", "Relu", {"a"}, {"b"}) +
       node("pool", "MaxPool", {"b"}, {"c"},
            integers("kernel_shape", {3, 3}) + integers("strides", {2, 2}) + integers("pads", {1, 1, 1, 1})) +
-      node("last", "Conv", {"c", "w2"}, {"y"}) + output("y"));
+      node("wide", "MaxPool", {"c"}, {"d"}, wide) + node("wider", "MaxPool", {"d"}, {"e"}, wide) +
+      node("join", "Concat", {"c", "d", "e"}, {"f"}, integer("axis", 1)) + node("last", "Conv", {"f", "w2"}, {"y"}) +
+      output("y"));
   const Tensor x = random_tensor({2, 3, 22, 27}, 7);
   const auto expected = build_net(folder_, net).session().run({{"x", x}});
   BuildOptions options = on_gpu();

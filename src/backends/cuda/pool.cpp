@@ -68,14 +68,11 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const auto kernel = problem.node->integers("kernel_shape");
   std::vector<Tactic> list;
   for (const int vector : vectors_of(problem)) {
-    Source source{"pool.cu", {}, ""};
-    source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
-                      define("MAX", problem.node->op == "MaxPool"),
-                      define("FLOAT8", problem.inputs[0].dtype == DType::f8e4m3fn),
-                      define("VEC", vector),
-                      define("INCLUDE_PAD", includes_padding(problem)),
-                      define("KH", kernel[0]),
-                      define("KW", kernel[1])};
+    const Source source = source_from(
+        {"larger.cuh", "pool.cu"},
+        {define_type("ELEMENT", problem.inputs[0].dtype), define("MAX", problem.node->op == "MaxPool"),
+         define("FLOAT8", problem.inputs[0].dtype == DType::f8e4m3fn), define("VEC", vector),
+         define("INCLUDE_PAD", includes_padding(problem)), define("KH", kernel[0]), define("KW", kernel[1])});
     list.push_back({"pool " + std::to_string(vector), {source}, {vector, 0}});
     if (!clamps(problem, vector)) continue;
     const int64_t stride = problem.node->integers("strides", {1, 1})[1];

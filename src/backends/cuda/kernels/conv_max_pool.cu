@@ -60,8 +60,8 @@ __device__ __forceinline__ void multiply(Number (&sum)[4], const u32 (&a)[4], ui
 
 // Neighbouring rows of the convolution: what both read is loaded once.
 template <int LINES>
-__device__ __forceinline__ void convolve(Line (&sum)[LINES], const u32* even, const u32* odd, const uint2 (&weight)[STEPS][NT],
-                                         const Number (&start)[OWN]) {
+__device__ __forceinline__ void convolve(Line (&sum)[LINES], const u32* even, const u32* odd,
+                                         const uint2 (&weight)[STEPS][NT], const Number (&start)[OWN]) {
 #pragma unroll
   for (int line = 0; line < LINES; ++line)
 #pragma unroll

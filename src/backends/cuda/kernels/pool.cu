@@ -1,6 +1,6 @@
-// Max and average pooling over two spatial axes. ELEMENT: type of input and output (u8, and e4m3 by its numbers, for
-// the maximum only); FLOAT8: it is e4m3; MAX; VEC
-// channels a thread (1 for any strides); INCLUDE_PAD: the average counts padding.
+// Max and average pooling over two spatial axes. Behind larger.cuh. ELEMENT: type of input and output (u8, and e4m3 by
+// its numbers, for the maximum only); FLOAT8: it is e4m3; MAX; VEC channels a thread (1 for any strides); INCLUDE_PAD:
+// the average counts padding.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -18,17 +18,6 @@ struct __align__(VEC * sizeof(T)) Vec {
 constexpr bool WORDS = MAX && !FLOAT8 && sizeof(T) < 4 && VEC * sizeof(T) >= 4;
 constexpr int COUNT = (VEC * sizeof(T) + 3) / 4, HALVES = sizeof(T) == 1 ? 2 : 1;
 constexpr u32 LOWEST = sizeof(T) == 1 ? 0 : 0xfc00fc00u;
-__device__ __forceinline__ u32 larger(u32 a, u32 b) {
-  if (sizeof(T) == 1) return __vmaxu2(a, b);
-#if __CUDA_ARCH__ >= 800
-  u32 r;
-  asm("max.NaN." NARROW_NAME "x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-#else
-  const float x = half_of(a, 0), y = half_of(a, 1), v = half_of(b, 0), w = half_of(b, 1);
-  return pack_halves(v > x || v != v ? v : x, w > y || w != w ? w : y);
-#endif
-}
 __device__ __forceinline__ void clear(u32 (&words)[HALVES][COUNT]) {
 #pragma unroll
   for (int e = 0; e < COUNT; ++e)

@@ -1,0 +1,31 @@
+#include "ops/inference.h"
+
+/// Internal op MaxPools: several max pools of one input of channels last, as a pyramid of pools has them. Attribute
+/// windows: odd sizes of square windows, an output for each; strides are 1 and padding keeps the size.
+namespace tenon::ops {
+namespace {
+
+void infer(Inference& ctx) {
+  const ir::Shape* shape = ctx.shape(0);
+  for (size_t at = 0; at < ctx.node().integers("windows").size(); ++at)
+    ctx.set(at, ctx.dtype(0), shape ? std::optional(*shape) : std::nullopt);
+}
+
+void evaluate(Evaluation& ctx) {
+  const std::vector<int64_t> windows = ctx.node().integers("windows");
+  for (size_t at = 0; at < windows.size(); ++at) {
+    const int64_t window = windows[at], pad = window / 2;
+    ir::Node pool;
+    pool.op = "MaxPool";
+    pool.attributes = {{"layout", std::string("NHWC")},
+                       {"kernel_shape", std::vector<int64_t>{window, window}},
+                       {"pads", std::vector<int64_t>{pad, pad, pad, pad}}};
+    pool.outputs = {0};
+    ctx.set(at, ops::evaluate(pool, std::vector<Tensor>{ctx.input(0)})[0]);
+  }
+}
+
+TENON_OP({"MaxPools", 1, 1, 2, 4, infer, evaluate});
+
+}  // namespace
+}  // namespace tenon::ops
