@@ -125,10 +125,13 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   std::vector<Tactic> list;
   struct Form {
     int rows, strips, channels;
+    bool ahead;
   };
-  static constexpr Form forms[] = {{14, 2, 32}, {14, 4, 32}, {14, 2, 16}, {7, 2, 32}, {7, 4, 32},
-                                   {7, 2, 16},  {4, 2, 32},  {4, 1, 32},  {4, 1, 16}, {2, 2, 32},
-                                   {2, 2, 16},  {1, 2, 32},  {1, 2, 16}};
+  static constexpr Form forms[] = {{14, 2, 32, false}, {14, 2, 32, true}, {14, 4, 32, true}, {14, 2, 16, false},
+                                   {14, 2, 16, true},  {7, 2, 32, false}, {7, 2, 32, true},  {7, 4, 32, false},
+                                   {7, 4, 32, true},   {7, 2, 16, false}, {7, 2, 16, true},  {4, 2, 32, false},
+                                   {4, 1, 32, false},  {4, 1, 16, false}, {2, 2, 32, false}, {2, 2, 16, false},
+                                   {1, 2, 32, false},  {1, 2, 16, false}};
   for (const Form& form : forms) {
     const int threads = 32 * form.strips * pooled.width() / form.channels;
     const int registers = (pooled.registers(form.channels) + 7) / 8 * 8;
@@ -139,6 +142,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
     const int64_t tiles =
         shape.batch * ceil_div(pooled.out_h, form.rows) * ceil_div(pooled.out_w, form.strips * strip_columns);
     if (!list.empty() && form.rows < 7 && tiles > 16 * properties.multiprocessors) continue;
+    if (form.ahead && (!pooled.reads_quads() || shape.x_type != DType::f32 || tiles <= properties.multiprocessors))
+      continue;
     std::vector<std::string> defines =
         pooled.is_bytes() ? byte_defines(pooled.bytes) : epilogue_defines(conv_epilogue(pooled.problem));
     if (!pooled.is_bytes())
@@ -147,10 +152,12 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
          {define_type("ELEMENT", shape.x_type), define("BYTES", pooled.is_bytes()), define("C", shape.in_c),
           define("KH", shape.kernel_h), define("KW", shape.kernel_w), define("TH", form.rows),
           define("STRIPS", form.strips), define("NW", form.channels), define("WIDTH", pooled.width()),
-          define("COUT", shape.out_c), define("QUADS", pooled.reads_quads()), define("LEAST_BLOCKS", blocks)})
+          define("COUT", shape.out_c), define("QUADS", pooled.reads_quads()), define("AHEAD", form.ahead),
+          define("LEAST_BLOCKS", blocks)})
       defines.push_back(word);
     list.push_back({"picture and pool " + std::to_string(form.rows) + "x" +
-                        std::to_string(form.strips * strip_columns) + " of " + std::to_string(form.channels),
+                        std::to_string(form.strips * strip_columns) + " of " + std::to_string(form.channels) +
+                        (form.ahead ? " ahead" : ""),
                     {byte_source({"quantise.cuh", "conv_max_pool.cu"}, std::move(defines))},
                     {form.rows, form.strips, form.channels, threads, blocks}});
   }

@@ -5,7 +5,8 @@
 // registers. What the convolution makes stays in registers as well: lanes g hold its columns 2 g and 2 g + 1 of 16, and
 // the third one of a window is their neighbours'. Behind quantise.cuh and bytes.cuh. Macros: ELEMENT, KH, KW (8 at
 // most), TH (rows of maxima of a block), STRIPS (of 7 columns), WIDTH (channels, a multiple of NW), COUT, QUADS (four
-// neighbours are read at once), LEAST_BLOCKS (of a multiprocessor).
+// neighbours are read at once), AHEAD (with QUADS, of f32: the next tile's part is on its way while one is multiplied),
+// LEAST_BLOCKS (of a multiprocessor).
 // Weights: [WIDTH / NW][step][8 results][lane][2], position n of 8 t holding result n / 2 * (NW / 4) + 2 t + n % 2. A
 // step is 4 pixels in a row, of bytes 8 pixels or, where KW is at most 4, 4 in each of two rows.
 constexpr int CHUNKS = KW > 4 ? 2 : 1, ROWS = BYTES && CHUNKS == 1 ? 2 : 1, ACROSS = BYTES ? 1 : CHUNKS;
@@ -92,6 +93,61 @@ struct __align__(4 * sizeof(ELEMENT)) Quad {
   ELEMENT e[4];
 };
 
+__device__ __forceinline__ void keep(uint4* to, const ELEMENT (&f)[4 * C], const Params& p) {
+#if BYTES
+  int v[4 * C];
+  quantise(f, v, p.x_scale, p.x_inverse, p.x_zero);
+  const auto number = [&](int k, int c) { return c < C ? v[k * C + c % C] : 0; };
+  const auto word = [&](int k) { return pack_bytes(number(k, 0), number(k, 1), number(k, 2), number(k, 3)); };
+  to[0] = make_uint4(word(0), word(1), word(2), word(3));
+#else
+  const auto number = [&](int k, int c) { return c < C ? f32_of(f[k * C + c % C]) : 0.f; };
+#pragma unroll
+  for (int plane = 0; plane < PLANES; ++plane) {
+    const auto word = [&](int k) { return pack_halves(number(k, 2 * plane), number(k, 2 * plane + 1)); };
+    to[plane * (COUNT / 4)] = make_uint4(word(0), word(1), word(2), word(3));
+  }
+#endif
+}
+
+// The part of a block: its image, and the picture's row and column that it begins at.
+struct Place {
+  const ELEMENT* image;
+  int top, left;
+};
+
+#if AHEAD
+// All of a part on its way to shared memory, as it is; zeros stand for what lies outside.
+__device__ __forceinline__ void fetch(Quad* raw, const Params& p, const Place& at) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < COUNT / 4; i += THREADS) {
+    const int h = at.top + i / (PW / 4), w = at.left + i % (PW / 4) * 4;
+    const bool inside = (u32)h < (u32)p.in_h && (u32)w < (u32)p.in_w;
+    const ELEMENT* from = inside ? at.image + h * p.row + w : at.image;
+    const u32 to = (u32)__cvta_generic_to_shared(raw + i);
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + c * (COUNT * 4)),
+                   "l"(from + c * p.channel), "r"(inside ? 16 : 0)
+                   : "memory");
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+__device__ __forceinline__ void unpack(u32* part, const Quad* raw, const Params& p) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < COUNT / 4; i += THREADS) {
+    ELEMENT f[4 * C];
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const Quad quad = raw[c * (COUNT / 4) + i];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) f[k * C + c] = quad.e[k];
+    }
+    keep((uint4*)part + i, f, p);
+  }
+}
+#else
 // Four neighbours at a time; with QUADS they lie all inside of the picture or all outside.
 __device__ __forceinline__ void read(ELEMENT (&f)[4 * C], const Params& p, const ELEMENT* image, int h, int w) {
 #pragma unroll
@@ -111,37 +167,21 @@ __device__ __forceinline__ void read(ELEMENT (&f)[4 * C], const Params& p, const
     }
 }
 
-__device__ __forceinline__ void keep(uint4* to, const ELEMENT (&f)[4 * C], const Params& p) {
-#if BYTES
-  int v[4 * C];
-  quantise(f, v, p.x_scale, p.x_inverse, p.x_zero);
-  const auto number = [&](int k, int c) { return c < C ? v[k * C + c % C] : 0; };
-  const auto word = [&](int k) { return pack_bytes(number(k, 0), number(k, 1), number(k, 2), number(k, 3)); };
-  to[0] = make_uint4(word(0), word(1), word(2), word(3));
-#else
-  const auto number = [&](int k, int c) { return c < C ? f32_of(f[k * C + c % C]) : 0.f; };
-#pragma unroll
-  for (int plane = 0; plane < PLANES; ++plane) {
-    const auto word = [&](int k) { return pack_halves(number(k, 2 * plane), number(k, 2 * plane + 1)); };
-    to[plane * (COUNT / 4)] = make_uint4(word(0), word(1), word(2), word(3));
-  }
-#endif
-}
-
-__device__ __forceinline__ void load(u32* part, const Params& p, const ELEMENT* image, int top, int left) {
+__device__ __forceinline__ void load(u32* part, const Params& p, const Place& at) {
 #pragma unroll 1
   for (int first = threadIdx.x; first < COUNT / 4; first += TOGETHER * THREADS) {
     ELEMENT f[TOGETHER][4 * C];
 #pragma unroll
     for (int k = 0; k < TOGETHER; ++k) {
       const int i = first + k * THREADS;
-      read(f[k], p, image, i < COUNT / 4 ? top + i / (PW / 4) : -1, left + i % (PW / 4) * 4);
+      read(f[k], p, at.image, i < COUNT / 4 ? at.top + i / (PW / 4) : -1, at.left + i % (PW / 4) * 4);
     }
 #pragma unroll
     for (int k = 0; k < TOGETHER; ++k)
       if (first + k * THREADS < COUNT / 4) keep((uint4*)part + first + k * THREADS, f[k], p);
   }
 }
+#endif
 
 // The results of one pixel, from this lane's own first channel on.
 __device__ __forceinline__ void store(Y* to, const Number (&best)[OWN], const Params& p, int channel) {
@@ -190,15 +230,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS)
     start[k] = BYTES ? (Number)p.lists.zero_sums[channel + k] : (Number)p.lists.bias[channel + k];
   wait_for_previous(trail);
 
+  // The first row and column of maxima of a tile, and the picture's part for it.
+  const auto row_of = [&](int tile) { return tile / p.tiles_x % p.tiles_y * TH; };
+  const auto column_of = [&](int tile) { return tile % p.tiles_x * 7 * STRIPS; };
+  const auto place_of = [&](int tile) {
+    return Place{p.x + tile / p.tiles_x / p.tiles_y * p.image, 2 * (2 * row_of(tile) - p.pool_top) - p.pad_top,
+                 2 * (2 * column_of(tile) - p.pool_left) - p.pad_left - p.skew};
+  };
+#if AHEAD
+  Quad* raw = (Quad*)(part + PLANES * COUNT);
+  if (blockIdx.x < p.tiles) fetch(raw, p, place_of(blockIdx.x));
+#endif
 #pragma unroll 1
   for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
-    const int x0 = tile % p.tiles_x * 7 * STRIPS, y0 = tile / p.tiles_x % p.tiles_y * TH,
-              n = tile / p.tiles_x / p.tiles_y;
+#if AHEAD
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    unpack(part, raw, p);
+    __syncthreads();
+    if (tile + gridDim.x < p.tiles) fetch(raw, p, place_of(tile + gridDim.x));
+#else
+    __syncthreads();
+    load(part, p, place_of(tile));
+    __syncthreads();
+#endif
     // The first row and column that the convolution makes here, and those of this warp and lane.
+    const int x0 = column_of(tile), y0 = row_of(tile), n = tile / p.tiles_x / p.tiles_y;
     const int first_row = 2 * y0 - p.pool_top, first_column = 2 * x0 - p.pool_left;
-    __syncthreads();
-    load(part, p, p.x + n * p.image, 2 * first_row - p.pad_top, 2 * first_column - p.pad_left - p.skew);
-    __syncthreads();
     // Of a row or column outside the nearest one inside takes the place: it lies in the same windows.
     const int column = first_column + 14 * strip + 2 * g, x = x0 + 7 * strip + g;
     const auto pixel_of = [&](int made) {
@@ -234,4 +292,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS)
   }
 }
 // For the host: bytes of shared memory.
-extern "C" __device__ const int meta[1] = {4 * PLANES * COUNT};
+extern "C" __device__ const int meta[1] = {4 * PLANES * COUNT + (AHEAD ? C * COUNT * (int)sizeof(ELEMENT) : 0)};
