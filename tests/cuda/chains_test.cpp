@@ -2,23 +2,16 @@
 // convolution of a picture with the max pool of its result, and max pools of several windows.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "backends/cuda/device.h"
 #include "ops/half.h"
 #include "ops/op.h"
 #include "plan/chains.h"
+#include "support/noise.h"
 
 namespace tenon::tests {
 namespace {
 
-Tensor noise(const Dims& dims, unsigned seed, float most) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> uniform(-most, most);
-  Tensor tensor(DType::f32, dims);
-  for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = uniform(random);
-  return tensor;
-}
+using test::noise;
 
 /// A network of channels last in f16.
 struct Net {
@@ -36,7 +29,7 @@ struct Net {
     if (kernel > 1) attributes["pads"] = std::vector<int64_t>{1, 1, 1, 1}, attributes["group"] = out;
     attributes.insert(more.begin(), more.end());
     std::vector<ir::ValueId> inputs{x, graph.add_constant("", noise({out, in, kernel, kernel}, seed, 0.4f)),
-                                    graph.add_constant("", noise({out}, seed + 100, 1))};
+                                    graph.add_constant("", noise({out}, seed + 100))};
     if (more.count("residual")) inputs.push_back(graph.inputs[0]);
     return graph.apply("Conv", inputs, attributes, {name}, name);
   }
@@ -87,7 +80,7 @@ void gives_the_same(const Net& net, const std::string& nodes) {
   const ir::Value& input = net.graph.value(net.graph.inputs[0]);
   Dims dims;
   for (const ir::Dim& dim : *input.shape) dims.push_back(dim.value());
-  Tensor x = noise(dims, 7, 1);
+  Tensor x = noise(dims, 7);
   if (input.dtype == DType::f16) {
     Tensor narrow(DType::f16, dims);
     for (int64_t at = 0; at < x.elements(); ++at) narrow.data<uint16_t>()[at] = ops::f16_bits(x.data<float>()[at]);
@@ -178,7 +171,7 @@ struct Stem {
     if (!bytes) conv["output_dtype"] = static_cast<int64_t>(type);
     const int64_t groups = conv.count("group") ? std::get<int64_t>(conv["group"]) : 1;
     const Dims kernel{8, channels / groups, 5, 5};
-    const ir::ValueId bias = graph.add_constant("", noise({8}, 2, 1));
+    const ir::ValueId bias = graph.add_constant("", noise({8}, 2));
     if (bytes) {
       Tensor weights(DType::i8, kernel);
       for (int64_t at = 0; at < weights.elements(); ++at)
@@ -252,7 +245,7 @@ TEST(PooledConvolutions, AreOfFewChannelsInOneGroupAndKeepTheOrder) {
 TEST(PooledConvolutions, AddNothing) {
   Stem stem(DType::f32, {{"residual", std::string("before")}});
   ir::Graph& graph = stem.net.graph;
-  graph.add_input(graph.value(stem.c).producer, graph.add_constant("", noise({2, 10, 11, 8}, 3, 1)));
+  graph.add_input(graph.value(stem.c).producer, graph.add_constant("", noise({2, 10, 11, 8}, 3)));
   EXPECT_EQ(chains_of(stem.finished().graph), "");
 }
 

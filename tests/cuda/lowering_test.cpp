@@ -2,22 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
+#include "support/noise.h"
 
 namespace tenon::tests {
 namespace {
 
-Tensor noise(const Dims& dims, unsigned seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  Tensor tensor(DType::f32, dims);
-  for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = uniform(random);
-  return tensor;
-}
+using test::noise;
 
 ir::ValueId input(ir::Graph& graph, const char* name, const Dims& dims) {
   const ir::ValueId value = graph.add_value(name, DType::f32, ir::Shape(dims.begin(), dims.end()));

@@ -2,22 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
+#include "support/noise.h"
 
 namespace tenon::tests {
 namespace {
 
-Tensor noise(const Dims& dims, float scale, unsigned seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> uniform(-scale, scale);
-  Tensor tensor(DType::f32, dims);
-  for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = uniform(random);
-  return tensor;
-}
+using test::noise;
 
 /// Two convolutions with a pool between them, a global average, a product, and a softmax.
 ir::Graph network() {
@@ -25,7 +19,7 @@ ir::Graph network() {
   const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(1), ir::Dim(8), ir::Dim(8), ir::Dim(16)});
   graph.inputs = {x};
   const auto conv = [&](ir::ValueId from, int64_t in, int64_t out, unsigned seed) {
-    return graph.apply("Conv", {from, graph.add_constant("", noise({out, in, 3, 3}, 0.1f, seed))},
+    return graph.apply("Conv", {from, graph.add_constant("", noise({out, in, 3, 3}, seed, 0.1f))},
                        {{"layout", std::string("NHWC")},
                         {"pads", std::vector<int64_t>{1, 1, 1, 1}},
                         {"activation", std::string("relu")}},
@@ -41,8 +35,7 @@ ir::Graph network() {
   y = graph.apply("GlobalAveragePool", {y}, {{"layout", std::string("NHWC")}}, {}, "average");
   const int64_t sizes[] = {1, 32};
   y = graph.apply("Reshape", {y, graph.add_constant("", Tensor::of<int64_t>(DType::i64, {2}, sizes))}, {}, {}, "flat");
-  y = graph.apply("Gemm",
-                  {y, graph.add_constant("", noise({10, 32}, 0.5f, 3)), graph.add_constant("", noise({10}, 1, 4))},
+  y = graph.apply("Gemm", {y, graph.add_constant("", noise({10, 32}, 3, 0.5f)), graph.add_constant("", noise({10}, 4))},
                   {{"transB", int64_t{1}}}, {}, "logits");
   graph.outputs = {graph.apply("Softmax", {y}, {{"axis", int64_t{1}}}, {}, "scores")};
   graph.output_names = {"scores"};
@@ -71,7 +64,7 @@ void keeps_ends_and_stays_close(DType type, float tolerance) {
       EXPECT_EQ(after.value(node.inputs[0]).dtype, DType::f32);
     }
   }
-  const Tensor x = noise({1, 8, 8, 16}, 1, 5);
+  const Tensor x = noise({1, 8, 8, 16}, 5);
   const Tensor expected = ops::interpret(before, {x})[0], got = ops::interpret(after, {x})[0];
   ASSERT_TRUE(expected.dims() == got.dims());
   for (int64_t at = 0; at < got.elements(); ++at)
@@ -93,7 +86,7 @@ TEST(NarrowF16, LeavesSmallProductsAlone) {
   ir::Graph graph;
   const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(4), ir::Dim(3)});
   graph.inputs = {x};
-  graph.outputs = {graph.apply("MatMul", {x, graph.add_constant("", noise({3, 5}, 1, 1))}, {}, {}, "y")};
+  graph.outputs = {graph.apply("MatMul", {x, graph.add_constant("", noise({3, 5}, 1))}, {}, {}, "y")};
   graph.output_names = {"y"};
   graph.tidy();
   ops::infer(graph);
