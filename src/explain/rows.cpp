@@ -40,13 +40,13 @@ std::string precision_of(const Problem& problem) {
   if (floats) return "fp8";
   if (half) return "fp16";
   if (brain) return "bf16";
-  static const std::set<std::string> rounding{"Conv", "MatMul", "ConvMaxPool"};
-  if (single) return problem.tf32 && rounding.count(problem.node->op) ? "tf32" : "fp32";
+  if (single) return problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul") ? "tf32" : "fp32";
   return problem.outputs.empty() ? "-" : std::string(name(problem.outputs[0].dtype));
 }
 
 bool is_product(const std::string& op) {
-  return op.find("Conv") != std::string::npos || op.find("MatMul") != std::string::npos || op == "Gemm";
+  return op.find("Conv") != std::string::npos || op.find("MatMul") != std::string::npos || op == "Gemm" ||
+         op == "InvertedBottleneck";
 }
 
 double time_of(const plan::Record& record, const std::string& kernel) {
@@ -156,8 +156,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
   const bool gpu = plan.device != "cpu";
   if (gpu && !device) report.notes.push_back("the GPU is not here: refusals of its kernels are not shown");
   const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
-    return gpu ? plan::device_problem_of(graph, id, layout, plan)
-               : plan::problem_of(graph, id, layout, threads, plan);
+    return gpu ? plan::device_problem_of(graph, id, layout, plan) : plan::problem_of(graph, id, layout, threads, plan);
   };
   Pairing pairing{graph, plan, problem_of, {}};
   const auto chains = gpu ? plan::chains_of(graph) : std::vector<plan::Chain>();

@@ -24,9 +24,10 @@ int64_t shared_bytes(const Problem& problem, int channels) {
 }
 
 /// Channels that a block may make at once.
-std::vector<int> vectors_of(const Problem& problem) {
+std::vector<int> vectors_of(const Problem& problem, const Properties& properties) {
   const Operand& x = problem.inputs[0];
   const int size = static_cast<int>(size_of(x.dtype));
+  const int64_t most = std::min<int64_t>(most_shared, properties.shared_bytes);
   std::vector<int> list;
   for (const int bytes : {8, 4, 16}) {
     const int channels = bytes / size;
@@ -36,7 +37,7 @@ std::vector<int> vectors_of(const Problem& problem) {
       return all;
     };
     if (x.dims[3] % channels == 0 && fits(x) && std::all_of(problem.outputs.begin(), problem.outputs.end(), fits) &&
-        shared_bytes(problem, channels) <= most_shared)
+        shared_bytes(problem, channels) <= most)
       list.push_back(channels);
   }
   return list;
@@ -49,12 +50,10 @@ const char* refuses(const Problem& problem, const Properties& properties) {
                                                             [](const Operand& y) { return static_cast<bool>(y); }))
     return "a result is not wanted, or there are many";
   if (x.dims.elements() == 0 || x.dims.elements() >= int64_t{1} << 31) return "nothing to do, or too large";
-  const std::vector<int> vectors = vectors_of(problem);
-  if (vectors.empty()) return "channels are not contiguous, or the maps are large";
-  return shared_bytes(problem, vectors[0]) > properties.shared_bytes ? "the maps are large" : nullptr;
+  return vectors_of(problem, properties).empty() ? "channels are not contiguous, or the maps are large" : nullptr;
 }
 
-std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   const Operand& x = problem.inputs[0];
   std::string windows;
   for (const int64_t window : problem.node->integers("windows")) {
@@ -62,7 +61,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
     windows += std::to_string(window);
   }
   std::vector<Tactic> list;
-  for (const int channels : vectors_of(problem))
+  for (const int channels : vectors_of(problem, properties))
     list.push_back({"maps of " + std::to_string(channels),
                     {source_from({"larger.cuh", "max_pools.cu"},
                                  {define_type("ELEMENT", x.dtype), define("H", x.dims[1]), define("W", x.dims[2]),

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <string>
 #include <type_traits>
 
@@ -16,6 +17,26 @@ using Wide =
     std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
                        std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
                                           std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>>>;
+
+/// Of whole numbers; sums wrap around.
+struct Sum {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
+  }
+};
+struct Least {
+  template <class T>
+  static T of(T a, T b) {
+    return std::min(a, b);
+  }
+};
+struct Most {
+  template <class T>
+  static T of(T a, T b) {
+    return std::max(a, b);
+  }
+};
 
 /// Operands: the result, then what it is made of.
 template <class Op, class D, class A>

@@ -26,12 +26,6 @@ struct Size {
     return a < 0 ? Negated::of(a) : a;
   }
 };
-struct Sum {
-  template <class T>
-  static T of(T a, T b) {
-    return static_cast<T>(static_cast<Unsigned<T>>(a) + static_cast<Unsigned<T>>(b));
-  }
-};
 struct Difference {
   template <class T>
   static T of(T a, T b) {
@@ -66,18 +60,6 @@ struct Rest {
   template <class T>
   static T of(T a, T b) {
     return b == 0 ? a : Difference::of(a, Low::of(quotient(a, b), b));
-  }
-};
-struct Least {
-  template <class T>
-  static T of(T a, T b) {
-    return std::min(a, b);
-  }
-};
-struct Most {
-  template <class T>
-  static T of(T a, T b) {
-    return std::max(a, b);
   }
 };
 template <class Product>

@@ -1,7 +1,7 @@
 // What lanes of a warp tell each other: shfl, vote, match, redux and the like. All members are there when it runs.
 #include <algorithm>
 
-#include "warp.h"
+#include "each.h"
 
 namespace tenon::paper::TENON_ISA_NAMESPACE {
 namespace {
@@ -69,21 +69,6 @@ void reduce(Warp& w, const Instruction& i) {
     result = Op::of(result, a[std::countr_zero(lanes)]);
   for_lanes(w.active, [&](int l) { w.lanes<T>(i.at[0])[l] = result; });
 }
-struct Plus {
-  static uint32_t of(uint32_t a, uint32_t b) { return a + b; }
-};
-struct Least {
-  template <class T>
-  static T of(T a, T b) {
-    return std::min(a, b);
-  }
-};
-struct Most {
-  template <class T>
-  static T of(T a, T b) {
-    return std::max(a, b);
-  }
-};
 struct And {
   static uint32_t of(uint32_t a, uint32_t b) { return a & b; }
 };
@@ -107,7 +92,7 @@ void elect(Warp& w, const Instruction& i) {
 
 Run reductions(const Words& words) {
   const bool is_signed = words.back() == "s32";
-  if (has(words, "add")) return reduce<uint32_t, Plus>;
+  if (has(words, "add")) return reduce<uint32_t, Sum>;
   if (has(words, "min")) return is_signed ? reduce<int32_t, Least> : reduce<uint32_t, Least>;
   if (has(words, "max")) return is_signed ? reduce<int32_t, Most> : reduce<uint32_t, Most>;
   if (has(words, "and")) return reduce<uint32_t, And>;
