@@ -1,5 +1,6 @@
 #pragma once
 #include <tenon/calibration.h>
+#include <tenon/device.h>
 #include <tenon/error.h>
 #include <tenon/judge.h>
 #include <tenon/limits.h>
@@ -16,24 +17,6 @@
 /// Tenon: an ONNX model in, an engine tuned for this machine out. Everything that fails on the user's side throws
 /// tenon::Error.
 namespace tenon {
-
-enum class Precision {
-  fp32,
-  tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
-  fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
-  /// On a GPU the same with bf16: the range of f32 and 7 bits of mantissa. On a CPU with AMX or AVX512-BF16:
-  /// convolutions and products round their operands to it, where that is measured faster; tensors and sums are f32.
-  bf16,
-  /// Eight bits, after calibration, where the structure of the model allows it and they are measured faster, which may
-  /// be nowhere; elsewhere fp32, on a GPU fp16.
-  int8,
-  /// On a GPU of compute capability 8.9 or later: the same with e4m3 floats of eight bits instead of integers, for
-  /// convolutions of one group and products whose channels fill groups of 16; elsewhere fp16.
-  fp8,
-  /// The fastest by measurement: of fp32, on a GPU fp16, and, with calibration data, int8 within the error asked for;
-  /// with a judge also bf16, layer by layer, on a CPU that has it.
-  best,
-};
 
 /// Name, element type and sizes of an engine's input or output; -1 is a size that may change from run to run.
 struct TensorInfo {
