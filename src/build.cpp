@@ -1,5 +1,5 @@
 #include <fmt/format.h>
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -8,6 +8,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/isa.h"
 #include "backends/cuda/device.h"
+#include "base/descriptor.h"
 #include "base/team.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
@@ -25,6 +26,9 @@
 namespace tenon {
 
 namespace {
+/// Reads the model, and lists its nodes.
+using Import = std::function<ir::Graph(std::vector<onnx::Listed>&)>;
+
 /// The 16-bit float of the plan's precision.
 DType narrow_type(const plan::Plan& plan) { return plan.precision == "bf16" ? DType::bf16 : DType::f16; }
 
@@ -100,21 +104,22 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
 
 }  // namespace
 
+namespace {
 /// The whole compiler: import, optimise, quantise, plan, tune.
-Engine build(const std::string& model, const BuildOptions& options) {
-  auto impl = std::make_shared<Engine::Impl>();
-  plan::Plan& plan = impl->plan;
+plan::Plan compile(const Import& import, const BuildOptions& options) {
+  plan::Plan plan;
   choose_device(plan, options);
   std::vector<onnx::Listed> listed;
-  plan.graph = onnx::import_file(model, {}, options.external_root, &listed);
+  plan.graph = import(listed);
+  options.logger.log(Severity::info, "imported " + std::to_string(listed.size()) + " nodes");
   plan::SourceTracker tracker(std::move(listed), plan.graph);
-  if (options.warn)
-    if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);
+  if (options.logger.takes(Severity::warning))
+    if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.logger.log(Severity::warning, odd);
   bool eight_bits = plan.precision == "int8" || plan.precision == "fp8";
   const bool came_quantised = quant::is_quantised(plan.graph);
   if (eight_bits && came_quantised) {
     eight_bits = false;
-    if (options.warn) options.warn("the model is quantised already and is built as it is, without the data");
+    options.logger.log(Severity::warning, "the model is quantised already and is built as it is, without the data");
   }
   const auto& keep = options.calibration.keep;
   if (!keep.empty() && !eight_bits && !came_quantised)
@@ -148,12 +153,11 @@ Engine build(const std::string& model, const BuildOptions& options) {
   }
   if (plan.device != "cpu") runtime::rank(plan, cache, options.budget_seconds, options.progress);
   for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
-  return Engine(std::move(impl));
+  return plan;
 }
 
-Engine retune(const Engine& engine, const BuildOptions& options) {
-  auto impl = std::make_shared<Engine::Impl>(engine.on(options.device).impl());
-  plan::Plan& plan = impl->plan;
+plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
+  plan::Plan plan = plan_of(engine.on(options.device));
   const bool gpu = plan.device != "cpu";
   const bool brain = options.precision == Precision::bf16;
   const bool narrow = brain || options.precision == Precision::fp16 || options.precision == Precision::best;
@@ -184,20 +188,72 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   tune(plan, cache.records(), options.budget_seconds, options.progress);
   cache.add(plan.records);
   if (gpu) runtime::rank(plan, cache, options.budget_seconds, options.progress);
-  return Engine(std::move(impl));
+  return plan;
+}
+
+/// Runs `work`, which gives a plan, under the options' limits, and tells their logger how it ended.
+template <class Work>
+Engine logged(const BuildOptions& options, const Work& work) try {
+  const auto budget = Budget::of(options.limits);
+  const BudgetScope scope(budget);
+  auto impl = std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{work(), options.logger, budget});
+  const plan::Plan& plan = impl->plan;
+  options.logger.log(Severity::info, "built for " + plan.device + " in " + plan.precision + ": " +
+                                         std::to_string(plan.graph.nodes.size()) + " nodes, " +
+                                         std::to_string(plan.records.size()) + " timed problems");
+  return EngineAccess::make(std::move(impl));
+} catch (const Error& error) {
+  options.logger.log(Severity::error, error.text());
+  throw;
+} catch (const std::exception& fault) {
+  options.logger.log(Severity::internal_error, fault.what());
+  throw;
+}
+
+Engine build_bytes(const Buffer& model, const std::string& name, const BuildOptions& options) {
+  const auto import = [&](std::vector<onnx::Listed>& listed) {
+    return onnx::import_bytes(model.bytes(), options.external_root, name, model.keep(), {}, &listed);
+  };
+  return logged(options, [&] { return compile(import, options); });
+}
+}  // namespace
+
+Engine build(const std::string& model, const BuildOptions& options) {
+  const auto import = [&](std::vector<onnx::Listed>& listed) {
+    return onnx::import_file(model, {}, options.external_root, &listed);
+  };
+  return logged(options, [&] { return compile(import, options); });
+}
+
+Engine build(const Buffer& model, const BuildOptions& options) {
+  return build_bytes(model, "a model in memory", options);
+}
+
+Engine build(std::span<const std::byte> model, const BuildOptions& options) {
+  return build(Buffer(model.data(), model.size(), nullptr), options);
+}
+
+Engine build_fd(int descriptor, const BuildOptions& options) {
+  const std::string name = "file descriptor " + std::to_string(descriptor);
+  return build_bytes(bytes_of_descriptor(descriptor, name), name, options);
+}
+
+Engine retune(const Engine& engine, const BuildOptions& options) {
+  return logged(options, [&] { return retuned(engine, options); });
 }
 
 Engine Engine::on(const std::string& device) const {
   if (device != "cpu") cuda::Device::get(cuda::index_of(device));
   if (impl_->plan.precision == "fp8") require_float8(device, "an engine in fp8");
-  auto impl = std::make_shared<Engine::Impl>(*impl_);
-  impl->plan.device = device;
-  if (device == "cpu" && impl_->plan.device != "cpu") passes::return_to_cpu(impl->plan.graph);
-  return Engine(std::move(impl));
+  plan::Plan plan = impl_->plan;
+  plan.device = device;
+  if (device == "cpu" && impl_->plan.device != "cpu") passes::return_to_cpu(plan.graph);
+  return with_plan(*this, std::move(plan));
 }
 
 Engine open(const std::string& path, const BuildOptions& options) {
-  return is_engine_file(path) ? Engine::load(path) : build(path, options);
+  if (!is_engine_file(path)) return build(path, options);
+  return Engine::load(path, {.logger = options.logger, .limits = options.limits});
 }
 
 }  // namespace tenon

@@ -18,7 +18,7 @@ struct CalibrationBatch {
 };
 
 /// Where calibration takes its data from. Written by the user, or made by the command from files.
-class Calibrator {
+class TENON_API Calibrator {
  public:
   virtual ~Calibrator() = default;
   /// How many samples there will be; 0 where that is not known.

@@ -1,4 +1,6 @@
 #pragma once
+#include <tenon/export.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,7 +10,7 @@
 namespace tenon {
 
 /// One device of a backend.
-struct Device {
+struct TENON_API Device {
   std::string backend = "cpu";
   int index = 0;  ///< among the backend's devices
   Device() = default;
@@ -41,12 +43,10 @@ enum class Precision : uint8_t {
 };
 
 /// "fp32", "tf32", …
-std::string_view name(Precision precision);
+TENON_API std::string_view name(Precision precision);
 /// The precision of that name; nullopt where there is none.
-std::optional<Precision> precision_named(std::string_view name);
+TENON_API std::optional<Precision> precision_named(std::string_view name);
 /// Whether its layers compute in 8 bits, after calibration: int8 and fp8.
-constexpr bool is_quantised(Precision precision) {
-  return precision == Precision::int8 || precision == Precision::fp8;
-}
+constexpr bool is_quantised(Precision precision) { return precision == Precision::int8 || precision == Precision::fp8; }
 
 }  // namespace tenon

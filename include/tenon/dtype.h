@@ -1,4 +1,6 @@
 #pragma once
+#include <tenon/export.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,11 +17,11 @@ enum class DType : uint8_t {
 };
 
 /// Short name: "f32", "i64", "bool".
-std::string_view name(DType type);
-std::optional<DType> dtype_named(std::string_view name);
+TENON_API std::string_view name(DType type);
+TENON_API std::optional<DType> dtype_named(std::string_view name);
 /// Bytes of one element; 0 for string, sequence and the 4-bit types, which are held unpacked (see Tensor).
-size_t size_of(DType type);
-bool is_float(DType type);
-bool is_integer(DType type);
+TENON_API size_t size_of(DType type);
+TENON_API bool is_float(DType type);
+TENON_API bool is_integer(DType type);
 
 }  // namespace tenon

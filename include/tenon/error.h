@@ -1,4 +1,6 @@
 #pragma once
+#include <tenon/export.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -17,15 +19,15 @@ enum class Code {
 };
 
 /// The stable name of a code, as printed in JSON ("invalid_model").
-const char* name(Code code);
+TENON_API const char* name(Code code);
 
 /// A fault on the user's side: a file, a flag or a value that cannot be used.
-/// `what` says what is wrong, `where` names file, node, tensor or byte, `why` the cause, `hint` what to do. Only `what`
-/// is always there.
-class Error : public std::runtime_error {
+/// `what` says what is wrong, `where` names file, node, tensor or byte, `why` the cause, `hint` what to do, `node` is
+/// the name of the ONNX node at fault. Only `what` is always there.
+class TENON_API Error : public std::runtime_error {
  public:
   struct Detail {
-    std::string where, why, hint;
+    std::string where, why, hint, node;
   };
   Error(Code code, const std::string& what, Detail detail = {})
       : std::runtime_error(what), code_(code), detail_(std::move(detail)) {}
@@ -33,6 +35,7 @@ class Error : public std::runtime_error {
   const std::string& where() const { return detail_.where; }
   const std::string& why() const { return detail_.why; }
   const std::string& hint() const { return detail_.hint; }
+  const std::string& node() const { return detail_.node; }
   /// Several lines, ready for a terminal: "error: …", then where, why and hint where known.
   std::string text() const;
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <tenon/export.h>
+
 #include <cstdint>
 #include <string>
 
@@ -15,7 +17,7 @@ struct Score {
 };
 
 /// A metric with its data. Written by the user, or made by the command from labelled files.
-class Judge {
+class TENON_API Judge {
  public:
   virtual ~Judge() = default;
   /// Runs the floating point engine, which the others will be compared with, and gives its value. Called first, once.

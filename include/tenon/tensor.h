@@ -1,4 +1,5 @@
 #pragma once
+#include <tenon/device.h>
 #include <tenon/dtype.h>
 
 #include <array>
@@ -12,7 +13,7 @@
 namespace tenon {
 
 /// Sizes of a tensor, outermost first. At most 8 of them; never allocates.
-class Dims {
+class TENON_API Dims {
  public:
   static constexpr size_t max_rank = 8;
   Dims() = default;
@@ -42,15 +43,21 @@ class Dims {
   uint8_t rank_ = 0;
 };
 
-/// A dense row-major array, shared by value: copies refer to the same elements.
-/// 4-bit types hold one element per byte. Strings and sequences hold objects instead of bytes.
-class Tensor {
+/// An array, shared by value: copies refer to the same elements. Dense and row-major in the memory of the process,
+/// unless it was made with strides or with another device; what Tenon gives is dense. 4-bit types hold one element per
+/// byte. Strings and sequences hold objects instead of bytes.
+class TENON_API Tensor {
  public:
   Tensor() = default;
   /// Allocates, 64-byte aligned, zeroed. Throws Error(resource) when memory is short.
   Tensor(DType type, const Dims& dims);
   /// Refers to memory of the caller; `keep` holds it alive where needed.
   static Tensor view(DType type, const Dims& dims, void* data, std::shared_ptr<const void> keep = nullptr);
+  /// The same with memory of a device, and where `strides` has axes, with these steps along them, in elements, which
+  /// may be zero or negative. Throws Error(usage) where `strides` has another number of axes than `dims`, or the type
+  /// has no elements of whole bytes; Error(resource) where 64 bits cannot count its bytes.
+  static Tensor view(DType type, const Dims& dims, const Dims& strides, void* data, const Device& device = {},
+                     std::shared_ptr<const void> keep = nullptr);
   static Tensor of_strings(const Dims& dims, std::vector<std::string> strings);
   static Tensor of_sequence(std::vector<Tensor> items);
   template <class T>
@@ -64,7 +71,16 @@ class Tensor {
   DType dtype() const { return dtype_; }
   const Dims& dims() const { return dims_; }
   int64_t elements() const { return dims_.elements(); }
+  /// Of its elements, without what strides leave between them.
   size_t bytes() const;
+  /// Where its elements lie.
+  Device device() const;
+  bool on_cpu() const;
+  /// Row-major without gaps. Strides along axes of one element do not matter.
+  bool is_dense() const;
+  /// Steps along the axes, in elements.
+  Dims strides() const;
+  /// The first element: an address on its device.
   template <class T = void>
   T* data() {
     return static_cast<T*>(data_);
@@ -81,15 +97,21 @@ class Tensor {
   const std::vector<std::string>& strings() const { return *strings_; }
   std::vector<Tensor>& sequence() { return *sequence_; }
   const std::vector<Tensor>& sequence() const { return *sequence_; }
-  /// The same elements under other sizes of equal product.
+  /// The same elements under other sizes of equal product; of a dense tensor.
   Tensor reshaped(const Dims& dims) const;
+  /// Dense elements of its own. Throws Error(usage) where they lie on another device.
   Tensor copy() const;
+  /// Writes its elements, dense, to memory of bytes() bytes. Throws as copy() does.
+  void copy_to(void* memory) const;
 
  private:
+  struct Placement;
+
   DType dtype_ = DType::undefined;
   Dims dims_;
   void* data_ = nullptr;
   std::shared_ptr<const void> keep_;
+  std::shared_ptr<const Placement> placement_;  // null: dense, in the memory of the process
   std::shared_ptr<std::vector<std::string>> strings_;
   std::shared_ptr<std::vector<Tensor>> sequence_;
 };

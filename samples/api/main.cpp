@@ -1,5 +1,5 @@
 // From an ONNX model to its outputs: build, save, load, run.   usage: first MODEL.onnx ENGINE.tenon
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 
 #include <chrono>
 #include <iostream>

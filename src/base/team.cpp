@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "base/memory.h"
 
 namespace tenon {
 namespace {
@@ -48,7 +49,10 @@ void Team::serve(int id) {
     }
     seen = epoch_.load(std::memory_order_acquire);
     if (stop_) return;
-    function_(context_, id);
+    {
+      const BudgetScope scope(*budget_);
+      function_(context_, id);
+    }
     left_.fetch_sub(1, std::memory_order_release);
   }
 }
@@ -61,6 +65,7 @@ void Team::run(void (*function)(void*, int), void* context) {
   }
   function_ = function;
   context_ = context;
+  budget_ = &current_budget();
   left_.store(threads_ - 1, std::memory_order_relaxed);
   epoch_.fetch_add(1);
   if (asleep_.load()) epoch_.notify_all();

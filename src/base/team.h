@@ -9,6 +9,8 @@
 
 namespace tenon {
 
+class Budget;
+
 /// Threads that run one function together: one region per inference, spinning barriers inside, sleep when idle. Each
 /// worker but the caller's is pinned to a core that no other team holds, where there are as many. Every worker flushes
 /// denormals to zero. Not thread-safe: one run at a time.
@@ -38,6 +40,7 @@ class Team {
   alignas(64) std::atomic<uint32_t> phase_{0};
   void (*function_)(void*, int) = nullptr;
   void* context_ = nullptr;
+  const std::shared_ptr<Budget>* budget_ = nullptr;  // the caller's
   bool stop_ = false;
 };
 

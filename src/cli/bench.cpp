@@ -232,7 +232,7 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
     result["device_latency_ms"] = device["latency_ms"];
     result["device_throughput"] = device["throughput"];
   }
-  result["precision"] = engine.impl().plan.precision;
+  result["precision"] = plan_of(engine).precision;
   result["device"] = engine.device();
   result["batch"] = batch;
   result["threads"] = session.threads();

@@ -57,7 +57,7 @@ int work(const Options& options) {
   options.judge.apply(options, options.data, how);
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
   engine.save(options.output);
-  const plan::Search& search = engine.impl().plan.evidence.search;
+  const plan::Search& search = plan_of(engine).evidence.search;
   if (!options.judge.pareto.empty()) write_json(options.judge.pareto, plan::json_of(search));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
@@ -65,9 +65,9 @@ int work(const Options& options) {
     nlohmann::ordered_json report{{"engine", options.output},
                                   {"seconds", seconds},
                                   {"bytes", size},
-                                  {"precision", engine.impl().plan.precision},
+                                  {"precision", plan_of(engine).precision},
                                   {"device", engine.device()}};
-    if (const plan::Evidence& evidence = engine.impl().plan.evidence; !evidence.empty())
+    if (const plan::Evidence& evidence = plan_of(engine).evidence; !evidence.empty())
       report["audit"] = explain::audit_json(evidence);
     if (!search.points.empty()) report["search"] = plan::json_of(search);
     write_json(options.json, report);

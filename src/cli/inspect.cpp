@@ -112,7 +112,7 @@ int passes_of(const Options& options) {
 /// An engine: what it was built for, the kernels it chose, and the memory a session takes.
 int plan_of(const Options& options) {
   const Engine engine = options.open();
-  const plan::Plan& plan = engine.impl().plan;
+  const plan::Plan& plan = plan_of(engine);
   Json json = summary(plan.graph);
   json["threads"] = plan.threads;
   json["isa"] = plan.isa;

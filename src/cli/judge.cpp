@@ -87,7 +87,9 @@ struct Runner {
   std::vector<Tensor> outputs;
 
   explicit Runner(const Engine& one)
-      : engine(one), graph(plan::concretise(one.impl().plan.graph, one.impl().plan.shapes)), session(one.session()),
+      : engine(one),
+        graph(plan::concretise(plan_of(one).graph, plan_of(one).shapes)),
+        session(one.session()),
         outputs(one.outputs().size()) {
     for (const ir::ValueId id : graph.inputs)
       if (!graph.value(id).shape || !ir::is_constant(*graph.value(id).shape))

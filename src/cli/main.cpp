@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <tenon/error.h>
+#include <tenon/version.h>
 
 #include <cstdio>
 #include <new>
@@ -23,7 +24,7 @@ int main(int argc, char** argv) {
   cli::watch_signals();
   int status;
   try {
-    status = cli::run_command(argc, argv, TENON_VERSION);
+    status = cli::run_command(argc, argv, version());
   } catch (const Error& error) {
     status = cli::interrupted() != 0 ? cli::interrupted() : cli::report(error);
   } catch (const std::bad_alloc&) {

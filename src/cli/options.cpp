@@ -155,7 +155,7 @@ BuildOptions ModelOptions::build_options() const {
   options.strict = strict;
   options.vendor = !no_vendor;
   options.progress = progress_to_stderr(quiet);
-  options.warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", printable(text)); };
+  options.logger = Logger::to_stderr();
   return options;
 }
 

@@ -59,7 +59,7 @@ nlohmann::ordered_json watched(const Options& options, const Engine& engine, con
                                const std::map<std::string, Tensor>& inputs, int threads) {
   std::vector<Tensor> ordered;
   for (const TensorInfo& info : engine.inputs()) ordered.push_back(inputs.at(info.name));
-  std::vector<explain::Watched> tensors = explain::watch_ranges(engine.impl().plan, shapes, ordered, threads);
+  std::vector<explain::Watched> tensors = explain::watch_ranges(plan_of(engine), shapes, ordered, threads);
   if (tensors.empty())
     throw Error(Code::usage, "the engine stores nothing in eight bits",
                 {.where = "--watch-ranges", .hint = "build it with --precision int8 --data"});

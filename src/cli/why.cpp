@@ -24,7 +24,7 @@ struct Options : ModelOptions {
 /// Times of the steps on random inputs of the engine's sizes.
 std::vector<LayerTime> profile(const Engine& engine, int threads) {
   Session session = engine.session(threads);
-  const Shapes& shapes = engine.impl().plan.shapes;
+  const Shapes& shapes = plan_of(engine).shapes;
   std::vector<Tensor> inputs, outputs(engine.outputs().size());
   for (const TensorInfo& info : engine.inputs()) {
     const auto sizes = shapes.find(info.name);
@@ -46,7 +46,7 @@ int audit(const Options& options, const plan::Evidence& evidence) {
 
 int work(const Options& options) {
   const Engine engine = options.open();
-  const plan::Plan& plan = engine.impl().plan;
+  const plan::Plan& plan = plan_of(engine);
   if (options.audit) return audit(options, plan.evidence);
   const int threads = options.threads > 0 ? options.threads : plan.threads;
   const std::vector<LayerTime> layers = options.recorded ? std::vector<LayerTime>() : profile(engine, threads);

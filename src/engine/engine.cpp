@@ -12,6 +12,16 @@ TensorInfo info(const ir::Value& value, const std::string& name) {
 
 }  // namespace
 
+Engine engine_of(plan::Plan plan) {
+  return EngineAccess::make(std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{std::move(plan)}));
+}
+
+Engine with_plan(const Engine& engine, plan::Plan plan) {
+  const EngineAccess::Impl& impl = EngineAccess::of(engine);
+  return EngineAccess::make(
+      std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{std::move(plan), impl.logger, impl.budget}));
+}
+
 std::vector<TensorInfo> Engine::inputs() const {
   std::vector<TensorInfo> infos;
   for (ir::ValueId id : impl_->plan.graph.inputs)

@@ -1,14 +1,33 @@
 #pragma once
-#include <tenon/tenon.h>
+#include <tenon/engine.h>
 
+#include <memory>
+#include <string>
+
+#include "base/memory.h"
 #include "plan/plan.h"
 
 namespace tenon {
 
-/// What an engine is in memory; src/engine/format.md describes the file.
+/// What an engine is in memory; format.h describes the file.
 struct Engine::Impl {
   plan::Plan plan;
+  Logger logger = {};
+  std::shared_ptr<Budget> budget = {};  // of all its sessions; null: the process's limits alone
 };
+
+/// The way of Tenon's own stages into an engine.
+struct EngineAccess {
+  using Impl = Engine::Impl;
+  static const Impl& of(const Engine& engine) { return *engine.impl_; }
+  static Engine make(std::shared_ptr<const Impl> impl) { return Engine(std::move(impl)); }
+};
+
+inline const plan::Plan& plan_of(const Engine& engine) { return EngineAccess::of(engine).plan; }
+/// An engine of that plan, with nothing else.
+Engine engine_of(plan::Plan plan);
+/// With the plan in the place of the engine's own: its logger and limits stay.
+Engine with_plan(const Engine& engine, plan::Plan plan);
 
 /// Whether the file begins as an engine does. False when it cannot be read.
 bool is_engine_file(const std::string& path);

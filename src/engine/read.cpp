@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/checked.h"
+#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "engine/engine.h"
@@ -17,6 +18,8 @@ namespace tenon {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* in_memory = "an engine in memory";
 
 uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engine::alignment * engine::alignment; }
 
@@ -115,24 +118,13 @@ plan::Source source_of(const json& entry) {
   return {text(0), text(1), text(2), text(3)};
 }
 
-}  // namespace
-
-bool is_engine_file(const std::string& path) {
-  char head[sizeof engine::magic] = {};
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;  // opening a pipe would wait for a writer
-  std::ifstream file(path, std::ios::binary);
-  return file.read(head, sizeof head) && std::memcmp(head, engine::magic, sizeof head) == 0;
-}
-
-Engine Engine::load(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  const auto sections = sections_of(file->bytes(), path);
-  auto impl = std::make_shared<Engine::Impl>();
-  plan::Plan& plan = impl->plan;
+/// The plan in an engine's bytes, which its constants refer to; `path` is used in messages.
+plan::Plan read(const Buffer& file, const std::string& path) {
+  const auto sections = sections_of(file.bytes(), path);
+  plan::Plan plan;
   try {
     const json table = json::parse(text_of(sections.at("pool")));
-    plan.graph = ir::parse(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file));
+    plan.graph = ir::parse(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file.keep()));
     const json content = json::parse(text_of(sections.at("plan")));
     for (const auto& [name, sizes] : content.at("shapes").items())
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
@@ -156,7 +148,60 @@ Engine Engine::load(const std::string& path) {
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }
-  return Engine(std::move(impl));
+  return plan;
+}
+
+/// An engine of what `bytes_of` gives; its memory must be aligned.
+template <class BytesOf>
+Engine loaded(const BytesOf& bytes_of, const std::string& path, const LoadOptions& options) try {
+  const auto budget = Budget::of(options.limits);
+  const BudgetScope scope(budget);
+  const Buffer file = bytes_of();
+  auto impl = std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{read(file, path), options.logger, budget});
+  const plan::Plan& plan = impl->plan;
+  options.logger.log(Severity::info, path + ": " + memory_text(static_cast<int64_t>(file.size())) + ", for " +
+                                         plan.device + " in " + plan.precision + ", " +
+                                         std::to_string(plan.graph.nodes.size()) + " nodes");
+  return EngineAccess::make(std::move(impl));
+} catch (const Error& error) {
+  options.logger.log(Severity::error, error.text());
+  throw;
+}
+
+Buffer aligned_bytes(const Buffer& bytes) {
+  const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % Buffer::alignment == 0;
+  return aligned ? bytes : Buffer::copy(bytes.bytes());
+}
+
+}  // namespace
+
+bool is_engine_file(const std::string& path) {
+  char head[sizeof engine::magic] = {};
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // opening a pipe would wait for a writer
+  std::ifstream file(path, std::ios::binary);
+  return file.read(head, sizeof head) && std::memcmp(head, engine::magic, sizeof head) == 0;
+}
+
+Engine Engine::load(const std::string& path, const LoadOptions& options) {
+  const auto mapped = [&] {
+    const auto file = MappedFile::open(path);
+    return Buffer(file->bytes().data(), file->bytes().size(), file);
+  };
+  return loaded(mapped, path, options);
+}
+
+Engine Engine::load(const Buffer& engine, const LoadOptions& options) {
+  return loaded([&] { return aligned_bytes(engine); }, in_memory, options);
+}
+
+Engine Engine::load(std::span<const std::byte> engine, const LoadOptions& options) {
+  return loaded([&] { return Buffer::copy(engine); }, in_memory, options);
+}
+
+Engine Engine::load_fd(int descriptor, const LoadOptions& options) {
+  const std::string name = "file descriptor " + std::to_string(descriptor);
+  return loaded([&] { return aligned_bytes(bytes_of_descriptor(descriptor, name)); }, name, options);
 }
 
 }  // namespace tenon

@@ -67,7 +67,7 @@ std::string pool_text(const std::vector<Tensor>& pool, std::string& data) {
 
 }  // namespace
 
-void Engine::save(const std::string& path) const {
+Buffer Engine::serialize() const {
   std::vector<Tensor> pool;
   const std::string graph = ir::print(impl_->plan.graph, &pool);
   std::string data;
@@ -92,17 +92,20 @@ void Engine::save(const std::string& path) const {
     offset += aligned(sections[at].bytes);
   }
   header.file_bytes = offset;
-  std::string file(offset, '\0');
-  const auto bytes = [&](uint64_t from, uint64_t size) { return std::as_bytes(std::span(file)).subspan(from, size); };
+  Tensor file(DType::u8, {static_cast<int64_t>(offset)});
+  auto* const begin = file.data<std::byte>();
+  const auto bytes = [&](uint64_t from, uint64_t size) { return std::span<const std::byte>(begin + from, size); };
   for (uint32_t at = 0; at < count; ++at) {
-    std::memcpy(file.data() + sections[at].offset, contents[at].second.data(), sections[at].bytes);
+    std::memcpy(begin + sections[at].offset, contents[at].second.data(), sections[at].bytes);
     sections[at].hash = hash64(bytes(sections[at].offset, aligned(sections[at].bytes)));
   }
-  std::memcpy(file.data(), &header, sizeof header);
-  std::memcpy(file.data() + sizeof header, sections, sizeof sections);
+  std::memcpy(begin, &header, sizeof header);
+  std::memcpy(begin + sizeof header, sections, sizeof sections);
   header.hash = hash64(bytes(0, aligned(sizeof header + sizeof sections)));
-  std::memcpy(file.data(), &header, sizeof header);
-  write_atomically(path, std::as_bytes(std::span(file)));
+  std::memcpy(begin, &header, sizeof header);
+  return {begin, offset, std::make_shared<Tensor>(std::move(file))};
 }
+
+void Engine::save(const std::string& path) const { write_atomically(path, serialize().bytes()); }
 
 }  // namespace tenon

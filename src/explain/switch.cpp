@@ -28,13 +28,12 @@ quant::Recipe recipe_for(const ir::Graph& graph) {
 }
 
 /// Tunes the plan for a graph and makes an engine of it.
-std::unique_ptr<Engine> engine_of(const plan::Plan& plan, ir::Graph graph) {
+std::unique_ptr<Engine> tuned(const plan::Plan& plan, ir::Graph graph) {
   constexpr double most_seconds = 20;
-  auto impl = std::make_shared<Engine::Impl>();
-  impl->plan = plan;
-  impl->plan.graph = std::move(graph);
-  plan::tune(impl->plan, {}, most_seconds, {});
-  return std::make_unique<Engine>(std::move(impl));
+  plan::Plan other = plan;
+  other.graph = std::move(graph);
+  plan::tune(other, {}, most_seconds, {});
+  return std::make_unique<Engine>(engine_of(std::move(other)));
 }
 
 bool is_integer(const Row& row) { return row.precision == "int8"; }
@@ -50,13 +49,13 @@ std::unique_ptr<Engine> switched(const plan::Plan& plan) {
   if (changed) {
     graph.tidy();
     ops::infer(graph);
-    return engine_of(plan, std::move(graph));
+    return tuned(plan, std::move(graph));
   }
   const quant::Recipe recipe = recipe_for(graph);
   if (recipe.anchors.empty()) return nullptr;
   quant::materialise(graph, recipe);
   passes::lower(graph, {});
-  return engine_of(plan, std::move(graph));
+  return tuned(plan, std::move(graph));
 }
 
 void compare(Report& report, const std::vector<LayerTime>& layers) {

@@ -78,8 +78,8 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
 }  // namespace
 
 ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
-                       std::shared_ptr<const void> keep, const Knows& knows) {
-  return import(bytes, std::make_shared<ExternalData>(folder), name, std::move(keep), knows);
+                       std::shared_ptr<const void> keep, const Knows& knows, std::vector<Listed>* nodes) {
+  return import(bytes, std::make_shared<ExternalData>(folder), name, std::move(keep), knows, nodes);
 }
 
 ir::Graph import_file(const std::string& path, const Knows& knows, const std::string& external_root,

@@ -29,7 +29,8 @@ ir::Graph import_file(const std::string& path, const Knows& knows = {}, const st
 /// The same from memory; `folder` is where external data lies ("" refuses it), `name` is used in messages. Without
 /// `keep`, elements are copied.
 ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
-                       std::shared_ptr<const void> keep = nullptr, const Knows& knows = {});
+                       std::shared_ptr<const void> keep = nullptr, const Knows& knows = {},
+                       std::vector<Listed>* nodes = nullptr);
 /// Reads one serialised TensorProto (a .pb file of a test data set), or an OptionalProto of a tensor (empty tensor when
 /// it holds none).
 Tensor read_tensor(std::span<const std::byte> bytes, const std::string& name);

@@ -16,7 +16,13 @@ std::map<std::string, Op>& registry() {
 
 [[noreturn]] void fail_at(const ir::Node& node, const std::string& why, const std::string& hint) {
   throw Error(Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") cannot be right",
-              {.where = "node " + node.label(), .why = why, .hint = hint});
+              {.where = "node " + node.label(), .why = why, .hint = hint, .node = node.label()});
+}
+
+[[noreturn]] void refuse_unknown(const ir::Node& node) {
+  throw Error(Code::unsupported, "op " + node.op + " is not supported",
+              {.where = "node " + node.label(),
+               .node = node.label()});
 }
 
 std::string more_than(int least, int most) {
@@ -31,7 +37,10 @@ void named(const ir::Node& node, const Work& work) {
   } catch (const Error& error) {
     if (!error.where().empty()) throw;
     throw Error(error.code(), error.what(),
-                {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
+                {.where = "node " + node.label() + " (" + node.op + ")",
+                 .why = error.why(),
+                 .hint = error.hint(),
+                 .node = node.label()});
   }
 }
 
@@ -135,7 +144,7 @@ void Evaluation::fail(const std::string& why, const std::string& hint) const { f
 void infer(ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   const Op* op = find(node.op);
-  if (!op) throw Error(Code::unsupported, "op " + node.op + " is not supported", {.where = "node " + node.label()});
+  if (!op) refuse_unknown(node);
   const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
   Inference inference(graph, id);
   if (inputs < op->min_inputs || (op->max_inputs >= 0 && inputs > op->max_inputs))
@@ -161,7 +170,7 @@ void evaluate_into(const ir::Node& node, std::span<const Tensor> inputs, std::sp
     return interpret(graph, std::move(values));
   };
   const Op* op = find(node.op);
-  if (!op) throw Error(Code::unsupported, "op " + node.op + " is not supported", {.where = "node " + node.label()});
+  if (!op) refuse_unknown(node);
   Evaluation evaluation(node, inputs, outputs, run);
   named(node, [&] { op->evaluate(evaluation); });
 }

@@ -1,11 +1,11 @@
 #pragma once
 #include <tenon/error.h>
-#include <tenon/limits.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
 #include "ops/window.h"
 
 /// Inference through the subgraphs of If, Loop, Scan and SequenceMap.
@@ -91,7 +91,7 @@ inline void set_known(Inference& ctx, size_t output, const Known& known) {
 class Rounds {
  public:
   Rounds() {
-    if (depth_++ == 0) left_ = limits().loop_rounds;
+    if (depth_++ == 0) left_ = limits_in_force().loop_rounds;
   }
   ~Rounds() { --depth_; }
   Rounds(const Rounds&) = delete;
@@ -101,7 +101,8 @@ class Rounds {
     throw Error(
         Code::resource, "a loop runs longer than it may",
         {.where = "node " + node.label() + " (" + node.op + ")",
-         .why = "it has run " + std::to_string(limits().loop_rounds) + " rounds, those of inner loops counted along",
+         .why = "it has run " + std::to_string(limits_in_force().loop_rounds) +
+                " rounds, those of inner loops counted along",
          .hint = "raise the limit with --max-rounds where this is meant"});
   }
 

@@ -50,7 +50,7 @@ struct Layouter {
   std::vector<char> fixed;  // values whose place is decided
   int64_t limit;            // of bytes
 
-  Layouter(const ir::Graph& g, bool on_gpu) : graph(g), limit(limits().memory_bytes) {
+  Layouter(const ir::Graph& g, bool on_gpu) : graph(g), limit(limits_in_force().memory_bytes) {
     if (on_gpu) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
     layout.places.resize(graph.values.size());
     layout.runs.assign(graph.nodes.size(), 1);
@@ -88,7 +88,8 @@ struct Layouter {
                           largest.name + "\" " + ir::str(*largest.shape),
                  .why = "it takes " + (bytes == INT64_MAX ? "more than 64 bits can count" : memory_text(bytes)) +
                         ", the limit is " + memory_text(limit),
-                 .hint = "raise the limit with --max-memory, or give smaller --shapes"});
+                 .hint = "raise the limit with --max-memory, or give smaller --shapes",
+                 .node = node ? node->label() : std::string()});
   }
 
   /// Before anything is allocated: the arena must fit beside the inputs.

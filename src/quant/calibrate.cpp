@@ -18,9 +18,7 @@
 namespace tenon::quant {
 namespace {
 
-void warn(const Setting& setting, const std::string& text) {
-  if (setting.warn) setting.warn(text);
-}
+void warn(const Setting& setting, const std::string& text) { setting.logger.log(Severity::warning, text); }
 
 Recipe from_table(const std::string& text, const ir::Graph& graph, const Setting& setting) {
   const TensorRtTable table = parse_tensorrt_table(text);

@@ -1,6 +1,6 @@
 #pragma once
 #include <tenon/calibration.h>
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 
 #include "plan/plan.h"
 #include "quant/recipe.h"
@@ -15,7 +15,7 @@ struct Setting {
   int threads = 1;
   plan::Records records;  ///< kernels to use where known
   Progress progress;
-  std::function<void(const std::string&)> warn;
+  Logger logger;
   bool by_channel = true;  ///< some tensors may have scales by channel (equalise)
   /// ONNX names of the graph's values (same_tensors), for caches by other tools.
   std::map<std::string, std::string> names;

@@ -1,6 +1,6 @@
 #pragma once
 #include <tenon/judge.h>
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 
 #include <optional>
 #include <set>

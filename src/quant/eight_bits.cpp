@@ -19,16 +19,10 @@
 namespace tenon::quant {
 namespace {
 
-Engine engine_of(plan::Plan plan) {
-  auto impl = std::make_shared<Engine::Impl>();
-  impl->plan = std::move(plan);
-  return Engine(std::move(impl));
-}
-
 void warn_of_floats(const BuildOptions& options, const std::string& precision, const std::string& why) {
-  if (!options.warn) return;
   const char* eight = options.precision == Precision::fp8 ? "FP8" : "INT8";
-  options.warn(std::string(eight) + " does not pay on this machine: " + why + "; the engine is " + precision);
+  options.logger.log(Severity::warning,
+                     std::string(eight) + " does not pay on this machine: " + why + "; the engine is " + precision);
 }
 
 class EightBits {
@@ -86,7 +80,7 @@ class EightBits {
       throw Error(Code::usage, "eight bits need calibration data",
                   {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
     Setting setting{options_.calibration,  options_.shapes,   base_.threads,
-                    task_.cache.records(), options_.progress, options_.warn};
+                    task_.cache.records(), options_.progress, options_.logger};
     if (is_float8()) {
       // Floats have range to spare: nothing is cut off, and their errors are not those of integers.
       setting.by_channel = setting.options.reconstruct = false;

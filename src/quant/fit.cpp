@@ -44,7 +44,7 @@ Need need_of(const ir::Graph& graph, const Setting& setting) {
 
 bool fits(int64_t bytes) {
   if (!take_memory(bytes)) return false;
-  give_memory_back(bytes);
+  give_memory_back(bytes, current_budget().get());
   return true;
 }
 
@@ -74,14 +74,15 @@ Setting fit_batch(const ir::Graph& graph, Setting setting) {
       break;
     }
   }
-  if (setting.options.batch != asked && setting.warn)
-    setting.warn(fmt::format("calibrating in batches of {}, as {} do not fit {}", setting.options.batch, asked,
-                             memory_text(limits().memory_bytes)));
+  if (setting.options.batch != asked)
+    setting.logger.log(Severity::warning,
+                       fmt::format("calibrating in batches of {}, as {} do not fit {}", setting.options.batch, asked,
+                                   memory_text(limits_in_force().memory_bytes)));
   const int64_t least = need_of(graph, setting).least();
   if (!fits(least))
     throw Error(Code::resource, "calibration does not fit the memory that it may take",
-                {.why = fmt::format("a batch takes {}, the limit for all tensors is {}",
-                                    memory_text(least), memory_text(limits().memory_bytes)),
+                {.why = fmt::format("a batch takes {}, the limit for all tensors is {}", memory_text(least),
+                                    memory_text(limits_in_force().memory_bytes)),
                  .hint = "raise the limit with --max-memory, or give smaller --shapes"});
   return setting;
 }

@@ -67,7 +67,7 @@ DeviceProgram::DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Tea
     });
   } catch (const Error& error) {
     if (error.code() != Code::resource) throw;
-    throw Error(error.code(), error.what(), {error.where(), error.why() + "; " + needs(), error.hint()});
+    throw Error(error.code(), error.what(), {error.where(), error.why() + "; " + needs(), error.hint(), error.node()});
   }
 }
 
@@ -164,7 +164,8 @@ std::unique_ptr<cuda::Step> DeviceProgram::fitting_step(const backends::Problem&
   throw Error(Code::resource, "no kernel keeps to the limit of workspace",
               {.where = "node " + problem.node->label(),
                .why = choice.tactic.name + " takes " + memory_text(static_cast<int64_t>(wanted)),
-               .hint = "raise the limit with --workspace"});
+               .hint = "raise the limit with --workspace",
+               .node = problem.node->label()});
 }
 
 void DeviceProgram::reserve_workspace(size_t bytes) {
@@ -241,40 +242,19 @@ void DeviceProgram::run_segments() {
   }
 }
 
-void DeviceProgram::upload(std::span<const Tensor> inputs) {
-  device_.use();
-  for (size_t at = 0; at < inputs.size(); ++at) {
-    const ir::ValueId id = graph_.inputs[at];
-    std::byte* staged = staging_.at(id).data();
-    if (inputs[at].bytes() == 0) continue;
-    if (inputs[at].data() != staged) std::memcpy(staged, inputs[at].data(), inputs[at].bytes());
-    cuda::check(cuda::driver().MemcpyHtoDAsync(inputs_.at(id).address(), staged, inputs[at].bytes(), clock_.stream()),
-                "cuMemcpyHtoD");
-  }
-}
-
-void DeviceProgram::download() {
-  for (ir::ValueId id : graph_.outputs) {
-    const plan::Place& place = layout_.places[id];
-    if (graph_.value(id).is_constant() || place.storage < 0) continue;
-    cuda::check(cuda::driver().MemcpyDtoHAsync(staging_.at(id).data(), address(id), bytes_of(graph_, layout_, id),
-                                               clock_.stream()),
-                "cuMemcpyDtoH");
-  }
-  clock_.synchronise();
-}
-
-void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+void DeviceProgram::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) {
   watched([&] {
     const std::lock_guard lock(arena_->running);
     upload(inputs);
     run_segments();
-    download();
+    download(targets);
   });
   for (size_t at = 0; at < outputs.size(); ++at) {
     const ir::ValueId id = graph_.outputs[at];
     const plan::Place& place = layout_.places[id];
+    const bool aimed = at < targets.size() && targets[at];
     if (const Tensor* constant = graph_.constant(id)) outputs[at] = *constant;
+    else if (place.storage >= 0 && aimed) outputs[at] = targets[at];
     else if (place.storage >= 0) outputs[at] = Tensor::view(graph_.value(id).dtype, place.dims, staging_.at(id).data());
     else outputs[at] = inputs[std::find(graph_.inputs.begin(), graph_.inputs.end(), id) - graph_.inputs.begin()];
   }
@@ -296,7 +276,8 @@ void DeviceProgram::enqueue(std::span<const cuda::Address> inputs, std::span<con
     if (!segment.recording)
       throw Error(Code::unsupported, "a node of this engine runs on the CPU",
                   {.where = "node " + graph_.node(steps_[segment.first].node).label(),
-                   .hint = "use run(), which waits for it"});
+                   .hint = "use run(), which waits for it",
+                   .node = graph_.node(steps_[segment.first].node).label()});
   device_.use();
   watched([&] { enqueue_all(inputs, outputs, stream); });
 }

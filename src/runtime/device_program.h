@@ -31,8 +31,9 @@ class DeviceProgram {
   DeviceProgram(const plan::Plan& plan, const ir::Graph& graph, Team& team, Branches branches = Branches::as_recorded,
                 std::shared_ptr<Arena> arena = nullptr);
   ~DeviceProgram();
-  /// Outputs are page-locked memory of the program, valid until the next run.
-  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  /// Inputs lie in the memory of the process or on the program's device. Outputs are page-locked memory of the program,
+  /// valid until the next run, or the targets, of either place, where these are given and not empty.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets = {});
   /// Page-locked memory of an input: a run given this copies nothing on the host.
   Tensor input(size_t at) const;
   /// Where an input or output of the graph lies on the device.
@@ -109,7 +110,7 @@ class DeviceProgram {
   void run_segments();
   std::vector<double> time_segments(int iterations);
   void upload(std::span<const Tensor> inputs);
-  void download();
+  void download(std::span<const Tensor> targets);
   void enqueue_all(std::span<const cuda::Address> inputs, std::span<const cuda::Address> outputs, cuda::Stream stream);
   std::vector<LayerTime> time_layers(std::span<const Tensor> inputs, int iterations);
 

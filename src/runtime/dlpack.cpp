@@ -1,70 +1,124 @@
 #include <tenon/dlpack.h>
+#include <tenon/error.h>
 
-namespace tenon {
+#include <array>
+#include <memory>
+#include <string>
+
+namespace tenon::dlpack {
 namespace {
 
-constexpr int32_t cuda_device = 2, cuda_managed = 13;
-constexpr uint8_t signed_code = 0, unsigned_code = 1, float_code = 2, brain_code = 4, bool_code = 6;
+struct Known {
+  DType type;
+  uint8_t code, bits;
+};
+// Codes 10 to 13 are the floats of 8 bits.
+constexpr std::array<Known, 17> known{{{DType::f64, type_float, 64},
+                                       {DType::f32, type_float, 32},
+                                       {DType::f16, type_float, 16},
+                                       {DType::bf16, type_bfloat, 16},
+                                       {DType::i64, type_int, 64},
+                                       {DType::i32, type_int, 32},
+                                       {DType::i16, type_int, 16},
+                                       {DType::i8, type_int, 8},
+                                       {DType::u64, type_uint, 64},
+                                       {DType::u32, type_uint, 32},
+                                       {DType::u16, type_uint, 16},
+                                       {DType::u8, type_uint, 8},
+                                       {DType::boolean, type_bool, 8},
+                                       {DType::f8e4m3fn, 10, 8},
+                                       {DType::f8e4m3fnuz, 11, 8},
+                                       {DType::f8e5m2, 12, 8},
+                                       {DType::f8e5m2fnuz, 13, 8}}};
 
-std::string text_of(const int64_t* sizes, int32_t rank) {
-  std::string text = "[";
-  for (int32_t axis = 0; axis < rank; ++axis) text += (axis ? "," : "") + std::to_string(sizes[axis]);
-  return text + "]";
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(Code::unsupported, "the DLPack tensor cannot be taken", {.why = why});
 }
 
-bool is_dense(const DlpackView& tensor) {
-  if (!tensor.strides) return true;
-  int64_t stride = 1;
-  for (int32_t axis = tensor.rank; axis-- > 0;) {
-    if (tensor.sizes[axis] != 1 && tensor.strides[axis] != stride) return false;
-    stride *= tensor.sizes[axis];
+DType type_for(const DataType& type) {
+  for (const Known& one : known)
+    if (one.code == type.code && one.bits == type.bits && type.lanes == 1) return one.type;
+  refuse("elements of code " + std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits and " +
+         std::to_string(type.lanes) + " lanes have no type here");
+}
+
+Device device_for(const DeviceId& device) {
+  switch (device.type) {
+    case device_cpu:
+    case device_cuda_host: return {};
+    case device_cuda:
+    case device_cuda_managed: return "cuda:" + std::to_string(device.index);
+    default: refuse("it lies on a device of type " + std::to_string(device.type));
   }
-  return true;
 }
 
-bool has_sizes(const DlpackView& tensor, const std::vector<int64_t>& wanted) {
-  if (static_cast<size_t>(tensor.rank) != wanted.size()) return false;
-  for (size_t axis = 0; axis < wanted.size(); ++axis)
-    if (wanted[axis] >= 0 && wanted[axis] != tensor.sizes[axis]) return false;
-  return true;
+Tensor referring_to(const View& tensor, std::shared_ptr<const void> keep) {
+  const DType type = type_for(tensor.dtype);
+  const Device device = device_for(tensor.device);
+  if (tensor.ndim < 0 || tensor.ndim > static_cast<int32_t>(Dims::max_rank))
+    refuse("it has " + std::to_string(tensor.ndim) + " axes, at most 8 are possible");
+  const auto rank = static_cast<size_t>(tensor.ndim);
+  const Dims dims(std::span<const int64_t>(tensor.shape, rank));
+  for (const int64_t size : dims)
+    if (size < 0) refuse("it has a negative size");
+  const Dims strides = tensor.strides ? Dims(std::span<const int64_t>(tensor.strides, rank)) : Dims();
+  auto* data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  return Tensor::view(type, dims, strides, data, device, std::move(keep));
+}
+
+template <class Form>
+Tensor taken(Form* form) {
+  const std::shared_ptr<Form> keep(form, [](Form* self) {
+    if (self->deleter) self->deleter(self);
+  });
+  if constexpr (std::is_same_v<Form, ManagedVersioned>)
+    if (form->major != 1) refuse("its version is " + std::to_string(form->major) + ", and 1 is known");
+  return referring_to(form->tensor, keep);
+}
+
+/// A tensor that was given away, with what its form points to.
+template <class Form>
+struct Given {
+  Form form{};
+  Tensor tensor;
+  Dims sizes, strides;
+};
+
+template <class Form>
+Form* given(const Tensor& tensor) {
+  const auto type = type_of(tensor.dtype());
+  if (!type) throw Error(Code::unsupported, "DLPack has no tensors of " + std::string(name(tensor.dtype())));
+  const Device device = tensor.device();
+  auto all = std::make_unique<Given<Form>>();
+  all->tensor = tensor, all->sizes = tensor.dims(), all->strides = tensor.strides();
+  View& view = all->form.tensor;
+  view.data = all->tensor.data();
+  view.device = {tensor.on_cpu() ? device_cpu : device_cuda, device.index};
+  view.ndim = static_cast<int32_t>(tensor.dims().rank());
+  view.dtype = *type;
+  view.shape = all->sizes.begin(), view.strides = all->strides.begin();
+  all->form.context = all.get();
+  all->form.deleter = [](Form* self) { delete static_cast<Given<Form>*>(self->context); };
+  return &all.release()->form;
 }
 
 }  // namespace
 
-std::optional<DlpackType> dlpack_type(DType type) {
-  switch (type) {
-    case DType::f64: return DlpackType{float_code, 64};
-    case DType::f32: return DlpackType{float_code, 32};
-    case DType::f16: return DlpackType{float_code, 16};
-    case DType::bf16: return DlpackType{brain_code, 16};
-    case DType::i64: return DlpackType{signed_code, 64};
-    case DType::i32: return DlpackType{signed_code, 32};
-    case DType::i16: return DlpackType{signed_code, 16};
-    case DType::i8: return DlpackType{signed_code, 8};
-    case DType::u64: return DlpackType{unsigned_code, 64};
-    case DType::u32: return DlpackType{unsigned_code, 32};
-    case DType::u16: return DlpackType{unsigned_code, 16};
-    case DType::u8: return DlpackType{unsigned_code, 8};
-    case DType::boolean: return DlpackType{bool_code, 8};
-    default: return std::nullopt;
-  }
+std::optional<DataType> type_of(DType type) {
+  for (const Known& one : known)
+    if (one.type == type) return DataType{one.code, one.bits, 1};
+  return std::nullopt;
 }
 
-uint64_t device_address(const DlpackView& tensor, const TensorInfo& info) {
-  const auto refuse = [&](const std::string& why, const char* hint) {
-    throw Error(Code::usage, "the tensor cannot stand for \"" + info.name + "\"", {.why = why, .hint = hint});
-  };
-  if (tensor.device_type != cuda_device && tensor.device_type != cuda_managed)
-    refuse("it is not on a CUDA device", "copy it there, or call run()");
-  const auto type = dlpack_type(info.dtype);
-  if (!type || type->code != tensor.code || type->bits != tensor.bits || tensor.lanes != 1)
-    refuse("its elements are no " + std::string(name(info.dtype)), "convert it");
-  if (!has_sizes(tensor, info.shape))
-    refuse("its sizes are " + text_of(tensor.sizes, tensor.rank) + ", not " +
-               text_of(info.shape.data(), static_cast<int32_t>(info.shape.size())),
-           "reshape it, or make a session for its sizes");
-  if (!is_dense(tensor)) refuse("it is not dense", "make it contiguous");
-  return reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
+Tensor view(const View& tensor) { return referring_to(tensor, nullptr); }
+Tensor take(Managed* tensor) { return taken(tensor); }
+Tensor take(ManagedVersioned* tensor) { return taken(tensor); }
+Managed* give(const Tensor& tensor) { return given<Managed>(tensor); }
+
+ManagedVersioned* give_versioned(const Tensor& tensor) {
+  ManagedVersioned* form = given<ManagedVersioned>(tensor);
+  form->major = 1, form->minor = 1;
+  return form;
 }
 
-}  // namespace tenon
+}  // namespace tenon::dlpack

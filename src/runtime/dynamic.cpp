@@ -28,7 +28,10 @@ Tensor allocate(const ir::Node& node, const backends::Operand& operand) {
     return Tensor(operand.dtype, operand.dims);
   } catch (const Error& error) {
     throw Error(error.code(), error.what(),
-                {.where = "node " + node.label() + " (" + node.op + ")", .why = error.why(), .hint = error.hint()});
+                {.where = "node " + node.label() + " (" + node.op + ")",
+                 .why = error.why(),
+                 .hint = error.hint(),
+                 .node = node.label()});
   }
 }
 

@@ -22,16 +22,16 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
   if (!take_memory(counted))
     throw Error(Code::resource, "out of memory for the arena",
                 {.why = "it takes " + memory_text(counted) + ", the limit for all tensors is " +
-                        memory_text(limits().memory_bytes)});
+                        memory_text(limits_in_force().memory_bytes)});
   auto* memory =
       static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t(4096), std::nothrow));
   if (!memory) {
-    give_memory_back(counted);
+    give_memory_back(counted, current_budget().get());
     throw Error(Code::resource, "out of memory for the arena", {.why = memory_text(counted)});
   }
-  return {memory, [counted](std::byte* p) {
+  return {memory, [counted, budget = current_budget()](std::byte* p) {
             ::operator delete(p, std::align_val_t(4096));
-            give_memory_back(counted);
+            give_memory_back(counted, budget.get());
           }};
 }
 
@@ -60,6 +60,8 @@ void Program::bind(const plan::Plan& plan) {
   // By the second node of a pair that runs as one step: the first.
   std::map<ir::NodeId, std::pair<ir::NodeId, const backends::PairKernel*>> pairs;
   std::set<ir::NodeId> joined;
+  const std::map<int, size_t> alone = outputs_alone();
+  for (const auto& [storage, output] : alone) output_storages_[output];
   const auto problem_of = [&](ir::NodeId id) {
     return plan::problem_of(graph_, id, layout_, team_.threads(), plan);
   };
@@ -90,7 +92,11 @@ void Program::bind(const plan::Plan& plan) {
       if (const Tensor* constant = graph_.constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
       const plan::Place& place = layout_.places[value];
       const int64_t bytes = place.offset * static_cast<int64_t>(size_of(graph_.value(value).dtype));
-      if (place.storage >= 0) return arena_.get() + layout_.storages[place.storage].offset + bytes;
+      if (place.storage >= 0) {
+        if (const auto output = alone.find(place.storage); output != alone.end())
+          output_storages_[output->second].slots.push_back({steps_.size(), operand, is_input, bytes});
+        return arena_.get() + layout_.storages[place.storage].offset + bytes;
+      }
       TENON_CHECK(is_input, graph_.value(value).name);
       const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), value);
       TENON_CHECK(input != graph_.inputs.end(), graph_.value(value).name);
@@ -187,6 +193,10 @@ void Program::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs)
       outputs[at] = *constant;
     } else if (place.storage >= 0) {
       const DType dtype = graph_.value(id).dtype;
+      if (const auto own = output_storages_.find(at); own != output_storages_.end() && own->second.memory) {
+        outputs[at] = Tensor::view(dtype, place.dims, own->second.memory);
+        continue;
+      }
       outputs[at] = Tensor::view(
           dtype, place.dims,
           arena_.get() + layout_.storages[place.storage].offset + place.offset * static_cast<int64_t>(size_of(dtype)));
@@ -204,16 +214,22 @@ std::vector<Tensor> Program::with_head(std::span<const Tensor> inputs) {
   return all;
 }
 
-void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) { run(inputs, outputs, {}); }
+
+void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) {
   if (dynamic_) {
     const std::vector<Tensor> results = dynamic_->run(with_head(inputs));
     std::copy(results.begin(), results.end(), outputs.begin());
-    return;
+  } else if (device_) {
+    device_->run(inputs, outputs, targets);
+  } else {
+    aim_at(targets);
+    point_at(inputs);
+    run_team();
+    collect(inputs, outputs);
   }
-  if (device_) return device_->run(inputs, outputs);
-  point_at(inputs);
-  run_team();
-  collect(inputs, outputs);
+  for (size_t at = 0; at < targets.size(); ++at)
+    if (targets[at]) fill(outputs[at], targets[at]);
 }
 
 void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, Watcher& watcher) {
@@ -238,6 +254,7 @@ std::vector<LayerTime> Program::profile(std::span<const Tensor> inputs, int iter
     layers.insert(layers.end(), rest.begin(), rest.end());
   }
   if (device_ || dynamic_) return layers;
+  aim_at({});
   point_at(inputs);
   std::vector<double> times(steps_.size(), 0);
   times_ = &times;

@@ -3,6 +3,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ class Watcher {
   virtual void after(ir::NodeId node, const Worker& worker) = 0;
 };
 
+/// Copies an output to the memory of the target, which it then is. Throws Error(usage) where sizes differ.
+void fill(Tensor& output, const Tensor& target);
+
 /// A plan bound to concrete sizes: steps with resolved addresses in one arena. Run by one thread at a time.
 class Program {
  public:
@@ -32,6 +36,11 @@ class Program {
   const ir::Graph& graph() const { return graph_; }
   /// Inputs and outputs in the graph's order, of the bound sizes. Outputs refer to the arena.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  /// The same; each target that is not empty gets its output, of whose type and sizes it is, dense. On a CPU kernels
+  /// write there where the output has storage of its own.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets);
+  /// Sizes of an output; nullopt where they depend on data.
+  std::optional<Dims> output_sizes(size_t at) const;
   /// The same with a watcher; only where memory is planned.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, Watcher& watcher);
   /// Where values lie, and which nodes run rather than being views; only where memory is planned.
@@ -64,7 +73,21 @@ class Program {
     size_t step, operand;
     int64_t bytes;  // offset of the view
   };
+  /// Where steps read or write the storage of one graph output.
+  struct OutputSlot {
+    size_t step, operand;
+    bool is_input;
+    int64_t bytes;  // offset of the view
+  };
+  struct OutputStorage {
+    std::byte* memory = nullptr;  // that the steps use; null: the arena's
+    std::vector<OutputSlot> slots;
+  };
   void bind(const plan::Plan& plan);
+  /// Outputs that fill a storage of theirs alone, by that storage.
+  std::map<int, size_t> outputs_alone() const;
+  /// Lets the steps use the targets' memory, or the arena again.
+  void aim_at(std::span<const Tensor> targets);
   /// The inputs, and behind them what the first part makes of them on a GPU.
   std::vector<Tensor> with_head(std::span<const Tensor> inputs);
   void point_at(std::span<const Tensor> inputs);
@@ -83,7 +106,8 @@ class Program {
   plan::Layout layout_;
   bool static_ = false;
   std::vector<BoundStep> steps_;
-  std::vector<std::vector<InputSlot>> slots_;  // per graph input
+  std::vector<std::vector<InputSlot>> slots_;        // per graph input
+  std::map<size_t, OutputStorage> output_storages_;  // by graph output
   std::shared_ptr<std::byte> arena_;
   std::byte* workspace_ = nullptr;
   size_t workspace_bytes_ = 0, packed_bytes_ = 0;

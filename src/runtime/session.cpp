@@ -1,53 +1,15 @@
 #include <tenon/error.h>
-#include <tenon/tenon.h>
+#include <tenon/session.h>
 
-#include <atomic>
-#include <list>
+#include <algorithm>
+#include <utility>
 
 #include "engine/engine.h"
-#include "runtime/program.h"
+#include "runtime/session.h"
 
 namespace tenon {
-
 namespace {
-constexpr size_t kept_programs = 4;  // sizes a session remembers
-}
 
-struct Session::Impl {
-  std::shared_ptr<const Engine::Impl> engine;
-  Team team;
-  std::shared_ptr<runtime::Arena> arena;  // of another session; else each program has its own
-  std::list<runtime::Program> programs;   // most recently used first
-  std::atomic_flag busy = ATOMIC_FLAG_INIT;
-
-  Impl(std::shared_ptr<const Engine::Impl> e, int threads) : engine(std::move(e)), team(threads) {}
-
-  void check(size_t at, const Tensor& tensor) const {
-    const ir::Graph& graph = engine->plan.graph;
-    const ir::Value& value = graph.value(graph.inputs[at]);
-    if (tensor.dtype() != value.dtype)
-      throw Error(Code::usage, "input \"" + value.name + "\" is of type " + std::string(name(tensor.dtype())),
-                  {.why = "the model takes " + std::string(name(value.dtype))});
-  }
-
-  runtime::Program& program(std::span<const Tensor> inputs) {
-    for (auto at = programs.begin(); at != programs.end(); ++at)
-      if (at->matches(inputs)) {
-        if (at != programs.begin()) programs.splice(programs.begin(), programs, at);
-        return programs.front();
-      }
-    Shapes shapes;
-    const ir::Graph& graph = engine->plan.graph;
-    for (size_t at = 0; at < inputs.size(); ++at)
-      if (inputs[at].dtype() != DType::sequence)
-        shapes[graph.value(graph.inputs[at]).name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
-    programs.emplace_front(engine->plan, shapes, team, arena);
-    if (programs.size() > kept_programs) programs.pop_back();
-    return programs.front();
-  }
-};
-
-namespace {
 /// The engine's own sizes, and in their place those given.
 Shapes bound(const plan::Plan& plan, const Shapes& shapes) {
   Shapes all = plan.shapes;
@@ -55,19 +17,15 @@ Shapes bound(const plan::Plan& plan, const Shapes& shapes) {
   return all;
 }
 
-/// Holds a session while it runs; a second thread gets an error instead of a race.
-class Busy {
- public:
-  explicit Busy(std::atomic_flag& flag) : flag_(flag) {
-    if (flag_.test_and_set(std::memory_order_acquire))
-      throw Error(Code::usage, "two threads use one session at the same time",
-                  {.hint = "make one session for each thread; an engine is shared freely"});
-  }
-  ~Busy() { flag_.clear(std::memory_order_release); }
+/// A future, and what fulfils it.
+std::pair<std::future<std::vector<Tensor>>, Session::Done> promised() {
+  const auto promise = std::make_shared<std::promise<std::vector<Tensor>>>();
+  return {promise->get_future(), [promise](std::vector<Tensor> outputs, std::exception_ptr error) {
+            if (error) promise->set_exception(std::move(error));
+            else promise->set_value(std::move(outputs));
+          }};
+}
 
- private:
-  std::atomic_flag& flag_;
-};
 }  // namespace
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -80,17 +38,18 @@ Session Engine::session(int threads, const Shapes& shapes) const {
   if (threads == 0) threads = std::min(impl_->plan.threads, most);
   if (threads < 1 || threads > 256)
     throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads", {.hint = "give 1 to 256"});
+  const BudgetScope scope(impl_->budget);
   auto impl = std::make_unique<Session::Impl>(impl_, threads);
-  impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team);
+  impl->add_program(bound(impl_->plan, shapes));
   return Session(std::move(impl));
 }
 
 Session Engine::session(Session& other, const Shapes& shapes) const {
-  const Busy busy(other.impl_->busy);
+  const Session::Impl::Busy busy(*other.impl_);
+  const BudgetScope scope(impl_->budget);
   auto impl = std::make_unique<Session::Impl>(impl_, other.impl_->team.threads());
   impl->arena = other.impl_->programs.front().arena();
-  const runtime::Program& program =
-      impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team, impl->arena);
+  const runtime::Program& program = impl->add_program(bound(impl_->plan, shapes));
   if (!impl->arena || program.arena() != impl->arena)
     throw Error(Code::usage, "the sessions cannot share an arena",
                 {.why = !impl->arena       ? "the other is on the CPU"
@@ -101,78 +60,99 @@ Session Engine::session(Session& other, const Shapes& shapes) const {
 }
 
 void Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  const Busy busy(impl_->busy);
-  const ir::Graph& graph = impl_->engine->plan.graph;
-  if (inputs.size() != graph.inputs.size() || outputs.size() != graph.outputs.size())
-    throw Error(Code::usage, "the engine takes " + std::to_string(graph.inputs.size()) + " inputs and gives " +
-                                 std::to_string(graph.outputs.size()) + " outputs");
-  for (size_t at = 0; at < inputs.size(); ++at) impl_->check(at, inputs[at]);
-  impl_->program(inputs).run(inputs, outputs);
+  const Impl::Busy busy(*impl_);
+  impl_->run(inputs, outputs, {});
 }
 
 std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
-  const ir::Graph& graph = impl_->engine->plan.graph;
-  std::vector<Tensor> ordered;
-  for (ir::ValueId id : graph.inputs) {
-    const auto found = inputs.find(graph.value(id).name);
-    if (found == inputs.end()) throw Error(Code::usage, "input \"" + graph.value(id).name + "\" is missing");
-    ordered.push_back(found->second);
-  }
-  for (const auto& [name, tensor] : inputs) {
-    bool known = false;
-    for (ir::ValueId id : graph.inputs) known |= graph.value(id).name == name;
-    if (!known) throw Error(Code::usage, "the model has no input \"" + name + "\"");
-  }
-  std::vector<Tensor> outputs(graph.outputs.size());
-  run(ordered, outputs);
-  for (Tensor& output : outputs)
-    if (output) output = output.copy();
-  return outputs;
+  const Impl::Busy busy(*impl_);
+  return impl_->run(inputs);
+}
+
+void Session::bind_input(const std::string& name, const Tensor& tensor) {
+  const Impl::Busy busy(*impl_);
+  const size_t at = impl_->input_named(name);
+  if (tensor) impl_->check_input(at, tensor);
+  impl_->bound_inputs[at] = tensor;
+}
+
+void Session::bind_output(const std::string& name, const Tensor& tensor) {
+  const Impl::Busy busy(*impl_);
+  const size_t at = impl_->output_named(name);
+  if (tensor) impl_->check_target(at, tensor);
+  impl_->bound_outputs[at] = tensor;
+}
+
+void Session::run() {
+  const Impl::Busy busy(*impl_);
+  impl_->run_bound();
+}
+
+Tensor Session::output(size_t at) const {
+  const Impl::Busy busy(*impl_);
+  if (at >= impl_->results.size()) throw Error(Code::usage, "the engine has no output " + std::to_string(at));
+  if (!impl_->results[at]) throw Error(Code::usage, "nothing was run yet", {.hint = "call run() first"});
+  return impl_->results[at];
+}
+
+std::future<std::vector<Tensor>> Session::run_async(std::map<std::string, Tensor> inputs) {
+  auto [future, done] = promised();
+  run_async(std::move(inputs), std::move(done));
+  return std::move(future);
+}
+
+void Session::run_async(std::map<std::string, Tensor> inputs, Done done) {
+  const Impl::Busy busy(*impl_, Impl::Busy::Pending::allowed);
+  impl_->put_in_line([impl = impl_.get(), inputs = std::move(inputs)] { return impl->run(inputs); }, std::move(done));
+}
+
+std::future<std::vector<Tensor>> Session::run_async() {
+  auto [future, done] = promised();
+  run_async(std::move(done));
+  return std::move(future);
+}
+
+void Session::run_async(Done done) {
+  const Impl::Busy busy(*impl_, Impl::Busy::Pending::allowed);
+  const auto work = [impl = impl_.get()] {
+    impl->run_bound();
+    return impl->results;
+  };
+  impl_->put_in_line(work, std::move(done));
 }
 
 Tensor Session::input(size_t at) {
-  const Busy busy(impl_->busy);
-  if (at >= impl_->engine->plan.graph.inputs.size())
-    throw Error(Code::usage, "the engine has no input " + std::to_string(at));
+  const Impl::Busy busy(*impl_);
+  if (at >= impl_->bound_inputs.size()) throw Error(Code::usage, "the engine has no input " + std::to_string(at));
   return impl_->programs.front().input(at);
 }
 
-void Session::run_async(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) {
-  const Busy busy(impl_->busy);
-  runtime::DeviceProgram* device = impl_->programs.front().device();
-  if (!device)
-    throw Error(Code::unsupported, "a run on a stream needs an engine on a GPU",
-                {.why = impl_->engine->plan.device == "cpu" ? "this one is on cpu"
-                                                            : "sizes of this one's results depend on its data",
-                 .hint = "call run()"});
-  const ir::Graph& graph = impl_->engine->plan.graph;
-  if (inputs.size() != graph.inputs.size() || outputs.size() != graph.outputs.size())
-    throw Error(Code::usage, "the engine takes " + std::to_string(graph.inputs.size()) + " inputs and gives " +
-                                 std::to_string(graph.outputs.size()) + " outputs");
-  device->enqueue(inputs, outputs, static_cast<cuda::Stream>(stream));
+void Session::enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs, void* stream) {
+  const Impl::Busy busy(*impl_);
+  impl_->enqueue(inputs, outputs, stream);
 }
 
-uint64_t Session::device_input(size_t at) const {
-  const runtime::DeviceProgram* device = impl_->programs.front().device();
-  return device && at < impl_->engine->plan.graph.inputs.size() ? device->input_address(at) : 0;
+void Session::enqueue(void* stream) {
+  const Impl::Busy busy(*impl_);
+  impl_->enqueue(impl_->bound_inputs, impl_->bound_outputs, stream);
 }
 
-uint64_t Session::device_output(size_t at) const {
-  runtime::DeviceProgram* device = impl_->programs.front().device();
-  return device && at < impl_->engine->plan.graph.outputs.size() ? device->output_address(at) : 0;
-}
+Tensor Session::device_input(size_t at) const { return impl_->on_device(at, true); }
+Tensor Session::device_output(size_t at) const { return impl_->on_device(at, false); }
 
 std::vector<LayerTime> Session::profile(std::span<const Tensor> inputs, int iterations) {
-  const Busy busy(impl_->busy);
-  return impl_->program(inputs).profile(inputs, iterations);
+  const Impl::Busy busy(*impl_);
+  const BudgetScope scope(impl_->engine->budget);
+  const std::span<const Tensor> ready = impl_->prepared(inputs);
+  return impl_->program(ready).profile(ready, iterations);
 }
 
 std::vector<double> Session::device_times(int iterations) {
-  const Busy busy(impl_->busy);
-  return impl_->programs.empty() ? std::vector<double>() : impl_->programs.front().device_times(iterations);
+  const Impl::Busy busy(*impl_);
+  return impl_->programs.front().device_times(iterations);
 }
 
-MemoryUse Session::memory() const { return impl_->programs.empty() ? MemoryUse{} : impl_->programs.front().memory(); }
+MemoryUse Session::memory() const { return impl_->programs.front().memory(); }
 int Session::threads() const { return impl_->team.threads(); }
 
 }  // namespace tenon

@@ -89,8 +89,8 @@ TEST(DeviceFault, EndsTheRunAndTheDeviceByName) {
   EXPECT_EQ(text_of([&] { other.run({{"x", x}}); }), words);
   EXPECT_EQ(text_of([&] { engine.session(); }), words);
   EXPECT_EQ(text_of([&] { session.device_times(1); }), words);
-  const uint64_t own[] = {0};
-  EXPECT_EQ(text_of([&] { session.run_async(own, own, nullptr); }), words);
+  const Tensor own[1];
+  EXPECT_EQ(text_of([&] { session.enqueue(own, own, nullptr); }), words);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 

@@ -41,15 +41,21 @@ int64_t free_bytes() {
   return static_cast<int64_t>(free);
 }
 
+Tensor on_device(cuda::Address address, const Dims& dims, const Device& device = "cuda") {
+  return Tensor::view(DType::f32, dims, Dims(), reinterpret_cast<void*>(address), device);
+}
+
+cuda::Address address_of(const Tensor& tensor) { return reinterpret_cast<cuda::Address>(tensor.data()); }
+
 TEST(Session, RunsOnStreamsNeedAGpu) {
   const Folder folder;
   const Engine engine = build_net(folder, small_net(1));
   Session session = engine.session();
-  const uint64_t none[] = {0};
-  EXPECT_NE(error_of([&] { session.run_async(none, none, nullptr); }).find("needs an engine on a GPU"),
+  const Tensor none[1];
+  EXPECT_NE(error_of([&] { session.enqueue(none, none, nullptr); }).find("needs an engine on a GPU"),
             std::string::npos);
-  EXPECT_EQ(session.device_input(0), 0u);
-  EXPECT_EQ(session.device_output(0), 0u);
+  EXPECT_FALSE(session.device_input(0));
+  EXPECT_FALSE(session.device_output(0));
 }
 
 TEST(Session, OwnInputsServeRuns) {
@@ -78,17 +84,18 @@ TEST_F(DeviceSession, RunsOnAStreamGiveTheSameBits) {
     cuda::check(cuda::driver().MemcpyDtoH(bytes.data(), from, bytes.size()), "cuMemcpyDtoH");
     return bytes;
   };
-  const uint64_t inputs[] = {in.address()}, outputs[] = {out.address()}, own[] = {0};
-  for (int turn = 0; turn < 3; ++turn) session.run_async(inputs, outputs, clock.stream());
+  const Tensor inputs[] = {on_device(in.address(), x.dims())}, outputs[] = {on_device(out.address(), {2, 5})}, own[1];
+  for (int turn = 0; turn < 3; ++turn) session.enqueue(inputs, outputs, clock.stream());
   clock.synchronise();
   EXPECT_TRUE(result(out.address()) == expected);
   // The session's own memory, which other work on the device may fill and read.
-  cuda::check(cuda::driver().MemsetD8(session.device_output(0), 0xa5, expected.size()), "cuMemsetD8");
-  cuda::check(cuda::driver().MemcpyHtoD(session.device_input(0), x.data(), x.bytes()), "cuMemcpyHtoD");
+  cuda::check(cuda::driver().MemsetD8(address_of(session.device_output(0)), 0xa5, expected.size()), "cuMemsetD8");
+  cuda::check(cuda::driver().MemcpyHtoD(address_of(session.device_input(0)), x.data(), x.bytes()), "cuMemcpyHtoD");
   cuda::check(cuda::driver().CtxSynchronize(), "cuCtxSynchronize");
-  session.run_async(own, own, clock.stream());
+  session.enqueue(own, own, clock.stream());
   clock.synchronise();
-  EXPECT_TRUE(result(session.device_output(0)) == expected);
+  EXPECT_TRUE(result(address_of(session.device_output(0))) == expected);
+  EXPECT_EQ(session.device_output(0).dims(), (Dims{2, 5}));
 }
 
 TEST_F(DeviceSession, PageLockedInputsGiveTheSameBits) {
@@ -235,8 +242,8 @@ TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
   for (const LayerTime& layer : session.profile(std::vector<Tensor>{random_tensor({1, 3, 16, 16}, 1)}, 1))
     kernels += layer.name + ": " + layer.tactic + "\n";
   EXPECT_NE(kernels.find("BoundedSuppression suppress: suppress"), std::string::npos) << kernels;
-  const uint64_t none[] = {0, 0};
-  EXPECT_NE(error_of([&] { session.run_async(std::span(none, 1), none, nullptr); }).find("depend on its data"),
+  const Tensor none[2];
+  EXPECT_NE(error_of([&] { session.enqueue(std::span(none, 1), none, nullptr); }).find("depend on its data"),
             std::string::npos);
 }
 
@@ -285,7 +292,7 @@ TEST_F(DeviceSession, SessionsShareAnArena) {
     EXPECT_TRUE(bytes_of(second.run({{"x", z}})[0]) == expected);
   }
   // The arena is that of the first.
-  const uint64_t begin = first.device_output(0), other = second.device_output(0);
+  const uint64_t begin = address_of(first.device_output(0)), other = address_of(second.device_output(0));
   EXPECT_LT(other - std::min(begin, other), static_cast<uint64_t>(first.memory().arena_bytes));
   EXPECT_NE(error_of([&] { large.session(alone); }).find("the other's is smaller"), std::string::npos);
   Session on_cpu = build_net(folder_, small_net(2)).session();

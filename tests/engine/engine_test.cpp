@@ -33,7 +33,7 @@ class EngineFile : public ::testing::Test {
 
 TEST_F(EngineFile, ComesBackAsItWas) {
   const Engine loaded = Engine::load(folder_ / "m.tenon");
-  const plan::Plan &before = engine_.impl().plan, &after = loaded.impl().plan;
+  const plan::Plan &before = plan_of(engine_), &after = plan_of(loaded);
   std::vector<Tensor> pool, other_pool;
   EXPECT_EQ(ir::print(after.graph, &other_pool), ir::print(before.graph, &pool));
   ASSERT_EQ(pool.size(), other_pool.size());
@@ -80,16 +80,15 @@ TEST_F(EngineFile, ANewerVersionIsNamed) {
 
 /// Records of kernels that this machine or version lacks are passed over.
 TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
-  auto impl = std::make_shared<Engine::Impl>(engine_.impl());
-  impl->plan.isa = "avx1024";
-  const ir::Graph graph = plan::concretise(impl->plan.graph, impl->plan.shapes);
+  plan::Plan plan = plan_of(engine_);
+  plan.isa = "avx1024";
+  const ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
   const plan::Layout layout = plan::lay_out(graph);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
-    impl->plan.records[backends::signature(plan::problem_of(graph, id, layout, 2, impl->plan))] = {"kernel of tomorrow",
-                                                                                                   1};
-  Engine(impl).save(folder_ / "other.tenon");
+    plan.records[backends::signature(plan::problem_of(graph, id, layout, 2, plan))] = {"kernel of tomorrow", 1};
+  engine_of(std::move(plan)).save(folder_ / "other.tenon");
   const Engine loaded = Engine::load(folder_ / "other.tenon");
-  EXPECT_EQ(loaded.impl().plan.isa, "avx1024");
+  EXPECT_EQ(plan_of(loaded).isa, "avx1024");
   EXPECT_EQ(run(loaded), run(engine_));
 }
 
@@ -101,7 +100,7 @@ TEST_F(EngineFile, NamesMayHoldAnyBytes) {
   const Engine loaded = Engine::load(folder_ / "odd.tenon");
   EXPECT_EQ(loaded.inputs()[0].name, odd);
   EXPECT_EQ(loaded.outputs()[0].name, "y\xff");
-  EXPECT_EQ(loaded.impl().plan.shapes.count(odd), 1u);
+  EXPECT_EQ(plan_of(loaded).shapes.count(odd), 1u);
   EXPECT_EQ(loaded.session().run({{odd, random_tensor({2}, 1)}}).size(), 1u);
 }
 

@@ -18,7 +18,7 @@ BuildOptions tuned() {
   return options;
 }
 
-Report recorded(const Engine& engine) { return explain(engine.impl().plan, {}, engine.impl().plan.threads); }
+Report recorded(const Engine& engine) { return explain(plan_of(engine), {}, plan_of(engine).threads); }
 
 std::string says(const Report& report, const std::string& node) {
   for (const Fate& fate : report.nodes)
@@ -90,7 +90,7 @@ TEST(Explain, AProfileGivesTimesInTheNetwork) {
   std::vector<Tensor> outputs(1);
   session.run(std::span<const Tensor>(inputs), outputs);
   const std::vector<LayerTime> layers = session.profile(inputs, 3);
-  const Report report = explain(engine.impl().plan, layers, 2);
+  const Report report = explain(plan_of(engine), layers, 2);
   ASSERT_EQ(report.rows.size(), layers.size());
   double sum = 0;
   for (size_t at = 0; at < layers.size(); ++at) {
@@ -103,9 +103,9 @@ TEST(Explain, AProfileGivesTimesInTheNetwork) {
 
 TEST(Explain, AnEngineWithoutAListOfNodesSaysSo) {
   const Folder folder;
-  auto impl = std::make_shared<Engine::Impl>(build_net(folder, odd_net()).impl());
-  impl->plan.sources.clear();
-  const Report report = recorded(Engine(impl));
+  plan::Plan plan = plan_of(build_net(folder, odd_net()));
+  plan.sources.clear();
+  const Report report = recorded(engine_of(std::move(plan)));
   ASSERT_EQ(report.notes.size(), 1u);
   EXPECT_EQ(report.notes[0], "an earlier Tenon wrote the engine: nodes that were folded away are not listed");
   EXPECT_EQ(says(report, "act"), "step product");

@@ -46,7 +46,7 @@ std::vector<std::string> left(const Engine& engine, float factor) {
   Tensor x = random_tensor({1, 8, 8, 8}, 99);
   for (int64_t at = 0; at < x.elements(); ++at) x.data<float>()[at] *= factor;
   std::vector<std::string> names;
-  for (const Watched& tensor : watch_ranges(engine.impl().plan, engine.impl().plan.shapes, {x}, 2)) {
+  for (const Watched& tensor : watch_ranges(plan_of(engine), plan_of(engine).shapes, {x}, 2)) {
     EXPECT_GT(tensor.count, 0) << tensor.name;
     if (tensor.has_left()) names.push_back(tensor.name);
   }
@@ -81,7 +81,7 @@ TEST(Watch, WhatProgramsStoreIsLookedAt) {
       options);
   bool found = false;
   for (const Watched& tensor :
-       watch_ranges(engine.impl().plan, engine.impl().plan.shapes, {random_tensor({1, 8, 8, 8}, 99)}, 1))
+       watch_ranges(plan_of(engine), plan_of(engine).shapes, {random_tensor({1, 8, 8, 8}, 99)}, 1))
     if (tensor.name == "m") found = tensor.count == 8 * 8 * 8 && tensor.usual >= 0;
   EXPECT_TRUE(found);
 }
@@ -90,8 +90,7 @@ TEST(Audit, GoesWithTheEngineFile) {
   const Folder folder;
   const Engine engine = build_int8(folder);
   engine.save(folder / "m.tenon");
-  const plan::Evidence &before = engine.impl().plan.evidence,
-                       after = Engine::load(folder / "m.tenon").impl().plan.evidence;
+  const plan::Evidence &before = plan_of(engine).evidence, after = plan_of(Engine::load(folder / "m.tenon")).evidence;
   EXPECT_FALSE(before.empty());
   EXPECT_EQ(audit_json(after), audit_json(before));
   EXPECT_NE(audit_text(after).find("calibrated on 16 samples"), std::string::npos);
@@ -100,7 +99,7 @@ TEST(Audit, GoesWithTheEngineFile) {
 TEST(Explain, ShowsWhatEightBitsAddToTheError) {
   const Folder folder;
   const Engine engine = build_int8(folder, {{"second", "fp32"}});
-  const Report report = explain(engine.impl().plan, {}, 2);
+  const Report report = explain(plan_of(engine), {}, 2);
   bool kept = false, integer = false;
   for (const Row& row : report.rows) {
     if (row.op == "QuantizeLinear" || row.op == "DequantizeLinear") continue;
@@ -117,15 +116,15 @@ TEST(Switch, GoesBothWays) {
   const Folder folder;
   const auto precisions = [](const Engine& engine) {
     std::map<std::string, std::string> found;
-    for (const Row& row : explain(engine.impl().plan, {}, 2).rows)
+    for (const Row& row : explain(plan_of(engine), {}, 2).rows)
       if (row.op.find("Conv") != std::string::npos) found[row.name] = row.precision;
     return found;
   };
   using Found = std::map<std::string, std::string>;
-  const auto floating = switched(build_int8(folder).impl().plan);
+  const auto floating = switched(plan_of(build_int8(folder)));
   ASSERT_TRUE(floating);
   EXPECT_EQ(precisions(*floating), (Found{{"first", "fp32"}, {"second", "fp32"}}));
-  const auto integer = switched(build_net(folder, net()).impl().plan);
+  const auto integer = switched(plan_of(build_net(folder, net())));
   ASSERT_TRUE(integer);
   EXPECT_EQ(precisions(*integer), (Found{{"first", "int8"}, {"second", "int8"}}));
 }
@@ -146,7 +145,7 @@ TEST(Switch, WidensScalesByChannel) {
   ASSERT_TRUE(floating);
   Tensor x(DType::u8, {1, 4, 4, 2});
   for (int64_t at = 0; at < x.elements(); ++at) x.data<uint8_t>()[at] = static_cast<uint8_t>(at * 37);
-  const Tensor a = ops::interpret(plan.graph, {x})[0], b = ops::interpret(floating->impl().plan.graph, {x})[0];
+  const Tensor a = ops::interpret(plan.graph, {x})[0], b = ops::interpret(plan_of(*floating).graph, {x})[0];
   for (int64_t at = 0; at < a.elements(); ++at) EXPECT_FLOAT_EQ(a.data<float>()[at], b.data<float>()[at]) << at;
 }
 

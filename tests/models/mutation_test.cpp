@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 #include <unistd.h>
 
 #include <atomic>
@@ -118,7 +118,7 @@ class Mutations {
     const Engine engine = build(path, options);
     Session session = engine.session();
     std::map<std::string, Tensor> inputs;
-    const auto& shapes = engine.impl().plan.shapes;
+    const auto& shapes = plan_of(engine).shapes;
     for (const TensorInfo& info : engine.inputs())
       inputs[info.name] = Tensor(info.dtype, Dims(std::span<const int64_t>(shapes.at(info.name))));
     session.run(inputs);

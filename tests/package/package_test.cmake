@@ -1,4 +1,5 @@
-# Installs the library into a fresh folder, builds samples/api and a page of the public API against it, and runs both.
+# Installs the library into a fresh folder, and against it: builds and runs samples/api and a page of the public API,
+# and links every public function.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(NOT status EQUAL 0)
@@ -11,10 +12,13 @@ file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --component library --prefix ${WORK}/prefix)
 file(GLOB_RECURSE headers RELATIVE ${WORK}/prefix/include ${WORK}/prefix/include/*)
 foreach(header ${headers})
-  if(NOT header MATCHES "^tenon/[a-z_]+\\.h$")
+  if(NOT header MATCHES "^tenon/[a-z_]+\\.(h|hpp)$")
     message(FATAL_ERROR "${header} is no public header")
   endif()
 endforeach()
+file(GLOB_RECURSE library ${WORK}/prefix/*/libtenon.so)
+get_filename_component(folder ${library} DIRECTORY)
+set(link -I${WORK}/prefix/include -L${folder} -Wl,-rpath,${folder} -ltenon)
 
 foreach(program ${SOURCE}/samples/api ${SOURCE}/tests/package/program)
   get_filename_component(name ${program} NAME)
@@ -27,3 +31,12 @@ foreach(program ${SOURCE}/samples/api ${SOURCE}/tests/package/program)
     message(FATAL_ERROR "${program} printed\n${output}")
   endif()
 endforeach()
+
+# A function without its mark is hidden, and this does not link.
+run(${PYTHON} ${SOURCE}/tools/public_api.py ${WORK}/prefix/include)
+file(WRITE ${WORK}/uses.cpp "${output}")
+run(${COMPILER} -std=c++20 -Wall -Wextra -Werror ${WORK}/uses.cpp -o ${WORK}/uses ${link})
+run(${WORK}/uses)
+if(NOT output MATCHES "^([0-9]+) of ([0-9]+) public functions" OR NOT CMAKE_MATCH_1 EQUAL CMAKE_MATCH_2)
+  message(FATAL_ERROR "uses printed\n${output}")
+endif()

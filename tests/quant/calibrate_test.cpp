@@ -151,7 +151,7 @@ TEST(calibrate, takes_smaller_batches_where_memory_is_short) {
   const Recipe expected = calibrate(graph, all, setting);
   setting.options.batch = 4096;  // some 50 MB
   std::string told;
-  setting.warn = [&](const std::string& text) { told += text + "\n"; };
+  setting.logger = Logger([&](Severity, std::string_view text) { (told += text) += "\n"; });
   const Limited limited(int64_t{8} << 20);
   Samples samples(12, 1);
   const Recipe recipe = calibrate(graph, samples, setting);

@@ -42,9 +42,9 @@ class Samples : public Calibrator {
 Recipe run(const ir::Graph& graph, const std::string& cache, bool mortal, std::string* told = nullptr) {
   Samples samples(cache, mortal);
   Setting setting;
-  setting.warn = [&](const std::string& text) {
-    if (told) *told += text + "\n";
-  };
+  setting.logger = Logger([&](Severity, std::string_view text) {
+    if (told) (*told += text) += "\n";
+  });
   return calibrate(graph, samples, setting);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 
 #include <functional>
 #include <random>

@@ -14,28 +14,39 @@ constexpr size_t alignment = 256;
 std::atomic<int64_t> held{0};  // bytes of all buffers
 thread_local Weights* filled = nullptr;
 
-void uncount(size_t bytes) { held -= static_cast<int64_t>(bytes); }
+void uncount(size_t bytes, Budget* budget) {
+  held -= static_cast<int64_t>(bytes);
+  if (budget) budget->give_back(static_cast<int64_t>(bytes), Budget::Where::gpu);
+}
 
 /// Counts bytes against the limit: for good, once they are kept.
 class Counted {
  public:
-  Counted(size_t bytes, const char* what) : bytes_(bytes) {
+  Counted(size_t bytes, const char* what, Budget* budget) : bytes_(bytes), budget_(budget) {
     const auto counted = static_cast<int64_t>(bytes);
-    const int64_t others = held.fetch_add(counted), limit = given_memory_limit();
+    if (budget && !budget->take(counted, Budget::Where::gpu))
+      refuse(what, counted, ", the engine's limit is " + memory_text(budget->limits().memory_bytes));
+    const int64_t others = held.fetch_add(counted), limit = given_process_limit();
     if (limit <= 0 || counted <= limit - others) return;
-    uncount(bytes);
-    throw Error(Code::resource, "the limit of memory is reached on the GPU",
-                {.where = what,
-                 .why = "it takes " + memory_text(counted) + " beside " + memory_text(others) + ", the limit is " +
-                        memory_text(limit),
-                 .hint = "raise the limit with --max-memory, or give smaller --shapes"});
+    uncount(bytes, budget);
+    refuse(what, counted, " beside " + memory_text(others) + ", the limit is " + memory_text(limit));
   }
-  ~Counted() { uncount(bytes_); }
+  ~Counted() {
+    if (bytes_) uncount(bytes_, budget_);
+  }
   Counted(const Counted&) = delete;
   void keep() { bytes_ = 0; }
 
  private:
+  [[noreturn]] static void refuse(const char* what, int64_t bytes, const std::string& limit) {
+    throw Error(Code::resource, "the limit of memory is reached on the GPU",
+                {.where = what,
+                 .why = "it takes " + memory_text(bytes) + limit,
+                 .hint = "raise the limit with --max-memory, or give smaller --shapes"});
+  }
+
   size_t bytes_;
+  Budget* budget_;
 };
 
 MemoryKind on_device(int device) {
@@ -49,9 +60,9 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes, const char* what) : bytes_(bytes) {
+Buffer::Buffer(size_t bytes, const char* what) : bytes_(bytes), budget_(current_budget()) {
   if (bytes == 0) return;
-  Counted counted(bytes, what);
+  Counted counted(bytes, what, budget_.get());
   const int result = driver().MemAlloc(&address_, bytes);
   if (result == constants::out_of_memory) throw short_of_memory(what, bytes);
   check(result, "cuMemAlloc");
@@ -72,7 +83,7 @@ Buffer::~Buffer() {
     return;
   }
   driver().MemFree(address_);
-  uncount(bytes_);
+  uncount(bytes_, budget_.get());
 }
 
 void Buffer::upload(const void* data, size_t bytes, size_t offset) {
@@ -102,6 +113,8 @@ PinnedBuffer::~PinnedBuffer() {
   if (data_) driver().MemFreeHost(data_);
 }
 
+Weights::Weights(int device) : device_(device), budget_(current_budget()) {}
+
 Weights::Filling::Filling(Weights& weights) { filled = &weights; }
 Weights::Filling::~Filling() { filled = nullptr; }
 
@@ -111,7 +124,7 @@ Weights::~Weights() {
   d.CtxSynchronize();  // unmapping waits for nobody
   for (const auto& [page, bytes] : pages_) d.MemUnmap(page, bytes);
   d.MemAddressFree(begin_, reserved_);
-  uncount(bytes_);
+  uncount(bytes_, budget_.get());
 }
 
 Address Weights::take(size_t bytes) {
@@ -124,7 +137,7 @@ Address Weights::take(size_t bytes) {
     bytes_ += slice;
     return at;
   }
-  Counted counted(slice, "weights");
+  Counted counted(slice, "weights", budget_.get());
   if (bytes_ + slice > paged_) put_pages(round_up(bytes_ + slice - paged_, page_));
   counted.keep();
   const Address at = begin_ + bytes_;
@@ -138,7 +151,7 @@ void Weights::give_back(Address slice, size_t bytes) {
     own_.erase(slice);
   } else {
     if (slice + bytes != begin_ + bytes_) return;
-    uncount(bytes);
+    uncount(bytes, budget_.get());
   }
   bytes_ -= bytes;
 }

@@ -1,10 +1,12 @@
 #pragma once
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "backends/cuda/driver.h"
+#include "base/memory.h"
 
 /// Memory of a GPU, counted against Limits::memory_bytes.
 namespace tenon::cuda {
@@ -37,10 +39,12 @@ class Buffer {
   static void settle();
   void swap(Buffer& other) {
     std::swap(address_, other.address_), std::swap(bytes_, other.bytes_), std::swap(slice_of_, other.slice_of_);
+    budget_.swap(other.budget_);
   }
   Address address_ = 0;
   size_t bytes_ = 0;
   Weights* slice_of_ = nullptr;
+  std::shared_ptr<Budget> budget_;  // that it counts against
 };
 
 /// Page-locked memory of the host.
@@ -65,7 +69,7 @@ class PinnedBuffer {
 /// than bytes(). Where the driver has no such ranges, each slice is an allocation. It must outlive its slices.
 class Weights {
  public:
-  explicit Weights(int device) : device_(device) {}
+  explicit Weights(int device);
   ~Weights();
   Weights(const Weights&) = delete;
   /// While one lives, Buffer::kept() of its thread takes slices.
@@ -88,6 +92,7 @@ class Weights {
   void put_pages(size_t bytes);
 
   int device_;
+  std::shared_ptr<Budget> budget_;
   size_t bytes_ = 0, page_ = 0, reserved_ = 0;
   Address begin_ = 0;
   std::vector<std::pair<Address, size_t>> pages_;  // put at once

@@ -1,7 +1,5 @@
 #include "backends/cuda/kernel.h"
 
-#include <tenon/limits.h>
-
 #include <algorithm>
 #include <map>
 
@@ -84,7 +82,7 @@ Choice choose(const Problem& problem, const Properties& properties, const std::s
 }
 
 bool fits_workspace(const Step& step) {
-  const int64_t limit = limits().workspace_bytes;
+  const int64_t limit = limits_in_force().workspace_bytes;
   return limit == 0 || step.workspace_bytes() <= static_cast<size_t>(limit);
 }
 

@@ -1,5 +1,5 @@
 // The public API as the design has it, line by line, and one fault of each kind.
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 
 #include <iostream>
 

@@ -1,0 +1,82 @@
+#pragma once
+#include <tenon/buffer.h>
+#include <tenon/device.h>
+#include <tenon/dtype.h>
+#include <tenon/limits.h>
+#include <tenon/logger.h>
+#include <tenon/session.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+/// Built models.
+namespace tenon {
+
+/// Name, element type and sizes of an engine's input or output; -1 is a size that may change from run to run.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::undefined;
+  std::vector<int64_t> shape;
+};
+
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+struct LoadOptions {
+  Logger logger = {};                 ///< also of the engine's sessions
+  std::optional<Limits> limits = {};  ///< of the engine: of all its sessions together
+};
+
+/// A built model: immutable, shared freely between threads, cheap to copy.
+class TENON_API Engine {
+ public:
+  /// Written to a temporary file beside `path` and renamed. Throws Error(io).
+  void save(const std::string& path) const;
+  /// The bytes that save() writes.
+  Buffer serialize() const;
+  /// Every byte is hashed and checked before use. The file is mapped: it must keep its bytes while the engine lives;
+  /// save() replaces files and keeps to that. Throws Error(bad_engine), Error(io).
+  static Engine load(const std::string& path, const LoadOptions& options = {});
+  /// The same from memory that the engine keeps while it lives, and that must not change meanwhile. It is copied where
+  /// it is not aligned to Buffer::alignment.
+  static Engine load(const Buffer& engine, const LoadOptions& options = {});
+  /// The same from memory that is copied, and may go afterwards.
+  static Engine load(std::span<const std::byte> engine, const LoadOptions& options = {});
+  /// The engine that an open file holds, which stays open and may be closed afterwards: a regular file is mapped,
+  /// whatever else is read to its end.
+  static Engine load_fd(int descriptor, const LoadOptions& options = {});
+  std::vector<TensorInfo> inputs() const;
+  std::vector<TensorInfo> outputs() const;
+  /// The model's metadata_props, with "names" and the like.
+  const std::map<std::string, std::string>& metadata() const;
+  /// The same engine on another device: "cpu", "cuda", "cuda:N". What it knows of other devices stays with it.
+  Engine on(const std::string& device) const;
+  /// The device that sessions run on.
+  const std::string& device() const;
+  /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
+  /// at most the cores there are.
+  Session session(int threads = 0, const Shapes& shapes = {}) const;
+  /// The same with the arena of `other`, a session on the same GPU whose arena is at least as large: for engines that
+  /// run in turn, as a detector and the classifier of what it finds. Runs of the two wait for one another, but those of
+  /// enqueue(), which the caller orders; device_output() holds until the other runs. Throws Error(usage) where the
+  /// other's arena is smaller or elsewhere.
+  Session session(Session& other, const Shapes& shapes = {}) const;
+
+ private:
+  friend struct EngineAccess;
+  struct Impl;
+  explicit Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+inline Engine load(const std::string& path, const LoadOptions& options = {}) { return Engine::load(path, options); }
+inline Engine load(const Buffer& engine, const LoadOptions& options = {}) { return Engine::load(engine, options); }
+inline Engine load(std::span<const std::byte> engine, const LoadOptions& options = {}) {
+  return Engine::load(engine, options);
+}
+inline Engine load_fd(int descriptor, const LoadOptions& options = {}) { return Engine::load_fd(descriptor, options); }
+
+}  // namespace tenon
