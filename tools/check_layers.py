@@ -13,6 +13,7 @@ ALLOWED['vision'] = {'base', 'vision'}
 ALLOWED['metrics'] = {'base', 'metrics'}
 ALLOWED['pipeline'] = ALLOWED['quant'] | {'vision', 'pipeline'}
 ALLOWED['explain'] = ALLOWED['quant'] | {'explain'}
+ALLOWED['api'] = {'base', 'api'}
 ALLOWED['cli'] = ALLOWED['pipeline'] | {'explain', 'metrics', 'cli'}
 ROOT_FILES = {'build.cpp': ALLOWED['quant']}
 

@@ -13,4 +13,4 @@
 #include <tenon/version.h>
 
 /// Tenon: an ONNX model in, an engine tuned for this machine out. Everything that fails on the user's side throws
-/// tenon::Error.
+/// tenon::Error. The same for C, and for languages that call C, is <tenon/tenon.h>.

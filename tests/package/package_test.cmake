@@ -1,5 +1,5 @@
 # Installs the library into a fresh folder, and against it: builds and runs samples/api and a page of the public API,
-# and links every public function.
+# links every public function, runs a C program, and the same from Python by ctypes.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(NOT status EQUAL 0)
@@ -40,3 +40,11 @@ run(${WORK}/uses)
 if(NOT output MATCHES "^([0-9]+) of ([0-9]+) public functions" OR NOT CMAKE_MATCH_1 EQUAL CMAKE_MATCH_2)
   message(FATAL_ERROR "uses printed\n${output}")
 endif()
+
+run(${C_COMPILER} -std=c11 -Wall -Wextra -pedantic -Werror ${SOURCE}/tests/package/c_program/main.c
+  -o ${WORK}/c_program ${link} -lm)
+run(${WORK}/c_program ${SOURCE}/samples/detector.onnx ${WORK}/c.tenon)
+if(NOT output MATCHES "output0 type 1 1x13x2100\n")
+  message(FATAL_ERROR "c_program printed\n${output}")
+endif()
+run(${PYTHON} ${SOURCE}/tests/package/ctypes_test.py ${library} ${WORK}/c.tenon)

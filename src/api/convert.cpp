@@ -1,0 +1,79 @@
+#include <cstdio>
+
+#include "api/handles.h"
+
+namespace tenon::api {
+namespace {
+
+static_assert(TENON_F32 == static_cast<int>(DType::f32) && TENON_I4 == static_cast<int>(DType::i4) &&
+              TENON_SEQUENCE == static_cast<int>(DType::sequence));
+static_assert(TENON_SEVERITY_VERBOSE == static_cast<int>(Severity::verbose));
+static_assert(TENON_INTERNAL == static_cast<int>(Code::internal) && TENON_IO == static_cast<int>(Code::io));
+static_assert(TENON_MAX_RANK == Dims::max_rank);
+
+Dims dims_of(const int64_t* sizes, int32_t rank, const char* what) {
+  if (rank < 0 || rank > TENON_MAX_RANK)
+    throw Error(Code::usage, std::string(what) + " of rank " + std::to_string(rank), {.hint = "give 0 to 8 axes"});
+  return Dims(std::span<const int64_t>(sizes, static_cast<size_t>(rank)));
+}
+
+}  // namespace
+
+Tensor tensor_of(const tenon_tensor* given) {
+  if (!given) return {};
+  const tenon_tensor form = read(given, tenon_tensor_init, "tensor");
+  const auto type = static_cast<DType>(form.dtype);
+  if (form.dtype <= TENON_UNDEFINED || form.dtype > TENON_I4 || type == DType::string)
+    throw Error(Code::usage, "a tensor of type " + std::to_string(form.dtype), {.hint = "give a type of numbers"});
+  const Dims dims = dims_of(form.dims, form.rank, "a tensor");
+  for (const int64_t size : dims)
+    if (size < 0) throw Error(Code::usage, "a tensor with a negative size");
+  const Dims strides = form.has_strides ? dims_of(form.strides, form.rank, "a tensor") : Dims();
+  const std::string device(form.device, strnlen(form.device, sizeof form.device));
+  return Tensor::view(type, dims, strides, form.data, device.empty() ? Device() : Device(device));
+}
+
+tenon_tensor form_of(const Tensor& tensor) {
+  tenon_tensor form;
+  tenon_tensor_init(&form);
+  if (tensor.dtype() == DType::string || tensor.dtype() == DType::sequence)
+    throw Error(Code::unsupported, "tensors of strings and sequences are not offered to C");
+  form.data = const_cast<void*>(tensor.data());
+  form.dtype = static_cast<tenon_dtype>(tensor.dtype());
+  form.rank = static_cast<int32_t>(tensor.dims().rank());
+  std::copy(tensor.dims().begin(), tensor.dims().end(), form.dims);
+  const Dims strides = tensor.strides();
+  std::copy(strides.begin(), strides.end(), form.strides);
+  form.has_strides = !tensor.is_dense();
+  std::snprintf(form.device, sizeof form.device, "%s", tensor.device().str().c_str());
+  return form;
+}
+
+Shapes shapes_of(const tenon_shape* shapes, size_t count) {
+  Shapes all;
+  for (size_t at = 0; at < count; ++at) {
+    const tenon_shape& one = required(shapes + at, "shapes");
+    const Dims dims = dims_of(one.dims, one.rank, "a shape");
+    all[&required(one.input, "the input of a shape")] = {dims.begin(), dims.end()};
+  }
+  return all;
+}
+
+Logger logger_of(const tenon_logger* given) {
+  const tenon_logger form = read(given, tenon_logger_init, "logger");
+  if (!form.log) return {};
+  const auto sink = [log = form.log, context = form.context](Severity severity, std::string_view message) {
+    log(context, static_cast<tenon_severity>(severity), std::string(message).c_str());
+  };
+  return Logger(sink, static_cast<Severity>(form.least));
+}
+
+std::optional<Limits> limits_of(const tenon_limits* given) {
+  if (!given) return std::nullopt;
+  const tenon_limits form = read(given, tenon_limits_init, "limits");
+  Limits limits{form.memory_bytes, INT64_MAX, form.workspace_bytes};
+  if (form.loop_rounds != 0) limits.loop_rounds = form.loop_rounds;
+  return limits;
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,61 @@
+#include "api/handles.h"
+
+using namespace tenon::api;
+
+extern "C" {
+
+tenon_code tenon_session_new(const tenon_engine* engine, const tenon_session_options* options, tenon_session** session,
+                             tenon_error** error) {
+  return guarded(error, [&] {
+    required(session, "session") = nullptr;
+    const tenon_session_options form = read(options, tenon_session_options_init, "options");
+    *session = new tenon_session{
+        required(engine, "engine").engine.session(form.threads, shapes_of(form.shapes, form.shape_count))};
+  });
+}
+
+void tenon_session_free(tenon_session* session) { delete session; }
+
+tenon_code tenon_session_bind_input(tenon_session* session, const char* name, const tenon_tensor* tensor,
+                                    tenon_error** error) {
+  return guarded(error,
+                 [&] { required(session, "session").session.bind_input(&required(name, "name"), tensor_of(tensor)); });
+}
+
+tenon_code tenon_session_bind_output(tenon_session* session, const char* name, const tenon_tensor* tensor,
+                                     tenon_error** error) {
+  return guarded(error,
+                 [&] { required(session, "session").session.bind_output(&required(name, "name"), tensor_of(tensor)); });
+}
+
+tenon_code tenon_session_run(tenon_session* session, tenon_error** error) {
+  return guarded(error, [&] { required(session, "session").session.run(); });
+}
+
+tenon_code tenon_session_input(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error) {
+  return guarded(error, [&] { write(form_of(required(session, "session").session.input(at)), tensor, "tensor"); });
+}
+
+tenon_code tenon_session_output(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error) {
+  return guarded(error, [&] { write(form_of(required(session, "session").session.output(at)), tensor, "tensor"); });
+}
+
+tenon_code tenon_session_run_async(tenon_session* session, tenon_done_function done, void* context,
+                                   tenon_error** error) {
+  return guarded(error, [&] {
+    required(done ? &done : nullptr, "done");
+    required(session, "session")
+        .session.run_async([done, context](std::vector<tenon::Tensor>, std::exception_ptr fault) {
+          tenon_error* told = nullptr;
+          const tenon_code code = guarded(&told, [&] {
+            if (fault) std::rethrow_exception(fault);
+          });
+          done(context, code, told);
+        });
+  });
+}
+
+tenon_code tenon_session_enqueue(tenon_session* session, void* stream, tenon_error** error) {
+  return guarded(error, [&] { required(session, "session").session.enqueue(stream); });
+}
+}
