@@ -8,6 +8,7 @@
 #include <tenon/judge.h>
 #include <tenon/limits.h>
 #include <tenon/logger.h>
+#include <tenon/plugin.h>
 #include <tenon/session.h>
 #include <tenon/tensor.h>
 #include <tenon/version.h>

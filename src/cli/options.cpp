@@ -130,6 +130,9 @@ void ModelOptions::add_to(CLI::App& app) {
       .add("--external-root", external_root,
            "A folder that weights outside the model file may lie in, beside the model's own")
       .value("DIR");
+  flags.call("--plugin", load_plugin, "A library with custom ops of the model; its code runs (may be given again)")
+      .value("FILE")
+      .one_each();
   flags.add("--strict", strict, "No Winograd; on a GPU f32 on plain units, bytes with the CPU's bits");
   flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
   flags.add("-q,--quiet", quiet, "No progress on stderr");

@@ -1,5 +1,5 @@
 #pragma once
-#include <tenon/tenon.h>
+#include <tenon/tenon.hpp>
 
 #include <functional>
 #include <memory>
@@ -22,7 +22,7 @@ struct ModelOptions {
   bool strict = false, no_vendor = false, quiet = false;
 
   /// MODEL, --device, --precision, --shapes, --threads, --budget, --timing-cache, --skip-pass, --max-memory,
-  /// --max-rounds, --external-root, --strict, --no-vendor, -q.
+  /// --max-rounds, --external-root, --plugin, --strict, --no-vendor, -q.
   void add_to(CLI::App& app);
   /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
   BuildOptions build_options() const;

@@ -22,6 +22,7 @@ std::map<std::string, Op>& registry() {
 [[noreturn]] void refuse_unknown(const ir::Node& node) {
   throw Error(Code::unsupported, "op " + node.op + " is not supported",
               {.where = "node " + node.label(),
+               .hint = "where a plugin has it, load that first (--plugin)",
                .node = node.label()});
 }
 
