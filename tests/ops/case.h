@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "ir/graph.h"
 
 /// A line of a .cases file: one node, its operands and the kernels that must take it.
@@ -21,9 +21,9 @@ struct Case {
   int line = 0;
   std::vector<std::string> kernels;
   double tolerance = 1e-5;
-  ir::Graph graph;                // the one node
-  std::vector<Tensor> operands;   // with values; empty where absent
-  std::vector<char> constant;     // operands known when a kernel is made
+  ir::Graph graph;               // the one node
+  std::vector<Tensor> operands;  // with values; empty where absent
+  std::vector<char> constant;    // operands known when a kernel is made
   const ir::Node& node() const { return graph.nodes[0]; }
   std::string name() const { return file + ":" + std::to_string(line) + " " + text; }
 };
