@@ -11,7 +11,7 @@ namespace tenon::plan {
 /// between its inputs and its outputs.
 struct Chain {
   std::vector<ir::NodeId> nodes;
-  std::string op;
+  ir::OpId op;
   std::vector<ir::ValueId> inputs, outputs;
   ir::Attributes attributes;
   ir::NodeId last() const { return nodes.back(); }

@@ -50,7 +50,7 @@ std::optional<Chain> pool_pyramid_at(const ir::Graph& graph, ir::NodeId id, cons
   if (pools.size() < 2 || pools.size() > most_pools ||
       std::adjacent_find(pools.begin(), pools.end(), alike) != pools.end())
     return std::nullopt;
-  Chain chain{{}, "MaxPools", {x}, {}, {}};
+  Chain chain{{}, "tenon:MaxPools", {x}, {}, {}};
   std::vector<int64_t> windows;
   for (const Pool& pool : pools) {
     chain.nodes.push_back(pool.node);
