@@ -35,9 +35,15 @@ std::map<std::string, std::span<const std::byte>> sections_of(std::span<const st
   if (header.version > engine::version)
     throw Error(Code::bad_engine, "the engine was written by a newer Tenon",
                 {.where = path,
-                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads up to " +
+                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads " +
                         std::to_string(engine::version),
                  .hint = "update Tenon, or build the engine from its model"});
+  if (header.version > 0 && header.version < engine::version)
+    throw Error(Code::bad_engine, "the engine was written by an older Tenon",
+                {.where = path,
+                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads " +
+                        std::to_string(engine::version),
+                 .hint = "build it again from its model"});
   if (header.file_bytes != file.size())
     corrupt(path,
             "it has " + std::to_string(file.size()) + " bytes and should have " + std::to_string(header.file_bytes));

@@ -106,8 +106,14 @@ void movement(Report& report) {
 }
 
 void costly_steps(Report& report) {
-  static const std::set<std::string> products{
-      "Conv", "MatMul", "Gemm", "ConvTranspose", "Int8Conv", "ConvMaxPool", "Int8ConvMaxPool", "InvertedBottleneck"};
+  static const std::set<std::string> products{"Conv",
+                                              "MatMul",
+                                              "Gemm",
+                                              "ConvTranspose",
+                                              "tenon:Int8Conv",
+                                              "tenon:ConvMaxPool",
+                                              "tenon:Int8ConvMaxPool",
+                                              "tenon:InvertedBottleneck"};
   for (const Row& row : report.rows) {
     if (!products.count(row.op) || row.microseconds <= 0 || row.kernel == "ref") continue;
     const auto second =

@@ -46,7 +46,7 @@ void set_precision(Row& row, std::optional<Precision> precision, const Problem& 
 
 bool is_product(const std::string& op) {
   return op.find("Conv") != std::string::npos || op.find("MatMul") != std::string::npos || op == "Gemm" ||
-         op == "InvertedBottleneck";
+         op == "tenon:InvertedBottleneck";
 }
 
 double time_of(const plan::Record& record, const std::string& kernel) {

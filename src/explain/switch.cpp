@@ -67,7 +67,7 @@ std::unique_ptr<Engine> switched(const plan::Plan& plan) {
 void compare(Report& report, const std::vector<LayerTime>& layers) {
   for (Row& row : report.rows) {
     if (row.op.find("Conv") == std::string::npos) continue;
-    const std::string other = is_integer(row) ? "Conv" : "Int8Conv";
+    const std::string other = is_integer(row) ? "Conv" : "tenon:Int8Conv";
     for (const LayerTime& layer : layers)
       if (layer.name.rfind(other + " ", 0) == 0 &&
           std::find(layer.origins.begin(), layer.origins.end(), row.name) != layer.origins.end()) {

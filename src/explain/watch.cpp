@@ -27,7 +27,7 @@ const Tensor* constant(const ir::Graph& graph, const ir::Node& node, size_t at) 
 
 /// Scale, of the channel that reaches farthest, and zero point of the bytes that a node stores; 0 where it stores none.
 std::pair<float, int> grid_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == "Elementwise") {
+  if (node.op == "tenon:Elementwise") {
     const ops::Instruction last =
         ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), node.inputs.size())
             .back();
@@ -35,7 +35,7 @@ std::pair<float, int> grid_of(const ir::Graph& graph, const ir::Node& node) {
                                                       : std::pair(0.f, 0);
   }
   const bool stores = node.op == "QuantizeLinear";
-  if (!stores && node.op != "Int8Conv") return {0, 0};
+  if (!stores && node.op != "tenon:Int8Conv") return {0, 0};
   const Tensor *scale = constant(graph, node, stores ? 1 : 7), *zero = constant(graph, node, stores ? 2 : 8);
   if (!scale || !zero || zero->dtype() != DType::u8) return {0, 0};
   const std::span<const float> scales = scale->values<float>();

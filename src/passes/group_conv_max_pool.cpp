@@ -14,7 +14,7 @@ bool is_monotone(const std::string& activation) {
 }
 
 bool is_of_image(const ir::Graph& graph, const ir::Node& conv) {
-  if (conv.op != "Int8Conv" && (conv.op != "Conv" || !is_real(graph.value(conv.outputs[0]).dtype))) return false;
+  if (conv.op != "tenon:Int8Conv" && (conv.op != "Conv" || !is_real(graph.value(conv.outputs[0]).dtype))) return false;
   const Tensor* weights = graph.constant(conv.inputs[1]);
   return weights && weights->dims().rank() == 4 && weights->dims()[1] <= most_channels &&
          conv.integer("group", 1) == 1 && conv.text("layout", "") == "NHWC" && conv.text("residual", "").empty() &&
@@ -40,7 +40,8 @@ std::optional<Group> conv_max_pool_at(const ir::Graph& graph, ir::NodeId id, con
   if (maker == ir::no_node || taken.count(maker) || graph.only_user(pool.inputs[0]) != id) return std::nullopt;
   const ir::Node& conv = graph.node(maker);
   if (!is_of_image(graph, conv)) return std::nullopt;
-  return Group{{maker, id}, conv.op + "MaxPool", conv.inputs, pool.outputs, ops::conv_max_pool_attributes(conv, pool)};
+  const ir::OpId op = conv.op == "Conv" ? "tenon:ConvMaxPool" : "tenon:Int8ConvMaxPool";
+  return Group{{maker, id}, op, conv.inputs, pool.outputs, ops::conv_max_pool_attributes(conv, pool)};
 }
 
 }  // namespace tenon::passes

@@ -65,7 +65,7 @@ std::optional<Group> inverted_bottleneck_at(const ir::Graph& graph, ir::NodeId i
   if (ids[2] != ir::no_node && channels_of(graph, graph.node(ids[2])) >= channels_of(graph, depthwise))
     ids[0] = ir::no_node;
   if (ids[0] == ir::no_node && ids[2] == ir::no_node) return std::nullopt;
-  Group group{{}, "InvertedBottleneck", std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value), {}, {}};
+  Group group{{}, "tenon:InvertedBottleneck", std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value), {}, {}};
   const ir::Node* parts[3] = {};
   for (size_t at = 0; at < 3; ++at) {
     if (ids[at] == ir::no_node) continue;

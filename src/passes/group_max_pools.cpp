@@ -50,7 +50,7 @@ std::optional<Group> max_pools_at(const ir::Graph& graph, ir::NodeId id, const s
   if (pools.size() < 2 || pools.size() > most_pools ||
       std::adjacent_find(pools.begin(), pools.end(), alike) != pools.end())
     return std::nullopt;
-  Group group{{}, "MaxPools", {x}, {}, {}};
+  Group group{{}, "tenon:MaxPools", {x}, {}, {}};
   std::vector<int64_t> windows;
   for (const Pool& pool : pools) {
     group.nodes.push_back(pool.node);

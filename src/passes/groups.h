@@ -14,7 +14,7 @@ namespace tenon::passes {
 /// between its inputs and its outputs.
 struct Group {
   std::vector<ir::NodeId> nodes;
-  std::string op;
+  ir::OpId op;
   std::vector<ir::ValueId> inputs, outputs;
   ir::Attributes attributes;
   ir::NodeId last() const { return nodes.back(); }

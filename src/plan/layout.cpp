@@ -130,7 +130,7 @@ struct Layouter {
     if (node.op != "Transpose" || !node.has("perm") || graph.is_output(node.outputs[0])) return false;
     const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
     return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
-      return graph.node(user).op == "DotAttention" &&
+      return graph.node(user).op == "tenon:DotAttention" &&
              std::count(graph.node(user).inputs.begin(), graph.node(user).inputs.begin() + 3, node.outputs[0]) > 0;
     });
   }
@@ -193,7 +193,8 @@ struct Layouter {
         fixed[in] = 1;
       }
     } else if (node.op == "Transpose" && movable(node.inputs[0]) && node.has("perm") &&
-               graph.producer(node.inputs[0])->op == "DotAttention" && graph.only_user(node.inputs[0]) != ir::no_node) {
+               graph.producer(node.inputs[0])->op == "tenon:DotAttention" &&
+               graph.only_user(node.inputs[0]) != ir::no_node) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
       const std::vector<int64_t> perm = node.integers("perm");

@@ -99,7 +99,7 @@ bool is_conversion(const std::string& name) {
   return name.starts_with("QuantizeLinear") || name.starts_with("DequantizeLinear");
 }
 
-bool is_integer(const ir::Node& node) { return node.op.starts_with("Int8") || node.op == "Float8Conv"; }
+bool is_integer(const ir::Node& node) { return node.op.name().starts_with("Int8") || node.op == "tenon:Float8Conv"; }
 
 /// The integer nodes nearest to a conversion: those that read what is quantised, or make what is read as a number.
 std::set<ir::NodeId> served(const ir::Graph& graph, ir::NodeId conversion) {
@@ -155,7 +155,7 @@ std::map<std::vector<std::string>, double> with_conversions(const Runner& runner
   std::map<std::vector<std::string>, double> sums;
   for (const auto& [id, microseconds] : times) {
     const ir::Node& node = graph.node(id);
-    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv" && node.op != "ConvMaxPool")) continue;
+    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv" && node.op != "tenon:ConvMaxPool")) continue;
     double& sum = sums[node.origins];
     sum += microseconds;
     const auto add = [&](ir::NodeId other) {

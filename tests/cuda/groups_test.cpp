@@ -107,14 +107,14 @@ Net two_blocks() {
 }
 
 TEST(Bottlenecks, AreFoundWhereEachResultIsReadOnce) {
-  EXPECT_EQ(groups_of(two_blocks().graph), "InvertedBottleneck e1 d1 p1, InvertedBottleneck e2 d2 p2");
+  EXPECT_EQ(groups_of(two_blocks().graph), "tenon:InvertedBottleneck e1 d1 p1, tenon:InvertedBottleneck e2 d2 p2");
 
   Net read_twice;
   const ir::ValueId x = read_twice.input(9, 16);
   const ir::ValueId e = read_twice.conv(x, 16, 48, 1, "e");
   const ir::ValueId p = read_twice.conv(read_twice.conv(e, 1, 48, 3, "d"), 48, 16, 1, "p");
   read_twice.finish({p, e});
-  EXPECT_EQ(groups_of(read_twice.graph), "InvertedBottleneck d p");
+  EXPECT_EQ(groups_of(read_twice.graph), "tenon:InvertedBottleneck d p");
 
   Net seen;
   const ir::ValueId d = seen.conv(seen.input(9, 16), 1, 16, 3, "d");
@@ -127,7 +127,7 @@ TEST(Bottlenecks, OfLayersThatDoNotWidenBeginWithTheWindow) {
   ir::ValueId x = net.conv(net.input(9, 16), 16, 32, 1, "a");
   x = net.conv(net.conv(x, 1, 32, 3, "b"), 32, 64, 1, "c");
   net.finish({net.conv(net.conv(x, 1, 64, 3, "d"), 64, 64, 1, "e")});
-  EXPECT_EQ(groups_of(net.graph), "InvertedBottleneck b c, InvertedBottleneck d e");
+  EXPECT_EQ(groups_of(net.graph), "tenon:InvertedBottleneck b c, tenon:InvertedBottleneck d e");
 }
 
 TEST(Bottlenecks, EndWithTheWindowWhereItsResultIsNotNarrowed) {
@@ -136,8 +136,8 @@ TEST(Bottlenecks, EndWithTheWindowWhereItsResultIsNotNarrowed) {
   const ir::ValueId d = net.conv(net.conv(net.input(9, 16), 16, 48, 1, "e", relu), 1, 48, 3, "d", relu);
   const ir::ValueId scaled = net.graph.apply("Mul", {d, d}, {}, {"scale"});
   net.finish({net.conv(scaled, 48, 16, 1, "p")});
-  EXPECT_EQ(groups_of(net.graph), "InvertedBottleneck e d");
-  gives_the_same(net, "InvertedBottleneck Mul Conv");
+  EXPECT_EQ(groups_of(net.graph), "tenon:InvertedBottleneck e d");
+  gives_the_same(net, "tenon:InvertedBottleneck Mul Conv");
 }
 
 TEST(Bottlenecks, AreOfSixteenBits) {
@@ -149,7 +149,7 @@ TEST(Bottlenecks, AreOfSixteenBits) {
 
 TEST(Bottlenecks, GiveWhatTheirConvolutionsGive) {
   const Net net = two_blocks();
-  gives_the_same(net, "InvertedBottleneck InvertedBottleneck");
+  gives_the_same(net, "tenon:InvertedBottleneck tenon:InvertedBottleneck");
   const ir::Graph fused = fused_of(net);
   EXPECT_EQ(fused.nodes[0].origins, (std::vector<std::string>{"e1", "d1", "p1"}));
 }
@@ -187,7 +187,7 @@ struct Stem {
       const auto zero = [&](uint8_t value) {
         return graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {}, std::vector{value}));
       };
-      c = graph.apply("Int8Conv",
+      c = graph.apply("tenon:Int8Conv",
                       {x, graph.add_constant("", weights), bias, ir::no_value, scale(0.008f), zero(128), scale(0.004f),
                        scale(0.03f), zero(3)},
                       conv, {"c"}, "c");
@@ -207,7 +207,7 @@ constexpr DType stem_types[] = {DType::f16, DType::bf16, DType::f32, DType::u8};
 
 TEST(PooledConvolutions, AreFoundBehindAPicture) {
   for (const DType type : stem_types) {
-    const std::string op = type == DType::u8 ? "Int8ConvMaxPool" : "ConvMaxPool";
+    const std::string op = type == DType::u8 ? "tenon:Int8ConvMaxPool" : "tenon:ConvMaxPool";
     EXPECT_EQ(groups_of(Stem(type).finished().graph), op + " c m");
     EXPECT_EQ(groups_of(Stem(type, {{"activation", std::string("clip")}}).finished().graph), op + " c m");
     EXPECT_EQ(groups_of(Stem(type, {{"activation", std::string()}}).finished().graph), op + " c m");
@@ -256,7 +256,7 @@ TEST(PooledConvolutions, AddNothing) {
 
 TEST(PooledConvolutions, GiveWhatTheTwoGive) {
   for (const DType type : stem_types) {
-    gives_the_same(Stem(type).finished(), type == DType::u8 ? "Int8ConvMaxPool" : "ConvMaxPool");
+    gives_the_same(Stem(type).finished(), type == DType::u8 ? "tenon:Int8ConvMaxPool" : "tenon:ConvMaxPool");
     EXPECT_EQ(fused_of(Stem(type).finished()).nodes[0].origins, (std::vector<std::string>{"c", "m"}));
   }
 }
@@ -268,7 +268,7 @@ TEST(Groups, HaveNoNodeInCommon) {
                             {"kernel_shape", std::vector<int64_t>{3, 3}},
                             {"strides", std::vector<int64_t>{2, 2}}};
   net.finish({net.graph.apply("MaxPool", {p}, pool, {"m"})});
-  EXPECT_EQ(groups_of(net.graph), "InvertedBottleneck d p");
+  EXPECT_EQ(groups_of(net.graph), "tenon:InvertedBottleneck d p");
 }
 
 /// Records of the groups' keys, of a GPU that is nowhere: they hold on any.
@@ -287,21 +287,21 @@ plan::Plan plan_with(const Net& net, const std::vector<std::string>& kernels) {
 TEST(Groups, RunAsTheRecordsOfTheirDeviceSay) {
   const Net net = two_blocks();
   const plan::Plan one = plan_with(net, {"bottleneck 8x8, 4 warps", plan::unfused});
-  EXPECT_EQ(ops_of(plan::device_graph(net.graph, one)), "InvertedBottleneck Conv Conv Conv");
+  EXPECT_EQ(ops_of(plan::device_graph(net.graph, one)), "tenon:InvertedBottleneck Conv Conv Conv");
   EXPECT_EQ(ops_of(plan::device_graph(net.graph, plan_with(net, {}))), "Conv Conv Conv Conv Conv Conv");
   plan::Plan host = one;
   host.device = Device();
   EXPECT_EQ(ops_of(plan::device_graph(net.graph, host)), "Conv Conv Conv Conv Conv Conv");
   const plan::Plan both = plan_with(net, {"bottleneck 8x8, 4 warps", "bottleneck 8x8, 4 warps"});
-  EXPECT_EQ(ops_of(plan::device_graph(net.graph, both)), "InvertedBottleneck InvertedBottleneck");
+  EXPECT_EQ(ops_of(plan::device_graph(net.graph, both)), "tenon:InvertedBottleneck tenon:InvertedBottleneck");
 
   for (const DType type : stem_types) {
     const bool bytes = type == DType::u8;
     const Net stem = Stem(type).finished();
     EXPECT_EQ(ops_of(plan::device_graph(stem.graph, plan_with(stem, {"stem"}))),
-              bytes ? "Int8ConvMaxPool" : "ConvMaxPool");
+              bytes ? "tenon:Int8ConvMaxPool" : "tenon:ConvMaxPool");
     EXPECT_EQ(ops_of(plan::device_graph(stem.graph, plan_with(stem, {plan::unfused}))),
-              bytes ? "Int8Conv MaxPool" : "Conv MaxPool");
+              bytes ? "tenon:Int8Conv MaxPool" : "Conv MaxPool");
   }
 }
 
@@ -323,17 +323,17 @@ TEST(PoolPyramids, AreFoundBehindOneAnotherAndSideBySide) {
   ir::ValueId x = behind.input(9, 8);
   const ir::ValueId a = pool(first, x, 5, "a"), b = pool(first, a, 5, "b"), c = pool(first, b, 3, "c");
   behind.finish({joined(first, {x, a, b, c})});
-  EXPECT_EQ(groups_of(first), "MaxPools a b c");
+  EXPECT_EQ(groups_of(first), "tenon:MaxPools a b c");
   EXPECT_EQ(fused_of(behind).nodes[0].integers("windows"), (std::vector<int64_t>{5, 9, 11}));
-  gives_the_same(behind, "MaxPools Concat");
+  gives_the_same(behind, "tenon:MaxPools Concat");
 
   Net beside;
   ir::Graph& second = beside.graph;
   x = beside.input(9, 8);
   const ir::ValueId wide = pool(second, x, 13, "wide"), narrow = pool(second, x, 5, "narrow");
   beside.finish({joined(second, {wide, x, narrow})});
-  EXPECT_EQ(groups_of(second), "MaxPools narrow wide");
-  gives_the_same(beside, "MaxPools Concat");
+  EXPECT_EQ(groups_of(second), "tenon:MaxPools narrow wide");
+  gives_the_same(beside, "tenon:MaxPools Concat");
 }
 
 TEST(PoolPyramids, AreOfWindowsThatDifferAndKeepTheSize) {

@@ -74,7 +74,15 @@ TEST_F(EngineFile, ANewerVersionIsNamed) {
   std::string newer = bytes_;
   newer[offsetof(engine::Header, version)] = 7;
   EXPECT_EQ(load_error(newer),
-            "bad_engine: the engine was written by a newer Tenon, its format is 7, this Tenon reads up to " +
+            "bad_engine: the engine was written by a newer Tenon, its format is 7, this Tenon reads " +
+                std::to_string(engine::version));
+}
+
+TEST_F(EngineFile, AnOlderVersionIsNamed) {
+  std::string older = bytes_;
+  older[offsetof(engine::Header, version)] = 1;
+  EXPECT_EQ(load_error(older),
+            "bad_engine: the engine was written by an older Tenon, its format is 1, this Tenon reads " +
                 std::to_string(engine::version));
 }
 

@@ -138,7 +138,7 @@ plan::Plan plan_of_group(const plan::Record& record) {
 TEST(Explain, AGroupIsARowOrARivalOfItsLastNode) {
   const Report one = explain(plan_of_group({"both", 3, {{plan::unfused, 4}}}), {}, 1);
   ASSERT_EQ(one.rows.size(), 1u);
-  EXPECT_EQ(one.rows[0].op, "ConvMaxPool");
+  EXPECT_EQ(one.rows[0].op, "tenon:ConvMaxPool");
   EXPECT_EQ(one.rows[0].origins, (std::vector<std::string>{"stem", "pool"}));
   EXPECT_EQ(one.rows[0].kernel, "both");
   ASSERT_EQ(one.rows[0].rivals.size(), 1u);

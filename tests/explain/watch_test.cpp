@@ -136,8 +136,8 @@ TEST(Switch, WidensScalesByChannel) {
   plan.graph = ir::parse(
       "graph \"g\"\ninput %x : u8[1,4,4,2]\nconst %w : i8[2,2,1,1] = {1, 2, 3, 4}\n"
       "const %s : f32[] = {0.5}\nconst %z : u8[] = {3}\nconst %own : f32[2] = {0.5, 8.0}\n"
-      "%a : u8[1,4,4,2] = Int8Conv(%x, %w, _, _, %s, %z, %s, %own, %z) {layout=\"NHWC\"}\n"
-      "%b : f32[1,4,4,2] = Int8Conv(%x, %w, _, %a, %s, %z, %s, _, _, %own, %z) "
+      "%a : u8[1,4,4,2] = tenon:Int8Conv(%x, %w, _, _, %s, %z, %s, %own, %z) {layout=\"NHWC\"}\n"
+      "%b : f32[1,4,4,2] = tenon:Int8Conv(%x, %w, _, %a, %s, %z, %s, _, _, %own, %z) "
       "{layout=\"NHWC\", residual=\"before\"}\n"
       "output %b as \"b\"\n");
   plan.graph.tidy();

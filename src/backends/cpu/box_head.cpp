@@ -141,7 +141,7 @@ const char* refuses(const Problem& problem) {
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<BoxHeadStep>(problem); }
 
-const backends::KernelRegistrar registered({"BoxHead", "turned", 1, refuses, make});
+const backends::KernelRegistrar registered({"tenon:BoxHead", "turned", 1, refuses, make});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -221,8 +221,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 
 std::unique_ptr<backends::Step> make_table(const Problem& problem) { return std::make_unique<TableStep>(problem); }
 
-const backends::KernelRegistrar registered({"Elementwise", "program", 1, refuses, make});
-const backends::KernelRegistrar table({"Elementwise", "table", 2, refuses_table, make_table});
+const backends::KernelRegistrar registered({"tenon:Elementwise", "program", 1, refuses, make});
+const backends::KernelRegistrar table({"tenon:Elementwise", "table", 2, refuses_table, make_table});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -184,7 +184,7 @@ class AttentionWgmmaStep : public Step {
   Grid grid_;
 };
 
-const KernelRegistrar registered({"DotAttention", "attention wgmma", 2, refuses, tactics,
+const KernelRegistrar registered({"tenon:DotAttention", "attention wgmma", 2, refuses, tactics,
                                   make_step<AttentionWgmmaStep>});
 
 }  // namespace
