@@ -26,7 +26,7 @@ using Progress = std::function<bool(const std::string& stage, double done, doubl
 enum class Objective : uint8_t { latency, size };
 
 struct BuildOptions {
-  std::string device = "cpu";  ///< or "cuda", "cuda:N"
+  Device device = {};  ///< the CPU; or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
   Shapes shapes = {};             ///< sizes of inputs that are dynamic in the model; a missing batch is 1
   int threads = 0;                ///< 0: the cores this process may use

@@ -52,10 +52,12 @@ class TENON_API Engine {
   std::vector<TensorInfo> outputs() const;
   /// The model's metadata_props, with "names" and the like.
   const std::map<std::string, std::string>& metadata() const;
-  /// The same engine on another device: "cpu", "cuda", "cuda:N". What it knows of other devices stays with it.
-  Engine on(const std::string& device) const;
+  /// The same engine on another device. What it knows of other devices stays with it.
+  Engine on(const Device& device) const;
   /// The device that sessions run on.
-  const std::string& device() const;
+  const Device& device() const;
+  /// The arithmetic it was built for.
+  Precision precision() const;
   /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
   /// at most the cores there are.
   Session session(int threads = 0, const Shapes& shapes = {}) const;

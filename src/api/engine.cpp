@@ -42,7 +42,7 @@ tenon_code made(tenon_engine** to, tenon_error** error, const Make& make) {
   return guarded(error, [&] {
     required(to, "engine") = nullptr;
     const Engine engine = make();
-    *to = new tenon_engine{engine, engine.inputs(), engine.outputs(), Device(engine.device()).str()};
+    *to = new tenon_engine{engine, engine.inputs(), engine.outputs(), engine.device().str()};
   });
 }
 

@@ -18,7 +18,7 @@ thread_local std::string fault;
 int add(const tenon_plugin_host*, const tenon_custom_op* op) {
   try {
     ops::add_custom_op(*op);
-    cuda::add_custom_op(*ops::custom_op(ops::name_of(*op)));
+    cuda::add_custom_op(*ops::custom_op(ops::id_of(*op)));
     return 0;
   } catch (const Error& error) {
     fault = error.what() + std::string(", ") + error.why();

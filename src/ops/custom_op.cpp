@@ -15,8 +15,8 @@ struct Entry {
   std::string domain, name;
 };
 
-std::map<std::string, Entry>& registry() {
-  static std::map<std::string, Entry> ops;
+std::map<ir::OpId, Entry>& registry() {
+  static std::map<ir::OpId, Entry> ops;
   return ops;
 }
 
@@ -142,27 +142,30 @@ void evaluate(Evaluation& evaluation) {
 
 const tenon_op_api& custom_op_api() { return api; }
 
-std::string name_of(const tenon_custom_op& op) { return std::string(op.domain) + "." + op.name; }
+ir::OpId id_of(const tenon_custom_op& op) { return {std::string_view(op.domain), std::string_view(op.name)}; }
 
 void add_custom_op(const tenon_custom_op& given) {
   if (given.size < offsetof(tenon_custom_op, enqueue)) refuse("", "its structure has no size");
   tenon_custom_op op{};
   std::memcpy(&op, &given, std::min(given.size, sizeof op));
   if (!op.domain || !op.name || !*op.name) refuse("", "it has no name");
-  const std::string name = name_of(op), domain = op.domain;
+  const std::string domain = op.domain;
+  if ((domain + op.name).find(':') != std::string::npos) refuse(op.name, "its name or domain holds a colon");
+  const ir::OpId id = id_of(op);
+  const std::string& name = id;
   if (domain.empty() || domain == "ai.onnx" || domain == "tenon") refuse(name, "the domain is not the plugin's");
   if (!op.infer || !op.compute) refuse(name, "it lacks a function");
   if (op.min_inputs < 0 || op.min_outputs < 1 || (op.max_inputs >= 0 && op.max_inputs < op.min_inputs) ||
       (op.max_outputs >= 0 && op.max_outputs < op.min_outputs))
     refuse(name, "its counts of operands cannot be");
-  if (find(name)) refuse(name, "there is one already");
-  Entry& entry = registry().emplace(name, Entry{op, domain, op.name}).first->second;
+  if (find(id)) refuse(name, "there is one already");
+  Entry& entry = registry().emplace(id, Entry{op, domain, op.name}).first->second;
   entry.op.domain = entry.domain.c_str(), entry.op.name = entry.name.c_str();
-  Registrar({name, op.min_inputs, op.max_inputs, op.min_outputs, op.max_outputs, infer, evaluate});
+  Registrar({id, op.min_inputs, op.max_inputs, op.min_outputs, op.max_outputs, infer, evaluate});
 }
 
-const tenon_custom_op* custom_op(const std::string& name) {
-  const auto found = registry().find(name);
+const tenon_custom_op* custom_op(const ir::OpId& op) {
+  const auto found = registry().find(op);
   return found == registry().end() ? nullptr : &found->second.op;
 }
 

@@ -11,10 +11,9 @@ namespace tenon::ops {
 
 /// Throws Error(unsupported) where the op cannot be added.
 void add_custom_op(const tenon_custom_op& op);
-/// nullptr where no plugin has an op of that name.
-const tenon_custom_op* custom_op(const std::string& name);
-/// The name that nodes of a plugin's op have.
-std::string name_of(const tenon_custom_op& op);
+/// nullptr where no plugin has an such op.
+const tenon_custom_op* custom_op(const ir::OpId& op);
+ir::OpId id_of(const tenon_custom_op& op);
 
 const tenon_op_api& custom_op_api();
 /// Throws Error(invalid_model) with the reason that a plugin's function gave, where its result is a failure.

@@ -53,7 +53,7 @@ struct __attribute__((visibility("hidden"))) Session::Impl {
 
   std::shared_ptr<const EngineImpl> engine;
   Team team;
-  std::shared_ptr<runtime::Arena> arena;  // of another session; else each program has its own
+  std::shared_ptr<backends::Arena> arena;  // of another session; else each program has its own
   std::list<runtime::Program> programs;   // most recently used first
   std::vector<Tensor> bound_inputs, bound_outputs;
   std::vector<Tensor> given, ready;  // inputs of the present run: as they came, as programs read them

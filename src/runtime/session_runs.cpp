@@ -82,7 +82,7 @@ void Session::Impl::check_input(size_t at, const Tensor& tensor) const {
     refuse("input \"" + value.name + "\" is of type " + std::string(name(tensor.dtype())),
            "the model takes " + std::string(name(value.dtype)));
   if (tensor.on_cpu()) return;
-  const std::string where = tensor.device().str(), wanted = Device(plan().device).str();
+  const std::string where = tensor.device().str(), wanted = plan().device.str();
   if (where != wanted)
     refuse("input \"" + value.name + "\" lies on " + where, "the engine runs on " + wanted, "copy it there");
   if (!tensor.is_dense())
@@ -97,7 +97,7 @@ void Session::Impl::check_target(size_t at, const Tensor& tensor) const {
     refuse(what + "cannot be bound to " + std::string(name(tensor.dtype())), "it is " + std::string(name(value.dtype)));
   if (!tensor.is_dense() || !is_aligned(tensor))
     refuse(what + "cannot be bound to that memory", tensor.is_dense() ? "it is not aligned" : "it is not dense");
-  const std::string where = tensor.device().str(), wanted = Device(plan().device).str();
+  const std::string where = tensor.device().str(), wanted = plan().device.str();
   if (!tensor.on_cpu() && where != wanted)
     refuse(what + "cannot be bound to memory on " + where, "the engine runs on " + wanted);
 }
@@ -152,7 +152,7 @@ void Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> output
   const std::span<const Tensor> operands = prepared(inputs);
   runtime::Program& one = program(operands);
   for (size_t at = 0; at < operands.size(); ++at)
-    if (!operands[at].on_cpu() && !one.device())
+    if (!operands[at].on_cpu() && !one.streams())
       throw Error(Code::unsupported, "an input on a GPU needs an engine that runs there as a whole",
                   {.why = "sizes of this one's results depend on its data", .hint = "give it in the process's memory"});
   for (size_t at = 0; at < targets.size(); ++at) {
@@ -183,7 +183,7 @@ std::vector<Tensor> Session::Impl::run(const std::map<std::string, Tensor>& inpu
   std::vector<Tensor> own(results.size()), outputs(results.size());
   for (size_t at = 0; at < own.size(); ++at)
     if (const std::optional<Dims> sizes = one.output_sizes(at);
-        sizes && !one.device() && size_of(graph.value(graph.outputs[at]).dtype) > 0)
+        sizes && !one.streams() && size_of(graph.value(graph.outputs[at]).dtype) > 0)
       own[at] = Tensor(graph.value(graph.outputs[at]).dtype, *sizes);
   run(operands, outputs, own);
   for (size_t at = 0; at < own.size(); ++at)
@@ -216,15 +216,15 @@ void Session::Impl::put_in_line(std::function<std::vector<Tensor>()> work, Done 
 }
 
 void Session::Impl::enqueue(std::span<const Tensor> inputs, std::span<const Tensor> outputs, void* stream) {
-  runtime::DeviceProgram* device = programs.front().device();
+  backends::StreamExecutable* device = programs.front().streams();
   if (!device)
     throw Error(Code::unsupported, "a run on a stream needs an engine on a GPU",
-                {.why = Device(plan().device) == Device() ? "this one is on cpu"
-                                                          : "sizes of this one's results depend on its data",
+                {.why = programs.front().is_static() ? "this one is on " + plan().device.str()
+                                                     : "sizes of this one's results depend on its data",
                  .hint = "call run()"});
   const ir::Graph& graph = plan().graph;
   if (inputs.size() != graph.inputs.size() || outputs.size() != graph.outputs.size()) refuse_counts(graph);
-  const auto address = [&](const Tensor& tensor, bool is_input, size_t at) -> cuda::Address {
+  const auto address = [&](const Tensor& tensor, bool is_input, size_t at) -> uint64_t {
     if (!tensor) return 0;
     is_input ? check_input(at, tensor) : check_target(at, tensor);
     const Tensor own = on_device(at, is_input);
@@ -233,22 +233,22 @@ void Session::Impl::enqueue(std::span<const Tensor> inputs, std::span<const Tens
     if (tensor.dims() != own.dims())
       refuse(what + " is " + tensor.dims().str(), "the session was made for " + own.dims().str(),
              "make a session for its sizes");
-    return reinterpret_cast<cuda::Address>(tensor.data());
+    return reinterpret_cast<uint64_t>(tensor.data());
   };
-  std::vector<cuda::Address> from, to;
+  std::vector<uint64_t> from, to;
   for (size_t at = 0; at < inputs.size(); ++at) from.push_back(address(inputs[at], true, at));
   for (size_t at = 0; at < outputs.size(); ++at) to.push_back(address(outputs[at], false, at));
-  device->enqueue(from, to, static_cast<cuda::Stream>(stream));
+  device->enqueue(from, to, stream);
 }
 
 Tensor Session::Impl::on_device(size_t at, bool is_input) {
-  runtime::DeviceProgram* device = programs.front().device();
+  backends::StreamExecutable* device = programs.front().streams();
   const ir::Graph& graph = plan().graph;
   if (!device || at >= (is_input ? graph.inputs : graph.outputs).size()) return {};
-  const cuda::Address address = is_input ? device->input_address(at) : device->output_address(at);
+  const uint64_t address = is_input ? device->input_address(at) : device->output_address(at);
   const DType type = graph.value(is_input ? graph.inputs[at] : graph.outputs[at]).dtype;
   const Dims dims = is_input ? device->input(at).dims() : *programs.front().output_sizes(at);
-  return Tensor::view(type, dims, Dims(), reinterpret_cast<void*>(address), Device(plan().device));
+  return Tensor::view(type, dims, Dims(), reinterpret_cast<void*>(address), plan().device);
 }
 
 }  // namespace tenon

@@ -26,7 +26,7 @@ std::string net(const std::string& attributes) {
 
 TEST(Plugin, ItsOpsAreBuiltSavedLoadedAndRun) {
   const Folder folder;
-  EXPECT_NE(error_of([&] { build_net(folder, net(real("limit", 2))); }).find("example.custom.ClipNorm x1 ('clip')"),
+  EXPECT_NE(error_of([&] { build_net(folder, net(real("limit", 2))); }).find("example.custom:ClipNorm x1 ('clip')"),
             std::string::npos);
   load_plugin(TENON_CLIP_NORM);
   load_plugin(TENON_CLIP_NORM);
@@ -71,7 +71,7 @@ TEST(Plugin, FilesThatAreNoneAreRefused) {
             "unsupported: the file is no plugin, it has no function tenon_plugin");
   EXPECT_EQ(
       error_of([] { load_plugin(TENON_ODD_PLUGIN); }),
-      "unsupported: the plugin cannot be used, the op tenon.Mine of a plugin cannot be added, the domain is not the "
+      "unsupported: the plugin cannot be used, the op tenon:Mine of a plugin cannot be added, the domain is not the "
       "plugin's");
 }
 

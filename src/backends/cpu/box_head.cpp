@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/rows.h"
@@ -141,7 +141,7 @@ const char* refuses(const Problem& problem) {
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<BoxHeadStep>(problem); }
 
-const backends::KernelRegistrar registered({"BoxHead", "turned", 1, refuses, make});
+const backends::KernelRegistrar registered({"tenon:BoxHead", "turned", 1, refuses, make});
 
 }  // namespace
 }  // namespace tenon::cpu

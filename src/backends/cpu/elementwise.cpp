@@ -1,6 +1,6 @@
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/rows.h"
@@ -87,9 +87,9 @@ bool unary_of(const Problem& problem, Unary& op, Epilogue& epilogue) {
       return true;
     }
   static constexpr std::pair<const char*, Activation> activations[] = {
-      {"Relu", Activation::relu}, {"Sigmoid", Activation::sigmoid},
-      {"Silu", Activation::silu}, {"HardSwish", Activation::hard_swish},
-      {"Tanh", Activation::tanh}, {"Mish", Activation::mish}};
+      {"Relu", Activation::relu},       {"Sigmoid", Activation::sigmoid},
+      {"tenon:Silu", Activation::silu}, {"HardSwish", Activation::hard_swish},
+      {"Tanh", Activation::tanh},       {"Mish", Activation::mish}};
   op = Unary::activation;
   for (const auto& [name, activation] : activations)
     if (node.op == name) {
@@ -132,8 +132,8 @@ struct Register {
   Register() {
     for (const NamedBinary& entry : binaries)
       backends::KernelRegistrar({entry.op, "rows", 1, refuses_binary, make_binary});
-    for (const char* op : {"Neg", "Abs", "Exp", "Sqrt", "Reciprocal", "Erf", "Relu", "Sigmoid", "Silu", "HardSwish",
-                           "Tanh", "Mish", "LeakyRelu", "HardSigmoid", "Elu", "Gelu", "Clip"})
+    for (const char* op : {"Neg", "Abs", "Exp", "Sqrt", "Reciprocal", "Erf", "Relu", "Sigmoid", "tenon:Silu",
+                           "HardSwish", "Tanh", "Mish", "LeakyRelu", "HardSigmoid", "Elu", "Gelu", "Clip"})
       backends::KernelRegistrar({op, "rows", 1, refuses_unary, make_unary});
   }
 };

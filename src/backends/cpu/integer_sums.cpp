@@ -1,6 +1,6 @@
 #include <string_view>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv_int8.h"
 
@@ -167,8 +167,7 @@ class IntegerSumsStep : public backends::Step {
     }
     for (int64_t row = begin; row < end; ++row)
       for (int64_t c = 0; c < channels; ++c) {
-        const uint8_t* from =
-            x + (row / shape_.in_h * channels + c) * plane + row % shape_.in_h * shape_.in_w;
+        const uint8_t* from = x + (row / shape_.in_h * channels + c) * plane + row % shape_.in_h * shape_.in_w;
         uint8_t* const pixels = to + row * shape_.in_row + c;
         for (int64_t at = 0; at < shape_.in_w; ++at) pixels[at * channels] = from[at] ^ flip;
       }

@@ -177,7 +177,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
                                          Grid{1, 1, 1, 32 * form.rows * form.parts, shared});
 }
 
-const KernelRegistrar registered({"DotAttention", "attention", 1, refuses, tactics, make});
+const KernelRegistrar registered({"tenon:DotAttention", "attention", 1, refuses, tactics, make});
 
 // ---- f32 on plain units
 
@@ -222,7 +222,7 @@ std::unique_ptr<Step> make_plain(const Problem& problem, Device& device, const T
                                          Grid{1, 1, 1, plain_threads, shared});
 }
 
-const KernelRegistrar plain({"DotAttention", "attention f32", 0, refuses_plain, plain_tactics, make_plain});
+const KernelRegistrar plain({"tenon:DotAttention", "attention f32", 0, refuses_plain, plain_tactics, make_plain});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -89,7 +89,7 @@ class BoxHeadStep : public Step {
   Grid grid_;
 };
 
-const KernelRegistrar registered({"BoxHead", "box head", 1, refuses, tactics, make_step<BoxHeadStep>});
+const KernelRegistrar registered({"tenon:BoxHead", "box head", 1, refuses, tactics, make_step<BoxHeadStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -80,7 +80,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"direct", {byte_source({"direct.cuh", "byte_direct.cu"}, defines)}, {}}};
 }
 
-const KernelRegistrar registered({"Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "direct", 0, refuses, tactics, make_step<ByteDirectStep>});
 
 }  // namespace

@@ -122,7 +122,7 @@ class ClusterStep : public Step {
   bool residual_;
 };
 
-const KernelRegistrar registered({"Conv", "Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "cluster", 1, refuses, tactics, make_step<ClusterStep>});
 
 }  // namespace

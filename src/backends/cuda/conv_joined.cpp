@@ -119,7 +119,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   return std::make_unique<JoinedStep>(problem, device, tactic.name);
 }
 
-const KernelRegistrar registered({"Conv", "Int8Conv"}, {"", "joined", 0, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "tenon:Int8Conv"}, {"", "joined", 0, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

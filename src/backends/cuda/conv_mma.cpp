@@ -275,7 +275,7 @@ class MmaStep : public Step {
   bool residual_;
 };
 
-const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "mma", 2, refuses, tactics, make_step<MmaStep>});
 
 }  // namespace

@@ -319,7 +319,7 @@ class WgmmaStep : public Step {
   bool residual_;
 };
 
-const KernelRegistrar registered({"Conv", "Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "wgmma", 1, refuses, tactics, make_step<WgmmaStep>});
 
 }  // namespace

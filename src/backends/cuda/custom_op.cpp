@@ -53,7 +53,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device&, const Tactic&) {
 }  // namespace
 
 void add_custom_op(const tenon_custom_op& op) {
-  if (op.enqueue) KernelRegistrar({ops::name_of(op), "plugin", 1, refuses, tactics, make});
+  if (op.enqueue) KernelRegistrar({ops::id_of(op), "plugin", 1, refuses, tactics, make});
 }
 
 }  // namespace tenon::cuda

@@ -336,7 +336,8 @@ class BottleneckStep : public Step {
   bool residual_ = false;
 };
 
-const KernelRegistrar registered({"InvertedBottleneck", "bottleneck", 1, refuses, tactics, make_step<BottleneckStep>});
+const KernelRegistrar registered({"tenon:InvertedBottleneck", "bottleneck", 1, refuses, tactics,
+                                  make_step<BottleneckStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

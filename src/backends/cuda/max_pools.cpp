@@ -107,7 +107,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   }
 }
 
-const KernelRegistrar registered({"MaxPools", "maps", 1, refuses, tactics, make});
+const KernelRegistrar registered({"tenon:MaxPools", "maps", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -81,7 +81,8 @@ class SuppressStep : public Step {
   size_t kept_bytes_;
 };
 
-const KernelRegistrar registered({"BoundedSuppression", "suppress", 1, refuses, tactics, make_step<SuppressStep>});
+const KernelRegistrar registered({"tenon:BoundedSuppression", "suppress", 1, refuses, tactics,
+                                  make_step<SuppressStep>});
 
 }  // namespace
 }  // namespace tenon::cuda
