@@ -118,9 +118,8 @@ class Backend {
 
   virtual TimingPolicy timing() const = 0;
   virtual std::unique_ptr<TacticTimer> timer(const Device& device, int threads) const = 0;
-  /// `threads` must outlive it. It takes `arena` where that is on its device and large enough, else one of its own.
-  virtual std::unique_ptr<Executable> compile(Schedule schedule, Team& threads,
-                                              std::shared_ptr<Arena> arena) const = 0;
+  /// `threads` help with packing.
+  virtual std::shared_ptr<const Compiled> compile(Schedule schedule, Team& threads) const = 0;
 
   /// What this machine has of it, as JSON (an object's members) and as text; asking does not fail.
   virtual std::string survey(nlohmann::ordered_json& facts) const = 0;

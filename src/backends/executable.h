@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "backends/schedule.h"
+#include "base/team.h"
 #include "base/worker.h"
 
-/// A schedule made ready to run: weights packed, memory taken, steps recorded.
+/// A schedule made ready: compiled, its weights packed; and made to run, its memory taken, its steps recorded.
 namespace tenon::backends {
 
 /// Sees what a step has written before any other step runs, and may change it. Every worker calls `after` once for each
@@ -28,15 +29,31 @@ class Arena {
   virtual ~Arena() = default;
 };
 
+class Executable;
 class StreamExecutable;
+
+/// A schedule with its kernels made and its weights packed: immutable, shared by all sessions that run it.
+class Compiled : public std::enable_shared_from_this<Compiled> {
+ public:
+  explicit Compiled(Schedule schedule) : schedule_(std::move(schedule)) {}
+  virtual ~Compiled() = default;
+  Compiled(const Compiled&) = delete;
+  const Schedule& schedule() const { return schedule_; }
+  /// With memory of its own to run in; `threads` must outlive it. It takes `arena` where that is on its device and
+  /// large enough.
+  virtual std::unique_ptr<Executable> executable(Team& threads, std::shared_ptr<Arena> arena = nullptr) const = 0;
+
+ protected:
+  Schedule schedule_;
+};
 
 /// Run by one thread at a time.
 class Executable {
  public:
-  explicit Executable(Schedule schedule) : schedule_(std::move(schedule)) {}
   virtual ~Executable() = default;
+  Executable() = default;
   Executable(const Executable&) = delete;
-  const Schedule& schedule() const { return schedule_; }
+  virtual const Schedule& schedule() const = 0;
   /// Inputs and outputs in the graph's order, of the schedule's sizes. Outputs refer to memory of the executable, valid
   /// until its next run.
   virtual void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
@@ -52,15 +69,11 @@ class Executable {
   virtual std::shared_ptr<Arena> arena() const { return nullptr; }
   /// Where its work is put on streams of a device; nullptr elsewhere.
   virtual StreamExecutable* streams() { return nullptr; }
-
- protected:
-  Schedule schedule_;
 };
 
 /// An executable whose work is put on streams of its device.
 class StreamExecutable : public Executable {
  public:
-  using Executable::Executable;
   StreamExecutable* streams() override { return this; }
   /// Where an input or output of the graph lies on the device.
   virtual uint64_t input_address(size_t at) const = 0;

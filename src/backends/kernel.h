@@ -17,15 +17,17 @@ class Step {
   virtual size_t workspace_bytes() const { return 0; }
   /// Bytes of packed weights held.
   virtual size_t packed_bytes() const { return 0; }
+  /// Whether several sessions may run it at once; else each makes its own.
+  virtual bool shared() const { return true; }
   /// Called by every worker of the team; a barrier follows. No allocation.
-  virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) = 0;
+  virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const = 0;
 };
 
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                                       // tried first without measurements: the highest
-  const char* (*refuses)(const Problem&);         // nullptr: it can; else the reason
+  int rank;                                // tried first without measurements: the highest
+  const char* (*refuses)(const Problem&);  // nullptr: it can; else the reason
   std::unique_ptr<Step> (*make)(const Problem&);
 };
 

@@ -54,7 +54,8 @@ struct Candidate {
   StreamExecutable* streams;
   Candidate(const plan::Plan& plan, Team& threads, Branches branches)
       : whole(backends::backend(plan.device)
-                  .compile(plan::schedule(plan, device_graph(plan), threads.threads(), branches), threads, nullptr)),
+                  .compile(plan::schedule(plan, device_graph(plan), threads.threads(), branches), threads)
+                  ->executable(threads)),
         streams(whole->streams()) {}
 
   static ir::Graph device_graph(const plan::Plan& plan) {

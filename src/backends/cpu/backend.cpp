@@ -90,17 +90,14 @@ class CpuBackend : public backends::Backend {
     return list;
   }
 
-  backends::TimingPolicy timing() const override {
-    return {.rounds = 5, .more_rounds = 10, .visits = 3, .near = 1.25};
-  }
+  backends::TimingPolicy timing() const override { return {.rounds = 5, .more_rounds = 10, .visits = 3, .near = 1.25}; }
 
   std::unique_ptr<backends::TacticTimer> timer(const Device&, int threads) const override {
     return make_timer(threads);
   }
 
-  std::unique_ptr<backends::Executable> compile(backends::Schedule schedule, Team& threads,
-                                                std::shared_ptr<backends::Arena>) const override {
-    return std::make_unique<HostExecutable>(std::move(schedule), threads);
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team&) const override {
+    return std::make_shared<HostCompiled>(std::move(schedule));
   }
 
   std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }
@@ -108,11 +105,11 @@ class CpuBackend : public backends::Backend {
  private:
   static void require_bf16(const std::string& where) {
     if (has_brain_dot(active_isa())) return;
-    throw Error(Code::unsupported, "this processor does not multiply bf16",
-                {.where = where,
-                 .why = std::string("that takes AVX-512 with BF16, or AMX, and kernels are for ") +
-                        isa_name(active_isa()),
-                 .hint = "leave out --precision, or give fp32 or int8"});
+    throw Error(
+        Code::unsupported, "this processor does not multiply bf16",
+        {.where = where,
+         .why = std::string("that takes AVX-512 with BF16, or AMX, and kernels are for ") + isa_name(active_isa()),
+         .hint = "leave out --precision, or give fp32 or int8"});
   }
 };
 

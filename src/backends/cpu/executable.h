@@ -9,10 +9,26 @@
 
 namespace tenon::cpu {
 
+/// The kernels of a schedule.
+class HostCompiled : public backends::Compiled {
+ public:
+  explicit HostCompiled(backends::Schedule schedule);
+  std::unique_ptr<backends::Executable> executable(Team& threads,
+                                                   std::shared_ptr<backends::Arena> arena) const override;
+  /// A step of one session, where it cannot be shared.
+  std::shared_ptr<const backends::Step> step(size_t at) const;
+  size_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  std::vector<std::shared_ptr<const backends::Step>> steps_;
+  size_t packed_bytes_ = 0;
+};
+
 /// Steps with resolved addresses in one arena, run by all threads of a pool with a barrier behind each.
 class HostExecutable : public backends::Executable {
  public:
-  HostExecutable(backends::Schedule schedule, Team& team);
+  HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team);
+  const backends::Schedule& schedule() const override { return compiled_->schedule(); }
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, backends::Observer& observer) override;
   std::byte* address(ir::ValueId value) const override;
@@ -22,15 +38,13 @@ class HostExecutable : public backends::Executable {
 
  private:
   struct BoundStep {
-    std::unique_ptr<backends::Step> step;
+    std::shared_ptr<const backends::Step> step;
     std::vector<std::byte*> inputs, outputs;
-    std::string kernel;
   };
   struct InputSlot {
     size_t step, operand;
     int64_t bytes;  // offset of the view
   };
-  void make_steps();
   /// Where an operand of a step lies; inputs of the graph become slots.
   std::byte* place(ir::ValueId value, size_t step, size_t operand);
   void add_operands(size_t step);
@@ -40,17 +54,17 @@ class HostExecutable : public backends::Executable {
   /// Lets the pool work; throws what a step threw.
   void run_team();
   void fail(std::exception_ptr fault);
-  const ir::Graph& graph() const { return schedule_.graph; }
-  const backends::Layout& layout() const { return schedule_.layout; }
+  const ir::Graph& graph() const { return schedule().graph; }
+  const backends::Layout& layout() const { return schedule().layout; }
 
+  std::shared_ptr<const HostCompiled> compiled_;
   Team& team_;
   std::map<size_t, Tensor> own_inputs_;  // once asked for
   std::vector<BoundStep> steps_;
   std::vector<std::vector<InputSlot>> slots_;  // per graph input
   std::shared_ptr<std::byte> arena_;
   std::byte* workspace_ = nullptr;
-  size_t packed_bytes_ = 0;
-  std::vector<double>* times_ = nullptr;     // per step, while profiling
+  std::vector<double>* times_ = nullptr;    // per step, while profiling
   backends::Observer* observer_ = nullptr;  // of the present run
   std::atomic<bool> failed_{false};
   std::exception_ptr fault_;  // of the first step that failed

@@ -118,7 +118,8 @@ class Int8ConvStep : public backends::Step {
     return picture_.needed ? picture_at_ + picture_.bytes() : kernel_->workspace_bytes();
   }
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  bool shared() const override { return !live_; }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
     if (live_ && worker.id == 0)
       *live_ = {*reinterpret_cast<const float*>(inputs[x_scale]), *reinterpret_cast<const uint8_t*>(inputs[x_zero])};

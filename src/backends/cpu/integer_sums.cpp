@@ -125,7 +125,7 @@ class IntegerSumsStep : public backends::Step {
   size_t workspace_bytes() const override { return workspace_; }
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[x_at]);
     auto* const y = reinterpret_cast<int32_t*>(outputs[0]);
     int32_t zero = is_signed_ ? 128 : 0;

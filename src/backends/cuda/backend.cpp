@@ -117,17 +117,14 @@ class CudaBackend : public backends::Backend {
     return list;
   }
 
-  backends::TimingPolicy timing() const override {
-    return {.rounds = 1, .more_rounds = 6, .visits = 1, .near = 1.25};
-  }
+  backends::TimingPolicy timing() const override { return {.rounds = 1, .more_rounds = 6, .visits = 1, .near = 1.25}; }
 
   std::unique_ptr<backends::TacticTimer> timer(const tenon::Device& device, int) const override {
     return make_timer(device.index);
   }
 
-  std::unique_ptr<backends::Executable> compile(backends::Schedule schedule, Team& threads,
-                                                std::shared_ptr<backends::Arena> arena) const override {
-    return std::make_unique<DeviceExecutable>(std::move(schedule), threads, std::move(arena));
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team& threads) const override {
+    return std::make_shared<DeviceCompiled>(std::move(schedule), threads);
   }
 
   std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }

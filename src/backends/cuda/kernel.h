@@ -37,7 +37,7 @@ class Step {
   /// Whether its kernels leave a trail; those of vendors do not.
   virtual bool leaves_trail() const { return true; }
   /// Puts the work on the stream, which may be capturing. No allocation.
-  virtual void enqueue(const Launch& launch) = 0;
+  virtual void enqueue(const Launch& launch) const = 0;
 };
 
 /// A kernel with its parameters chosen: the name is what records keep.
