@@ -98,6 +98,10 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   plan.bf16 = !gpu && plan.precision == "bf16";
 }
 
+void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
+  if (options.warn && !cache.why_not().empty()) options.warn("times are not kept: " + cache.why_not());
+}
+
 }  // namespace
 
 /// The whole compiler: import, optimise, quantise, plan, tune.
@@ -127,6 +131,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan.vendor = options.vendor;
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
+  warn_of(cache, options);
   if (eight_bits) {
     const auto finish_one = [&](plan::Plan& one) {
       finish(one, tracker, cache.records(), options);
@@ -180,6 +185,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   if (options.threads > 0) plan.threads = options.threads;
   plan.isa = cpu::isa_name(cpu::detect_isa());
   plan::TimingCache cache(options.timing_cache, plan.isa);
+  warn_of(cache, options);
   const auto tune = gpu ? plan::tune_cuda : plan::tune;
   tune(plan, cache.records(), options.budget_seconds, options.progress);
   cache.add(plan.records);

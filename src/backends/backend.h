@@ -1,7 +1,9 @@
 #pragma once
 #include <tenon/tensor.h>
 
+#include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,8 +19,8 @@ namespace tenon::backends {
 struct Operand {
   DType dtype = DType::undefined;  // undefined: an optional operand that is absent
   Dims dims, strides;
-  Tensor constant;                 // empty unless known now
-  bool aligned = true;             // begins at a multiple of 16 bytes of its storage
+  Tensor constant;      // empty unless known now
+  bool aligned = true;  // begins at a multiple of 16 bytes of its storage
   explicit operator bool() const { return dtype != DType::undefined; }
   bool dense() const;
   /// Rows of contiguous last axis, at any pitch.
@@ -41,7 +43,8 @@ struct Problem {
   bool vendor = true;   // libraries of the GPU's vendor may serve
 };
 
-/// What a kernel sees of the problem, as text: the key of the timing cache.
+/// What a kernel sees of the problem, as text that no locale changes: the key of the timing cache. Where the problem
+/// has threads it begins with their number ("t4 Conv …").
 std::string signature(const Problem& problem);
 /// Whether two signatures differ in nothing but the number of threads.
 bool same_but_threads(const std::string& left, const std::string& right);
@@ -60,14 +63,20 @@ class Step {
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                                       // tried first without measurements: the highest
-  const char* (*refuses)(const Problem&);         // nullptr: it can; else the reason
+  int rank;                                // tried first without measurements: the highest
+  const char* (*refuses)(const Problem&);  // nullptr: it can; else the reason
   std::unique_ptr<Step> (*make)(const Problem&);
+  /// Files of kernels/ that do its work though no header names them: "int8 int8_direct".
+  const char* family = "";
+  const char* file = "";  // that registers it
 };
 
 struct KernelRegistrar {
-  explicit KernelRegistrar(Kernel kernel);
+  explicit KernelRegistrar(Kernel kernel, std::source_location at = std::source_location::current());
 };
+/// Hash of what a kernel is made of: the file that registers it, its family, and all headers of its backend that these
+/// include, with what stands behind them. 0 where the build knows no such file.
+uint64_t source_hash(const char* file, const char* family);
 
 /// A node and the only reader of its result, run as one step so that the result stays in a cache. The step's operands
 /// are the first node's inputs, then the second's but its first one; its outputs are the second's.
@@ -78,9 +87,11 @@ struct PairKernel {
   std::string name;
   const char* (*refuses)(const Pair&);
   std::unique_ptr<Step> (*make)(const Pair&);
+  const char* family = "";
+  const char* file = "";
 };
 struct PairRegistrar {
-  explicit PairRegistrar(PairKernel kernel);
+  explicit PairRegistrar(PairKernel kernel, std::source_location at = std::source_location::current());
 };
 /// The first that accepts; nullptr when none does.
 const PairKernel* pair_kernel(const Pair& pair);

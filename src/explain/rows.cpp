@@ -78,7 +78,10 @@ void weigh_on_gpu(Row& row, const Problem& problem, const plan::Plan& plan, cons
   if (const plan::Record* record = plan::device_record(plan, problem, device)) {
     row.kernel = record->kernel;
     row.alone = record->microseconds;
-    for (const plan::Rival& rival : record->rivals) row.rivals.push_back({rival.kernel, rival.microseconds, {}});
+    for (const plan::Rival& rival : record->rivals) {
+      const bool ran = rival.microseconds < plan::never;
+      row.rivals.push_back({rival.kernel, ran ? rival.microseconds : unknown, ran ? "" : "this GPU cannot run it"});
+    }
     row.choices = static_cast<int>(row.rivals.size()) + 1;
   }
   if (!device) return;

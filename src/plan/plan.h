@@ -22,14 +22,17 @@ struct Plan;
 /// A kernel that was timed beside others.
 struct Rival {
   std::string kernel;
-  double microseconds = 0;
+  double microseconds = 0;  // `never`: it could not be made or run
+  uint64_t source = 0;      // of what was measured; 0: not measured by this program
 };
+inline constexpr double never = 1e15;
 
 /// Kernel chosen per problem signature, with its measured time (0: not measured).
 struct Record {
   std::string kernel;
   double microseconds = 0;
   std::vector<Rival> rivals = {};  // the others that were timed, the fastest first
+  uint64_t source = 0;             // as a rival's
 };
 using Records = std::map<std::string, Record>;
 /// The record of nodes that run as several steps, not as one.
@@ -52,7 +55,7 @@ ir::Graph planned_part(ir::Graph graph);
 
 /// Where a value lies: an offset into a storage, with strides in elements.
 struct Place {
-  int storage = -1;  // index into Layout::storages; -1: a graph input or a constant
+  int storage = -1;    // index into Layout::storages; -1: a graph input or a constant
   int64_t offset = 0;  // elements
   Dims dims, strides;
 };
@@ -64,9 +67,9 @@ struct Storage {
 };
 
 struct Layout {
-  std::vector<Place> places;      // per value
+  std::vector<Place> places;  // per value
   std::vector<Storage> storages;
-  std::vector<char> runs;         // per node: 0 when views make it free
+  std::vector<char> runs;  // per node: 0 when views make it free
   int64_t arena_bytes = 0, lower_bound = 0;
 };
 
@@ -98,7 +101,7 @@ backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layo
                              const Plan& plan);
 /// The same as kernels of a GPU see it.
 backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan);
-/// The key under which a GPU's measurements of a problem are kept.
+/// The key under which a GPU's measurements of a problem are kept: the GPU's name and what a kernel sees.
 std::string device_key(const cuda::Properties& device, const backends::Problem& problem);
 /// What was measured of a problem on that GPU; on any where `device` is null. nullptr: nothing.
 const Record* device_record(const Plan& plan, const backends::Problem& problem, const cuda::Properties* device);
@@ -141,11 +144,12 @@ struct Plan {
   std::string isa;
   Records records;
   std::vector<Source> sources = {};  // every node of the model, in its order; none in engines of earlier versions
-  Evidence evidence = {};              // of a calibration
+  Evidence evidence = {};            // of a calibration
 };
 
 /// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills
-/// plan.records. Records that `known` holds are taken as they are.
+/// plan.records. Measurements of `known` and of plan.records that are of the kernels as this program has them are kept;
+/// what remains is timed.
 void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);
 /// The same on the plan's GPU: every tactic of every kernel, in captured graphs.
 void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);

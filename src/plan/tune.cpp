@@ -2,10 +2,10 @@
 #include <array>
 #include <chrono>
 #include <new>
-#include <set>
+#include <map>
 
 #include "base/team.h"
-#include "plan/plan.h"
+#include "plan/timing_key.h"
 
 namespace tenon::plan {
 namespace {
@@ -37,7 +37,8 @@ size_t extent(const backends::Operand& operand) {
 struct Candidate {
   std::string kernel;
   std::unique_ptr<backends::Step> step;
-  std::vector<double> times;
+  uint64_t source;
+  std::vector<double> times = {};
   double least() const { return *std::min_element(times.begin(), times.end()); }
   double median() {
     std::sort(times.begin(), times.end());
@@ -125,14 +126,13 @@ Record race(const backends::Problem& problem, std::vector<Candidate>& candidates
   for (int round = 0; contenders.size() > 1 && round < more; ++round)
     for (Candidate* contender : contenders) contender->times.push_back(time(*contender));
   std::vector<Rival> timed;
-  for (Candidate& candidate : candidates) timed.push_back({candidate.kernel, candidate.median()});
+  for (Candidate& candidate : candidates) timed.push_back({candidate.kernel, candidate.median(), candidate.source});
   return record_of(std::move(timed));
 }
 
 /// With each kernel's least time of both.
 Record merged(const Record& one, const Record& other) {
-  std::vector<Rival> timed = one.rivals;
-  timed.push_back({one.kernel, one.microseconds});
+  std::vector<Rival> timed = timed_of(one);
   for (Rival& rival : timed) {
     if (rival.kernel == other.kernel) rival.microseconds = std::min(rival.microseconds, other.microseconds);
     for (const Rival& again : other.rivals)
@@ -167,22 +167,25 @@ class Tuner {
       if (layout_.runs[id]) f(id);
   }
 
-  /// Whether there is something to find out and time for it.
-  bool is_open(const std::string& key) {
-    if (visit_ > 0) {
-      if (!fresh_.count(key) || plan_.records.at(key).microseconds > longest_again) return false;
-    } else {
-      if (plan_.records.count(key)) return false;
-      if (const auto record = known_.find(key); record != known_.end()) {
-        plan_.records[key] = record->second;
-        return false;
-      }
-    }
-    return budget_seconds_ < 0 || seconds_since(begin_) <= budget_seconds_;
+  /// Whether there is something to find out and time for it; what is known of the candidates is taken over.
+  bool is_open(const std::string& key, const Sources& candidates) {
+    const bool in_time = budget_seconds_ < 0 || seconds_since(begin_) <= budget_seconds_;
+    if (visit_ > 0) return in_time && fresh_.count(key) && plan_.records.at(key).microseconds <= longest_again;
+    const auto of = [&](const Records& records) {
+      const auto record = records.find(key);
+      return record == records.end() ? Record() : current(record->second, candidates);
+    };
+    const Record known = joined(of(known_), of(plan_.records));
+    const Sources rest = missing(candidates, known);
+    const bool open = !rest.empty() && in_time;
+    if (!known.kernel.empty() || open) plan_.records[key] = known;
+    if (open) fresh_[key] = rest;
+    return open;
   }
 
-  /// On later visits those that may yet be the fastest take part.
+  /// Those that are not known from before; on later visits of them those that may yet be the fastest.
   bool takes_part(const std::string& key, const std::string& kernel) const {
+    if (!fresh_.at(key).count(kernel)) return false;
     if (visit_ == 0) return true;
     const Record& record = plan_.records.at(key);
     return kernel == record.kernel || std::any_of(record.rivals.begin(), record.rivals.end(), [&](const Rival& rival) {
@@ -192,25 +195,30 @@ class Tuner {
 
   void keep(const std::string& key, Record record) {
     Record& own = plan_.records[key];
-    own = visit_ == 0 ? std::move(record) : merged(own, record);
-    fresh_.insert(key);
+    own = visit_ == 0 ? joined(own, record) : merged(own, record);
   }
 
   void time_node(ir::NodeId id) {
     const backends::Problem problem = problem_of(graph_, id, layout_, plan_.threads, plan_);
     const std::string key = backends::signature(problem);
-    if (!is_open(key)) return;
     std::vector<const backends::Kernel*> kernels;
+    Sources sources;
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
-      if (kernel != &backends::reference_kernel() && !kernel->refuses(problem) && takes_part(key, kernel->name))
+      if (kernel != &backends::reference_kernel() && !kernel->refuses(problem)) {
         kernels.push_back(kernel);
-    if (kernels.size() < 2) return;
+        sources[kernel->name] = source_of(*kernel);
+      }
+    if (kernels.size() < 2 || !is_open(key, sources)) return;
+    std::erase_if(kernels, [&](const backends::Kernel* kernel) { return !takes_part(key, kernel->name); });
+    // One alone is timed where others are known; it is not timed again as the fastest of new ones.
+    if (kernels.empty() || (kernels.size() == 1 && fresh_.at(key).size() > 1)) return;
     const double spent = seconds_since(begin_);
     const double done = (visit_ + static_cast<double>(id) / static_cast<double>(graph_.nodes.size())) / visits;
     if (progress_ && !progress_("tune", done, done > 0 ? spent / done - spent : -1))
       throw Error(Code::usage, "the build was cancelled");
     std::vector<Candidate> candidates;
-    for (const backends::Kernel* kernel : kernels) candidates.push_back({kernel->name, kernel->make(problem), {}});
+    for (const backends::Kernel* kernel : kernels)
+      candidates.push_back({kernel->name, kernel->make(problem), source_of(*kernel)});
     keep(key, race(problem, candidates, team_, visit_ == 0 ? more_rounds : 0));
   }
 
@@ -221,10 +229,16 @@ class Tuner {
                               problem_of(graph_, second, layout_, plan_.threads, plan_)};
     const std::string key = backends::signature(pair);
     const backends::PairKernel* kernel = backends::pair_kernel(pair);
-    if (!kernel || !is_open(key) || !takes_part(key, apart) || !takes_part(key, kernel->name)) return;
+    if (!kernel) return;
+    const Sources sources{{apart, source_of(choose(pair.first, plan_.records), choose(pair.second, plan_.records))},
+                          {kernel->name, backends::source_hash(kernel->file, kernel->family)}};
+    if (!is_open(key, sources)) return;
     std::vector<Candidate> candidates;
-    candidates.push_back({apart, std::make_unique<ApartStep>(pair, plan_.records), {}});
-    candidates.push_back({kernel->name, kernel->make(pair), {}});
+    if (takes_part(key, apart))
+      candidates.push_back({apart, std::make_unique<ApartStep>(pair, plan_.records), sources.at(apart)});
+    if (takes_part(key, kernel->name))
+      candidates.push_back({kernel->name, kernel->make(pair), sources.at(kernel->name)});
+    if (candidates.empty() || (candidates.size() == 1 && fresh_.at(key).size() > 1)) return;
     keep(key, race(backends::operands_of(pair), candidates, team_, visit_ == 0 ? more_rounds : 0));
   }
 
@@ -236,7 +250,7 @@ class Tuner {
   Team team_;
   const Clock::time_point begin_ = Clock::now();
   Layout layout_;
-  std::set<std::string> fresh_;  // keys that are not known from before
+  std::map<std::string, Sources> fresh_;  // by key, candidates that are not known from before
   int visit_ = 0;
 };
 

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "backends/cuda/kernel.h"
-#include "backends/cuda/kernels/texts.h"
 #include "backends/cuda/timing.h"
 #include "base/hash.h"
 #include "plan/chains.h"
+#include "plan/timing_key.h"
 
 namespace tenon::plan {
 namespace {
@@ -44,8 +45,9 @@ void fill(cuda::Buffer& pool) {
 struct Contest {
   std::string key;
   backends::Problem problem;
-  std::vector<cuda::Choice> choices;
-  double apart = 0;  // microseconds of the steps that one would replace; 0: there are none
+  std::vector<cuda::Choice> choices;  // that are to be timed
+  Record known;                       // of others
+  double apart = 0;                   // microseconds of the steps that one would replace; 0: there are none
 };
 
 struct Candidate {
@@ -77,14 +79,26 @@ struct Operands {
   }
 };
 
+Sources sources_of(const std::vector<cuda::Choice>& choices) {
+  Sources sources;
+  for (const cuda::Choice& choice : choices) sources[choice.tactic.name] = cuda::source_of(choice);
+  return sources;
+}
+
+/// With the time of the steps that one would replace, which is no measurement of its own.
+Record with_apart(const Record& record, double microseconds) {
+  return microseconds > 0 ? joined(record, {apart, microseconds}) : record;
+}
+
 /// Whom a fault while a candidate is timed is blamed on.
 std::string blamed(const Contest& contest, const cuda::Choice& choice) {
   return contest.problem.node->op + " " + contest.problem.node->label() + ", kernel \"" + choice.tactic.name + "\"";
 }
 
-/// The candidates that can be made and run, each recorded with its first time.
+/// The candidates that can be made and run, each recorded with its first time; those that this GPU cannot run go to
+/// `timed`.
 std::vector<Candidate> start(const Contest& contest, cuda::Device& device, const cuda::Clock& clock,
-                             const Operands& operands) {
+                             const Operands& operands, std::vector<Rival>& timed) {
   std::vector<Candidate> candidates;
   for (const cuda::Choice& choice : contest.choices) try {
       Candidate candidate{&choice, choice.kernel->make(contest.problem, device, choice.tactic), {}, 1, {}};
@@ -114,17 +128,16 @@ std::vector<Candidate> start(const Contest& contest, cuda::Device& device, const
       device.give_up(fault, blamed(contest, choice));
     } catch (const Error& error) {
       // A tactic that does not fit this GPU, or finds no memory, is out; the plain kernels remain.
-      if (error.code() != Code::resource && error.code() != Code::unsupported) throw;
+      if (error.code() == Code::unsupported) timed.push_back({choice.tactic.name, never, cuda::source_of(choice)});
+      else if (error.code() != Code::resource) throw;
     }
   return candidates;
 }
 
 Record race(const Contest& contest, cuda::Device& device, const cuda::Clock& clock, const Operands& operands) {
-  std::vector<Candidate> candidates = start(contest, device, clock, operands);
-  if (candidates.empty())
-    throw Error(Code::unsupported, "no kernel runs on this GPU",
-                {.where = "node " + contest.problem.node->label(), .why = contest.key});
-  double best = candidates.front().times.front();
+  std::vector<Rival> timed;
+  std::vector<Candidate> candidates = start(contest, device, clock, operands, timed);
+  double best = contest.known.kernel.empty() ? never : contest.known.microseconds;
   for (const Candidate& candidate : candidates) best = std::min(best, candidate.times.front());
   for (int round = 1; round < rounds; ++round)
     for (Candidate& candidate : candidates) try {
@@ -133,22 +146,14 @@ Record race(const Contest& contest, cuda::Device& device, const cuda::Clock& clo
       } catch (const cuda::Fault& fault) {
         device.give_up(fault, blamed(contest, *candidate.choice));
       }
-  std::vector<Rival> timed;
-  for (const Candidate& candidate : candidates) timed.push_back({candidate.choice->tactic.name, candidate.median()});
-  if (contest.apart > 0) timed.push_back({apart, contest.apart});
-  return record_of(std::move(timed));
-}
-
-/// What a race that vendors' kernels took part in says of the choices; empty where that is too little.
-Record among(const Record& record, const std::vector<cuda::Choice>& choices) {
-  std::vector<Rival> timed;
-  const auto keep = [&](const std::string& kernel, double microseconds) {
-    for (const cuda::Choice& choice : choices)
-      if (choice.tactic.name == kernel) return timed.push_back({kernel, microseconds});
-  };
-  keep(record.kernel, record.microseconds);
-  for (const Rival& rival : record.rivals) keep(rival.kernel, rival.microseconds);
-  return timed.size() * 2 > choices.size() ? record_of(std::move(timed)) : Record();
+  for (const Candidate& candidate : candidates)
+    timed.push_back({candidate.choice->tactic.name, candidate.median(), cuda::source_of(*candidate.choice)});
+  const Record found = timed.empty() ? Record() : record_of(std::move(timed));
+  const Record record = with_apart(joined(contest.known, found), contest.apart);
+  if (record.kernel.empty() || record.microseconds >= never)
+    throw Error(Code::unsupported, "no kernel runs on this GPU",
+                {.where = "node " + contest.problem.node->label(), .why = contest.key});
+  return record;
 }
 
 /// Races for a plan, of one graph after the other.
@@ -161,26 +166,27 @@ class DeviceTuner {
         progress_(progress),
         device_(cuda::Device::get(cuda::index_of(plan.device))) {}
 
-  /// A problem that has no record: what is known of it, or a race to come.
+  /// A problem: what is known of its candidates, and a race to come of those that remain.
   void enter(backends::Problem problem, double apart) {
     const std::string key = device_key(device_.properties(), problem);
-    if (plan_.records.count(key) || contests_.count(key)) return;
-    if (const auto record = known_.find(key); record != known_.end()) {
-      plan_.records[key] = record->second;
-      return;
-    }
+    if (!entered_.insert(key).second) return;
     std::vector<cuda::Choice> choices = cuda::choices(problem, device_.properties());
     if (choices.size() + (apart > 0) < 2) return;
-    if (!plan_.vendor && apart == 0) {
+    const Sources sources = sources_of(choices);
+    const auto of = [&](const Records& records, const std::string& name) {
+      const auto record = records.find(name);
+      return record == records.end() ? Record() : current(record->second, sources);
+    };
+    Record known = joined(of(known_, key), of(plan_.records, key));
+    if (!plan_.vendor) {
       backends::Problem with_vendors = problem;
       with_vendors.vendor = true;
-      if (const auto record = known_.find(device_key(device_.properties(), with_vendors)); record != known_.end())
-        if (Record own = among(record->second, choices); !own.kernel.empty()) {
-          plan_.records[key] = std::move(own);
-          return;
-        }
+      known = joined(of(known_, device_key(device_.properties(), with_vendors)), known);
     }
-    contests_[key] = {key, std::move(problem), std::move(choices), apart};
+    if (!known.kernel.empty()) plan_.records[key] = with_apart(known, apart);
+    const Sources rest = missing(sources, known);
+    std::erase_if(choices, [&](const cuda::Choice& choice) { return !rest.count(choice.tactic.name); });
+    if (!rest.empty()) contests_[key] = {key, std::move(problem), std::move(choices), std::move(known), apart};
   }
 
   /// The races that were entered, as far as time allows.
@@ -224,6 +230,7 @@ class DeviceTuner {
   const Wall::time_point begin_ = Wall::now();
   cuda::Device& device_;
   std::map<std::string, Contest> contests_;
+  std::set<std::string> entered_;  // keys
 };
 
 /// By the names of their results: what a graph's chains take as steps of their own; nothing where one was not timed.
@@ -247,14 +254,7 @@ std::map<std::string, double> times_apart(const ir::Graph& graph, const std::vec
 }  // namespace
 
 std::string device_key(const cuda::Properties& device, const backends::Problem& problem) {
-  static const std::string kernels = [] {
-    std::string all;
-    for (const cuda::KernelText& text : cuda::kernel_texts) all += text.text;
-    char hash[20];
-    std::snprintf(hash, sizeof hash, "%08x", static_cast<unsigned>(hash64(std::as_bytes(std::span(all)))));
-    return std::string(hash);
-  }();
-  return device.name + " " + kernels + (problem.vendor ? "| " : " own| ") + backends::signature(problem);
+  return device.name + (problem.vendor ? " | " : " own| ") + backends::signature(problem);
 }
 
 std::string network_key(const std::vector<std::string>& keys) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "plan/chains.h"
+#include "plan/timing_key.h"
 #include "runtime/device_program.h"
 
 namespace tenon::runtime {
@@ -14,11 +15,11 @@ namespace {
 
 using Branches = DeviceProgram::Branches;
 using Wall = std::chrono::steady_clock;
-constexpr int rounds = 9;          // replays of each side of a comparison
-constexpr double gain = 0.998;     // of the whole network's time, for a change
-constexpr double nearly = 1.15;    // times the best alone, for a tactic that is tried
+constexpr int rounds = 9;                  // replays of each side of a comparison
+constexpr double gain = 0.998;             // of the whole network's time, for a change
+constexpr double nearly = 1.15;            // times the best alone, for a tactic that is tried
 constexpr double nearly_for_chains = 1.5;  // the same of chains apart
-constexpr size_t most_rivals = 4;  // of a step
+constexpr size_t most_rivals = 4;          // of a step
 constexpr double most_seconds = 5;
 
 double median(std::vector<double> times) {
@@ -44,6 +45,7 @@ void prefer(plan::Record& record, const std::string& kernel) {
   if (found == record.rivals.end()) return;
   std::swap(record.kernel, found->kernel);
   std::swap(record.microseconds, found->microseconds);
+  std::swap(record.source, found->source);
   std::sort(record.rivals.begin(), record.rivals.end(),
             [](const plan::Rival& a, const plan::Rival& b) { return a.microseconds < b.microseconds; });
 }
@@ -52,6 +54,7 @@ struct Ranking {
   plan::Plan& plan;
   DeviceProgram& program;
   plan::Records found;  // tactics preferred, by network and key
+  uint64_t source;      // of all that was timed
 
   /// Keys of steps with rivals, those that take most time first.
   std::vector<std::string> keys() const {
@@ -93,7 +96,7 @@ struct Ranking {
     }
     if (best == record.kernel) return;
     prefer(plan.records[key], best);
-    found[network + " " + key] = {best, 0};
+    found[network + " " + key] = {best, 0, {}, source};
   }
 };
 
@@ -133,6 +136,7 @@ struct ChainRanking {
   plan::Plan& plan;
   Team& team;
   std::string network;
+  uint64_t source;      // of all that was timed
   plan::Records found;  // chains that are better apart, by network and key
 
   void settle(std::unique_ptr<Candidate>& best, const std::string& key) {
@@ -145,7 +149,7 @@ struct ChainRanking {
           compare([&] { return best->program.time(1)[0]; }, [&] { return other->program.time(1)[0]; });
       if (then < now * gain) {
         best = std::move(other);
-        found[network + " " + key] = {plan::apart, 0};
+        found[network + " " + key] = {plan::apart, 0, {}, source};
         return;
       }
     } catch (const Error& error) {
@@ -161,12 +165,14 @@ void settle_chains(plan::Plan& plan, plan::TimingCache& cache, Team& team) {
   if (device_graph(plan).nodes.size() == count) return;
   auto best = std::make_unique<ChainRanking::Candidate>(plan, team);
   if (best->program.has_host_steps()) return;
-  ChainRanking ranking{plan, team, plan::network_key(best->program.keys()) + " chains", {}};
-  const bool is_known = cache.records().count(ranking.network) > 0;
+  const std::vector<std::string>& steps = best->program.keys();
+  ChainRanking ranking{plan, team, plan::network_key(steps) + " chains", plan::source_of(steps, plan.records), {}};
+  const auto known = cache.records().find(ranking.network);
+  const bool is_known = known != cache.records().end() && known->second.source == ranking.source;
   for (const std::string& key : best->keys(plan.records))
     if (!is_known) ranking.settle(best, key);
     else if (cache.records().count(ranking.network + " " + key)) prefer(plan.records[key], plan::apart);
-  ranking.found[ranking.network] = {"settled", 0};
+  ranking.found[ranking.network] = {"settled", 0, {}, ranking.source};
   if (!is_known) cache.add(ranking.found);
 }
 
@@ -182,7 +188,9 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   auto program = std::make_unique<DeviceProgram>(plan, graph, team, Branches::in_turn);
   if (program->has_host_steps() || program->keys().size() < 2) return;
   const std::string network = plan::network_key(program->keys());
-  if (const auto known = cache.records().find(network); known != cache.records().end()) {
+  const uint64_t source = plan::source_of(program->keys(), plan.records);
+  const auto known = cache.records().find(network);
+  if (known != cache.records().end() && known->second.source == source) {
     plan.records[network] = known->second;
     for (const std::string& key : program->keys())
       if (const auto preferred = cache.records().find(network + " " + key); preferred != cache.records().end())
@@ -208,7 +216,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
     if (error.code() != Code::resource) throw;
   }
   const double limit = budget_seconds < 0 ? most_seconds : std::min(budget_seconds, most_seconds);
-  Ranking ranking{plan, *program, {}};
+  Ranking ranking{plan, *program, {}, source};
   const std::vector<std::string> keys = ranking.keys();
   for (size_t at = 0; at < keys.size(); ++at) {
     const double spent = std::chrono::duration<double>(Wall::now() - begin).count();
@@ -218,6 +226,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
       throw Error(Code::usage, "the build was cancelled");
     ranking.settle(network, keys[at]);
   }
+  record.source = source;
   plan.records[network] = record;
   ranking.found[network] = record;
   cache.add(ranking.found);

@@ -86,9 +86,9 @@ class ConvPairStep : public backends::Step {
 
  private:
   struct Strip {
-    int64_t image, y, rows;     // output rows [y, y + rows)
-    int64_t begin, end;         // rows of the result in between that they see
-    int64_t before, kept;       // rows held by the strip before, and how many of its last ones come first in this one
+    int64_t image, y, rows;  // output rows [y, y + rows)
+    int64_t begin, end;      // rows of the result in between that they see
+    int64_t before, kept;    // rows held by the strip before, and how many of its last ones come first in this one
   };
   using Key = std::tuple<int64_t, int64_t, int64_t>;  // rows held, output rows, padding above
 
@@ -184,7 +184,7 @@ const char* refuses(const Pair& pair) {
 
 std::unique_ptr<backends::Step> make(const Pair& pair) { return std::make_unique<ConvPairStep>(pair); }
 
-const backends::PairRegistrar registered({"strips", refuses, make});
+const backends::PairRegistrar registered({"strips", refuses, make, "direct depthwise"});
 
 }  // namespace
 }  // namespace tenon::cpu
