@@ -1,72 +1,70 @@
 #include "backends/backend.h"
 
+#include <tenon/error.h>
+
 #include <algorithm>
-#include <map>
+
+#include "base/check.h"
 
 namespace tenon::backends {
 namespace {
-std::multimap<std::string, Kernel>& registry() {
-  static std::multimap<std::string, Kernel> kernels;
-  return kernels;
+
+struct Registered {
+  const Backend* backend;
+  int priority;
+};
+
+std::vector<Registered>& registry() {
+  static std::vector<Registered> list;
+  return list;
 }
 
-std::vector<PairKernel>& pair_registry() {
-  static std::vector<PairKernel> kernels;
-  return kernels;
+[[noreturn]] void no_kernels(const Backend& backend) {
+  throw Error(Code::unsupported, "backend " + backend.name() + " has no compiled kernels to carry",
+              {.hint = "its kernels are part of the program"});
 }
+
 }  // namespace
 
-Dims dense_strides(const Dims& dims) {
-  Dims strides = dims;
-  int64_t stride = 1;
-  for (size_t at = dims.rank(); at-- > 0;) {
-    strides[at] = stride;
-    // Beside a size of 0 the others may be anything; strides mean nothing then.
-    if (__builtin_mul_overflow(stride, dims[at], &stride)) stride = 0;
+std::vector<size_t> TacticTimer::begin(const ScheduledStep&, const std::string&, const std::string&) {
+  TENON_CHECK(false, "the backend has no kernels for pairs");
+  return {};
+}
+
+bool Backend::has(const Device& device) const {
+  try {
+    require(device);
+    return true;
+  } catch (const Error&) {
+    return false;
   }
-  return strides;
 }
 
-bool Operand::dense() const {
-  int64_t stride = 1;
-  for (size_t at = dims.rank(); at-- > 0;) {
-    if (dims[at] != 1 && strides[at] != stride) return false;
-    stride *= dims[at];
+std::unique_ptr<Meter> Backend::meter(const Device&) const { return nullptr; }
+KernelCount Backend::export_kernels(const std::string&) const { no_kernels(*this); }
+KernelCount Backend::import_kernels(const std::string&) const { no_kernels(*this); }
+
+BackendRegistrar::BackendRegistrar(const Backend& backend, int priority) {
+  std::vector<Registered>& list = registry();
+  list.push_back({&backend, priority});
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Registered& a, const Registered& b) { return a.priority > b.priority; });
+}
+
+std::vector<const Backend*> backends() {
+  std::vector<const Backend*> all;
+  for (const Registered& one : registry()) all.push_back(one.backend);
+  return all;
+}
+
+const Backend& backend(const std::string& name) {
+  std::string known;
+  for (const Registered& one : registry()) {
+    if (one.backend->name() == name) return *one.backend;
+    known += (known.empty() ? "" : ", ") + one.backend->name();
   }
-  return true;
-}
-
-PairRegistrar::PairRegistrar(PairKernel kernel, std::source_location at) {
-  kernel.file = at.file_name();
-  pair_registry().push_back(std::move(kernel));
-}
-
-const PairKernel* pair_kernel(const Pair& pair) {
-  for (const PairKernel& kernel : pair_registry())
-    if (!kernel.refuses(pair)) return &kernel;
-  return nullptr;
-}
-
-Problem operands_of(const Pair& pair) {
-  Problem problem = pair.second;
-  problem.inputs = pair.first.inputs;
-  problem.inputs.insert(problem.inputs.end(), pair.second.inputs.begin() + 1, pair.second.inputs.end());
-  return problem;
-}
-
-KernelRegistrar::KernelRegistrar(Kernel kernel, std::source_location at) {
-  kernel.file = at.file_name();
-  const std::string op = kernel.op;
-  registry().emplace(op, std::move(kernel));
-}
-
-std::vector<const Kernel*> kernels_for(const std::string& op) {
-  std::vector<const Kernel*> kernels;
-  const auto [begin, end] = registry().equal_range(op);
-  for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
-  std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
-  kernels.push_back(&reference_kernel());
-  return kernels;
+  throw Error(Code::usage, "no device is called \"" + name + "\"",
+              {.where = "--device", .hint = "give " + known + " or " + registry().back().backend->name() + ":N"});
 }
 
 }  // namespace tenon::backends

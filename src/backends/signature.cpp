@@ -1,7 +1,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "base/hash.h"
 
 namespace tenon::backends {

@@ -5,8 +5,9 @@ cmake_minimum_required(VERSION 3.22)
 
 set(include_line "#include \"(backends/[a-z0-9_/]+\\.(h|cuh))\"")
 # What every kernel uses and none is made faster by.
-set(common backends/backend.h backends/cpu/isa.h backends/cuda/kernel.h backends/cuda/device.h backends/cuda/driver.h
-  backends/cuda/buffer.h backends/cuda/compiler.h backends/cuda/library.h backends/cuda/kernels/texts.h)
+set(common backends/backend.h backends/executable.h backends/kernel.h backends/problem.h backends/schedule.h
+  backends/cpu/isa.h backends/cuda/kernel.h backends/cuda/device.h backends/cuda/driver.h backends/cuda/buffer.h
+  backends/cuda/compiler.h backends/cuda/library.h backends/cuda/kernels/texts.h)
 
 # add_behind(<list> <stem>): the files that bear this name.
 macro(add_behind list stem)

@@ -1,9 +1,11 @@
 #include "backends/sources.h"
 
+#include <algorithm>
 #include <map>
+#include <span>
+#include <string>
 #include <string_view>
 
-#include "backends/backend.h"
 #include "base/hash.h"
 
 namespace tenon::backends {

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "backends/cuda/kernel_pack.h"
+#include "backends/backend.h"
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -24,7 +24,8 @@ int work(const Options& options) {
                 {.where = options.file,
                  .why = "its hashes tell damage, not who made it",
                  .hint = "give --trust where you would run a program of whoever made it"});
-  const cuda::PackCount count = out ? cuda::export_kernels(options.file) : cuda::import_kernels(options.file);
+  const backends::Backend& gpu = backends::backend(std::string("cuda"));
+  const backends::KernelCount count = out ? gpu.export_kernels(options.file) : gpu.import_kernels(options.file);
   if (!options.json.empty())
     write_json(options.json, {{"file", options.file}, {"kernels", count.kernels}, {"bytes", count.bytes}});
   if (options.json != "-")

@@ -9,7 +9,6 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/printable.h"
 #include "engine/engine.h"
 #include "engine/format.h"
 #include "ops/op.h"
@@ -134,6 +133,18 @@ plan::Source source_of(const json& entry) {
   return {text(0), text(1), text(2), text(3)};
 }
 
+void read_goal(const json& content, plan::Plan& plan, const std::string& path) {
+  plan.device = content.value("device", "cpu");
+  plan.goal.strict = content.at("strict").get<bool>();
+  plan.goal.vendor = content.value("vendor", true);
+  plan.goal.isa = content.at("isa").get<std::string>();
+  const auto text = content.value("precision", "fp32");
+  const std::optional<Precision> precision = precision_named(text);
+  if (!precision || precision == Precision::best) corrupt(path, "no precision is called \"" + text + "\"");
+  plan.goal.precision = *precision;
+  plan.goal.rounds_to_bf16 = content.value("bf16", precision == Precision::bf16);
+}
+
 }  // namespace
 
 bool is_engine_file(const std::string& path) {
@@ -156,12 +167,7 @@ Engine Engine::load(const std::string& path) {
     for (const auto& [name, sizes] : content.at("shapes").items())
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
     plan.threads = content.at("threads").get<int>();
-    plan.strict = content.at("strict").get<bool>();
-    plan.vendor = content.value("vendor", true);
-    plan.isa = content.at("isa").get<std::string>();
-    plan.device = content.value("device", "cpu");
-    plan.precision = content.value("precision", "fp32");
-    plan.bf16 = content.value("bf16", plan.precision == "bf16");
+    read_goal(content, plan, path);
     for (const auto& [key, entry] : content.at("records").items())
       plan.records[engine::json_bytes(key)] = record_of(entry);
     if (const auto why = sections.find("why"); why != sections.end()) {
@@ -169,8 +175,6 @@ Engine Engine::load(const std::string& path) {
       for (const json& entry : told.at("sources")) plan.sources.push_back(source_of(entry));
       if (told.contains("evidence")) plan.evidence = plan::evidence_of(told["evidence"]);
     }
-    if (!precision_named(plan.precision) || plan.precision == "best")
-      corrupt(path, "it knows no precision \"" + printable(plan.precision) + "\"");
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
     plan.graph.tidy();
     ops::infer(plan.graph);

@@ -50,8 +50,8 @@ struct Layouter {
   std::vector<char> fixed;  // values whose place is decided
   int64_t limit;            // of bytes
 
-  Layouter(const ir::Graph& g, bool on_gpu) : graph(g), limit(limits().memory_bytes) {
-    if (on_gpu) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
+  Layouter(const ir::Graph& g, bool host_memory) : graph(g), limit(limits().memory_bytes) {
+    if (!host_memory) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
     layout.places.resize(graph.values.size());
     layout.runs.assign(graph.nodes.size(), 1);
     fixed.assign(graph.values.size(), 0);
@@ -348,8 +348,8 @@ std::vector<int> depths(const ir::Graph& graph) {
   return depth;
 }
 
-Layout lay_out(const ir::Graph& graph, bool by_depth, bool on_gpu) {
-  Layouter layouter(graph, on_gpu);
+Layout lay_out(const ir::Graph& graph, bool by_depth, bool host_memory) {
+  Layouter layouter(graph, host_memory);
   for (ir::ValueId out : graph.outputs)
     if (layouter.movable(out)) layouter.own_storage(out);
   for (size_t at = graph.nodes.size(); at-- > 0;) layouter.backward(graph.nodes[at]);

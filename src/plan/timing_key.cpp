@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backends/sources.h"
 #include "base/hash.h"
 
 namespace tenon::plan {

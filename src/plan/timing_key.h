@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/kernel.h"
 #include "plan/plan.h"
 
 /// Of what a measurement is: a kernel by its name, and the hash of the source it was made from. After an upgrade

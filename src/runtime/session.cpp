@@ -16,8 +16,8 @@ constexpr size_t kept_programs = 4;  // sizes a session remembers
 struct Session::Impl {
   std::shared_ptr<const Engine::Impl> engine;
   Team team;
-  std::shared_ptr<runtime::Arena> arena;  // of another session; else each program has its own
-  std::list<runtime::Program> programs;   // most recently used first
+  std::shared_ptr<backends::Arena> arena;  // of another session; else each program has its own
+  std::list<runtime::Program> programs;    // most recently used first
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
   Impl(std::shared_ptr<const Engine::Impl> e, int threads) : engine(std::move(e)), team(threads) {}
@@ -139,26 +139,26 @@ Tensor Session::input(size_t at) {
 
 void Session::run_async(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) {
   const Busy busy(impl_->busy);
-  runtime::DeviceProgram* device = impl_->programs.front().device();
+  backends::StreamExecutable* device = impl_->programs.front().streams();
   if (!device)
     throw Error(Code::unsupported, "a run on a stream needs an engine on a GPU",
-                {.why = impl_->engine->plan.device == "cpu" ? "this one is on cpu"
+                {.why = impl_->programs.front().is_static() ? "this one is on " + impl_->engine->plan.device.str()
                                                             : "sizes of this one's results depend on its data",
                  .hint = "call run()"});
   const ir::Graph& graph = impl_->engine->plan.graph;
   if (inputs.size() != graph.inputs.size() || outputs.size() != graph.outputs.size())
     throw Error(Code::usage, "the engine takes " + std::to_string(graph.inputs.size()) + " inputs and gives " +
                                  std::to_string(graph.outputs.size()) + " outputs");
-  device->enqueue(inputs, outputs, static_cast<cuda::Stream>(stream));
+  device->enqueue(inputs, outputs, stream);
 }
 
 uint64_t Session::device_input(size_t at) const {
-  const runtime::DeviceProgram* device = impl_->programs.front().device();
+  const backends::StreamExecutable* device = impl_->programs.front().streams();
   return device && at < impl_->engine->plan.graph.inputs.size() ? device->input_address(at) : 0;
 }
 
 uint64_t Session::device_output(size_t at) const {
-  runtime::DeviceProgram* device = impl_->programs.front().device();
+  backends::StreamExecutable* device = impl_->programs.front().streams();
   return device && at < impl_->engine->plan.graph.outputs.size() ? device->output_address(at) : 0;
 }
 

@@ -46,7 +46,7 @@ TEST_F(EngineFile, ComesBackAsItWas) {
   for (size_t at = 0; at < pool.size(); ++at) EXPECT_EQ(bytes_of(pool[at]), bytes_of(other_pool[at]));
   EXPECT_EQ(after.shapes, before.shapes);
   EXPECT_EQ(after.threads, before.threads);
-  EXPECT_EQ(after.isa, before.isa);
+  EXPECT_EQ(after.goal.isa, before.goal.isa);
   EXPECT_EQ(run(loaded), run(engine_));
   loaded.save(folder_ / "again.tenon");
   EXPECT_EQ(read_text(folder_ / "again.tenon"), bytes_);
@@ -92,7 +92,7 @@ TEST_F(EngineFile, AnUnknownPrecisionIsNamed) {
     changed.replace(at + 13, 4, name);
     rehash(changed);
     EXPECT_EQ(load_error(changed),
-              "bad_engine: the engine is damaged, it knows no precision \"" + std::string(name) + "\"");
+              "bad_engine: the engine is damaged, no precision is called \"" + std::string(name) + "\"");
   }
 }
 
@@ -135,7 +135,7 @@ TEST_F(EngineFile, ASessionOfAFileThatWasCutOffIsAnError) {
 /// Records of kernels that this machine or version lacks are passed over.
 TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
   auto impl = std::make_shared<Engine::Impl>(engine_.impl());
-  impl->plan.isa = "avx1024";
+  impl->plan.goal.isa = "avx1024";
   const ir::Graph graph = plan::concretise(impl->plan.graph, impl->plan.shapes);
   const plan::Layout layout = plan::lay_out(graph);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
@@ -143,7 +143,7 @@ TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
                                                                                                    1};
   Engine(impl).save(folder_ / "other.tenon");
   const Engine loaded = Engine::load(folder_ / "other.tenon");
-  EXPECT_EQ(loaded.impl().plan.isa, "avx1024");
+  EXPECT_EQ(loaded.impl().plan.goal.isa, "avx1024");
   EXPECT_EQ(run(loaded), run(engine_));
 }
 

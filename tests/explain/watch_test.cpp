@@ -104,8 +104,8 @@ TEST(Explain, ShowsWhatEightBitsAddToTheError) {
   bool kept = false, integer = false;
   for (const Row& row : report.rows) {
     if (row.op == "QuantizeLinear" || row.op == "DequantizeLinear") continue;
-    if (row.name == "second") kept = row.kept == "--keep asks for it" && row.precision == "fp32";
-    if (row.name == "first") integer = row.error > 0 && row.precision == "int8";
+    if (row.name == "second") kept = row.kept == "--keep asks for it" && row.precision == Precision::fp32;
+    if (row.name == "first") integer = row.error > 0 && row.precision == Precision::int8;
   }
   EXPECT_TRUE(kept);
   EXPECT_TRUE(integer);
@@ -118,7 +118,7 @@ TEST(Switch, GoesBothWays) {
   const auto precisions = [](const Engine& engine) {
     std::map<std::string, std::string> found;
     for (const Row& row : explain(engine.impl().plan, {}, 2).rows)
-      if (row.op.find("Conv") != std::string::npos) found[row.name] = row.precision;
+      if (row.op.find("Conv") != std::string::npos) found[row.name] = row.arithmetic;
     return found;
   };
   using Found = std::map<std::string, std::string>;

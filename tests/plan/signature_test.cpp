@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 
 namespace tenon::backends {
 namespace {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "backends/cuda/kernel.h"
+#include "compile/tune.h"
 #include "ops/op.h"
 #include "support/net.h"
 
@@ -31,13 +32,13 @@ Plan plan_of_convolution() {
 Record tuned(const Records& known, double budget_seconds = -1, const Records& own = {}) {
   Plan plan = plan_of_convolution();
   plan.records = own;
-  tune(plan, known, budget_seconds, {});
+  compile::tune(plan, known, budget_seconds, {});
   return plan.records.empty() ? Record() : plan.records.begin()->second;
 }
 
 std::string key_of_convolution() {
   Plan plan = plan_of_convolution();
-  tune(plan, {}, -1, {});
+  compile::tune(plan, {}, -1, {});
   return plan.records.begin()->first;
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"

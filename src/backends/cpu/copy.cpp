@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/strided_copy.h"
 
 namespace tenon::cpu {

@@ -1,6 +1,6 @@
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/rows.h"

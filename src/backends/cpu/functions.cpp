@@ -1,7 +1,7 @@
 #include <cmath>
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/rows.h"
 #include "ops/scalar.h"
 

@@ -1,6 +1,6 @@
 #include <string_view>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv_int8.h"
 

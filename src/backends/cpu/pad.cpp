@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 
 namespace tenon::cpu {

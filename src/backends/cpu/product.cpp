@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <optional>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"

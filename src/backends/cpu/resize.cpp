@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 
 namespace tenon::cpu {
 namespace {

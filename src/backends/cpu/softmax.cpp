@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 

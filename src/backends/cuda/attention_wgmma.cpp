@@ -117,9 +117,9 @@ Tactic tactic_of(const Problem& problem, const Form& form) {
                     define("BLOCKS", form.blocks),
                     define("MASK", has_mask(problem)),
                     define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
-  source.text = std::string(kernel_text("hopper.cuh")) + "template <int WIDTH> struct Mma;\n" +
-                product_text(form.keys, type, false) + product_text(form.keys / 2, type, false) +
-                kept_product_text(e, type) + std::string(kernel_text(source.file));
+  source.text = "template <int WIDTH> struct Mma;\n" + product_text(form.keys, type, false) +
+                product_text(form.keys / 2, type, false) + kept_product_text(e, type) +
+                std::string(kernel_text(source.file));
   std::string name = "wgmma " + std::to_string(64 * form.warpgroups) + "x" + std::to_string(form.keys);
   if (form.per > form.warpgroups) name += " of " + std::to_string(64 * form.per);
   return {name, {source}, {form.keys, form.one, form.warpgroups, form.per, form.blocks}};

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "backends/sources.h"
 #include "base/hash.h"
 
 namespace tenon::cuda {
@@ -98,11 +99,10 @@ uint64_t source_of(const Choice& choice) {
     hasher.add(std::as_bytes(std::span(text)));
   };
   hasher.add(std::as_bytes(std::span(&host, 1)));
-  if (!choice.tactic.sources.empty()) add(kernel_text("common.cuh"));
   for (const Source& source : choice.tactic.sources) {
     add(source.file);
     for (const std::string& define : source.defines) add(define);
-    add(source.text.empty() ? kernel_text(source.file) : source.text);
+    add(text_with_headers(source));
   }
   return hasher.value();
 }

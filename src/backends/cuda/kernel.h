@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cuda/device.h"
 
 /// How a node is run on a GPU: kernels answer for a problem with tactics, and make a step from one.

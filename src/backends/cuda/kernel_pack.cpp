@@ -42,7 +42,7 @@ bool take(std::span<const std::byte>& rest, void* to, size_t size) {
 
 }  // namespace
 
-PackCount export_kernels(const std::string& path) {
+KernelCount export_kernels(const std::string& path) {
   std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> found;
   const OpenFolder folder = kernel_folder();
   for (const std::string& file_name : folder.names()) {
@@ -58,7 +58,7 @@ PackCount export_kernels(const std::string& path) {
   std::vector<std::byte> bytes;
   const auto count = static_cast<uint32_t>(found.size());
   put(bytes, magic, 8), put(bytes, &version, sizeof version), put(bytes, &count, sizeof count);
-  PackCount result{count, 0};
+  KernelCount result{count, 0};
   for (const auto& [name, file] : found) {
     const uint64_t size = file->bytes().size();
     put(bytes, name.data(), name_length), put(bytes, &size, sizeof size), put(bytes, file->bytes().data(), size);
@@ -70,7 +70,7 @@ PackCount export_kernels(const std::string& path) {
   return result;
 }
 
-PackCount import_kernels(const std::string& path) {
+KernelCount import_kernels(const std::string& path) {
   const auto file = MappedFile::open(path);
   auto rest = file->bytes();
   uint64_t hash = 0;
@@ -100,7 +100,7 @@ PackCount import_kernels(const std::string& path) {
   }
   if (!rest.empty()) damaged(path, "bytes follow the last kernel");
   const OpenFolder folder = kernel_folder();
-  PackCount result{count, 0};
+  KernelCount result{count, 0};
   for (const auto& [name, bytes] : kernels) {
     folder.write(name + suffix, bytes);
     result.bytes += static_cast<int64_t>(bytes.size());

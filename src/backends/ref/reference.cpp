@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/strided_copy.h"
 #include "ops/op.h"
 
