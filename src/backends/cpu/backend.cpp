@@ -8,6 +8,7 @@
 #include "backends/cpu/survey.h"
 #include "backends/cpu/timer.h"
 #include "backends/kernel.h"
+#include "backends/sources.h"
 #include "passes/pass.h"
 
 namespace tenon::cpu {
