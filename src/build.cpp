@@ -64,6 +64,10 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   goal.isa = host_isa();
 }
 
+void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
+  if (options.warn && !cache.why_not().empty()) options.warn("times are not kept: " + cache.why_not());
+}
+
 }  // namespace
 
 /// The whole compiler: import, optimise, quantise, plan, tune.
@@ -90,6 +94,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
+  warn_of(cache, options);
   if (eight_bits) {
     const auto finish_one = [&](plan::Plan& one) {
       finish(one, tracker, cache.records(), options);
@@ -127,6 +132,7 @@ Engine retune(const Engine& engine, const BuildOptions& options) {
   for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
   if (options.threads > 0) plan.threads = options.threads;
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
+  warn_of(cache, options);
   compile::tune(plan, cache.records(), options.budget_seconds, options.progress);
   cache.add(plan.records);
   compile::rank(plan, cache, options.budget_seconds, options.progress);

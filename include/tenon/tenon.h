@@ -84,9 +84,11 @@ class Engine {
  public:
   struct Impl;
   explicit Engine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  /// Written to a temporary file beside `path` and renamed. Throws Error(io).
+  /// Written to a temporary file beside `path` and renamed. A link of this user's or root's stays one, its target is
+  /// replaced; a link of another user is refused. Throws Error(io).
   void save(const std::string& path) const;
-  /// Every byte is hashed and checked before use. Throws Error(bad_engine), Error(io).
+  /// Every byte is hashed and checked before use. Throws Error(bad_engine), Error(io). Weights of a file above 16 MiB
+  /// stay mapped while anything uses them: replace it by renaming, as cutting it off ends the process with SIGBUS.
   static Engine load(const std::string& path);
   std::vector<TensorInfo> inputs() const;
   std::vector<TensorInfo> outputs() const;

@@ -51,6 +51,8 @@ class TacticTimer {
   virtual std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) = 0;
   /// The same of two nodes that the host may run as one step: 0 is each by its own tactic, 1 both by their kernel.
   virtual std::vector<size_t> begin(const ScheduledStep& pair, const std::string& first, const std::string& second);
+  /// Of the last begin(): those that the device does not run, however much memory there is.
+  virtual std::vector<std::string> unable() const { return {}; }
   /// Microseconds of one run.
   virtual double run(size_t tactic) = 0;
 };
@@ -112,6 +114,9 @@ class Backend {
   virtual std::string key(const Problem& problem, const Device* device) const = 0;
   /// Everything that takes the problem, best guess first.
   virtual std::vector<std::string> tactics(const Problem& problem, const Device& device) const = 0;
+  /// Of each of these, the hash of what it is made of; 0 where the build does not know.
+  virtual std::vector<uint64_t> sources(const Problem& problem, const Device& device,
+                                        std::span<const std::string> tactics) const = 0;
   /// The one of that name where it still takes the problem, else the best guess; "" where none does.
   virtual std::string choose(const Problem& problem, const Device& device, const std::string& tactic) const = 0;
   virtual std::vector<Refusal> refusals(const Problem& problem, const Device& device) const = 0;

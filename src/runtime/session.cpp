@@ -41,7 +41,7 @@ struct Session::Impl {
     for (size_t at = 0; at < inputs.size(); ++at)
       if (inputs[at].dtype() != DType::sequence)
         shapes[graph.value(graph.inputs[at]).name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
-    programs.emplace_front(engine->plan, shapes, team, &engine->compiled, arena);
+    programs.emplace_front(engine->whole_plan(), shapes, team, &engine->compiled, arena);
     if (programs.size() > kept_programs) programs.pop_back();
     return programs.front();
   }
@@ -81,7 +81,7 @@ Session Engine::session(int threads, const Shapes& shapes) const {
   if (threads < 1 || threads > 256)
     throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads", {.hint = "give 1 to 256"});
   auto impl = std::make_unique<Session::Impl>(impl_, threads);
-  impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team, &impl_->compiled);
+  impl->programs.emplace_front(impl_->whole_plan(), bound(impl_->plan, shapes), impl->team, &impl_->compiled);
   return Session(std::move(impl));
 }
 
@@ -89,8 +89,8 @@ Session Engine::session(Session& other, const Shapes& shapes) const {
   const Busy busy(other.impl_->busy);
   auto impl = std::make_unique<Session::Impl>(impl_, other.impl_->team.threads());
   impl->arena = other.impl_->programs.front().arena();
-  const runtime::Program& program =
-      impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team, &impl_->compiled, impl->arena);
+  const runtime::Program& program = impl->programs.emplace_front(impl_->whole_plan(), bound(impl_->plan, shapes),
+                                                                 impl->team, &impl_->compiled, impl->arena);
   if (!impl->arena || program.arena() != impl->arena)
     throw Error(Code::usage, "the sessions cannot share an arena",
                 {.why = !impl->arena       ? "the other is on the CPU"

@@ -8,6 +8,7 @@
 #include "backends/cpu/survey.h"
 #include "backends/cpu/timer.h"
 #include "backends/kernel.h"
+#include "backends/sources.h"
 #include "passes/pass.h"
 
 namespace tenon::cpu {
@@ -77,6 +78,16 @@ class CpuBackend : public backends::Backend {
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
       if (kernel != &backends::reference_kernel() && !kernel->refuses(problem)) names.push_back(kernel->name);
     return names;
+  }
+
+  std::vector<uint64_t> sources(const Problem& problem, const Device&,
+                                std::span<const std::string> tactics) const override {
+    std::vector<uint64_t> hashes;
+    for (const std::string& tactic : tactics) {
+      const backends::Kernel& kernel = backends::kernel_for(problem, tactic);
+      hashes.push_back(kernel.name == tactic ? backends::source_hash(kernel.file, kernel.family) : 0);
+    }
+    return hashes;
   }
 
   std::string choose(const Problem& problem, const Device&, const std::string& tactic) const override {

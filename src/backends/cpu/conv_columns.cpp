@@ -136,7 +136,7 @@ const char* refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ColumnsStep>(problem); }
 
-const backends::KernelRegistrar registered({"Conv", "columns", 0, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar registered({"Conv", "columns", 0, refuses_any<refuses>, make_any<make>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

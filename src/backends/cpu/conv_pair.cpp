@@ -184,7 +184,7 @@ const char* refuses(const Pair& pair) {
 
 std::unique_ptr<backends::Step> make(const Pair& pair) { return std::make_unique<ConvPairStep>(pair); }
 
-const backends::PairRegistrar registered({"strips", refuses, make});
+const backends::PairRegistrar registered({"strips", refuses, make, "direct depthwise"});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -190,7 +190,7 @@ const char* refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<RowsStep>(problem); }
 
-const backends::KernelRegistrar registered({"ConvTranspose", "rows", 1, refuses, make});
+const backends::KernelRegistrar registered({"ConvTranspose", "rows", 1, refuses, make, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -192,8 +192,10 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   return std::make_unique<IntegerSumsStep>(problem, shape, shape_of == conv_of && !channels_last(problem));
 }
 
-const backends::KernelRegistrar conv({"ConvInteger", "integer_sums", 1, refuses<conv_of>, make<conv_of>});
-const backends::KernelRegistrar product({"MatMulInteger", "integer_sums", 1, refuses<product_of>, make<product_of>});
+const backends::KernelRegistrar conv({"ConvInteger", "integer_sums", 1, refuses<conv_of>, make<conv_of>,
+                                      "int8_direct int8_tiles int8_depthwise"});
+const backends::KernelRegistrar product({"MatMulInteger", "integer_sums", 1, refuses<product_of>, make<product_of>,
+                                         "int8_direct int8_tiles int8_depthwise"});
 
 }  // namespace
 }  // namespace tenon::cpu

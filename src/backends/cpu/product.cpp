@@ -129,8 +129,8 @@ const char* refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }
 
-const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_any<make>});
-const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_any<make>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -226,8 +226,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   return backends::reference_kernel().make(problem);
 }
 
-const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>});
-const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu
