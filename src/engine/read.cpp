@@ -25,55 +25,73 @@ uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engi
               {.where = path, .why = why, .hint = "copy it again, or build it from its model"});
 }
 
-std::map<std::string, std::span<const std::byte>> sections_of(std::span<const std::byte> file,
-                                                              const std::string& path) {
+/// A part of the file; text that is parsed is a copy that no other process reaches.
+struct Section {
+  uint64_t offset = 0, bytes = 0;
+  std::string text;
+};
+
+constexpr const char* tensors = "data";
+
+std::map<std::string, Section> sections_of(const MappedFile& file, const std::string& path) {
+  const size_t size = file.bytes().size();
   engine::Header header;
-  if (file.size() < sizeof header) corrupt(path, "it ends inside the header");
-  std::memcpy(&header, file.data(), sizeof header);
+  if (size < sizeof header) corrupt(path, "it ends inside the header");
+  file.read(0, std::as_writable_bytes(std::span(&header, 1)));
   if (std::memcmp(header.magic, engine::magic, sizeof header.magic) != 0)
     corrupt(path, "it does not begin as an engine does");
   if (header.version > engine::version)
     throw Error(Code::bad_engine, "the engine was written by a newer Tenon",
                 {.where = path,
-                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads up to " +
+                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads " +
                         std::to_string(engine::version),
                  .hint = "update Tenon, or build the engine from its model"});
-  if (header.file_bytes != file.size())
-    corrupt(path,
-            "it has " + std::to_string(file.size()) + " bytes and should have " + std::to_string(header.file_bytes));
+  if (header.version > 0 && header.version < engine::version)
+    throw Error(Code::bad_engine, "the engine was written by an older Tenon",
+                {.where = path,
+                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads " +
+                        std::to_string(engine::version),
+                 .hint = "build it again from its model"});
+  if (header.file_bytes != size)
+    corrupt(path, "it has " + std::to_string(size) + " bytes and should have " + std::to_string(header.file_bytes));
   if (header.version != engine::version || header.sections > engine::max_sections)
     corrupt(path, "the header makes no sense");
   const uint64_t head = aligned(sizeof header + header.sections * sizeof(engine::Section));
-  if (head > file.size()) corrupt(path, "it ends inside the table of sections");
-  std::vector<std::byte> copy(file.begin(), file.begin() + static_cast<ptrdiff_t>(head));
+  if (head > size) corrupt(path, "it ends inside the table of sections");
+  std::vector<std::byte> copy(head);
+  file.read(0, copy);
   std::memset(copy.data() + offsetof(engine::Header, hash), 0, sizeof header.hash);
   if (hash64(copy) != header.hash) corrupt(path, "the header's hash does not match");
-  std::map<std::string, std::span<const std::byte>> sections;
+  std::map<std::string, Section> sections;
   uint64_t expected = head;
   for (uint32_t at = 0; at < header.sections; ++at) {
     engine::Section section;
-    std::memcpy(&section, file.data() + sizeof header + at * sizeof section, sizeof section);
+    std::memcpy(&section, copy.data() + sizeof header + at * sizeof section, sizeof section);
     section.name[sizeof section.name - 1] = 0;
-    if (section.offset != expected || section.bytes > file.size() ||
-        aligned(section.bytes) > file.size() - section.offset)
+    if (section.offset != expected || section.bytes > size || aligned(section.bytes) > size - section.offset)
       corrupt(path, "section \"" + std::string(section.name) + "\" lies outside the file");
     expected += aligned(section.bytes);
-    if (hash64(file.subspan(section.offset, aligned(section.bytes))) != section.hash)
-      corrupt(path, "the hash of section \"" + std::string(section.name) + "\" does not match");
-    sections[section.name] = file.subspan(section.offset, section.bytes);
+    const bool parsed = std::string_view(section.name) != tensors;
+    std::string text(parsed ? aligned(section.bytes) : 0, '\0');
+    file.read(section.offset, std::as_writable_bytes(std::span(text)));
+    const uint64_t hash =
+        parsed ? hash64(std::as_bytes(std::span(text))) : file.hash(section.offset, aligned(section.bytes));
+    if (hash != section.hash) corrupt(path, "the hash of section \"" + std::string(section.name) + "\" does not match");
+    text.resize(parsed ? section.bytes : 0);
+    sections[section.name] = {section.offset, section.bytes, std::move(text)};
   }
-  if (expected != file.size()) corrupt(path, "bytes follow the last section");
-  for (const char* name : {"plan", "graph", "pool", "data"})
+  if (expected != size) corrupt(path, "bytes follow the last section");
+  for (const char* name : {"plan", "graph", "pool", tensors})
     if (!sections.count(name)) corrupt(path, std::string("section \"") + name + "\" is missing");
   return sections;
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+/// Small constants steer what kernels do, as indices and shapes: of a file that others may write to they are copied.
+constexpr size_t largest_copied = size_t{64} << 10;
 
-std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, const std::string& path,
-                            const std::shared_ptr<const void>& keep) {
+std::vector<Tensor> pool_of(const json& table, const Section& section, const std::shared_ptr<const MappedFile>& file) {
+  const std::string& path = file->path();
+  const auto data = file->bytes().subspan(section.offset, section.bytes);
   std::vector<Tensor> pool;
   for (const json& entry : table) {
     const auto type = dtype_named(entry.at("dtype").get<std::string>());
@@ -94,7 +112,13 @@ std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, 
     Tensor tensor = Tensor::view(*type, dims, nullptr);
     if (offset % engine::alignment != 0 || offset > data.size() || tensor.bytes() > data.size() - offset)
       corrupt(path, "a constant lies outside its section");
-    pool.push_back(Tensor::view(*type, dims, const_cast<std::byte*>(data.data() + offset), keep));
+    if (file->is_shared() && tensor.bytes() <= largest_copied) {
+      Tensor copy(*type, dims);
+      file->read(section.offset + offset, {copy.data<std::byte>(), copy.bytes()});
+      pool.push_back(std::move(copy));
+    } else {
+      pool.push_back(Tensor::view(*type, dims, const_cast<std::byte*>(data.data() + offset), file));
+    }
   }
   return pool;
 }
@@ -115,6 +139,18 @@ plan::Source source_of(const json& entry) {
   return {text(0), text(1), text(2), text(3)};
 }
 
+void read_goal(const json& content, plan::Plan& plan, const std::string& path) {
+  plan.device = content.value("device", "cpu");
+  plan.goal.strict = content.at("strict").get<bool>();
+  plan.goal.vendor = content.value("vendor", true);
+  plan.goal.isa = content.at("isa").get<std::string>();
+  const auto text = content.value("precision", "fp32");
+  const std::optional<Precision> precision = precision_named(text);
+  if (!precision || precision == Precision::best) corrupt(path, "no precision is called \"" + text + "\"");
+  plan.goal.precision = *precision;
+  plan.goal.rounds_to_bf16 = content.value("bf16", precision == Precision::bf16);
+}
+
 }  // namespace
 
 bool is_engine_file(const std::string& path) {
@@ -127,26 +163,21 @@ bool is_engine_file(const std::string& path) {
 
 Engine Engine::load(const std::string& path) {
   const auto file = MappedFile::open(path);
-  const auto sections = sections_of(file->bytes(), path);
+  const auto sections = sections_of(*file, path);
   auto impl = std::make_shared<Engine::Impl>();
   plan::Plan& plan = impl->plan;
   try {
-    const json table = json::parse(text_of(sections.at("pool")));
-    plan.graph = ir::parse(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file));
-    const json content = json::parse(text_of(sections.at("plan")));
+    const json table = json::parse(sections.at("pool").text);
+    plan.graph = ir::parse(sections.at("graph").text, pool_of(table, sections.at(tensors), file));
+    const json content = json::parse(sections.at("plan").text);
     for (const auto& [name, sizes] : content.at("shapes").items())
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
     plan.threads = content.at("threads").get<int>();
-    plan.strict = content.at("strict").get<bool>();
-    plan.vendor = content.value("vendor", true);
-    plan.isa = content.at("isa").get<std::string>();
-    plan.device = content.value("device", "cpu");
-    plan.precision = content.value("precision", "fp32");
-    plan.bf16 = content.value("bf16", plan.precision == "bf16");
+    read_goal(content, plan, path);
     for (const auto& [key, entry] : content.at("records").items())
       plan.records[engine::json_bytes(key)] = record_of(entry);
     if (const auto why = sections.find("why"); why != sections.end()) {
-      const json told = json::parse(text_of(why->second));
+      const json told = json::parse(why->second.text);
       for (const json& entry : told.at("sources")) plan.sources.push_back(source_of(entry));
       if (told.contains("evidence")) plan.evidence = plan::evidence_of(told["evidence"]);
     }
@@ -156,6 +187,8 @@ Engine Engine::load(const std::string& path) {
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }
+  file->check();
+  impl->file = file;
   return Engine(std::move(impl));
 }
 

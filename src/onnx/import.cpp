@@ -47,7 +47,7 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
   const ModelProto model = parse(bytes, name);
   Job job;
   job.source = {name, std::move(keep), std::move(external)};
-  job.knows = knows ? knows : [](const std::string& op) { return ops::find(op) != nullptr; };
+  job.knows = knows ? knows : [](const ir::OpId& op) { return ops::find(op) != nullptr; };
   job.opsets = model.opsets;
   const auto opset = model.opsets.find("");
   if (opset != model.opsets.end() && opset->second < 1)
@@ -85,8 +85,10 @@ ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& fold
 ir::Graph import_file(const std::string& path, const Knows& knows, const std::string& external_root,
                       std::vector<Listed>* nodes) {
   const auto file = MappedFile::open(path);
-  return import(file->bytes(), std::make_shared<ExternalData>(folder_of(path), path, external_root), path, file, knows,
-                nodes);
+  const auto external = std::make_shared<ExternalData>(folder_of(path), path, external_root);
+  ir::Graph graph = import(file->bytes(), external, path, file, knows, nodes);
+  file->check();
+  return graph;
 }
 
 }  // namespace tenon::onnx

@@ -213,7 +213,7 @@ class MmaStep : public Step {
   }
   size_t workspace_bytes() const override { return workspace_; }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[3];
@@ -280,7 +280,7 @@ class MmaStep : public Step {
   bool residual_;
 };
 
-const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "mma", 2, refuses, tactics, make_step<MmaStep>});
 
 }  // namespace

@@ -344,7 +344,7 @@ class BottleneckStep : public Step {
   }
   size_t workspace_bytes() const override { return workspace_; }
   bool reads(size_t input) const override { return input == 0 || input == ops::bottleneck_residual; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[ops::bottleneck_residual];
@@ -361,7 +361,8 @@ class BottleneckStep : public Step {
   bool residual_ = false;
 };
 
-const KernelRegistrar registered({"InvertedBottleneck", "bottleneck", 1, refuses, tactics, make_step<BottleneckStep>});
+const KernelRegistrar registered({"tenon:InvertedBottleneck", "bottleneck", 1, refuses, tactics,
+                                  make_step<BottleneckStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

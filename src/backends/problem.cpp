@@ -1,0 +1,34 @@
+#include "backends/problem.h"
+
+#include <algorithm>
+
+namespace tenon::backends {
+
+Dims dense_strides(const Dims& dims) {
+  Dims strides = dims;
+  int64_t stride = 1;
+  for (size_t at = dims.rank(); at-- > 0;) {
+    strides[at] = stride;
+    // Beside a size of 0 the others may be anything; strides mean nothing then.
+    if (__builtin_mul_overflow(stride, dims[at], &stride)) stride = 0;
+  }
+  return strides;
+}
+
+size_t extent(const Operand& operand) {
+  int64_t last = 1;
+  for (size_t axis = 0; axis < operand.dims.rank(); ++axis)
+    last += std::max<int64_t>(0, operand.dims[axis] - 1) * operand.strides[axis];
+  return operand.dims.elements() == 0 ? 0 : static_cast<size_t>(last) * size_of(operand.dtype);
+}
+
+bool Operand::dense() const {
+  int64_t stride = 1;
+  for (size_t at = dims.rank(); at-- > 0;) {
+    if (dims[at] != 1 && strides[at] != stride) return false;
+    stride *= dims[at];
+  }
+  return true;
+}
+
+}  // namespace tenon::backends
