@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/backend.h"
-#include "base/descriptor.h"
+#include "base/open_file.h"
 #include "base/team.h"
 #include "compile/rank.h"
 #include "compile/tune.h"
@@ -67,6 +67,10 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   goal.isa = host_isa();
 }
 
+void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
+  if (!cache.why_not().empty()) options.logger.log(Severity::warning, "times are not kept: " + cache.why_not());
+}
+
 /// The whole compiler: import, optimise, quantise, plan, tune.
 plan::Plan compiled(const Import& import, const BuildOptions& options) {
   plan::Plan plan;
@@ -91,6 +95,7 @@ plan::Plan compiled(const Import& import, const BuildOptions& options) {
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
+  warn_of(cache, options);
   if (eight_bits) {
     const auto finish_one = [&](plan::Plan& one) {
       finish(one, tracker, cache.records(), options);
@@ -127,6 +132,7 @@ plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
   for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
   if (options.threads > 0) plan.threads = options.threads;
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
+  warn_of(cache, options);
   compile::tune(plan, cache.records(), options.budget_seconds, options.progress);
   cache.add(plan.records);
   compile::rank(plan, cache, options.budget_seconds, options.progress);
@@ -138,7 +144,8 @@ template <class Work>
 Engine logged(const BuildOptions& options, const Work& work) try {
   const auto budget = Budget::of(options.limits);
   const BudgetScope scope(budget);
-  auto impl = std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{work(), options.logger, budget});
+  auto impl = std::make_shared<EngineAccess::Impl>(
+      EngineAccess::Impl{.plan = work(), .logger = options.logger, .budget = budget});
   const plan::Plan& plan = impl->plan;
   options.logger.log(Severity::info, "built for " + plan.device.str() + " in " +
                                          std::string(name(plan.goal.precision)) + ": " +
@@ -178,7 +185,8 @@ Engine build(std::span<const std::byte> model, const BuildOptions& options) {
 
 Engine build_fd(int descriptor, const BuildOptions& options) {
   const std::string name = "file descriptor " + std::to_string(descriptor);
-  return build_bytes(bytes_of_descriptor(descriptor, name), name, options);
+  const auto file = open_file(descriptor, name);
+  return build_bytes({file->bytes().data(), file->bytes().size(), file}, name, options);
 }
 
 Engine retune(const Engine& engine, const BuildOptions& options) {

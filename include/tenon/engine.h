@@ -33,12 +33,13 @@ struct LoadOptions {
 /// A built model: immutable, shared freely between threads, cheap to copy.
 class TENON_API Engine {
  public:
-  /// Written to a temporary file beside `path` and renamed. Throws Error(io).
+  /// Written to a temporary file beside `path` and renamed. A link of this user's or root's stays one, its target is
+  /// replaced; a link of another user is refused. Throws Error(io).
   void save(const std::string& path) const;
   /// The bytes that save() writes.
   Buffer serialize() const;
-  /// Every byte is hashed and checked before use. The file is mapped: it must keep its bytes while the engine lives;
-  /// save() replaces files and keeps to that. Throws Error(bad_engine), Error(io).
+  /// Every byte is hashed and checked before use. Throws Error(bad_engine), Error(io). Weights of a file above 16 MiB
+  /// stay mapped while anything uses them: replace it by renaming, as cutting it off ends the process with SIGBUS.
   static Engine load(const std::string& path, const LoadOptions& options = {});
   /// The same from memory that the engine keeps while it lives, and that must not change meanwhile. It is copied where
   /// it is not aligned to Buffer::alignment.

@@ -51,6 +51,8 @@ class TacticTimer {
   virtual std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) = 0;
   /// The same of two nodes that the host may run as one step: 0 is each by its own tactic, 1 both by their kernel.
   virtual std::vector<size_t> begin(const ScheduledStep& pair, const std::string& first, const std::string& second);
+  /// Of the last begin(): those that the device does not run, however much memory there is.
+  virtual std::vector<std::string> unable() const { return {}; }
   /// Microseconds of one run.
   virtual double run(size_t tactic) = 0;
 };
@@ -112,15 +114,17 @@ class Backend {
   virtual std::string key(const Problem& problem, const Device* device) const = 0;
   /// Everything that takes the problem, best guess first.
   virtual std::vector<std::string> tactics(const Problem& problem, const Device& device) const = 0;
+  /// Of each of these, the hash of what it is made of; 0 where the build does not know.
+  virtual std::vector<uint64_t> sources(const Problem& problem, const Device& device,
+                                        std::span<const std::string> tactics) const = 0;
   /// The one of that name where it still takes the problem, else the best guess; "" where none does.
   virtual std::string choose(const Problem& problem, const Device& device, const std::string& tactic) const = 0;
   virtual std::vector<Refusal> refusals(const Problem& problem, const Device& device) const = 0;
 
   virtual TimingPolicy timing() const = 0;
   virtual std::unique_ptr<TacticTimer> timer(const Device& device, int threads) const = 0;
-  /// `threads` must outlive it. It takes `arena` where that is on its device and large enough, else one of its own.
-  virtual std::unique_ptr<Executable> compile(Schedule schedule, Team& threads,
-                                              std::shared_ptr<Arena> arena) const = 0;
+  /// `threads` help with packing.
+  virtual std::shared_ptr<const Compiled> compile(Schedule schedule, Team& threads) const = 0;
 
   /// What this machine has of it, as JSON (an object's members) and as text; asking does not fail.
   virtual std::string survey(nlohmann::ordered_json& facts) const = 0;

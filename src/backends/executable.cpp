@@ -22,11 +22,11 @@ void fill(Tensor& output, const Tensor& target) {
 }
 
 void Executable::run(std::span<const Tensor>, std::span<Tensor>, Observer&) {
-  TENON_CHECK(false, "values on " + schedule_.device.str() + " cannot be observed");
+  TENON_CHECK(false, "values on " + schedule().device.str() + " cannot be observed");
 }
 
 std::byte* Executable::address(ir::ValueId) const {
-  TENON_CHECK(false, "values on " + schedule_.device.str() + " cannot be observed");
+  TENON_CHECK(false, "values on " + schedule().device.str() + " cannot be observed");
   return nullptr;
 }
 

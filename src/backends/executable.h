@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "backends/schedule.h"
+#include "base/team.h"
 #include "base/worker.h"
 
-/// A schedule made ready to run: weights packed, memory taken, steps recorded.
+/// A schedule made ready: compiled, its weights packed; and made to run, its memory taken, its steps recorded.
 namespace tenon::backends {
 
 /// Sees what a step has written before any other step runs, and may change it. Every worker calls `after` once for each
@@ -31,15 +32,31 @@ class Arena {
 /// Copies an output to the memory of the target, which it then is. Throws Error(usage) where sizes differ.
 void fill(Tensor& output, const Tensor& target);
 
+class Executable;
 class StreamExecutable;
+
+/// A schedule with its kernels made and its weights packed: immutable, shared by all sessions that run it.
+class Compiled : public std::enable_shared_from_this<Compiled> {
+ public:
+  explicit Compiled(Schedule schedule) : schedule_(std::move(schedule)) {}
+  virtual ~Compiled() = default;
+  Compiled(const Compiled&) = delete;
+  const Schedule& schedule() const { return schedule_; }
+  /// With memory of its own to run in; `threads` must outlive it. It takes `arena` where that is on its device and
+  /// large enough.
+  virtual std::unique_ptr<Executable> executable(Team& threads, std::shared_ptr<Arena> arena = nullptr) const = 0;
+
+ protected:
+  Schedule schedule_;
+};
 
 /// Run by one thread at a time.
 class Executable {
  public:
-  explicit Executable(Schedule schedule) : schedule_(std::move(schedule)) {}
   virtual ~Executable() = default;
+  Executable() = default;
   Executable(const Executable&) = delete;
-  const Schedule& schedule() const { return schedule_; }
+  virtual const Schedule& schedule() const = 0;
   /// Inputs and outputs in the graph's order, of the schedule's sizes. Inputs lie in the memory of the process, or of
   /// the device. Outputs refer to memory of the executable, valid until its next run, or are the targets where these
   /// are given and not empty: dense, of the outputs' types and sizes, in memory of the process or of the device.
@@ -57,15 +74,11 @@ class Executable {
   virtual std::shared_ptr<Arena> arena() const { return nullptr; }
   /// Where its work is put on streams of a device; nullptr elsewhere.
   virtual StreamExecutable* streams() { return nullptr; }
-
- protected:
-  Schedule schedule_;
 };
 
 /// An executable whose work is put on streams of its device.
 class StreamExecutable : public Executable {
  public:
-  using Executable::Executable;
   StreamExecutable* streams() override { return this; }
   /// Where an input or output of the graph lies on the device.
   virtual uint64_t input_address(size_t at) const = 0;

@@ -18,7 +18,10 @@ std::vector<PairKernel>& pair_registry() {
 
 }  // namespace
 
-PairRegistrar::PairRegistrar(PairKernel kernel) { pair_registry().push_back(std::move(kernel)); }
+PairRegistrar::PairRegistrar(PairKernel kernel, std::source_location at) {
+  kernel.file = at.file_name();
+  pair_registry().push_back(std::move(kernel));
+}
 
 const PairKernel* pair_kernel(const Pair& pair) {
   for (const PairKernel& kernel : pair_registry())
@@ -33,9 +36,8 @@ Problem operands_of(const Pair& pair) {
   return problem;
 }
 
-std::string signature(const Pair& pair) { return pair_prefix + signature(pair.first) + " | " + signature(pair.second); }
-
-KernelRegistrar::KernelRegistrar(Kernel kernel) {
+KernelRegistrar::KernelRegistrar(Kernel kernel, std::source_location at) {
+  kernel.file = at.file_name();
   const std::string op = kernel.op;
   registry().emplace(op, std::move(kernel));
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,20 +18,25 @@ class Step {
   virtual size_t workspace_bytes() const { return 0; }
   /// Bytes of packed weights held.
   virtual size_t packed_bytes() const { return 0; }
+  /// Whether several sessions may run it at once; else each makes its own.
+  virtual bool shared() const { return true; }
   /// Called by every worker of the team; a barrier follows. No allocation.
-  virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) = 0;
+  virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const = 0;
 };
 
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                                       // tried first without measurements: the highest
-  const char* (*refuses)(const Problem&);         // nullptr: it can; else the reason
+  int rank;                                // tried first without measurements: the highest
+  const char* (*refuses)(const Problem&);  // nullptr: it can; else the reason
   std::unique_ptr<Step> (*make)(const Problem&);
+  /// Files of kernels/ that do its work though no header names them: "int8 int8_direct".
+  const char* family = "";
+  const char* file = "";  // that registers it
 };
 
 struct KernelRegistrar {
-  explicit KernelRegistrar(Kernel kernel);
+  explicit KernelRegistrar(Kernel kernel, std::source_location at = std::source_location::current());
 };
 
 /// A node and the only reader of its result, run as one step so that the result stays in a cache. The step's operands
@@ -42,9 +48,11 @@ struct PairKernel {
   std::string name;
   const char* (*refuses)(const Pair&);
   std::unique_ptr<Step> (*make)(const Pair&);
+  const char* family = "";
+  const char* file = "";
 };
 struct PairRegistrar {
-  explicit PairRegistrar(PairKernel kernel);
+  explicit PairRegistrar(PairKernel kernel, std::source_location at = std::source_location::current());
 };
 /// The first that accepts; nullptr when none does.
 const PairKernel* pair_kernel(const Pair& pair);

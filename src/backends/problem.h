@@ -40,7 +40,8 @@ struct Problem {
   bool vendor = true;   // libraries of the GPU's vendor may serve
 };
 
-/// What a kernel sees of the problem, as text: the key of the timing cache.
+/// What a kernel sees of the problem, as text that no locale changes: the key of the timing cache. Where the problem
+/// has threads it begins with their number ("t4 Conv …").
 std::string signature(const Problem& problem);
 /// Whether two signatures differ in nothing but the number of threads.
 bool same_but_threads(const std::string& left, const std::string& right);

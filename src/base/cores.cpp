@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -18,10 +19,9 @@ namespace {
 /// Whole cores of the cgroup's quota; 0 where there is none.
 int quota_cores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return std::max(1, static_cast<int>(std::strtod(quota.c_str(), nullptr) / period + 0.5));
+  int64_t quota = 0, period = 0;  // microseconds; a quota of "max" is no number
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
+  return static_cast<int>(std::clamp<int64_t>((quota + period / 2) / period, 1, INT_MAX));
 }
 
 /// The text that names a CPU's core, the same for its siblings.

@@ -1,13 +1,27 @@
 #pragma once
-#include <tenon/buffer.h>
+#include <unistd.h>
 
-#include <string>
+#include <utility>
 
 namespace tenon {
 
-/// What an open file holds: a regular file is mapped whole, whatever its position, anything else is read to its end.
-/// The descriptor stays open. `name` is used in messages. Throws Error(io), and Error(resource) where it is more than
-/// the limit of memory.
-Buffer bytes_of_descriptor(int descriptor, const std::string& name);
+/// A file descriptor, closed with its owner. -1: none.
+class Descriptor {
+ public:
+  explicit Descriptor(int value = -1) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  int get() const { return value_; }
+  explicit operator bool() const { return value_ >= 0; }
+
+ private:
+  int value_;
+};
 
 }  // namespace tenon

@@ -6,8 +6,10 @@ namespace tenon::knobs {
 
 const Knob isa{"TENON_ISA", "portable, avx2, avx512, amx",
                "The highest instruction set that kernels may use; the default is what the processor has"};
-const Knob cache_dir{"TENON_CACHE_DIR", "a folder",
-                     "Where measured kernel times are kept; the default is tenon in the user's cache folder"};
+const Knob cache_dir{
+    "TENON_CACHE_DIR", "a folder",
+    "Where kernel times and compiled kernels are kept, closed to other users; the default is tenon in the user's "
+    "cache folder"};
 const Knob xdg_cache_home{"XDG_CACHE_HOME", "a folder", "The user's cache folder; the default is .cache in HOME"};
 const Knob home{"HOME", "a folder", "The user's folder; without it and the two above nothing is kept"};
 const Knob cuda_home{"CUDA_HOME", "a folder", "A CUDA toolkit whose libraries are looked for first"};

@@ -11,6 +11,7 @@ namespace {
 
 struct Options {
   std::string action, file, json;
+  bool trust = false;
 };
 
 int work(const Options& options) {
@@ -18,6 +19,11 @@ int work(const Options& options) {
     throw Error(Code::usage, "kernels are exported or imported, not \"" + options.action + "\"",
                 {.hint = "tenon kernels export FILE, or tenon kernels import FILE"});
   const bool out = options.action == "export";
+  if (!out && !options.trust)
+    throw Error(Code::usage, "a pack of kernels is machine code that runs as this user",
+                {.where = options.file,
+                 .why = "its hashes tell damage, not who made it",
+                 .hint = "give --trust where you would run a program of whoever made it"});
   const backends::Backend& gpu = backends::backend(std::string("cuda"));
   const backends::KernelCount count = out ? gpu.export_kernels(options.file) : gpu.import_kernels(options.file);
   if (!options.json.empty())
@@ -33,13 +39,16 @@ std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   flags.add("ACTION", options->action, "export: the cache to a file; import: a file into the cache").required();
   flags.add("FILE", options->file, "The pack").required();
+  flags.add("--trust", options->trust, "Import machine code of whoever made the pack");
   add_json(app, options->json);
   flags.footer(
       "Compiled GPU kernels are machine code for one kind of GPU: a machine with the same one and no NVRTC runs from\n"
-      "an imported pack. Its hashes tell damage, not intent: import packs from sources whose programs you would run.\n"
+      "an imported pack. Its hashes tell damage, not intent: import packs, by --trust, from sources whose programs "
+      "you\n"
+      "would run.\n"
       "Examples:\n"
       "  tenon kernels export kernels.pack\n"
-      "  tenon kernels import kernels.pack");
+      "  tenon kernels import kernels.pack --trust");
   return [options] { return work(*options); };
 }
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/checked.h"
-#include "vision/file.h"
+#include "base/file.h"
 
 namespace tenon::cli {
 
@@ -126,6 +126,9 @@ std::vector<uint8_t> npy_bytes(const Tensor& tensor, const std::string& name) {
   return bytes;
 }
 
-void write_npy(const std::string& path, const Tensor& tensor) { vision::write_file(path, npy_bytes(tensor, path)); }
+void write_npy(const std::string& path, const Tensor& tensor) {
+  const std::vector<uint8_t> bytes = npy_bytes(tensor, path);
+  write_atomically(path, std::as_bytes(std::span(bytes)));
+}
 
 }  // namespace tenon::cli

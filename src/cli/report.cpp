@@ -5,16 +5,13 @@
 
 #include <cstdio>
 
-#include "vision/file.h"
+#include "base/file.h"
 
 namespace tenon::cli {
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
   const std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  if (path != "-") {
-    vision::write_file(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-    return;
-  }
+  if (path != "-") return write_atomically(path, std::as_bytes(std::span(text)));
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     throw Error(Code::io, "cannot write to the standard output");
 }

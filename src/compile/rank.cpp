@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backends/backend.h"
+#include "plan/timing_key.h"
 
 namespace tenon::compile {
 namespace {
@@ -44,8 +45,15 @@ void prefer(plan::Record& record, const std::string& kernel) {
   if (found == record.rivals.end()) return;
   std::swap(record.kernel, found->kernel);
   std::swap(record.microseconds, found->microseconds);
+  std::swap(record.source, found->source);
   std::sort(record.rivals.begin(), record.rivals.end(),
             [](const plan::Rival& a, const plan::Rival& b) { return a.microseconds < b.microseconds; });
+}
+
+/// Whether a network was ranked with the kernels as they are.
+bool knows(const plan::TimingCache& cache, const std::string& network, uint64_t source) {
+  const auto known = cache.records().find(network);
+  return known != cache.records().end() && known->second.source == source;
 }
 
 /// A plan made ready to run as a whole on its device.
@@ -54,7 +62,8 @@ struct Candidate {
   StreamExecutable* streams;
   Candidate(const plan::Plan& plan, Team& threads, Branches branches)
       : whole(backends::backend(plan.device)
-                  .compile(plan::schedule(plan, device_graph(plan), threads.threads(), branches), threads, nullptr)),
+                  .compile(plan::schedule(plan, device_graph(plan), threads.threads(), branches), threads)
+                  ->executable(threads)),
         streams(whole->streams()) {}
 
   static ir::Graph device_graph(const plan::Plan& plan) {
@@ -67,7 +76,8 @@ struct Candidate {
 struct Ranking {
   plan::Plan& plan;
   Candidate& program;
-  plan::Records found;  // tactics preferred, by network and key
+  uint64_t source;           // of all that was timed
+  plan::Records found = {};  // tactics preferred, by network and key
 
   /// Keys of steps with rivals, those that take most time first.
   std::vector<std::string> keys() const {
@@ -109,7 +119,7 @@ struct Ranking {
     }
     if (best == record.kernel) return;
     prefer(plan.records[key], best);
-    found[network + " " + key] = {best, 0};
+    found[network + " " + key] = {best, 0, {}, source};
   }
 };
 
@@ -124,8 +134,9 @@ const plan::Rival* unfused_of(const plan::Record& record) {
 struct GroupRanking {
   plan::Plan& plan;
   Team& threads;
-  std::string network;
-  plan::Records found;  // groups that are better unfused, by network and key
+  std::string network = {};
+  uint64_t source = 0;       // of all that was timed
+  plan::Records found = {};  // groups that are better unfused, by network and key
 
   std::unique_ptr<Candidate> candidate() const {
     auto made = std::make_unique<Candidate>(plan, threads, Branches::sequential);
@@ -151,7 +162,7 @@ struct GroupRanking {
       const auto [now, then] = compare([&] { return best->milliseconds(); }, [&] { return other->milliseconds(); });
       if (then < now * gain) {
         best = std::move(other);
-        found[network + " " + key] = {plan::unfused, 0};
+        found[network + " " + key] = {plan::unfused, 0, {}, source};
         return;
       }
     } catch (const Error& error) {
@@ -165,15 +176,16 @@ struct GroupRanking {
 void settle_groups(plan::Plan& plan, plan::TimingCache& cache, Team& threads) {
   const size_t count = plan::planned_part(plan::concretise(plan.graph, plan.shapes)).nodes.size();
   if (Candidate::device_graph(plan).nodes.size() == count) return;
-  GroupRanking ranking{plan, threads, {}, {}};
+  GroupRanking ranking{plan, threads};
   auto best = ranking.candidate();
   if (best->streams->has_host_steps()) return;
   ranking.network = plan::network_key(best->keys()) + " groups";
-  const bool is_known = cache.records().count(ranking.network) > 0;
+  ranking.source = plan::source_of(best->keys(), plan.records);
+  const bool is_known = knows(cache, ranking.network, ranking.source);
   for (const std::string& key : ranking.keys(*best))
     if (!is_known) ranking.settle(best, key);
     else if (cache.records().count(ranking.network + " " + key)) prefer(plan.records[key], plan::unfused);
-  ranking.found[ranking.network] = {"settled", 0};
+  ranking.found[ranking.network] = {"settled", 0, {}, ranking.source};
   if (!is_known) cache.add(ranking.found);
 }
 
@@ -208,8 +220,9 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   auto program = std::make_unique<Candidate>(plan, threads, Branches::sequential);
   if (program->streams->has_host_steps() || program->keys().size() < 2) return;
   const std::string network = plan::network_key(program->keys());
-  if (const auto known = cache.records().find(network); known != cache.records().end()) {
-    plan.records[network] = known->second;
+  const uint64_t source = plan::source_of(program->keys(), plan.records);
+  if (knows(cache, network, source)) {
+    plan.records[network] = cache.records().at(network);
     for (const std::string& key : program->keys())
       if (const auto preferred = cache.records().find(network + " " + key); preferred != cache.records().end())
         prefer(plan.records[key], preferred->second.kernel);
@@ -217,9 +230,9 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   }
   if (progress && !progress("rank", 0, -1)) throw Error(Code::usage, "the build was cancelled");
   program->streams->time(3);
-  const plan::Record record = settle_branches(plan, threads, program);
+  plan::Record record = settle_branches(plan, threads, program);
   const double limit = budget_seconds < 0 ? most_seconds : std::min(budget_seconds, most_seconds);
-  Ranking ranking{plan, *program, {}};
+  Ranking ranking{plan, *program, source};
   const std::vector<std::string> keys = ranking.keys();
   for (size_t at = 0; at < keys.size(); ++at) {
     const double spent = std::chrono::duration<double>(Wall::now() - begin).count();
@@ -229,6 +242,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
       throw Error(Code::usage, "the build was cancelled");
     ranking.settle(network, keys[at]);
   }
+  record.source = source;
   plan.records[network] = record;
   ranking.found[network] = record;
   cache.add(ranking.found);

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "backends/backend.h"
+#include "backends/sources.h"
 #include "passes/groups.h"
+#include "plan/timing_key.h"
 
 namespace tenon::compile {
 namespace {
@@ -15,6 +17,7 @@ namespace {
 using backends::Problem;
 using plan::Record;
 using plan::Rival;
+using plan::Sources;
 using Clock = std::chrono::steady_clock;
 constexpr double longest_again = 1e4;  // microseconds of a kernel, for another visit
 
@@ -24,16 +27,17 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 struct Entry {
   std::string key;
   backends::ScheduledStep step;
-  std::vector<std::string> tactics;
-  double unfused = 0;  // microseconds of the steps that the problem would replace; 0: there are none
+  std::vector<std::string> tactics;  // all; of a pair each node by its own, and both by their kernel
+  Sources open;                      // those that are to be timed
+  Record known;                      // of the others
+  double unfused = 0;                // microseconds of the steps that the problem would replace; 0: there are none
   const Problem& problem() const { return step.problems[0]; }
   bool is_pair() const { return step.problems.size() > 1; }
 };
 
 /// With each kernel's least time of both.
 Record merged(const Record& one, const Record& other) {
-  std::vector<Rival> timed = one.rivals;
-  timed.push_back({one.kernel, one.microseconds});
+  std::vector<Rival> timed = timed_of(one);
   for (Rival& rival : timed) {
     if (rival.kernel == other.kernel) rival.microseconds = std::min(rival.microseconds, other.microseconds);
     for (const Rival& again : other.rivals)
@@ -42,15 +46,9 @@ Record merged(const Record& one, const Record& other) {
   return plan::record_of(std::move(timed));
 }
 
-/// What a record that vendors' kernels took part in says of the tactics; empty where that is too little.
-Record among(const Record& record, const std::vector<std::string>& tactics) {
-  std::vector<Rival> timed;
-  const auto keep = [&](const std::string& kernel, double microseconds) {
-    if (std::find(tactics.begin(), tactics.end(), kernel) != tactics.end()) timed.push_back({kernel, microseconds});
-  };
-  keep(record.kernel, record.microseconds);
-  for (const Rival& rival : record.rivals) keep(rival.kernel, rival.microseconds);
-  return timed.size() * 2 > tactics.size() ? plan::record_of(std::move(timed)) : Record();
+/// With the time of the steps that one would replace, which is no measurement of its own.
+Record with_unfused(const Record& record, double microseconds) {
+  return microseconds > 0 ? joined(record, {plan::unfused, microseconds}) : record;
 }
 
 class Tuner {
@@ -89,37 +87,38 @@ class Tuner {
 
   Problem problem_of(ir::NodeId id) const { return plan::problem_of(graph_, id, layout_, plan_.threads, plan_); }
 
-  /// Whether nothing is known of it yet; what is known elsewhere becomes the plan's.
-  bool is_new(const std::string& key) {
-    if (plan_.records.count(key) || keys_.count(key)) return false;
-    const auto record = known_.find(key);
-    if (record == known_.end()) return true;
-    plan_.records[key] = record->second;
-    return false;
+  /// What is known of the entry's candidates, here or in the plan, is taken over; the rest is to be timed.
+  void add(Entry entry, const Sources& sources, Record known) {
+    entry.known = std::move(known);
+    entry.open = missing(sources, entry.known);
+    if (!entry.known.kernel.empty()) plan_.records[entry.key] = with_unfused(entry.known, entry.unfused);
+    if (!entry.open.empty()) entries_.push_back(std::move(entry));
   }
 
-  void add(Entry entry) {
-    keys_.insert(entry.key);
-    entries_.push_back(std::move(entry));
+  Record known_of(const std::string& key, const Sources& sources) const {
+    const auto of = [&](const plan::Records& records) {
+      const auto record = records.find(key);
+      return record == records.end() ? Record() : current(record->second, sources);
+    };
+    return joined(of(known_), of(plan_.records));
   }
 
   void enter(Problem problem, double unfused) {
     const std::string key = backend_.key(problem, &plan_.device);
-    if (!is_new(key)) return;
-    std::vector<std::string> tactics = backend_.tactics(problem, plan_.device);
-    if (tactics.size() + (unfused > 0) < 2) return;
-    if (!plan_.goal.vendor && unfused == 0) {
+    if (!keys_.insert(key).second) return;
+    Entry entry{key, {}, backend_.tactics(problem, plan_.device), {}, {}, unfused};
+    if (entry.tactics.size() + (unfused > 0) < 2) return;
+    const std::vector<uint64_t> hashes = backend_.sources(problem, plan_.device, entry.tactics);
+    Sources sources;
+    for (size_t at = 0; at < hashes.size(); ++at) sources[entry.tactics[at]] = hashes[at];
+    Record known = known_of(key, sources);
+    if (!plan_.goal.vendor) {
       Problem with_vendors = problem;
       with_vendors.vendor = true;
-      if (const auto record = known_.find(backend_.key(with_vendors, &plan_.device)); record != known_.end())
-        if (Record own = among(record->second, tactics); !own.kernel.empty()) {
-          plan_.records[key] = std::move(own);
-          return;
-        }
+      known = joined(known_of(backend_.key(with_vendors, &plan_.device), sources), known);
     }
-    Entry entry{key, {}, std::move(tactics), unfused};
     entry.step.problems.push_back(std::move(problem));
-    add(std::move(entry));
+    add(std::move(entry), sources, std::move(known));
   }
 
   void enter_pair(ir::NodeId id) {
@@ -128,10 +127,13 @@ class Tuner {
     const backends::Pair pair{problem_of(id), problem_of(second)};
     const backends::PairKernel* kernel = backends::pair_kernel(pair);
     const std::string key = backends::signature(pair);
-    if (!kernel || !is_new(key)) return;
+    if (!kernel || !keys_.insert(key).second) return;
+    const Sources sources{{plan::unfused, plan::source_of(plan::choose(pair.first, plan_.records),
+                                                          plan::choose(pair.second, plan_.records))},
+                          {kernel->name, backends::source_hash(kernel->file, kernel->family)}};
     Entry entry{key, {}, {plan::unfused, kernel->name}};
     entry.step.problems = {pair.first, pair.second};
-    add(std::move(entry));
+    add(std::move(entry), sources, known_of(key, sources));
   }
 
   /// Groups whose members were all timed.
@@ -178,47 +180,57 @@ class Tuner {
     return visit == 0 || (record != plan_.records.end() && record->second.microseconds <= longest_again);
   }
 
-  /// On later visits those that may yet be the fastest take part.
+  /// Those that are to be timed; on later visits of them those that may yet be the fastest.
   std::vector<std::string> candidates(const Entry& entry, int visit) const {
-    if (visit == 0) return entry.tactics;
+    std::vector<std::string> names;
+    for (const std::string& tactic : entry.tactics)
+      if (entry.open.count(tactic)) names.push_back(tactic);
+    if (visit == 0 || entry.is_pair()) return names;
     const Record& record = plan_.records.at(entry.key);
-    std::vector<std::string> near{record.kernel};
+    std::set<std::string> near{record.kernel};
     for (const Rival& rival : record.rivals)
-      if (rival.microseconds <= record.microseconds * policy_.near) near.push_back(rival.kernel);
-    return near;
+      if (rival.microseconds <= record.microseconds * policy_.near) near.insert(rival.kernel);
+    std::erase_if(names, [&](const std::string& name) { return !near.count(name); });
+    return names;
   }
 
   void time(const Entry& entry, int visit) {
     std::vector<std::string> tactics = candidates(entry, visit);
-    if (tactics.size() + (entry.unfused > 0) < 2) return;
+    // The fastest of several is not timed again alone.
+    if (tactics.empty() || (visit > 0 && tactics.size() == 1 && entry.open.size() > 1)) return;
     std::vector<size_t> ready;
     if (entry.is_pair()) {
       tactics = entry.tactics;
       const auto best = [&](const Problem& problem) { return plan::choose(problem, plan_.records).name; };
       ready = timer_->begin(entry.step, best(entry.step.problems[0]), best(entry.step.problems[1]));
+      std::erase_if(ready, [&](size_t at) { return !entry.open.count(tactics[at]); });
     } else {
       ready = timer_->begin(entry.problem(), tactics);
     }
-    if (ready.empty())
+    std::vector<Rival> timed;
+    const double known = entry.known.kernel.empty() ? plan::never : entry.known.microseconds;
+    const std::vector<double> medians = medians_of(ready, visit, known);
+    for (size_t at = 0; at < ready.size(); ++at)
+      timed.push_back({tactics[ready[at]], medians[at], entry.open.at(tactics[ready[at]])});
+    for (const std::string& tactic : timer_->unable())
+      if (const auto source = entry.open.find(tactic); source != entry.open.end())
+        timed.push_back({tactic, plan::never, source->second});
+    const Record found = timed.empty() ? Record() : plan::record_of(std::move(timed));
+    Record& own = plan_.records[entry.key];
+    own = visit == 0 ? with_unfused(joined(entry.known, found), entry.unfused) : merged(own, found);
+    if (own.kernel.empty() || own.microseconds >= plan::never)
       throw Error(Code::unsupported, "no kernel runs on " + plan_.device.str(),
                   {.where = "node " + entry.problem().node->label(), .why = entry.key});
-    std::vector<Rival> timed;
-    const std::vector<double> medians = medians_of(ready, visit);
-    for (size_t at = 0; at < ready.size(); ++at) timed.push_back({tactics[ready[at]], medians[at]});
-    if (entry.unfused > 0) timed.push_back({plan::unfused, entry.unfused});
-    Record record = plan::record_of(std::move(timed));
-    Record& own = plan_.records[entry.key];
-    own = visit == 0 ? std::move(record) : merged(own, record);
   }
 
   /// All in rounds, so that a slow moment of the machine hits all of them, and those that may be the fastest for
   /// longer, as such a moment may last.
-  std::vector<double> medians_of(const std::vector<size_t>& ready, int visit) const {
+  std::vector<double> medians_of(const std::vector<size_t>& ready, int visit, double known) const {
     std::vector<std::vector<double>> times(ready.size());
     for (int round = 0; round < policy_.rounds; ++round)
       for (size_t at = 0; at < ready.size(); ++at) times[at].push_back(timer_->run(ready[at]));
     const auto least = [](const std::vector<double>& list) { return *std::min_element(list.begin(), list.end()); };
-    double best = least(times[0]);
+    double best = known;  // of those that are not timed here
     for (const std::vector<double>& list : times) best = std::min(best, least(list));
     std::vector<size_t> contenders;
     for (size_t at = 0; at < ready.size(); ++at)

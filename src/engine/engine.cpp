@@ -13,13 +13,13 @@ TensorInfo info(const ir::Value& value, const std::string& name) {
 }  // namespace
 
 Engine engine_of(plan::Plan plan) {
-  return EngineAccess::make(std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{std::move(plan)}));
+  return EngineAccess::make(std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{.plan = std::move(plan)}));
 }
 
 Engine with_plan(const Engine& engine, plan::Plan plan) {
   const EngineAccess::Impl& impl = EngineAccess::of(engine);
-  return EngineAccess::make(
-      std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{std::move(plan), impl.logger, impl.budget}));
+  return EngineAccess::make(std::make_shared<EngineAccess::Impl>(
+      EngineAccess::Impl{.plan = std::move(plan), .file = impl.file, .logger = impl.logger, .budget = impl.budget}));
 }
 
 std::vector<TensorInfo> Engine::inputs() const {

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "backends/compiled_cache.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "plan/plan.h"
 
@@ -12,8 +14,16 @@ namespace tenon {
 /// What an engine is in memory; format.h describes the file.
 struct Engine::Impl {
   plan::Plan plan;
+  mutable backends::CompiledCache compiled = {};     // by its sessions
+  std::shared_ptr<const MappedFile> file = nullptr;  // that the weights are in, of a loaded engine
   Logger logger = {};
   std::shared_ptr<Budget> budget = {};  // of all its sessions; null: the process's limits alone
+
+  /// The plan, of which something is to be made. Throws Error(io) where its weights are no longer what was loaded.
+  const plan::Plan& whole_plan() const {
+    if (file) file->check();
+    return plan;
+  }
 };
 
 /// The way of Tenon's own stages into an engine.

@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/checked.h"
-#include "base/descriptor.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/memory.h"
+#include "base/open_file.h"
 #include "engine/engine.h"
 #include "engine/format.h"
 #include "ops/op.h"
@@ -28,11 +29,19 @@ uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engi
               {.where = path, .why = why, .hint = "copy it again, or build it from its model"});
 }
 
-std::map<std::string, std::span<const std::byte>> sections_of(std::span<const std::byte> file,
-                                                              const std::string& path) {
+/// A part of the file; text that is parsed is a copy that no other process reaches.
+struct Section {
+  uint64_t offset = 0, bytes = 0;
+  std::string text;
+};
+
+constexpr const char* tensors = "data";
+
+std::map<std::string, Section> sections_of(const MappedFile& file, const std::string& path) {
+  const size_t size = file.bytes().size();
   engine::Header header;
-  if (file.size() < sizeof header) corrupt(path, "it ends inside the header");
-  std::memcpy(&header, file.data(), sizeof header);
+  if (size < sizeof header) corrupt(path, "it ends inside the header");
+  file.read(0, std::as_writable_bytes(std::span(&header, 1)));
   if (std::memcmp(header.magic, engine::magic, sizeof header.magic) != 0)
     corrupt(path, "it does not begin as an engine does");
   if (header.version > engine::version)
@@ -47,42 +56,46 @@ std::map<std::string, std::span<const std::byte>> sections_of(std::span<const st
                  .why = "its format is " + std::to_string(header.version) + ", this Tenon reads " +
                         std::to_string(engine::version),
                  .hint = "build it again from its model"});
-  if (header.file_bytes != file.size())
-    corrupt(path,
-            "it has " + std::to_string(file.size()) + " bytes and should have " + std::to_string(header.file_bytes));
+  if (header.file_bytes != size)
+    corrupt(path, "it has " + std::to_string(size) + " bytes and should have " + std::to_string(header.file_bytes));
   if (header.version != engine::version || header.sections > engine::max_sections)
     corrupt(path, "the header makes no sense");
   const uint64_t head = aligned(sizeof header + header.sections * sizeof(engine::Section));
-  if (head > file.size()) corrupt(path, "it ends inside the table of sections");
-  std::vector<std::byte> copy(file.begin(), file.begin() + static_cast<ptrdiff_t>(head));
+  if (head > size) corrupt(path, "it ends inside the table of sections");
+  std::vector<std::byte> copy(head);
+  file.read(0, copy);
   std::memset(copy.data() + offsetof(engine::Header, hash), 0, sizeof header.hash);
   if (hash64(copy) != header.hash) corrupt(path, "the header's hash does not match");
-  std::map<std::string, std::span<const std::byte>> sections;
+  std::map<std::string, Section> sections;
   uint64_t expected = head;
   for (uint32_t at = 0; at < header.sections; ++at) {
     engine::Section section;
-    std::memcpy(&section, file.data() + sizeof header + at * sizeof section, sizeof section);
+    std::memcpy(&section, copy.data() + sizeof header + at * sizeof section, sizeof section);
     section.name[sizeof section.name - 1] = 0;
-    if (section.offset != expected || section.bytes > file.size() ||
-        aligned(section.bytes) > file.size() - section.offset)
+    if (section.offset != expected || section.bytes > size || aligned(section.bytes) > size - section.offset)
       corrupt(path, "section \"" + std::string(section.name) + "\" lies outside the file");
     expected += aligned(section.bytes);
-    if (hash64(file.subspan(section.offset, aligned(section.bytes))) != section.hash)
-      corrupt(path, "the hash of section \"" + std::string(section.name) + "\" does not match");
-    sections[section.name] = file.subspan(section.offset, section.bytes);
+    const bool parsed = std::string_view(section.name) != tensors;
+    std::string text(parsed ? aligned(section.bytes) : 0, '\0');
+    file.read(section.offset, std::as_writable_bytes(std::span(text)));
+    const uint64_t hash =
+        parsed ? hash64(std::as_bytes(std::span(text))) : file.hash(section.offset, aligned(section.bytes));
+    if (hash != section.hash) corrupt(path, "the hash of section \"" + std::string(section.name) + "\" does not match");
+    text.resize(parsed ? section.bytes : 0);
+    sections[section.name] = {section.offset, section.bytes, std::move(text)};
   }
-  if (expected != file.size()) corrupt(path, "bytes follow the last section");
-  for (const char* name : {"plan", "graph", "pool", "data"})
+  if (expected != size) corrupt(path, "bytes follow the last section");
+  for (const char* name : {"plan", "graph", "pool", tensors})
     if (!sections.count(name)) corrupt(path, std::string("section \"") + name + "\" is missing");
   return sections;
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+/// Small constants steer what kernels do, as indices and shapes: of a file that others may write to they are copied.
+constexpr size_t largest_copied = size_t{64} << 10;
 
-std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, const std::string& path,
-                            const std::shared_ptr<const void>& keep) {
+std::vector<Tensor> pool_of(const json& table, const Section& section, const std::shared_ptr<const MappedFile>& file) {
+  const std::string& path = file->path();
+  const auto data = file->bytes().subspan(section.offset, section.bytes);
   std::vector<Tensor> pool;
   for (const json& entry : table) {
     const auto type = dtype_named(entry.at("dtype").get<std::string>());
@@ -103,7 +116,13 @@ std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, 
     Tensor tensor = Tensor::view(*type, dims, nullptr);
     if (offset % engine::alignment != 0 || offset > data.size() || tensor.bytes() > data.size() - offset)
       corrupt(path, "a constant lies outside its section");
-    pool.push_back(Tensor::view(*type, dims, const_cast<std::byte*>(data.data() + offset), keep));
+    if (file->is_shared() && tensor.bytes() <= largest_copied) {
+      Tensor copy(*type, dims);
+      file->read(section.offset + offset, {copy.data<std::byte>(), copy.bytes()});
+      pool.push_back(std::move(copy));
+    } else {
+      pool.push_back(Tensor::view(*type, dims, const_cast<std::byte*>(data.data() + offset), file));
+    }
   }
   return pool;
 }
@@ -136,14 +155,15 @@ void read_goal(const json& content, plan::Plan& plan, const std::string& path) {
   plan.goal.rounds_to_bf16 = content.value("bf16", precision == Precision::bf16);
 }
 
-/// The plan in an engine's bytes, which its constants refer to; `path` is used in messages.
-plan::Plan read(const Buffer& file, const std::string& path) {
-  const auto sections = sections_of(file.bytes(), path);
+/// The plan in an engine's bytes, which its constants refer to.
+plan::Plan read(const std::shared_ptr<const MappedFile>& file) {
+  const std::string& path = file->path();
+  const auto sections = sections_of(*file, path);
   plan::Plan plan;
   try {
-    const json table = json::parse(text_of(sections.at("pool")));
-    plan.graph = ir::parse(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file.keep()));
-    const json content = json::parse(text_of(sections.at("plan")));
+    const json table = json::parse(sections.at("pool").text);
+    plan.graph = ir::parse(sections.at("graph").text, pool_of(table, sections.at(tensors), file));
+    const json content = json::parse(sections.at("plan").text);
     for (const auto& [name, sizes] : content.at("shapes").items())
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
     plan.threads = content.at("threads").get<int>();
@@ -151,7 +171,7 @@ plan::Plan read(const Buffer& file, const std::string& path) {
     for (const auto& [key, entry] : content.at("records").items())
       plan.records[engine::json_bytes(key)] = record_of(entry);
     if (const auto why = sections.find("why"); why != sections.end()) {
-      const json told = json::parse(text_of(why->second));
+      const json told = json::parse(why->second.text);
       for (const json& entry : told.at("sources")) plan.sources.push_back(source_of(entry));
       if (told.contains("evidence")) plan.evidence = plan::evidence_of(told["evidence"]);
     }
@@ -161,29 +181,35 @@ plan::Plan read(const Buffer& file, const std::string& path) {
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }
+  file->check();
   return plan;
 }
 
-/// An engine of what `bytes_of` gives; its memory must be aligned.
-template <class BytesOf>
-Engine loaded(const BytesOf& bytes_of, const std::string& path, const LoadOptions& options) try {
+/// An engine of the file that `open` gives; `path` is used in messages.
+template <class Open>
+Engine loaded(const Open& open, const std::string& path, const LoadOptions& options) try {
   const auto budget = Budget::of(options.limits);
   const BudgetScope scope(budget);
-  const Buffer file = bytes_of();
-  auto impl = std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{read(file, path), options.logger, budget});
+  const std::shared_ptr<const MappedFile> file = open();
+  const auto impl = std::make_shared<EngineAccess::Impl>(
+      EngineAccess::Impl{.plan = read(file), .file = file, .logger = options.logger, .budget = budget});
   const plan::Plan& plan = impl->plan;
-  options.logger.log(Severity::info, path + ": " + memory_text(static_cast<int64_t>(file.size())) + ", for " +
+  options.logger.log(Severity::info, path + ": " + memory_text(static_cast<int64_t>(file->bytes().size())) + ", for " +
                                          plan.device.str() + " in " + std::string(name(plan.goal.precision)) + ", " +
                                          std::to_string(plan.graph.nodes.size()) + " nodes");
-  return EngineAccess::make(std::move(impl));
+  return EngineAccess::make(impl);
 } catch (const Error& error) {
   options.logger.log(Severity::error, error.text());
   throw;
 }
 
-Buffer aligned_bytes(const Buffer& bytes) {
-  const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % Buffer::alignment == 0;
-  return aligned ? bytes : Buffer::copy(bytes.bytes());
+/// The same of memory, which is copied where it is not aligned.
+Engine loaded_bytes(const Buffer& bytes, const std::string& path, const LoadOptions& options) {
+  const auto open = [&] {
+    const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % Buffer::alignment == 0;
+    return MappedFile::view(aligned ? bytes : Buffer::copy(bytes.bytes()), path);
+  };
+  return loaded(open, path, options);
 }
 
 }  // namespace
@@ -197,24 +223,20 @@ bool is_engine_file(const std::string& path) {
 }
 
 Engine Engine::load(const std::string& path, const LoadOptions& options) {
-  const auto mapped = [&] {
-    const auto file = MappedFile::open(path);
-    return Buffer(file->bytes().data(), file->bytes().size(), file);
-  };
-  return loaded(mapped, path, options);
+  return loaded([&] { return MappedFile::open(path); }, path, options);
 }
 
 Engine Engine::load(const Buffer& engine, const LoadOptions& options) {
-  return loaded([&] { return aligned_bytes(engine); }, in_memory, options);
+  return loaded_bytes(engine, in_memory, options);
 }
 
 Engine Engine::load(std::span<const std::byte> engine, const LoadOptions& options) {
-  return loaded([&] { return Buffer::copy(engine); }, in_memory, options);
+  return loaded([&] { return MappedFile::view(Buffer::copy(engine), in_memory); }, in_memory, options);
 }
 
 Engine Engine::load_fd(int descriptor, const LoadOptions& options) {
   const std::string name = "file descriptor " + std::to_string(descriptor);
-  return loaded([&] { return aligned_bytes(bytes_of_descriptor(descriptor, name)); }, name, options);
+  return loaded([&] { return open_file(descriptor, name); }, name, options);
 }
 
 }  // namespace tenon

@@ -71,7 +71,9 @@ void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) 
   }
   if (record) row.alone = time_of(*record, row.kernel);
   const auto add = [&](const std::string& kernel, double microseconds) {
-    if (kernel != row.kernel) row.rivals.push_back({kernel, microseconds, {}});
+    const bool ran = microseconds < plan::never;
+    if (kernel != row.kernel)
+      row.rivals.push_back({kernel, ran ? microseconds : unknown, ran ? "" : "it does not run on this device"});
   };
   if (record) {
     add(record->kernel, record->microseconds);

@@ -122,7 +122,7 @@ std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location
     ::close(descriptor);
     refuse("the file has a second name (a hard link)");
   }
-  auto file = MappedFile::adopt(descriptor, folder_ + "/" + location);
+  auto file = MappedFile::adopt(Descriptor(descriptor), folder_ + "/" + location);
   files_.emplace(location, file);
   return file;
 }

@@ -85,8 +85,10 @@ ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& fold
 ir::Graph import_file(const std::string& path, const Knows& knows, const std::string& external_root,
                       std::vector<Listed>* nodes) {
   const auto file = MappedFile::open(path);
-  return import(file->bytes(), std::make_shared<ExternalData>(folder_of(path), path, external_root), path, file, knows,
-                nodes);
+  const auto external = std::make_shared<ExternalData>(folder_of(path), path, external_root);
+  ir::Graph graph = import(file->bytes(), external, path, file, knows, nodes);
+  file->check();
+  return graph;
 }
 
 }  // namespace tenon::onnx

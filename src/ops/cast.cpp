@@ -1,3 +1,5 @@
+#include <locale.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -37,7 +39,8 @@ T from_text(Evaluation& ctx, const std::string& text) {
       return value;
   }
   char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
+  static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+  const double value = strtod_l(text.c_str(), &end, plain);
   while (*end == ' ' || *end == '\t') ++end;
   if (end == text.c_str() || *end) ctx.fail("\"" + text.substr(0, 40) + "\" is not a number");
   if constexpr (std::is_same_v<T, bool>) return value != 0;

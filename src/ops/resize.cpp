@@ -23,7 +23,7 @@ void infer(Inference& ctx) {
     for (size_t k = 0; k < axes.size(); ++k) {
       const double scale = scales->data<float>()[k];
       ir::Dim& dim = to[axes[k]];
-      if (!(scale > 0) || scale > 1e9) ctx.fail("a scale is " + std::to_string(scale));
+      if (!(scale > 0) || scale > 1e9) ctx.fail("a scale is " + fmt::format("{}", static_cast<float>(scale)));
       if (dim.is_constant()) {
         const double size = std::floor(static_cast<double>(dim.value()) * scale);
         if (size > 9e15) ctx.fail("a size leaves the range of integers");

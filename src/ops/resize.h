@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -42,7 +44,8 @@ std::vector<Axis> resized(const auto& ctx, const Dims& dims, const std::vector<d
     Axis& axis = result[axes[k]];
     if (!scales.empty()) {
       axis.scale = scales[k];
-      if (!(axis.scale > 0) || axis.scale > 1e9) ctx.fail("a scale is " + std::to_string(axis.scale));
+      if (!(axis.scale > 0) || axis.scale > 1e9)
+        ctx.fail("a scale is " + fmt::format("{}", static_cast<float>(axis.scale)));
       const double size = std::floor(static_cast<double>(axis.in) * axis.scale);
       if (size > 9e15) ctx.fail("a size leaves the range of integers");
       axis.out = static_cast<int64_t>(size);

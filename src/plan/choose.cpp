@@ -43,7 +43,7 @@ Record record_of(std::vector<Rival> timed) {
   TENON_CHECK(!timed.empty(), "nothing was timed");
   std::stable_sort(timed.begin(), timed.end(),
                    [](const Rival& a, const Rival& b) { return a.microseconds < b.microseconds; });
-  Record record{std::move(timed[0].kernel), timed[0].microseconds, {}};
+  Record record{std::move(timed[0].kernel), timed[0].microseconds, {}, timed[0].source};
   record.rivals.assign(std::make_move_iterator(timed.begin() + 1), std::make_move_iterator(timed.end()));
   return record;
 }

@@ -23,14 +23,17 @@ using backends::Storage;
 /// A kernel that was timed beside others.
 struct Rival {
   std::string kernel;
-  double microseconds = 0;
+  double microseconds = 0;  // `never`: it could not be made or run
+  uint64_t source = 0;      // of what was measured; 0: not measured by this program
 };
+inline constexpr double never = 1e15;
 
 /// Kernel chosen per problem signature, with its measured time (0: not measured).
 struct Record {
   std::string kernel;
   double microseconds = 0;
   std::vector<Rival> rivals = {};  // the others that were timed, the fastest first
+  uint64_t source = 0;             // as a rival's
 };
 using Records = std::map<std::string, Record>;
 /// The record of nodes that run as several steps, not as one.

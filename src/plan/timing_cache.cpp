@@ -1,50 +1,32 @@
 #include "plan/timing_cache.h"
 
+#include <fmt/format.h>
+#include <sys/file.h>
 #include <tenon/error.h>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <filesystem>
+#include <charconv>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/knobs.h"
+#include "plan/timing_key.h"
 
 namespace tenon::plan {
 namespace {
 
 using nlohmann::json;
-constexpr int version = 1;
+constexpr int version = 2;
 
-std::string processor() {
+std::string cpuinfo() {
   std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line))
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
-std::string default_path() {
-  namespace fs = std::filesystem;
-  fs::path folder;
-  if (const auto own = knobs::value(knobs::cache_dir)) folder = *own;
-  else if (const auto xdg = knobs::value(knobs::xdg_cache_home)) folder = fs::path(*xdg) / "tenon";
-  else if (const auto home = knobs::value(knobs::home)) folder = fs::path(*home) / ".cache" / "tenon";
-  else return "-";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  return error ? "-" : (folder / "timing.json").string();
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// The file's content; an empty object where there is none that this version wrote.
-json content_of(const std::string& path) {
+json content_of(const OpenFolder& folder, const std::string& name) {
   json content;
   try {
-    const auto file = MappedFile::open(path);
+    const auto file = folder.map(name);
     const auto bytes = file->bytes();
     content = json::parse(reinterpret_cast<const char*>(bytes.data()),
                           reinterpret_cast<const char*>(bytes.data()) + bytes.size(), nullptr, false);
@@ -56,60 +38,119 @@ json content_of(const std::string& path) {
   return known ? content : json::object();
 }
 
-/// [kernel, microseconds, [rival, microseconds, …]]; earlier versions wrote no rivals and are measured again.
-bool is_whole(const json& entry) {
-  return entry.is_array() && entry.size() == 3 && entry[0].is_string() && entry[1].is_number() && entry[2].is_array();
+std::optional<uint64_t> hex_number(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  return fault == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-std::vector<Rival> rivals_of(const json& list) {
-  std::vector<Rival> rivals;
-  for (size_t at = 0; at + 1 < list.size(); at += 2)
-    if (list[at].is_string() && list[at + 1].is_number()) rivals.push_back({list[at], list[at + 1]});
-  return rivals;
+/// [[kernel, microseconds, source], …], the best first; nothing where it is of another form.
+std::vector<Rival> timed_in(const json& entry) {
+  if (!entry.is_array()) return {};
+  std::vector<Rival> timed;
+  for (const json& one : entry) {
+    if (!one.is_array() || one.size() != 3 || !one[0].is_string() || !one[1].is_number() || !one[2].is_string())
+      return {};
+    const auto source = hex_number(one[2]);
+    if (!source || *source == 0) return {};
+    timed.push_back({one[0], one[1], *source});
+  }
+  return timed;
 }
 
-Records read(const std::string& path, const std::string& machine) {
+Records read(const OpenFolder& folder, const std::string& name, const std::string& machine) {
   Records records;
-  const json content = content_of(path);
+  const json content = content_of(folder, name);
   if (!content.contains(machine) || !content[machine].is_object()) return records;
-  for (const auto& [key, entry] : content[machine].items())
-    if (is_whole(entry)) records[key] = {entry[0], entry[1], rivals_of(entry[2])};
+  for (const auto& [key, entry] : content[machine].items()) {
+    std::vector<Rival> timed = timed_in(entry);
+    if (timed.empty()) continue;
+    Record& record = records[key];
+    record = {timed[0].kernel, timed[0].microseconds, {timed.begin() + 1, timed.end()}, timed[0].source};
+  }
   return records;
+}
+
+/// What was measured, and what the file knows beside it; null where that is nothing new.
+json merged(const Record& record, const json& entry) {
+  std::vector<Rival> timed = timed_of(record);
+  std::erase_if(timed, [](const Rival& rival) { return rival.source == 0; });
+  const std::vector<Rival> known = timed_in(entry);
+  const auto among = [](const std::vector<Rival>& list, const Rival& rival, bool same_source) {
+    return std::any_of(list.begin(), list.end(), [&](const Rival& other) {
+      return other.kernel == rival.kernel && (!same_source || other.source == rival.source);
+    });
+  };
+  bool news = false;
+  for (const Rival& rival : timed) news = news || !among(known, rival, true);
+  if (!news) return nullptr;
+  for (const Rival& rival : known)
+    if (!among(timed, rival, false)) timed.push_back(rival);
+  json list = json::array();
+  for (const Rival& rival : timed)
+    list.push_back(json::array({rival.kernel, rival.microseconds, fmt::format("{:016x}", rival.source)}));
+  return list;
 }
 
 }  // namespace
 
+std::string processor_of(std::string_view cpuinfo) {
+  constexpr std::string_view name = "model name", blanks = " \t";
+  while (!cpuinfo.empty()) {
+    const std::string_view line = cpuinfo.substr(0, cpuinfo.find('\n'));
+    cpuinfo.remove_prefix(std::min(line.size() + 1, cpuinfo.size()));
+    const size_t colon = line.find(':');
+    if (!line.starts_with(name) || colon == std::string_view::npos) continue;
+    const size_t begin = line.find_first_not_of(blanks, colon + 1);
+    if (begin != std::string_view::npos) return std::string(line.substr(begin));
+  }
+  return "unknown";
+}
+
 TimingCache::TimingCache(const std::string& path, const std::string& isa)
-    : path_(path.empty() ? default_path() : path), machine_(processor() + " " + isa) {
-  if (path_ != "-") records_ = read(path_, machine_);
+    : machine_(processor_of(cpuinfo()) + " " + isa) {
+  if (path == "-" || (path.empty() && cache_path().empty())) return;
+  try {
+    open(path);
+    records_ = read(*folder_, name_, machine_);
+  } catch (const Error& error) {
+    why_not_ = error.where() + ": " + error.why();
+    folder_.reset();
+  }
+}
+
+void TimingCache::open(const std::string& path) {
+  if (path.empty()) {
+    folder_ = OpenFolder::open_private(cache_path());
+    name_ = "timing.json";
+    return;
+  }
+  const size_t slash = path.rfind('/');
+  folder_ = OpenFolder::open(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  name_ = path.substr(slash + 1);
 }
 
 void TimingCache::add(const Records& records) {
-  if (path_ == "-") return;
-  const int lock = ::open((path_ + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (lock < 0) return;
-  ::flock(lock, LOCK_EX);
-  json content = content_of(path_);
+  if (!folder_) return;
+  const Descriptor lock = folder_->lock_file(name_ + ".lock");
+  if (!lock) return;
+  ::flock(lock.get(), LOCK_EX);
+  json content = content_of(*folder_, name_);
   content["version"] = version;
   json& machine = content[machine_];
   if (!machine.is_object()) machine = json::object();
-  for (const auto& [key, record] : records)
-    if (!machine.contains(key) || !is_whole(machine[key])) {
-      json rivals = json::array();
-      for (const Rival& rival : record.rivals) {
-        rivals.push_back(rival.kernel);
-        rivals.push_back(rival.microseconds);
-      }
-      machine[key] = json::array({record.kernel, record.microseconds, rivals});
-    }
+  for (const auto& [key, record] : records) {
+    const auto entry = machine.find(key);
+    if (json list = merged(record, entry == machine.end() ? json() : *entry); !list.is_null())
+      machine[key] = std::move(list);
+  }
   // Attributes of a model may hold any bytes, JSON may not.
   const std::string text = content.dump(1, ' ', false, json::error_handler_t::replace);
   try {
-    write_atomically(path_, std::as_bytes(std::span(text)));
+    folder_->write(name_, std::as_bytes(std::span(text)));
   } catch (const Error&) {
     // An unwritable cache costs the next build its measurements and nothing else.
   }
-  ::close(lock);
 }
 
 }  // namespace tenon::plan

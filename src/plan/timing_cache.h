@@ -1,24 +1,35 @@
 #pragma once
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include "base/folder.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
 
-/// Measured kernel times that outlive a build, shared by all builds on this machine. One JSON file a machine kind;
-/// several builders may use it at once: each merges under a lock and replaces it atomically. A file that cannot be read
-/// counts as empty.
+/// Measured kernel times that outlive a build, shared by all builds on this machine: JSON of processors and instruction
+/// sets, of problems, of kernels with the hash of what was measured. Several builders may use it at once: each merges
+/// under a lock and replaces it atomically. A file that cannot be read counts as empty.
 class TimingCache {
  public:
-  /// `path`: "" is TENON_CACHE_DIR, XDG_CACHE_HOME/tenon or ~/.cache/tenon; "-" is no cache.
+  /// `path`: "" is timing.json in cache_path(), which nobody else may be able to write to; "-" is no cache. A link is
+  /// not followed: it is replaced.
   TimingCache(const std::string& path, const std::string& isa);
   const Records& records() const { return records_; }
-  /// Merges and writes; a failure to write is no error (the cache is a convenience).
+  /// Merges what was measured and writes; a failure to write is no error (the cache is a convenience).
   void add(const Records& records);
+  /// Why there is none though one was asked for; else empty.
+  const std::string& why_not() const { return why_not_; }
 
  private:
-  std::string path_, machine_;
+  void open(const std::string& path);
+  std::optional<OpenFolder> folder_;
+  std::string name_, machine_, why_not_;
   Records records_;
 };
+
+/// The processor's name by /proc/cpuinfo; "unknown" where it has none.
+std::string processor_of(std::string_view cpuinfo);
 
 }  // namespace tenon::plan

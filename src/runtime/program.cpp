@@ -9,21 +9,40 @@
 
 namespace tenon::runtime {
 
-Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team, std::shared_ptr<backends::Arena> arena) {
+namespace {
+
+/// Names all that a compiled plan depends on.
+std::string key_of(const plan::Plan& plan, const Shapes& shapes, int threads) {
+  std::string key = plan.device.str() + " t" + std::to_string(threads);
+  for (const auto& [name, sizes] : shapes) {
+    key += '\n' + name;
+    for (const int64_t size : sizes) key += ' ' + std::to_string(size);
+  }
+  return key;
+}
+
+}  // namespace
+
+Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team, backends::CompiledCache* cache,
+                 std::shared_ptr<backends::Arena> arena) {
   const backends::Backend& backend = backends::backend(plan.device);
-  const auto compile = [&](ir::Graph graph) {
-    return backend.compile(plan::schedule(plan, plan::device_graph(std::move(graph), plan), team.threads()), team,
-                           std::move(arena));
+  const auto compile = [&](ir::Graph graph) -> backends::CompiledCache::Entry {
+    return backend.compile(plan::schedule(plan, plan::device_graph(std::move(graph), plan), team.threads()), team);
   };
-  ir::Graph graph = plan::concretise(plan.graph, shapes);
-  if (plan::is_static(graph)) {
-    executable_ = compile(std::move(graph));
+  const auto compile_all = [&]() -> backends::CompiledCache::Entry {
+    ir::Graph graph = plan::concretise(plan.graph, shapes);
+    if (plan::is_static(graph)) return compile(std::move(graph));
+    graph_ = std::move(graph);
+    return nullptr;
+  };
+  backends::CompiledCache own;
+  if (const auto compiled = (cache ? *cache : own).get(key_of(plan, shapes, team.threads()), compile_all)) {
+    executable_ = compiled->executable(team, std::move(arena));
     return;
   }
-  graph_ = std::move(graph);
   if (backend.capabilities(plan.device).parts) {
     parts_ = plan::parts_of(graph_);
-    if (!parts_.head.nodes.empty()) executable_ = compile(std::move(parts_.head));
+    if (!parts_.head.nodes.empty()) executable_ = compile(std::move(parts_.head))->executable(team, std::move(arena));
   }
   dynamic_ = std::make_unique<DynamicProgram>(executable_ ? parts_.tail : graph_, plan, team);
 }

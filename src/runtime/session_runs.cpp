@@ -104,7 +104,7 @@ void Session::Impl::check_target(size_t at, const Tensor& tensor) const {
 
 runtime::Program& Session::Impl::add_program(const Shapes& shapes) {
   const auto begin = std::chrono::steady_clock::now();
-  runtime::Program& program = programs.emplace_front(plan(), shapes, team, arena);
+  runtime::Program& program = programs.emplace_front(engine->whole_plan(), shapes, team, &engine->compiled, arena);
   if (programs.size() > kept_programs) programs.pop_back();
   if (engine->logger.takes(Severity::verbose)) {
     std::string text = "planned for";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/file.h"
 #include "vision/file.h"
 #include "vision/jpeg.h"
 #include "vision/png.h"
@@ -52,12 +53,14 @@ bool is_image_name(const std::string& path) {
 
 void encode_jpeg(const Image& image, const std::string& path, int quality) {
   check_drawable(image, path);
-  write_file(path, jpeg_bytes(image, std::clamp(quality, 1, 100)));
+  const std::vector<uint8_t> bytes = jpeg_bytes(image, std::clamp(quality, 1, 100));
+  write_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
 void encode_png(const Image& image, const std::string& path) {
   check_drawable(image, path);
-  write_file(path, png_bytes(image));
+  const std::vector<uint8_t> bytes = png_bytes(image);
+  write_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
 void encode_image(const Image& image, const std::string& path) {

@@ -1,8 +1,9 @@
 #include "vision/draw.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "vision/font.h"
 #include "vision/labels.h"
@@ -159,9 +160,7 @@ void draw_detections(Image& image, std::span<const Detection> detections, const 
   const auto [width, height, margin] = sizes_for(image);
   std::vector<Tag> tags;
   for (const Detection& detection : detections) {
-    char score[16];
-    std::snprintf(score, sizeof score, " %.2f", static_cast<double>(detection.score));
-    tags.push_back({label(labels, detection.class_id) + score, {}});
+    tags.push_back({fmt::format("{} {:.2f}", label(labels, detection.class_id), detection.score), {}});
     place_tag(tags, image, rounded(detection), width, height, margin);
   }
   for (size_t at = detections.size(); at-- > 0;)

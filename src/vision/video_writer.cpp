@@ -1,11 +1,10 @@
 #include <tenon/error.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/file.h"
 #include "vision/ffmpeg.h"
-#include "vision/file.h"
 #include "vision/video.h"
 
 namespace tenon::vision {
@@ -21,7 +20,8 @@ const AVCodec* encoder() {
 }  // namespace
 
 struct VideoWriter::Impl {
-  std::string path, temporary;
+  std::string path;
+  std::unique_ptr<NewFile> file;
   int width = 0, height = 0;
   AVFormatContext* format = nullptr;
   FfmpegPtr<AVCodecContext> codec;
@@ -30,12 +30,8 @@ struct VideoWriter::Impl {
   FfmpegPtr<SwsContext> scaler;
   std::vector<uint8_t> even;
   int64_t count = 0;
-  bool opened = false;
 
-  ~Impl() {
-    close();
-    if (opened) unlink(temporary.c_str());
-  }
+  ~Impl() { close(); }
   void close() {
     if (!format) return;
     avio_closep(&format->pb);
@@ -76,9 +72,8 @@ struct VideoWriter::Impl {
     stream->time_base = codec->time_base;
     stream->avg_frame_rate = codec->framerate;
     check(avcodec_parameters_from_context(stream->codecpar, codec.get()));
-    temporary = temporary_beside(path);
-    check(avio_open(&format->pb, ("file:" + temporary).c_str(), AVIO_FLAG_WRITE));
-    opened = true;
+    file = std::make_unique<NewFile>(path);
+    check(avio_open(&format->pb, ("file:" + file->temporary()).c_str(), AVIO_FLAG_WRITE));
     check(avformat_write_header(format, nullptr));
     frame->format = codec->pix_fmt;
     frame->width = codec->width;
@@ -149,8 +144,7 @@ void VideoWriter::finish() {
   to.send(nullptr);
   to.check(av_write_trailer(to.format));
   to.close();
-  to.opened = false;
-  commit_file(to.temporary, to.path);
+  to.file->commit();
 }
 
 }  // namespace tenon::vision

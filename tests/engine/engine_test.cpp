@@ -1,7 +1,13 @@
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "base/file.h"
 #include "engine/format.h"
 #include "rehash.h"
 #include "support/net.h"
@@ -84,6 +90,54 @@ TEST_F(EngineFile, AnOlderVersionIsNamed) {
   EXPECT_EQ(load_error(older),
             "bad_engine: the engine was written by an older Tenon, its format is 1, this Tenon reads " +
                 std::to_string(engine::version));
+}
+
+TEST_F(EngineFile, AnUnknownPrecisionIsNamed) {
+  for (const char* name : {"fp33", "best"}) {
+    std::string changed = bytes_;
+    const size_t at = changed.find("\"precision\":\"fp32\"");
+    ASSERT_NE(at, std::string::npos);
+    changed.replace(at + 13, 4, name);
+    rehash(changed);
+    EXPECT_EQ(load_error(changed),
+              "bad_engine: the engine is damaged, no precision is called \"" + std::string(name) + "\"");
+  }
+}
+
+/// A process cuts the file off, and makes it as long as before, while this one loads it.
+TEST_F(EngineFile, AChangingFileIsAnErrorOrWhole) {
+  const std::string path = folder_ / "changing.tenon";
+  const std::string net = model(input("x", {1, 4096}) + random_weights("w", {4096, 1100}, 1) +
+                                node("p", "MatMul", {"x", "w"}, {"y"}) + output("y"));
+  build_net(folder_, net).save(path);
+  const auto size = std::filesystem::file_size(path);
+  ASSERT_GT(size, MappedFile::largest_copied);
+  const pid_t child = ::fork();
+  if (child == 0)
+    for (unsigned round = 0;; ++round) {
+      ::usleep(round * 37 % 3000);
+      // The weights lie at the end: what is in front of them stays as it is.
+      if (::truncate(path.c_str(), static_cast<off_t>(size * (5 + round % 4) / 8)) != 0) ::_exit(1);
+    }
+  int failed = 0;
+  for (int round = 0; round < 60; ++round) {
+    const std::string error = error_of([&] { Engine::load(path); });
+    failed += error != "none";
+    EXPECT_TRUE(error == "none" || error.starts_with("bad_engine: ") || error.starts_with("io: ")) << error;
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_GT(failed, 0);
+}
+
+TEST_F(EngineFile, ASessionOfAFileThatWasCutOffIsAnError) {
+  const std::string net = model(input("x", {1, 4096}) + random_weights("w", {4096, 1100}, 1) +
+                                node("p", "MatMul", {"x", "w"}, {"y"}) + output("y"));
+  build_net(folder_, net).save(folder_ / "large.tenon");
+  const Engine engine = Engine::load(folder_ / "large.tenon");
+  engine.session(1);
+  std::filesystem::resize_file(folder_ / "large.tenon", 4096);
+  EXPECT_EQ(error_of([&] { engine.session(1); }), "io: the file was changed while it was in use");
 }
 
 /// Records of kernels that this machine or version lacks are passed over.

@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <vector>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "cli/signals.h"
 #include "support/command.h"
 #include "tenon/error.h"
@@ -53,16 +57,106 @@ TEST(Write, FollowsALinkAndKeepsIt) {
   EXPECT_EQ(test::read_text(folder / "file"), "new");
 }
 
+/// Where another user may plant links, one must not lead what is written elsewhere.
+TEST(Write, RefusesALinkOfAnotherUser) {
+  const Folder folder;
+  folder.write("file", "old");
+  std::filesystem::create_symlink("file", folder / "link");
+  if (::lchown((folder / "link").c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root gives files away";
+  std::string text;
+  try {
+    write_atomically(folder / "link", bytes_of("new"));
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  EXPECT_EQ(text, "the path is a link that another user made");
+  EXPECT_EQ(test::read_text(folder / "file"), "old");
+  EXPECT_EQ(files_in(folder), 2u);
+}
+
+TEST(Write, GivesTheModeThatANewFileGets) {
+  const Folder folder;
+  const mode_t before = ::umask(027);
+  write_atomically(folder / "file", bytes_of("new"));
+  ::umask(before);
+  const auto mode = std::filesystem::status(folder / "file").permissions();
+  EXPECT_EQ(static_cast<unsigned>(mode), 0640u);
+}
+
+TEST(Write, RemovesWhatWasNotFinished) {
+  const Folder folder;
+  {
+    NewFile file(folder / "file");
+    file.write(bytes_of("half"));
+    EXPECT_EQ(test::read_text(file.temporary()), "half");
+  }
+  EXPECT_EQ(files_in(folder), 0u);
+}
+
 TEST(Write, LeavesADeviceInPlace) {
   write_atomically("/dev/null", bytes_of("new"));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_THROW(write_atomically("/dev/full", bytes_of("new")), Error);
 }
 
+constexpr size_t large = MappedFile::largest_copied + 4096;
+
+/// Of holes, so that it takes no room.
+void write_large(const Folder& folder, const std::string& name) {
+  folder.write(name, "x");
+  std::filesystem::resize_file(folder / name, large);
+}
+
+TEST(Read, AFileThatIsCutOffAfterwardsIsStillWhole) {
+  const Folder folder;
+  folder.write("file", std::string(8192, 'x'));
+  const auto file = MappedFile::open(folder / "file");
+  std::filesystem::resize_file(folder / "file", 0);
+  for (const std::byte byte : file->bytes()) ASSERT_EQ(byte, std::byte{'x'});
+  file->check();
+}
+
+TEST(Read, ALargeFileThatIsCutOffIsAnErrorWhereItIsReadOnce) {
+  const Folder folder;
+  write_large(folder, "file");
+  const auto file = MappedFile::open(folder / "file");
+  const uint64_t hash = file->hash(0, large);
+  EXPECT_EQ(hash, hash64(file->bytes()));
+  file->check();
+  std::filesystem::resize_file(folder / "file", large / 2);
+  std::vector<std::byte> end(16);
+  EXPECT_THROW(file->hash(0, large), Error);
+  EXPECT_THROW(file->read(large - end.size(), end), Error);
+  EXPECT_THROW(file->check(), Error);
+}
+
+/// Another process cuts the file off again and again while this one reads it.
+TEST(Read, NeverFaultsOnAFileThatChanges) {
+  const Folder folder;
+  write_large(folder, "file");
+  const pid_t child = ::fork();
+  if (child == 0)
+    for (size_t round = 0;; ++round)
+      if (::truncate((folder / "file").c_str(), static_cast<off_t>(round % 3 * large / 2)) != 0) ::_exit(1);
+  int whole = 0, cut = 0;
+  for (int round = 0; round < 200 || (cut == 0 && round < 20000); ++round) try {
+      const auto file = MappedFile::open(folder / "file");
+      file->hash(0, file->bytes().size());
+      file->check();
+      ++whole;
+    } catch (const Error& error) {
+      ++cut;
+      ASSERT_EQ(error.code(), Code::io);
+    }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_GT(cut, 0);
+}
+
 TEST(Read, SaysThatAFileWasCutOffMeanwhile) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const Folder folder;
-  folder.write("file", std::string(8192, 'x'));
+  write_large(folder, "file");
   const auto cut = [&] {
     cli::watch_signals();
     const auto file = MappedFile::open(folder / "file");

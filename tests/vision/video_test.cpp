@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/file.h"
 #include "vision/file.h"
 
 namespace tenon::vision {
@@ -49,7 +50,7 @@ TEST_F(Video, ACutVideoIsReadToTheCut) {
   const std::string whole = TENON_SOURCE_DIR "/samples/line.mp4";
   EXPECT_EQ(frames_of(whole), std::pair(180, false));
   const auto bytes = read_file(whole);
-  write_file(path, std::span(bytes).first(bytes.size() / 2));
+  write_atomically(path, std::as_bytes(std::span(bytes)).first(bytes.size() / 2));
   const auto [count, fault] = frames_of(path);
   EXPECT_TRUE(fault);
   EXPECT_GT(count, 50);
@@ -114,7 +115,7 @@ TEST_F(Video, EveryTruncationEnds) {
   }
   const std::vector<uint8_t> bytes = read_file(path);
   for (size_t size = 0; size < bytes.size(); size += bytes.size() / 40 + 1) {
-    write_file(path, std::span(bytes).first(size));
+    write_atomically(path, std::as_bytes(std::span(bytes)).first(size));
     try {
       VideoReader reader(path);
       Image image;

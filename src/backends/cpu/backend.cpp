@@ -8,6 +8,7 @@
 #include "backends/cpu/survey.h"
 #include "backends/cpu/timer.h"
 #include "backends/kernel.h"
+#include "backends/sources.h"
 #include "passes/pass.h"
 
 namespace tenon::cpu {
@@ -79,6 +80,16 @@ class CpuBackend : public backends::Backend {
     return names;
   }
 
+  std::vector<uint64_t> sources(const Problem& problem, const Device&,
+                                std::span<const std::string> tactics) const override {
+    std::vector<uint64_t> hashes;
+    for (const std::string& tactic : tactics) {
+      const backends::Kernel& kernel = backends::kernel_for(problem, tactic);
+      hashes.push_back(kernel.name == tactic ? backends::source_hash(kernel.file, kernel.family) : 0);
+    }
+    return hashes;
+  }
+
   std::string choose(const Problem& problem, const Device&, const std::string& tactic) const override {
     return backends::kernel_for(problem, tactic).name;
   }
@@ -90,17 +101,14 @@ class CpuBackend : public backends::Backend {
     return list;
   }
 
-  backends::TimingPolicy timing() const override {
-    return {.rounds = 5, .more_rounds = 10, .visits = 3, .near = 1.25};
-  }
+  backends::TimingPolicy timing() const override { return {.rounds = 5, .more_rounds = 10, .visits = 3, .near = 1.25}; }
 
   std::unique_ptr<backends::TacticTimer> timer(const Device&, int threads) const override {
     return make_timer(threads);
   }
 
-  std::unique_ptr<backends::Executable> compile(backends::Schedule schedule, Team& threads,
-                                                std::shared_ptr<backends::Arena>) const override {
-    return std::make_unique<HostExecutable>(std::move(schedule), threads);
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team&) const override {
+    return std::make_shared<HostCompiled>(std::move(schedule));
   }
 
   std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }
@@ -108,11 +116,11 @@ class CpuBackend : public backends::Backend {
  private:
   static void require_bf16(const std::string& where) {
     if (has_brain_dot(active_isa())) return;
-    throw Error(Code::unsupported, "this processor does not multiply bf16",
-                {.where = where,
-                 .why = std::string("that takes AVX-512 with BF16, or AMX, and kernels are for ") +
-                        isa_name(active_isa()),
-                 .hint = "leave out --precision, or give fp32 or int8"});
+    throw Error(
+        Code::unsupported, "this processor does not multiply bf16",
+        {.where = where,
+         .why = std::string("that takes AVX-512 with BF16, or AMX, and kernels are for ") + isa_name(active_isa()),
+         .hint = "leave out --precision, or give fp32 or int8"});
   }
 };
 

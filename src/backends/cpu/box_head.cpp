@@ -43,7 +43,7 @@ class BoxHeadStep : public backends::Step {
     ones_.assign(static_cast<size_t>(bins_), 1.f);
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     int64_t begin, end;
     worker.share(batch_ * units_, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {

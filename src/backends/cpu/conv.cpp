@@ -100,7 +100,7 @@ class ConvStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_.size(); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
                  worker);
@@ -144,14 +144,19 @@ constexpr const char* stem = "stem";
 constexpr const char* gemv = "gemv";
 constexpr const char* bf16_dot = "bf16_dot";
 constexpr const char* bf16_tiles = "bf16_tiles";
-const backends::KernelRegistrar register_direct({"Conv", direct, 1, refuses<direct>, make<direct>});
-const backends::KernelRegistrar register_winograd4({"Conv", winograd4, 3, refuses<winograd4>, make<winograd4>});
-const backends::KernelRegistrar register_winograd2({"Conv", winograd2, 2, refuses<winograd2>, make<winograd2>});
-const backends::KernelRegistrar register_depthwise({"Conv", depthwise, 4, refuses<depthwise>, make<depthwise>});
-const backends::KernelRegistrar register_stem({"Conv", stem, 4, refuses<stem>, make<stem>});
-const backends::KernelRegistrar register_gemv({"Conv", gemv, 0, refuses<gemv>, make<gemv>});
-const backends::KernelRegistrar register_bf16_dot({"Conv", bf16_dot, 5, refuses<bf16_dot>, make<bf16_dot>});
-const backends::KernelRegistrar register_bf16_tiles({"Conv", bf16_tiles, 6, refuses<bf16_tiles>, make<bf16_tiles>});
+const backends::KernelRegistrar register_direct({"Conv", direct, 1, refuses<direct>, make<direct>, "direct"});
+const backends::KernelRegistrar register_winograd4({"Conv", winograd4, 3, refuses<winograd4>, make<winograd4>,
+                                                    "winograd"});
+const backends::KernelRegistrar register_winograd2({"Conv", winograd2, 2, refuses<winograd2>, make<winograd2>,
+                                                    "winograd"});
+const backends::KernelRegistrar register_depthwise({"Conv", depthwise, 4, refuses<depthwise>, make<depthwise>,
+                                                    "depthwise"});
+const backends::KernelRegistrar register_stem({"Conv", stem, 4, refuses<stem>, make<stem>, "stem"});
+const backends::KernelRegistrar register_gemv({"Conv", gemv, 0, refuses<gemv>, make<gemv>, "direct"});
+const backends::KernelRegistrar register_bf16_dot({"Conv", bf16_dot, 5, refuses<bf16_dot>, make<bf16_dot>,
+                                                   "brain brain_dots"});
+const backends::KernelRegistrar register_bf16_tiles({"Conv", bf16_tiles, 6, refuses<bf16_tiles>, make<bf16_tiles>,
+                                                     "brain brain_tiles"});
 
 }  // namespace
 }  // namespace tenon::cpu

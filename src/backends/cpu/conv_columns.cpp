@@ -52,7 +52,7 @@ class ColumnsStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return own_ * sizeof(float) * static_cast<size_t>(threads_); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     float* columns = reinterpret_cast<float*>(worker.workspace) + own_ * static_cast<size_t>(worker.id);
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     const auto* w = reinterpret_cast<const float*>(inputs[1]);
@@ -136,7 +136,7 @@ const char* refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ColumnsStep>(problem); }
 
-const backends::KernelRegistrar registered({"Conv", "columns", 0, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar registered({"Conv", "columns", 0, refuses_any<refuses>, make_any<make>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -105,7 +105,7 @@ class RowsStep : public backends::Step {
     return bytes;
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     std::byte* memory = worker.workspace + own_ * static_cast<size_t>(worker.id);
@@ -190,7 +190,7 @@ const char* refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<RowsStep>(problem); }
 
-const backends::KernelRegistrar registered({"ConvTranspose", "rows", 1, refuses, make});
+const backends::KernelRegistrar registered({"ConvTranspose", "rows", 1, refuses, make, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -21,7 +21,7 @@ constexpr NamedBinary binaries[] = {{"Add", Binary::add}, {"Sub", Binary::sub}, 
 class BinaryStep : public backends::Step {
  public:
   BinaryStep(const Problem& problem, Binary op) : rows_(problem, 2), op_(op), ops_(row_ops(isa_for(problem))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
@@ -40,7 +40,7 @@ class UnaryStep : public backends::Step {
  public:
   UnaryStep(const Problem& problem, Unary op, const Epilogue& activation)
       : rows_(problem, 1), op_(op), activation_(activation), ops_(row_ops(isa_for(problem))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     rows_.each(worker,

@@ -47,9 +47,24 @@ std::unique_ptr<backends::Step> make_step(const ScheduledStep& scheduled) {
 
 }  // namespace
 
-HostExecutable::HostExecutable(backends::Schedule schedule, Team& team)
-    : Executable(std::move(schedule)), team_(team), slots_(schedule_.graph.inputs.size()) {
-  make_steps();
+HostCompiled::HostCompiled(backends::Schedule schedule) : Compiled(std::move(schedule)) {
+  for (const ScheduledStep& scheduled : schedule_.steps) {
+    steps_.push_back(make_step(scheduled));
+    packed_bytes_ += steps_.back()->packed_bytes();
+  }
+}
+
+std::unique_ptr<backends::Executable> HostCompiled::executable(Team& threads, std::shared_ptr<backends::Arena>) const {
+  return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads);
+}
+
+std::shared_ptr<const backends::Step> HostCompiled::step(size_t at) const {
+  return steps_[at]->shared() ? steps_[at] : make_step(schedule_.steps[at]);
+}
+
+HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team)
+    : compiled_(std::move(compiled)), team_(team), slots_(graph().inputs.size()) {
+  for (size_t at = 0; at < schedule().steps.size(); ++at) steps_.push_back({compiled_->step(at), {}, {}});
   // The workspace lies behind the arena, in the same allocation.
   size_t workspace = 0;
   for (const BoundStep& step : steps_) workspace = std::max(workspace, step.step->workspace_bytes());
@@ -59,14 +74,6 @@ HostExecutable::HostExecutable(backends::Schedule schedule, Team& team)
   if (workspace > 0) workspace_ = arena_.get() + begin;
   find_outputs();
   for (size_t at = 0; at < steps_.size(); ++at) add_operands(at);
-}
-
-void HostExecutable::make_steps() {
-  for (const ScheduledStep& scheduled : schedule_.steps) {
-    BoundStep step{make_step(scheduled), {}, {}, scheduled.tactic};
-    packed_bytes_ += step.step->packed_bytes();
-    steps_.push_back(std::move(step));
-  }
 }
 
 std::byte* HostExecutable::place(ir::ValueId value, size_t step, size_t operand, bool is_input) {
@@ -87,7 +94,7 @@ std::byte* HostExecutable::place(ir::ValueId value, size_t step, size_t operand,
 
 void HostExecutable::add_operands(size_t at) {
   BoundStep& step = steps_[at];
-  const std::vector<ir::NodeId>& nodes = schedule_.steps[at].nodes;
+  const std::vector<ir::NodeId>& nodes = schedule().steps[at].nodes;
   for (size_t part = 0; part < nodes.size(); ++part) {
     const std::vector<ir::ValueId>& inputs = graph().node(nodes[part]).inputs;
     // The first input of the second of two is what the first makes, and stays inside.
@@ -120,7 +127,7 @@ void HostExecutable::work(void* context, int id) {
     worker.sync();
     if (self.observer_) {
       if (!self.failed_.load(std::memory_order_relaxed)) try {
-          self.observer_->after(self.schedule_.steps[at].nodes.back(), worker);
+          self.observer_->after(self.schedule().steps[at].nodes.back(), worker);
         } catch (...) {
           self.fail(std::current_exception());
         }
@@ -186,12 +193,13 @@ std::vector<LayerTime> HostExecutable::profile(std::span<const Tensor> inputs, i
   times_ = nullptr;
   std::vector<LayerTime> layers;
   for (size_t at = 0; at < steps_.size(); ++at) {
-    const std::vector<ir::NodeId>& nodes = schedule_.steps[at].nodes;
+    const std::vector<ir::NodeId>& nodes = schedule().steps[at].nodes;
     std::vector<std::string> origins;
     for (const ir::NodeId part : nodes)
       origins.insert(origins.end(), graph().node(part).origins.begin(), graph().node(part).origins.end());
     const ir::Node& node = graph().node(nodes.front());
-    layers.push_back({node.op + " " + node.label(), origins, steps_[at].kernel, times[at] / std::max(1, iterations)});
+    layers.push_back(
+        {node.op + " " + node.label(), origins, schedule().steps[at].tactic, times[at] / std::max(1, iterations)});
   }
   return layers;
 }
@@ -209,7 +217,7 @@ MemoryUse HostExecutable::memory() const {
   MemoryUse use;
   use.arena_bytes = layout().arena_bytes;
   use.arena_lower_bound = layout().lower_bound;
-  use.weights_bytes = static_cast<int64_t>(packed_bytes_);
+  use.weights_bytes = static_cast<int64_t>(compiled_->packed_bytes());
   for (const ir::Value& value : graph().values)
     if (value.is_constant() && size_of(value.dtype)) use.weights_bytes += static_cast<int64_t>(value.constant.bytes());
   return use;

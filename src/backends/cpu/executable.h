@@ -9,10 +9,26 @@
 
 namespace tenon::cpu {
 
+/// The kernels of a schedule.
+class HostCompiled : public backends::Compiled {
+ public:
+  explicit HostCompiled(backends::Schedule schedule);
+  std::unique_ptr<backends::Executable> executable(Team& threads,
+                                                   std::shared_ptr<backends::Arena> arena) const override;
+  /// A step of one session, where it cannot be shared.
+  std::shared_ptr<const backends::Step> step(size_t at) const;
+  size_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  std::vector<std::shared_ptr<const backends::Step>> steps_;
+  size_t packed_bytes_ = 0;
+};
+
 /// Steps with resolved addresses in one arena, run by all threads of a pool with a barrier behind each.
 class HostExecutable : public backends::Executable {
  public:
-  HostExecutable(backends::Schedule schedule, Team& team);
+  HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team);
+  const backends::Schedule& schedule() const override { return compiled_->schedule(); }
   using Executable::run;
   /// Kernels write to a target where its output has storage of its own.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) override;
@@ -24,9 +40,8 @@ class HostExecutable : public backends::Executable {
 
  private:
   struct BoundStep {
-    std::unique_ptr<backends::Step> step;
+    std::shared_ptr<const backends::Step> step;
     std::vector<std::byte*> inputs, outputs;
-    std::string kernel;
   };
   struct InputSlot {
     size_t step, operand;
@@ -42,7 +57,6 @@ class HostExecutable : public backends::Executable {
     std::byte* memory = nullptr;  // that the steps use; null: the arena's
     std::vector<OutputSlot> slots;
   };
-  void make_steps();
   /// Finds the outputs that fill a storage which no other output lies in.
   void find_outputs();
   /// Lets the steps use the targets' memory, or the arena again.
@@ -56,9 +70,10 @@ class HostExecutable : public backends::Executable {
   /// Lets the pool work; throws what a step threw.
   void run_team();
   void fail(std::exception_ptr fault);
-  const ir::Graph& graph() const { return schedule_.graph; }
-  const backends::Layout& layout() const { return schedule_.layout; }
+  const ir::Graph& graph() const { return schedule().graph; }
+  const backends::Layout& layout() const { return schedule().layout; }
 
+  std::shared_ptr<const HostCompiled> compiled_;
   Team& team_;
   std::map<size_t, Tensor> own_inputs_;  // once asked for
   std::vector<BoundStep> steps_;
@@ -67,7 +82,6 @@ class HostExecutable : public backends::Executable {
   std::map<size_t, OutputStorage> output_storages_;  // of these outputs
   std::shared_ptr<std::byte> arena_;
   std::byte* workspace_ = nullptr;
-  size_t packed_bytes_ = 0;
   std::vector<double>* times_ = nullptr;    // per step, while profiling
   backends::Observer* observer_ = nullptr;  // of the present run
   std::atomic<bool> failed_{false};

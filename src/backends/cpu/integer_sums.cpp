@@ -125,7 +125,7 @@ class IntegerSumsStep : public backends::Step {
   size_t workspace_bytes() const override { return workspace_; }
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[x_at]);
     auto* const y = reinterpret_cast<int32_t*>(outputs[0]);
     int32_t zero = is_signed_ ? 128 : 0;
@@ -192,8 +192,10 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   return std::make_unique<IntegerSumsStep>(problem, shape, shape_of == conv_of && !channels_last(problem));
 }
 
-const backends::KernelRegistrar conv({"ConvInteger", "integer_sums", 1, refuses<conv_of>, make<conv_of>});
-const backends::KernelRegistrar product({"MatMulInteger", "integer_sums", 1, refuses<product_of>, make<product_of>});
+const backends::KernelRegistrar conv({"ConvInteger", "integer_sums", 1, refuses<conv_of>, make<conv_of>,
+                                      "int8_direct int8_tiles int8_depthwise"});
+const backends::KernelRegistrar product({"MatMulInteger", "integer_sums", 1, refuses<product_of>, make<product_of>,
+                                         "int8_direct int8_tiles int8_depthwise"});
 
 }  // namespace
 }  // namespace tenon::cpu

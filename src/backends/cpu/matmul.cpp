@@ -75,7 +75,7 @@ class MatMulStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_.size(); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
                  worker);
@@ -111,14 +111,18 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 
 constexpr const char* direct = "direct";
 constexpr const char* gemv = "gemv";
-const backends::KernelRegistrar matmul_direct({"MatMul", direct, 1, refuses<direct>, make<direct>});
-const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, make<gemv>});
-const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>});
-const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>});
-const backends::KernelRegistrar matmul_bf16_dot({"MatMul", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>});
-const backends::KernelRegistrar gemm_bf16_dot({"Gemm", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>});
-const backends::KernelRegistrar matmul_bf16_tiles({"MatMul", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>});
-const backends::KernelRegistrar gemm_bf16_tiles({"Gemm", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>});
+const backends::KernelRegistrar matmul_direct({"MatMul", direct, 1, refuses<direct>, make<direct>, "direct"});
+const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, make<gemv>, "direct"});
+const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>, "direct"});
+const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>, "direct"});
+const backends::KernelRegistrar matmul_bf16_dot({"MatMul", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>,
+                                                 "brain brain_dots"});
+const backends::KernelRegistrar gemm_bf16_dot({"Gemm", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>,
+                                               "brain brain_dots"});
+const backends::KernelRegistrar matmul_bf16_tiles({"MatMul", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>,
+                                                   "brain brain_tiles"});
+const backends::KernelRegistrar gemm_bf16_tiles({"Gemm", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>,
+                                                 "brain brain_tiles"});
 
 }  // namespace
 }  // namespace tenon::cpu

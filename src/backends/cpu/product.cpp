@@ -63,7 +63,7 @@ class ProductStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return workspace_ * sizeof(float) * static_cast<size_t>(threads_); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
@@ -129,8 +129,8 @@ const char* refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }
 
-const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_any<make>});
-const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_any<make>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

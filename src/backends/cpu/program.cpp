@@ -74,7 +74,7 @@ class ProgramStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     auto* const own = reinterpret_cast<float*>(worker.workspace + static_cast<size_t>(worker.id) * worker_bytes());
     if (gathers_) return run_gathered(inputs, outputs[0], own, worker);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
@@ -183,7 +183,7 @@ class TableStep : public backends::Step {
     }
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
     auto* const y = reinterpret_cast<uint8_t*>(outputs[0]);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {

@@ -94,7 +94,7 @@ class RecurrentStep : public backends::Step {
     return bytes;
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const int64_t rows = gates_ * hidden_, state = batch_ * hidden_;
     auto* x_gates = reinterpret_cast<float*>(worker.workspace + kernel_bytes_);
     float* gates = x_gates + sequence_ * batch_ * rows;
@@ -226,8 +226,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   return backends::reference_kernel().make(problem);
 }
 
-const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>});
-const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>});
+const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

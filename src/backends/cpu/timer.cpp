@@ -32,7 +32,7 @@ class UnfusedPair : public backends::Step {
         second_(backends::kernel_for(pair.second, second).make(pair.second)),
         between_(buffer(backends::extent(pair.first.outputs[0]))) {}
   size_t workspace_bytes() const override { return std::max(first_->workspace_bytes(), second_->workspace_bytes()); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     std::byte* between = between_.get();
     first_->run(inputs, &between, worker);
     worker.sync();

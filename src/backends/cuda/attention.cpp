@@ -154,7 +154,7 @@ class AttentionStep : public Step {
     params_.scale = problem.node->real("scale", 1);
     grid_.x = ceil_div(params_.m, rows), grid_.y = params_.heads * (rank > 3 ? dims[0] : 1);
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.q = at.inputs[0], params.k = at.inputs[1], params.v = at.inputs[2], params.y = at.outputs[0];
     if (mask_) params.mask = at.inputs[3];
@@ -206,10 +206,10 @@ std::vector<Tactic> plain_tactics(const Problem& problem, const Properties& prop
   std::vector<Tactic> list;
   for (const PlainForm& form : plain_forms) {
     if (shared_of(problem, form) > properties.shared_bytes) continue;
-    list.push_back({"attention f32 " + std::to_string(8 * form.rows) + "x" + std::to_string(form.keys),
-                    {source_of({"attention.cuh", "attention_f32.cu"}, problem, form.rows, form.keys, plain_threads,
-                               chunked)},
-                    {form.rows, form.keys}});
+    list.push_back(
+        {"attention f32 " + std::to_string(8 * form.rows) + "x" + std::to_string(form.keys),
+         {source_of({"attention.cuh", "attention_f32.cu"}, problem, form.rows, form.keys, plain_threads, chunked)},
+         {form.rows, form.keys}});
   }
   return list;
 }

@@ -153,7 +153,7 @@ class AttentionWgmmaStep : public Step {
     const int64_t blocks = int64_t{device.properties().multiprocessors} * form_.blocks;
     grid_ = {std::min<int64_t>(blocks, params_.items), 1, 1, meta[1], meta[0]};
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.q = map(operands_[0], at.inputs[0], queries_of_tile), params.k = map(operands_[1], at.inputs[1], form_.keys);
     params.v = map(operands_[2], at.inputs[2], form_.keys),

@@ -2,16 +2,14 @@
 
 #include <tenon/error.h>
 
+#include <map>
+
 #include "backends/cuda/executable.h"
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/kernel_pack.h"
-#include "backends/cuda/kernels/texts.h"
 #include "backends/cuda/management.h"
 #include "backends/cuda/survey.h"
 #include "backends/cuda/timer.h"
-#include "base/hash.h"
-
-#include <fmt/format.h>
 
 namespace tenon::cuda {
 namespace {
@@ -20,16 +18,6 @@ using backends::Capabilities;
 using backends::Goal;
 
 constexpr int least_for_float8 = 89;  // compute capability 8.9 and later multiply e4m3
-
-/// Of all kernels' texts: what was measured of others tells nothing.
-const std::string& kernels_hash() {
-  static const std::string hash = [] {
-    std::string all;
-    for (const KernelText& text : kernel_texts) all += text.text;
-    return fmt::format("{:08x}", static_cast<uint32_t>(hash64(std::as_bytes(std::span(all)))));
-  }();
-  return hash;
-}
 
 bool computes_in_16_bits(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16 || is_quantised(precision);
@@ -97,14 +85,23 @@ class CudaBackend : public backends::Backend {
   }
 
   std::string key(const Problem& problem, const tenon::Device* device) const override {
-    const std::string end = (problem.vendor ? "| " : " own| ") + backends::signature(problem);
-    return device ? properties(*device).name + " " + kernels_hash() + end : end;
+    const std::string end = (problem.vendor ? " | " : " own| ") + backends::signature(problem);
+    return device ? properties(*device).name + end : end;
   }
 
   std::vector<std::string> tactics(const Problem& problem, const tenon::Device& device) const override {
     std::vector<std::string> names;
     for (Choice& choice : choices(problem, properties(device))) names.push_back(std::move(choice.tactic.name));
     return names;
+  }
+
+  std::vector<uint64_t> sources(const Problem& problem, const tenon::Device& device,
+                                std::span<const std::string> tactics) const override {
+    std::map<std::string, uint64_t> known;
+    for (const Choice& choice : choices(problem, properties(device))) known[choice.tactic.name] = source_of(choice);
+    std::vector<uint64_t> hashes;
+    for (const std::string& tactic : tactics) hashes.push_back(known[tactic]);
+    return hashes;
   }
 
   std::string choose(const Problem& problem, const tenon::Device& device, const std::string& tactic) const override {
@@ -117,17 +114,14 @@ class CudaBackend : public backends::Backend {
     return list;
   }
 
-  backends::TimingPolicy timing() const override {
-    return {.rounds = 1, .more_rounds = 6, .visits = 1, .near = 1.25};
-  }
+  backends::TimingPolicy timing() const override { return {.rounds = 1, .more_rounds = 6, .visits = 1, .near = 1.25}; }
 
   std::unique_ptr<backends::TacticTimer> timer(const tenon::Device& device, int) const override {
     return make_timer(device.index);
   }
 
-  std::unique_ptr<backends::Executable> compile(backends::Schedule schedule, Team& threads,
-                                                std::shared_ptr<backends::Arena> arena) const override {
-    return std::make_unique<DeviceExecutable>(std::move(schedule), threads, std::move(arena));
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team& threads) const override {
+    return std::make_shared<DeviceCompiled>(std::move(schedule), threads);
   }
 
   std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }

@@ -76,7 +76,7 @@ std::vector<DeviceExecutable::Segment> DeviceExecutable::record() {
     }
     Segment segment{at, end, {}};
     segment.recording = Recording(clock_.stream(), [&] {
-      if (schedule_.concurrent) return enqueue_concurrently(at, end);
+      if (schedule().concurrent) return enqueue_concurrently(at, end);
       for (size_t step = at; step < end; ++step) enqueue(steps_[step], clock_.stream());
     });
     marks_.clear();
@@ -92,11 +92,8 @@ std::unique_ptr<backends::StreamExecutable::Variant> DeviceExecutable::variant(c
   auto variant = std::make_unique<DeviceVariant>();
   variant->kernel = tactic;
   for (size_t at = 0; at < steps_.size(); ++at) {
-    if (schedule_.steps[at].key != key) continue;
-    Problem problem = schedule_.steps[at].problems[0];
-    round_weights({&problem, 1});
-    const Choice choice = choose(problem, device_.properties(), tactic);
-    variant->steps.push_back({at, choice.kernel->make(problem, device_, choice.tactic)});
+    if (schedule().steps[at].key != key) continue;
+    variant->steps.push_back({at, compiled_->step_by(at, tactic, team_)});
     const Step& made = *variant->steps.back().second;
     if (!fits_workspace(made)) throw Error(Code::resource, "the limit of workspace is reached");
     reserve_workspace(made.workspace_bytes());
@@ -104,7 +101,7 @@ std::unique_ptr<backends::StreamExecutable::Variant> DeviceExecutable::variant(c
     const ir::Node& node = graph().node(steps_[at].node);
     for (size_t input = 0; input < node.inputs.size(); ++input)
       if (const ir::ValueId value = node.inputs[input]; value != ir::no_value && graph().value(value).is_constant())
-        if (made.reads(input)) steps_[at].inputs[input] = constant(value);
+        if (made.reads(input)) steps_[at].inputs[input] = compiled_->constant(value);
   }
   exchange(*variant);
   try {
@@ -121,8 +118,10 @@ void DeviceExecutable::exchange(Variant& other) {
   auto& variant = static_cast<DeviceVariant&>(other);
   std::string kernel;
   for (auto& [at, step] : variant.steps) {
-    step.swap(steps_[at].step);
-    kernel = std::exchange(steps_[at].kernel, variant.kernel);
+    BoundStep& bound = steps_[at];
+    step.swap(bound.own);
+    bound.step = bound.own ? bound.own.get() : compiled_->step(at);
+    kernel = std::exchange(bound.kernel, variant.kernel);
   }
   variant.kernel = kernel;
   segments_.swap(variant.segments);

@@ -2,22 +2,14 @@
 
 #include <tenon/error.h>
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
+#include <memory>
 
+#include "backends/cuda/kernel_cache.h"
 #include "backends/cuda/kernels/texts.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/knobs.h"
 
 namespace tenon::cuda {
 namespace {
-
-namespace fs = std::filesystem;
 
 using Program = struct ProgramTag*;
 
@@ -135,48 +127,16 @@ std::string compile_now(const Source& source, const std::string& text, const std
   return output;
 }
 
-/// A folder that this user alone may enter; empty where there is none.
-fs::path cache_folder() {
-  fs::path folder;
-  if (const auto own = knobs::value(knobs::cache_dir)) folder = *own;
-  else if (const auto xdg = knobs::value(knobs::xdg_cache_home)) folder = fs::path(*xdg) / "tenon";
-  else if (const auto home = knobs::value(knobs::home)) folder = fs::path(*home) / ".cache" / "tenon";
-  else return {};
-  folder /= "kernels";
-  std::error_code fault;
-  fs::create_directories(folder.parent_path(), fault);
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return {};
-  struct stat status {};
-  const bool ours = lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-                    (status.st_mode & 077) == 0;
-  return ours ? folder : fs::path();
-}
-
-uint64_t hash_of(const std::string& text) { return hash64(std::as_bytes(std::span(text))); }
-
-/// A cached file is the code followed by its hash.
-std::string read_cached(const fs::path& path) {
-  std::error_code fault;
-  if (!fs::is_regular_file(path, fault)) return {};
-  const auto file = MappedFile::open(path.string());
-  const auto bytes = file->bytes();
-  if (!is_cached_kernel(bytes)) return {};
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size() - sizeof(uint64_t));
-}
-
-std::string hex_of(const std::string& key) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_of(key)));
-  return text;
-}
-
-/// A kernel of the same text by another compiler.
-std::string read_any(const fs::path& folder, const std::string& prefix) {
-  std::error_code fault;
-  for (fs::directory_iterator at(folder, fault), end; !fault && at != end; at.increment(fault))
-    if (at->path().filename().string().rfind(prefix, 0) == 0)
-      if (std::string code = read_cached(at->path()); !code.empty()) return code;
-  return {};
+/// nullptr where this user has none.
+const OpenFolder* cache() {
+  static const std::unique_ptr<const OpenFolder> opened = []() -> std::unique_ptr<const OpenFolder> {
+    try {
+      return std::make_unique<OpenFolder>(kernel_folder());
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }();
+  return opened.get();
 }
 
 /// What NVRTC is given; headers come besides.
@@ -188,16 +148,6 @@ std::string text_of(const Source& source) {
 }  // namespace
 
 const Compiler& compiler() { return nvrtc(); }
-
-std::string kernel_cache() { return cache_folder().string(); }
-
-bool is_cached_kernel(std::span<const std::byte> bytes) {
-  uint64_t hash = 0;
-  if (bytes.size() <= sizeof hash) return false;
-  const auto code = bytes.first(bytes.size() - sizeof hash);
-  std::memcpy(&hash, bytes.data() + code.size(), sizeof hash);
-  return hash == hash64(code);
-}
 
 std::string architecture_for(int capability, const Compiler& by) {
   const std::vector<int>& known = by.capabilities;
@@ -235,21 +185,15 @@ std::string text_with_headers(const Source& source) {
 std::string compile(const Source& source, const std::string& architecture) {
   const std::string text = text_of(source);
   const Nvrtc& n = nvrtc();
-  const std::string key = text_with_headers(source) + '\n' + name_and_defines(source) + '\n' + architecture;
-  const std::string made_by = key + '\n' + std::to_string(n.major) + '.' + std::to_string(n.minor);
-  const std::string prefix = hex_of(key), name = prefix + hex_of(made_by) + ".cubin";
-  static const fs::path folder = cache_folder();
-  if (!folder.empty()) {
-    if (std::string code = read_cached(folder / name); !code.empty()) return code;
-    if (!n.why.empty())
-      if (std::string code = read_any(folder, prefix); !code.empty()) return code;
-  }
+  const KernelKey key{text_with_headers(source) + '\n' + name_and_defines(source) + '\n' + architecture,
+                      std::to_string(n.major) + '.' + std::to_string(n.minor)};
+  if (cache())
+    if (std::string code = find_kernel(*cache(), key, !n.why.empty()); !code.empty()) return code;
   const std::string code = compile_now(source, text, architecture);
-  if (folder.empty()) return code;
-  const uint64_t hash = hash_of(code);
-  const std::string file = code + std::string(reinterpret_cast<const char*>(&hash), sizeof hash);
+  if (!cache()) return code;
   try {
-    write_atomically((folder / name).string(), std::as_bytes(std::span(file)));
+    const std::string file = cached_file(key, code);
+    cache()->write(key.file_name(), std::as_bytes(std::span(file)));
   } catch (const Error&) {
     // An unwritable cache costs the next start a compilation and nothing else.
   }

@@ -1,5 +1,4 @@
 #pragma once
-#include <span>
 #include <string>
 #include <vector>
 
@@ -35,12 +34,6 @@ std::string text_with_headers(const Source& source);
 /// Machine code for "sm_90a" and the like, PTX for "compute_90", from the private cache or compiled into it.
 /// Thread-safe. Throws Error(unsupported) where NVRTC is absent, or with the compiler's words.
 std::string compile(const Source& source, const std::string& architecture);
-
-/// The folder of compiled kernels, which this user alone may enter; empty where there is none. Its files are machine
-/// code or PTX followed by its hash, named by a hash of what they were compiled from.
-std::string kernel_cache();
-/// Whether the bytes are such a file.
-bool is_cached_kernel(std::span<const std::byte> bytes);
 
 /// A kernel of several files of kernels/, one behind the other; the last names it.
 Source source_from(const std::vector<std::string>& files, std::vector<std::string> defines = {});

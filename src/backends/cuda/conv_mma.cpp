@@ -87,9 +87,7 @@ int64_t blocks_of(const ConvShape& shape, const Tile& tile) {
 }
 
 /// Whether f32 is divided into two numbers of tf32.
-bool is_divided(const Problem& problem, const ConvShape& shape) {
-  return shape.x_type == DType::f32 && !problem.tf32;
-}
+bool is_divided(const Problem& problem, const ConvShape& shape) { return shape.x_type == DType::f32 && !problem.tf32; }
 
 /// The macro DT of kernels/conv_mma.cu.
 int type_of(const Problem& problem, const ConvShape& shape) {
@@ -119,6 +117,14 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
   return {name, {source}, {static_cast<int>(&tile - tiles), splits}};
 }
 
+/// Cycles of a multiprocessor, about; estimates that order candidates, of which the first are timed: what a block takes
+/// beside its products, a step of 128 bytes of depth, in it a sum and a row or column that is copied, and adding up the
+/// parts of a split depth.
+constexpr double block_cycles = 2000, step_cycles = 60, cycles_of_sum = 1 / 16.0, cycles_of_row = 2,
+                 split_cycles = 1500;
+constexpr double shared_for_tiles = 200e3;  // bytes of a multiprocessor
+constexpr double most_resident = 8;         // blocks of a multiprocessor that hide each other's waiting
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
   any_conv_shape(problem, shape);
@@ -136,13 +142,14 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
       if (splits > 1 && (steps < 2 * splits || blocks > 2 * properties.multiprocessors)) break;
       // Waves of blocks, each a fixed part and its products; a larger tile does more products for a byte.
       const double part =
-          2000 + static_cast<double>(ceil_div(steps, splits)) * (60 + tile.m * tile.n / 16.0 + 2.0 * (tile.m + tile.n));
-      const double resident = std::max(1.0, std::min(8.0, 200e3 / tile.shared_bytes()));
+          block_cycles + static_cast<double>(ceil_div(steps, splits)) *
+                             (step_cycles + tile.m * tile.n * cycles_of_sum + (tile.m + tile.n) * cycles_of_row);
+      const double resident = std::clamp(shared_for_tiles / tile.shared_bytes(), 1.0, most_resident);
       const double waves = std::max(1.0, static_cast<double>(blocks) / (properties.multiprocessors * resident));
       guesses.push_back(
           {waves * part *
                    (waves > 1 ? resident : std::max(1.0, static_cast<double>(blocks) / properties.multiprocessors)) +
-               (splits > 1 ? 1500 : 0),
+               (splits > 1 ? split_cycles : 0),
            &tile, splits});
     }
   }
@@ -206,7 +213,7 @@ class MmaStep : public Step {
   }
   size_t workspace_bytes() const override { return workspace_; }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[3];
@@ -238,12 +245,11 @@ class MmaStep : public Step {
     const std::vector<float> bias = conv_bias(problem, shape);
     std::vector<std::byte> packed;
     const bool narrow = is_narrow(shape.x_type), divided = is_divided(problem, shape);
-    const size_t bias_at = pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed,
-                                     [&](std::byte* to, float weight) {
-                                       if (narrow) *reinterpret_cast<uint16_t*>(to) = narrow_of(weight, shape.x_type);
-                                       else
-                                         *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
-                                     });
+    const size_t bias_at =
+        pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed, [&](std::byte* to, float weight) {
+          if (narrow) *reinterpret_cast<uint16_t*>(to) = narrow_of(weight, shape.x_type);
+          else *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
+        });
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);
     packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
@@ -255,9 +261,8 @@ class MmaStep : public Step {
     const std::vector<int8_t> weights = byte_weights(problem, shape);
     const std::vector<uint32_t> numbers = numbers_of(conv, zero_sums(conv, weights), shape.out_c);
     std::vector<std::byte> packed;
-    const size_t begin = pack_rows(weights, shape, tile, numbers.size() * 4, packed, [](std::byte* to, int8_t weight) {
-      *reinterpret_cast<int8_t*>(to) = weight;
-    });
+    const size_t begin = pack_rows(weights, shape, tile, numbers.size() * 4, packed,
+                                   [](std::byte* to, int8_t weight) { *reinterpret_cast<int8_t*>(to) = weight; });
     std::memcpy(packed.data() + begin, numbers.data(), numbers.size() * 4);
     packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());

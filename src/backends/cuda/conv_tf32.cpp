@@ -150,7 +150,7 @@ class Tf32Step : public Step {
     grid_ = {std::min(blocks, params_.tiles * tiles_n), 1, 1, meta[1], meta[0]};
   }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     const ConvShape& s = shape_;
     params.a = is_point(s) ? tiled_map(at.inputs[0], DType::f32, {s.in_c, s.pixels()}, {1, s.x[2]},

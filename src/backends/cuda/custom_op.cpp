@@ -15,13 +15,14 @@ class CustomStep : public Step {
     for (const Operand& operand : problem.outputs) outputs_.push_back(tensor_of(operand));
   }
   bool leaves_trail() const override { return false; }
-  void enqueue(const Launch& launch) override {
-    for (size_t at = 0; at < inputs_.size(); ++at) inputs_[at].data = reinterpret_cast<void*>(launch.inputs[at]);
-    for (size_t at = 0; at < outputs_.size(); ++at) outputs_[at].data = reinterpret_cast<void*>(launch.outputs[at]);
+  void enqueue(const Launch& launch) const override {
+    std::vector<tenon_op_tensor> inputs = inputs_, outputs = outputs_;
+    for (size_t at = 0; at < inputs.size(); ++at) inputs[at].data = reinterpret_cast<void*>(launch.inputs[at]);
+    for (size_t at = 0; at < outputs.size(); ++at) outputs[at].data = reinterpret_cast<void*>(launch.outputs[at]);
     const tenon_custom_op& op = *ops::custom_op(node_.op);
     ops::call_custom_op(node_, [&](const tenon_op_node* node) {
-      return op.enqueue(op.context, &ops::custom_op_api(), node, inputs_.data(), inputs_.size(), outputs_.data(),
-                        outputs_.size(), launch.stream);
+      return op.enqueue(op.context, &ops::custom_op_api(), node, inputs.data(), inputs.size(), outputs.data(),
+                        outputs.size(), launch.stream);
     });
   }
 

@@ -1,5 +1,5 @@
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "backends/cuda/convolution.h"
@@ -18,8 +18,9 @@ std::string literal(float value) {
   if (std::isinf(value)) return value > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
   if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
   char text[40];
-  std::snprintf(text, sizeof text, "(%a)", static_cast<double>(value));
-  return "(float)" + std::string(text);
+  const auto end =
+      std::to_chars(text, text + sizeof text, std::fabs(static_cast<double>(value)), std::chars_format::hex);
+  return std::string("(float)(") + (std::signbit(value) ? "-0x" : "0x") + std::string(text, end.ptr) + ")";
 }
 
 std::string activation(ops::Activation kind, bool fast, const std::string& a, float alpha, float beta) {

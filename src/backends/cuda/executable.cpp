@@ -23,41 +23,28 @@ size_t bytes_of(const ir::Graph& graph, const backends::Layout& layout, ir::Valu
 /// A CPU kernel working on the mirror of the arena.
 struct DeviceExecutable::HostStep {
   backends::Problem problem;
-  std::unique_ptr<backends::Step> step;
+  std::shared_ptr<const backends::Step> step;
   std::vector<std::byte*> inputs, outputs;
   Tensor workspace;
 };
 
-DeviceExecutable::DeviceExecutable(backends::Schedule schedule, Team& team, std::shared_ptr<backends::Arena> arena)
-    : StreamExecutable(std::move(schedule)),
+DeviceExecutable::DeviceExecutable(std::shared_ptr<const DeviceCompiled> compiled, Team& team,
+                                   std::shared_ptr<backends::Arena> arena)
+    : compiled_(std::move(compiled)),
       team_(team),
-      device_(Device::get(schedule_.device.index)),
-      arena_(std::dynamic_pointer_cast<DeviceArena>(std::move(arena))),
-      weights_(device_.properties().index) {
+      device_(compiled_->device()),
+      arena_(std::dynamic_pointer_cast<DeviceArena>(std::move(arena))) {
   trails_ = PinnedBuffer(most_lanes * sizeof(uint32_t));
-  try {
+  compiled_->explain_memory([&] {
     watched([&] {
       reserve_operands();
       bind();
       segments_ = record();
     });
-  } catch (const Error& error) {
-    if (error.code() != Code::resource) throw;
-    throw Error(error.code(), error.what(), {error.where(), error.why() + "; " + needs(), error.hint()});
-  }
+  });
 }
 
 DeviceExecutable::~DeviceExecutable() = default;
-
-Address DeviceExecutable::constant(ir::ValueId value) {
-  Buffer& buffer = constants_[value];
-  const Tensor& tensor = graph().value(value).constant;
-  if (!buffer.address() && tensor.bytes() > 0) {
-    buffer = Buffer::kept(tensor.bytes());
-    buffer.upload(tensor.data(), tensor.bytes());
-  }
-  return buffer.address();
-}
 
 Address DeviceExecutable::address_of(ir::ValueId value) const {
   const backends::Place& place = layout().places[value];
@@ -85,29 +72,15 @@ void DeviceExecutable::reserve_operands() {
 }
 
 void DeviceExecutable::bind() {
-  std::vector<Problem> problems;  // of their own, as their weights are rounded
-  std::vector<Choice> choices;
-  std::vector<Source> sources;
-  for (const backends::ScheduledStep& step : schedule_.steps) {
-    problems.push_back(step.problems[0]);
-    choices.push_back(step.host ? Choice() : choose(step.problems[0], device_.properties(), step.tactic));
-    const std::vector<Source>& needed = choices.back().tactic.sources;
-    sources.insert(sources.end(), needed.begin(), needed.end());
-  }
-  device_.prepare(sources);
-  round_weights(problems);
-  const Weights::Filling filling(weights_);
   size_t workspace = 0;
-  for (size_t at = 0; at < problems.size(); ++at) {
-    BoundStep step{schedule_.steps[at].nodes[0], "cpu", nullptr, nullptr, {}, {}};
-    if (choices[at].kernel) {
-      step.step = fitting_step(problems[at], choices[at]);
-      step.kernel = choices[at].tactic.name;
+  for (size_t at = 0; at < schedule().steps.size(); ++at) {
+    BoundStep step{schedule().steps[at].nodes[0], compiled_->kernel(at), compiled_->step(at), nullptr, nullptr, {}, {}};
+    if (step.step) {
       add_operands(step);
       workspace = std::max(workspace, step.step->workspace_bytes());
     } else {
       if (!mirror_.data()) mirror_ = PinnedBuffer(static_cast<size_t>(std::max<int64_t>(layout().arena_bytes, 1)));
-      step.host = host_step(at);
+      step.host = bind_host_step(at);
     }
     steps_.push_back(std::move(step));
   }
@@ -121,28 +94,10 @@ void DeviceExecutable::add_operands(BoundStep& step) {
     const bool is_constant = value != ir::no_value && graph().value(value).is_constant();
     step.inputs.push_back(value == ir::no_value                  ? 0
                           : is_constant && !step.step->reads(at) ? 0
-                          : is_constant                          ? constant(value)
+                          : is_constant                          ? compiled_->constant(value)
                                                                  : address_of(value));
   }
   for (const ir::ValueId value : node.outputs) step.outputs.push_back(value == ir::no_value ? 0 : address_of(value));
-}
-
-std::unique_ptr<Step> DeviceExecutable::fitting_step(const backends::Problem& problem, Choice& choice) {
-  auto step = choice.kernel->make(problem, device_, choice.tactic);
-  if (fits_workspace(*step)) return step;
-  const size_t wanted = step->workspace_bytes();
-  for (Choice& other : choices(problem, device_.properties())) {
-    step.reset();  // first, so that what it kept makes room
-    step = other.kernel->make(problem, device_, other.tactic);
-    if (!fits_workspace(*step)) continue;
-    choice = std::move(other);
-    return step;
-  }
-  throw Error(Code::resource, "no kernel keeps to the limit of workspace",
-              {.where = "node " + problem.node->label(),
-               .why = choice.tactic.name + " takes " + memory_text(static_cast<int64_t>(wanted)),
-               .hint = "raise the limit with --workspace",
-               .node = problem.node->label()});
 }
 
 void DeviceExecutable::reserve_workspace(size_t bytes) {
@@ -150,12 +105,12 @@ void DeviceExecutable::reserve_workspace(size_t bytes) {
     workspaces_.push_back(Buffer(bytes, "the workspace of kernels"));
 }
 
-std::unique_ptr<DeviceExecutable::HostStep> DeviceExecutable::host_step(size_t at) const {
-  const backends::ScheduledStep& scheduled = schedule_.steps[at];
+std::unique_ptr<DeviceExecutable::HostStep> DeviceExecutable::bind_host_step(size_t at) const {
+  const backends::ScheduledStep& scheduled = schedule().steps[at];
   const ir::NodeId id = scheduled.nodes[0];
   auto host = std::make_unique<HostStep>();
   host->problem = scheduled.host->problem;
-  host->step = backends::kernel_for(host->problem, scheduled.host->tactic).make(host->problem);
+  host->step = compiled_->host_step(at);
   const auto pointer = [&](ir::ValueId value) -> std::byte* {
     if (value == ir::no_value) return nullptr;
     if (const Tensor* tensor = graph().constant(value)) return const_cast<std::byte*>(tensor->data<std::byte>());
@@ -228,7 +183,7 @@ Tensor DeviceExecutable::input(size_t at) {
 
 uint64_t DeviceExecutable::output_address(size_t at) {
   const ir::ValueId id = graph().outputs[at];
-  return graph().value(id).is_constant() ? constant(id) : address_of(id);
+  return graph().value(id).is_constant() ? compiled_->constant(id) : address_of(id);
 }
 
 void DeviceExecutable::enqueue(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) {
@@ -316,7 +271,7 @@ MemoryUse DeviceExecutable::memory() const {
   MemoryUse use;
   use.arena_bytes = layout().arena_bytes;
   use.arena_lower_bound = layout().lower_bound;
-  use.weights_bytes = static_cast<int64_t>(weights_.bytes());
+  use.weights_bytes = static_cast<int64_t>(compiled_->weights_bytes());
   for (const auto& [id, buffer] : inputs_) use.input_bytes += static_cast<int64_t>(buffer.bytes());
   for (const Buffer& buffer : workspaces_) use.workspace_bytes += static_cast<int64_t>(buffer.bytes());
   use.device_bytes =

@@ -1,7 +1,6 @@
-#include "base/memory.h"
 #include "backends/cuda/executable.h"
 
-/// What an executable on a GPU says where its memory does not suffice, or its device fails.
+/// What an executable on a GPU says where its device fails.
 namespace tenon::cuda {
 
 std::string DeviceExecutable::under_way() const {
@@ -17,17 +16,6 @@ std::string DeviceExecutable::under_way() const {
     }
   }
   return text.empty() ? "before the first kernel of a run began" : text;
-}
-
-std::string DeviceExecutable::needs() const {
-  int64_t inputs = 0, weights = 0;
-  for (const ir::ValueId input : graph().inputs)
-    inputs += layout().places[input].dims.elements() * static_cast<int64_t>(size_of(graph().value(input).dtype));
-  for (const ir::Value& value : graph().values)
-    if (value.is_constant() && size_of(value.dtype)) weights += static_cast<int64_t>(value.constant.bytes());
-  return "the engine takes " + memory_text(layout().arena_bytes + inputs + weights) +
-         " at least: " + memory_text(layout().arena_bytes) + " of arena, " + memory_text(inputs) + " of inputs and " +
-         memory_text(weights) + " of weights";
 }
 
 }  // namespace tenon::cuda

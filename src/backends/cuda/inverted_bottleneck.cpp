@@ -97,6 +97,15 @@ int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
 
 constexpr int slice = 32;  // hidden channels at a time
 
+/// Machine instructions that a warp issues, about, for each part of kernels/inverted_bottleneck.cu: estimates by its
+/// loops. They order candidates, of which the first are timed.
+namespace instructions {
+constexpr double expand_16_channels = 6, expand_pixels = 38;  // of 16 pixels by 32 hidden channels
+constexpr double begin_window = 20, load_tap = 11, tap_of_unit = 5, end_window_of_unit = 15;
+constexpr double next_slice = 60;  // of hidden channels: its weights' copies and barriers
+constexpr double begin_block = 500, finish_unit = 60, add_up_splits = 600;
+}  // namespace instructions
+
 /// The macros of kernels/inverted_bottleneck.cu, and what follows from them.
 struct Form {
   int cols, warps, units, splits;
@@ -106,7 +115,11 @@ struct Form {
   double cost = 0;
 
   Form(const Chain& chain, int cols, int warps, int units, int splits)
-      : cols(cols), warps(warps), units(units), splits(splits), expands(chain.nodes.has_expansion),
+      : cols(cols),
+        warps(warps),
+        units(units),
+        splits(splits),
+        expands(chain.nodes.has_expansion),
         projects(chain.nodes.has_projection) {
     if (expands) ci = chain.expand().in_c;
     if (projects) co = round_up(chain.project().out_c, 32);
@@ -148,12 +161,15 @@ struct Form {
     const int64_t by_memory = (properties.shared_bytes + 1024) / (shared_bytes() + 1024);
     blocks = static_cast<int>(std::clamp<int64_t>(std::min(by_registers, by_memory), 1, 1024 / threads()));
     const auto real = [](int64_t value) { return static_cast<double>(value); };
-    const double expansion = expands ? real(ceil_div(groups(), warps)) * (real(ck()) / 16 * 6 + 38) : 0;
+    using namespace instructions;
+    const double products = real(ck()) / 16 * expand_16_channels;
+    const double expansion = expands ? real(ceil_div(groups(), warps)) * (products + expand_pixels) : 0;
     const double taps = real(window * window);
-    const double convolution = 20 + taps * (11 + 5.0 * units) + 15.0 * units;
-    const double projection = real(units * co / 4 + co / 8);
-    const double each = expansion + convolution + projection + 60;
-    const double block = 500 + 60.0 * units + real(ceil_div(slices, splits)) * each + (splits > 1 ? 600 : 0);
+    const double convolution = begin_window + taps * (load_tap + tap_of_unit * units) + end_window_of_unit * units;
+    const double projection = real(units * co / 4 + co / 8);  // products, and loads of their weights
+    const double each = expansion + convolution + projection + next_slice;
+    const double block =
+        begin_block + finish_unit * units + real(ceil_div(slices, splits)) * each + (splits > 1 ? add_up_splits : 0);
     const double waves = std::max(1.0, real(tiles * splits) / (real(properties.multiprocessors) * blocks));
     cost = waves * block * std::max(1.0, waves > 1 ? blocks * warps / 8.0 : 1.0);
   }
@@ -193,19 +209,28 @@ const char* refuses(const Problem& problem, const Properties& properties) {
 }
 
 Tactic tactic_of(const Chain& chain, const Form& form) {
-  Source source = source_from({"diagonal.cuh", "inverted_bottleneck.cu"},
-                              epilogue_defines(conv_epilogue(chain.parts[2])));
+  Source source =
+      source_from({"diagonal.cuh", "inverted_bottleneck.cu"}, epilogue_defines(conv_epilogue(chain.parts[2])));
   constexpr int between_zero_and_beta = 20;
   const auto activation = [&](size_t part) {
     const ops::Epilogue epilogue = conv_epilogue(chain.parts[part]);
     const bool from_zero = epilogue.activation == ops::Activation::clip && epilogue.alpha == 0;
     return from_zero ? between_zero_and_beta : static_cast<int>(epilogue.activation);
   };
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{
-           {"EXPAND", form.expands}, {"ACT_E", form.expands ? activation(0) : 0}, {"ACT_D", activation(1)},
-           {"CI", form.ci}, {"CO", form.co}, {"PROJECT", form.projects}, {"WINDOW", form.window},
-           {"STRIDE", form.stride}, {"COLS", form.cols}, {"WARPS", form.warps}, {"UNITS", form.units},
-           {"BLOCKS", form.blocks}, {"SPLIT", form.splits > 1}})
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, int64_t>>{{"EXPAND", form.expands},
+                                                              {"ACT_E", form.expands ? activation(0) : 0},
+                                                              {"ACT_D", activation(1)},
+                                                              {"CI", form.ci},
+                                                              {"CO", form.co},
+                                                              {"PROJECT", form.projects},
+                                                              {"WINDOW", form.window},
+                                                              {"STRIDE", form.stride},
+                                                              {"COLS", form.cols},
+                                                              {"WARPS", form.warps},
+                                                              {"UNITS", form.units},
+                                                              {"BLOCKS", form.blocks},
+                                                              {"SPLIT", form.splits > 1}})
     source.defines.push_back(define(name, value));
   const std::string name = "bottleneck " + std::to_string(form.tile_h()) + "x" + std::to_string(form.tile_w()) + ", " +
                            std::to_string(form.warps) + " warps" +
@@ -319,7 +344,7 @@ class BottleneckStep : public Step {
   }
   size_t workspace_bytes() const override { return workspace_; }
   bool reads(size_t input) const override { return input == 0 || input == ops::bottleneck_residual; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[ops::bottleneck_residual];

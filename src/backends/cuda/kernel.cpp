@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+
+#include "backends/sources.h"
+#include "base/hash.h"
 
 namespace tenon::cuda {
 namespace {
@@ -49,12 +53,14 @@ bool nothing_to_do(const Problem& problem) {
 
 }  // namespace
 
-KernelRegistrar::KernelRegistrar(Kernel kernel) {
+KernelRegistrar::KernelRegistrar(Kernel kernel, std::source_location at) {
+  kernel.file = at.file_name();
   const std::string op = kernel.op;
   registry().emplace(op, std::move(kernel));
 }
 
-KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel) {
+KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel, std::source_location at) {
+  kernel.file = at.file_name();
   for (const char* op : ops) {
     kernel.op = op;
     registry().emplace(op, kernel);
@@ -79,6 +85,24 @@ Choice choose(const Problem& problem, const Properties& properties, const std::s
   for (Choice& choice : all)
     if (choice.tactic.name == name) return std::move(choice);
   return std::move(all.front());
+}
+
+uint64_t source_of(const Choice& choice) {
+  const uint64_t host = backends::source_hash(choice.kernel->file, "");
+  if (host == 0) return 0;
+  Hasher hasher;
+  const auto add = [&](std::string_view text) {
+    const size_t size = text.size();
+    hasher.add(std::as_bytes(std::span(&size, 1)));
+    hasher.add(std::as_bytes(std::span(text)));
+  };
+  hasher.add(std::as_bytes(std::span(&host, 1)));
+  for (const Source& source : choice.tactic.sources) {
+    add(source.file);
+    for (const std::string& define : source.defines) add(define);
+    add(text_with_headers(source));
+  }
+  return hasher.value();
 }
 
 bool fits_workspace(const Step& step) {

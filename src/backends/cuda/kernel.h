@@ -1,6 +1,7 @@
 #pragma once
 #include <initializer_list>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ class Step {
   /// Whether its kernels leave a trail; those of vendors do not.
   virtual bool leaves_trail() const { return true; }
   /// Puts the work on the stream, which may be capturing. No allocation.
-  virtual void enqueue(const Launch& launch) = 0;
+  virtual void enqueue(const Launch& launch) const = 0;
 };
 
 /// A kernel with its parameters chosen: the name is what records keep.
@@ -55,12 +56,14 @@ struct Kernel {
   /// Best guess first, at least one.
   std::vector<Tactic> (*tactics)(const Problem&, const Properties&);
   std::unique_ptr<Step> (*make)(const Problem&, Device&, const Tactic&);
+  const char* file = "";  // that registers it
 };
 
 struct KernelRegistrar {
-  explicit KernelRegistrar(Kernel kernel);
+  explicit KernelRegistrar(Kernel kernel, std::source_location at = std::source_location::current());
   /// For several ops, each in the place of the kernel's own.
-  KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel);
+  KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel,
+                  std::source_location at = std::source_location::current());
 };
 
 /// Kernel::make of a step that is made of these three.
@@ -78,6 +81,9 @@ struct Choice {
 std::vector<Choice> choices(const Problem& problem, const Properties& properties);
 /// The choice of that name, else the best guess.
 Choice choose(const Problem& problem, const Properties& properties, const std::string& name);
+/// Hash of what a choice is made of: the file that registers its kernel, with headers of its family, and the texts that
+/// it compiles. 0 where the build does not know the file.
+uint64_t source_of(const Choice& choice);
 /// Whether a step's workspace keeps to Limits::workspace_bytes.
 bool fits_workspace(const Step& step);
 /// Kernels that do not take the problem, each with its reason.

@@ -4,21 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
-#include "backends/cuda/compiler.h"
-#include "base/file.h"
+#include "backends/cuda/kernel_cache.h"
 #include "base/hash.h"
 
 namespace tenon::cuda {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// "TENONKRN", version, count; for each kernel its name, size and bytes; at the end the hash of all before.
 constexpr char magic[9] = "TENONKRN";
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr size_t name_length = 32;  // of hexadecimal digits, before ".cubin"
 constexpr const char* suffix = ".cubin";
 
@@ -48,17 +44,16 @@ bool take(std::span<const std::byte>& rest, void* to, size_t size) {
 
 KernelCount export_kernels(const std::string& path) {
   std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> found;
-  const std::string folder = kernel_cache();
-  std::error_code fault;
-  for (fs::directory_iterator at(folder, fault), end; !fault && at != end; at.increment(fault)) {
-    const std::string name = at->path().stem().string();
-    if (at->path().extension() != suffix || !is_name(name) || !at->is_regular_file(fault)) continue;
-    auto file = MappedFile::open(at->path().string());
-    if (is_cached_kernel(file->bytes())) found.emplace_back(name, std::move(file));
+  const OpenFolder folder = kernel_folder();
+  for (const std::string& file_name : folder.names()) {
+    const std::string name = file_name.substr(0, name_length);
+    if (file_name != name + suffix || !is_name(name)) continue;
+    auto file = folder.map(file_name);
+    if (cached_kernel(file_name, file->bytes())) found.emplace_back(name, std::move(file));
   }
   if (found.empty())
     throw Error(Code::usage, "there are no compiled kernels",
-                {.where = folder, .hint = "build an engine for the GPU first: they are kept as they are made"});
+                {.where = folder.path(), .hint = "build an engine for the GPU first: they are kept as they are made"});
   std::sort(found.begin(), found.end());
   std::vector<std::byte> bytes;
   const auto count = static_cast<uint32_t>(found.size());
@@ -99,17 +94,15 @@ KernelCount import_kernels(const std::string& path) {
       damaged(path, "it is too short");
     const auto bytes = rest.first(size);
     rest = rest.subspan(size);
-    if (!is_name(name) || !is_cached_kernel(bytes)) damaged(path, "kernel " + std::to_string(at) + " is damaged");
+    if (!is_name(name) || !cached_kernel(name + suffix, bytes))
+      damaged(path, "kernel " + std::to_string(at) + " is damaged");
     kernels.emplace_back(name, bytes);
   }
   if (!rest.empty()) damaged(path, "bytes follow the last kernel");
-  const std::string folder = kernel_cache();
-  if (folder.empty())
-    throw Error(Code::io, "there is no folder for kernels of this user alone",
-                {.hint = "set TENON_CACHE_DIR to a folder that can be written"});
+  const OpenFolder folder = kernel_folder();
   KernelCount result{count, 0};
   for (const auto& [name, bytes] : kernels) {
-    write_atomically((fs::path(folder) / (name + suffix)).string(), bytes);
+    folder.write(name + suffix, bytes);
     result.bytes += static_cast<int64_t>(bytes.size());
   }
   return result;

@@ -32,7 +32,8 @@ void add_packages(const fs::path& lib, std::vector<fs::path>& folders) {
 
 std::vector<fs::path> search_folders() {
   std::vector<fs::path> folders;
-  if (const auto home = knobs::value(knobs::cuda_home)) {
+  // A relative folder is whatever the program's current folder holds: its libraries are not for running.
+  if (const auto home = knobs::value(knobs::cuda_home); home && home->front() == '/') {
     folders.push_back(fs::path(*home) / "lib64");
     folders.push_back(fs::path(*home) / "lib");
   }
@@ -44,13 +45,14 @@ std::vector<fs::path> search_folders() {
   std::string path = knobs::value(knobs::path).value_or("");
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find(':', begin), path.size());
-    if (end > begin) prefixes.push_back(fs::path(path.substr(begin, end - begin)).parent_path());
+    if (path[begin] == '/') prefixes.push_back(fs::path(path.substr(begin, end - begin)).parent_path());
     begin = end + 1;
   }
   prefixes.push_back("/usr/local");
   prefixes.push_back("/usr");
   for (const fs::path& prefix : prefixes) add_packages(prefix / "lib", folders);
-  if (const auto home = knobs::value(knobs::home)) add_packages(fs::path(*home) / ".local" / "lib", folders);
+  if (const auto home = knobs::value(knobs::home); home && home->front() == '/')
+    add_packages(fs::path(*home) / ".local" / "lib", folders);
   return folders;
 }
 

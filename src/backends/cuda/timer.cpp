@@ -74,6 +74,7 @@ class DeviceTimer : public backends::TacticTimer {
 
   std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) override {
     candidates_.clear();
+    unable_.clear();
     node_ = problem.node->op + " " + problem.node->label();
     operands_ = Operands(problem, pool_.address());
     for (size_t at = 0; at < tactics.size(); ++at) attempt(tactics[at], [&] { make(problem, at, tactics[at]); });
@@ -85,6 +86,8 @@ class DeviceTimer : public backends::TacticTimer {
     for (const Candidate& candidate : candidates_) ready.push_back(candidate.index);
     return ready;
   }
+
+  std::vector<std::string> unable() const override { return unable_; }
 
   double run(size_t tactic) override {
     const auto found = std::find_if(candidates_.begin(), candidates_.end(),
@@ -103,7 +106,8 @@ class DeviceTimer : public backends::TacticTimer {
   } catch (const Fault& fault) {
     device_.give_up(fault, node_ + ", kernel \"" + tactic + "\"");
   } catch (const Error& error) {
-    if (error.code() != Code::resource && error.code() != Code::unsupported) throw;
+    if (error.code() == Code::unsupported) unable_.push_back(tactic);
+    else if (error.code() != Code::resource) throw;
     return false;
   }
 
@@ -145,6 +149,7 @@ class DeviceTimer : public backends::TacticTimer {
   Buffer pool_, workspace_;
   Operands operands_;
   std::vector<Candidate> candidates_;
+  std::vector<std::string> unable_;
   std::string node_;  // whom a fault is blamed on
 };
 

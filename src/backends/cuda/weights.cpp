@@ -7,7 +7,7 @@
 
 namespace tenon::cuda {
 
-void DeviceExecutable::round_weights(std::span<Problem> problems) const {
+void round_weights(std::span<Problem> problems, Team& team) {
   struct Work {
     DType type;
     Tensor from, to;
@@ -24,7 +24,7 @@ void DeviceExecutable::round_weights(std::span<Problem> problems) const {
       const Tensor from = std::exchange(weights, Tensor(DType::f32, weights.dims()));
       shared.list.push_back({type, from, weights});
     }
-  team_.run(
+  team.run(
       [](void* context, int) {
         auto& work = *static_cast<Shared*>(context);
         for (size_t at = work.next++; at < work.list.size(); at = work.next++)

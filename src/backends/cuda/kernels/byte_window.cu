@@ -40,6 +40,66 @@ constexpr int COUNT = PH * PW * CHUNKS, PARTS = PICTURE ? 1 : 2;
 constexpr int AT_PARTS = STEPS * NT * 256, PART_BYTES = (COUNT * 16 + 16 + 127) / 128 * 128;
 constexpr int SHARED = AT_PARTS + PARTS * PART_BYTES;
 
+// A tile's first column and row of results, and its image.
+struct Place {
+  int x, y, n;
+};
+__device__ __forceinline__ Place tile_place(const Params& p, int tile) {
+  const int row = tile / p.tiles_x;
+  return {tile % p.tiles_x * TW, row % p.tiles_y * TH, row / p.tiles_y};
+}
+
+#if PICTURE
+constexpr int NUMBERS = BLOCK * BLOCK * C;
+// The numbers of pixel i of a part; what lies outside is zero.
+__device__ __forceinline__ void load_block(X (&f)[NUMBERS], const Params& p, const X* image, const Place& at, int i) {
+  const int bh = at.y - p.pad_top + i / PW, bw = at.x - p.pad_left + i % PW;
+  const bool inside = i < COUNT && (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
+  const X* corner = image + (i64)(bh * BLOCK) * p.xs[1] + (i64)(bw * BLOCK) * p.xs[2];
+#pragma unroll
+  for (int k = 0; k < NUMBERS; ++k) f[k] = sizeof(X) == 1 ? (X)p.x_zero : (X)0;
+#pragma unroll
+  for (int r = 0; r < BLOCK; ++r)
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const X* from = corner + r * p.xs[1] + c * p.xs[3];
+#if PAIRS
+      if (inside && bh * BLOCK + r < p.in_h) {
+        const Pair two = *(const Pair*)from;
+        f[r * 2 * C + c] = two.e[0], f[(r * 2 + 1) * C + c] = two.e[1];
+      }
+#else
+#pragma unroll
+      for (int k = 0; k < BLOCK; ++k)
+        if (inside && bh * BLOCK + r < p.in_h && bw * BLOCK + k < p.in_w)
+          f[(r * BLOCK + k) * C + c] = from[k * p.xs[2]];
+#endif
+    }
+}
+// Quantises a tile's part of the picture: two pixels at a time, so that all their loads are under way before the first
+// is used.
+__device__ __forceinline__ void quantise_picture(const Params& p, uint4* part, const Place& at) {
+  const X* image = p.x + at.n * p.xs[0];
+#pragma unroll 1
+  for (int first = threadIdx.x; first < COUNT; first += 2 * THREADS) {
+    X f[2][NUMBERS];
+#pragma unroll
+    for (int twin = 0; twin < 2; ++twin) load_block(f[twin], p, image, at, first + twin * THREADS);
+#pragma unroll
+    for (int twin = 0; twin < 2; ++twin) {
+      const int i = first + twin * THREADS;
+      if (i >= COUNT) break;
+      int b[NUMBERS], v[16] = {};
+      quantise(f[twin], b, p.x_scale, p.x_inverse, p.x_zero);
+#pragma unroll
+      for (int k = 0; k < NUMBERS; ++k) v[k] = b[k];
+      part[i] = make_uint4(pack_bytes(v[0], v[1], v[2], v[3]), pack_bytes(v[4], v[5], v[6], v[7]),
+                           pack_bytes(v[8], v[9], v[10], v[11]), pack_bytes(v[12], v[13], v[14], v[15]));
+    }
+  }
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) / THREADS)
     byte_window(const Trail trail, const __grid_constant__ Params p) {
   extern __shared__ __align__(128) u8 memory[];
@@ -53,13 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) 
   for (int k = 0; k < OWN; ++k) zero[k] = q * OWN + k < COUT ? p.lists.zero_sums[q * OWN + k] : 0;
   wait_for_previous(trail);
 
-  struct Place {
-    int x, y, n;
-  };
-  const auto place_of = [&](int tile) {
-    const int row = tile / p.tiles_x;
-    return Place{tile % p.tiles_x * TW, row % p.tiles_y * TH, row / p.tiles_y};
-  };
+  const auto place_of = [&](int tile) { return tile_place(p, tile); };
 #if !PICTURE
   const u32 outside = p.x_zero * 0x01010101u;
   const auto load = [&](int tile, int buffer) {
@@ -96,49 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) 
 #if !PICTURE
     if (tile + gridDim.x < p.tiles) load(tile + gridDim.x, turn ^ 1);
 #else
-    // Two pixels at a time, so that all their loads are under way before the first is used.
-    constexpr int NUMBERS = BLOCK * BLOCK * C;
-    const X* image = p.x + at.n * p.xs[0];
-#pragma unroll 1
-    for (int first = threadIdx.x; first < COUNT; first += 2 * THREADS) {
-      X f[2][NUMBERS];
-#pragma unroll
-      for (int twin = 0; twin < 2; ++twin) {
-        const int i = first + twin * THREADS, bh = at.y - p.pad_top + i / PW, bw = at.x - p.pad_left + i % PW;
-        const bool inside = i < COUNT && (u32)bh < (u32)p.blocks_h && (u32)bw < (u32)p.blocks_w;
-        const X* corner = image + (i64)(bh * BLOCK) * p.xs[1] + (i64)(bw * BLOCK) * p.xs[2];
-#pragma unroll
-        for (int k = 0; k < NUMBERS; ++k) f[twin][k] = sizeof(X) == 1 ? (X)p.x_zero : (X)0;
-#pragma unroll
-        for (int r = 0; r < BLOCK; ++r)
-#pragma unroll
-          for (int c = 0; c < C; ++c) {
-            const X* from = corner + r * p.xs[1] + c * p.xs[3];
-#if PAIRS
-            if (inside && bh * BLOCK + r < p.in_h) {
-              const Pair two = *(const Pair*)from;
-              f[twin][r * 2 * C + c] = two.e[0], f[twin][(r * 2 + 1) * C + c] = two.e[1];
-            }
-#else
-#pragma unroll
-            for (int k = 0; k < BLOCK; ++k)
-              if (inside && bh * BLOCK + r < p.in_h && bw * BLOCK + k < p.in_w)
-                f[twin][(r * BLOCK + k) * C + c] = from[k * p.xs[2]];
-#endif
-          }
-      }
-#pragma unroll
-      for (int twin = 0; twin < 2; ++twin) {
-        const int i = first + twin * THREADS;
-        if (i >= COUNT) break;
-        int b[NUMBERS], v[16] = {};
-        quantise(f[twin], b, p.x_scale, p.x_inverse, p.x_zero);
-#pragma unroll
-        for (int k = 0; k < NUMBERS; ++k) v[k] = b[k];
-        parts[i] = make_uint4(pack_bytes(v[0], v[1], v[2], v[3]), pack_bytes(v[4], v[5], v[6], v[7]),
-                              pack_bytes(v[8], v[9], v[10], v[11]), pack_bytes(v[12], v[13], v[14], v[15]));
-      }
-    }
+    quantise_picture(p, parts, at);
     __syncthreads();
 #endif
     const u32 base = (u32)__cvta_generic_to_shared(parts + (PARTS > 1 ? turn : 0) * (PART_BYTES / 16));

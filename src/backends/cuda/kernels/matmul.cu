@@ -22,9 +22,80 @@ struct Params {
   float alpha, beta;
 };
 
-template <int N> struct __align__(N * sizeof(T)) Piece {
+template <int N>
+struct __align__(N * sizeof(T)) Piece {
   T e[N];
 };
+
+#if PRODUCTS
+constexpr int NJ = WN / 8;
+// Adds the products of a step in shared memory to a warp's results, 32 rows from wm and WN columns from wn.
+#if NARROW_ELEMENT
+__device__ __forceinline__ void multiply_part(float (&sum)[2][NJ][4], const T*, u32 base_a, u32 base_b, int wm,
+                                              int wn) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int kk = 0; kk < BK; kk += 16) {
+    u32 x[2][4], y[NJ / 2][4];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x[i][0]), "=r"(x[i][1]), "=r"(x[i][2]), "=r"(x[i][3])
+                   : "r"(base_a + ((wm + i * 16 + (lane & 15)) * A_PITCH + kk + (lane >> 4) * 8) * 2)
+                   : "memory");
+#pragma unroll
+    for (int j = 0; j < NJ / 2; ++j)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(y[j][0]), "=r"(y[j][1]), "=r"(y[j][2]), "=r"(y[j][3])
+                   : "r"(base_b + ((kk + (lane & 15)) * B_PITCH + wn + j * 16 + (lane >> 4) * 8) * 2)
+                   : "memory");
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < NJ; ++j)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME
+                     ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(sum[i][j][0]), "+f"(sum[i][j][1]), "+f"(sum[i][j][2]), "+f"(sum[i][j][3])
+                     : "r"(x[i][0]), "r"(x[i][1]), "r"(x[i][2]), "r"(x[i][3]), "r"(y[j / 2][j % 2 * 2]),
+                       "r"(y[j / 2][j % 2 * 2 + 1]));
+  }
+}
+#else
+__device__ __forceinline__ void multiply_part(float (&sum)[2][NJ][4], const T* part_b, u32 base_a, u32, int wm,
+                                              int wn) {
+  const int lane = threadIdx.x & 31;
+  // Tensor cores cut what a sum cannot hold: only the products of one step are added there.
+  float part[2][NJ][4] = {};
+#pragma unroll
+  for (int kk = 0; kk < BK; kk += 8) {
+    Four x, y[NJ / 2];
+#pragma unroll
+    for (int j = 0; j < NJ; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        y[j / 2].whole[j % 2 * 2 + e] =
+            __float_as_uint(part_b[(kk + (lane & 3) + 4 * e) * B_PITCH + wn + j * 8 + (lane >> 2)]);
+#pragma unroll
+    for (int j = 0; j < NJ / 2; ++j) y[j].divide();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x.whole[0]), "=r"(x.whole[1]), "=r"(x.whole[2]), "=r"(x.whole[3])
+                   : "r"(base_a + ((wm + i * 16 + (lane & 15)) * A_PITCH + kk + (lane >> 4) * 4) * 4)
+                   : "memory");
+      x.divide();
+      multiply_all<NJ>(part[i], x, y);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+#pragma unroll
+    for (int j = 0; j < NJ; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum[i][j][e] += part[i][j][e];
+}
+#endif
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, (PRODUCTS || NARROW ? 384 : 512) / THREADS)
     matmul(const Trail trail, const __grid_constant__ Params p) {
@@ -100,69 +171,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, (PRODUCTS || NARROW ? 384 
 #if PRODUCTS
   const int lane = tid & 31, warp = tid >> 5, wm = warp % (BM / 32) * 32, wn = warp / (BM / 32) * WN;
   const u32 base_a = (u32)__cvta_generic_to_shared(part_a), base_b = (u32)__cvta_generic_to_shared(part_b);
-  constexpr int NJ = WN / 8;
   float sum[2][NJ][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += BK) {
     put();
     __syncthreads();
     if (k0 + BK < p.k) fetch(k0 + BK);
-#if NARROW_ELEMENT
-#pragma unroll
-    for (int kk = 0; kk < BK; kk += 16) {
-      u32 x[2][4], y[NJ / 2][4];
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(x[i][0]), "=r"(x[i][1]), "=r"(x[i][2]), "=r"(x[i][3])
-                     : "r"(base_a + ((wm + i * 16 + (lane & 15)) * A_PITCH + kk + (lane >> 4) * 8) * 2)
-                     : "memory");
-#pragma unroll
-      for (int j = 0; j < NJ / 2; ++j)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(y[j][0]), "=r"(y[j][1]), "=r"(y[j][2]), "=r"(y[j][3])
-                     : "r"(base_b + ((kk + (lane & 15)) * B_PITCH + wn + j * 16 + (lane >> 4) * 8) * 2)
-                     : "memory");
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-#pragma unroll
-        for (int j = 0; j < NJ; ++j)
-          asm volatile(
-              "mma.sync.aligned.m16n8k16.row.col.f32." NARROW_NAME "." NARROW_NAME ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-              : "+f"(sum[i][j][0]), "+f"(sum[i][j][1]), "+f"(sum[i][j][2]), "+f"(sum[i][j][3])
-              : "r"(x[i][0]), "r"(x[i][1]), "r"(x[i][2]), "r"(x[i][3]), "r"(y[j / 2][j % 2 * 2]),
-                "r"(y[j / 2][j % 2 * 2 + 1]));
-    }
-#else
-    // Tensor cores cut what a sum cannot hold: only the products of one step are added there.
-    float part[2][NJ][4] = {};
-#pragma unroll
-    for (int kk = 0; kk < BK; kk += 8) {
-      Four x, y[NJ / 2];
-#pragma unroll
-      for (int j = 0; j < NJ; ++j)
-#pragma unroll
-        for (int e = 0; e < 2; ++e)
-          y[j / 2].whole[j % 2 * 2 + e] = __float_as_uint(
-              part_b[(kk + (lane & 3) + 4 * e) * B_PITCH + wn + j * 8 + (lane >> 2)]);
-#pragma unroll
-      for (int j = 0; j < NJ / 2; ++j) y[j].divide();
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(x.whole[0]), "=r"(x.whole[1]), "=r"(x.whole[2]), "=r"(x.whole[3])
-                     : "r"(base_a + ((wm + i * 16 + (lane & 15)) * A_PITCH + kk + (lane >> 4) * 4) * 4)
-                     : "memory");
-        x.divide();
-        multiply_all<NJ>(part[i], x, y);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-#pragma unroll
-      for (int j = 0; j < NJ; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[i][j][e] += part[i][j][e];
-#endif
+    multiply_part(sum, part_b, base_a, base_b, wm, wn);
     __syncthreads();
   }
 #pragma unroll

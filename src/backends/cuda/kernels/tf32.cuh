@@ -1,5 +1,5 @@
-// f32 on tensor cores; stands before a kernel's own text. DIVIDED 1: a number as two of tf32, 22 bits of mantissa, whose
-// three products are added ("3xTF32" of CUTLASS); 0: rounded to tf32.
+// f32 on tensor cores. DIVIDED 1: a number as two of tf32, 22 bits of mantissa, whose three products are added
+// ("3xTF32" of CUTLASS); 0: rounded to tf32.
 __device__ __forceinline__ u32 tf32_of(float x) {
   u32 bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));

@@ -1,4 +1,4 @@
-#include "base/descriptor.h"
+#include "base/open_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,8 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-
-#include "base/file.h"
 
 namespace tenon {
 namespace {
@@ -40,14 +38,13 @@ Buffer read_to_end(int descriptor, const std::string& name) {
 
 }  // namespace
 
-Buffer bytes_of_descriptor(int descriptor, const std::string& name) {
+std::shared_ptr<const MappedFile> open_file(int descriptor, const std::string& name) {
   struct stat status;
   if (::fstat(descriptor, &status) != 0) fail(name, errno);
-  if (!S_ISREG(status.st_mode)) return read_to_end(descriptor, name);
-  const int own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (own < 0) fail(name, errno);
-  const auto file = MappedFile::adopt(own, name);
-  return {file->bytes().data(), file->bytes().size(), file};
+  if (!S_ISREG(status.st_mode)) return MappedFile::view(read_to_end(descriptor, name), name);
+  Descriptor own(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!own) fail(name, errno);
+  return MappedFile::adopt(std::move(own), name);
 }
 
 }  // namespace tenon
