@@ -1,5 +1,6 @@
 #pragma once
 #include <tenon/calibration.h>
+#include <tenon/device.h>
 #include <tenon/error.h>
 #include <tenon/judge.h>
 #include <tenon/limits.h>
@@ -16,24 +17,6 @@
 /// Tenon: an ONNX model in, an engine tuned for this machine out. Everything that fails on the user's side throws
 /// tenon::Error.
 namespace tenon {
-
-enum class Precision {
-  fp32,
-  tf32,  ///< on a GPU: products of f32 round their operands to 10 bits of mantissa
-  fp16,  ///< on a GPU: tensors between the large layers are f16, sums f32
-  /// On a GPU the same with bf16: the range of f32 and 7 bits of mantissa. On a CPU with AMX or AVX512-BF16:
-  /// convolutions and products round their operands to it, where that is measured faster; tensors and sums are f32.
-  bf16,
-  /// Eight bits, after calibration, where the structure of the model allows it and they are measured faster, which may
-  /// be nowhere; elsewhere fp32, on a GPU fp16.
-  int8,
-  /// On a GPU of compute capability 8.9 or later: the same with e4m3 floats of eight bits instead of integers, for
-  /// convolutions of one group and products whose channels fill groups of 16; elsewhere fp16.
-  fp8,
-  /// The fastest by measurement: of fp32, on a GPU fp16, and, with calibration data, int8 within the error asked for;
-  /// with a judge also bf16, layer by layer, on a CPU that has it.
-  best,
-};
 
 /// Name, element type and sizes of an engine's input or output; -1 is a size that may change from run to run.
 struct TensorInfo {
@@ -52,7 +35,7 @@ using Shapes = std::map<std::string, std::vector<int64_t>>;
 enum class Objective : uint8_t { latency, size };
 
 struct BuildOptions {
-  std::string device = "cpu";  ///< or "cuda", "cuda:N"
+  Device device = {};  ///< the CPU; or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
   Shapes shapes = {};             ///< sizes of inputs that are dynamic in the model; a missing batch is 1
   int threads = 0;                ///< 0: the cores this process may use
@@ -63,8 +46,8 @@ struct BuildOptions {
   /// Joins the model's metadata_props. "tenon.preprocess" says how pictures become the input: detect and classify
   /// go by it.
   std::map<std::string, std::string> metadata = {};
-  bool strict = false;             ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
-  bool vendor = true;                          ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
+  bool strict = false;                          ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
+  bool vendor = true;                           ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8
   CalibrationOptions calibration = {};
   /// For int8 and fp8: layers that take longer in eight bits stay in floating point, or none does.
@@ -109,10 +92,12 @@ class Engine {
   std::vector<TensorInfo> outputs() const;
   /// The model's metadata_props, with "names" and the like.
   const std::map<std::string, std::string>& metadata() const;
-  /// The same engine on another device: "cpu", "cuda", "cuda:N". What it knows of other devices stays with it.
-  Engine on(const std::string& device) const;
+  /// The same engine on another device. What it knows of other devices stays with it.
+  Engine on(const Device& device) const;
   /// The device that sessions run on.
-  const std::string& device() const;
+  const Device& device() const;
+  /// The arithmetic it was built for.
+  Precision precision() const;
   /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
   /// at most the cores there are.
   Session session(int threads = 0, const Shapes& shapes = {}) const;

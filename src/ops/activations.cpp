@@ -121,7 +121,7 @@ void clip(Evaluation& ctx) {
 TENON_OP({"Relu", 1, 1, 1, 1, infer_same, relu, Kind::elementwise});
 TENON_OP({"Sigmoid", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::sigmoid(x); }>, Kind::elementwise});
 // Internal: x * sigmoid(x).
-TENON_OP({"Silu", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::silu(x); }>, Kind::elementwise});
+TENON_OP({"tenon:Silu", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::silu(x); }>, Kind::elementwise});
 TENON_OP({"Swish", 1, 1, 1, 1, infer_same, swish, Kind::elementwise});
 TENON_OP({"HardSigmoid", 1, 1, 1, 1, infer_same, hard_sigmoid, Kind::elementwise});
 TENON_OP({"HardSwish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::hard_swish(x); }>,

@@ -16,7 +16,7 @@ struct Activation {
 std::optional<Activation> activation_of(const ir::Graph& graph, const ir::Node& node) {
   const std::string& op = node.op;
   if (op == "Relu") return Activation{"relu", {}, {}};
-  if (op == "Silu") return Activation{"silu", {}, {}};
+  if (op == "tenon:Silu") return Activation{"silu", {}, {}};
   if (op == "Sigmoid") return Activation{"sigmoid", {}, {}};
   if (op == "HardSwish") return Activation{"hardswish", {}, {}};
   if (op == "Tanh") return Activation{"tanh", {}, {}};
@@ -52,7 +52,7 @@ bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
 
 /// Integer sums that become numbers: they take an activation.
 bool gives_numbers(const ir::Graph& graph, const ir::Node& node) {
-  return node.op == "Int8Conv" && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") &&
+  return node.op == "tenon:Int8Conv" && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") &&
          !node.has("residual");
 }
 

@@ -48,7 +48,7 @@ test::Tolerance tolerance_of(const Case& one, Kind kind, DType type) {
   double element = kind == Kind::tf32 ? 1e-3 : 1e-5, mean = kind == Kind::tf32 ? 4e-4 : 3e-6;
   if (type == DType::f16) element = 1e-3, mean = 4e-4;
   if (type == DType::bf16) element = 8e-3, mean = 3.2e-3;
-  const bool float8 = type == DType::f8e4m3fn && one.node().op == "Float8Conv";
+  const bool float8 = type == DType::f8e4m3fn && one.node().op == "tenon:Float8Conv";
   return {.element = std::max(element, one.tolerance),
           .mean = std::max(mean, one.tolerance / 2),
           .steps = float8 ? 1 : steps_allowed(one),
@@ -195,7 +195,7 @@ std::vector<Run> all_runs() {
 
 std::vector<Case> cases_of_strict_bytes() {
   std::vector<Case> list = cases();
-  std::erase_if(list, [](const Case& one) { return one.node().op != "Int8Conv" || steps_allowed(one) == 0; });
+  std::erase_if(list, [](const Case& one) { return one.node().op != "tenon:Int8Conv" || steps_allowed(one) == 0; });
   return list;
 }
 

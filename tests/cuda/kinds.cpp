@@ -20,7 +20,7 @@ Tensor narrowed(const Tensor& tensor, DType type) {
 
 bool reads_a_picture(const Case& one) {
   const ir::Node& node = one.node();
-  return (node.op == "Conv" || node.op == "ConvMaxPool") &&
+  return (node.op == "Conv" || node.op == "tenon:ConvMaxPool") &&
          (node.text("input_layout", "") == "NCHW" || node.text("conv.input_layout", "") == "NCHW");
 }
 
@@ -108,15 +108,15 @@ bool is_product(const Case& one) {
 }
 
 bool is_weights(const Case& one, size_t operand) {
-  if (one.node().op == "InvertedBottleneck") return operand % 2 == 1 && operand < ops::bottleneck_residual;
-  return operand == 1 && (is_product(one) || one.node().op == "ConvMaxPool");
+  if (one.node().op == "tenon:InvertedBottleneck") return operand % 2 == 1 && operand < ops::bottleneck_residual;
+  return operand == 1 && (is_product(one) || one.node().op == "tenon:ConvMaxPool");
 }
 
 std::vector<Kind> kinds_of(const Case& one) {
   if (!has_floats(one)) return {Kind::f32};
   std::vector<Kind> kinds = {Kind::f32, Kind::f16, Kind::bf16};
-  if (is_product(one) || one.node().op == "DotAttention") kinds.push_back(Kind::tf32);
-  if (is_product(one) || one.node().op == "BoxHead") kinds.push_back(Kind::f16_to_f32);
+  if (is_product(one) || one.node().op == "tenon:DotAttention") kinds.push_back(Kind::tf32);
+  if (is_product(one) || one.node().op == "tenon:BoxHead") kinds.push_back(Kind::f16_to_f32);
   if (reads_a_picture(one)) kinds.push_back(Kind::f32_to_f16);
   return kinds;
 }
@@ -133,7 +133,7 @@ backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs
   for (size_t at = 0; at < problem.inputs.size() && kind != Kind::f32_to_f16; ++at) {
     if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
     if (kind == Kind::f16_to_f32 && at == 3 && problem.node->op == "Conv") continue;  // of the output's type
-    if (at == 3 && problem.node->op == "DotAttention") continue;                      // the mask
+    if (at == 3 && problem.node->op == "tenon:DotAttention") continue;                      // the mask
     operands[at] = narrowed(operands[at], type);
     problem.inputs[at].dtype = type;
   }

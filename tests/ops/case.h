@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "ir/graph.h"
 
 /// A line of a .cases file: one node, its operands and the kernels that must take it.

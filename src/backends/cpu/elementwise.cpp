@@ -1,6 +1,6 @@
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/rows.h"
@@ -21,7 +21,7 @@ constexpr NamedBinary binaries[] = {{"Add", Binary::add}, {"Sub", Binary::sub}, 
 class BinaryStep : public backends::Step {
  public:
   BinaryStep(const Problem& problem, Binary op) : rows_(problem, 2), op_(op), ops_(row_ops(isa_for(problem))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
@@ -40,7 +40,7 @@ class UnaryStep : public backends::Step {
  public:
   UnaryStep(const Problem& problem, Unary op, const Epilogue& activation)
       : rows_(problem, 1), op_(op), activation_(activation), ops_(row_ops(isa_for(problem))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     rows_.each(worker,
@@ -87,9 +87,9 @@ bool unary_of(const Problem& problem, Unary& op, Epilogue& epilogue) {
       return true;
     }
   static constexpr std::pair<const char*, Activation> activations[] = {
-      {"Relu", Activation::relu}, {"Sigmoid", Activation::sigmoid},
-      {"Silu", Activation::silu}, {"HardSwish", Activation::hard_swish},
-      {"Tanh", Activation::tanh}, {"Mish", Activation::mish}};
+      {"Relu", Activation::relu},       {"Sigmoid", Activation::sigmoid},
+      {"tenon:Silu", Activation::silu}, {"HardSwish", Activation::hard_swish},
+      {"Tanh", Activation::tanh},       {"Mish", Activation::mish}};
   op = Unary::activation;
   for (const auto& [name, activation] : activations)
     if (node.op == name) {
@@ -132,8 +132,8 @@ struct Register {
   Register() {
     for (const NamedBinary& entry : binaries)
       backends::KernelRegistrar({entry.op, "rows", 1, refuses_binary, make_binary});
-    for (const char* op : {"Neg", "Abs", "Exp", "Sqrt", "Reciprocal", "Erf", "Relu", "Sigmoid", "Silu", "HardSwish",
-                           "Tanh", "Mish", "LeakyRelu", "HardSigmoid", "Elu", "Gelu", "Clip"})
+    for (const char* op : {"Neg", "Abs", "Exp", "Sqrt", "Reciprocal", "Erf", "Relu", "Sigmoid", "tenon:Silu",
+                           "HardSwish", "Tanh", "Mish", "LeakyRelu", "HardSigmoid", "Elu", "Gelu", "Clip"})
       backends::KernelRegistrar({op, "rows", 1, refuses_unary, make_unary});
   }
 };

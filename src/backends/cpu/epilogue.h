@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/isa.h"
 
 #include "backends/cpu/kernels/shape.h"

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/rows.h"
 #include "ops/scalar.h"
 
@@ -52,7 +52,7 @@ class FunctionStep : public backends::Step {
     if (function.names[0]) parameters_.a = problem.node->real(function.names[0], parameters_.a);
     if (function.names[1]) parameters_.b = problem.node->real(function.names[1], parameters_.b);
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
@@ -77,7 +77,7 @@ template <class T, class F>
 class PairStep : public backends::Step {
  public:
   PairStep(const Problem& problem, F f) : rows_(problem, 2), f_(f) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const T*>(inputs[0]);
     const auto* b = reinterpret_cast<const T*>(inputs[1]);
     auto* y = reinterpret_cast<T*>(outputs[0]);

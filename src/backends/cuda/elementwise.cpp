@@ -82,7 +82,7 @@ const std::map<std::string, const char*>& words() {
                                                            {"Relu", "relu"},
                                                            {"Sigmoid", "sigmoid"},
                                                            {"Tanh", "tanh"},
-                                                           {"Silu", "silu"},
+                                                           {"tenon:Silu", "silu"},
                                                            {"HardSwish", "hardswish"},
                                                            {"Mish", "mish"},
                                                            {"Softplus", "softplus"},
@@ -111,7 +111,7 @@ bool program_of(const Problem& problem, size_t& operands, std::vector<Instructio
   const ir::Node& node = *problem.node;
   operands = problem.inputs.size();
   if (node.op == "Cast") return true;
-  if (node.op == "Elementwise") {
+  if (node.op == "tenon:Elementwise") {
     program = ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), operands);
     return true;
   }
@@ -155,7 +155,7 @@ const char* map_of(const Problem& problem, Map& map) {
   map.dims = y.dims;
   for (size_t at = 0; at <= operands; ++at) {
     const Operand& operand = at < operands ? problem.inputs[at] : y;
-    const bool bytes = operand.dtype == DType::u8 && problem.node->op == "Elementwise";
+    const bool bytes = operand.dtype == DType::u8 && problem.node->op == "tenon:Elementwise";
     if (!is_real(operand.dtype) && !bytes) return "only f32, f16 and bf16";
     map.add(operand, type_name(operand.dtype));
   }
@@ -176,7 +176,7 @@ const char* map_of(const Problem& problem, Map& map) {
 struct Register {
   Register() {
     for (const auto& [op, word] : words()) KernelRegistrar(map_kernel<map_of>(op));
-    for (const char* op : {"Elementwise", "Cast"}) KernelRegistrar(map_kernel<map_of>(op));
+    for (const char* op : {"tenon:Elementwise", "Cast"}) KernelRegistrar(map_kernel<map_of>(op));
   }
 };
 const Register registered;

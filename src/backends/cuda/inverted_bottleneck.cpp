@@ -106,7 +106,11 @@ struct Form {
   double cost = 0;
 
   Form(const Chain& chain, int cols, int warps, int units, int splits)
-      : cols(cols), warps(warps), units(units), splits(splits), expands(chain.nodes.has_expansion),
+      : cols(cols),
+        warps(warps),
+        units(units),
+        splits(splits),
+        expands(chain.nodes.has_expansion),
         projects(chain.nodes.has_projection) {
     if (expands) ci = chain.expand().in_c;
     if (projects) co = round_up(chain.project().out_c, 32);
@@ -193,19 +197,28 @@ const char* refuses(const Problem& problem, const Properties& properties) {
 }
 
 Tactic tactic_of(const Chain& chain, const Form& form) {
-  Source source = source_from({"diagonal.cuh", "inverted_bottleneck.cu"},
-                              epilogue_defines(conv_epilogue(chain.parts[2])));
+  Source source =
+      source_from({"diagonal.cuh", "inverted_bottleneck.cu"}, epilogue_defines(conv_epilogue(chain.parts[2])));
   constexpr int between_zero_and_beta = 20;
   const auto activation = [&](size_t part) {
     const ops::Epilogue epilogue = conv_epilogue(chain.parts[part]);
     const bool from_zero = epilogue.activation == ops::Activation::clip && epilogue.alpha == 0;
     return from_zero ? between_zero_and_beta : static_cast<int>(epilogue.activation);
   };
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{
-           {"EXPAND", form.expands}, {"ACT_E", form.expands ? activation(0) : 0}, {"ACT_D", activation(1)},
-           {"CI", form.ci}, {"CO", form.co}, {"PROJECT", form.projects}, {"WINDOW", form.window},
-           {"STRIDE", form.stride}, {"COLS", form.cols}, {"WARPS", form.warps}, {"UNITS", form.units},
-           {"BLOCKS", form.blocks}, {"SPLIT", form.splits > 1}})
+  for (const auto& [name, value] :
+       std::initializer_list<std::pair<const char*, int64_t>>{{"EXPAND", form.expands},
+                                                              {"ACT_E", form.expands ? activation(0) : 0},
+                                                              {"ACT_D", activation(1)},
+                                                              {"CI", form.ci},
+                                                              {"CO", form.co},
+                                                              {"PROJECT", form.projects},
+                                                              {"WINDOW", form.window},
+                                                              {"STRIDE", form.stride},
+                                                              {"COLS", form.cols},
+                                                              {"WARPS", form.warps},
+                                                              {"UNITS", form.units},
+                                                              {"BLOCKS", form.blocks},
+                                                              {"SPLIT", form.splits > 1}})
     source.defines.push_back(define(name, value));
   const std::string name = "bottleneck " + std::to_string(form.tile_h()) + "x" + std::to_string(form.tile_w()) + ", " +
                            std::to_string(form.warps) + " warps" +
@@ -319,7 +332,7 @@ class BottleneckStep : public Step {
   }
   size_t workspace_bytes() const override { return workspace_; }
   bool reads(size_t input) const override { return input == 0 || input == ops::bottleneck_residual; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[ops::bottleneck_residual];
@@ -336,7 +349,8 @@ class BottleneckStep : public Step {
   bool residual_ = false;
 };
 
-const KernelRegistrar registered({"InvertedBottleneck", "bottleneck", 1, refuses, tactics, make_step<BottleneckStep>});
+const KernelRegistrar registered({"tenon:InvertedBottleneck", "bottleneck", 1, refuses, tactics,
+                                  make_step<BottleneckStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -1,11 +1,11 @@
-#include "runtime/lanes.h"
+#include "backends/cuda/lanes.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace tenon::runtime {
+namespace tenon::cuda {
 
-Footprint footprint(uint64_t address, const plan::Place& place, size_t element_bytes, bool writes) {
+Footprint footprint(uint64_t address, const backends::Place& place, size_t element_bytes, bool writes) {
   if (place.dims.elements() == 0) return {};
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
   for (size_t axis = 0; axis < place.dims.rank(); ++axis)
@@ -26,8 +26,8 @@ bool conflict(const Footprint& a, const Footprint& b) {
   if (!(a.writes || b.writes) || a.end <= b.begin || b.end <= a.begin) return false;
   if (a.pitch == 0 || a.pitch != b.pitch) return true;
   // Where runs of b begin behind those of a, which repeat.
-  const uint64_t behind = b.begin >= a.begin ? (b.begin - a.begin) % a.pitch
-                                             : (a.pitch - (a.begin - b.begin) % a.pitch) % a.pitch;
+  const uint64_t behind =
+      b.begin >= a.begin ? (b.begin - a.begin) % a.pitch : (a.pitch - (a.begin - b.begin) % a.pitch) % a.pitch;
   return behind < a.run || behind + b.run > a.pitch;
 }
 
@@ -35,7 +35,7 @@ namespace {
 
 bool conflict(const std::vector<Footprint>& one, const std::vector<Footprint>& other) {
   return std::any_of(one.begin(), one.end(), [&](const Footprint& a) {
-    return std::any_of(other.begin(), other.end(), [&](const Footprint& b) { return runtime::conflict(a, b); });
+    return std::any_of(other.begin(), other.end(), [&](const Footprint& b) { return cuda::conflict(a, b); });
   });
 }
 
@@ -77,4 +77,4 @@ std::vector<Lane> lanes(const std::vector<std::vector<Footprint>>& steps, int mo
   return result;
 }
 
-}  // namespace tenon::runtime
+}  // namespace tenon::cuda

@@ -2,12 +2,12 @@
 #include <utility>
 
 #include "backends/cuda/convolution.h"
+#include "backends/cuda/executable.h"
 #include "ops/round_weights.h"
-#include "runtime/device_program.h"
 
-namespace tenon::runtime {
+namespace tenon::cuda {
 
-void DeviceProgram::round_weights(std::span<backends::Problem> problems) const {
+void round_weights(std::span<Problem> problems, Team& team) {
   struct Work {
     DType type;
     Tensor from, to;
@@ -16,15 +16,15 @@ void DeviceProgram::round_weights(std::span<backends::Problem> problems) const {
     std::vector<Work> list;
     std::atomic<size_t> next{0};
   } shared;
-  for (backends::Problem& problem : problems)
+  for (Problem& problem : problems)
     for (size_t input = 1; problem.node && input < problem.inputs.size(); ++input) {
-      const DType type = cuda::rounds_weights_to(problem, input);
+      const DType type = rounds_weights_to(problem, input);
       if (type == DType::undefined) continue;
       Tensor& weights = problem.inputs[input].constant;
       const Tensor from = std::exchange(weights, Tensor(DType::f32, weights.dims()));
       shared.list.push_back({type, from, weights});
     }
-  team_.run(
+  team.run(
       [](void* context, int) {
         auto& work = *static_cast<Shared*>(context);
         for (size_t at = work.next++; at < work.list.size(); at = work.next++)
@@ -33,4 +33,4 @@ void DeviceProgram::round_weights(std::span<backends::Problem> problems) const {
       &shared);
 }
 
-}  // namespace tenon::runtime
+}  // namespace tenon::cuda

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "plan/plan.h"
+#include "backends/schedule.h"
 
 /// Which steps of a GPU may run beside each other.
-namespace tenon::runtime {
+namespace tenon::cuda {
 
 /// Bytes that a step reads or writes: runs of `run` bytes, `pitch` apart, within [begin, end). Pitch 0: one run.
 struct Footprint {
@@ -15,7 +15,7 @@ struct Footprint {
 };
 
 /// The footprint of a value at `place` whose storage begins at `address`.
-Footprint footprint(uint64_t address, const plan::Place& place, size_t element_bytes, bool writes);
+Footprint footprint(uint64_t address, const backends::Place& place, size_t element_bytes, bool writes);
 /// Whether both touch a byte that one of them writes.
 bool conflict(const Footprint& a, const Footprint& b);
 
@@ -29,4 +29,4 @@ struct Lane {
 /// of a lane that it needs, or begins a lane of its own; lane 0 is that of the first.
 std::vector<Lane> lanes(const std::vector<std::vector<Footprint>>& steps, int most);
 
-}  // namespace tenon::runtime
+}  // namespace tenon::cuda

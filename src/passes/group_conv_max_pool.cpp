@@ -1,10 +1,10 @@
 #include "ops/conv_max_pool.h"
-#include "plan/chains.h"
+#include "passes/groups.h"
 
-namespace tenon::plan {
+namespace tenon::passes {
 namespace {
 
-constexpr int64_t most_channels = 4;  // of a picture
+constexpr int64_t most_channels = 4;  // of an image
 
 bool is_real(DType type) { return type == DType::f16 || type == DType::bf16 || type == DType::f32; }
 
@@ -13,8 +13,8 @@ bool is_monotone(const std::string& activation) {
   return activation.empty() || activation == "relu" || activation == "clip";
 }
 
-bool is_of_picture(const ir::Graph& graph, const ir::Node& conv) {
-  if (conv.op != "Int8Conv" && (conv.op != "Conv" || !is_real(graph.value(conv.outputs[0]).dtype))) return false;
+bool is_of_image(const ir::Graph& graph, const ir::Node& conv) {
+  if (conv.op != "tenon:Int8Conv" && (conv.op != "Conv" || !is_real(graph.value(conv.outputs[0]).dtype))) return false;
   const Tensor* weights = graph.constant(conv.inputs[1]);
   return weights && weights->dims().rank() == 4 && weights->dims()[1] <= most_channels &&
          conv.integer("group", 1) == 1 && conv.text("layout", "") == "NHWC" && conv.text("residual", "").empty() &&
@@ -33,14 +33,15 @@ bool is_usual_pool(const ir::Node& node) {
 
 }  // namespace
 
-std::optional<Chain> pooled_convolution_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+std::optional<Group> conv_max_pool_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& pool = graph.node(id);
   if (!is_usual_pool(pool)) return std::nullopt;
   const ir::NodeId maker = graph.value(pool.inputs[0]).producer;
   if (maker == ir::no_node || taken.count(maker) || graph.only_user(pool.inputs[0]) != id) return std::nullopt;
   const ir::Node& conv = graph.node(maker);
-  if (!is_of_picture(graph, conv)) return std::nullopt;
-  return Chain{{maker, id}, conv.op + "MaxPool", conv.inputs, pool.outputs, ops::conv_max_pool_attributes(conv, pool)};
+  if (!is_of_image(graph, conv)) return std::nullopt;
+  const ir::OpId op = conv.op == "Conv" ? "tenon:ConvMaxPool" : "tenon:Int8ConvMaxPool";
+  return Group{{maker, id}, op, conv.inputs, pool.outputs, ops::conv_max_pool_attributes(conv, pool)};
 }
 
-}  // namespace tenon::plan
+}  // namespace tenon::passes

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "plan/chains.h"
+#include "passes/groups.h"
 
-namespace tenon::plan {
+namespace tenon::passes {
 namespace {
 
 constexpr size_t most_pools = 4;
@@ -38,7 +38,7 @@ void collect(const ir::Graph& graph, ir::ValueId x, int64_t window, std::vector<
 
 }  // namespace
 
-std::optional<Chain> pool_pyramid_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+std::optional<Group> max_pools_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   if (taken.count(id) || !window_of(graph.node(id))) return std::nullopt;
   const ir::ValueId x = graph.node(id).inputs[0];
   if (const ir::NodeId maker = graph.value(x).producer; maker != ir::no_node && window_of(graph.node(maker)))
@@ -50,15 +50,15 @@ std::optional<Chain> pool_pyramid_at(const ir::Graph& graph, ir::NodeId id, cons
   if (pools.size() < 2 || pools.size() > most_pools ||
       std::adjacent_find(pools.begin(), pools.end(), alike) != pools.end())
     return std::nullopt;
-  Chain chain{{}, "MaxPools", {x}, {}, {}};
+  Group group{{}, "tenon:MaxPools", {x}, {}, {}};
   std::vector<int64_t> windows;
   for (const Pool& pool : pools) {
-    chain.nodes.push_back(pool.node);
-    chain.outputs.push_back(graph.node(pool.node).outputs[0]);
+    group.nodes.push_back(pool.node);
+    group.outputs.push_back(graph.node(pool.node).outputs[0]);
     windows.push_back(pool.window);
   }
-  chain.attributes = {{"layout", std::string("NHWC")}, {"windows", windows}};
-  return chain;
+  group.attributes = {{"layout", std::string("NHWC")}, {"windows", windows}};
+  return group;
 }
 
-}  // namespace tenon::plan
+}  // namespace tenon::passes

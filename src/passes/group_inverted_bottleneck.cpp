@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "ops/inverted_bottleneck.h"
-#include "plan/chains.h"
+#include "passes/groups.h"
 
-namespace tenon::plan {
+namespace tenon::passes {
 namespace {
 
 bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
@@ -34,9 +34,7 @@ bool is_depthwise(const ir::Graph& graph, const ir::Node& node) {
 
 bool adds(const ir::Node& node) { return !node.text("residual", "").empty(); }
 
-int64_t channels_of(const ir::Graph& graph, const ir::Node& node) {
-  return graph.constant(node.inputs[1])->dims()[0];
-}
+int64_t channels_of(const ir::Graph& graph, const ir::Node& node) { return graph.constant(node.inputs[1])->dims()[0]; }
 
 /// Who alone reads the result and makes few channels of it.
 ir::NodeId projection_of(const ir::Graph& graph, ir::NodeId id) {
@@ -59,7 +57,7 @@ ir::NodeId expansion_of(const ir::Graph& graph, ir::NodeId id, const std::set<ir
 
 }  // namespace
 
-std::optional<Chain> bottleneck_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+std::optional<Group> inverted_bottleneck_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& depthwise = graph.node(id);
   if (!is_depthwise(graph, depthwise) || adds(depthwise)) return std::nullopt;
   ir::NodeId ids[] = {expansion_of(graph, id, taken), id, projection_of(graph, id)};
@@ -67,21 +65,21 @@ std::optional<Chain> bottleneck_at(const ir::Graph& graph, ir::NodeId id, const 
   if (ids[2] != ir::no_node && channels_of(graph, graph.node(ids[2])) >= channels_of(graph, depthwise))
     ids[0] = ir::no_node;
   if (ids[0] == ir::no_node && ids[2] == ir::no_node) return std::nullopt;
-  Chain chain{{}, "InvertedBottleneck", std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value), {}, {}};
+  Group group{{}, "tenon:InvertedBottleneck", std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value), {}, {}};
   const ir::Node* parts[3] = {};
   for (size_t at = 0; at < 3; ++at) {
     if (ids[at] == ir::no_node) continue;
-    chain.nodes.push_back(ids[at]);
+    group.nodes.push_back(ids[at]);
     parts[at] = &graph.node(ids[at]);
     const size_t weights = ops::bottleneck_parts[at].weights;
-    chain.inputs[weights] = parts[at]->inputs[1];
-    if (parts[at]->inputs.size() > 2) chain.inputs[weights + 1] = parts[at]->inputs[2];
+    group.inputs[weights] = parts[at]->inputs[1];
+    if (parts[at]->inputs.size() > 2) group.inputs[weights + 1] = parts[at]->inputs[2];
   }
-  chain.outputs = graph.node(chain.last()).outputs;
-  chain.inputs[0] = graph.node(chain.nodes.front()).inputs[0];
-  if (parts[2] && parts[2]->inputs.size() > 3) chain.inputs.push_back(parts[2]->inputs[3]);
-  chain.attributes = ops::bottleneck_attributes(parts[0], parts[1], parts[2]);
-  return chain;
+  group.outputs = graph.node(group.last()).outputs;
+  group.inputs[0] = graph.node(group.nodes.front()).inputs[0];
+  if (parts[2] && parts[2]->inputs.size() > 3) group.inputs.push_back(parts[2]->inputs[3]);
+  group.attributes = ops::bottleneck_attributes(parts[0], parts[1], parts[2]);
+  return group;
 }
 
-}  // namespace tenon::plan
+}  // namespace tenon::passes

@@ -1,11 +1,12 @@
-// Chains of nodes as one node of a plan for a GPU: a pointwise, a depthwise and a pointwise convolution, the
-// convolution of a picture with the max pool of its result, and max pools of several windows.
+// Fusion groups as one node of a plan for a GPU: a pointwise, a depthwise and a pointwise convolution, the convolution
+// of an image with the max pool of its result, and max pools of several windows.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/device.h"
+#include "backends/backend.h"
 #include "ops/half.h"
 #include "ops/op.h"
-#include "plan/chains.h"
+#include "passes/groups.h"
+#include "plan/plan.h"
 #include "support/noise.h"
 
 namespace tenon::tests {
@@ -49,16 +50,20 @@ struct Net {
   }
 };
 
-std::string chains_of(const ir::Graph& graph) {
+std::vector<passes::Group> found_in(const ir::Graph& graph) {
+  return passes::groups_of(graph, backends::backend(std::string("cuda")).groups());
+}
+
+std::string groups_of(const ir::Graph& graph) {
   std::string text;
-  for (const plan::Chain& chain : plan::chains_of(graph)) {
-    text += (text.empty() ? "" : ", ") + chain.op;
-    for (const ir::NodeId id : chain.nodes) text += " " + graph.node(id).label();
+  for (const passes::Group& group : found_in(graph)) {
+    text += (text.empty() ? "" : ", ") + group.op;
+    for (const ir::NodeId id : group.nodes) text += " " + graph.node(id).label();
   }
   return text;
 }
 
-ir::Graph fused_of(const Net& net) { return plan::with_chains(net.graph, plan::chains_of(net.graph)); }
+ir::Graph fused_of(const Net& net) { return passes::with_groups(net.graph, found_in(net.graph)); }
 
 std::string ops_of(const ir::Graph& graph) {
   std::string text;
@@ -66,7 +71,7 @@ std::string ops_of(const ir::Graph& graph) {
   return text;
 }
 
-/// With its chains as nodes the network is of these ops, and gives the same bits by reference kernels.
+/// With its groups as nodes the network is of these ops, and gives the same bits by reference kernels.
 void gives_the_same(const Net& net, const std::string& nodes) {
   ir::Graph fused = fused_of(net);
   ir::verify(fused);
@@ -102,19 +107,19 @@ Net two_blocks() {
 }
 
 TEST(Bottlenecks, AreFoundWhereEachResultIsReadOnce) {
-  EXPECT_EQ(chains_of(two_blocks().graph), "InvertedBottleneck e1 d1 p1, InvertedBottleneck e2 d2 p2");
+  EXPECT_EQ(groups_of(two_blocks().graph), "tenon:InvertedBottleneck e1 d1 p1, tenon:InvertedBottleneck e2 d2 p2");
 
   Net read_twice;
   const ir::ValueId x = read_twice.input(9, 16);
   const ir::ValueId e = read_twice.conv(x, 16, 48, 1, "e");
   const ir::ValueId p = read_twice.conv(read_twice.conv(e, 1, 48, 3, "d"), 48, 16, 1, "p");
   read_twice.finish({p, e});
-  EXPECT_EQ(chains_of(read_twice.graph), "InvertedBottleneck d p");
+  EXPECT_EQ(groups_of(read_twice.graph), "tenon:InvertedBottleneck d p");
 
   Net seen;
   const ir::ValueId d = seen.conv(seen.input(9, 16), 1, 16, 3, "d");
   seen.finish({seen.conv(d, 16, 24, 1, "p"), d});
-  EXPECT_EQ(chains_of(seen.graph), "");
+  EXPECT_EQ(groups_of(seen.graph), "");
 }
 
 TEST(Bottlenecks, OfLayersThatDoNotWidenBeginWithTheWindow) {
@@ -122,7 +127,7 @@ TEST(Bottlenecks, OfLayersThatDoNotWidenBeginWithTheWindow) {
   ir::ValueId x = net.conv(net.input(9, 16), 16, 32, 1, "a");
   x = net.conv(net.conv(x, 1, 32, 3, "b"), 32, 64, 1, "c");
   net.finish({net.conv(net.conv(x, 1, 64, 3, "d"), 64, 64, 1, "e")});
-  EXPECT_EQ(chains_of(net.graph), "InvertedBottleneck b c, InvertedBottleneck d e");
+  EXPECT_EQ(groups_of(net.graph), "tenon:InvertedBottleneck b c, tenon:InvertedBottleneck d e");
 }
 
 TEST(Bottlenecks, EndWithTheWindowWhereItsResultIsNotNarrowed) {
@@ -131,20 +136,20 @@ TEST(Bottlenecks, EndWithTheWindowWhereItsResultIsNotNarrowed) {
   const ir::ValueId d = net.conv(net.conv(net.input(9, 16), 16, 48, 1, "e", relu), 1, 48, 3, "d", relu);
   const ir::ValueId scaled = net.graph.apply("Mul", {d, d}, {}, {"scale"});
   net.finish({net.conv(scaled, 48, 16, 1, "p")});
-  EXPECT_EQ(chains_of(net.graph), "InvertedBottleneck e d");
-  gives_the_same(net, "InvertedBottleneck Mul Conv");
+  EXPECT_EQ(groups_of(net.graph), "tenon:InvertedBottleneck e d");
+  gives_the_same(net, "tenon:InvertedBottleneck Mul Conv");
 }
 
 TEST(Bottlenecks, AreOfSixteenBits) {
   Net net = two_blocks();
   for (ir::Value& value : net.graph.values)
     if (value.dtype == DType::f16) value.dtype = DType::f32;
-  EXPECT_EQ(chains_of(net.graph), "");
+  EXPECT_EQ(groups_of(net.graph), "");
 }
 
 TEST(Bottlenecks, GiveWhatTheirConvolutionsGive) {
   const Net net = two_blocks();
-  gives_the_same(net, "InvertedBottleneck InvertedBottleneck");
+  gives_the_same(net, "tenon:InvertedBottleneck tenon:InvertedBottleneck");
   const ir::Graph fused = fused_of(net);
   EXPECT_EQ(fused.nodes[0].origins, (std::vector<std::string>{"e1", "d1", "p1"}));
 }
@@ -182,7 +187,7 @@ struct Stem {
       const auto zero = [&](uint8_t value) {
         return graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {}, std::vector{value}));
       };
-      c = graph.apply("Int8Conv",
+      c = graph.apply("tenon:Int8Conv",
                       {x, graph.add_constant("", weights), bias, ir::no_value, scale(0.008f), zero(128), scale(0.004f),
                        scale(0.03f), zero(3)},
                       conv, {"c"}, "c");
@@ -202,22 +207,22 @@ constexpr DType stem_types[] = {DType::f16, DType::bf16, DType::f32, DType::u8};
 
 TEST(PooledConvolutions, AreFoundBehindAPicture) {
   for (const DType type : stem_types) {
-    const std::string op = type == DType::u8 ? "Int8ConvMaxPool" : "ConvMaxPool";
-    EXPECT_EQ(chains_of(Stem(type).finished().graph), op + " c m");
-    EXPECT_EQ(chains_of(Stem(type, {{"activation", std::string("clip")}}).finished().graph), op + " c m");
-    EXPECT_EQ(chains_of(Stem(type, {{"activation", std::string()}}).finished().graph), op + " c m");
+    const std::string op = type == DType::u8 ? "tenon:Int8ConvMaxPool" : "tenon:ConvMaxPool";
+    EXPECT_EQ(groups_of(Stem(type).finished().graph), op + " c m");
+    EXPECT_EQ(groups_of(Stem(type, {{"activation", std::string("clip")}}).finished().graph), op + " c m");
+    EXPECT_EQ(groups_of(Stem(type, {{"activation", std::string()}}).finished().graph), op + " c m");
     const ir::Attributes inside{{"pads", std::vector<int64_t>{0, 0, 0, 0}}};
-    EXPECT_EQ(chains_of(Stem(type, {}, inside).finished().graph), op + " c m");
+    EXPECT_EQ(groups_of(Stem(type, {}, inside).finished().graph), op + " c m");
   }
 }
 
 TEST(PooledConvolutions, AreReadByThePoolAlone) {
   for (const DType type : stem_types) {
     Stem seen(type);
-    EXPECT_EQ(chains_of(seen.finished({seen.m, seen.c}).graph), "");
+    EXPECT_EQ(groups_of(seen.finished({seen.m, seen.c}).graph), "");
     Stem read_twice(type);
     const ir::ValueId other = read_twice.net.graph.apply("Identity", {read_twice.c}, {}, {"i"});
-    EXPECT_EQ(chains_of(read_twice.finished({read_twice.m, other}).graph), "");
+    EXPECT_EQ(groups_of(read_twice.finished({read_twice.m, other}).graph), "");
   }
 }
 
@@ -229,16 +234,16 @@ TEST(PooledConvolutions, AreOfOneWindow) {
                                    {{"pads", List{1, 2, 1, 1}}},   {{"auto_pad", std::string("SAME_UPPER")}}};
   for (const ir::Attributes& other : others)
     for (const DType type : stem_types)
-      EXPECT_EQ(chains_of(Stem(type, {}, other).finished().graph), "") << other.begin()->first;
+      EXPECT_EQ(groups_of(Stem(type, {}, other).finished().graph), "") << other.begin()->first;
 }
 
 TEST(PooledConvolutions, AreOfFewChannelsInOneGroupAndKeepTheOrder) {
   for (const DType type : stem_types) {
-    EXPECT_NE(chains_of(Stem(type, {}, {}, 4).finished().graph), "");
-    EXPECT_EQ(chains_of(Stem(type, {}, {}, 5).finished().graph), "");
-    EXPECT_EQ(chains_of(Stem(type, {{"group", int64_t{2}}}, {}, 4).finished().graph), "");
+    EXPECT_NE(groups_of(Stem(type, {}, {}, 4).finished().graph), "");
+    EXPECT_EQ(groups_of(Stem(type, {}, {}, 5).finished().graph), "");
+    EXPECT_EQ(groups_of(Stem(type, {{"group", int64_t{2}}}, {}, 4).finished().graph), "");
     for (const char* activation : {"silu", "hardswish", "gelu"})
-      EXPECT_EQ(chains_of(Stem(type, {{"activation", std::string(activation)}}).finished().graph), "") << activation;
+      EXPECT_EQ(groups_of(Stem(type, {{"activation", std::string(activation)}}).finished().graph), "") << activation;
   }
 }
 
@@ -246,60 +251,57 @@ TEST(PooledConvolutions, AddNothing) {
   Stem stem(DType::f32, {{"residual", std::string("before")}});
   ir::Graph& graph = stem.net.graph;
   graph.add_input(graph.value(stem.c).producer, graph.add_constant("", noise({2, 10, 11, 8}, 3)));
-  EXPECT_EQ(chains_of(stem.finished().graph), "");
+  EXPECT_EQ(groups_of(stem.finished().graph), "");
 }
 
 TEST(PooledConvolutions, GiveWhatTheTwoGive) {
   for (const DType type : stem_types) {
-    gives_the_same(Stem(type).finished(), type == DType::u8 ? "Int8ConvMaxPool" : "ConvMaxPool");
+    gives_the_same(Stem(type).finished(), type == DType::u8 ? "tenon:Int8ConvMaxPool" : "tenon:ConvMaxPool");
     EXPECT_EQ(fused_of(Stem(type).finished()).nodes[0].origins, (std::vector<std::string>{"c", "m"}));
   }
 }
 
-TEST(Chains, HaveNoNodeInCommon) {
+TEST(Groups, HaveNoNodeInCommon) {
   Net net;
   const ir::ValueId p = net.conv(net.conv(net.input(9, 4), 1, 4, 3, "d"), 4, 2, 1, "p");
   const ir::Attributes pool{{"layout", std::string("NHWC")},
                             {"kernel_shape", std::vector<int64_t>{3, 3}},
                             {"strides", std::vector<int64_t>{2, 2}}};
   net.finish({net.graph.apply("MaxPool", {p}, pool, {"m"})});
-  EXPECT_EQ(chains_of(net.graph), "InvertedBottleneck d p");
+  EXPECT_EQ(groups_of(net.graph), "tenon:InvertedBottleneck d p");
 }
 
-/// Records of the chains' keys on some GPU.
+/// Records of the groups' keys, of a GPU that is nowhere: they hold on any.
 plan::Plan plan_with(const Net& net, const std::vector<std::string>& kernels) {
   plan::Plan plan;
-  plan.device = "cuda", plan.precision = "fp16";
+  plan.device = "cuda:99", plan.goal.precision = Precision::fp16;
   const ir::Graph fused = fused_of(net);
-  const plan::Layout layout = plan::lay_out(fused, false, true);
-  cuda::Properties device;
-  device.name = "a GPU";
+  const plan::Layout layout = plan::lay_out(fused, false, false);
   for (size_t at = 0; at < kernels.size(); ++at) {
-    const auto problem = plan::device_problem_of(fused, static_cast<ir::NodeId>(at), layout, plan);
-    plan.records[plan::device_key(device, problem)] = {kernels[at], 1};
+    const auto problem = plan::problem_of(fused, static_cast<ir::NodeId>(at), layout, 1, plan);
+    plan.records["some GPU" + backends::backend(plan.device).key(problem, nullptr)] = {kernels[at], 1};
   }
   return plan;
 }
 
-TEST(Chains, RunAsTheRecordsOfTheirGpuSay) {
+TEST(Groups, RunAsTheRecordsOfTheirDeviceSay) {
   const Net net = two_blocks();
-  cuda::Properties device, other;
-  device.name = "a GPU", other.name = "another GPU";
-  const plan::Plan one = plan_with(net, {"bottleneck 8x8, 4 warps", plan::apart});
-  EXPECT_EQ(ops_of(plan::device_graph(net.graph, one, &device)), "InvertedBottleneck Conv Conv Conv");
-  EXPECT_EQ(ops_of(plan::device_graph(net.graph, one, nullptr)), "InvertedBottleneck Conv Conv Conv");
-  EXPECT_EQ(ops_of(plan::device_graph(net.graph, one, &other)), "Conv Conv Conv Conv Conv Conv");
-  EXPECT_EQ(ops_of(plan::device_graph(net.graph, {}, &device)), "Conv Conv Conv Conv Conv Conv");
+  const plan::Plan one = plan_with(net, {"bottleneck 8x8, 4 warps", plan::unfused});
+  EXPECT_EQ(ops_of(plan::device_graph(net.graph, one)), "tenon:InvertedBottleneck Conv Conv Conv");
+  EXPECT_EQ(ops_of(plan::device_graph(net.graph, plan_with(net, {}))), "Conv Conv Conv Conv Conv Conv");
+  plan::Plan host = one;
+  host.device = Device();
+  EXPECT_EQ(ops_of(plan::device_graph(net.graph, host)), "Conv Conv Conv Conv Conv Conv");
   const plan::Plan both = plan_with(net, {"bottleneck 8x8, 4 warps", "bottleneck 8x8, 4 warps"});
-  EXPECT_EQ(ops_of(plan::device_graph(net.graph, both, &device)), "InvertedBottleneck InvertedBottleneck");
+  EXPECT_EQ(ops_of(plan::device_graph(net.graph, both)), "tenon:InvertedBottleneck tenon:InvertedBottleneck");
 
   for (const DType type : stem_types) {
     const bool bytes = type == DType::u8;
     const Net stem = Stem(type).finished();
-    EXPECT_EQ(ops_of(plan::device_graph(stem.graph, plan_with(stem, {"stem"}), &device)),
-              bytes ? "Int8ConvMaxPool" : "ConvMaxPool");
-    EXPECT_EQ(ops_of(plan::device_graph(stem.graph, plan_with(stem, {plan::apart}), &device)),
-              bytes ? "Int8Conv MaxPool" : "Conv MaxPool");
+    EXPECT_EQ(ops_of(plan::device_graph(stem.graph, plan_with(stem, {"stem"}))),
+              bytes ? "tenon:Int8ConvMaxPool" : "tenon:ConvMaxPool");
+    EXPECT_EQ(ops_of(plan::device_graph(stem.graph, plan_with(stem, {plan::unfused}))),
+              bytes ? "tenon:Int8Conv MaxPool" : "Conv MaxPool");
   }
 }
 
@@ -321,17 +323,17 @@ TEST(PoolPyramids, AreFoundBehindOneAnotherAndSideBySide) {
   ir::ValueId x = behind.input(9, 8);
   const ir::ValueId a = pool(first, x, 5, "a"), b = pool(first, a, 5, "b"), c = pool(first, b, 3, "c");
   behind.finish({joined(first, {x, a, b, c})});
-  EXPECT_EQ(chains_of(first), "MaxPools a b c");
+  EXPECT_EQ(groups_of(first), "tenon:MaxPools a b c");
   EXPECT_EQ(fused_of(behind).nodes[0].integers("windows"), (std::vector<int64_t>{5, 9, 11}));
-  gives_the_same(behind, "MaxPools Concat");
+  gives_the_same(behind, "tenon:MaxPools Concat");
 
   Net beside;
   ir::Graph& second = beside.graph;
   x = beside.input(9, 8);
   const ir::ValueId wide = pool(second, x, 13, "wide"), narrow = pool(second, x, 5, "narrow");
   beside.finish({joined(second, {wide, x, narrow})});
-  EXPECT_EQ(chains_of(second), "MaxPools narrow wide");
-  gives_the_same(beside, "MaxPools Concat");
+  EXPECT_EQ(groups_of(second), "tenon:MaxPools narrow wide");
+  gives_the_same(beside, "tenon:MaxPools Concat");
 }
 
 TEST(PoolPyramids, AreOfWindowsThatDifferAndKeepTheSize) {
@@ -344,13 +346,13 @@ TEST(PoolPyramids, AreOfWindowsThatDifferAndKeepTheSize) {
     const ir::ValueId x = net.input(19, 8);
     const ir::ValueId a = pool(net.graph, x, 5, "a");
     net.finish({pool(net.graph, a, 5, "b", other)});
-    EXPECT_EQ(chains_of(net.graph), "") << other.begin()->first;
+    EXPECT_EQ(groups_of(net.graph), "") << other.begin()->first;
   }
   Net alike;
   const ir::ValueId x = alike.input(9, 8);
   const ir::ValueId a = pool(alike.graph, x, 5, "a"), b = pool(alike.graph, x, 5, "b");
   alike.finish({joined(alike.graph, {a, b})});
-  EXPECT_EQ(chains_of(alike.graph), "");
+  EXPECT_EQ(groups_of(alike.graph), "");
 }
 
 }  // namespace
