@@ -1,4 +1,4 @@
-// Which kernels are offered, on the GPUs on paper; nothing is compiled.
+// Which kernels are offered, on emulated GPUs; nothing is compiled.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/kernel.h"

@@ -1,7 +1,7 @@
 // Every tactic of every GPU kernel against the reference, on the cases of tests/ops and of this folder, in f32 and f16.
-// TENON_TEST_CAPABILITY=7.5 (or another of paper/cards.h): those of a GPU of that compute capability, on the one that
-// is there, for which the driver translates them. On the GPU on paper the first choice of each kernel file and types,
-// and with TENON_TEST_ALL=1 all; vendors' libraries do not run there.
+// TENON_TEST_CAPABILITY=7.5 (or another of ptx_emulator/cards.h): those of a GPU of that compute capability, on the one
+// that is there, for which the driver translates them. On the emulated GPU the first choice of each kernel file and
+// types, and with TENON_TEST_ALL=1 all; vendors' libraries do not run there.
 #include <gtest/gtest.h>
 #include <tenon/error.h>
 
@@ -17,7 +17,7 @@
 #include "base/team.h"
 #include "kinds.h"
 #include "ops/half.h"
-#include "paper/cards.h"
+#include "ptx_emulator/cards.h"
 #include "support/compare.h"
 
 namespace tenon::tests {
@@ -147,7 +147,7 @@ cuda::Device& device_under_test() {
     const char* asked = std::getenv("TENON_TEST_CAPABILITY");
     if (!asked) return cuda::Device::get(0);
     cuda::Properties properties = cuda::properties_of(0);
-    for (const paper::Card& card : paper::cards)
+    for (const ptx_emulator::Card& card : ptx_emulator::cards)
       if (std::to_string(card.major) + "." + std::to_string(card.minor) == asked) {
         properties.major = card.major, properties.minor = card.minor;
         properties.multiprocessors = card.multiprocessors, properties.shared_bytes = card.shared_bytes;
@@ -214,10 +214,10 @@ class Gpu : public testing::Test {
   template <class Judge>
   size_t with_each_tactic(backends::Problem problem, const std::vector<Tensor>& operands, const Judge& judge) {
     cuda::Device& device = device_under_test();
-    const bool on_paper = device.properties().name.ends_with("on paper");
-    problem.vendor &= !on_paper;
+    const bool emulated = device.properties().name.ends_with("(emulated)");
+    problem.vendor &= !emulated;
     std::vector<Choice> choices = cuda::choices(problem, device.properties());
-    if (on_paper && !std::getenv("TENON_TEST_ALL"))
+    if (emulated && !std::getenv("TENON_TEST_ALL"))
       std::erase_if(choices, [&](const Choice& choice) { return !is_first(problem, choice); });
     std::vector<cuda::Source> sources;
     for (const Choice& choice : choices)

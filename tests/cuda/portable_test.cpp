@@ -1,4 +1,4 @@
-// GPUs of other compute capabilities, on paper: their kernels compile, and what is launched keeps to what they have.
+// GPUs of other compute capabilities, emulated: their kernels compile, and what is launched keeps to what they have.
 // For each the best guess for every case that has a kernel file or types not yet seen; TENON_TEST_ALL=1: every best
 // guess.
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "../ops/case.h"
 #include "backends/cuda/kernel.h"
 #include "kinds.h"
-#include "paper/cards.h"
+#include "ptx_emulator/cards.h"
 #include "support/net.h"
 
 namespace tenon::tests {
@@ -52,7 +52,7 @@ TEST(Architecture, OfEarlierGpusIsRefused) {
             "the GPU's is 7.5");
 }
 
-class OnPaper : public testing::TestWithParam<int> {
+class Emulated : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     if (!cuda::compiler().why.empty()) GTEST_SKIP() << cuda::compiler().why;
@@ -95,7 +95,7 @@ class OnPaper : public testing::TestWithParam<int> {
   int checked_ = 0;
 };
 
-TEST_P(OnPaper, KernelsCompileAndKeepToWhatThereIs) {
+TEST_P(Emulated, KernelsCompileAndKeepToWhatThereIs) {
   for (const auto& [one, outputs] : cases_with_outputs())
     for (const Kind kind : kinds_of(one)) check(one, outputs, kind);
   EXPECT_GT(checked_, 50);
@@ -103,7 +103,7 @@ TEST_P(OnPaper, KernelsCompileAndKeepToWhatThereIs) {
 }
 
 /// That the test above can fail: launches that ask for more than there is, of a kernel of 64 threads at most.
-TEST_P(OnPaper, CardsRefuseWhatTheyDoNotHave) {
+TEST_P(Emulated, CardsRefuseWhatTheyDoNotHave) {
   const cuda::Source source{"refused.cu", {}, R"(
     extern "C" __global__ void __launch_bounds__(64) refused(Trail trail, int* to) {
       __shared__ int room[1024];
@@ -119,7 +119,7 @@ TEST_P(OnPaper, CardsRefuseWhatTheyDoNotHave) {
     });
   };
   constexpr int without_asking = 48 << 10;  // with what is static
-  if (GetParam() != paper::later) {         // PTX says nothing of static memory, nor of threads
+  if (GetParam() != ptx_emulator::later) {         // PTX says nothing of static memory, nor of threads
     EXPECT_NE(launched({1, 1, 1, 64, without_asking}, 0), "none");
   }
   EXPECT_EQ(launched({1, 1, 1, 64, without_asking}, without_asking), "none");
@@ -127,14 +127,14 @@ TEST_P(OnPaper, CardsRefuseWhatTheyDoNotHave) {
   EXPECT_NE(launched({1, 1, 1, 64, most + 1}, most), "none");
   EXPECT_NE(launched({1, 65536, 1, 64, 0}, most), "none");
   EXPECT_NE(launched({0, 1, 1, 64, 0}, most), "none");
-  if (GetParam() == paper::later) return;
+  if (GetParam() == ptx_emulator::later) return;
   EXPECT_NE(launched({1, 1, 1, 64, most}, most + 4), "none");
   EXPECT_NE(launched({1, 1, 1, 128, 0}, most), "none");
 }
 
-INSTANTIATE_TEST_SUITE_P(Cards, OnPaper, testing::Range(0, static_cast<int>(std::size(paper::cards))),
+INSTANTIATE_TEST_SUITE_P(Cards, Emulated, testing::Range(0, static_cast<int>(std::size(ptx_emulator::cards))),
                          [](const auto& info) {
-                           const paper::Card& card = paper::cards[info.param];
+                           const ptx_emulator::Card& card = ptx_emulator::cards[info.param];
                            return "of_" + std::to_string(card.major) + "_" + std::to_string(card.minor);
                          });
 

@@ -1,4 +1,4 @@
-// What the steps of a program keep on the device, on the GPUs on paper: one piece of memory, of whole pages.
+// What the steps of a program keep on the device, on emulated GPUs: one piece of memory, of whole pages.
 #include <gtest/gtest.h>
 #include <tenon/error.h>
 #include <tenon/limits.h>
@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "backends/cuda/device.h"
-#include "paper/cards.h"
+#include "ptx_emulator/cards.h"
 #include "support/net.h"
 
 namespace tenon::tests {
@@ -83,7 +83,7 @@ TEST_P(WeightsOn, GiveTheLastSlicesRoomToTheNext) {
   const size_t before = weights.bytes();
   for (int turn = 0; turn < 100; ++turn) filled(weights, {8 << 20});
   EXPECT_EQ(weights.bytes(), before);
-  EXPECT_LE(taken(), 5 * paper::page_bytes);
+  EXPECT_LE(taken(), 5 * ptx_emulator::page_bytes);
 }
 
 TEST_P(WeightsOn, SayWhatIsFreeWhereMemoryIsShort) {
@@ -93,8 +93,8 @@ TEST_P(WeightsOn, SayWhatIsFreeWhereMemoryIsShort) {
   EXPECT_NE(error.find("it takes 17.0 GiB"), std::string::npos) << error;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranges, WeightsOn, testing::Values(0, paper::later), [](const auto& info) {
-  return paper::cards[info.param].has_ranges ? "of_addresses" : "none";
+INSTANTIATE_TEST_SUITE_P(Ranges, WeightsOn, testing::Values(0, ptx_emulator::later), [](const auto& info) {
+  return ptx_emulator::cards[info.param].has_ranges ? "of_addresses" : "none";
 });
 
 TEST(Weights, AreLessThanAPageMoreThanTheirBytes) {
@@ -104,7 +104,7 @@ TEST(Weights, AreLessThanAPageMoreThanTheirBytes) {
   Weights weights(0);
   const std::vector<Buffer> slices = filled(weights, sizes);
   EXPECT_EQ(weights.bytes(), 60u * ((5 << 18) + gap) + 60u * 1024);
-  EXPECT_LT(taken() - static_cast<int64_t>(weights.bytes()), paper::page_bytes);
+  EXPECT_LT(taken() - static_cast<int64_t>(weights.bytes()), ptx_emulator::page_bytes);
 }
 
 TEST(Weights, ServeTheirOwnThreadAlone) {

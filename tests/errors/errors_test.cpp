@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -63,13 +64,17 @@ INSTANTIATE_TEST_SUITE_P(Errors, Message, ::testing::ValuesIn(all_cases()), [](c
   return name;
 });
 
-/// Writes messages.golden anew: errors_test --gtest_also_run_disabled_tests --gtest_filter='*Rewrite'. Read the
-/// difference.
-TEST(Golden, DISABLED_Rewrite) {
-  std::ofstream file(golden_path);
-  long peak_kib = 0;
-  for (const Case& one : all_cases()) file << "## " << one.name << "\n" << observe(one, peak_kib) << "\n";
-}
+/// With TENON_TEST_REWRITE=1 writes messages.golden anew before the tests; its difference is to be read.
+class Rewriting : public ::testing::Environment {
+  void SetUp() override {
+    if (!std::getenv("TENON_TEST_REWRITE")) return;
+    std::ofstream file(golden_path);
+    long peak_kib = 0;
+    for (const Case& one : all_cases()) file << "## " << one.name << "\n" << observe(one, peak_kib) << "\n";
+  }
+};
+
+const auto* const rewriting = ::testing::AddGlobalTestEnvironment(new Rewriting);
 
 }  // namespace
 }  // namespace tenon::errors
