@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 
@@ -13,6 +14,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/knobs.h"
+#include "ops/expression_id.h"
 
 namespace tenon::cuda {
 namespace {
@@ -74,6 +76,28 @@ const Nvrtc& nvrtc() {
 std::string name_and_defines(const Source& source) {
   std::string text = source.file;
   for (const std::string& define : source.defines) text += " -D" + define;
+  return text;
+}
+
+/// The texts of the expressions that a kernel names, as tenon::expr::Mish, and of what they need.
+std::string expressions_of(const std::string& kernel) {
+  static const std::pair<const char*, const char*> files[] = {
+#define TENON_FILE(name, file) {"tenon::expr::" #name, file ".h"},
+      TENON_EXPRESSIONS(TENON_FILE)
+#undef TENON_FILE
+  };
+  if (kernel.find("tenon::expr::") == std::string::npos) return "";
+  std::string text(kernel_text("expression_math.h"));
+  for (const auto& [name, file] : files) {
+    const size_t size = std::string_view(name).size();
+    for (size_t at = kernel.find(name); at != std::string::npos; at = kernel.find(name, at + size)) {
+      if (at + size < kernel.size() && std::isalnum(static_cast<unsigned char>(kernel[at + size]))) continue;
+      text += kernel_text(file);
+      break;
+    }
+  }
+  text += kernel_text("expressions.cuh");
+  if (kernel.find("Exact") != std::string::npos) text += kernel_text("exact.cuh");
   return text;
 }
 
@@ -197,8 +221,9 @@ Source source_from(const std::vector<std::string>& files, std::vector<std::strin
 }
 
 std::string compile(const Source& source, const std::string& architecture) {
-  std::string text(kernel_text("common.cuh"));
-  text += source.text.empty() ? std::string(kernel_text(source.file)) : source.text;
+  const std::string own = source.text.empty() ? std::string(kernel_text(source.file)) : source.text;
+  const std::string text =
+      std::string(kernel_text("common.cuh")) + expressions_of(own + name_and_defines(source)) + own;
   const Nvrtc& n = nvrtc();
   const std::string key = text + '\n' + name_and_defines(source) + '\n' + architecture;
   const std::string made_by = key + '\n' + std::to_string(n.major) + '.' + std::to_string(n.minor);

@@ -1,9 +1,12 @@
-# Writes OUTPUT: a table of the names and contents of FILES.
+# Writes OUTPUT: a table of the names and contents of FILES. Includes of headers are left out: NVRTC reads no files.
 set(out "#include \"backends/cuda/kernels/texts.h\"\n\nnamespace tenon::cuda {\n")
 string(APPEND out "const std::vector<KernelText> kernel_texts = {\n")
 foreach(path ${FILES})
   get_filename_component(name ${path} NAME)
   file(READ ${path} content)
+  if(name MATCHES "\\.h$")
+    string(REGEX REPLACE "#(pragma once|include[^\n]*)\n" "" content "${content}")
+  endif()
   string(APPEND out "    {\"${name}\", R\"kernel(${content})kernel\"},\n")
 endforeach()
 string(APPEND out "};\n}  // namespace tenon::cuda\n")
