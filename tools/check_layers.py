@@ -7,7 +7,7 @@ import re
 import sys
 
 # The line that data follows. A folder may include itself, those before it, and include/tenon.
-STAGES = ['base', 'ir', 'ops', 'onnx', 'passes', 'backends', 'plan', 'engine', 'runtime', 'quant']
+STAGES = ['base', 'ir', 'ops', 'onnx', 'passes', 'backends', 'plan', 'engine', 'runtime', 'compile', 'quant']
 ALLOWED = {stage: set(STAGES[:at + 1]) for at, stage in enumerate(STAGES)}
 ALLOWED['vision'] = {'base', 'vision'}
 ALLOWED['metrics'] = {'base', 'metrics'}

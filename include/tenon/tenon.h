@@ -35,7 +35,7 @@ using Shapes = std::map<std::string, std::vector<int64_t>>;
 enum class Objective : uint8_t { latency, size };
 
 struct BuildOptions {
-  std::string device = "cpu";  ///< or "cuda", "cuda:N"
+  Device device = {};  ///< the CPU; or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
   Shapes shapes = {};             ///< sizes of inputs that are dynamic in the model; a missing batch is 1
   int threads = 0;                ///< 0: the cores this process may use
@@ -46,8 +46,8 @@ struct BuildOptions {
   /// Joins the model's metadata_props. "tenon.preprocess" says how pictures become the input: detect and classify
   /// go by it.
   std::map<std::string, std::string> metadata = {};
-  bool strict = false;             ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
-  bool vendor = true;                          ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
+  bool strict = false;                          ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
+  bool vendor = true;                           ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8
   CalibrationOptions calibration = {};
   /// For int8 and fp8: layers that take longer in eight bits stay in floating point, or none does.
@@ -92,10 +92,12 @@ class Engine {
   std::vector<TensorInfo> outputs() const;
   /// The model's metadata_props, with "names" and the like.
   const std::map<std::string, std::string>& metadata() const;
-  /// The same engine on another device: "cpu", "cuda", "cuda:N". What it knows of other devices stays with it.
-  Engine on(const std::string& device) const;
+  /// The same engine on another device. What it knows of other devices stays with it.
+  Engine on(const Device& device) const;
   /// The device that sessions run on.
-  const std::string& device() const;
+  const Device& device() const;
+  /// The arithmetic it was built for.
+  Precision precision() const;
   /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
   /// at most the cores there are.
   Session session(int threads = 0, const Shapes& shapes = {}) const;

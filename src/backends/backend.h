@@ -1,98 +1,145 @@
 #pragma once
-#include <tenon/tensor.h>
+#include <tenon/device.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/worker.h"
-#include "ir/graph.h"
+#include "backends/executable.h"
+#include "backends/goal.h"
+#include "backends/problem.h"
+#include "backends/schedule.h"
+#include "base/team.h"
+#include "passes/groups.h"
+#include "passes/pass.h"
 
-/// How a node is run: kernels answer for a problem, and make a step from it.
+/// The only door to what computes: a backend is a folder beside this file and one registration.
 namespace tenon::backends {
 
-/// One input or output of a node with concrete sizes. Strides are in elements; a view has larger ones than a dense
-/// tensor.
-struct Operand {
-  DType dtype = DType::undefined;  // undefined: an optional operand that is absent
-  Dims dims, strides;
-  Tensor constant;                 // empty unless known now
-  bool aligned = true;             // begins at a multiple of 16 bytes of its storage
-  explicit operator bool() const { return dtype != DType::undefined; }
-  bool dense() const;
-  /// Rows of contiguous last axis, at any pitch.
-  bool rows_contiguous() const { return dims.rank() == 0 || dims.back() == 1 || strides.back() == 1; }
+/// What a device can do, as far as others ask.
+struct Capabilities {
+  std::string isa;                     // what its kernels are compiled for
+  Precision floats = Precision::fp32;  // the fastest that needs no data
+  bool fast_integers = true;           // products of 8-bit integers are no slower than those of floats
+  bool rounds_layers = false;          // each layer may round its operands to bf16 by itself
+  bool host_memory = true;             // its memory is the host's
+  bool concurrent = false;             // steps overlap: the whole takes less than their sum
+  bool observable = true;              // executables run with observers
+  bool pairs = false;                  // two convolutions may run as one step
+  bool parts = false;                  // of a graph whose sizes depend on data it runs what stands before those sizes
+  bool compiles = false;               // kernels are compiled when they are first wanted
 };
 
-Dims dense_strides(const Dims& dims);
-
-/// An attribute of nodes whose operands may be rounded, though those of others may not. It is no part of a signature.
-inline constexpr const char* rounding = "rounding";
-
-struct Problem {
-  const ir::Node* node = nullptr;
-  std::vector<Operand> inputs, outputs;
-  int threads = 1;
-  bool strict = false;  // no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
-  bool tf32 = false;    // products of f32 may round their operands to tf32
-  bool bf16 = false;    // or to bf16
-  bool fused = false;   // on a CPU: products are added in one rounding, whatever that takes
-  bool vendor = true;   // libraries of the GPU's vendor may serve
+/// A kernel that does not take a problem, and why.
+struct Refusal {
+  std::string kernel, reason;
 };
 
-/// What a kernel sees of the problem, as text: the key of the timing cache.
-std::string signature(const Problem& problem);
-/// Whether two signatures differ in nothing but the number of threads.
-bool same_but_threads(const std::string& left, const std::string& right);
-
-/// A node made ready to run: packed weights, tables, sizes. Immutable while it runs.
-class Step {
+/// Times tactics of problems on a device, on operands of its own.
+class TacticTimer {
  public:
-  virtual ~Step() = default;
-  virtual size_t workspace_bytes() const { return 0; }
-  /// Bytes of packed weights held.
-  virtual size_t packed_bytes() const { return 0; }
-  /// Called by every worker of the team; a barrier follows. No allocation.
-  virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) = 0;
+  virtual ~TacticTimer() = default;
+  /// Makes ready what all of these will need.
+  virtual void prepare(std::span<const Problem* const> problems) = 0;
+  /// Takes up tactics of a problem and runs each once. Those that cannot be made here, for want of memory, are left
+  /// out: returns the indices of the others.
+  virtual std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) = 0;
+  /// The same of two nodes that the host may run as one step: 0 is each by its own tactic, 1 both by their kernel.
+  virtual std::vector<size_t> begin(const ScheduledStep& pair, const std::string& first, const std::string& second);
+  /// Microseconds of one run.
+  virtual double run(size_t tactic) = 0;
 };
 
-/// A kernel for an op; registered once in its file.
-struct Kernel {
-  std::string op, name;
-  int rank;                                       // tried first without measurements: the highest
-  const char* (*refuses)(const Problem&);         // nullptr: it can; else the reason
-  std::unique_ptr<Step> (*make)(const Problem&);
+/// How often candidates are timed. Moments in which a core is taken away last longer than a round.
+struct TimingPolicy {
+  int rounds, more_rounds;  // of all candidates, and then of those that may be the fastest
+  int visits;               // to each problem, one behind all others
+  double near;              // times the least time of all that a candidate's least may be, to be timed again
 };
 
-struct KernelRegistrar {
-  explicit KernelRegistrar(Kernel kernel);
+/// What a device does while it works: medians over samples; negative where nobody says.
+struct Activity {
+  int samples = 0;
+  double utilisation_percent = -1, sm_clock_mhz = -1, memory_clock_mhz = -1, watts = -1, celsius = -1;
+  int64_t memory_used_bytes = -1, memory_total_bytes = -1;  // of the whole device, by all processes
+  std::string driver;
 };
-/// In the op's place: a kernel for every op that computes an expression (ops/expression.h).
-inline constexpr const char* any_expression = "(expression)";
 
-/// A node and the only reader of its result, run as one step so that the result stays in a cache. The step's operands
-/// are the first node's inputs, then the second's but its first one; its outputs are the second's.
-struct Pair {
-  Problem first, second;
+/// Samples a device in a thread of its own from the start until read.
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  /// Stops the sampling. `why` is empty unless there is nothing to read.
+  virtual Activity read(std::string& why) = 0;
 };
-struct PairKernel {
-  std::string name;
-  const char* (*refuses)(const Pair&);
-  std::unique_ptr<Step> (*make)(const Pair&);
-};
-struct PairRegistrar {
-  explicit PairRegistrar(PairKernel kernel);
-};
-/// The first that accepts; nullptr when none does.
-const PairKernel* pair_kernel(const Pair& pair);
-/// The operands of its step, as one problem.
-Problem operands_of(const Pair& pair);
-inline constexpr const char* pair_prefix = "pair ";
-std::string signature(const Pair& pair);
 
-/// Kernels of an op, best guess first; "ref" is always last and takes everything.
-std::vector<const Kernel*> kernels_for(const std::string& op);
-const Kernel& reference_kernel();
+/// Compiled kernels written to, or taken from, a file.
+struct KernelCount {
+  int64_t kernels = 0, bytes = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  /// Throws Error(usage) for an index that is not there, Error(unsupported) where the backend cannot be used.
+  virtual void require(const Device& device) const = 0;
+  bool has(const Device& device) const;
+  virtual Capabilities capabilities(const Device& device) const = 0;
+  /// Throws Error(unsupported) naming `where` for a precision in which the device does not compute.
+  virtual void require(const Device& device, Precision precision, const std::string& where) const = 0;
+
+  /// Brings an optimised graph into the form that its kernels are for.
+  virtual std::vector<passes::PassRecord> lower(ir::Graph& graph, const Device& device, const Goal& goal,
+                                                const std::vector<std::string>& skip) const = 0;
+  /// Takes apart what only other backends have kernels for, in a graph that was lowered for one of them.
+  virtual void take_over(ir::Graph& graph) const = 0;
+  /// Changes a lowered graph towards another precision; what cannot be had without the model stays as `goal` has it.
+  /// Returns what it is now.
+  virtual Goal retarget(ir::Graph& graph, const Goal& goal, Precision wanted,
+                        const std::vector<std::string>& skip) const = 0;
+  /// The groups that it may run as one step.
+  virtual std::span<const passes::GroupPattern> groups() const { return {}; }
+
+  /// Adds to a problem what its kernels ask of the goal.
+  virtual void constrain(Problem& problem, const Goal& goal) const = 0;
+  /// The key of a problem's measurements; without a device, what they end with on each.
+  virtual std::string key(const Problem& problem, const Device* device) const = 0;
+  /// Everything that takes the problem, best guess first.
+  virtual std::vector<std::string> tactics(const Problem& problem, const Device& device) const = 0;
+  /// The one of that name where it still takes the problem, else the best guess; "" where none does.
+  virtual std::string choose(const Problem& problem, const Device& device, const std::string& tactic) const = 0;
+  virtual std::vector<Refusal> refusals(const Problem& problem, const Device& device) const = 0;
+
+  virtual TimingPolicy timing() const = 0;
+  virtual std::unique_ptr<TacticTimer> timer(const Device& device, int threads) const = 0;
+  /// `threads` help with packing.
+  virtual std::shared_ptr<const Compiled> compile(Schedule schedule, Team& threads) const = 0;
+
+  /// What this machine has of it, as JSON (an object's members) and as text; asking does not fail.
+  virtual std::string survey(nlohmann::ordered_json& facts) const = 0;
+  /// nullptr where nothing can be sampled.
+  virtual std::unique_ptr<Meter> meter(const Device& device) const;
+  /// Throw Error(unsupported) where kernels are not compiled on this machine.
+  virtual KernelCount export_kernels(const std::string& path) const;
+  virtual KernelCount import_kernels(const std::string& path) const;
+};
+
+/// Throws Error(usage) for a name that no backend has.
+const Backend& backend(const std::string& name);
+inline const Backend& backend(const Device& device) { return backend(device.backend); }
+/// Whose kernels take everything and work in the host's memory.
+inline const Backend& host() { return backend(std::string("cpu")); }
+/// In the order of their priorities, the highest first.
+std::vector<const Backend*> backends();
+
+struct BackendRegistrar {
+  explicit BackendRegistrar(const Backend& backend, int priority);
+};
 
 }  // namespace tenon::backends

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "ops/resize.h"
 
 namespace tenon::backends {

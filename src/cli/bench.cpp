@@ -12,8 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "backends/cuda/device.h"
-#include "backends/cuda/management.h"
+#include "backends/backend.h"
 #include "cli/arrays.h"
 #include "cli/calibration.h"
 #include "cli/flags.h"
@@ -84,8 +83,7 @@ class Noise : public Calibrator {
 /// Data for eight bits where a model is built for it: what --data gives, or noise.
 void add_data(const Options& options, const std::vector<TensorInfo>& infos, const Shapes& shapes, BuildOptions& build) {
   if (!options.data.data.empty() || !options.data.cache.empty()) return options.data.apply(options, build);
-  const bool eight_bits = build.precision == Precision::int8 || build.precision == Precision::fp8;
-  if (!eight_bits || is_engine_file(options.path())) return;
+  if (!is_quantised(build.precision) || is_engine_file(options.path())) return;
   if (!options.quiet) fmt::print(stderr, "note: calibrated on random numbers, for timing only; give --data\n");
   build.calibrator = std::make_shared<Noise>(infos, shapes);
   build.calibration.method = CalibrationMethod::min_max;
@@ -164,9 +162,9 @@ double stream(const Engine& engine, const Shapes& shapes, const std::vector<Tens
   return static_cast<double>(batch * runs) / std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Json activity(cuda::Meter& meter) {
+Json activity(backends::Meter& meter) {
   std::string why;
-  const cuda::Activity seen = meter.read(why);
+  const backends::Activity seen = meter.read(why);
   if (!why.empty()) return {{"why", why}};
   return {{"driver", seen.driver},
           {"samples", seen.samples},
@@ -212,9 +210,7 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
                             random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size())));
 
   Json result = {{"model", options.model}};
-  const bool gpu = engine.device() != "cpu";
-  std::optional<cuda::Meter> meter;
-  if (gpu) meter.emplace(cuda::index_of(engine.device()));
+  const std::unique_ptr<backends::Meter> meter = backends::backend(engine.device()).meter(engine.device());
   result.update(summary(measure(session, inputs, outputs, options), batch));
   if (options.streaming > 0 && interrupted() == 0)
     result["streaming"] = {
@@ -226,14 +222,14 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
                       {"arena_lower_bound", memory.arena_lower_bound},
                       {"weights_bytes", memory.weights_bytes},
                       {"peak_rss_bytes", peak_rss_bytes()}};
-  if (gpu) result["memory"].update(device_memory(memory));
+  if (memory.device_bytes > 0) result["memory"].update(device_memory(memory));
   if (const std::vector<double> times = session.device_times(device_runs); !times.empty()) {
     const Json device = summary(times, batch);
     result["device_latency_ms"] = device["latency_ms"];
     result["device_throughput"] = device["throughput"];
   }
-  result["precision"] = engine.impl().plan.precision;
-  result["device"] = engine.device();
+  result["precision"] = name(engine.precision());
+  result["device"] = engine.device().str();
   result["batch"] = batch;
   result["threads"] = session.threads();
   result["shapes"] = shapes;

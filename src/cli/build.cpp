@@ -65,8 +65,8 @@ int work(const Options& options) {
     nlohmann::ordered_json report{{"engine", options.output},
                                   {"seconds", seconds},
                                   {"bytes", size},
-                                  {"precision", engine.impl().plan.precision},
-                                  {"device", engine.device()}};
+                                  {"precision", name(engine.precision())},
+                                  {"device", engine.device().str()}};
     if (const plan::Evidence& evidence = engine.impl().plan.evidence; !evidence.empty())
       report["audit"] = explain::audit_json(evidence);
     if (!search.points.empty()) report["search"] = plan::json_of(search);

@@ -186,7 +186,8 @@ std::map<std::string, std::string> kept(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const size_t equals = word.rfind('=');
     const std::string precision = equals == std::string::npos ? "" : word.substr(equals + 1);
-    if (equals == 0 || (precision != "fp32" && precision != "int8"))
+    const std::optional<Precision> kept_in = precision_named(precision);
+    if (equals == 0 || (kept_in != Precision::fp32 && kept_in != Precision::int8))
       throw Error(Code::usage, "\"" + word + "\" names no node with a precision",
                   {.where = "--keep", .hint = "write NODE=fp32 or NODE=int8"});
     keep[word.substr(0, equals)] = precision;
@@ -239,7 +240,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     vision::parse_spec(preprocess);
     build.metadata[vision::spec_key] = preprocess;
   }
-  const bool needs_data = build.precision == Precision::int8 || build.precision == Precision::fp8;
+  const bool needs_data = is_quantised(build.precision);
   const bool eight_bits = needs_data || build.precision == Precision::best;
   if (data.empty() && (cache.empty() || !eight_bits)) {
     const bool floats = build.precision == Precision::fp8;

@@ -71,7 +71,7 @@ void print(const Json& json) {
 }
 
 /// A model can be looked at though some of its ops cannot be run.
-bool any_op(const std::string&) { return true; }
+bool any_op(const ir::OpId&) { return true; }
 
 /// With the types that the file does not state, as far as they can be known.
 ir::Graph typed(ir::Graph graph) {
@@ -115,16 +115,16 @@ int plan_of(const Options& options) {
   const plan::Plan& plan = engine.impl().plan;
   Json json = summary(plan.graph);
   json["threads"] = plan.threads;
-  json["isa"] = plan.isa;
-  json["precision"] = plan.precision;
-  json["device"] = plan.device;
-  json["strict"] = plan.strict;
+  json["isa"] = plan.goal.isa;
+  json["precision"] = name(plan.goal.precision);
+  json["device"] = plan.device.str();
+  json["strict"] = plan.goal.strict;
   json["shapes"] = plan.shapes;
   const MemoryUse memory = engine.session(options.threads).memory();
   json["memory"] = {{"arena_bytes", memory.arena_bytes},
                     {"arena_lower_bound", memory.arena_lower_bound},
                     {"weights_bytes", memory.weights_bytes}};
-  if (plan.device != "cpu") json["memory"].update(device_memory(memory));
+  if (memory.device_bytes > 0) json["memory"].update(device_memory(memory));
   json["tactics"] = Json::array();
   for (const auto& [problem, record] : plan.records)
     json["tactics"].push_back({{"problem", problem}, {"kernel", record.kernel}, {"us", record.microseconds}});
@@ -132,12 +132,12 @@ int plan_of(const Options& options) {
   if (options.json == "-") return 0;
   if (options.stage == "plan") fmt::print("{}", ir::print(plan.graph));
   print(json);
-  fmt::print("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.isa, plan.precision,
-             plan.device == "cpu" ? "" : " on " + plan.device);
+  fmt::print("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.goal.isa,
+             name(plan.goal.precision), memory.device_bytes > 0 ? " on " + plan.device.str() : "");
   for (const auto& [input, sizes] : plan.shapes)
     fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
   fmt::print("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
-             bytes_text(memory.weights_bytes), plan.device == "cpu" ? "" : ", " + device_memory_text(memory));
+             bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
   if (options.stage == "plan")
     for (const auto& [problem, record] : plan.records)
       fmt::print("{:<8} {:10.1f} us  {:<28} {}\n", "tactic", record.microseconds, record.kernel, problem);

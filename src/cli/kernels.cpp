@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "backends/cuda/kernel_pack.h"
+#include "backends/backend.h"
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -18,7 +18,8 @@ int work(const Options& options) {
     throw Error(Code::usage, "kernels are exported or imported, not \"" + options.action + "\"",
                 {.hint = "tenon kernels export FILE, or tenon kernels import FILE"});
   const bool out = options.action == "export";
-  const cuda::PackCount count = out ? cuda::export_kernels(options.file) : cuda::import_kernels(options.file);
+  const backends::Backend& gpu = backends::backend(std::string("cuda"));
+  const backends::KernelCount count = out ? gpu.export_kernels(options.file) : gpu.import_kernels(options.file);
   if (!options.json.empty())
     write_json(options.json, {{"file", options.file}, {"kernels", count.kernels}, {"bytes", count.bytes}});
   if (options.json != "-")

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "backends/cuda/device.h"
+#include "backends/backend.h"
 #include "base/memory.h"
 #include "cli/flags.h"
 #include "cli/progress.h"
@@ -65,16 +65,10 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-void check_device(const std::string& device) {
-  if (device != "cpu") cuda::index_of(device);
-}
+void check_device(const std::string& device) { backends::backend(Device(device)); }
 
 Precision parse_precision(const std::string& word) {
-  static const std::pair<const char*, Precision> known[] = {
-      {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16},
-      {"int8", Precision::int8}, {"fp8", Precision::fp8},   {"best", Precision::best}};
-  for (const auto& [name, precision] : known)
-    if (word == name) return precision;
+  if (const auto precision = precision_named(word)) return *precision;
   throw Error(Code::usage, "no precision is called \"" + word + "\"",
               {.where = "--precision", .hint = "give fp32, bf16, int8 or best; on a GPU also tf32, fp16 or fp8"});
 }

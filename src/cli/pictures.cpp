@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "backends/backend.h"
 #include "cli/flags.h"
 #include "cli/frames.h"
 #include "cli/report.h"
@@ -77,7 +78,8 @@ PictureModel::PictureModel(const PictureOptions& options, const std::string& pre
   if (infos[0].dtype != DType::f32)
     throw Error(Code::unsupported, "the picture input is not f32", {.where = infos[0].name});
   lanes_.push_back(lane(options.threads, shapes));
-  if (engine_.device() != "cpu") lanes_.push_back(lane(options.threads, shapes));
+  if (backends::backend(engine_.device()).capabilities(engine_.device()).concurrent)
+    lanes_.push_back(lane(options.threads, shapes));
   prepare_as(spec_of(options, engine_, preset));
   uses_preset_ = options.preprocess.empty() && !engine_.metadata().count(vision::spec_key);
   const auto names = engine_.metadata().find("names");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "backends/cuda/device.h"
+#include "backends/backend.h"
 #include "cli/arrays.h"
 #include "cli/compare.h"
 #include "cli/flags.h"
@@ -157,11 +157,19 @@ Outcome run_case(const Case& one, const Options& options) {
   }
 }
 
-int work(const Options& options) {
-  if (options.backend.rfind("cuda", 0) == 0) cuda::Device::get(cuda::index_of(options.backend));
-  else if (options.backend != "cpu" && options.backend != "ref")
-    throw Error(Code::usage, "no backend is called \"" + options.backend + "\"",
+/// Throws Error(usage) for a name that is of none, Error(unsupported) where it cannot be used here.
+void require_backend(const std::string& name) {
+  bool known = false;
+  for (const backends::Backend* backend : backends::backends())
+    known |= name.substr(0, name.find(':')) == backend->name();
+  if (!known)
+    throw Error(Code::usage, "no backend is called \"" + name + "\"",
                 {.where = "--backend", .hint = "give cpu, cuda, cuda:N or ref"});
+  backends::backend(Device(name)).require(Device(name));
+}
+
+int work(const Options& options) {
+  if (options.backend != "ref") require_backend(options.backend);
   std::vector<Case> cases;
   for (const std::string& folder : options.folders) collect(folder, 0, cases);
   if (cases.empty())

@@ -31,6 +31,8 @@ std::vector<TensorInfo> Engine::outputs() const {
 
 const std::map<std::string, std::string>& Engine::metadata() const { return impl_->plan.graph.metadata; }
 
-const std::string& Engine::device() const { return impl_->plan.device; }
+const Device& Engine::device() const { return impl_->plan.device; }
+
+Precision Engine::precision() const { return impl_->plan.goal.precision; }
 
 }  // namespace tenon

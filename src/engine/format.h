@@ -8,7 +8,7 @@
 namespace tenon::engine {
 
 constexpr char magic[8] = {'T', 'E', 'N', 'O', 'N', '\r', '\n', '\x1a'};
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr uint64_t alignment = 64;
 constexpr uint32_t max_sections = 16;
 

@@ -35,9 +35,15 @@ std::map<std::string, std::span<const std::byte>> sections_of(std::span<const st
   if (header.version > engine::version)
     throw Error(Code::bad_engine, "the engine was written by a newer Tenon",
                 {.where = path,
-                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads up to " +
+                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads " +
                         std::to_string(engine::version),
                  .hint = "update Tenon, or build the engine from its model"});
+  if (header.version > 0 && header.version < engine::version)
+    throw Error(Code::bad_engine, "the engine was written by an older Tenon",
+                {.where = path,
+                 .why = "its format is " + std::to_string(header.version) + ", this Tenon reads " +
+                        std::to_string(engine::version),
+                 .hint = "build it again from its model"});
   if (header.file_bytes != file.size())
     corrupt(path,
             "it has " + std::to_string(file.size()) + " bytes and should have " + std::to_string(header.file_bytes));
@@ -115,6 +121,18 @@ plan::Source source_of(const json& entry) {
   return {text(0), text(1), text(2), text(3)};
 }
 
+void read_goal(const json& content, plan::Plan& plan, const std::string& path) {
+  plan.device = content.value("device", "cpu");
+  plan.goal.strict = content.at("strict").get<bool>();
+  plan.goal.vendor = content.value("vendor", true);
+  plan.goal.isa = content.at("isa").get<std::string>();
+  const auto text = content.value("precision", "fp32");
+  const std::optional<Precision> precision = precision_named(text);
+  if (!precision || precision == Precision::best) corrupt(path, "no precision is called \"" + text + "\"");
+  plan.goal.precision = *precision;
+  plan.goal.rounds_to_bf16 = content.value("bf16", precision == Precision::bf16);
+}
+
 }  // namespace
 
 bool is_engine_file(const std::string& path) {
@@ -137,12 +155,7 @@ Engine Engine::load(const std::string& path) {
     for (const auto& [name, sizes] : content.at("shapes").items())
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
     plan.threads = content.at("threads").get<int>();
-    plan.strict = content.at("strict").get<bool>();
-    plan.vendor = content.value("vendor", true);
-    plan.isa = content.at("isa").get<std::string>();
-    plan.device = content.value("device", "cpu");
-    plan.precision = content.value("precision", "fp32");
-    plan.bf16 = content.value("bf16", plan.precision == "bf16");
+    read_goal(content, plan, path);
     for (const auto& [key, entry] : content.at("records").items())
       plan.records[engine::json_bytes(key)] = record_of(entry);
     if (const auto why = sections.find("why"); why != sections.end()) {

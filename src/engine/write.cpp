@@ -27,8 +27,14 @@ std::string plan_text(const plan::Plan& plan) {
   }
   json shapes = json::object();
   for (const auto& [name, sizes] : plan.shapes) shapes[engine::json_text(name)] = sizes;
-  return json{{"shapes", shapes},   {"threads", plan.threads}, {"strict", plan.strict},       {"vendor", plan.vendor},
-              {"isa", plan.isa},    {"device", plan.device},   {"precision", plan.precision}, {"bf16", plan.bf16},
+  return json{{"shapes", shapes},
+              {"threads", plan.threads},
+              {"strict", plan.goal.strict},
+              {"vendor", plan.goal.vendor},
+              {"isa", plan.goal.isa},
+              {"device", plan.device.str()},
+              {"precision", name(plan.goal.precision)},
+              {"bf16", plan.goal.rounds_to_bf16},
               {"records", records}}
       .dump();
 }

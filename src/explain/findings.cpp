@@ -64,8 +64,7 @@ void plain_kernels(Report& report) {
 }
 
 void strays(Report& report) {
-  if (report.device == "cpu") return;
-  const auto rows = those(report, [](const Row& row) { return row.kernel == "cpu"; });
+  const auto rows = those(report, [](const Row& row) { return row.on_host; });
   if (rows.empty()) return;
   const Row& worst = costliest(rows);
   const std::string why = refusals(worst);
@@ -107,8 +106,14 @@ void movement(Report& report) {
 }
 
 void costly_steps(Report& report) {
-  static const std::set<std::string> products{
-      "Conv", "MatMul", "Gemm", "ConvTranspose", "Int8Conv", "ConvMaxPool", "Int8ConvMaxPool", "InvertedBottleneck"};
+  static const std::set<std::string> products{"Conv",
+                                              "MatMul",
+                                              "Gemm",
+                                              "ConvTranspose",
+                                              "tenon:Int8Conv",
+                                              "tenon:ConvMaxPool",
+                                              "tenon:Int8ConvMaxPool",
+                                              "tenon:InvertedBottleneck"};
   for (const Row& row : report.rows) {
     if (!products.count(row.op) || row.microseconds <= 0 || row.kernel == "ref") continue;
     const auto second =
@@ -121,19 +126,21 @@ void costly_steps(Report& report) {
                          second->microseconds < row.alone ? " inside the network; alone it would be" : "; next is",
                          second->kernel, second->microseconds / row.alone);
     std::string todo = "nothing faster is known for it here; a smaller input or fewer channels would shrink it";
-    if (row.precision == "fp32" && report.device == "cpu" && row.switched > 0 && row.switched < row.microseconds)
+    if (row.precision == Precision::fp32 && row.switched > 0 && row.switched < row.microseconds)
       todo = fmt::format("INT8 would save {}: {}", ms(row.microseconds - row.switched),
-                         report.precision == "int8" ? keep_line(row, "int8")
-                                                    : "build with --precision int8 --data PICTURES --preprocess SPEC");
-    else if (row.precision == "fp32" && report.device == "cpu" && row.switched > 0)
+                         report.precision == Precision::int8
+                             ? keep_line(row, Precision::int8)
+                             : "build with --precision int8 --data PICTURES --preprocess SPEC");
+    else if (row.precision == Precision::fp32 && row.switched > 0)
       todo = fmt::format("INT8 would cost {} more; a smaller input or fewer channels would shrink it",
                          ms(row.switched - row.microseconds));
-    if (row.precision == "int8" && row.switched > 0 && row.switched < row.microseconds)
-      todo =
-          fmt::format("floating point would save {}: {}", ms(row.microseconds - row.switched), keep_line(row, "fp32"));
-    if (row.precision == "fp32" && report.device != "cpu") todo = "build with --precision fp16";
+    if (row.precision == Precision::int8 && row.switched > 0 && row.switched < row.microseconds)
+      todo = fmt::format("floating point would save {}: {}", ms(row.microseconds - row.switched),
+                         keep_line(row, Precision::fp32));
+    if (row.precision == Precision::fp32 && report.floats != Precision::fp32)
+      todo = fmt::format("build with --precision {}", name(report.floats));
     report.findings.push_back({row.microseconds,
-                               fmt::format("{} ({}, {}) takes {}, {} of the time", row.name, row.op, row.precision,
+                               fmt::format("{} ({}, {}) takes {}, {} of the time", row.name, row.op, row.arithmetic,
                                            ms(row.microseconds), percent(report, row.microseconds)),
                                why, todo});
   }
@@ -141,10 +148,10 @@ void costly_steps(Report& report) {
 
 }  // namespace
 
-std::string keep_line(const Row& row, const std::string& precision) {
+std::string keep_line(const Row& row, Precision precision) {
   std::string quoted;
   for (const char c : row.name) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return "--keep '" + quoted + "=" + precision + "'";
+  return "--keep '" + quoted + "=" + std::string(name(precision)) + "'";
 }
 
 void find(Report& report) {

@@ -16,7 +16,7 @@ Json json_of(const Report& report, const Row& row) {
             {"origins", row.origins},
             {"op", row.op},
             {"sizes", row.sizes},
-            {"precision", row.precision},
+            {"precision", row.arithmetic},
             {"kernel", row.kernel},
             {"us", time(row.microseconds)},
             {"us_alone", time(row.alone)},
@@ -24,7 +24,7 @@ Json json_of(const Report& report, const Row& row) {
             {"rivals", rivals}};
   if (!row.kept.empty()) json["kept"] = row.kept;
   if (row.error >= 0) json["int8_error"] = row.error;
-  if (row.switched >= 0) json[row.precision == "int8" ? "us_float" : "us_int8"] = row.switched;
+  if (row.switched >= 0) json[row.precision == Precision::int8 ? "us_float" : "us_int8"] = row.switched;
   return json;
 }
 
@@ -41,16 +41,16 @@ nlohmann::ordered_json json(const Report& report) {
     if (!node.says.empty()) entry["says"] = node.says;
     nodes.push_back(std::move(entry));
   }
-  Json all{{"device", report.device},
-          {"precision", report.precision},
-          {"isa", report.isa},
-          {"threads", report.threads},
-          {"measured", report.measured},
-          {"us", report.microseconds},
-          {"findings", findings},
-          {"steps", rows},
-          {"nodes", nodes},
-          {"notes", report.notes}};
+  Json all{{"device", report.device.str()},
+           {"precision", name(report.precision)},
+           {"isa", report.isa},
+           {"threads", report.threads},
+           {"measured", report.measured},
+           {"us", report.microseconds},
+           {"findings", findings},
+           {"steps", rows},
+           {"nodes", nodes},
+           {"notes", report.notes}};
   if (!report.evidence.search.points.empty()) all["search"] = plan::json_of(report.evidence.search);
   return all;
 }

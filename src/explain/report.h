@@ -2,6 +2,7 @@
 #include <tenon/tenon.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,17 +22,19 @@ struct Rival {
 
 /// A step of the plan.
 struct Row {
-  std::string name;                  // of the first ONNX node it stands for; its op where there is none
-  std::vector<std::string> origins;  // all of them
-  std::string op, sizes, precision, kernel;
-  double microseconds = unknown;  // in the whole network, measured now; else alone, in the build
-  double alone = unknown;         // in the build
-  int choices = 0;                // kernels that take it, the plain one left out
+  std::string name;                           // of the first ONNX node it stands for; its op where there is none
+  std::vector<std::string> origins;           // all of them
+  std::string op, sizes, arithmetic, kernel;  // arithmetic: a precision, or an element type where there is none
+  double microseconds = unknown;              // in the whole network, measured now; else alone, in the build
+  double alone = unknown;                     // in the build
+  int choices = 0;                            // kernels that take it, the plain one left out
   std::vector<Rival> rivals;
   std::string kept;        // why it is not in eight bits, where a calibration left it out
   double error = unknown;  // that eight bits add at the outputs, in the layers alone that read its input
   /// Its time in the other of floating point and eight bits, alone.
   double switched = unknown;
+  std::optional<Precision> precision = {};
+  bool on_host = false;  // though the plan is for another device
 };
 
 /// A node of the model. Every one has an entry.
@@ -48,7 +51,9 @@ struct Finding {
 };
 
 struct Report {
-  std::string device, precision, isa;
+  Device device;
+  Precision precision = Precision::fp32;
+  std::string isa;
   int threads = 1;
   bool measured = false;    // rows hold times of this machine
   double microseconds = 0;  // all rows together
@@ -56,7 +61,8 @@ struct Report {
   std::vector<Fate> nodes;
   std::vector<Finding> findings;  // the costliest first
   std::vector<std::string> notes;
-  plan::Evidence evidence;  // of its calibration
+  plan::Evidence evidence;             // of its calibration
+  Precision floats = Precision::fp32;  // the fastest of the device that needs no data
   double share(const Row& row) const {
     return microseconds > 0 && row.microseconds > 0 ? row.microseconds / microseconds : 0;
   }
@@ -70,7 +76,7 @@ Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int
 void find(Report& report);
 
 /// The lines `--keep` takes to hold a row's nodes at a precision.
-std::string keep_line(const Row& row, const std::string& precision);
+std::string keep_line(const Row& row, Precision precision);
 
 /// For reading: findings, then steps, then the nodes that need none. With `only` not empty, what concerns that node.
 /// Throws Error(usage) where the model has no such node; `suggest` may find a like name.

@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "backends/cuda/kernel.h"
+#include "backends/backend.h"
 #include "explain/report.h"
-#include "plan/chains.h"
+#include "passes/groups.h"
 
 namespace tenon::explain {
 namespace {
@@ -23,30 +23,30 @@ std::string sizes_of(const Problem& problem) {
   return text;
 }
 
-bool is_byte(const Operand& operand) { return operand.dtype == DType::u8 || operand.dtype == DType::i8; }
-
-/// The arithmetic of a step, by the narrowest type among what it reads and writes.
-std::string precision_of(const Problem& problem) {
-  bool bytes = false, floats = false, half = false, brain = false, single = false;
+/// The arithmetic of a step, by the narrowest type among what it reads and writes; nullopt where it has no floats.
+std::optional<Precision> precision_of(const Problem& problem) {
+  std::set<DType> types;
   for (const auto* list : {&problem.inputs, &problem.outputs})
-    for (const Operand& operand : *list) {
-      bytes |= is_byte(operand);
-      floats |= operand.dtype == DType::f8e4m3fn;
-      half |= operand.dtype == DType::f16;
-      brain |= operand.dtype == DType::bf16;
-      single |= operand.dtype == DType::f32;
-    }
-  if (bytes) return "int8";
-  if (floats) return "fp8";
-  if (half) return "fp16";
-  if (brain) return "bf16";
-  if (single) return problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul") ? "tf32" : "fp32";
-  return problem.outputs.empty() ? "-" : std::string(name(problem.outputs[0].dtype));
+    for (const Operand& operand : *list) types.insert(operand.dtype);
+  if (types.count(DType::u8) || types.count(DType::i8)) return Precision::int8;
+  if (types.count(DType::f8e4m3fn)) return Precision::fp8;
+  if (types.count(DType::f16)) return Precision::fp16;
+  if (types.count(DType::bf16)) return Precision::bf16;
+  if (!types.count(DType::f32)) return std::nullopt;
+  const bool rounds = problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul");
+  return rounds ? Precision::tf32 : Precision::fp32;
+}
+
+void set_precision(Row& row, std::optional<Precision> precision, const Problem& problem) {
+  row.precision = precision;
+  row.arithmetic = precision                 ? std::string(name(*precision))
+                   : problem.outputs.empty() ? "-"
+                                             : std::string(name(problem.outputs[0].dtype));
 }
 
 bool is_product(const std::string& op) {
   return op.find("Conv") != std::string::npos || op.find("MatMul") != std::string::npos || op == "Gemm" ||
-         op == "InvertedBottleneck";
+         op == "tenon:InvertedBottleneck";
 }
 
 double time_of(const plan::Record& record, const std::string& kernel) {
@@ -56,45 +56,35 @@ double time_of(const plan::Record& record, const std::string& kernel) {
   return unknown;
 }
 
-/// Kernel, choices and rivals of a step on the CPU.
-void weigh(Row& row, const Problem& problem, const plan::Records& records) {
-  const backends::Kernel& chosen = plan::choose(problem, records);
-  row.kernel = chosen.name;
-  const auto record = records.find(backends::signature(problem));
-  const auto measured = [&](const std::string& kernel) {
-    return record == records.end() ? unknown : time_of(record->second, kernel);
+/// Kernel, choices and rivals of a step. Refusals are known only where the device is.
+void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) {
+  const backends::Backend& backend = backends::backend(plan.device);
+  const plan::Record* record = plan::record_of(plan, problem);
+  row.kernel = record ? record->kernel : "";
+  std::vector<std::string> tactics;
+  if (here) {
+    row.kernel = backend.choose(problem, plan.device, row.kernel);
+    tactics = backend.tactics(problem, plan.device);
+    row.choices = static_cast<int>(tactics.size());
+  } else if (record) {
+    row.choices = static_cast<int>(record->rivals.size()) + 1;
+  }
+  if (record) row.alone = time_of(*record, row.kernel);
+  const auto add = [&](const std::string& kernel, double microseconds) {
+    if (kernel != row.kernel) row.rivals.push_back({kernel, microseconds, {}});
   };
-  row.alone = measured(chosen.name);
-  for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op)) {
-    const char* reason = kernel->refuses(problem);
-    if (!reason && kernel != &backends::reference_kernel()) ++row.choices;
-    if (kernel == &chosen) continue;
-    row.rivals.push_back({kernel->name, reason ? unknown : measured(kernel->name), reason ? reason : ""});
+  if (record) {
+    add(record->kernel, record->microseconds);
+    for (const plan::Rival& rival : record->rivals) add(rival.kernel, rival.microseconds);
   }
-}
-
-/// The same on a GPU. Refusals are known only where the GPU is.
-void weigh_on_gpu(Row& row, const Problem& problem, const plan::Plan& plan, const cuda::Properties* device) {
-  if (const plan::Record* record = plan::device_record(plan, problem, device)) {
-    row.kernel = record->kernel;
-    row.alone = record->microseconds;
-    for (const plan::Rival& rival : record->rivals) row.rivals.push_back({rival.kernel, rival.microseconds, {}});
-    row.choices = static_cast<int>(row.rivals.size()) + 1;
-  }
-  if (!device) return;
-  const cuda::Choice choice = cuda::choose(problem, *device, row.kernel);
-  row.kernel = choice.kernel ? choice.tactic.name : "cpu";
-  row.choices = static_cast<int>(cuda::choices(problem, *device).size());
-  for (const auto& [kernel, reason] : cuda::refused(problem, *device)) row.rivals.push_back({kernel, unknown, reason});
-}
-
-const cuda::Properties* properties_for(const plan::Plan& plan, cuda::Properties& properties) {
-  try {
-    properties = cuda::properties_of(cuda::index_of(plan.device));
-    return &properties;
-  } catch (const Error&) {
-    return nullptr;
-  }
+  for (const std::string& tactic : tactics)
+    if (std::none_of(row.rivals.begin(), row.rivals.end(), [&](const Rival& rival) { return rival.kernel == tactic; }))
+      add(tactic, unknown);
+  if (!here) return;
+  for (const backends::Refusal& refusal : backend.refusals(problem, plan.device))
+    row.rivals.push_back({refusal.kernel, unknown, refusal.reason});
+  row.on_host = row.kernel.empty();
+  if (row.on_host) row.kernel = backends::host().name();
 }
 
 /// Times of a profile by name of the step, in order.
@@ -138,40 +128,41 @@ struct Pairing {
   }
 };
 
-/// Beside the last node of a chain that runs apart: the fastest kernel for the whole of it.
-void weigh_chain(Row& row, const ir::Graph& graph, const plan::Chain& chain,
+/// Beside the last node of a group that runs unfused: the fastest kernel for the whole of it.
+void weigh_group(Row& row, const ir::Graph& graph, const passes::Group& group,
                  const std::map<std::string, plan::Record>& records) {
-  const auto record = records.find(plan::result_of(graph, chain));
+  const auto record = records.find(passes::result_of(graph, group));
   if (record == records.end() || record->second.rivals.empty()) return;
   std::string with;
-  for (size_t at = chain.nodes.size() - 1; at-- > 0;)
-    with += (with.empty() ? " with " : " and ") + graph.node(chain.nodes[at]).label();
+  for (size_t at = group.nodes.size() - 1; at-- > 0;)
+    with += (with.empty() ? " with " : " and ") + graph.node(group.nodes[at]).label();
   const plan::Rival& fastest = record->second.rivals.front();
   row.rivals.push_back({fastest.kernel + with, fastest.microseconds, {}});
 }
 
 void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, const plan::Layout& layout,
-              const std::vector<LayerTime>& layers, int threads, const cuda::Properties* device) {
+              const std::vector<LayerTime>& layers, int threads) {
   auto times = times_of(layers);
-  const bool gpu = plan.device != "cpu";
-  if (gpu && !device) report.notes.push_back("the GPU is not here: refusals of its kernels are not shown");
+  const backends::Backend& backend = backends::backend(plan.device);
+  const bool here = backend.has(plan.device), pairs = backend.capabilities(plan.device).pairs;
+  if (!here) report.notes.push_back(plan.device.str() + " is not here: refusals of its kernels are not shown");
   const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
-    return gpu ? plan::device_problem_of(graph, id, layout, plan) : plan::problem_of(graph, id, layout, threads, plan);
+    return plan::problem_of(graph, id, layout, threads, plan);
   };
   Pairing pairing{graph, plan, problem_of, {}};
-  const auto chains = gpu ? plan::chains_of(graph) : std::vector<plan::Chain>();
-  const auto of_chains = gpu ? plan::chain_records(graph, plan, device) : std::map<std::string, plan::Record>();
+  const std::vector<passes::Group> groups = passes::groups_of(graph, backend.groups());
+  const std::map<std::string, plan::Record> of_groups = plan::group_records(graph, plan);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
     if (!layout.runs[id]) continue;
     const ir::Node& node = graph.node(id);
     const Problem problem = problem_of(id);
-    Row row{node.label(), node.origins, node.op, sizes_of(problem), precision_of(problem), ""};
-    if (gpu) weigh_on_gpu(row, problem, plan, device);
-    else weigh(row, problem, plan.records);
-    for (const plan::Chain& chain : chains)
-      if (chain.last() == id) weigh_chain(row, graph, chain, of_chains);
-    if (row.kernel.starts_with("bf16_")) row.precision = "bf16";
-    if (!gpu && pairing.hold(id, layout, row)) continue;
+    Row row{node.label(), node.origins, node.op, sizes_of(problem)};
+    set_precision(row, precision_of(problem), problem);
+    weigh(row, problem, plan, here);
+    for (const passes::Group& group : groups)
+      if (group.last() == id) weigh_group(row, graph, group, of_groups);
+    if (row.kernel.starts_with("bf16_")) set_precision(row, Precision::bf16, problem);
+    if (pairs && pairing.hold(id, layout, row)) continue;
     if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
       row = pairing.join(first->second, row);
     std::deque<double>& measured = times[row.op.substr(0, row.op.find(' ')) + " " + row.name];
@@ -231,15 +222,14 @@ void add_nodes(Report& report, const plan::Plan& plan, const ir::Graph& graph) {
 }  // namespace
 
 Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int threads) {
-  Report report{plan.device, plan.precision, plan.isa, threads};
+  Report report{plan.device, plan.goal.precision, plan.goal.isa, threads};
   report.measured = !layers.empty();
-  const bool on_gpu = plan.device != "cpu";
-  cuda::Properties properties;
-  const cuda::Properties* device = on_gpu ? properties_for(plan, properties) : nullptr;
   ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
-  if (on_gpu && plan::is_static(graph)) graph = plan::device_graph(std::move(graph), plan, device);
+  if (plan::is_static(graph)) graph = plan::device_graph(std::move(graph), plan);
+  const backends::Capabilities can = backends::backend(plan.device).capabilities(plan.device);
+  report.floats = can.floats;
   if (plan::is_static(graph))
-    add_rows(report, plan, graph, plan::lay_out(graph, false, on_gpu), layers, threads, device);
+    add_rows(report, plan, graph, plan::lay_out(graph, false, can.host_memory), layers, threads);
   else add_profile(report, layers);
   for (const Row& row : report.rows) report.microseconds += std::max(row.microseconds, 0.0);
   report.evidence = plan.evidence;
@@ -247,7 +237,7 @@ Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int
     for (Row& row : report.rows)
       if (std::find(row.origins.begin(), row.origins.end(), layer.node) != row.origins.end() && is_product(row.op)) {
         row.error = layer.error;
-        if (row.precision != "int8") row.kept = layer.reason;
+        if (row.precision != Precision::int8) row.kept = layer.reason;
       }
   add_nodes(report, plan, graph);
   find(report);

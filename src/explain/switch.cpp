@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/backend.h"
+#include "compile/tune.h"
 #include "engine/engine.h"
 #include "ops/op.h"
 #include "passes/pass.h"
@@ -33,16 +35,19 @@ std::unique_ptr<Engine> engine_of(const plan::Plan& plan, ir::Graph graph) {
   auto impl = std::make_shared<Engine::Impl>();
   impl->plan = plan;
   impl->plan.graph = std::move(graph);
-  plan::tune(impl->plan, {}, most_seconds, {});
+  compile::tune(impl->plan, {}, most_seconds, {});
   return std::make_unique<Engine>(std::move(impl));
 }
 
-bool is_integer(const Row& row) { return row.precision == "int8"; }
+bool is_integer(const Row& row) { return row.precision == Precision::int8; }
 
 }  // namespace
 
 std::unique_ptr<Engine> switched(const plan::Plan& plan) {
-  if (plan.device != "cpu" || !plan::is_static(plan::concretise(plan.graph, plan.shapes))) return nullptr;
+  // Where steps overlap, the time of one alone says little of the whole.
+  if (backends::backend(plan.device).capabilities(plan.device).concurrent ||
+      !plan::is_static(plan::concretise(plan.graph, plan.shapes)))
+    return nullptr;
   ir::Graph graph = plan.graph;
   bool changed = false;
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id)
@@ -62,7 +67,7 @@ std::unique_ptr<Engine> switched(const plan::Plan& plan) {
 void compare(Report& report, const std::vector<LayerTime>& layers) {
   for (Row& row : report.rows) {
     if (row.op.find("Conv") == std::string::npos) continue;
-    const std::string other = is_integer(row) ? "Conv" : "Int8Conv";
+    const std::string other = is_integer(row) ? "Conv" : "tenon:Int8Conv";
     for (const LayerTime& layer : layers)
       if (layer.name.rfind(other + " ", 0) == 0 &&
           std::find(layer.origins.begin(), layer.origins.end(), row.name) != layer.origins.end()) {

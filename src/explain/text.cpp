@@ -28,9 +28,9 @@ std::string findings_text(const Report& report) {
 std::string row_text(const Report& report, const Row& row) {
   std::string text =
       row.microseconds < 0
-          ? fmt::format("{:>10} {:>5}  {:<6} {:<16} {}\n", "?", "?", row.precision, row.kernel, printable(row.name))
-          : fmt::format("{:10.1f} {:5.1f}  {:<6} {:<16} {}\n", row.microseconds, 100 * report.share(row), row.precision,
-                        row.kernel, printable(row.name));
+          ? fmt::format("{:>10} {:>5}  {:<6} {:<16} {}\n", "?", "?", row.arithmetic, row.kernel, printable(row.name))
+          : fmt::format("{:10.1f} {:5.1f}  {:<6} {:<16} {}\n", row.microseconds, 100 * report.share(row),
+                        row.arithmetic, row.kernel, printable(row.name));
   const std::string indent(19, ' ');
   text += fmt::format("{}{} {}\n", indent, row.op, row.sizes);
   std::string rest;
@@ -47,13 +47,13 @@ std::string row_text(const Report& report, const Row& row) {
     text += fmt::format("{}alone: {} {}; rivals: {}\n", indent, row.kernel, time_text(row.alone), timed);
   if (row.switched >= 0)
     text += fmt::format("{}in {} it would take {} ({:+.3f} ms)\n", indent,
-                        row.precision == "int8" ? "floating point" : "eight bits", time_text(row.switched),
+                        row.precision == Precision::int8 ? "floating point" : "eight bits", time_text(row.switched),
                         (row.switched - row.microseconds) / 1000);
   if (row.error >= 0 || !row.kept.empty()) {
-    std::string told = row.precision == "int8" ? "in eight bits" : "in floating point";
+    std::string told = row.precision == Precision::int8 ? "in eight bits" : "in floating point";
     if (!row.kept.empty()) told += ", as " + row.kept;
     if (row.error >= 0) told += fmt::format("; eight bits here alone: error {:.2g}", row.error);
-    if (row.precision == "int8") told += "; float: " + keep_line(row, "fp32");
+    if (row.precision == Precision::int8) told += "; float: " + keep_line(row, Precision::fp32);
     text += indent + printable(told) + "\n";
   }
   if (!refused.empty()) text += fmt::format("{}refused: {}\n", indent, refused);
@@ -88,7 +88,7 @@ std::string one(const Report& report, const std::string& only, Suggest suggest) 
 std::string text(const Report& report, const std::string& only, Suggest suggest) {
   if (!only.empty()) return one(report, only, suggest);
   std::string text = fmt::format(
-      "{} on {}{}, {} thread{}: {}\n", report.precision, report.device,
+      "{} on {}{}, {} thread{}: {}\n", name(report.precision), report.device.str(),
       report.isa.empty() ? "" : " (" + report.isa + ")", report.threads, report.threads == 1 ? "" : "s",
       report.microseconds > 0 ? fmt::format("{} steps, {:.3f} ms {}", report.rows.size(), report.microseconds / 1000,
                                             report.measured ? "measured" : "by the times of the build")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "backends/backend.h"
 #include "ops/elementwise_program.h"
 #include "runtime/program.h"
 
@@ -26,25 +27,26 @@ const Tensor* constant(const ir::Graph& graph, const ir::Node& node, size_t at) 
 
 /// Scale, of the channel that reaches farthest, and zero point of the bytes that a node stores; 0 where it stores none.
 std::pair<float, int> grid_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == "Elementwise") {
-    const ops::Instruction last = ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")),
-                                                     node.inputs.size()).back();
+  if (node.op == "tenon:Elementwise") {
+    const ops::Instruction last =
+        ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), node.inputs.size())
+            .back();
     return last.id == expr::Id::Quant ? std::pair(last.alpha, static_cast<int>(last.beta))
                                                       : std::pair(0.f, 0);
   }
   const bool stores = node.op == "QuantizeLinear";
-  if (!stores && node.op != "Int8Conv") return {0, 0};
+  if (!stores && node.op != "tenon:Int8Conv") return {0, 0};
   const Tensor *scale = constant(graph, node, stores ? 1 : 7), *zero = constant(graph, node, stores ? 2 : 8);
   if (!scale || !zero || zero->dtype() != DType::u8) return {0, 0};
   const std::span<const float> scales = scale->values<float>();
   return {*std::max_element(scales.begin(), scales.end()), *zero->data<uint8_t>()};
 }
 
-class Counter : public runtime::Watcher {
+class Counter : public backends::Observer {
  public:
-  Counter(const runtime::Program& program, const std::vector<Tensor>& inputs, const plan::Evidence& evidence)
+  Counter(const backends::Executable& program, const std::vector<Tensor>& inputs, const plan::Evidence& evidence)
       : program_(program), inputs_(inputs), evidence_(evidence) {
-    const ir::Graph& graph = program.graph();
+    const ir::Graph& graph = program.schedule().graph;
     for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) add(graph, id);
   }
 
@@ -62,7 +64,7 @@ class Counter : public runtime::Watcher {
     const ir::Node& node = graph.node(id);
     const bool stores = node.op == "QuantizeLinear";
     const auto [step, at] = grid_of(graph, node);
-    if (step <= 0 || !program_.layout().runs[id]) return;
+    if (step <= 0 || !program_.schedule().layout.runs[id]) return;
     const ir::ValueId value = stores ? node.inputs[0] : node.outputs[0];
     Watched watched{graph.value(value).name};
     if (const plan::TensorEvidence* tensor = evidence_of(watched.name))
@@ -87,18 +89,18 @@ class Counter : public runtime::Watcher {
   }
 
   void count(const Store& store) {
-    const auto input = std::find(program_.graph().inputs.begin(), program_.graph().inputs.end(), store.value);
-    if (input != program_.graph().inputs.end()) {
-      const Tensor& tensor = inputs_[static_cast<size_t>(input - program_.graph().inputs.begin())];
+    const auto input = std::find(graph().inputs.begin(), graph().inputs.end(), store.value);
+    if (input != graph().inputs.end()) {
+      const Tensor& tensor = inputs_[static_cast<size_t>(input - graph().inputs.begin())];
       return each(store, tensor.data<std::byte>(), tensor.dims(), backends::dense_strides(tensor.dims()));
     }
-    const plan::Place& place = program_.layout().places[store.value];
+    const plan::Place& place = program_.schedule().layout.places[store.value];
     if (place.storage >= 0) each(store, program_.address(store.value), place.dims, place.strides);
   }
 
   void each(const Store& store, const std::byte* data, const Dims& dims, const Dims& strides) {
     Watched& watched = results[store.entry];
-    const bool bytes = program_.graph().value(store.value).dtype == DType::u8;
+    const bool bytes = graph().value(store.value).dtype == DType::u8;
     std::vector<int64_t> index(dims.rank(), 0);
     int64_t offset = 0;
     for (int64_t at = 0, total = dims.elements(); at < total; ++at) {
@@ -127,7 +129,9 @@ class Counter : public runtime::Watcher {
     note(watched, static_cast<float>(byte - store.zero) * store.scale, byte == 255 || (byte == 0 && store.zero > 0));
   }
 
-  const runtime::Program& program_;
+  const ir::Graph& graph() const { return program_.schedule().graph; }
+
+  const backends::Executable& program_;
   const std::vector<Tensor>& inputs_;
   const plan::Evidence& evidence_;
   std::map<ir::NodeId, Store> stores_;
@@ -144,12 +148,13 @@ std::vector<Watched> watch_ranges(const plan::Plan& plan, const Shapes& shapes, 
                                   int threads) {
   Team team(threads);
   runtime::Program program(plan, shapes, team);
-  if (plan.device != "cpu" || !program.is_static())
+  backends::Executable* const whole = program.executable();
+  if (!whole || !backends::backend(plan.device).capabilities(plan.device).observable)
     throw Error(Code::unsupported, "ranges can be watched on the CPU, where sizes do not depend on data",
                 {.where = "--watch-ranges", .hint = "give --device cpu"});
-  Counter counter(program, inputs, plan.evidence);
+  Counter counter(*whole, inputs, plan.evidence);
   std::vector<Tensor> outputs(program.graph().outputs.size());
-  program.run(inputs, outputs, counter);
+  whole->run(inputs, outputs, counter);
   return std::move(counter.results);
 }
 

@@ -37,7 +37,7 @@ ValueId Graph::add_constant(const std::string& name, Tensor tensor) {
   return id;
 }
 
-NodeId Graph::add_node(std::string op, std::vector<ValueId> node_inputs, std::vector<ValueId> node_outputs,
+NodeId Graph::add_node(OpId op, std::vector<ValueId> node_inputs, std::vector<ValueId> node_outputs,
                        Attributes attributes, std::vector<std::string> origins) {
   const NodeId id = static_cast<NodeId>(nodes.size());
   for (ValueId input : node_inputs)
@@ -52,7 +52,7 @@ NodeId Graph::add_node(std::string op, std::vector<ValueId> node_inputs, std::ve
   return id;
 }
 
-ValueId Graph::apply(const std::string& op, std::vector<ValueId> node_inputs, Attributes attributes,
+ValueId Graph::apply(const OpId& op, std::vector<ValueId> node_inputs, Attributes attributes,
                      std::vector<std::string> origins, const std::string& value_name) {
   const ValueId output = add_value(value_name);
   add_node(op, std::move(node_inputs), {output}, std::move(attributes), std::move(origins));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/dim.h"
+#include "ir/op_id.h"
 
 namespace tenon::ir {
 
@@ -35,10 +36,9 @@ struct Value {
   bool is_constant() const { return static_cast<bool>(constant); }
 };
 
-/// One operation. The meaning of `op`, inputs and attributes is ONNX's newest form, or that of an op in src/ops marked
-/// internal.
+/// One operation. The meaning of inputs and attributes is that of ONNX's newest form, or of src/ops for an internal op.
 struct Node {
-  std::string op;
+  OpId op;
   std::vector<ValueId> inputs, outputs;
   Attributes attributes;
   std::vector<std::string> origins;  // names of the ONNX nodes it stands for
@@ -52,7 +52,7 @@ struct Node {
   std::vector<float> reals(const std::string& name, std::vector<float> otherwise = {}) const;
   GraphRef graph(const std::string& name) const;
   /// The first origin, for messages.
-  std::string label() const { return origins.empty() ? op : origins.front(); }
+  std::string label() const { return origins.empty() ? op.str() : origins.front(); }
 };
 
 /// Nodes over values in single-assignment form. Mutation goes through the methods, which keep producers and users
@@ -76,10 +76,10 @@ struct Graph {
   ValueId add_value(const std::string& name, DType dtype = DType::undefined, std::optional<Shape> shape = std::nullopt);
   ValueId add_constant(const std::string& name, Tensor tensor);
   /// Adds a node whose outputs are existing values without a producer.
-  NodeId add_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes = {},
+  NodeId add_node(OpId op, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes = {},
                   std::vector<std::string> origins = {});
   /// Adds a node with one new output named after `name`; returns that output.
-  ValueId apply(const std::string& op, std::vector<ValueId> inputs, Attributes attributes,
+  ValueId apply(const OpId& op, std::vector<ValueId> inputs, Attributes attributes,
                 std::vector<std::string> origins, const std::string& name = "");
   void set_input(NodeId node, size_t slot, ValueId value);
   void add_input(NodeId node, ValueId value);

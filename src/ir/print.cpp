@@ -82,7 +82,8 @@ class Printer {
       const ValueId id = node.outputs[at];
       text += (at ? ", " : "") + (id == no_value ? "_" : typed(graph.value(id)));
     }
-    text += (node.outputs.empty() ? "= " : " = ") + (is_plain(node.op, ".:") ? node.op : quoted(node.op)) + "(";
+    text += (node.outputs.empty() ? "= " : " = ") +
+            (is_plain(node.op.str(), ".:") ? node.op.str() : quoted(node.op.str())) + "(";
     for (size_t at = 0; at < node.inputs.size(); ++at) {
       const ValueId id = node.inputs[at];
       text += (at ? ", " : "") + (id == no_value ? "_" : name(graph.value(id).name));

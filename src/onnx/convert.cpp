@@ -5,14 +5,14 @@
 namespace tenon::onnx {
 namespace {
 
-std::map<std::string, Convert>& conversions() {
-  static std::map<std::string, Convert> table;
+std::map<ir::OpId, Convert>& conversions() {
+  static std::map<ir::OpId, Convert> table;
   return table;
 }
 
 }  // namespace
 
-Convert find_conversion(const std::string& op) {
+Convert find_conversion(const ir::OpId& op) {
   const auto found = conversions().find(op);
   return found == conversions().end() ? nullptr : found->second;
 }
@@ -52,8 +52,12 @@ ir::Attribute attribute_value(const AttributeProto& proto, const std::string& la
 }  // namespace
 
 NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t version, Scope& scope)
-    : op(proto.domain.empty() ? std::string(proto.op) : std::string(proto.domain) + "." + std::string(proto.op)),
-      opset(version), proto_(proto), label_(std::move(label)), scope_(scope), bound_(proto.outputs.size()) {
+    : op(proto.domain, proto.op),
+      opset(version),
+      proto_(proto),
+      label_(std::move(label)),
+      scope_(scope),
+      bound_(proto.outputs.size()) {
   for (std::string_view name : proto.inputs) {
     if (name.empty()) {
       inputs.push_back(ir::no_value);
@@ -80,7 +84,8 @@ void NodeImport::set_input(size_t at, ir::ValueId value) {
 }
 
 void NodeImport::emit() {
-  if (!scope_.job.knows(op)) note(op, "");
+  if (op.is_internal()) note(op, "its domain is Tenon's own, which no file may use");
+  else if (!scope_.job.knows(op)) note(op, "");
   std::vector<ir::ValueId> made;
   for (size_t at = 0; at < outputs(); ++at) {
     const std::string_view name = proto_.outputs[at];
@@ -104,7 +109,7 @@ void NodeImport::bind(size_t output, ir::ValueId value) {
   bound_[output] = true;
 }
 
-ir::ValueId NodeImport::add(const std::string& helper, std::vector<ir::ValueId> values, ir::Attributes with) {
+ir::ValueId NodeImport::add(const ir::OpId& helper, std::vector<ir::ValueId> values, ir::Attributes with) {
   if (!scope_.job.knows(helper)) note(helper, "");
   return graph().apply(helper, std::move(values), std::move(with), {label_}, label_ + "/" + helper);
 }
@@ -178,8 +183,8 @@ void NodeImport::fail(const std::string& why) const {
 
 void NodeImport::unsupported(const std::string& why) { note(op, why); }
 
-void NodeImport::note(const std::string& name, const std::string& why) {
-  Missing& missing = scope_.job.missing[name];
+void NodeImport::note(const ir::OpId& name, const std::string& why) {
+  Missing& missing = scope_.job.missing[name.str()];
   ++missing.count;
   if (missing.nodes.size() < 3) missing.nodes.push_back(label_);
   if (!why.empty()) missing.reasons.insert(why);

@@ -15,7 +15,7 @@ class NodeImport {
  public:
   NodeImport(const NodeProto& proto, std::string label, int64_t opset, Scope& scope);
 
-  std::string op;
+  ir::OpId op;
   int64_t opset;
   std::vector<ir::ValueId> inputs;
   ir::Attributes attributes;
@@ -34,7 +34,7 @@ class NodeImport {
   /// The output is this value.
   void bind(size_t output, ir::ValueId value);
   /// Adds a helper node with one output.
-  ir::ValueId add(const std::string& op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {});
+  ir::ValueId add(const ir::OpId& op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {});
   ir::ValueId constant(Tensor tensor);
   /// A constant that bears the name of the output.
   ir::ValueId named_constant(size_t output, Tensor tensor);
@@ -63,7 +63,7 @@ class NodeImport {
  private:
   template <class T>
   const T* attribute(const std::string& name, const char* kind) const;
-  void note(const std::string& op, const std::string& why);
+  void note(const ir::OpId& op, const std::string& why);
 
   const NodeProto& proto_;
   std::string label_;
@@ -73,7 +73,7 @@ class NodeImport {
 
 using Convert = void (*)(NodeImport&);
 /// nullptr when the op has had one form only.
-Convert find_conversion(const std::string& op);
+Convert find_conversion(const ir::OpId& op);
 struct ConvertRegistrar {
   ConvertRegistrar(std::initializer_list<const char*> ops, Convert convert);
 };

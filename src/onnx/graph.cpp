@@ -112,6 +112,9 @@ void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
     const std::string label = label_of(node, at);
     refuse_unfolding(++scope.job.nodes, scope.job);
     if (node.op.empty()) scope.job.fail("a node has no operator", "node '" + label + "'");
+    if (node.op.find(':') != std::string_view::npos || node.domain.find(':') != std::string_view::npos)
+      scope.job.fail("a node's operator is no name", "node '" + label + "': a ':' stands in '" + std::string(node.op) +
+                                                         "' or its domain '" + std::string(node.domain) + "'");
     if (const FunctionProto* function = function_of(node, scope.job)) {
       import_call(node, label, *function, scope);
       continue;

@@ -47,7 +47,7 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
   const ModelProto model = parse(bytes, name);
   Job job;
   job.source = {name, std::move(keep), std::move(external)};
-  job.knows = knows ? knows : [](const std::string& op) { return ops::find(op) != nullptr; };
+  job.knows = knows ? knows : [](const ir::OpId& op) { return ops::find(op) != nullptr; };
   job.opsets = model.opsets;
   const auto opset = model.opsets.find("");
   if (opset != model.opsets.end() && opset->second < 1)

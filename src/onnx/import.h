@@ -9,8 +9,8 @@
 
 namespace tenon::onnx {
 
-/// Says whether an op can be run; the default asks tenon::ops::find.
-using Knows = std::function<bool(const std::string& op)>;
+/// Says whether an op can be run; the default asks tenon::ops::find. Ops of the internal domain never can.
+using Knows = std::function<bool(const ir::OpId& op)>;
 
 /// A node as the file has it: `name` is the origin of what it becomes. `inside`: the node whose subgraph it is in.
 struct Listed {
@@ -20,10 +20,10 @@ struct Listed {
 /// Reads an ONNX file (opset 7 to 25; 1 to 6 as far as the forms agree) into a graph of present-day ops; initializers
 /// are views of the mapped file where alignment allows. External data is read only from inside the model's folder;
 /// where the model itself is a symbolic link, as in the Hugging Face cache, also through links into the folder that the
-/// model lies in; and from inside `external_root` where given. Nothing is inferred or folded yet. An op outside the
-/// ONNX domain is named "domain.Op". Optional tensors have the type of what they hold; optional sequences are
-/// sequences. `nodes` gets every node of the file, those that become constants included. Throws Error(invalid_model)
-/// with the byte offset, Error(unsupported) listing every unsupported op with counts and node names, Error(io).
+/// model lies in; and from inside `external_root` where given. Nothing is inferred or folded yet. Optional tensors have
+/// the type of what they hold; optional sequences are sequences. `nodes` gets every node of the file, those that become
+/// constants included. Throws Error(invalid_model) with the byte offset, Error(unsupported) listing every unsupported
+/// op with counts and node names, Error(io).
 ir::Graph import_file(const std::string& path, const Knows& knows = {}, const std::string& external_root = "",
                       std::vector<Listed>* nodes = nullptr);
 /// The same from memory; `folder` is where external data lies ("" refuses it), `name` is used in messages. Without

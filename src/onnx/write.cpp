@@ -105,19 +105,11 @@ struct AttributeWriter {
   }
 };
 
-/// Domain and name of an op; those outside ONNX's own are "domain.Op".
-std::pair<std::string, std::string> domain_of(const std::string& op) {
-  const size_t dot = op.rfind('.');
-  return dot == std::string::npos ? std::pair<std::string, std::string>{"", op}
-                                  : std::pair{op.substr(0, dot), op.substr(dot + 1)};
-}
-
 void refuse_ours(const ir::Node& node) {
-  static const std::set<std::string> ours{"Elementwise", "Silu"};
   const char* internal = nullptr;
   for (const char* attribute : {"layout", "input_layout", "activation", "residual"})
     if (node.has(attribute) && node.op != "GRU" && node.op != "LSTM" && node.op != "RNN") internal = attribute;
-  if (ours.count(node.op) || internal)
+  if (node.op.is_internal() || internal)
     throw Error(Code::unsupported, "the graph has an operation that ONNX does not have",
                 {.where = "node " + node.label() + " (" + node.op + ")"});
 }
@@ -128,14 +120,13 @@ void write_node(Writer& to, const ir::Graph& graph, const ir::Node& node, const 
   for (const ir::ValueId id : node.inputs) to.text(1, value_name(id));
   for (const ir::ValueId id : node.outputs) to.text(2, value_name(id));
   to.text(3, name);
-  const auto [domain, op] = domain_of(node.op);
-  to.text(4, op);
+  to.text(4, std::string(node.op.name()));
   for (const auto& [attribute, value] : node.attributes)
     to.message(5, [&, &attribute = attribute, &value = value](Writer& part) {
       part.text(1, attribute);
       std::visit(AttributeWriter{part, node}, value);
     });
-  if (!domain.empty()) to.text(7, domain);
+  if (const std::string domain(node.op.domain()); !domain.empty()) to.text(7, domain);
 }
 
 void write_value(Writer& to, const ir::Value& value, const std::string& name) {
@@ -202,7 +193,7 @@ void write_model(Writer& to, const ir::Graph& graph) {
   });
   std::set<std::string> domains;
   for (const ir::Node& node : graph.nodes)
-    if (const std::string domain = domain_of(node.op).first; !domain.empty() && domains.insert(domain).second)
+    if (const std::string domain(node.op.domain()); !domain.empty() && domains.insert(domain).second)
       to.message(8, [&](Writer& part) {
         part.text(1, domain);
         part.integer(2, 1);

@@ -108,7 +108,7 @@ const Registrar mish_op(elementwise_op<expr::Mish>("Mish"));
 const Registrar selu_op(elementwise_op<expr::Selu>("Selu"));
 const Registrar sigmoid_op(elementwise_op<expr::Sigmoid>("Sigmoid"));
 // Internal: x sigmoid(x).
-const Registrar silu_op(elementwise_op<expr::Silu>("Silu"));
+const Registrar silu_op(elementwise_op<expr::Silu>("tenon:Silu"));
 const Registrar softplus_op(elementwise_op<expr::Softplus>("Softplus"));
 const Registrar softsign_op(elementwise_op<expr::Softsign>("Softsign"));
 const Registrar thresholded_relu_op(elementwise_op<expr::ThresholdedRelu>("ThresholdedRelu"));

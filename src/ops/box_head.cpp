@@ -99,7 +99,7 @@ void evaluate(Evaluation& ctx) {
   }
 }
 
-TENON_OP({"BoxHead", 6, -1, 1, 1, infer, evaluate});
+TENON_OP({"tenon:BoxHead", 6, -1, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

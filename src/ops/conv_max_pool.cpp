@@ -5,7 +5,7 @@
 namespace tenon::ops {
 
 ConvMaxPool conv_max_pool_of(const ir::Node& node) {
-  const std::string conv = node.op == "Int8ConvMaxPool" ? "Int8Conv" : "Conv";
+  const ir::OpId conv = node.op == "tenon:Int8ConvMaxPool" ? "tenon:Int8Conv" : "Conv";
   return {part_of(node, conv, "conv."), part_of(node, "MaxPool", "pool.")};
 }
 
@@ -38,8 +38,8 @@ void evaluate(Evaluation& ctx) {
   ctx.set(0, ops::evaluate(pool, ops::evaluate(conv, inputs))[0]);
 }
 
-TENON_OP({"ConvMaxPool", 2, 4, 1, 1, infer, evaluate});
-TENON_OP({"Int8ConvMaxPool", 2, 11, 1, 1, infer, evaluate});
+TENON_OP({"tenon:ConvMaxPool", 2, 4, 1, 1, infer, evaluate});
+TENON_OP({"tenon:Int8ConvMaxPool", 2, 11, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

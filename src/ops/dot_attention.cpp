@@ -76,7 +76,7 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, ctx.input(0).dtype(), result);
 }
 
-TENON_OP({"DotAttention", 3, 4, 1, 1, infer, evaluate});
+TENON_OP({"tenon:DotAttention", 3, 4, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

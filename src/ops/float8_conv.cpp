@@ -81,7 +81,7 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, quantises ? byte : real_type(ctx), to_channels_last(y, true));
 }
 
-TENON_OP({"Float8Conv", 2, 11, 1, 1, infer, evaluate});
+TENON_OP({"tenon:Float8Conv", 2, 11, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -107,7 +107,7 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, quantises ? DType::u8 : real_type(ctx), to_channels_last(y, true));
 }
 
-TENON_OP({"Int8Conv", 2, 11, 1, 1, infer, evaluate});
+TENON_OP({"tenon:Int8Conv", 2, 11, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

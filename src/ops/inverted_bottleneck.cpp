@@ -57,7 +57,7 @@ void evaluate(Evaluation& ctx) {
   ctx.set(0, x);
 }
 
-TENON_OP({"InvertedBottleneck", 1, 8, 1, 1, infer, evaluate});
+TENON_OP({"tenon:InvertedBottleneck", 1, 8, 1, 1, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

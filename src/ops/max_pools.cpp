@@ -25,7 +25,7 @@ void evaluate(Evaluation& ctx) {
   }
 }
 
-TENON_OP({"MaxPools", 1, 1, 2, 4, infer, evaluate});
+TENON_OP({"tenon:MaxPools", 1, 1, 2, 4, infer, evaluate});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -122,7 +122,7 @@ void evaluate_bounded(Evaluation& ctx) {
 }
 
 TENON_OP({"NonMaxSuppression", 2, 5, 1, 1, infer, evaluate});
-TENON_OP({"BoundedSuppression", 3, 5, 2, 2, infer_bounded, evaluate_bounded});
+TENON_OP({"tenon:BoundedSuppression", 3, 5, 2, 2, infer_bounded, evaluate_bounded});
 
 }  // namespace
 }  // namespace tenon::ops

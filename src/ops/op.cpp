@@ -9,8 +9,8 @@
 namespace tenon::ops {
 namespace {
 
-std::map<std::string, Op>& registry() {
-  static std::map<std::string, Op> ops;
+std::map<ir::OpId, Op>& registry() {
+  static std::map<ir::OpId, Op> ops;
   return ops;
 }
 
@@ -38,18 +38,18 @@ void named(const ir::Node& node, const Work& work) {
 }  // namespace
 
 Registrar::Registrar(Op op) {
-  const std::string name = op.name;
-  TENON_CHECK(registry().emplace(name, std::move(op)).second, "op registered twice: " + name);
+  const ir::OpId id = op.id;
+  TENON_CHECK(registry().emplace(id, std::move(op)).second, "op registered twice: " + id);
 }
 
-const Op* find(const std::string& name) {
-  const auto found = registry().find(name);
+const Op* find(const ir::OpId& op) {
+  const auto found = registry().find(op);
   return found == registry().end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const auto& [name, op] : registry()) all.push_back(name);
+std::vector<ir::OpId> all() {
+  std::vector<ir::OpId> all;
+  for (const auto& [id, op] : registry()) all.push_back(id);
   return all;
 }
 

@@ -84,7 +84,7 @@ class Evaluation {
 enum class Kind { general, elementwise, shape_only /* reads only types */, view /* same elements, other shape */ };
 
 struct Op {
-  std::string name;
+  ir::OpId id;
   int min_inputs, max_inputs;  // max -1: any number
   int min_outputs, max_outputs;
   void (*infer)(Inference&);
@@ -94,9 +94,9 @@ struct Op {
   std::optional<Formula> (*formula)(const ir::Node&, const InputNumber&) = nullptr;
 };
 
-/// nullptr when no op has that name.
-const Op* find(const std::string& name);
-std::vector<std::string> names();
+/// nullptr when there is no such op.
+const Op* find(const ir::OpId& op);
+std::vector<ir::OpId> all();
 struct Registrar {
   explicit Registrar(Op op);
 };

@@ -6,7 +6,7 @@
 namespace tenon::ops {
 
 /// A part as a node of its own, with attributes and origins alone.
-inline ir::Node part_of(const ir::Node& node, const std::string& op, const std::string& prefix) {
+inline ir::Node part_of(const ir::Node& node, const ir::OpId& op, const std::string& prefix) {
   ir::Node part;
   part.op = op;
   part.origins = node.origins;

@@ -20,7 +20,7 @@ bool bound(ir::Graph& graph, ir::NodeId id) {
     return false;
   const std::string name = graph.value(node.outputs[0]).name;
   const ir::ValueId rows = graph.add_value(name + ".rows"), count = graph.add_value(name + ".count");
-  graph.add_node("BoundedSuppression", node.inputs, {rows, count}, node.attributes, node.origins);
+  graph.add_node("tenon:BoundedSuppression", node.inputs, {rows, count}, node.attributes, node.origins);
   replace(graph, id,
           graph.apply("Slice",
                       {rows, constant(graph, name + ".begin", {0}), count, constant(graph, name + ".axis", {0})}, {},

@@ -77,7 +77,7 @@ class Matcher {
     if (mask_ != ir::no_value) inputs.push_back(mask_);
     ir::Attributes attributes{{"scale", static_cast<float>(scale_ * q.scale * k.scale)}};
     if (nan_to_zero_) attributes["nan_to_zero"] = int64_t{1};
-    replace(graph_, id, graph_.apply("DotAttention", inputs, attributes, origins_, name));
+    replace(graph_, id, graph_.apply("tenon:DotAttention", inputs, attributes, origins_, name));
     return true;
   }
 
@@ -235,7 +235,7 @@ class Matcher {
       }
       ir::ValueId next = ir::no_value;
       const bool simple = node->op == "Add" || node->op == "Mul" || node->op == "Div";
-      if (simple ? !take(*node, next) : node->op != "Elementwise" || !take_program(*node, next)) return nullptr;
+      if (simple ? !take(*node, next) : node->op != "tenon:Elementwise" || !take_program(*node, next)) return nullptr;
       scores = next;
     }
   }

@@ -100,7 +100,7 @@ class Matcher {
     const auto same = [&](const ir::Node* node) {
       return (node->inputs[0] == a && node->inputs[1] == b) || (node->inputs[0] == b && node->inputs[1] == a);
     };
-    if (const ir::Node* node = only(id, "Elementwise")) {
+    if (const ir::Node* node = only(id, "tenon:Elementwise")) {
       const auto found = node->attributes.find("program");
       const auto* program =
           found == node->attributes.end() ? nullptr : std::get_if<std::vector<std::string>>(&found->second);
@@ -168,7 +168,7 @@ bool fuse_box_head(ir::Graph& graph) {
     if (inputs.empty()) return false;
     const auto scales = static_cast<int64_t>((inputs.size() - 4) / 2);
     const std::string name = graph.value(graph.node(id).outputs[0]).name;
-    replace(graph, id, graph.apply("BoxHead", inputs, {{"scales", scales}}, matcher.origins(), name));
+    replace(graph, id, graph.apply("tenon:BoxHead", inputs, {{"scales", scales}}, matcher.origins(), name));
     return true;
   });
 }

@@ -106,13 +106,13 @@ bool fuse(ir::Graph& graph, ir::NodeId id) {
   attributes.insert_or_assign("layout", std::string("NHWC"));
   const std::string name = graph.value(chain->result).name;
   if (!product) {
-    finish(graph, id, *chain, graph.apply("Int8Conv", inputs, attributes, origins, name));
+    finish(graph, id, *chain, graph.apply("tenon:Int8Conv", inputs, attributes, origins, name));
     return true;
   }
   inputs[x_at] = graph.apply("Reshape", {input(x_at), constant(graph, "", {-1, 1, 1, bytes.dims()[0]})}, {},
                              node.origins, name + ".pixels");
   graph.value(inputs[x_at]).dtype = DType::u8;
-  const ir::ValueId made = graph.apply("Int8Conv", inputs, attributes, origins, name + ".products");
+  const ir::ValueId made = graph.apply("tenon:Int8Conv", inputs, attributes, origins, name + ".products");
   graph.value(made).dtype = DType::f32;
   finish(graph, id, *chain, graph.apply("Reshape", {made, constant(graph, "", sizes)}, {}, origins, name));
   return true;

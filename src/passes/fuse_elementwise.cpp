@@ -56,7 +56,7 @@ class Program {
     std::vector<std::string> origins;
     for (ir::NodeId id : nodes_) origins = joined(origins, graph_.node(id).origins);
     const ir::Value old = graph_.value(graph_.node(root_).outputs[0]);
-    const ir::ValueId result = graph_.apply("Elementwise", inputs_, {{"program", lines_}}, origins, old.name);
+    const ir::ValueId result = graph_.apply("tenon:Elementwise", inputs_, {{"program", lines_}}, origins, old.name);
     graph_.value(result).shape = old.shape;
     graph_.value(result).dtype = old.dtype;
     graph_.replace_uses(graph_.node(root_).outputs[0], result);
@@ -69,7 +69,7 @@ class Program {
     if (node.outputs.size() != 1 || !graph.value(node.outputs[0]).shape) return false;
     if (bytes && (reads_bytes(graph, node) || gives_bytes(graph, node)))
       return graph.value(node.inputs[0]).shape.has_value();
-    if (!formula_of(graph, node) && !(bytes && node.op == "Elementwise")) return false;
+    if (!formula_of(graph, node) && !(bytes && node.op == "tenon:Elementwise")) return false;
     if (graph.value(node.outputs[0]).dtype != DType::f32) return false;
     for (size_t at = 0; at < node.inputs.size(); ++at) {
       const ir::ValueId id = node.inputs[at];
@@ -111,7 +111,7 @@ class Program {
   }
 
   void write(const ir::Node& node) {
-    if (node.op == "Elementwise") return splice(node);
+    if (node.op == "tenon:Elementwise") return splice(node);
     if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear")
       return add(node, std::string(node.op == "QuantizeLinear" ? "quant " : "dequant ") + operand(node.inputs[0]) +
                            " " + literal(*graph_.constant(node.inputs[1])->data<float>()) + " " +
@@ -162,7 +162,7 @@ class Program {
 };
 
 bool fuse(ir::Graph& graph, bool bytes) {
-  if (!ops::find("Elementwise")) return false;
+  if (!ops::find("tenon:Elementwise")) return false;
   bool changed = false;
   // From the end, so that each tree is taken from its root.
   for (auto id = static_cast<ir::NodeId>(graph.nodes.size()); id-- > 0;) {

@@ -25,7 +25,7 @@ bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
 
 /// Integer sums that become numbers: they take an activation.
 bool gives_numbers(const ir::Graph& graph, const ir::Node& node) {
-  return node.op == "Int8Conv" && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") &&
+  return node.op == "tenon:Int8Conv" && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") &&
          !node.has("residual");
 }
 

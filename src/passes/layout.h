@@ -26,7 +26,7 @@ class Layout {
   Perm choose(const std::vector<ir::ValueId>& ids);
   /// Replaces a node by the same op on `inputs` in the order given for its outputs.
   void rewrite(ir::NodeId id, std::vector<ir::ValueId> inputs, ir::Attributes attributes, const Perm& perm,
-               const std::string& op = "");
+               const ir::OpId& op = {});
 
   ir::Graph& graph;
 

@@ -97,7 +97,7 @@ Perm Layout::choose(const std::vector<ir::ValueId>& ids) {
 }
 
 void Layout::rewrite(ir::NodeId id, std::vector<ir::ValueId> inputs, ir::Attributes attributes, const Perm& perm,
-                     const std::string& op) {
+                     const ir::OpId& op) {
   const ir::Node old = graph.node(id);
   std::vector<ir::ValueId> outputs;
   for (ir::ValueId output : old.outputs)

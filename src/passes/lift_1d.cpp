@@ -73,7 +73,7 @@ class Lifter {
     }
     std::vector<ir::ValueId> inputs = node.inputs;
     inputs[0] = lift(inputs[0]);
-    if (inputs.size() > 1 && node.op.find("Conv") != std::string::npos) inputs[1] = lift(inputs[1]);
+    if (inputs.size() > 1 && node.op.str().find("Conv") != std::string::npos) inputs[1] = lift(inputs[1]);
     if (inputs.size() > 3) return false;
     give(id, node, graph_.apply(node.op, inputs, attributes, node.origins, graph_.value(node.outputs[0]).name));
     return true;

@@ -223,7 +223,7 @@ ir::ValueId before_quantiser(const ir::Graph& graph, ir::ValueId bytes) {
   return node && graph.value(node->inputs[0]).dtype == DType::f32 ? node->inputs[0] : ir::no_value;
 }
 
-const char* conv_of(DType byte) { return byte == float8 ? "Float8Conv" : "Int8Conv"; }
+const char* conv_of(DType byte) { return byte == float8 ? "tenon:Float8Conv" : "tenon:Int8Conv"; }
 
 /// Makes an Int8Conv or Float8Conv of a node, and of the quantiser that alone reads its result.
 bool finish(ir::Graph& graph, ir::NodeId id, DType byte, std::vector<ir::ValueId> inputs,

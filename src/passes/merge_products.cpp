@@ -13,7 +13,7 @@ bool feeds_attention(const ir::Graph& graph, ir::ValueId id) {
   const std::vector<ir::NodeId>& users = graph.value(id).users;
   return !users.empty() && !graph.is_output(id) && std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
     const ir::Node& node = graph.node(user);
-    if (node.op == "DotAttention") return true;
+    if (node.op == "tenon:DotAttention") return true;
     return (node.op == "Reshape" || node.op == "Transpose") && feeds_attention(graph, node.outputs[0]);
   });
 }

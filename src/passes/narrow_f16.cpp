@@ -33,7 +33,7 @@ bool passes_on(const ir::Node& node) {
                          "Transpose",     "Expand",
                          "Resize",        "MaxPool",
                          "AveragePool",   "GlobalAveragePool",
-                         "GlobalMaxPool", "Elementwise",
+                         "GlobalMaxPool", "tenon:Elementwise",
                          "Add",           "Sub",
                          "Mul",           "Max",
                          "Min",           "Softmax",
@@ -44,13 +44,13 @@ bool passes_on(const ir::Node& node) {
 
 /// Ops on bytes that give whichever float is wanted.
 bool gives_any(const ir::Node& node) {
-  return node.op == "DequantizeLinear" || node.op == "Int8Conv" || node.op == "Float8Conv";
+  return node.op == "DequantizeLinear" || node.op == "tenon:Int8Conv" || node.op == "tenon:Float8Conv";
 }
 
 /// Only the first operand of these is data; of others all are.
 bool first_is_data(const ir::Node& node) {
-  return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "Elementwise" &&
-         node.op != "MatMul" && node.op != "DotAttention";
+  return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "tenon:Elementwise" &&
+         node.op != "MatMul" && node.op != "tenon:DotAttention";
 }
 
 class Narrower {
@@ -96,7 +96,7 @@ class Narrower {
   bool is_data(const ir::Node& node, size_t input) const {
     // The mask of an attention is f32.
     return is_f32(node.inputs[input]) && (input == 0 || !first_is_data(node)) &&
-           (node.op != "DotAttention" || input < 3);
+           (node.op != "tenon:DotAttention" || input < 3);
   }
 
   /// Which values are better narrow, from the end on.
@@ -106,9 +106,9 @@ class Narrower {
     if (is_anchor(node)) {
       if (!is_stem(node)) want_[node.inputs[0]] = 1;
       if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
-    } else if (node.op == "BoxHead") {
+    } else if (node.op == "tenon:BoxHead") {
       for (size_t at = 0; at < logits_of(node); ++at) want_[node.inputs[at]] |= is_f32(node.inputs[at]);
-    } else if ((wanted && passes(node)) || node.op == "DotAttention") {
+    } else if ((wanted && passes(node)) || node.op == "tenon:DotAttention") {
       for (ir::ValueId out : node.outputs)
         if (is_f32(out)) want_[out] = 1;
       for (size_t at = 0; at < node.inputs.size(); ++at)
@@ -116,7 +116,7 @@ class Narrower {
     }
   }
   void mark(const ir::Node& node) {
-    if (!is_anchor(node) && !passes(node) && !gives_any(node) && node.op != "DotAttention") return;
+    if (!is_anchor(node) && !passes(node) && !gives_any(node) && node.op != "tenon:DotAttention") return;
     for (ir::ValueId out : node.outputs)
       if (is_f32(out) && want_[out]) narrow_[out] = 1, changed_ = true;
   }
@@ -148,7 +148,7 @@ class Narrower {
       if (!stem) give(id, 0, true);
       if (graph_.node(id).inputs.size() > 3) give(id, 3, out);
       if (in != out) graph_.node(id).attributes["output_dtype"] = out ? code_ : f32;
-    } else if (node.op == "BoxHead") {
+    } else if (node.op == "tenon:BoxHead") {
       for (size_t at = 0; at < logits_of(graph_.node(id)); ++at) give(id, at, true);
     } else if (gives_any(node)) {
       if (is_narrow(node.outputs[0])) graph_.node(id).attributes["output_dtype"] = code_;

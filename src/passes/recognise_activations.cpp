@@ -43,7 +43,7 @@ class Matcher {
   /// x times a gate that is a function of x.
   std::optional<Found> product(ir::ValueId x, ir::ValueId gate) {
     if (const ir::Node* node = sole(graph_, gate, "Sigmoid"); node && node->inputs[0] == x)
-      return note(node), result("Silu", x);
+      return note(node), result("tenon:Silu", x);
     if (const ir::Node* node = sole(graph_, gate, "HardSigmoid"); node && node->inputs[0] == x)
       if (std::abs(node->real("alpha", 0.2f) - 1.0f / 6) < 1e-5f && std::abs(node->real("beta", 0.5f) - 0.5f) < 1e-6f)
         return note(node), result("HardSwish", x);

@@ -163,7 +163,7 @@ bool is_elementwise(const ir::Node& node) {
 }
 
 bool is_random(const ir::Node& node) {
-  return node.op.rfind("Random", 0) == 0 || node.op == "Multinomial" || node.op == "Bernoulli" ||
+  return node.op.name().starts_with("Random") || node.op == "Multinomial" || node.op == "Bernoulli" ||
          (node.op == "Dropout" && node.inputs.size() > 2);
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 bool split(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  const auto rank = node.op == "DotAttention" ? rank_of(graph, node.inputs[1]) : std::nullopt;
+  const auto rank = node.op == "tenon:DotAttention" ? rank_of(graph, node.inputs[1]) : std::nullopt;
   if (!rank || *rank < 2) return false;
   const std::string name = graph.value(node.outputs[0]).name;
   const auto apply = [&](const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) {

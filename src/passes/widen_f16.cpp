@@ -38,7 +38,8 @@ bool widen_attributes(ir::Node& node) {
 bool needs_exact_types(const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes) {
     if (!node.alive) continue;
-    if (node.op == "BitCast" || node.op.rfind("Sequence", 0) == 0 || node.op.rfind("Optional", 0) == 0) return true;
+    if (node.op == "BitCast" || node.op.str().starts_with("Sequence") || node.op.str().starts_with("Optional"))
+      return true;
     for (const auto& [key, attribute] : node.attributes)
       if (const auto* inner = std::get_if<ir::GraphRef>(&attribute); inner && needs_exact_types(**inner)) return true;
   }

@@ -21,7 +21,7 @@ Tensor widened(const Tensor& weights, const Tensor& scales) {
 bool widen_int8(ir::Graph& graph, ir::NodeId id) {
   enum : size_t { x_scale = 4, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
   const ir::Node node = graph.node(id);
-  if (node.op != "Int8Conv") return false;
+  if (node.op != "tenon:Int8Conv") return false;
   const auto input = [&](size_t at) { return at < node.inputs.size() ? node.inputs[at] : ir::no_value; };
   if (!graph.constant(input(1)) || !graph.constant(input(w_scale))) return false;
   const Tensor weights = *graph.constant(input(1)), scales = *graph.constant(input(w_scale));
@@ -53,7 +53,7 @@ bool widen_int8(ir::Graph& graph, ir::NodeId id) {
 bool widen_words(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     const ir::Node& node = graph.node(id);
-    return node.op == "Int8Conv" && graph.value(node.inputs[1]).dtype == DType::i16 && widen_int8(graph, id);
+    return node.op == "tenon:Int8Conv" && graph.value(node.inputs[1]).dtype == DType::i16 && widen_int8(graph, id);
   });
 }
 

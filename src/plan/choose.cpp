@@ -1,30 +1,30 @@
 #include <algorithm>
 
+#include "backends/backend.h"
 #include "base/check.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
 
-namespace {
-
-/// The record of the problem; else that of another number of threads, so that an engine gives the same bits with any.
-Records::const_iterator record_for(const std::string& signature, const Records& records) {
-  if (const auto exact = records.find(signature); exact != records.end()) return exact;
-  return std::find_if(records.begin(), records.end(),
-                      [&](const auto& record) { return backends::same_but_threads(record.first, signature); });
+const Record* record_for(const std::string& key, const Records& records) {
+  if (const auto exact = records.find(key); exact != records.end()) return &exact->second;
+  const auto other = std::find_if(records.begin(), records.end(),
+                                  [&](const auto& record) { return backends::same_but_threads(record.first, key); });
+  return other == records.end() ? nullptr : &other->second;
 }
 
-}  // namespace
+const Record* record_of(const Plan& plan, const backends::Problem& problem) {
+  const backends::Backend& backend = backends::backend(plan.device);
+  if (backend.has(plan.device)) return record_for(backend.key(problem, &plan.device), plan.records);
+  const std::string end = backend.key(problem, nullptr);
+  for (const auto& [key, record] : plan.records)
+    if (key.ends_with(end)) return &record;
+  return nullptr;
+}
 
 const backends::Kernel& choose(const backends::Problem& problem, const Records& records) {
-  const auto kernels = backends::kernels_for(problem.node->op);
-  if (kernels.size() > 1)
-    if (const auto record = record_for(backends::signature(problem), records); record != records.end())
-      for (const backends::Kernel* kernel : kernels)
-        if (kernel->name == record->second.kernel && !kernel->refuses(problem)) return *kernel;
-  for (const backends::Kernel* kernel : kernels)
-    if (!kernel->refuses(problem)) return *kernel;
-  return backends::reference_kernel();
+  const Record* record = record_for(backends::signature(problem), records);
+  return backends::kernel_for(problem, record ? record->kernel : std::string());
 }
 
 const backends::PairKernel* choose(const backends::Pair& pair, const Records& records) {
@@ -40,7 +40,7 @@ Records without_pairs(Records records) {
 }
 
 Record record_of(std::vector<Rival> timed) {
-  TENON_CHECK(!timed.empty(), "a race without kernels");
+  TENON_CHECK(!timed.empty(), "nothing was timed");
   std::stable_sort(timed.begin(), timed.end(),
                    [](const Rival& a, const Rival& b) { return a.microseconds < b.microseconds; });
   Record record{std::move(timed[0].kernel), timed[0].microseconds, {}};

@@ -50,8 +50,8 @@ struct Layouter {
   std::vector<char> fixed;  // values whose place is decided
   int64_t limit;            // of bytes
 
-  Layouter(const ir::Graph& g, bool on_gpu) : graph(g), limit(limits().memory_bytes) {
-    if (on_gpu) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
+  Layouter(const ir::Graph& g, bool host_memory) : graph(g), limit(limits().memory_bytes) {
+    if (!host_memory) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
     layout.places.resize(graph.values.size());
     layout.runs.assign(graph.nodes.size(), 1);
     fixed.assign(graph.values.size(), 0);
@@ -130,7 +130,7 @@ struct Layouter {
     if (node.op != "Transpose" || !node.has("perm") || graph.is_output(node.outputs[0])) return false;
     const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
     return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
-      return graph.node(user).op == "DotAttention" &&
+      return graph.node(user).op == "tenon:DotAttention" &&
              std::count(graph.node(user).inputs.begin(), graph.node(user).inputs.begin() + 3, node.outputs[0]) > 0;
     });
   }
@@ -193,7 +193,8 @@ struct Layouter {
         fixed[in] = 1;
       }
     } else if (node.op == "Transpose" && movable(node.inputs[0]) && node.has("perm") &&
-               graph.producer(node.inputs[0])->op == "DotAttention" && graph.only_user(node.inputs[0]) != ir::no_node) {
+               graph.producer(node.inputs[0])->op == "tenon:DotAttention" &&
+               graph.only_user(node.inputs[0]) != ir::no_node) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
       const std::vector<int64_t> perm = node.integers("perm");
@@ -348,8 +349,8 @@ std::vector<int> depths(const ir::Graph& graph) {
   return depth;
 }
 
-Layout lay_out(const ir::Graph& graph, bool by_depth, bool on_gpu) {
-  Layouter layouter(graph, on_gpu);
+Layout lay_out(const ir::Graph& graph, bool by_depth, bool host_memory) {
+  Layouter layouter(graph, host_memory);
   for (ir::ValueId out : graph.outputs)
     if (layouter.movable(out)) layouter.own_storage(out);
   for (size_t at = graph.nodes.size(); at-- > 0;) layouter.backward(graph.nodes[at]);

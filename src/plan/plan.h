@@ -6,18 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/goal.h"
+#include "backends/kernel.h"
+#include "backends/schedule.h"
 #include "ir/graph.h"
 #include "plan/evidence.h"
 
 /// From an optimised graph and concrete input sizes to steps with places in one arena.
-namespace tenon::cuda {
-struct Properties;
-}
-
 namespace tenon::plan {
 
 struct Plan;
+using backends::Layout;
+using backends::Place;
+using backends::Storage;
 
 /// A kernel that was timed beside others.
 struct Rival {
@@ -33,7 +34,7 @@ struct Record {
 };
 using Records = std::map<std::string, Record>;
 /// The record of nodes that run as several steps, not as one.
-inline constexpr const char* apart = "apart";
+inline constexpr const char* unfused = "unfused";
 
 /// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis
 /// is 1, others throw Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict
@@ -47,34 +48,14 @@ struct Parts {
   ir::Graph head, tail;
 };
 Parts parts_of(const ir::Graph& graph);
-/// What a GPU can run: the graph itself where it is static, else its first part, which may have no nodes.
+/// What can be planned: the graph itself where it is static, else its first part, which may have no nodes.
 ir::Graph planned_part(ir::Graph graph);
-
-/// Where a value lies: an offset into a storage, with strides in elements.
-struct Place {
-  int storage = -1;  // index into Layout::storages; -1: a graph input or a constant
-  int64_t offset = 0;  // elements
-  Dims dims, strides;
-};
-
-struct Storage {
-  int64_t bytes = 0;
-  int first = 0, last = 0;  // steps between which it is in use, inclusive
-  int64_t offset = 0;       // bytes into the arena
-};
-
-struct Layout {
-  std::vector<Place> places;      // per value
-  std::vector<Storage> storages;
-  std::vector<char> runs;         // per node: 0 when views make it free
-  int64_t arena_bytes = 0, lower_bound = 0;
-};
 
 /// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by
 /// liveness. `by_depth`: for nodes that run in the order of their depths, those of one depth in any order or at once.
-/// Throws Error(resource) where arena and inputs exceed Limits::memory_bytes; `on_gpu`: only where that was given, as
-/// its default is what the host has.
-Layout lay_out(const ir::Graph& graph, bool by_depth = false, bool on_gpu = false);
+/// Throws Error(resource) where arena and inputs exceed Limits::memory_bytes; without `host_memory` only where that was
+/// given, as its default is what the host has.
+Layout lay_out(const ir::Graph& graph, bool by_depth = false, bool host_memory = true);
 /// Of each node, the longest path from the inputs.
 std::vector<int> depths(const ir::Graph& graph);
 /// Gives storages offsets so that those in use together do not overlap; fills arena_bytes and lower_bound.
@@ -88,27 +69,29 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
 /// there.
 ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first);
 
-/// Whether floating point steps of a plan add products in one rounding on every CPU: those of an engine in INT8, so
-/// that it gives the same bits everywhere, unless it was made on a CPU that needs many instructions for that.
-bool is_fused(const Plan& plan);
 /// Lets kernels round the operands of this node to bf16 in a plan that is not of bf16 as a whole.
 void let_round(ir::Node& node);
-/// The problem that kernels of this node see.
+/// The problem that kernels of this node see on the plan's device.
 backends::Problem problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads,
                              const Plan& plan);
-/// The same as kernels of a GPU see it.
-backends::Problem device_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, const Plan& plan);
-/// The key under which a GPU's measurements of a problem are kept.
-std::string device_key(const cuda::Properties& device, const backends::Problem& problem);
-/// What was measured of a problem on that GPU; on any where `device` is null. nullptr: nothing.
-const Record* device_record(const Plan& plan, const backends::Problem& problem, const cuda::Properties* device);
+/// The same for the host's kernels, where the device has none.
+backends::Problem host_problem_of(const ir::Graph& graph, ir::NodeId node, const Layout& layout, int threads,
+                                  const Plan& plan);
+/// What a plan asks of the host for the steps that run there.
+backends::Goal host_goal(const Plan& plan);
+/// What was measured of a problem on the plan's device; where that is not here, on any that could be it. nullptr:
+/// nothing.
+const Record* record_of(const Plan& plan, const backends::Problem& problem);
 
+/// The keys of a schedule's steps, in order.
+std::vector<std::string> keys_of(const backends::Schedule& schedule);
 /// The key of what was measured of a whole network, given its steps' keys in order.
 std::string network_key(const std::vector<std::string>& keys);
-/// The record of a network whose branches run beside each other.
-inline constexpr const char* beside = "beside";
+/// The records of a network whose branches run at the same time, or one after the other.
+inline constexpr const char* concurrent = "concurrent";
+inline constexpr const char* sequential = "sequential";
 
-/// The record of a race: the fastest of all, and the others.
+/// The record of what was timed: the fastest of all, and the others.
 Record record_of(std::vector<Rival> timed);
 
 /// The kernel that runs both nodes as one step where it was measured faster; nullptr: they run apart.
@@ -120,6 +103,18 @@ Records without_pairs(Records records);
 /// The recorded kernel where it still accepts, also one recorded for another number of threads; else the first that
 /// accepts.
 const backends::Kernel& choose(const backends::Problem& problem, const Records& records);
+/// What is recorded for a key of the plan's device; else for another number of threads, so that an engine gives the
+/// same bits with any. nullptr: nothing.
+const Record* record_for(const std::string& key, const Records& records);
+
+/// The graph of concrete sizes as the plan's device runs it: groups that were measured faster so are one node.
+ir::Graph device_graph(ir::Graph graph, const Plan& plan);
+/// By the names of their results: what was measured of a graph's groups as one step, and unfused.
+std::map<std::string, Record> group_records(const ir::Graph& graph, const Plan& plan);
+
+enum class Branches : uint8_t { sequential, concurrent, as_recorded };
+/// The steps of a graph as device_graph() gives it, by the kernels that the plan's records say.
+backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Branches branches = Branches::as_recorded);
 
 /// A node of the ONNX model, and what became of it.
 struct Source {
@@ -133,21 +128,11 @@ struct Plan {
   ir::Graph graph;  // optimised, symbolic
   Shapes shapes;    // sizes of every input it was tuned for
   int threads = 1;
-  bool strict = false;
-  bool vendor = true;              // libraries of the GPU's vendor may serve
-  std::string device = "cpu";      // or "cuda", "cuda:N"
-  std::string precision = "fp32";  // or "tf32", "fp16", "bf16", "int8", "fp8"
-  bool bf16 = false;               // on a CPU: convolutions and products of f32 may round their operands to bf16
-  std::string isa;
+  Device device = {};
+  backends::Goal goal = {};
   Records records;
   std::vector<Source> sources = {};  // every node of the model, in its order; none in engines of earlier versions
-  Evidence evidence = {};              // of a calibration
+  Evidence evidence = {};            // of a calibration
 };
-
-/// Times the kernels of every step that has a choice, within `budget_seconds` (below 0: no limit), and fills
-/// plan.records. Records that `known` holds are taken as they are.
-void tune(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);
-/// The same on the plan's GPU: every tactic of every kernel, in captured graphs.
-void tune_cuda(Plan& plan, const Records& known, double budget_seconds, const Progress& progress);
 
 }  // namespace tenon::plan

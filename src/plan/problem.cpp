@@ -1,21 +1,14 @@
-#include "backends/cpu/isa.h"
+#include "backends/backend.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
+namespace {
 
-bool is_fused(const Plan& plan) {
-  return plan.device == "cpu" && plan.precision == "int8" && plan.isa != cpu::isa_name(cpu::Isa::portable);
-}
-
-backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads,
-                             const Plan& plan) {
+backends::Problem bare_problem(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads) {
   const ir::Node& node = graph.node(id);
   backends::Problem problem;
   problem.node = &node;
   problem.threads = threads;
-  problem.strict = plan.strict;
-  problem.fused = is_fused(plan);
-  problem.bf16 = plan.device == "cpu" && (plan.bf16 || node.has(backends::rounding));
   const auto operand = [&](ir::ValueId value) {
     backends::Operand result;
     if (value == ir::no_value) return result;
@@ -29,6 +22,27 @@ backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout
   for (ir::ValueId input : node.inputs) problem.inputs.push_back(operand(input));
   for (ir::ValueId output : node.outputs) problem.outputs.push_back(operand(output));
   return problem;
+}
+
+}  // namespace
+
+backends::Problem problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads,
+                             const Plan& plan) {
+  backends::Problem problem = bare_problem(graph, id, layout, threads);
+  backends::backend(plan.device).constrain(problem, plan.goal);
+  return problem;
+}
+
+backends::Problem host_problem_of(const ir::Graph& graph, ir::NodeId id, const Layout& layout, int threads,
+                                  const Plan& plan) {
+  backends::Problem problem = bare_problem(graph, id, layout, threads);
+  backends::host().constrain(problem, host_goal(plan));
+  return problem;
+}
+
+backends::Goal host_goal(const Plan& plan) {
+  if (plan.device.backend == backends::host().name()) return plan.goal;
+  return {.strict = plan.goal.strict};
 }
 
 }  // namespace tenon::plan

@@ -6,7 +6,8 @@
 #include <limits>
 #include <set>
 
-#include "backends/cpu/epilogue.h"
+#include "backends/backend.h"
+#include "compile/rank.h"
 #include "engine/engine.h"
 #include "quant/calibrate.h"
 #include "quant/choose.h"
@@ -14,7 +15,6 @@
 #include "quant/export.h"
 #include "quant/float8.h"
 #include "quant/materialise.h"
-#include "runtime/device_rank.h"
 
 namespace tenon::quant {
 namespace {
@@ -25,21 +25,27 @@ Engine engine_of(plan::Plan plan) {
   return Engine(std::move(impl));
 }
 
-void warn_of_floats(const BuildOptions& options, const std::string& precision, const std::string& why) {
+void warn_of_floats(const BuildOptions& options, Precision precision, const std::string& why) {
   if (!options.warn) return;
   const char* eight = options.precision == Precision::fp8 ? "FP8" : "INT8";
-  options.warn(std::string(eight) + " does not pay on this machine: " + why + "; the engine is " + precision);
+  options.warn(std::string(eight) + " does not pay on this machine: " + why + "; the engine is " +
+               std::string(name(precision)));
 }
 
 class EightBits {
  public:
   explicit EightBits(const EightBitsTask& task)
-      : task_(task), base_(task.base), options_(task.options), exact_(base_), floats_(base_) {
+      : task_(task),
+        base_(task.base),
+        options_(task.options),
+        can_(backends::backend(base_.device).capabilities(base_.device)),
+        exact_(base_),
+        floats_(base_) {
     may_measure_ = options_.objective != Objective::size && options_.budget_seconds != 0 &&
                    plan::is_static(plan::concretise(base_.graph, options_.shapes));
-    exact_.precision = "fp32";
-    floats_.precision = base_.device != "cpu" ? "fp16" : may_round() ? "bf16" : "fp32";
-    floats_.bf16 = floats_.precision == "bf16";
+    exact_.goal.precision = Precision::fp32;
+    floats_.goal.precision = may_round() ? Precision::bf16 : can_.floats;
+    floats_.goal.rounds_to_bf16 = may_round();
   }
 
   plan::Plan plan() {
@@ -56,8 +62,7 @@ class EightBits {
   /// Whether layers may be in bf16: where any precision will do, a judge sees what that loses and the CPU has it.
   bool may_round() const {
     const auto& keep = options_.calibration.keep;
-    return options_.precision == Precision::best && options_.judge && may_measure_ &&
-           cpu::has_brain_dot(cpu::active_isa()) &&
+    return options_.precision == Precision::best && options_.judge && may_measure_ && can_.rounds_layers &&
            std::all_of(keep.begin(), keep.end(), [](const auto& wish) { return wish.second == in_eight_bits; });
   }
 
@@ -67,17 +72,18 @@ class EightBits {
     const double value = options_.judge->reference(engine_of(exact_));
     const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
     search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
-    if (floats_.precision == exact_.precision) {
+    if (floats_.goal.precision == exact_.goal.precision) {
       floats_ = exact_;
       return;
     }
     task_.finish(floats_);
     const Score score = options_.judge->score(engine_of(floats_));
-    search_.points.push_back({0, score.value, score.drop, score.low, score.high, 0, {}, false, floats_.precision});
+    search_.points.push_back(
+        {0, score.value, score.drop, score.low, score.high, 0, {}, false, std::string(name(floats_.goal.precision))});
     if (!may_measure_) return;
     const Gain gain = gain_of(base_.graph, exact_, floats_);
     search_.points[0].milliseconds = gain.one_us / 1e3, search_.points[1].milliseconds = gain.other_us / 1e3;
-    if (floats_.bf16) rounding_ = gain.by_anchor;
+    if (floats_.goal.rounds_to_bf16) rounding_ = gain.by_anchor;
   }
 
   /// Chooses how to quantise the graph.
@@ -98,7 +104,7 @@ class EightBits {
     return is_float8() ? float8_part(base_.graph, recipe) : recipe;
   }
 
-  bool is_float8() const { return base_.precision == "fp8"; }
+  bool is_float8() const { return base_.goal.precision == Precision::fp8; }
 
   /// Errors that calibration measured are those of integers.
   plan::Evidence evidence_of(const Recipe& how) const {
@@ -108,7 +114,7 @@ class EightBits {
   plan::Plan quantised(const Recipe& how, const std::set<std::string>& rounded) const {
     plan::Plan result = base_;
     if (how.anchors.empty() && !rounding_.empty())
-      result.precision = rounded.empty() ? exact_.precision : floats_.precision;
+      result.goal.precision = (rounded.empty() ? exact_ : floats_).goal.precision;
     for (ir::Node& node : result.graph.nodes)
       if (const std::string& name = result_name(result.graph, node); rounded.count(name) && !how.anchors.count(name))
         plan::let_round(node);
@@ -143,25 +149,25 @@ class EightBits {
     exact_.evidence = floats_.evidence;
     plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
     result.evidence.search = search_;
-    if (!best) warn_of_floats(options_, result.precision, search_.why);
+    if (!best) warn_of_floats(options_, result.goal.precision, search_.why);
     else if (best->recipe.anchors.empty())
-      warn_of_floats(options_, result.precision, "the fastest that loses so little is in bf16 and fp32");
+      warn_of_floats(options_, result.goal.precision, "the fastest that loses so little is in bf16 and fp32");
     return result;
   }
 
   plan::Plan faster() {
     Pace pace = trial(recipe_, {});
-    // On a GPU what is nearly as fast is ranked first, as the engine will be.
+    // Where steps overlap, what is nearly as fast is ranked first, as the engine will be.
     constexpr double nearly = 1.15;
-    if (measures_ && base_.device != "cpu" && pace.int8_us * nearly > pace.float_us &&
+    if (measures_ && can_.concurrent && pace.int8_us * nearly > pace.float_us &&
         pace.int8_us < pace.float_us * nearly) {
       for (plan::Plan* one : {&pace.quantised, &floats_})
-        runtime::rank(*one, task_.cache, options_.budget_seconds, options_.progress);
-      const auto [int8_ms, float_ms] = runtime::race(pace.quantised, floats_);
+        compile::rank(*one, task_.cache, options_.budget_seconds, options_.progress);
+      const auto [int8_ms, float_ms] = compile::time_both(pace.quantised, floats_);
       pace.int8_us = int8_ms * 1e3, pace.float_us = float_ms * 1e3;
     }
     if (!measures_ || pace.int8_us < pace.float_us) return std::move(pace.quantised);
-    warn_of_floats(options_, floats_.precision,
+    warn_of_floats(options_, floats_.goal.precision,
                    fmt::format("{:.3g} ms against {:.3g} ms", pace.int8_us / 1e3, pace.float_us / 1e3));
     return std::move(floats_);
   }
@@ -169,6 +175,7 @@ class EightBits {
   const EightBitsTask& task_;
   const plan::Plan& base_;
   const BuildOptions& options_;
+  const backends::Capabilities can_;
   plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside eight bits may be
   bool may_measure_ = false, measures_ = false;
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be

@@ -27,12 +27,12 @@ Lab::Lab(ir::Graph graph, const Shapes& shapes, Team& team, const plan::Records&
   plan_.threads = team.threads();
   program_ = std::make_unique<runtime::Program>(plan_, shapes, team);
   if (!program_->is_static())
-    throw Error(Code::unsupported, "the sizes of this model's tensors depend on its data",
-                {.why = "calibration looks at tensors of fixed sizes",
-                 .hint = "give the sizes of all inputs with --shapes"});
+    throw Error(
+        Code::unsupported, "the sizes of this model's tensors depend on its data",
+        {.why = "calibration looks at tensors of fixed sizes", .hint = "give the sizes of all inputs with --shapes"});
   ir::NodeId last = ir::no_node;
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(program_->graph().nodes.size()); ++id) {
-    if (program_->layout().runs[id]) last = id;
+    if (layout().runs[id]) last = id;
     runs_before_.push_back(last);
   }
 }
@@ -43,12 +43,12 @@ void Lab::watch(const std::string& name, const Look& look) {
     const ir::Value& value = graph.value(id);
     if (value.name != name || value.is_constant() || value.dtype != DType::f32) continue;
     Watched watched{id, look, std::vector<ChannelSums>(static_cast<size_t>(team_.threads()))};
-    if (look.copy) *look.copy = Tensor(DType::f32, program_->layout().places[id].dims);
+    if (look.copy) *look.copy = Tensor(DType::f32, layout().places[id].dims);
     const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
     if (input != graph.inputs.end()) {
       input_looks_[static_cast<size_t>(input - graph.inputs.begin())].push_back(std::move(watched));
     } else if (value.producer != ir::no_node && runs_before_[value.producer] != ir::no_node &&
-               program_->layout().places[id].storage >= 0) {
+               layout().places[id].storage >= 0) {
       looks_[runs_before_[value.producer]].push_back(std::move(watched));
     }
     return;
@@ -65,7 +65,7 @@ std::vector<Tensor> Lab::run(const std::vector<Tensor>& given) {
       examine(watched, input.data<std::byte>(), input.dims(), backends::dense_strides(input.dims()), alone);
     }
   std::vector<Tensor> outputs(program_->graph().outputs.size());
-  program_->run(inputs, outputs, *this);
+  program_->executable()->run(inputs, outputs, *this);
   for (Tensor& output : outputs) output = output.copy();
   return outputs;
 }
@@ -74,8 +74,8 @@ void Lab::after(ir::NodeId node, const Worker& worker) {
   const auto found = looks_.find(node);
   if (found == looks_.end()) return;
   for (Watched& watched : found->second) {
-    const plan::Place& place = program_->layout().places[watched.value];
-    examine(watched, program_->address(watched.value), place.dims, place.strides, worker);
+    const plan::Place& place = layout().places[watched.value];
+    examine(watched, program_->executable()->address(watched.value), place.dims, place.strides, worker);
   }
 }
 

@@ -32,7 +32,7 @@ struct Look {
 
 /// A floating point graph bound to the sizes of a batch, with looks at its values while it runs: memory grows with the
 /// number of values, not of batches.
-class Lab : private runtime::Watcher {
+class Lab : private backends::Observer {
  public:
   /// `records` are kernels to use where known. Throws Error(unsupported) where sizes depend on data.
   Lab(ir::Graph graph, const Shapes& shapes, Team& team, const plan::Records& records = {});
@@ -54,6 +54,8 @@ class Lab : private runtime::Watcher {
   };
   void after(ir::NodeId node, const Worker& worker) override;
   void examine(Watched& watched, std::byte* data, const Dims& dims, const Dims& strides, const Worker& worker);
+
+  const plan::Layout& layout() const { return program_->executable()->schedule().layout; }
 
   plan::Plan plan_;
   Team& team_;

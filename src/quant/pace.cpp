@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "backends/backend.h"
 #include "base/team.h"
 #include "ops/op.h"
 #include "passes/passes.h"
@@ -53,7 +54,7 @@ struct Runner {
     }
   }
   void lap() {
-    if (program.device()) {
+    if (program.streams()) {
       // Steps overlap: the whole is not their sum. Each is a median of many replays.
       if (steps.empty()) steps = program.profile(inputs, 5);
       for (const double milliseconds : program.device_times(15)) runs.push_back(milliseconds * 1e3);
@@ -68,7 +69,7 @@ struct Runner {
   /// Before it is timed anew, beside another.
   void forget() {
     runs.clear();
-    if (!program.device()) steps.clear();
+    if (!program.streams()) steps.clear();
   }
   double total() const {
     if (!runs.empty()) {
@@ -86,7 +87,7 @@ struct Runner {
 void race(Runner& one, Runner& other) {
   constexpr double seconds = 1.5;
   constexpr int least_rounds = 3;
-  const int most_rounds = one.program.device() ? 5 : 30;
+  const int most_rounds = one.program.streams() ? 5 : 30;
   double spent = 0;
   for (int round = 0; round < most_rounds && (round < least_rounds || spent < seconds * 1e6); ++round) {
     one.lap(), other.lap();
@@ -98,7 +99,7 @@ bool is_conversion(const std::string& name) {
   return name.starts_with("QuantizeLinear") || name.starts_with("DequantizeLinear");
 }
 
-bool is_integer(const ir::Node& node) { return node.op.starts_with("Int8") || node.op == "Float8Conv"; }
+bool is_integer(const ir::Node& node) { return node.op.name().starts_with("Int8") || node.op == "tenon:Float8Conv"; }
 
 /// The integer nodes nearest to a conversion: those that read what is quantised, or make what is read as a number.
 std::set<ir::NodeId> served(const ir::Graph& graph, ir::NodeId conversion) {
@@ -154,7 +155,7 @@ std::map<std::vector<std::string>, double> with_conversions(const Runner& runner
   std::map<std::vector<std::string>, double> sums;
   for (const auto& [id, microseconds] : times) {
     const ir::Node& node = graph.node(id);
-    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv" && node.op != "ConvMaxPool")) continue;
+    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv" && node.op != "tenon:ConvMaxPool")) continue;
     double& sum = sums[node.origins];
     sum += microseconds;
     const auto add = [&](ir::NodeId other) {
@@ -245,9 +246,9 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
 
 Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe& recipe,
                  const std::function<plan::Plan(const Recipe&)>& quantise) {
-  const bool gpu = floats.device != "cpu";
-  const int most_turns = gpu ? 7 : 4;
-  const double worth = gpu ? 0.997 : 0.99;  // of the time before, for a turn to be taken
+  const bool overlaps = backends::backend(floats.device).capabilities(floats.device).concurrent;
+  const int most_turns = overlaps ? 7 : 4;
+  const double worth = overlaps ? 0.997 : 0.99;  // of the time before, for a turn to be taken
   Team team(floats.threads);
   Runner real(floats, team);
   Pace best;
@@ -271,8 +272,8 @@ Pace keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe&
       kept = std::move(now);
       taken = more.size();
     } else {
-      // Conversions at their edges may cost more than what all of them gain; the CPU's are cheap.
-      taken = gpu ? taken / 3 : 0;
+      // Conversions at their edges may cost more than what all of them gain; the host's are cheap.
+      taken = overlaps ? taken / 3 : 0;
     }
     if (taken == 0) break;
   }

@@ -139,8 +139,8 @@ Role role_of(const ir::Graph& graph, const ir::Node& node) {
                                               "Squeeze", "Transpose", "Flatten",  "DepthToSpace", "Unsqueeze",
                                               "Tile",    "Expand",    "Identity", "SpaceToDepth"};
   static const std::set<std::string> optional{
-      "Add",  "Sub",     "Mul",         "Elementwise", "AveragePool", "GlobalAveragePool", "ReduceMean", "Relu",
-      "Clip", "Sigmoid", "HardSigmoid", "HardSwish",   "Silu",        "LeakyRelu",         "Mish"};
+      "Add",  "Sub",     "Mul",         "tenon:Elementwise", "AveragePool", "GlobalAveragePool", "ReduceMean", "Relu",
+      "Clip", "Sigmoid", "HardSigmoid", "HardSwish",   "tenon:Silu",        "LeakyRelu",         "Mish"};
   if (is_anchor(graph, node)) return Role::anchor;
   for (const ir::ValueId out : node.outputs)
     if (out != ir::no_value && graph.value(out).dtype != DType::f32) return Role::other;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "backends/backend.h"
 #include "ops/op.h"
 
 namespace tenon::runtime {
@@ -61,8 +62,7 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
     : graph_(graph), plan_(plan), team_(team), prepared_(graph.nodes.size()), times_(graph.nodes.size(), 0) {}
 DynamicProgram::~DynamicProgram() = default;
 
-std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
-                                                                  std::span<const Tensor> operands) {
+std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id, std::span<const Tensor> operands) {
   const ir::Node& node = graph_.node(id);
   auto prepared = std::make_unique<Prepared>();
   std::vector<ir::ValueId> inputs, outputs;
@@ -98,9 +98,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   const ir::Graph& graph = prepared->graph;
   backends::Problem& problem = prepared->problem;
   problem.node = &graph.node(0);
-  problem.strict = plan_.strict;
-  problem.fused = plan::is_fused(plan_);
-  problem.bf16 = plan_.device == "cpu" && (plan_.bf16 || node.has(backends::rounding));
+  backends::host().constrain(problem, plan::host_goal(plan_));
   for (size_t at = 0; at < operands.size(); ++at) {
     backends::Operand operand{
         operands[at].dtype(), operands[at].dims(), backends::dense_strides(operands[at].dims()), {}};

@@ -16,8 +16,8 @@ constexpr size_t kept_programs = 4;  // sizes a session remembers
 struct Session::Impl {
   std::shared_ptr<const Engine::Impl> engine;
   Team team;
-  std::shared_ptr<runtime::Arena> arena;  // of another session; else each program has its own
-  std::list<runtime::Program> programs;   // most recently used first
+  std::shared_ptr<backends::Arena> arena;  // of another session; else each program has its own
+  std::list<runtime::Program> programs;    // most recently used first
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
   Impl(std::shared_ptr<const Engine::Impl> e, int threads) : engine(std::move(e)), team(threads) {}
@@ -41,7 +41,7 @@ struct Session::Impl {
     for (size_t at = 0; at < inputs.size(); ++at)
       if (inputs[at].dtype() != DType::sequence)
         shapes[graph.value(graph.inputs[at]).name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
-    programs.emplace_front(engine->plan, shapes, team, arena);
+    programs.emplace_front(engine->plan, shapes, team, &engine->compiled, arena);
     if (programs.size() > kept_programs) programs.pop_back();
     return programs.front();
   }
@@ -81,7 +81,7 @@ Session Engine::session(int threads, const Shapes& shapes) const {
   if (threads < 1 || threads > 256)
     throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads", {.hint = "give 1 to 256"});
   auto impl = std::make_unique<Session::Impl>(impl_, threads);
-  impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team);
+  impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team, &impl_->compiled);
   return Session(std::move(impl));
 }
 
@@ -90,7 +90,7 @@ Session Engine::session(Session& other, const Shapes& shapes) const {
   auto impl = std::make_unique<Session::Impl>(impl_, other.impl_->team.threads());
   impl->arena = other.impl_->programs.front().arena();
   const runtime::Program& program =
-      impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team, impl->arena);
+      impl->programs.emplace_front(impl_->plan, bound(impl_->plan, shapes), impl->team, &impl_->compiled, impl->arena);
   if (!impl->arena || program.arena() != impl->arena)
     throw Error(Code::usage, "the sessions cannot share an arena",
                 {.why = !impl->arena       ? "the other is on the CPU"
@@ -139,26 +139,26 @@ Tensor Session::input(size_t at) {
 
 void Session::run_async(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) {
   const Busy busy(impl_->busy);
-  runtime::DeviceProgram* device = impl_->programs.front().device();
+  backends::StreamExecutable* device = impl_->programs.front().streams();
   if (!device)
     throw Error(Code::unsupported, "a run on a stream needs an engine on a GPU",
-                {.why = impl_->engine->plan.device == "cpu" ? "this one is on cpu"
+                {.why = impl_->programs.front().is_static() ? "this one is on " + impl_->engine->plan.device.str()
                                                             : "sizes of this one's results depend on its data",
                  .hint = "call run()"});
   const ir::Graph& graph = impl_->engine->plan.graph;
   if (inputs.size() != graph.inputs.size() || outputs.size() != graph.outputs.size())
     throw Error(Code::usage, "the engine takes " + std::to_string(graph.inputs.size()) + " inputs and gives " +
                                  std::to_string(graph.outputs.size()) + " outputs");
-  device->enqueue(inputs, outputs, static_cast<cuda::Stream>(stream));
+  device->enqueue(inputs, outputs, stream);
 }
 
 uint64_t Session::device_input(size_t at) const {
-  const runtime::DeviceProgram* device = impl_->programs.front().device();
+  const backends::StreamExecutable* device = impl_->programs.front().streams();
   return device && at < impl_->engine->plan.graph.inputs.size() ? device->input_address(at) : 0;
 }
 
 uint64_t Session::device_output(size_t at) const {
-  runtime::DeviceProgram* device = impl_->programs.front().device();
+  backends::StreamExecutable* device = impl_->programs.front().streams();
   return device && at < impl_->engine->plan.graph.outputs.size() ? device->output_address(at) : 0;
 }
 

@@ -7,23 +7,27 @@
 namespace tenon::tests {
 namespace {
 
-/// Calls `with` the card's properties, the case and its problem, for each case and kind on cards of 7.5, 8.0 and 9.0.
+/// Calls `with` the card's properties, the case, its kind and problem, for all on cards of 7.5, 8.0, 8.9 and 9.0.
 template <class With>
 void for_problems(const With& with) {
   ASSERT_EQ(cuda::driver().why, "");
-  for (const Case& one : all_cases()) {
-    const std::vector<Tensor> outputs = reference(one);
+  for (const auto& [one, outputs] : cases_with_outputs())
     for (const Kind kind : kinds_of(one)) {
       std::vector<Tensor> operands;
       backends::Problem problem = problem_of(one, outputs, kind, false, operands);
       problem.vendor = false;
-      for (const int card : {0, 1, 4}) with(cuda::properties_of(card), one, problem);
+      for (const int card : {0, 1, 3, 4}) with(cuda::properties_of(card), one, kind, problem);
     }
-  }
+}
+
+TEST(Choices, AreWhatTheCasesSay) {
+  for_problems([](const cuda::Properties& gpu, const Case& one, Kind kind, const backends::Problem& problem) {
+    EXPECT_EQ(fault(one, kind, problem, gpu), "") << one.name() << " in " << name(kind) << " on " << gpu.capability();
+  });
 }
 
 TEST(Choices, HaveNothingOfVendorsWhereTheyAreLeftOut) {
-  for_problems([](const cuda::Properties& gpu, const Case& one, const backends::Problem& problem) {
+  for_problems([](const cuda::Properties& gpu, const Case& one, Kind, const backends::Problem& problem) {
     for (const cuda::Choice& choice : cuda::choices(problem, gpu))
       for (const char* vendor : {"cublas", "cudnn"})
         EXPECT_EQ(choice.tactic.name.find(vendor), std::string::npos) << one.name() << ": " << choice.tactic.name;
@@ -32,7 +36,7 @@ TEST(Choices, HaveNothingOfVendorsWhereTheyAreLeftOut) {
 
 TEST(Choices, AreNoneForE4m3BeforeItIsKnown) {
   int with_floats = 0;
-  for_problems([&](const cuda::Properties& gpu, const Case& one, const backends::Problem& problem) {
+  for_problems([&](const cuda::Properties& gpu, const Case& one, Kind, const backends::Problem& problem) {
     bool has_floats = false;
     for (const auto* operands : {&problem.inputs, &problem.outputs})
       for (const backends::Operand& operand : *operands) has_floats |= operand.dtype == DType::f8e4m3fn;

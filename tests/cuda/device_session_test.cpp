@@ -234,7 +234,7 @@ TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
   std::string kernels;
   for (const LayerTime& layer : session.profile(std::vector<Tensor>{random_tensor({1, 3, 16, 16}, 1)}, 1))
     kernels += layer.name + ": " + layer.tactic + "\n";
-  EXPECT_NE(kernels.find("BoundedSuppression suppress: suppress"), std::string::npos) << kernels;
+  EXPECT_NE(kernels.find("tenon:BoundedSuppression suppress: suppress"), std::string::npos) << kernels;
   const uint64_t none[] = {0, 0};
   EXPECT_NE(error_of([&] { session.run_async(std::span(none, 1), none, nullptr); }).find("depend on its data"),
             std::string::npos);

@@ -103,7 +103,7 @@ void becomes_attention(const ir::Graph& before) {
   ir::Graph after = before;
   for (const char* pass : {"turn_products", "split_axes_again", "cancel_turns", "fuse_attention"})
     passes::run_pass(after, pass);
-  EXPECT_EQ(count(after, "DotAttention"), 1u) << ir::print(after);
+  EXPECT_EQ(count(after, "tenon:DotAttention"), 1u) << ir::print(after);
   EXPECT_EQ(count(after, "Softmax"), 0u);
   gives_the_same(before, after);
 }

@@ -18,19 +18,6 @@ namespace {
 
 using cuda::Choice;
 
-/// All cases with what the reference gives, which all cards share.
-const std::vector<std::pair<Case, std::vector<Tensor>>>& cases_with_outputs() {
-  static const auto list = [] {
-    std::vector<std::pair<Case, std::vector<Tensor>>> made;
-    for (Case& one : all_cases()) {
-      std::vector<Tensor> outputs = reference(one);
-      made.emplace_back(std::move(one), std::move(outputs));
-    }
-    return made;
-  }();
-  return list;
-}
-
 /// Of the first input and the first result.
 std::string types_of(const backends::Problem& problem) {
   const auto name = [](const std::vector<backends::Operand>& operands) {

@@ -40,7 +40,7 @@ TEST_F(EngineFile, ComesBackAsItWas) {
   for (size_t at = 0; at < pool.size(); ++at) EXPECT_EQ(bytes_of(pool[at]), bytes_of(other_pool[at]));
   EXPECT_EQ(after.shapes, before.shapes);
   EXPECT_EQ(after.threads, before.threads);
-  EXPECT_EQ(after.isa, before.isa);
+  EXPECT_EQ(after.goal.isa, before.goal.isa);
   EXPECT_EQ(run(loaded), run(engine_));
   loaded.save(folder_ / "again.tenon");
   EXPECT_EQ(read_text(folder_ / "again.tenon"), bytes_);
@@ -74,14 +74,22 @@ TEST_F(EngineFile, ANewerVersionIsNamed) {
   std::string newer = bytes_;
   newer[offsetof(engine::Header, version)] = 7;
   EXPECT_EQ(load_error(newer),
-            "bad_engine: the engine was written by a newer Tenon, its format is 7, this Tenon reads up to " +
+            "bad_engine: the engine was written by a newer Tenon, its format is 7, this Tenon reads " +
+                std::to_string(engine::version));
+}
+
+TEST_F(EngineFile, AnOlderVersionIsNamed) {
+  std::string older = bytes_;
+  older[offsetof(engine::Header, version)] = 1;
+  EXPECT_EQ(load_error(older),
+            "bad_engine: the engine was written by an older Tenon, its format is 1, this Tenon reads " +
                 std::to_string(engine::version));
 }
 
 /// Records of kernels that this machine or version lacks are passed over.
 TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
   auto impl = std::make_shared<Engine::Impl>(engine_.impl());
-  impl->plan.isa = "avx1024";
+  impl->plan.goal.isa = "avx1024";
   const ir::Graph graph = plan::concretise(impl->plan.graph, impl->plan.shapes);
   const plan::Layout layout = plan::lay_out(graph);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
@@ -89,7 +97,7 @@ TEST_F(EngineFile, AnEngineOfAnotherProcessorRuns) {
                                                                                                    1};
   Engine(impl).save(folder_ / "other.tenon");
   const Engine loaded = Engine::load(folder_ / "other.tenon");
-  EXPECT_EQ(loaded.impl().plan.isa, "avx1024");
+  EXPECT_EQ(loaded.impl().plan.goal.isa, "avx1024");
   EXPECT_EQ(run(loaded), run(engine_));
 }
 

@@ -61,6 +61,9 @@ std::vector<Case> graph_cases() {
       building("8.graph.function_twice", model(x + call("F") + y, function("F", "G") + function("F", "G"))),
       building("8.op.unknown", model(x + node("a", "Frobnicate", {"x"}, {"h"}) + node("b", "Frobnicate", {"h"}, {"i"}) +
                                      node("", "Wobble", {"i"}, {"y"}, field(7, "com.acme")) + y)),
+      building("8.op.internal_domain", model(x + node("a", "MaxPools", {"x"}, {"y"}, field(7, "tenon")) + y)),
+      building("8.op.internal_name", model(x + node("a", "MaxPools", {"x"}, {"y", "z"}) + y)),
+      building("8.op.internal_text", model(x + node("a", "tenon:MaxPools", {"x"}, {"y", "z"}) + y)),
       building("8.op.empty", model(x + node("a", "", {"x"}, {"y"}) + y)),
       building("8.op.too_few_inputs", model(x + node("a", "Add", {"x"}, {"y"}) + y)),
       building("8.op.too_many_inputs", model(x + node("a", "Abs", {"x", "x"}, {"y"}) + y)),

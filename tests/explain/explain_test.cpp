@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/backend.h"
 #include "engine/engine.h"
 #include "ops/op.h"
-#include "plan/chains.h"
 #include "support/net.h"
 
 namespace tenon::explain {
@@ -112,8 +112,8 @@ TEST(Explain, AnEngineWithoutAListOfNodesSaysSo) {
   EXPECT_EQ(says(report, "idle"), "no entry");
 }
 
-/// A plan for a GPU that is nowhere: a picture's convolution and a pool, with this record of both as one step.
-plan::Plan plan_of_chain(const plan::Record& record) {
+/// A plan for a GPU that is nowhere: an image's convolution and a pool, with this record of both as one step.
+plan::Plan plan_of_group(const plan::Record& record) {
   plan::Plan plan;
   plan.device = "cuda:99";
   ir::Graph& graph = plan.graph;
@@ -128,22 +128,23 @@ plan::Plan plan_of_chain(const plan::Record& record) {
                                     {"pool"}, "y");
   graph.inputs = {x}, graph.outputs = {y}, graph.output_names = {"y"};
   ops::infer(graph);
-  const ir::Graph fused = plan::with_chains(graph, plan::chains_of(graph));
-  const plan::Layout layout = plan::lay_out(fused, false, true);
-  plan.records["| " + backends::signature(plan::device_problem_of(fused, 0, layout, plan))] = record;
+  const backends::Backend& gpu = backends::backend(plan.device);
+  const ir::Graph fused = passes::with_groups(graph, passes::groups_of(graph, gpu.groups()));
+  const plan::Layout layout = plan::lay_out(fused, false, false);
+  plan.records[gpu.key(plan::problem_of(fused, 0, layout, 1, plan), nullptr)] = record;
   return plan;
 }
 
-TEST(Explain, AChainIsARowOrARivalOfItsLastNode) {
-  const Report one = explain(plan_of_chain({"both", 3, {{plan::apart, 4}}}), {}, 1);
+TEST(Explain, AGroupIsARowOrARivalOfItsLastNode) {
+  const Report one = explain(plan_of_group({"both", 3, {{plan::unfused, 4}}}), {}, 1);
   ASSERT_EQ(one.rows.size(), 1u);
-  EXPECT_EQ(one.rows[0].op, "ConvMaxPool");
+  EXPECT_EQ(one.rows[0].op, "tenon:ConvMaxPool");
   EXPECT_EQ(one.rows[0].origins, (std::vector<std::string>{"stem", "pool"}));
   EXPECT_EQ(one.rows[0].kernel, "both");
   ASSERT_EQ(one.rows[0].rivals.size(), 1u);
-  EXPECT_EQ(one.rows[0].rivals[0].kernel, plan::apart);
+  EXPECT_EQ(one.rows[0].rivals[0].kernel, plan::unfused);
 
-  const Report apart = explain(plan_of_chain({plan::apart, 3, {{"both", 4}}}), {}, 1);
+  const Report apart = explain(plan_of_group({plan::unfused, 3, {{"both", 4}}}), {}, 1);
   ASSERT_EQ(apart.rows.size(), 2u);
   EXPECT_TRUE(apart.rows[0].rivals.empty());
   ASSERT_EQ(apart.rows[1].rivals.size(), 1u);

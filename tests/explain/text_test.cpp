@@ -8,13 +8,15 @@ namespace {
 
 /// Three steps: a convolution with a close rival, a transpose, and an op without a kernel of its own.
 Report report() {
-  Report report{"cpu", "fp32", "avx2", 2, true};
+  Report report{"cpu", Precision::fp32, "avx2", 2, true};
   Row conv{"stem", {"stem", "act"}, "Conv", "1x8x8x3 -> 1x8x8x4", "fp32", "direct", 600, 500, 2};
   conv.switched = 400;
+  conv.precision = Precision::fp32;
   conv.rivals = {{"winograd4", 550, ""}, {"ref", unknown, ""}, {"depthwise", unknown, "only one channel a group"}};
   Row move{"turn", {"turn"}, "Transpose", "1x8x8x4 -> 1x4x8x8", "fp32", "transpose", 100, unknown, 1};
   move.rivals = {{"ref", unknown, ""}};
   Row plain{"odd\n", {"odd\n"}, "Det", "4x8x8 -> 4", "fp32", "ref", 300};
+  plain.precision = move.precision = Precision::fp32;
   report.rows = {conv, move, plain};
   report.microseconds = 1000;
   report.nodes = {{"c", "Constant", {}, "a constant; next is stem"},
@@ -66,7 +68,9 @@ TEST(ExplainText, ARivalMayBeFasterAlone) {
             "0.90 times as long");
 }
 
-TEST(ExplainText, KeepLinesAreQuotedForAShell) { EXPECT_EQ(keep_line({"a'b c"}, "fp32"), "--keep 'a'\\''b c=fp32'"); }
+TEST(ExplainText, KeepLinesAreQuotedForAShell) {
+  EXPECT_EQ(keep_line({"a'b c"}, Precision::fp32), "--keep 'a'\\''b c=fp32'");
+}
 
 }  // namespace
 }  // namespace tenon::explain

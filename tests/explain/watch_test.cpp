@@ -104,8 +104,8 @@ TEST(Explain, ShowsWhatEightBitsAddToTheError) {
   bool kept = false, integer = false;
   for (const Row& row : report.rows) {
     if (row.op == "QuantizeLinear" || row.op == "DequantizeLinear") continue;
-    if (row.name == "second") kept = row.kept == "--keep asks for it" && row.precision == "fp32";
-    if (row.name == "first") integer = row.error > 0 && row.precision == "int8";
+    if (row.name == "second") kept = row.kept == "--keep asks for it" && row.precision == Precision::fp32;
+    if (row.name == "first") integer = row.error > 0 && row.precision == Precision::int8;
   }
   EXPECT_TRUE(kept);
   EXPECT_TRUE(integer);
@@ -118,7 +118,7 @@ TEST(Switch, GoesBothWays) {
   const auto precisions = [](const Engine& engine) {
     std::map<std::string, std::string> found;
     for (const Row& row : explain(engine.impl().plan, {}, 2).rows)
-      if (row.op.find("Conv") != std::string::npos) found[row.name] = row.precision;
+      if (row.op.find("Conv") != std::string::npos) found[row.name] = row.arithmetic;
     return found;
   };
   using Found = std::map<std::string, std::string>;
@@ -136,8 +136,8 @@ TEST(Switch, WidensScalesByChannel) {
   plan.graph = ir::parse(
       "graph \"g\"\ninput %x : u8[1,4,4,2]\nconst %w : i8[2,2,1,1] = {1, 2, 3, 4}\n"
       "const %s : f32[] = {0.5}\nconst %z : u8[] = {3}\nconst %own : f32[2] = {0.5, 8.0}\n"
-      "%a : u8[1,4,4,2] = Int8Conv(%x, %w, _, _, %s, %z, %s, %own, %z) {layout=\"NHWC\"}\n"
-      "%b : f32[1,4,4,2] = Int8Conv(%x, %w, _, %a, %s, %z, %s, _, _, %own, %z) "
+      "%a : u8[1,4,4,2] = tenon:Int8Conv(%x, %w, _, _, %s, %z, %s, %own, %z) {layout=\"NHWC\"}\n"
+      "%b : f32[1,4,4,2] = tenon:Int8Conv(%x, %w, _, %a, %s, %z, %s, _, _, %own, %z) "
       "{layout=\"NHWC\", residual=\"before\"}\n"
       "output %b as \"b\"\n");
   plan.graph.tidy();

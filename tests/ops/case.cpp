@@ -16,13 +16,6 @@ namespace {
 
 [[noreturn]] void fail(const Case& one, const std::string& why) { throw std::runtime_error(one.name() + ": " + why); }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
-  return parts;
-}
-
 void put(Tensor& tensor, int64_t at, double value) {
   switch (tensor.dtype()) {
     case DType::f32: tensor.data<float>()[at] = static_cast<float>(value); break;
@@ -117,11 +110,15 @@ Case read_line(Case one) {
   std::vector<ir::ValueId> inputs;
   ir::Attributes attributes;
   int64_t outputs = 1;
+  std::vector<std::string>* kernels = nullptr;
   while (stream >> word) {
-    if (word == "->") {
-      stream >> word;
-      one.kernels = split(word, ',');
-      break;
+    if (word == "->" || word == "=>") {
+      kernels = word == "->" ? &one.kernels : &one.gpu_kernels;
+      continue;
+    }
+    if (kernels) {
+      kernels->push_back(word);
+      continue;
     }
     const size_t equal = word.find('=');
     if (equal != std::string::npos) {
@@ -153,6 +150,13 @@ Case read_line(Case one) {
 }
 
 }  // namespace
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
+}
 
 std::vector<Case> read_cases(const std::string& folder) {
   std::vector<std::filesystem::path> files;

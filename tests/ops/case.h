@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "ir/graph.h"
 
 /// A line of a .cases file: one node, its operands and the kernels that must take it.
-///   OP OPERAND… [attribute=value…] [outputs=N] [tolerance=X] [-> kernel,…]
+///   OP OPERAND… [attribute=value…] [outputs=N] [tolerance=X] [-> kernel,…] [=> kernel,…]
+/// Behind -> the folder's own: the CPU's in tests/ops, a GPU's in tests/cuda; behind => those of a GPU in tests/ops, as
+/// tests/cuda/kinds.h has it.
 /// Operands: f32:2x3 random in [-1, 1]; f32:2x3(0,5) random in a range; i64:2(0,3) random whole numbers from 0 to 2;
 /// f32!:2x3 a constant known when the kernel is made; i64![1,-1] a constant list; i64![1,-1]:2x1 one with sizes;
 /// f32!{0.5} a constant scalar; _ absent. Attribute values: 1, 0.5, word, [1,2], [0.5,1.5];
@@ -19,11 +21,12 @@ namespace tenon::tests {
 struct Case {
   std::string file, text;
   int line = 0;
-  std::vector<std::string> kernels;
-  double tolerance = 1e-5;
-  ir::Graph graph;                // the one node
-  std::vector<Tensor> operands;   // with values; empty where absent
-  std::vector<char> constant;     // operands known when a kernel is made
+  std::vector<std::string> kernels;      // words behind ->
+  std::vector<std::string> gpu_kernels;  // words behind =>
+  double tolerance = 2e-6;               // of floats in f32, see test::Tolerance
+  ir::Graph graph;                       // the one node
+  std::vector<Tensor> operands;          // with values; empty where absent
+  std::vector<char> constant;            // operands known when a kernel is made
   const ir::Node& node() const { return graph.nodes[0]; }
   std::string name() const { return file + ":" + std::to_string(line) + " " + text; }
 };
@@ -31,7 +34,9 @@ struct Case {
 /// Cases in GoogleTest's messages.
 inline void PrintTo(const Case& one, std::ostream* to) { *to << one.name(); }
 
-/// All cases of tests/ops, in order. Throws std::runtime_error naming the line that cannot be read.
+std::vector<std::string> split(const std::string& text, char at);
+
+/// All cases of a folder, in order. Throws std::runtime_error naming the line that cannot be read.
 std::vector<Case> read_cases(const std::string& folder);
 
 /// Output types and sizes, by inference where it knows them, else by running the reference kernel.

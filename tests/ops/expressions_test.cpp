@@ -19,7 +19,7 @@ using ops::Expression;
 TEST(Expressions, EachHasACase) {
   std::set<expr::Id> seen{expr::Id::Identity};  // no op computes it
   for (const Case& one : read_cases(TENON_SOURCE_DIR "/tests/ops")) {
-    if (one.node().op == "Elementwise") {
+    if (one.node().op == "tenon:Elementwise") {
       const auto& lines = std::get<std::vector<std::string>>(one.node().attributes.at("program"));
       for (const auto& step : ops::parse_program(lines, one.operands.size())) seen.insert(step.id);
     }

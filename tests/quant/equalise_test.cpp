@@ -133,7 +133,7 @@ TEST(equalise, computes_the_same_in_integer_kernels) {
   passes::lower(lowered);
   int by_channel = 0, residuals = 0;
   for (const ir::Node& node : lowered.nodes) {
-    if (!node.alive || node.op != "Int8Conv") continue;
+    if (!node.alive || node.op != "tenon:Int8Conv") continue;
     by_channel += node.inputs.size() > 7 && node.inputs[7] != ir::no_value &&
                   lowered.constant(node.inputs[7])->elements() > 1;
     residuals += node.inputs.size() > 9 && lowered.constant(node.inputs[9])->elements() > 1;

@@ -87,8 +87,8 @@ TEST(float8, computes_the_same_in_joined_nodes) {
   int convolutions = 0, residuals = 0, pools = 0, joins = 0;
   for (const ir::Node& node : joined.nodes) {
     if (!node.alive) continue;
-    convolutions += node.op == "Float8Conv";
-    residuals += node.op == "Float8Conv" && node.has("residual");
+    convolutions += node.op == "tenon:Float8Conv";
+    residuals += node.op == "tenon:Float8Conv" && node.has("residual");
     pools += node.op == "MaxPool" && joined.value(node.outputs[0]).dtype == DType::f8e4m3fn;
     joins += node.op == "Concat" && joined.value(node.outputs[0]).dtype == DType::f8e4m3fn;
   }

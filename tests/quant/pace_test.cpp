@@ -109,7 +109,7 @@ ir::Graph three_integers() {
 std::map<std::string, std::string> operators(const ir::Graph& graph) {
   std::map<std::string, std::string> found;
   for (const ir::Node& node : graph.nodes)
-    if (node.alive && (node.op == "Conv" || node.op == "Int8Conv")) found[node.origins[0]] = node.op;
+    if (node.alive && (node.op == "Conv" || node.op == "tenon:Int8Conv")) found[node.origins[0]] = node.op;
   return found;
 }
 
@@ -137,9 +137,10 @@ TEST(race, runs_at_the_sizes_of_the_plans) {
 TEST(widen_kept, puts_the_layers_named_into_floating_point) {
   using Found = std::map<std::string, std::string>;
   ir::Graph graph = three_integers();
-  ASSERT_EQ(operators(graph), (Found{{"beside", "Int8Conv"}, {"first", "Int8Conv"}, {"second", "Int8Conv"}}));
+  ASSERT_EQ(operators(graph),
+            (Found{{"beside", "tenon:Int8Conv"}, {"first", "tenon:Int8Conv"}, {"second", "tenon:Int8Conv"}}));
   widen_kept(graph, {{"first", "fp32"}, {"second", "int8"}});
-  EXPECT_EQ(operators(graph), (Found{{"beside", "Int8Conv"}, {"first", "Conv"}, {"second", "Int8Conv"}}));
+  EXPECT_EQ(operators(graph), (Found{{"beside", "tenon:Int8Conv"}, {"first", "Conv"}, {"second", "tenon:Int8Conv"}}));
   expect_same_results(three_integers(), graph);
 }
 

@@ -25,7 +25,7 @@ std::string chosen(const ir::Graph& graph, int threads, const plan::Records& rec
 
 std::string key(const ir::Graph& graph, int threads, bool strict) {
   plan::Plan plan;
-  plan.strict = strict;
+  plan.goal.strict = strict;
   return backends::signature(plan::problem_of(graph, 0, plan::lay_out(graph), threads, plan));
 }
 

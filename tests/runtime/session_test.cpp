@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "support/net.h"
@@ -151,6 +153,26 @@ TEST_F(SessionTest, ManySessionsShareAnEngine) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+/// Bytes of this process that are in memory.
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST_F(SessionTest, SessionsOfAnEngineHaveOneCopyOfItsWeights) {
+  const int64_t size = 2048, weights = size * size * 4;
+  const Engine engine = build_net(folder_, model(input("x", {1, size}) + random_weights("w", {size, size}, 1) +
+                                                 node("m", "MatMul", {"x", "w"}, {"y"}) + output("y")));
+  const int64_t before = resident_bytes();
+  const Session first = engine.session(1);
+  const int64_t with_one = resident_bytes();
+  EXPECT_GT(with_one - before, weights / 2) << "packed weights are a copy";
+  const Session second = engine.session(1);
+  EXPECT_LT(resident_bytes() - with_one, weights / 4);
 }
 
 TEST_F(SessionTest, AnArenaBeyondTheLimitIsRefused) {

@@ -27,7 +27,7 @@ const %rows : i64[3] = {2, 5, 8}
 %q : f32[2,2,5,4] = Transpose(%qr) {perm=[0, 2, 1, 3]}
 %k : f32[2,2,5,4] = Transpose(%kr) {perm=[0, 2, 1, 3]}
 %v : f32[2,2,5,4] = Transpose(%vr) {perm=[0, 2, 1, 3]}
-%o : f32[2,2,5,4] = DotAttention(%q, %k, %v) {scale=0.5}
+%o : f32[2,2,5,4] = tenon:DotAttention(%q, %k, %v) {scale=0.5}
 %t : f32[2,5,2,4] = Transpose(%o) {perm=[0, 2, 1, 3]}
 %y : f32[2,5,8] = Reshape(%t, %rows)
 output %y as "y"

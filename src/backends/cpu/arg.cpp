@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
@@ -34,7 +34,7 @@ class ArgStep : public backends::Step {
         max_(problem.node->op == "ArgMax"),
         last_(problem.node->integer("select_last_index", 0) != 0),
         loops_(loops(active_isa())) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<int64_t*>(outputs[0]);
     const int64_t tiles = (axis_.inner + tile - 1) / tile;
@@ -86,7 +86,7 @@ class TopKStep : public backends::Step {
  public:
   explicit TopKStep(const Problem& problem)
       : axis_(problem, -1), k_(problem.outputs[0].dims.back()), largest_(problem.node->integer("largest", 1) != 0) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     auto* values = reinterpret_cast<float*>(outputs[0]);
     auto* places = reinterpret_cast<int64_t*>(outputs[1]);
     int64_t begin, end;

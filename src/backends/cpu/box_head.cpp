@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/rows.h"
@@ -43,7 +43,7 @@ class BoxHeadStep : public backends::Step {
     ones_.assign(static_cast<size_t>(bins_), 1.f);
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     int64_t begin, end;
     worker.share(batch_ * units_, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -140,7 +140,7 @@ const char* refuses(const Problem& problem) {
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<BoxHeadStep>(problem); }
 
-const backends::KernelRegistrar registered({"BoxHead", "turned", 1, refuses, make});
+const backends::KernelRegistrar registered({"tenon:BoxHead", "turned", 1, refuses, make});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
@@ -66,7 +66,7 @@ class CastStep : public backends::Step {
         count_(problem.inputs[0].dims.elements()),
         from_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))),
         to_(static_cast<int64_t>(size_of(problem.outputs[0].dtype))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     constexpr int64_t chunk = 4096;
     int64_t begin, end;
     worker.share((count_ + chunk - 1) / chunk, begin, end);

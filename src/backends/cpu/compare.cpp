@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/rows.h"
@@ -17,7 +17,7 @@ constexpr std::pair<const char*, Compare> comparisons[] = {{"Less", Compare::les
 class CompareStep : public backends::Step {
  public:
   CompareStep(const Problem& problem, Compare op) : rows_(problem, 2), op_(op), loops_(loops(active_isa())) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<uint8_t*>(outputs[0]);
@@ -35,7 +35,7 @@ class CompareStep : public backends::Step {
 class SelectStep : public backends::Step {
  public:
   explicit SelectStep(const Problem& problem) : rows_(problem, 3), loops_(loops(active_isa())) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* choice = reinterpret_cast<const uint8_t*>(inputs[0]);
     const auto* a = reinterpret_cast<const uint32_t*>(inputs[1]);
     const auto* b = reinterpret_cast<const uint32_t*>(inputs[2]);

@@ -100,7 +100,7 @@ class ConvStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_.size(); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
                  worker);

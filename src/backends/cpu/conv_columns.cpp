@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
@@ -52,7 +52,7 @@ class ColumnsStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return own_ * sizeof(float) * static_cast<size_t>(threads_); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     float* columns = reinterpret_cast<float*>(worker.workspace) + own_ * static_cast<size_t>(worker.id);
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     const auto* w = reinterpret_cast<const float*>(inputs[1]);

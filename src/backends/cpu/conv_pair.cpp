@@ -62,7 +62,7 @@ class ConvPairStep : public backends::Step {
   size_t packed_bytes() const override { return a_packed_.bytes() + b_packed_.bytes(); }
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* in = reinterpret_cast<const float*>(inputs[0]);
     const float* residual = residual_ ? reinterpret_cast<const float*>(inputs[residual_at_]) : nullptr;
     auto* out = reinterpret_cast<float*>(outputs[0]);
@@ -86,9 +86,9 @@ class ConvPairStep : public backends::Step {
 
  private:
   struct Strip {
-    int64_t image, y, rows;     // output rows [y, y + rows)
-    int64_t begin, end;         // rows of the result in between that they see
-    int64_t before, kept;       // rows held by the strip before, and how many of its last ones come first in this one
+    int64_t image, y, rows;  // output rows [y, y + rows)
+    int64_t begin, end;      // rows of the result in between that they see
+    int64_t before, kept;    // rows held by the strip before, and how many of its last ones come first in this one
   };
   using Key = std::tuple<int64_t, int64_t, int64_t>;  // rows held, output rows, padding above
 

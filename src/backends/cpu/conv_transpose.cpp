@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/rows.h"
@@ -105,7 +105,7 @@ class RowsStep : public backends::Step {
     return bytes;
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     std::byte* memory = worker.workspace + own_ * static_cast<size_t>(worker.id);

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/strided_copy.h"
 
 namespace tenon::cpu {
@@ -47,7 +47,7 @@ class CopyStep : public backends::Step {
   explicit CopyStep(std::vector<Copy> copies) : copies_(std::move(copies)) {
     for (Copy& copy : copies_) copy.choose_cut();
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     for (const Copy& copy : copies_) copy.run(inputs, outputs, worker);
   }
 

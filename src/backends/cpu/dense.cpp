@@ -40,7 +40,7 @@ class DenseStep : public backends::Step {
   size_t workspace_bytes() const override { return static_cast<size_t>(bytes_); }
   size_t packed_bytes() const override { return inner_->packed_bytes(); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     constexpr size_t most = 64;
     std::byte *in[most], *out[most];
     std::copy(inputs, inputs + inputs_, in);

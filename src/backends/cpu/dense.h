@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 
 namespace tenon::cpu {
 

@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/rows.h"
@@ -19,7 +19,7 @@ bool is_binary(const ops::Formula& formula) { return ops::expression(formula.id)
 class BinaryStep : public backends::Step {
  public:
   BinaryStep(const Problem& problem, expr::Id f) : rows_(problem, 2), f_(f), ops_(row_ops(isa_for(problem))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
@@ -38,7 +38,7 @@ class UnaryStep : public backends::Step {
  public:
   UnaryStep(const Problem& problem, const ops::Formula& f)
       : rows_(problem, 1), f_(f), ops_(row_ops(isa_for(problem))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {

@@ -1,5 +1,5 @@
 #pragma once
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/isa.h"
 
 #include "backends/cpu/kernels/shape.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 
 namespace tenon::cpu {
@@ -24,7 +24,7 @@ class GatherStep : public backends::Step {
       else if (static_cast<int64_t>(at) > axis) bytes_ *= dims[at];
     size_ = dims[static_cast<size_t>(axis)];
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     int64_t begin, end;
     worker.share(outer_ * picked_, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {

@@ -116,7 +116,8 @@ class Int8ConvStep : public backends::Step {
     return picture_.needed ? picture_at_ + picture_.bytes() : kernel_->workspace_bytes();
   }
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  bool shared() const override { return !live_; }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
     if (live_ && worker.id == 0)
       *live_ = {*reinterpret_cast<const float*>(inputs[x_scale]), *reinterpret_cast<const uint8_t*>(inputs[x_zero])};
@@ -205,13 +206,13 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
                                         conv.epilogue.residual != Residual::none);
 }
 
-const backends::KernelRegistrar pairs({"Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});
-const backends::KernelRegistrar words({"Int8Conv", "int8_words", 1, refuses<1>, make<1>});
-const backends::KernelRegistrar dot({"Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>});
-const backends::KernelRegistrar depthwise({"Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>});
-const backends::KernelRegistrar winograd({"Int8Conv", "int8_winograd", 3, refuses<4>, make<4>});
-const backends::KernelRegistrar tiles({"Int8Conv", "int8_tiles", 5, refuses<tiles_at>, make<tiles_at>});
-const backends::KernelRegistrar columns({"Int8Conv", "int8_columns", 6, refuses<columns_at>, make<columns_at>});
+const backends::KernelRegistrar pairs({"tenon:Int8Conv", "int8_pairs", 2, refuses<0>, make<0>});
+const backends::KernelRegistrar words({"tenon:Int8Conv", "int8_words", 1, refuses<1>, make<1>});
+const backends::KernelRegistrar dot({"tenon:Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>});
+const backends::KernelRegistrar depthwise({"tenon:Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>});
+const backends::KernelRegistrar winograd({"tenon:Int8Conv", "int8_winograd", 3, refuses<4>, make<4>});
+const backends::KernelRegistrar tiles({"tenon:Int8Conv", "int8_tiles", 5, refuses<tiles_at>, make<tiles_at>});
+const backends::KernelRegistrar columns({"tenon:Int8Conv", "int8_columns", 6, refuses<columns_at>, make<columns_at>});
 
 }  // namespace
 }  // namespace tenon::cpu

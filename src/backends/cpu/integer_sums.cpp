@@ -1,6 +1,6 @@
 #include <string_view>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv_int8.h"
 
@@ -125,7 +125,7 @@ class IntegerSumsStep : public backends::Step {
   size_t workspace_bytes() const override { return workspace_; }
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[x_at]);
     auto* const y = reinterpret_cast<int32_t*>(outputs[0]);
     int32_t zero = is_signed_ ? 128 : 0;
@@ -167,8 +167,7 @@ class IntegerSumsStep : public backends::Step {
     }
     for (int64_t row = begin; row < end; ++row)
       for (int64_t c = 0; c < channels; ++c) {
-        const uint8_t* from =
-            x + (row / shape_.in_h * channels + c) * plane + row % shape_.in_h * shape_.in_w;
+        const uint8_t* from = x + (row / shape_.in_h * channels + c) * plane + row % shape_.in_h * shape_.in_w;
         uint8_t* const pixels = to + row * shape_.in_row + c;
         for (int64_t at = 0; at < shape_.in_w; ++at) pixels[at * channels] = from[at] ^ flip;
       }

@@ -1,6 +1,6 @@
 #include <string>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/rows.h"
 #include "ops/scalar.h"
 
@@ -15,7 +15,7 @@ template <class T, class F>
 class PairStep : public backends::Step {
  public:
   PairStep(const Problem& problem, F f) : rows_(problem, 2), f_(f) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const T*>(inputs[0]);
     const auto* b = reinterpret_cast<const T*>(inputs[1]);
     auto* y = reinterpret_cast<T*>(outputs[0]);

@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
@@ -75,7 +75,7 @@ class MatMulStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_.size(); }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
                  worker);

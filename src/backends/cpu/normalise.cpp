@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
@@ -27,7 +27,7 @@ class LayerStep : public backends::Step {
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
     for (size_t at = 0; at < dims.rank(); ++at) (static_cast<int64_t>(at) < axis ? rows_ : count_) *= dims[at];
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     const auto* scale = reinterpret_cast<const float*>(inputs[1]);
     const auto* bias = bias_ ? reinterpret_cast<const float*>(inputs[2]) : nullptr;
@@ -81,7 +81,7 @@ class InstanceStep : public backends::Step {
     planes_ = dims[0] * dims[1];
     count_ = dims.elements() / planes_;
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     const auto* scale = reinterpret_cast<const float*>(inputs[1]);
     const auto* bias = reinterpret_cast<const float*>(inputs[2]);
@@ -135,7 +135,7 @@ class BatchStep : public backends::Step {
       shift_.push_back(static_cast<float>(value(2, c) - value(3, c) * factor));
     }
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     int64_t begin, end;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 
 namespace tenon::cpu {
@@ -33,7 +33,7 @@ class PadStep : public backends::Step {
     }
     strides_ = backends::dense_strides(x_);
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const size_t last = y_.rank() - 1;
     const int64_t width = y_[last], left = std::clamp<int64_t>(before_[last], 0, width);
     const int64_t skipped = std::max<int64_t>(0, -before_[last]),
@@ -103,7 +103,7 @@ class RepeatStep : public backends::Step {
     }
     strides_ = backends::dense_strides(x_);
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const size_t last = y_.rank() - 1;
     const int64_t width = y_[last] * size_, piece = x_[last] * size_;
     int64_t begin, end;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/pool_window.h"
@@ -23,7 +23,7 @@ class PoolStep : public backends::Step {
     include_pad_ = node.integer("count_include_pad", 0) != 0;
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     // Few pixels and many channels (global pooling) are cut along channels, else along rows.

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/support.h"
@@ -32,7 +32,7 @@ class BytePoolStep : public backends::Step {
         loops_(loops(active_isa())) {}
   size_t workspace_bytes() const override { return worker_bytes_ * static_cast<size_t>(threads_); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
     auto* y = reinterpret_cast<uint8_t*>(outputs[0]);
     auto* row = reinterpret_cast<uint8_t*>(worker.workspace) + worker_bytes_ * static_cast<size_t>(worker.id);

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
@@ -63,7 +63,7 @@ class ProductStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return workspace_ * sizeof(float) * static_cast<size_t>(threads_); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/rows.h"
@@ -40,7 +40,7 @@ class ProgramStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     auto* const own = reinterpret_cast<float*>(worker.workspace + static_cast<size_t>(worker.id) * worker_bytes());
     if (gathers_) return run_gathered(inputs, outputs[0], own, worker);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
@@ -147,7 +147,7 @@ class TableStep : public backends::Step {
     }
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
     auto* const y = reinterpret_cast<uint8_t*>(outputs[0]);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
@@ -185,8 +185,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 
 std::unique_ptr<backends::Step> make_table(const Problem& problem) { return std::make_unique<TableStep>(problem); }
 
-const backends::KernelRegistrar registered({"Elementwise", "program", 1, refuses, make});
-const backends::KernelRegistrar table({"Elementwise", "table", 2, refuses_table, make_table});
+const backends::KernelRegistrar registered({"tenon:Elementwise", "program", 1, refuses, make});
+const backends::KernelRegistrar table({"tenon:Elementwise", "table", 2, refuses_table, make_table});
 
 }  // namespace
 }  // namespace tenon::cpu

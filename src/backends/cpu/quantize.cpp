@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
@@ -57,7 +57,7 @@ class ScaleStep : public backends::Step {
         type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype),
         loops_(loops(isa_for(problem))) {}
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     int64_t begin, end;
     const auto row = static_cast<int64_t>(scales_.scale.size());
     if (row > 1 && scales_.inner == 1 && type_ == DType::u8) {
@@ -150,7 +150,7 @@ class DynamicStep : public backends::Step {
         loops_(loops(isa_for(problem))) {}
   size_t workspace_bytes() const override { return static_cast<size_t>(chunks_) * 2 * sizeof(float); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* ends = reinterpret_cast<float*>(worker.workspace);
     int64_t begin, end;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
@@ -94,7 +94,7 @@ class RecurrentStep : public backends::Step {
     return bytes;
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const int64_t rows = gates_ * hidden_, state = batch_ * hidden_;
     auto* x_gates = reinterpret_cast<float*>(worker.workspace + kernel_bytes_);
     float* gates = x_gates + sequence_ * batch_ * rows;

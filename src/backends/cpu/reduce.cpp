@@ -2,7 +2,7 @@
 #include <cmath>
 #include <optional>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
@@ -79,7 +79,7 @@ class ReduceStep : public backends::Step {
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(between_) * 2 * sizeof(float); }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* from = reinterpret_cast<const float*>(inputs[0]);
     for (size_t at = 0; at < passes_.size(); ++at) {
       const bool last = at + 1 == passes_.size();

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 
 namespace tenon::cpu {
 namespace {
@@ -17,7 +17,7 @@ class RepeatStep : public backends::Step {
         y_(problem.outputs[0].dims),
         ys_(problem.outputs[0].strides),
         bytes_(static_cast<int64_t>(size_of(problem.inputs[0].dtype))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const int64_t factor_h = y_[1] / x_[1], factor_w = y_[2] / x_[2];
     int64_t begin, end;
     worker.share(y_[0] * y_[1], begin, end);

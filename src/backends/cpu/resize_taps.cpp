@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
@@ -18,8 +18,8 @@ bool changes(const resizing::Axis& axis) { return axis.in != axis.out || axis.sc
 /// One axis of a dense tensor: outer x in x inner to outer x out x inner by weighted taps.
 struct Pass {
   int64_t outer, in, out, inner;
-  std::vector<int64_t> first;     // of each output's taps, and their end
-  std::vector<int64_t> offset;    // in elements from the line's start
+  std::vector<int64_t> first;   // of each output's taps, and their end
+  std::vector<int64_t> offset;  // in elements from the line's start
   std::vector<float> weight;
 };
 
@@ -52,7 +52,7 @@ class TapsStep : public backends::Step {
     return static_cast<size_t>(between_) * (passes_.size() > 2 ? 2 : 1) * sizeof(float);
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* from = reinterpret_cast<const float*>(inputs[0]);
     for (size_t at = 0; at < passes_.size(); ++at) {
       const bool last = at + 1 == passes_.size();

@@ -1,7 +1,7 @@
 #pragma once
 #include <array>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 
 namespace tenon::cpu {
 
@@ -61,8 +61,8 @@ class Rows {
   void each_piece(size_t operand, int64_t first, int64_t count, F f) const;
 
   size_t count_;
-  Dims dims_;                                     // the output's, merged where every operand allows
-  std::array<Dims, most_operands + 1> strides_;   // inputs, then the output; 0 where broadcast
+  Dims dims_;                                    // the output's, merged where every operand allows
+  std::array<Dims, most_operands + 1> strides_;  // inputs, then the output; 0 where broadcast
 };
 
 }  // namespace tenon::cpu

@@ -1,4 +1,4 @@
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 
@@ -16,7 +16,7 @@ class SoftmaxStep : public backends::Step {
         to_(problem.outputs[0].strides),
         rows_(dims_.elements() / dims_.back()),
         ops_(row_ops(isa_for(problem))) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     int64_t begin, end;
     worker.share(rows_, begin, end);
     const size_t outer = dims_.rank() - 1;

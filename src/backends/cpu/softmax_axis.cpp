@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
@@ -26,7 +26,7 @@ class AxisStep : public backends::Step {
     for (size_t at = 0; at < dims.rank(); ++at)
       (static_cast<int64_t>(at) < axis ? outer_ : static_cast<int64_t>(at) == axis ? count_ : inner_) *= dims[at];
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     if (inner_ == 1)
       return rows(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
     const int64_t tiles = (inner_ + tile - 1) / tile;

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 
@@ -59,7 +59,7 @@ class TransposeStep : public backends::Step {
       ++slot;
     }
   }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint32_t*>(inputs[0]);
     auto* y = reinterpret_cast<uint32_t*>(outputs[0]);
     const int64_t row_bands = (rows_ + band - 1) / band, column_bands = (columns_ + band - 1) / band;

@@ -154,7 +154,7 @@ class AttentionStep : public Step {
     params_.scale = problem.node->real("scale", 1);
     grid_.x = ceil_div(params_.m, rows), grid_.y = params_.heads * (rank > 3 ? dims[0] : 1);
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.q = at.inputs[0], params.k = at.inputs[1], params.v = at.inputs[2], params.y = at.outputs[0];
     if (mask_) params.mask = at.inputs[3];
@@ -177,7 +177,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
                                          Grid{1, 1, 1, 32 * form.rows * form.parts, shared});
 }
 
-const KernelRegistrar registered({"DotAttention", "attention", 1, refuses, tactics, make});
+const KernelRegistrar registered({"tenon:DotAttention", "attention", 1, refuses, tactics, make});
 
 // ---- f32 on plain units
 
@@ -206,10 +206,10 @@ std::vector<Tactic> plain_tactics(const Problem& problem, const Properties& prop
   std::vector<Tactic> list;
   for (const PlainForm& form : plain_forms) {
     if (shared_of(problem, form) > properties.shared_bytes) continue;
-    list.push_back({"attention f32 " + std::to_string(8 * form.rows) + "x" + std::to_string(form.keys),
-                    {source_of({"attention.cuh", "attention_f32.cu"}, problem, form.rows, form.keys, plain_threads,
-                               chunked)},
-                    {form.rows, form.keys}});
+    list.push_back(
+        {"attention f32 " + std::to_string(8 * form.rows) + "x" + std::to_string(form.keys),
+         {source_of({"attention.cuh", "attention_f32.cu"}, problem, form.rows, form.keys, plain_threads, chunked)},
+         {form.rows, form.keys}});
   }
   return list;
 }
@@ -222,7 +222,7 @@ std::unique_ptr<Step> make_plain(const Problem& problem, Device& device, const T
                                          Grid{1, 1, 1, plain_threads, shared});
 }
 
-const KernelRegistrar plain({"DotAttention", "attention f32", 0, refuses_plain, plain_tactics, make_plain});
+const KernelRegistrar plain({"tenon:DotAttention", "attention f32", 0, refuses_plain, plain_tactics, make_plain});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -117,9 +117,9 @@ Tactic tactic_of(const Problem& problem, const Form& form) {
                     define("BLOCKS", form.blocks),
                     define("MASK", has_mask(problem)),
                     define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
-  source.text = std::string(kernel_text("hopper.cuh")) + "template <int WIDTH> struct Mma;\n" +
-                product_text(form.keys, type, false) + product_text(form.keys / 2, type, false) +
-                kept_product_text(e, type) + std::string(kernel_text(source.file));
+  source.text = "template <int WIDTH> struct Mma;\n" + product_text(form.keys, type, false) +
+                product_text(form.keys / 2, type, false) + kept_product_text(e, type) +
+                std::string(kernel_text(source.file));
   std::string name = "wgmma " + std::to_string(64 * form.warpgroups) + "x" + std::to_string(form.keys);
   if (form.per > form.warpgroups) name += " of " + std::to_string(64 * form.per);
   return {name, {source}, {form.keys, form.one, form.warpgroups, form.per, form.blocks}};
@@ -153,7 +153,7 @@ class AttentionWgmmaStep : public Step {
     const int64_t blocks = int64_t{device.properties().multiprocessors} * form_.blocks;
     grid_ = {std::min<int64_t>(blocks, params_.items), 1, 1, meta[1], meta[0]};
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.q = map(operands_[0], at.inputs[0], queries_of_tile), params.k = map(operands_[1], at.inputs[1], form_.keys);
     params.v = map(operands_[2], at.inputs[2], form_.keys),
@@ -184,7 +184,7 @@ class AttentionWgmmaStep : public Step {
   Grid grid_;
 };
 
-const KernelRegistrar registered({"DotAttention", "attention wgmma", 2, refuses, tactics,
+const KernelRegistrar registered({"tenon:DotAttention", "attention wgmma", 2, refuses, tactics,
                                   make_step<AttentionWgmmaStep>});
 
 }  // namespace

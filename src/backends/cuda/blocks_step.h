@@ -13,7 +13,7 @@ class BlocksStep : public Step {
  public:
   size_t workspace_bytes() const override { return bytes_ + inner_->workspace_bytes(); }
   bool reads(size_t input) const override { return input == 0 || inner_->reads(input); }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.workspace;
     launch(device_, function_, {ceil_div(params_.count, 256), 1, 1, 256, 0}, at, params);

@@ -72,12 +72,13 @@ class BoxHeadStep : public Step {
     params_.resize(layout_.bytes());
     grid_ = {problem.inputs[0].dims[0] * tiles, 1, 1, 256, 0};
   }
-  void enqueue(const Launch& at) override {
-    auto* words = reinterpret_cast<Address*>(params_.data());
+  void enqueue(const Launch& at) const override {
+    std::vector<std::byte> params = params_;
+    auto* words = reinterpret_cast<Address*>(params.data());
     std::copy_n(at.inputs, layout_.words() - 1, words);
     words[layout_.words() - 1] = at.outputs[0];
     std::copy(numbers_.begin(), numbers_.end(), reinterpret_cast<int32_t*>(words + layout_.words()));
-    launch_bytes(device_, function_, grid_, at, params_.data());
+    launch_bytes(device_, function_, grid_, at, params.data());
   }
 
  private:
@@ -89,7 +90,7 @@ class BoxHeadStep : public Step {
   Grid grid_;
 };
 
-const KernelRegistrar registered({"BoxHead", "box head", 1, refuses, tactics, make_step<BoxHeadStep>});
+const KernelRegistrar registered({"tenon:BoxHead", "box head", 1, refuses, tactics, make_step<BoxHeadStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -31,8 +31,8 @@ const char* byte_conv(const Problem& problem, ByteConv& conv, bool live = false)
 const char* byte_shape(const Problem& problem, ConvShape& shape, bool live = false);
 /// Whether the result or the residual has a scale for each channel.
 bool has_listed_scales(const Problem& problem);
-inline bool is_float8(const Problem& problem) { return problem.node->op == "Float8Conv"; }
-inline bool is_bytes(const Problem& problem) { return problem.node->op == "Int8Conv" || is_float8(problem); }
+inline bool is_float8(const Problem& problem) { return problem.node->op == "tenon:Float8Conv"; }
+inline bool is_bytes(const Problem& problem) { return problem.node->op == "tenon:Int8Conv" || is_float8(problem); }
 /// byte_shape or conv_shape.
 inline const char* any_conv_shape(const Problem& problem, ConvShape& shape) {
   return is_bytes(problem) ? byte_shape(problem, shape) : conv_shape(problem, shape);

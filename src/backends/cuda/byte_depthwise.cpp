@@ -93,7 +93,7 @@ class ByteDepthwiseStep : public ConvStep<Params> {
   }
 };
 
-const KernelRegistrar registered({"Int8Conv", "depthwise", 3, refuses, tactics, make_step<ByteDepthwiseStep>});
+const KernelRegistrar registered({"tenon:Int8Conv", "depthwise", 3, refuses, tactics, make_step<ByteDepthwiseStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

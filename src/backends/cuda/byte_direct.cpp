@@ -54,10 +54,11 @@ class ByteDirectStep : public ConvStep<Params> {
   bool reads(size_t input) const override {
     return ConvStep::reads(input) || (live_ && (input == x_scale_at || input == x_zero_at));
   }
-  void enqueue(const Launch& at) override {
-    if (live_) params_.live_scale = at.inputs[x_scale_at];
-    if (live_ && has_zero_) params_.live_zero = at.inputs[x_zero_at];
-    ConvStep::enqueue(at);
+  void enqueue(const Launch& at) const override {
+    Params params = params_;
+    if (live_) params.live_scale = at.inputs[x_scale_at];
+    if (live_ && has_zero_) params.live_zero = at.inputs[x_zero_at];
+    ConvStep::enqueue(at, params);
   }
 
  private:
@@ -80,7 +81,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return {{"direct", {byte_source({"direct.cuh", "byte_direct.cu"}, defines)}, {}}};
 }
 
-const KernelRegistrar registered({"Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "direct", 0, refuses, tactics, make_step<ByteDirectStep>});
 
 }  // namespace

@@ -90,7 +90,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   return std::make_unique<ByteStemStep>(Rows(problem), device, tactic.name);
 }
 
-const KernelRegistrar registered({"Int8Conv", "stem", 4, refuses, tactics, make});
+const KernelRegistrar registered({"tenon:Int8Conv", "stem", 4, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

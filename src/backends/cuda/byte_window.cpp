@@ -178,8 +178,10 @@ class ByteWindowStep : public ConvStep<Params> {
   }
 };
 
-const KernelRegistrar picture({"Int8Conv", "picture", 5, refuses_picture, tactics<true>, make_step<ByteWindowStep>});
-const KernelRegistrar pixels({"Int8Conv", "window", 2, refuses_pixels, tactics<false>, make_step<ByteWindowStep>});
+const KernelRegistrar picture({"tenon:Int8Conv", "picture", 5, refuses_picture, tactics<true>,
+                               make_step<ByteWindowStep>});
+const KernelRegistrar pixels({"tenon:Int8Conv", "window", 2, refuses_pixels, tactics<false>,
+                              make_step<ByteWindowStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -101,6 +101,25 @@ std::string expressions_of(const std::string& kernel) {
   return text;
 }
 
+/// The files of kernels/ that a text includes, and those that they include, each once.
+std::vector<const KernelText*> headers_of(std::string_view text) {
+  static constexpr std::string_view directive = "#include \"";
+  std::vector<const KernelText*> found;
+  const auto add_from = [&](std::string_view from) {
+    for (size_t at = 0; (at = from.find(directive, at)) != from.npos;) {
+      at += directive.size();
+      const std::string_view name = from.substr(at, from.find('"', at) - at);
+      const auto header = std::find_if(kernel_texts.begin(), kernel_texts.end(),
+                                       [&](const KernelText& entry) { return name == entry.name; });
+      if (header != kernel_texts.end() && std::find(found.begin(), found.end(), &*header) == found.end())
+        found.push_back(&*header);
+    }
+  };
+  add_from(text);
+  for (size_t at = 0; at < found.size(); ++at) add_from(found[at]->text);
+  return found;
+}
+
 std::string compile_now(const Source& source, const std::string& text, const std::string& architecture) {
   const Nvrtc& n = nvrtc();
   if (!n.why.empty())
@@ -112,8 +131,13 @@ std::string compile_now(const Source& source, const std::string& text, const std
   for (const std::string& define : source.defines) options.push_back("-D" + define);
   std::vector<const char*> words;
   for (const std::string& option : options) words.push_back(option.c_str());
+  std::vector<std::string> headers;
+  std::vector<const char*> names, contents;
+  for (const KernelText* header : headers_of(text)) headers.emplace_back(header->text), names.push_back(header->name);
+  for (const std::string& header : headers) contents.push_back(header.c_str());
   Program program = nullptr;
-  n.CreateProgram(&program, text.c_str(), source.file.c_str(), 0, nullptr, nullptr);
+  n.CreateProgram(&program, text.c_str(), source.file.c_str(), static_cast<int>(headers.size()), contents.data(),
+                  names.data());
   const int result = n.CompileProgram(program, static_cast<int>(words.size()), words.data());
   std::string output;
   size_t size = 0;
@@ -179,6 +203,12 @@ std::string read_any(const fs::path& folder, const std::string& prefix) {
   return {};
 }
 
+/// What NVRTC is given; headers come besides.
+std::string text_of(const Source& source) {
+  const std::string own(source.text.empty() ? kernel_text(source.file) : std::string_view(source.text));
+  return std::string(kernel_text("common.cuh")) + expressions_of(own + name_and_defines(source)) + own;
+}
+
 }  // namespace
 
 const Compiler& compiler() { return nvrtc(); }
@@ -220,12 +250,16 @@ Source source_from(const std::vector<std::string>& files, std::vector<std::strin
   return source;
 }
 
+std::string text_with_headers(const Source& source) {
+  std::string text = text_of(source);
+  for (const KernelText* header : headers_of(text)) text += header->text;
+  return text;
+}
+
 std::string compile(const Source& source, const std::string& architecture) {
-  const std::string own = source.text.empty() ? std::string(kernel_text(source.file)) : source.text;
-  const std::string text =
-      std::string(kernel_text("common.cuh")) + expressions_of(own + name_and_defines(source)) + own;
+  const std::string text = text_of(source);
   const Nvrtc& n = nvrtc();
-  const std::string key = text + '\n' + name_and_defines(source) + '\n' + architecture;
+  const std::string key = text_with_headers(source) + '\n' + name_and_defines(source) + '\n' + architecture;
   const std::string made_by = key + '\n' + std::to_string(n.major) + '.' + std::to_string(n.minor);
   const std::string prefix = hex_of(key), name = prefix + hex_of(made_by) + ".cubin";
   static const fs::path folder = cache_folder();

@@ -11,7 +11,7 @@ namespace tenon::cuda {
 struct Source {
   std::string file;                  // "conv_direct.cu"; names the text in messages where there is one
   std::vector<std::string> defines;  // "BM=64"
-  std::string text;                  // empty: the file as it was built in
+  std::string text;                  // empty: the file as it was built in; may include files of kernels/
   bool empty() const { return file.empty(); }
 };
 
@@ -28,6 +28,9 @@ const Compiler& compiler();
 /// compiler does not know it yet, PTX of the latest capability before ("compute_90"), which the driver translates.
 /// Throws Error(unsupported) where the compiler knows later ones only.
 std::string architecture_for(int capability, const Compiler& by);
+
+/// All that a kernel is compiled from but its macros: its text and the files of kernels/ that it includes.
+std::string text_with_headers(const Source& source);
 
 /// Machine code for "sm_90a" and the like, PTX for "compute_90", from the private cache or compiled into it.
 /// Thread-safe. Throws Error(unsupported) where NVRTC is absent, or with the compiler's words.

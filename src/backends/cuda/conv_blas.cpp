@@ -103,7 +103,7 @@ class BlasStep : public Step {
   size_t workspace_bytes() const override { return choice_.workspace_bytes; }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   bool leaves_trail() const override { return false; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     const float one = 1, beta = residual_ ? 1 : 0;
     check_blas(blas().Matmul(handle_, described_.product, &one, packed_.address(), described_.weights, at.inputs[0],
                              described_.pixels, &beta, residual_ ? at.inputs[3] : at.outputs[0], described_.other,

@@ -99,7 +99,7 @@ class ClusterStep : public Step {
     grid_ = {ceil_div(shape_.pixels(), 64) * ceil_div(shape_.out_c, form_.bn) * form_.split, 1, 1, 128, shared};
   }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.a = is_point(shape_) ? tiled_map(at.inputs[0], shape_.x_type, {shape_.in_c, shape_.pixels()},
                                             {1, shape_.x[2]}, {slab_elements(), 64})
@@ -122,7 +122,7 @@ class ClusterStep : public Step {
   bool residual_;
 };
 
-const KernelRegistrar registered({"Conv", "Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "cluster", 1, refuses, tactics, make_step<ClusterStep>});
 
 }  // namespace

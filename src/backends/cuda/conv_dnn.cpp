@@ -68,8 +68,8 @@ class Operations {
     };
     const int64_t c = s.channels_in(), k = s.out_c;
     const size_t x = add_tensor(x_id, {s.batch, s.in_c, s.in_h, s.in_w}, places(s.x), type_);
-    const size_t w = add_tensor(w_id, {k, c, s.kernel_h, s.kernel_w},
-                                {s.kernel_h * s.kernel_w * c, 1, s.kernel_w * c, c}, type_);
+    const size_t w =
+        add_tensor(w_id, {k, c, s.kernel_h, s.kernel_w}, {s.kernel_h * s.kernel_w * c, 1, s.kernel_w * c, c}, type_);
     const std::vector<int64_t> dense{s.out_h * s.out_w * k, 1, s.out_w * k, k};
     const bool before = epilogue_.residual == ops::Residual::before, after = epilogue_.residual == ops::Residual::after;
     const int mode = mode_of(epilogue_.activation);
@@ -186,7 +186,7 @@ class DnnStep : public Step {
   size_t workspace_bytes() const override { return static_cast<size_t>(workspace_); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   bool leaves_trail() const override { return false; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     std::vector<int64_t> ids{Operations::x_id, Operations::w_id, Operations::y_id};
     std::vector<Address> pointers{at.inputs[0], packed_.address(), at.outputs[0]};
     if (bias_) ids.push_back(Operations::bias_id), pointers.push_back(packed_.address() + bias_at_);
@@ -234,9 +234,9 @@ class DnnStep : public Step {
     std::vector<void*> list;
     for (int at = 0; at < most_guesses; ++at) configs.emplace_back(engine_config), list.push_back(configs.back().get());
     int64_t count = 0;
-    check_dnn(dnn().BackendGetAttribute(guesses.get(), heuristics_results, of_descriptor, most_guesses, &count,
-                                        list.data()),
-              "cudnnBackendGetAttribute");
+    check_dnn(
+        dnn().BackendGetAttribute(guesses.get(), heuristics_results, of_descriptor, most_guesses, &count, list.data()),
+        "cudnnBackendGetAttribute");
     for (int64_t at = 0; at < std::min<int64_t>(count, most_guesses); ++at) {
       DnnDescriptor plan(execution_plan);
       plan.set(plan_handle, of_handle, 1, &handle_);

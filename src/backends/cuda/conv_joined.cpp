@@ -109,7 +109,7 @@ class JoinedStep : public Step {
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   bool leaves_trail() const override { return inner_->leaves_trail(); }
-  void enqueue(const Launch& at) override { inner_->enqueue(at); }
+  void enqueue(const Launch& at) const override { inner_->enqueue(at); }
 
  private:
   std::unique_ptr<Step> inner_;
@@ -119,7 +119,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   return std::make_unique<JoinedStep>(problem, device, tactic.name);
 }
 
-const KernelRegistrar registered({"Conv", "Int8Conv"}, {"", "joined", 0, refuses, tactics, make});
+const KernelRegistrar registered({"Conv", "tenon:Int8Conv"}, {"", "joined", 0, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -43,7 +43,7 @@ struct Pooled {
   }
   Pooled(const Pooled&) = delete;
 
-  bool is_bytes() const { return nodes.conv.op == "Int8Conv"; }
+  bool is_bytes() const { return nodes.conv.op == "tenon:Int8Conv"; }
   int width() const { return static_cast<int>(ceil_div(shape.out_c, 32) * 32); }
   int chunks() const { return shape.kernel_w > 4 ? 2 : 1; }
   /// Rows of the kernel that are one step together.
@@ -239,7 +239,7 @@ class ConvMaxPoolStep : public ConvStep<Params> {
   }
 };
 
-const KernelRegistrar registered({"ConvMaxPool", "Int8ConvMaxPool"},
+const KernelRegistrar registered({"tenon:ConvMaxPool", "tenon:Int8ConvMaxPool"},
                                  {"", "picture and pool", 1, refuses, tactics, make_step<ConvMaxPoolStep>});
 
 }  // namespace

@@ -87,9 +87,7 @@ int64_t blocks_of(const ConvShape& shape, const Tile& tile) {
 }
 
 /// Whether f32 is divided into two numbers of tf32.
-bool is_divided(const Problem& problem, const ConvShape& shape) {
-  return shape.x_type == DType::f32 && !problem.tf32;
-}
+bool is_divided(const Problem& problem, const ConvShape& shape) { return shape.x_type == DType::f32 && !problem.tf32; }
 
 /// The macro DT of kernels/conv_mma.cu.
 int type_of(const Problem& problem, const ConvShape& shape) {
@@ -206,7 +204,7 @@ class MmaStep : public Step {
   }
   size_t workspace_bytes() const override { return workspace_; }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[3];
@@ -238,12 +236,11 @@ class MmaStep : public Step {
     const std::vector<float> bias = conv_bias(problem, shape);
     std::vector<std::byte> packed;
     const bool narrow = is_narrow(shape.x_type), divided = is_divided(problem, shape);
-    const size_t bias_at = pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed,
-                                     [&](std::byte* to, float weight) {
-                                       if (narrow) *reinterpret_cast<uint16_t*>(to) = narrow_of(weight, shape.x_type);
-                                       else
-                                         *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
-                                     });
+    const size_t bias_at =
+        pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed, [&](std::byte* to, float weight) {
+          if (narrow) *reinterpret_cast<uint16_t*>(to) = narrow_of(weight, shape.x_type);
+          else *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
+        });
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);
     packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
@@ -255,9 +252,8 @@ class MmaStep : public Step {
     const std::vector<int8_t> weights = byte_weights(problem, shape);
     const std::vector<uint32_t> numbers = numbers_of(conv, zero_sums(conv, weights), shape.out_c);
     std::vector<std::byte> packed;
-    const size_t begin = pack_rows(weights, shape, tile, numbers.size() * 4, packed, [](std::byte* to, int8_t weight) {
-      *reinterpret_cast<int8_t*>(to) = weight;
-    });
+    const size_t begin = pack_rows(weights, shape, tile, numbers.size() * 4, packed,
+                                   [](std::byte* to, int8_t weight) { *reinterpret_cast<int8_t*>(to) = weight; });
     std::memcpy(packed.data() + begin, numbers.data(), numbers.size() * 4);
     packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
@@ -275,7 +271,7 @@ class MmaStep : public Step {
   bool residual_;
 };
 
-const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "mma", 2, refuses, tactics, make_step<MmaStep>});
 
 }  // namespace

@@ -10,15 +10,15 @@ class ConvStep : public Step {
  public:
   /// The picture and the residual; weights, scales and bias are packed.
   bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
-    Params params = params_;
+  void enqueue(const Launch& at) const override { enqueue(at, params_); }
+
+ protected:
+  void enqueue(const Launch& at, Params params) const {
     params.x = at.inputs[0], params.y = at.outputs[0];
     if constexpr (requires { params.residual; })
       if (residual_) params.residual = at.inputs[3];
     launch(device_, function_, grid_, at, params);
   }
-
- protected:
   ConvStep(Device& device, const Source& source, const char* function, int shared_bytes = 0)
       : device_(device), function_(device.function(source, function, shared_bytes)) {}
   /// Keeps the bytes on the device; returns where they begin.

@@ -108,11 +108,11 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   for (const Form& form : forms_of(shape, properties)) {
     std::vector<std::string> defines;
     for (const std::string& word :
-         {define("IM2COL", !is_point(shape)), define("MI", form.mi), define("BN", form.bn), define("KB", form.kb),
-          define("KSUB", form.ksub), define("STAGES", form.stages), define("NWG", form.nwg), define("COOP", form.coop),
-          define("BRES", form.bres), define("KR", shape.kernel_h), define("KS", shape.kernel_w),
-          define("CIN", padded_channels(shape, form.kb)), define("COUT", shape.out_c), define("STRIDE", shape.stride_h),
-          define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
+         {define("MODE", !is_point(shape)), define("MI", form.mi), define("WM", 64 * form.mi), define("BN", form.bn),
+          define("KB", form.kb), define("KBB", form.kb), define("KSUB", form.ksub), define("STAGES", form.stages),
+          define("NWG", form.nwg), define("COOP", form.coop), define("BRES", form.bres), define("KR", shape.kernel_h),
+          define("KS", shape.kernel_w), define("CIN", padded_channels(shape, form.kb)), define("COUT", shape.out_c),
+          define("STRIDE", shape.stride_h), define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
       defines.push_back(word);
     const int* numbers = &form.mi;
     list.push_back({name_of(form),
@@ -150,7 +150,7 @@ class Tf32Step : public Step {
     grid_ = {std::min(blocks, params_.tiles * tiles_n), 1, 1, meta[1], meta[0]};
   }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     const ConvShape& s = shape_;
     params.a = is_point(s) ? tiled_map(at.inputs[0], DType::f32, {s.in_c, s.pixels()}, {1, s.x[2]},

@@ -58,8 +58,8 @@ bool complete(Form& form, const ConvShape& shape, const Properties& properties, 
   const int64_t tm = form.pixels();
   int64_t stage = form.ksub * tm * form.kb;
   if (form.mode == 2)
-    stage = halo_slabs(shape, form.kb) *
-            round_up((tm / 8 + shape.kernel_h - 1) * (8 + shape.kernel_w - 1) * form.kb, 1024);
+    stage =
+        halo_slabs(shape, form.kb) * round_up((tm / 8 + shape.kernel_h - 1) * (8 + shape.kernel_w - 1) * form.kb, 1024);
   else if (depth / form.kb % form.ksub) return false;
   if (!form.bres) stage += form.ksub * form.bn * form.kb;
   stage = round_up(stage, 1024);
@@ -258,7 +258,7 @@ class WgmmaStep : public Step {
   }
   bool reads(size_t input) const override { return input == 0 || input == 3; }
 
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     const ConvShape& s = shape_;
     const int gc = form_.gb() / form_.result, slab = form_.kb / element();
@@ -319,7 +319,7 @@ class WgmmaStep : public Step {
   bool residual_;
 };
 
-const KernelRegistrar registered({"Conv", "Int8Conv", "Float8Conv"},
+const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "wgmma", 1, refuses, tactics, make_step<WgmmaStep>});
 
 }  // namespace

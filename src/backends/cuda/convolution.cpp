@@ -149,8 +149,8 @@ std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape) {
 
 DType rounds_weights_to(const Problem& problem, size_t input) {
   const std::string& op = problem.node->op;
-  const bool is_weights =
-      op == "InvertedBottleneck" ? input % 2 == 1 && input < 7 : input == 1 && (op == "Conv" || op == "ConvMaxPool");
+  const bool is_weights = op == "tenon:InvertedBottleneck" ? input % 2 == 1 && input < 7
+                                                           : input == 1 && (op == "Conv" || op == "tenon:ConvMaxPool");
   if (!is_weights || !problem.inputs[input].constant || problem.inputs[input].dtype != DType::f32)
     return DType::undefined;
   for (const DType type : {problem.inputs[0].dtype, problem.outputs[0].dtype})

@@ -161,7 +161,7 @@ class CopyStep : public Step {
   bool reads(size_t input) const override {
     return std::any_of(launches_.begin(), launches_.end(), [&](const auto& one) { return one.first.input == input; });
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     for (const auto& [copy, launch] : launches_) {
       const Address from = at.inputs[copy.input] + copy.from_begin * element_;
       const Address to = at.outputs[copy.output] + copy.to_begin * element_;

@@ -43,7 +43,7 @@ class DynamicQuantizeStep : public Step {
     for (size_t at = 1; at < 3; ++at) wants_[at] = at < problem.outputs.size() && problem.outputs[at];
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(params_.blocks * pair_bytes); }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.parts = at.workspace;
     if (wants_[1]) params.scale = at.outputs[1];
@@ -60,8 +60,8 @@ class DynamicQuantizeStep : public Step {
   bool wants_[3] = {};
 };
 
-const KernelRegistrar registered(
-    {"DynamicQuantizeLinear", "range", 1, refuses, tactics, make_step<DynamicQuantizeStep>});
+const KernelRegistrar registered({"DynamicQuantizeLinear", "range", 1, refuses, tactics,
+                                  make_step<DynamicQuantizeStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -37,7 +37,7 @@ bool program_of(const Problem& problem, size_t& operands, std::vector<Instructio
   const ir::Node& node = *problem.node;
   operands = problem.inputs.size();
   if (node.op == "Cast") return true;
-  if (node.op == "Elementwise") {
+  if (node.op == "tenon:Elementwise") {
     program = ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), operands);
     return true;
   }
@@ -59,7 +59,7 @@ const char* map_of(const Problem& problem, Map& map) {
   map.dims = y.dims;
   for (size_t at = 0; at <= operands; ++at) {
     const Operand& operand = at < operands ? problem.inputs[at] : y;
-    const bool bytes = operand.dtype == DType::u8 && problem.node->op == "Elementwise";
+    const bool bytes = operand.dtype == DType::u8 && problem.node->op == "tenon:Elementwise";
     if (!is_real(operand.dtype) && !bytes) return "only f32, f16 and bf16";
     map.add(operand, type_name(operand.dtype));
   }
@@ -77,7 +77,7 @@ const char* map_of(const Problem& problem, Map& map) {
   return map.simplify() ? nullptr : "too many axes";
 }
 
-const KernelRegistrar registered({backends::any_expression, "Elementwise", "Cast"}, map_kernel<map_of>(""));
+const KernelRegistrar registered({backends::any_expression, "tenon:Elementwise", "Cast"}, map_kernel<map_of>(""));
 
 }  // namespace
 }  // namespace tenon::cuda

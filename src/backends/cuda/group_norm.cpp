@@ -67,7 +67,7 @@ class GroupNormStep : public Step {
     grid_ = {params_.most, dims[0] * groups, 1, 256, 0};
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(grid_.x * grid_.y) * 2 * sizeof(float); }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.scale = at.inputs[1], params.bias = at.inputs[2], params.y = at.outputs[0];
     params.parts = at.workspace;

@@ -72,7 +72,6 @@ Source hopper_source(const Problem& problem, const ConvShape& shape, const std::
                                   define("OB", static_cast<int64_t>(size_of(shape.y_type))), define("ZP", zero)})
     more.push_back(word);
   defines.insert(defines.end(), more.begin(), more.end());
-  text += kernel_text("hopper.cuh");
   text += "template <int WIDTH> struct Mma;\n";
   const bool turned = std::find(defines.begin(), defines.end(), "SWAP=1") != defines.end();
   for (const int width : widths) text += product_text(width, shape.x_type, turned);

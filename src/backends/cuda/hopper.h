@@ -11,7 +11,7 @@ namespace tenon::cuda {
 /// `turned`: A is of i8 and B of u8.
 std::string product_text(int width, DType type, bool turned);
 
-/// A kernel file of this family: hopper.cuh, the products of these widths, then the file. The macros BYTES, EB, OB, ZP
+/// A kernel file of this family behind the products of these widths. The macros BYTES, EB, OB, ZP
 /// and those of the epilogue are added. Products of f32 are in tf32.
 Source hopper_source(const Problem& problem, const ConvShape& shape, const std::string& file,
                      const std::vector<int>& widths, std::vector<std::string> defines);

@@ -106,7 +106,11 @@ struct Form {
   double cost = 0;
 
   Form(const Chain& chain, int cols, int warps, int units, int splits)
-      : cols(cols), warps(warps), units(units), splits(splits), expands(chain.nodes.has_expansion),
+      : cols(cols),
+        warps(warps),
+        units(units),
+        splits(splits),
+        expands(chain.nodes.has_expansion),
         projects(chain.nodes.has_projection) {
     if (expands) ci = chain.expand().in_c;
     if (projects) co = round_up(chain.project().out_c, 32);
@@ -320,7 +324,7 @@ class BottleneckStep : public Step {
   }
   size_t workspace_bytes() const override { return workspace_; }
   bool reads(size_t input) const override { return input == 0 || input == ops::bottleneck_residual; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0], params.partial = at.workspace;
     if (residual_) params.residual = at.inputs[ops::bottleneck_residual];
@@ -337,7 +341,8 @@ class BottleneckStep : public Step {
   bool residual_ = false;
 };
 
-const KernelRegistrar registered({"InvertedBottleneck", "bottleneck", 1, refuses, tactics, make_step<BottleneckStep>});
+const KernelRegistrar registered({"tenon:InvertedBottleneck", "bottleneck", 1, refuses, tactics,
+                                  make_step<BottleneckStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

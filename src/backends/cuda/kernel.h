@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/cuda/device.h"
 
 /// How a node is run on a GPU: kernels answer for a problem with tactics, and make a step from one.
@@ -37,7 +37,7 @@ class Step {
   /// Whether its kernels leave a trail; those of vendors do not.
   virtual bool leaves_trail() const { return true; }
   /// Puts the work on the stream, which may be capturing. No allocation.
-  virtual void enqueue(const Launch& launch) = 0;
+  virtual void enqueue(const Launch& launch) const = 0;
 };
 
 /// A kernel with its parameters chosen: the name is what records keep.
@@ -50,7 +50,7 @@ struct Tactic {
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;  // tried first without measurements: the highest
+  int rank;                                                   // tried first without measurements: the highest
   const char* (*refuses)(const Problem&, const Properties&);  // nullptr: it can; else the reason
   /// Best guess first, at least one.
   std::vector<Tactic> (*tactics)(const Problem&, const Properties&);

@@ -46,7 +46,7 @@ bool take(std::span<const std::byte>& rest, void* to, size_t size) {
 
 }  // namespace
 
-PackCount export_kernels(const std::string& path) {
+KernelCount export_kernels(const std::string& path) {
   std::vector<std::pair<std::string, std::shared_ptr<const MappedFile>>> found;
   const std::string folder = kernel_cache();
   std::error_code fault;
@@ -63,7 +63,7 @@ PackCount export_kernels(const std::string& path) {
   std::vector<std::byte> bytes;
   const auto count = static_cast<uint32_t>(found.size());
   put(bytes, magic, 8), put(bytes, &version, sizeof version), put(bytes, &count, sizeof count);
-  PackCount result{count, 0};
+  KernelCount result{count, 0};
   for (const auto& [name, file] : found) {
     const uint64_t size = file->bytes().size();
     put(bytes, name.data(), name_length), put(bytes, &size, sizeof size), put(bytes, file->bytes().data(), size);
@@ -75,7 +75,7 @@ PackCount export_kernels(const std::string& path) {
   return result;
 }
 
-PackCount import_kernels(const std::string& path) {
+KernelCount import_kernels(const std::string& path) {
   const auto file = MappedFile::open(path);
   auto rest = file->bytes();
   uint64_t hash = 0;
@@ -107,7 +107,7 @@ PackCount import_kernels(const std::string& path) {
   if (folder.empty())
     throw Error(Code::io, "there is no folder for kernels of this user alone",
                 {.hint = "set TENON_CACHE_DIR to a folder that can be written"});
-  PackCount result{count, 0};
+  KernelCount result{count, 0};
   for (const auto& [name, bytes] : kernels) {
     write_atomically((fs::path(folder) / (name + suffix)).string(), bytes);
     result.bytes += static_cast<int64_t>(bytes.size());

@@ -2,17 +2,17 @@
 #include <cstdint>
 #include <string>
 
+#include "backends/backend.h"
+
 /// The compiled kernels of the cache as one file, for machines without a compiler.
 namespace tenon::cuda {
 
-struct PackCount {
-  int64_t kernels = 0, bytes = 0;
-};
+using backends::KernelCount;
 
 /// Writes all kernels of the cache. Throws Error(io), Error(usage) where there are none.
-PackCount export_kernels(const std::string& path);
+KernelCount export_kernels(const std::string& path);
 /// Puts the kernels of a pack into the cache. All is checked before anything is written: hashes tell damage, not
 /// intent, so a pack is code to be trusted as a program is. Throws Error(bad_engine) for damage, Error(io).
-PackCount import_kernels(const std::string& path);
+KernelCount import_kernels(const std::string& path);
 
 }  // namespace tenon::cuda

@@ -91,7 +91,7 @@ class LayerNormStep : public Step {
     params_.epsilon = static_cast<float>(problem.node->real("epsilon", 1e-5f));
     grid_ = {ceil_div(params_.rows, tactic.numbers[1] / tactic.numbers[0]), 1, 1, tactic.numbers[1], 0};
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
     if (scale_) params.scale = at.inputs[1];

@@ -86,78 +86,84 @@ int64_t free_memory(int device) {
   return handle && l.MemoryInfo(handle, &memory) == 0 ? static_cast<int64_t>(memory.free) : -1;
 }
 
-struct Meter::Impl {
-  std::string why;
-  Handle handle = nullptr;
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool done = false;
-  std::vector<double> utilisation, sm_clock, memory_clock, watts, celsius, used;
-  double total = -1;
-  int samples = 0;
-  std::thread thread;
+namespace {
 
+class Sampler : public backends::Meter {
+ public:
+  explicit Sampler(int device) {
+    const Management& l = management();
+    why_ = l ? l.why : l.why.empty() ? "libnvidia-ml.so.1 was not found" : l.why;
+    if (!why_.empty()) return;
+    handle_ = handle_of(device);
+    if (!handle_) why_ = "it does not know the device";
+    else thread_ = std::thread([this] { work(); });
+  }
+
+  ~Sampler() override { stop(); }
+
+  backends::Activity read(std::string& why) override {
+    stop();
+    why = why_;
+    backends::Activity result;
+    if (!why.empty()) return result;
+    char text[96] = {};
+    if (management().DriverVersion(text, sizeof text) == 0) result.driver = text;
+    result.samples = samples_;
+    result.utilisation_percent = median(utilisation_);
+    result.sm_clock_mhz = median(sm_clock_), result.memory_clock_mhz = median(memory_clock_);
+    result.watts = largest(watts_), result.celsius = largest(celsius_);
+    result.memory_used_bytes = static_cast<int64_t>(largest(used_));
+    result.memory_total_bytes = static_cast<int64_t>(total_);
+    return result;
+  }
+
+ private:
   void sample() {
     const Management& l = management();
-    ++samples;
+    ++samples_;
     Memory memory{};
-    if (l.MemoryInfo(handle, &memory) == 0)
-      used.push_back(static_cast<double>(memory.used)), total = static_cast<double>(memory.total);
+    if (l.MemoryInfo(handle_, &memory) == 0)
+      used_.push_back(static_cast<double>(memory.used)), total_ = static_cast<double>(memory.total);
     Utilisation rates{};
-    if (l.UtilisationRates(handle, &rates) == 0) utilisation.push_back(rates.gpu);
+    if (l.UtilisationRates(handle_, &rates) == 0) utilisation_.push_back(rates.gpu);
     unsigned number = 0;
-    if (l.ClockInfo(handle, clock_sm, &number) == 0) sm_clock.push_back(number);
-    if (l.ClockInfo(handle, clock_memory, &number) == 0) memory_clock.push_back(number);
-    if (l.Temperature(handle, sensor_gpu, &number) == 0) celsius.push_back(number);
-    if (l.PowerUsage(handle, &number) == 0) watts.push_back(number * 1e-3);
+    if (l.ClockInfo(handle_, clock_sm, &number) == 0) sm_clock_.push_back(number);
+    if (l.ClockInfo(handle_, clock_memory, &number) == 0) memory_clock_.push_back(number);
+    if (l.Temperature(handle_, sensor_gpu, &number) == 0) celsius_.push_back(number);
+    if (l.PowerUsage(handle_, &number) == 0) watts_.push_back(number * 1e-3);
   }
+
   void work() {
-    std::unique_lock lock(mutex);
-    while (!done) {
+    std::unique_lock lock(mutex_);
+    while (!done_) {
       sample();
-      wake.wait_for(lock, period, [&] { return done; });
+      wake_.wait_for(lock, period, [&] { return done_; });
     }
   }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+  std::string why_;
+  Handle handle_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::vector<double> utilisation_, sm_clock_, memory_clock_, watts_, celsius_, used_;
+  double total_ = -1;
+  int samples_ = 0;
+  std::thread thread_;
 };
 
-Meter::Meter(int device) : impl_(std::make_unique<Impl>()) {
-  const Management& l = management();
-  impl_->why = l ? l.why : l.why.empty() ? "libnvidia-ml.so.1 was not found" : l.why;
-  if (!impl_->why.empty()) return;
-  impl_->handle = handle_of(device);
-  if (!impl_->handle) {
-    impl_->why = "it does not know the device";
-    return;
-  }
-  impl_->thread = std::thread([this] { impl_->work(); });
-}
+}  // namespace
 
-Meter::~Meter() {
-  std::string why;
-  read(why);
-}
-
-Activity Meter::read(std::string& why) {
-  if (impl_->thread.joinable()) {
-    {
-      const std::lock_guard lock(impl_->mutex);
-      impl_->done = true;
-    }
-    impl_->wake.notify_all();
-    impl_->thread.join();
-  }
-  why = impl_->why;
-  Activity result;
-  if (!why.empty()) return result;
-  char text[96] = {};
-  if (management().DriverVersion(text, sizeof text) == 0) result.driver = text;
-  result.samples = impl_->samples;
-  result.utilisation_percent = median(impl_->utilisation);
-  result.sm_clock_mhz = median(impl_->sm_clock), result.memory_clock_mhz = median(impl_->memory_clock);
-  result.watts = largest(impl_->watts), result.celsius = largest(impl_->celsius);
-  result.memory_used_bytes = static_cast<int64_t>(largest(impl_->used));
-  result.memory_total_bytes = static_cast<int64_t>(impl_->total);
-  return result;
-}
+std::unique_ptr<backends::Meter> make_meter(int device) { return std::make_unique<Sampler>(device); }
 
 }  // namespace tenon::cuda

@@ -120,7 +120,7 @@ class MapStep : public Step {
  public:
   MapStep(const Map& map, Device& device) : device_(device), operands_(map.strides.size() - 1), launch_(map, device) {}
   bool reads(size_t input) const override { return input < operands_; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     std::vector<Address> addresses(at.inputs, at.inputs + operands_);
     addresses.push_back(at.outputs[0]);
     launch_.enqueue(device_, at, addresses);

@@ -100,11 +100,10 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   const bool narrow = is_narrow(problem.inputs[0].dtype), has_products = properties.capability() >= 80;
   const std::vector<std::string> defines = [&] {
     std::vector<std::string> words = epilogue_defines(conv_epilogue(problem));
-    for (const std::string& word :
-         {define_type("ELEMENT", problem.inputs[0].dtype), define("NARROW_ELEMENT", narrow),
-          define("A_K", in_chunks(problem.inputs[0], p.ak, p.am, p.a_batch, p.k)),
-          define("B_N", in_chunks(problem.inputs[1], p.bn, p.bk, p.b_batch, p.n)),
-          define("A_FAST", p.am == 1 && p.ak != 1), define("B_FAST", p.bk == 1 && p.bn != 1)})
+    for (const std::string& word : {define_type("ELEMENT", problem.inputs[0].dtype), define("NARROW_ELEMENT", narrow),
+                                    define("A_K", in_chunks(problem.inputs[0], p.ak, p.am, p.a_batch, p.k)),
+                                    define("B_N", in_chunks(problem.inputs[1], p.bn, p.bk, p.b_batch, p.n)),
+                                    define("A_FAST", p.am == 1 && p.ak != 1), define("B_FAST", p.bk == 1 && p.bn != 1)})
       words.push_back(word);
     return words;
   }();
@@ -139,7 +138,7 @@ class MatMulStep : public Step {
     grid_ = {ceil_div(params_.n, tile), ceil_div(params_.m, tactic.numbers[0]),
              int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], tactic.numbers[1], 0};
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.a = at.inputs[0], params.b = at.inputs[1], params.c = at.outputs[0];
     if (bias_) params.bias = at.inputs[2];

@@ -85,7 +85,7 @@ class MaxPoolsStep : public Step {
     params_.groups = static_cast<int>(groups);
     grid_.x = x.dims[0] * groups;
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params<count> params = params_;
     params.x = at.inputs[0];
     std::copy_n(at.outputs, count, params.y);
@@ -107,7 +107,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   }
 }
 
-const KernelRegistrar registered({"MaxPools", "maps", 1, refuses, tactics, make});
+const KernelRegistrar registered({"tenon:MaxPools", "maps", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda

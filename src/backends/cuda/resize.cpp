@@ -123,7 +123,7 @@ class RepeatStep : public Step {
     grid_ = {ceil_div(x.dims[2] * vectors, 128), x.dims[0] * x.dims[1], 1, 128, 0};
   }
   bool reads(size_t input) const override { return input == 0; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     RepeatParams params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
     launch(device_, function_, grid_, at, params);
@@ -166,7 +166,7 @@ class ResizeStep : public Step {
     grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
   }
   bool reads(size_t input) const override { return input == 0; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.y = at.outputs[0];
     launch(device_, function_, grid_, at, params);

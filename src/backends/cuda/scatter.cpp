@@ -60,7 +60,7 @@ class ScatterStep : public Step {
       params_.dims[at] = real ? static_cast<unsigned>(updates.dims[at - gap]) : 1;
     }
   }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.at = at.inputs[1], params.updates = at.inputs[2], params.y = at.outputs[0];
     if (params.x != params.y) launch(device_, keep_, grid_for(params.all), at, params);

@@ -16,7 +16,7 @@ class SimpleStep : public Step {
     static_assert(sizeof(Params) >= (Inputs + 1) * sizeof(Address));
   }
   bool reads(size_t input) const override { return input < Inputs; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     std::array<Address, Inputs + 1> addresses;
     for (size_t input = 0; input < Inputs; ++input) addresses[input] = at.inputs[input];
     addresses[Inputs] = at.outputs[0];

@@ -64,7 +64,7 @@ class SuppressStep : public Step {
   }
   size_t workspace_bytes() const override { return kept_bytes_ + static_cast<size_t>(params_.lists) * 4; }
   bool reads(size_t input) const override { return input < 2; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.boxes = at.inputs[0], params.scores = at.inputs[1];
     params.kept = at.workspace, params.counts = at.workspace + kept_bytes_;
@@ -81,7 +81,8 @@ class SuppressStep : public Step {
   size_t kept_bytes_;
 };
 
-const KernelRegistrar registered({"BoundedSuppression", "suppress", 1, refuses, tactics, make_step<SuppressStep>});
+const KernelRegistrar registered({"tenon:BoundedSuppression", "suppress", 1, refuses, tactics,
+                                  make_step<SuppressStep>});
 
 }  // namespace
 }  // namespace tenon::cuda

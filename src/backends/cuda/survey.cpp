@@ -1,11 +1,32 @@
 #include "backends/cuda/survey.h"
 
+#include <fmt/format.h>
 #include <tenon/error.h>
 
+#include <nlohmann/json.hpp>
+
 #include "backends/cuda/blas.h"
+#include "backends/cuda/device.h"
 #include "backends/cuda/dnn.h"
+#include "base/memory.h"
+#include "base/printable.h"
 
 namespace tenon::cuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A library that the GPU backend uses or could use.
+struct LibraryState {
+  std::string name, version, path;
+  std::string why, hint;  // where it cannot be used
+};
+
+struct Survey {
+  std::vector<Properties> devices;
+  std::string why;  // why there are none
+  std::vector<LibraryState> libraries;
+};
 
 Survey survey() {
   Survey result;
@@ -26,22 +47,63 @@ Survey survey() {
   if (!nvrtc.why.empty()) state.hint = "it compiles the kernels: pip install nvidia-cuda-nvrtc, or the CUDA toolkit";
   result.libraries.push_back(state);
 
-  const auto add_rival = [&](const char* name, const auto& rival, const char* package) {
-    state = {name, "", rival.library.path, rival.why, ""};
-    if (rival.why.empty()) {
-      const size_t version = rival.GetVersion();
+  const auto add_vendor = [&](const char* name, const auto& vendor, const char* package) {
+    state = {name, "", vendor.library.path, vendor.why, ""};
+    if (vendor.why.empty()) {
+      const size_t version = vendor.GetVersion();
       state.version = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
                       std::to_string(version % 100);
     } else {
-      state.hint = std::string("it is a rival of own kernels and not needed: pip install ") + package;
+      state.hint =
+          std::string("it offers further candidates beside own kernels and is not needed: pip install ") + package;
     }
     result.libraries.push_back(state);
   };
   if (d.why.empty()) {
-    add_rival("cuBLASLt", blas(), "nvidia-cublas");
-    add_rival("cuDNN", dnn(), "nvidia-cudnn-cu13");
+    add_vendor("cuBLASLt", blas(), "nvidia-cublas");
+    add_vendor("cuDNN", dnn(), "nvidia-cudnn-cu13");
   }
   return result;
+}
+
+Json facts_of(const Properties& gpu) {
+  return {{"index", gpu.index},
+          {"name", gpu.name},
+          {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+          {"multiprocessors", gpu.multiprocessors},
+          {"memory_bytes", gpu.memory_bytes},
+          {"l2_bytes", gpu.l2_bytes}};
+}
+
+Json facts_of(const LibraryState& library) {
+  return {{"name", library.name},
+          {"version", library.version},
+          {"path", library.path},
+          {"why", library.why},
+          {"hint", library.hint}};
+}
+
+}  // namespace
+
+std::string survey_text(Json& facts) {
+  const Survey found = survey();
+  facts["cuda"] = facts["cuda_libraries"] = Json::array();
+  facts["cuda_why"] = found.why;
+  std::string text = found.devices.empty() ? fmt::format("cuda  none: {}\n", found.why) : std::string();
+  for (const Properties& gpu : found.devices) {
+    facts["cuda"].push_back(facts_of(gpu));
+    text += fmt::format("cuda:{} {}, compute capability {}.{}\n       {} multiprocessors, memory {}, L2 {}\n",
+                        gpu.index, printable(gpu.name), gpu.major, gpu.minor, gpu.multiprocessors,
+                        memory_text(gpu.memory_bytes), memory_text(gpu.l2_bytes));
+  }
+  for (const LibraryState& library : found.libraries) {
+    facts["cuda_libraries"].push_back(facts_of(library));
+    if (library.why.empty())
+      text += fmt::format("      {} {} in {}\n", library.name, library.version, printable(library.path));
+    else if (!found.devices.empty() || library.name != "driver")
+      text += fmt::format("      no {}: {}\n      you can: {}\n", library.name, printable(library.why), library.hint);
+  }
+  return text;
 }
 
 }  // namespace tenon::cuda

@@ -1,23 +1,11 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
-
-#include "backends/cuda/device.h"
 
 namespace tenon::cuda {
 
-/// A library that the GPU backend uses or could use.
-struct LibraryState {
-  std::string name, version, path;
-  std::string why, hint;  // where it cannot be used
-};
-
-/// What this machine offers; asking for it does not fail and starts no work on a GPU.
-struct Survey {
-  std::vector<Properties> devices;
-  std::string why;  // why there are none
-  std::vector<LibraryState> libraries;
-};
-Survey survey();
+/// GPUs and the libraries that serve them, as text, and as members "cuda", "cuda_why" and "cuda_libraries" of `facts`;
+/// asking does not fail and starts no work on a GPU.
+std::string survey_text(nlohmann::ordered_json& facts);
 
 }  // namespace tenon::cuda

@@ -53,7 +53,7 @@ class TopkStep : public Step {
     grid_ = {lines.outer * lines.inner, 1, 1, tactic.numbers[0], 0};
   }
   bool reads(size_t input) const override { return input == 0; }
-  void enqueue(const Launch& at) override {
+  void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.values = at.outputs[0];
     if (places_) params.places = at.outputs[1];

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/strided_copy.h"
 #include "ops/op.h"
 
@@ -20,7 +20,8 @@ class ReferenceStep : public Step {
     for (const Operand& operand : problem_.outputs) spare_.push_back(dense_copy(operand));
   }
 
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) override {
+  bool shared() const override { return false; }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     if (worker.id != 0) return;
     for (size_t at = 0; at < operands_.size(); ++at) {
       const Operand& operand = problem_.inputs[at];
@@ -56,7 +57,8 @@ class ReferenceStep : public Step {
 
   Problem problem_;
   ir::Node node_;
-  std::vector<Tensor> operands_, spare_, results_;
+  // Kept from run to run, so that a run allocates nothing of its own.
+  mutable std::vector<Tensor> operands_, spare_, results_;
 };
 
 const char* refuses_nothing(const Problem&) { return nullptr; }

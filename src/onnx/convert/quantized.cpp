@@ -36,18 +36,18 @@ void quantise(NodeImport& node, ir::ValueId real, size_t at, size_t like = 0) {
 }
 
 void binary(NodeImport& node) {
-  const std::string op = node.op == "com.microsoft.QLinearAdd" ? "Add" : "Mul";
+  const std::string op = node.op == "com.microsoft:QLinearAdd" ? "Add" : "Mul";
   quantise(node, node.add(op, {numbers(node, 0), numbers(node, 3)}), 6);
 }
-TENON_IMPORT(binary, "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul");
+TENON_IMPORT(binary, "com.microsoft:QLinearAdd", "com.microsoft:QLinearMul");
 
 void activation(NodeImport& node) {
-  const bool leaky = node.op == "com.microsoft.QLinearLeakyRelu";
+  const bool leaky = node.op == "com.microsoft:QLinearLeakyRelu";
   const ir::ValueId x = numbers(node, 0);
   quantise(node, leaky ? node.add("LeakyRelu", {x}, {{"alpha", node.real("alpha", 0.01f)}}) : node.add("Sigmoid", {x}),
            3);
 }
-TENON_IMPORT(activation, "com.microsoft.QLinearLeakyRelu", "com.microsoft.QLinearSigmoid");
+TENON_IMPORT(activation, "com.microsoft:QLinearLeakyRelu", "com.microsoft:QLinearSigmoid");
 
 void softmax(NodeImport& node) {
   const int64_t axis = node.integer("axis", -1);
@@ -60,11 +60,11 @@ void softmax(NodeImport& node) {
   const ir::ValueId rows = node.add("Softmax", {node.add("Flatten", {x}, {{"axis", axis}})}, {{"axis", int64_t{1}}});
   quantise(node, node.add("Reshape", {rows, node.add("Shape", {x})}, {{"allowzero", int64_t{1}}}), 3);
 }
-TENON_IMPORT(softmax, "com.microsoft.QLinearSoftmax");
+TENON_IMPORT(softmax, "com.microsoft:QLinearSoftmax");
 
 /// A pool of bytes whose channels may lie last.
 void pool(NodeImport& node) {
-  const bool global = node.op == "com.microsoft.QLinearGlobalAveragePool", last = node.integer("channels_last", 0);
+  const bool global = node.op == "com.microsoft:QLinearGlobalAveragePool", last = node.integer("channels_last", 0);
   node.drop({"channels_last"});
   const auto known = node.rank(node.input(0));
   const size_t rank = known ? *known : node.integer_list("kernel_shape").size() + 2;
@@ -78,26 +78,26 @@ void pool(NodeImport& node) {
   if (last) x = node.add("Transpose", {x}, {{"perm", back}});
   quantise(node, x, 3);
 }
-TENON_IMPORT(pool, "com.microsoft.QLinearAveragePool", "com.microsoft.QLinearGlobalAveragePool");
+TENON_IMPORT(pool, "com.microsoft:QLinearAveragePool", "com.microsoft:QLinearGlobalAveragePool");
 
 void mean(NodeImport& node) {
   std::vector<ir::ValueId> inputs{numbers(node, 0)};
   if (node.has_attribute("axes")) inputs.push_back(node.integers(node.integer_list("axes")));
   quantise(node, node.add("ReduceMean", inputs, {{"keepdims", node.integer("keepdims", 1)}}), 3);
 }
-TENON_IMPORT(mean, "com.microsoft.QLinearReduceMean");
+TENON_IMPORT(mean, "com.microsoft:QLinearReduceMean");
 
 void concat(NodeImport& node) {
   std::vector<ir::ValueId> parts;
   for (size_t at = 2; at < node.inputs.size(); at += 3) parts.push_back(numbers(node, at));
   quantise(node, node.add("Concat", parts, {{"axis", node.integer("axis", 1)}}), 0, 2);
 }
-TENON_IMPORT(concat, "com.microsoft.QLinearConcat");
+TENON_IMPORT(concat, "com.microsoft:QLinearConcat");
 
 void where(NodeImport& node) {
   quantise(node, node.add("Where", {node.input(0), numbers(node, 1), numbers(node, 4)}), 7, 1);
 }
-TENON_IMPORT(where, "com.microsoft.QLinearWhere");
+TENON_IMPORT(where, "com.microsoft:QLinearWhere");
 
 bool are_known(NodeImport& node, std::initializer_list<size_t> inputs) {
   for (size_t at : inputs)
@@ -158,7 +158,7 @@ void gemm(NodeImport& node) {
   node.attributes = attributes;
   node.emit();
 }
-TENON_IMPORT(gemm, "com.microsoft.QGemm");
+TENON_IMPORT(gemm, "com.microsoft:QGemm");
 
 /// Products of bytes as i32, times both scales, plus a bias: bytes and zero point of a and b, and the two scales.
 void product(NodeImport& node, std::vector<ir::ValueId> bytes, ir::ValueId a_scale, ir::ValueId b_scale,
@@ -178,7 +178,7 @@ void integer_to_float(NodeImport& node) {
   product(node, {node.input(0), node.input(1), node.input(4), node.input(5)}, node.input(2), node.input(3),
           node.input(6));
 }
-TENON_IMPORT(integer_to_float, "com.microsoft.MatMulIntegerToFloat");
+TENON_IMPORT(integer_to_float, "com.microsoft:MatMulIntegerToFloat");
 
 void dynamic(NodeImport& node) {
   if (!node.has(0)) node.fail("it has no input");
@@ -188,7 +188,7 @@ void dynamic(NodeImport& node) {
   node.graph().add_node("DynamicQuantizeLinear", {node.input(0)}, made, {}, {node.label()});
   product(node, {made[0], node.input(1), made[2], node.input(3)}, made[1], node.input(2), node.input(4));
 }
-TENON_IMPORT(dynamic, "com.microsoft.DynamicQuantizeMatMul");
+TENON_IMPORT(dynamic, "com.microsoft:DynamicQuantizeMatMul");
 
 /// Weights of an LSTM as numbers. They lie as [directions][inputs][gates], and become [directions][gates][inputs]; one
 /// scale and zero point a direction, or one for each of its gates.
@@ -230,14 +230,14 @@ void lstm(NodeImport& node) {
   node.op = "LSTM";
   node.emit();
 }
-TENON_IMPORT(lstm, "com.microsoft.DynamicQuantizeLSTM");
+TENON_IMPORT(lstm, "com.microsoft:DynamicQuantizeLSTM");
 
 /// The same as the standard's, from before that had bytes of 16 bits.
 void renamed(NodeImport& node) {
-  node.op = node.op.substr(node.op.rfind('.') + 1);
+  node.op = std::string(node.op.name());
   node.emit();
 }
-TENON_IMPORT(renamed, "com.microsoft.QuantizeLinear", "com.microsoft.DequantizeLinear");
+TENON_IMPORT(renamed, "com.microsoft:QuantizeLinear", "com.microsoft:DequantizeLinear");
 
 }  // namespace
 }  // namespace tenon::onnx

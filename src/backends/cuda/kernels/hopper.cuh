@@ -1,5 +1,5 @@
-// Compute capability 9.0a: barriers in shared memory, bulk tensor copies, operand descriptors of wgmma. Put before a
-// kernel's own text.
+// Instructions of compute capability 9.0a: barriers in shared memory, bulk tensor copies, wgmma and its operands.
+#pragma once
 struct __align__(128) TensorMap {
   u64 opaque[16];
 };
@@ -28,12 +28,30 @@ __device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
                "r"(parity)
                : "memory");
 }
+// Barriers that one thread has made are there for the others, and for the copy engine, once these have met it.
+__device__ __forceinline__ void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// The four warps of warpgroup `group`, by a hardware barrier of their own.
+__device__ __forceinline__ void sync_warpgroup(int group) {
+  asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
+}
+// Registers of a thread are taken from and given to the whole multiprocessor by warpgroups; 0 leaves them.
+template <int REGISTERS>
+__device__ __forceinline__ void release_registers() {
+  if constexpr (REGISTERS > 0) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+template <int REGISTERS>
+__device__ __forceinline__ void acquire_registers() {
+  if constexpr (REGISTERS > 0) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
 __device__ __forceinline__ void wait_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_next_grid() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 __device__ __forceinline__ void copy_16(u32 to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
+__device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // A map is known to the copy engine before its first use.
 __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -72,6 +90,27 @@ __device__ __forceinline__ void store_4d(const TensorMap* map, u32 from, int c0,
                : "memory");
 }
 
+// What threads have written to shared memory is seen by the copy engine after this.
+__device__ __forceinline__ void fence_for_copy_engine() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until the copy engine has read, or written, what all but the last PENDING groups of stores hold.
+template <int PENDING>
+__device__ __forceinline__ void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+template <int PENDING>
+__device__ __forceinline__ void wait_stores() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// Products on wgmma run beside the warps: between these two lies a group of them.
+__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Until all but the last PENDING groups are done.
+template <int PENDING>
+__device__ __forceinline__ void wait_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
 // An operand with rows of W bytes, swizzled over W bytes, groups of 8 rows `stride` bytes apart.
 template <int W>
 __device__ __forceinline__ u64 operand(u32 address, u32 stride) {
@@ -84,9 +123,14 @@ __device__ __forceinline__ u32 swizzle(u32 row) {
   return W == 128 ? row & 7 : W == 64 ? row >> 1 & 3 : W == 32 ? row >> 2 & 1 : 0;
 }
 
-// W = 4, 8 or 16 bytes of neighbouring channels, from and to shared memory and memory.
+// W = 2, 4, 8 or 16 bytes of neighbouring channels, from and to shared memory and memory.
 template <int W>
 __device__ __forceinline__ void load_shared(u32 (&r)[4], u32 from) {
+  if (W == 2) {
+    u16 word;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(word) : "r"(from) : "memory");
+    r[0] = word;
+  }
   if (W == 4) asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(from) : "memory");
   if (W == 8) asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(from) : "memory");
   if (W == 16)
@@ -97,6 +141,7 @@ __device__ __forceinline__ void load_shared(u32 (&r)[4], u32 from) {
 }
 template <int W>
 __device__ __forceinline__ void store_shared(u32 to, const u32 (&r)[4]) {
+  if (W == 2) asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"((u16)r[0]) : "memory");
   if (W == 4) asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(r[0]) : "memory");
   if (W == 8) asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(to), "r"(r[0]), "r"(r[1]) : "memory");
   if (W == 16)

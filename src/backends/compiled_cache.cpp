@@ -1,0 +1,14 @@
+#include "backends/compiled_cache.h"
+
+namespace tenon::backends {
+
+CompiledCache::Entry CompiledCache::get(const std::string& key, const std::function<Entry()>& make) {
+  const std::lock_guard lock(mutex_);
+  if (Entry held = held_[key].lock()) return held;
+  Entry made = make();
+  std::erase_if(held_, [](const auto& entry) { return entry.second.expired(); });
+  held_[key] = made;
+  return made;
+}
+
+}  // namespace tenon::backends

@@ -1,0 +1,120 @@
+#include "backends/backend.h"
+
+#include <tenon/error.h>
+
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/executable.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/survey.h"
+#include "backends/cpu/timer.h"
+#include "backends/kernel.h"
+#include "passes/pass.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Capabilities;
+using backends::Goal;
+using backends::Problem;
+
+class CpuBackend : public backends::Backend {
+ public:
+  std::string name() const override { return "cpu"; }
+  void require(const Device& device) const override {
+    if (device.index == 0) return;
+    throw Error(Code::usage, "there is no device " + device.str(), {.where = "--device", .hint = "give cpu"});
+  }
+
+  Capabilities capabilities(const Device&) const override {
+    Capabilities can;
+    can.isa = isa_name(detect_isa());
+    can.fast_integers = has_byte_dot(active_isa());
+    can.rounds_layers = has_brain_dot(active_isa());
+    can.pairs = true;
+    return can;
+  }
+
+  void require(const Device&, Precision precision, const std::string& where) const override {
+    if (precision == Precision::fp32 || precision == Precision::int8 || precision == Precision::best) return;
+    if (precision == Precision::bf16) return require_bf16(where);
+    if (precision == Precision::fp8)
+      throw Error(Code::unsupported, "the CPU does not compute in fp8",
+                  {.where = where,
+                   .why = "that takes a GPU of compute capability 8.9 or later",
+                   .hint = "give --device cuda, or --precision int8"});
+    throw Error(Code::unsupported, "the CPU computes in fp32, bf16 and int8 only",
+                {.where = where, .hint = "leave out --precision, or give fp32, bf16 or int8"});
+  }
+
+  std::vector<passes::PassRecord> lower(ir::Graph& graph, const Device&, const Goal&,
+                                        const std::vector<std::string>& skip) const override {
+    return passes::lower(graph, skip);
+  }
+
+  void take_over(ir::Graph& graph) const override { passes::return_to_cpu(graph); }
+
+  Goal retarget(ir::Graph&, const Goal& goal, Precision wanted, const std::vector<std::string>&) const override {
+    Goal now = goal;
+    if (wanted == Precision::bf16) require_bf16("--precision bf16");
+    if (goal.precision == Precision::int8) return now;
+    now.rounds_to_bf16 = wanted == Precision::bf16;
+    now.precision = now.rounds_to_bf16 ? Precision::bf16 : Precision::fp32;
+    return now;
+  }
+
+  /// Steps of an engine in INT8 add products in one rounding on every CPU, so that it gives the same bits everywhere,
+  /// unless it was built on one that needs many instructions for that.
+  void constrain(Problem& problem, const Goal& goal) const override {
+    problem.strict = goal.strict;
+    problem.fused = goal.precision == Precision::int8 && goal.isa != isa_name(Isa::portable);
+    problem.bf16 = goal.rounds_to_bf16 || problem.node->has(backends::rounding);
+  }
+
+  std::string key(const Problem& problem, const Device*) const override { return backends::signature(problem); }
+
+  std::vector<std::string> tactics(const Problem& problem, const Device&) const override {
+    std::vector<std::string> names;
+    for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
+      if (kernel != &backends::reference_kernel() && !kernel->refuses(problem)) names.push_back(kernel->name);
+    return names;
+  }
+
+  std::string choose(const Problem& problem, const Device&, const std::string& tactic) const override {
+    return backends::kernel_for(problem, tactic).name;
+  }
+
+  std::vector<backends::Refusal> refusals(const Problem& problem, const Device&) const override {
+    std::vector<backends::Refusal> list;
+    for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
+      if (const char* reason = kernel->refuses(problem)) list.push_back({kernel->name, reason});
+    return list;
+  }
+
+  backends::TimingPolicy timing() const override { return {.rounds = 5, .more_rounds = 10, .visits = 3, .near = 1.25}; }
+
+  std::unique_ptr<backends::TacticTimer> timer(const Device&, int threads) const override {
+    return make_timer(threads);
+  }
+
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team&) const override {
+    return std::make_shared<HostCompiled>(std::move(schedule));
+  }
+
+  std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }
+
+ private:
+  static void require_bf16(const std::string& where) {
+    if (has_brain_dot(active_isa())) return;
+    throw Error(
+        Code::unsupported, "this processor does not multiply bf16",
+        {.where = where,
+         .why = std::string("that takes AVX-512 with BF16, or AMX, and kernels are for ") + isa_name(active_isa()),
+         .hint = "leave out --precision, or give fp32 or int8"});
+  }
+};
+
+const CpuBackend instance;
+const backends::BackendRegistrar registrar(instance, 2);
+
+}  // namespace
+}  // namespace tenon::cpu

@@ -1,0 +1,73 @@
+#pragma once
+#include <atomic>
+#include <exception>
+#include <map>
+
+#include "backends/executable.h"
+#include "backends/kernel.h"
+#include "base/team.h"
+
+namespace tenon::cpu {
+
+/// The kernels of a schedule.
+class HostCompiled : public backends::Compiled {
+ public:
+  explicit HostCompiled(backends::Schedule schedule);
+  std::unique_ptr<backends::Executable> executable(Team& threads,
+                                                   std::shared_ptr<backends::Arena> arena) const override;
+  /// A step of one session, where it cannot be shared.
+  std::shared_ptr<const backends::Step> step(size_t at) const;
+  size_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  std::vector<std::shared_ptr<const backends::Step>> steps_;
+  size_t packed_bytes_ = 0;
+};
+
+/// Steps with resolved addresses in one arena, run by all threads of a pool with a barrier behind each.
+class HostExecutable : public backends::Executable {
+ public:
+  HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team);
+  const backends::Schedule& schedule() const override { return compiled_->schedule(); }
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, backends::Observer& observer) override;
+  std::byte* address(ir::ValueId value) const override;
+  Tensor input(size_t at) override;
+  std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations) override;
+  MemoryUse memory() const override;
+
+ private:
+  struct BoundStep {
+    std::shared_ptr<const backends::Step> step;
+    std::vector<std::byte*> inputs, outputs;
+  };
+  struct InputSlot {
+    size_t step, operand;
+    int64_t bytes;  // offset of the view
+  };
+  /// Where an operand of a step lies; inputs of the graph become slots.
+  std::byte* place(ir::ValueId value, size_t step, size_t operand);
+  void add_operands(size_t step);
+  void point_at(std::span<const Tensor> inputs);
+  void collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  static void work(void* self, int id);
+  /// Lets the pool work; throws what a step threw.
+  void run_team();
+  void fail(std::exception_ptr fault);
+  const ir::Graph& graph() const { return schedule().graph; }
+  const backends::Layout& layout() const { return schedule().layout; }
+
+  std::shared_ptr<const HostCompiled> compiled_;
+  Team& team_;
+  std::map<size_t, Tensor> own_inputs_;  // once asked for
+  std::vector<BoundStep> steps_;
+  std::vector<std::vector<InputSlot>> slots_;  // per graph input
+  std::shared_ptr<std::byte> arena_;
+  std::byte* workspace_ = nullptr;
+  std::vector<double>* times_ = nullptr;    // per step, while profiling
+  backends::Observer* observer_ = nullptr;  // of the present run
+  std::atomic<bool> failed_{false};
+  std::exception_ptr fault_;  // of the first step that failed
+};
+
+}  // namespace tenon::cpu

@@ -1,0 +1,10 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace tenon::cpu {
+
+/// The processor, its caches and memory, as text and as the member "cpu" of `facts`.
+std::string survey_text(nlohmann::ordered_json& facts);
+
+}  // namespace tenon::cpu

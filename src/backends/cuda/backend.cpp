@@ -1,0 +1,153 @@
+#include "backends/backend.h"
+
+#include <tenon/error.h>
+
+#include "backends/cuda/executable.h"
+#include "backends/cuda/kernel.h"
+#include "backends/cuda/kernel_pack.h"
+#include "backends/cuda/kernels/texts.h"
+#include "backends/cuda/management.h"
+#include "backends/cuda/survey.h"
+#include "backends/cuda/timer.h"
+#include "base/hash.h"
+
+#include <fmt/format.h>
+
+namespace tenon::cuda {
+namespace {
+
+using backends::Capabilities;
+using backends::Goal;
+
+constexpr int least_for_float8 = 89;  // compute capability 8.9 and later multiply e4m3
+
+/// Of all kernels' texts: what was measured of others tells nothing.
+const std::string& kernels_hash() {
+  static const std::string hash = [] {
+    std::string all;
+    for (const KernelText& text : kernel_texts) all += text.text;
+    return fmt::format("{:08x}", static_cast<uint32_t>(hash64(std::as_bytes(std::span(all)))));
+  }();
+  return hash;
+}
+
+bool computes_in_16_bits(Precision precision) {
+  return precision == Precision::fp16 || precision == Precision::bf16 || is_quantised(precision);
+}
+
+class CudaBackend : public backends::Backend {
+ public:
+  std::string name() const override { return "cuda"; }
+  void require(const tenon::Device& device) const override { Device::get(device.index); }
+  Capabilities capabilities(const tenon::Device&) const override {
+    Capabilities can;
+    can.floats = Precision::fp16;
+    can.host_memory = can.observable = false;
+    can.concurrent = can.parts = can.compiles = true;
+    return can;
+  }
+
+  void require(const tenon::Device& device, Precision precision, const std::string& where) const override {
+    if (precision != Precision::fp8 || properties(device).capability() >= least_for_float8) return;
+    throw Error(Code::unsupported, "this GPU does not compute in fp8",
+                {.where = where,
+                 .why = "that takes a GPU of compute capability 8.9 or later",
+                 .hint = "give --precision int8 or fp16"});
+  }
+
+  std::vector<passes::PassRecord> lower(ir::Graph& graph, const tenon::Device& device, const Goal& goal,
+                                        const std::vector<std::string>& skip) const override {
+    std::vector<passes::PassRecord> records;
+    const auto note = [&](std::vector<passes::PassRecord> more) {
+      records.insert(records.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    };
+    if (properties(device).capability() >= least_for_float8) note(passes::lower_floats(graph, skip));
+    note(passes::lower(graph, skip));
+    note(passes::adapt_to_gpu(graph, skip));
+    note(shape_for(goal.precision, graph, skip));
+    return records;
+  }
+
+  void take_over(ir::Graph&) const override {}
+
+  Goal retarget(ir::Graph& graph, const Goal& goal, Precision wanted,
+                const std::vector<std::string>& skip) const override {
+    const bool narrow = wanted == Precision::fp16 || wanted == Precision::bf16 || wanted == Precision::best;
+    const bool wide = goal.precision == Precision::fp32 || goal.precision == Precision::tf32;
+    Goal now = goal;
+    passes::adapt_to_gpu(graph, skip);
+    if (wide && narrow) now.precision = wanted == Precision::bf16 ? Precision::bf16 : Precision::fp16;
+    else if (goal.precision == Precision::fp32 && wanted == Precision::tf32) now.precision = Precision::tf32;
+    // What is in 16 bits already is left as it is, but for attention.
+    shape_for(wide ? now.precision : Precision::fp32, graph, skip);
+    return now;
+  }
+
+  std::span<const passes::GroupPattern> groups() const override {
+    static constexpr passes::GroupPattern patterns[] = {passes::inverted_bottleneck_at, passes::conv_max_pool_at,
+                                                        passes::max_pools_at};
+    return patterns;
+  }
+
+  void constrain(Problem& problem, const Goal& goal) const override {
+    problem.threads = 0;
+    problem.strict = goal.strict;
+    problem.tf32 = goal.precision == Precision::tf32;
+    problem.vendor = goal.vendor;
+  }
+
+  std::string key(const Problem& problem, const tenon::Device* device) const override {
+    const std::string end = (problem.vendor ? "| " : " own| ") + backends::signature(problem);
+    return device ? properties(*device).name + " " + kernels_hash() + end : end;
+  }
+
+  std::vector<std::string> tactics(const Problem& problem, const tenon::Device& device) const override {
+    std::vector<std::string> names;
+    for (Choice& choice : choices(problem, properties(device))) names.push_back(std::move(choice.tactic.name));
+    return names;
+  }
+
+  std::string choose(const Problem& problem, const tenon::Device& device, const std::string& tactic) const override {
+    return cuda::choose(problem, properties(device), tactic).tactic.name;
+  }
+
+  std::vector<backends::Refusal> refusals(const Problem& problem, const tenon::Device& device) const override {
+    std::vector<backends::Refusal> list;
+    for (auto& [kernel, reason] : refused(problem, properties(device))) list.push_back({kernel, reason});
+    return list;
+  }
+
+  backends::TimingPolicy timing() const override { return {.rounds = 1, .more_rounds = 6, .visits = 1, .near = 1.25}; }
+
+  std::unique_ptr<backends::TacticTimer> timer(const tenon::Device& device, int) const override {
+    return make_timer(device.index);
+  }
+
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team& threads) const override {
+    return std::make_shared<DeviceCompiled>(std::move(schedule), threads);
+  }
+
+  std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }
+  std::unique_ptr<backends::Meter> meter(const tenon::Device& device) const override {
+    return make_meter(device.index);
+  }
+  backends::KernelCount export_kernels(const std::string& path) const override { return cuda::export_kernels(path); }
+  backends::KernelCount import_kernels(const std::string& path) const override { return cuda::import_kernels(path); }
+
+ private:
+  static const Properties& properties(const tenon::Device& device) { return Device::get(device.index).properties(); }
+
+  static std::vector<passes::PassRecord> shape_for(Precision precision, ir::Graph& graph,
+                                                   const std::vector<std::string>& skip) {
+    if (computes_in_16_bits(precision))
+      return passes::narrow(graph, precision == Precision::bf16 ? DType::bf16 : DType::f16, skip);
+    if (precision == Precision::tf32) return passes::round_products(graph, skip);
+    return passes::join_attention(graph, skip);
+  }
+};
+
+const CudaBackend instance;
+const backends::BackendRegistrar registrar(instance, 1);
+
+}  // namespace
+}  // namespace tenon::cuda

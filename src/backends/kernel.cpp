@@ -1,0 +1,67 @@
+#include "backends/kernel.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ops/op.h"
+
+namespace tenon::backends {
+namespace {
+
+std::multimap<std::string, Kernel>& registry() {
+  static std::multimap<std::string, Kernel> kernels;
+  return kernels;
+}
+
+std::vector<PairKernel>& pair_registry() {
+  static std::vector<PairKernel> kernels;
+  return kernels;
+}
+
+}  // namespace
+
+PairRegistrar::PairRegistrar(PairKernel kernel) { pair_registry().push_back(std::move(kernel)); }
+
+const PairKernel* pair_kernel(const Pair& pair) {
+  for (const PairKernel& kernel : pair_registry())
+    if (!kernel.refuses(pair)) return &kernel;
+  return nullptr;
+}
+
+Problem operands_of(const Pair& pair) {
+  Problem problem = pair.second;
+  problem.inputs = pair.first.inputs;
+  problem.inputs.insert(problem.inputs.end(), pair.second.inputs.begin() + 1, pair.second.inputs.end());
+  return problem;
+}
+
+std::string signature(const Pair& pair) { return pair_prefix + signature(pair.first) + " | " + signature(pair.second); }
+
+KernelRegistrar::KernelRegistrar(Kernel kernel) {
+  const std::string op = kernel.op;
+  registry().emplace(op, std::move(kernel));
+}
+
+std::vector<const Kernel*> kernels_for(const std::string& op) {
+  std::vector<const Kernel*> kernels;
+  const auto add = [&](const std::string& name) {
+    const auto [begin, end] = registry().equal_range(name);
+    for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
+  };
+  add(op);
+  if (const ops::Op* found = ops::find(op); found && found->formula) add(any_expression);
+  std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
+  kernels.push_back(&reference_kernel());
+  return kernels;
+}
+
+const Kernel& kernel_for(const Problem& problem, const std::string& name) {
+  const std::vector<const Kernel*> kernels = kernels_for(problem.node->op);
+  for (const Kernel* kernel : kernels)
+    if (kernel->name == name && !kernel->refuses(problem)) return *kernel;
+  for (const Kernel* kernel : kernels)
+    if (!kernel->refuses(problem)) return *kernel;
+  return reference_kernel();
+}
+
+}  // namespace tenon::backends

@@ -1,0 +1,66 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/problem.h"
+#include "base/worker.h"
+
+/// Kernels that run on the host: they answer for a problem, and make a step from it. Other backends fall back on them.
+namespace tenon::backends {
+
+/// A node made ready to run: packed weights, tables, sizes. Immutable while it runs.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual size_t workspace_bytes() const { return 0; }
+  /// Bytes of packed weights held.
+  virtual size_t packed_bytes() const { return 0; }
+  /// Whether several sessions may run it at once; else each makes its own.
+  virtual bool shared() const { return true; }
+  /// Called by every worker of the team; a barrier follows. No allocation.
+  virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const = 0;
+};
+
+/// A kernel for an op; registered once in its file.
+struct Kernel {
+  std::string op, name;
+  int rank;                                // tried first without measurements: the highest
+  const char* (*refuses)(const Problem&);  // nullptr: it can; else the reason
+  std::unique_ptr<Step> (*make)(const Problem&);
+};
+
+struct KernelRegistrar {
+  explicit KernelRegistrar(Kernel kernel);
+};
+/// In the op's place: a kernel for every op that computes an expression (ops/expression.h).
+inline constexpr const char* any_expression = "(expression)";
+
+/// A node and the only reader of its result, run as one step so that the result stays in a cache. The step's operands
+/// are the first node's inputs, then the second's but its first one; its outputs are the second's.
+struct Pair {
+  Problem first, second;
+};
+struct PairKernel {
+  std::string name;
+  const char* (*refuses)(const Pair&);
+  std::unique_ptr<Step> (*make)(const Pair&);
+};
+struct PairRegistrar {
+  explicit PairRegistrar(PairKernel kernel);
+};
+/// The first that accepts; nullptr when none does.
+const PairKernel* pair_kernel(const Pair& pair);
+/// The operands of its step, as one problem.
+Problem operands_of(const Pair& pair);
+inline constexpr const char* pair_prefix = "pair ";
+std::string signature(const Pair& pair);
+
+/// Kernels of an op, best guess first; "ref" is always last and takes everything.
+std::vector<const Kernel*> kernels_for(const std::string& op);
+const Kernel& reference_kernel();
+/// The kernel of that name where it takes the problem, else the first that does.
+const Kernel& kernel_for(const Problem& problem, const std::string& name);
+
+}  // namespace tenon::backends

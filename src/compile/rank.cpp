@@ -1,0 +1,246 @@
+#include "compile/rank.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "backends/backend.h"
+
+namespace tenon::compile {
+namespace {
+
+using backends::StreamExecutable;
+using plan::Branches;
+using Wall = std::chrono::steady_clock;
+constexpr int rounds = 9;                  // replays of each side of a comparison
+constexpr double gain = 0.998;             // of the whole network's time, for a change
+constexpr double nearly = 1.15;            // times the best alone, for a tactic that is tried
+constexpr double nearly_for_groups = 1.5;  // the same of groups that run unfused
+constexpr size_t most_rivals = 4;          // of a step
+constexpr double most_seconds = 5;
+
+double median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+/// Medians of two things timed in alternating rounds.
+template <class A, class B>
+std::pair<double, double> compare(const A& a, const B& b) {
+  std::vector<double> of_a, of_b;
+  for (int round = 0; round < rounds; ++round) {
+    of_a.push_back(a());
+    of_b.push_back(b());
+  }
+  return {median(of_a), median(of_b)};
+}
+
+/// A step's record with another of its rivals in front.
+void prefer(plan::Record& record, const std::string& kernel) {
+  const auto found = std::find_if(record.rivals.begin(), record.rivals.end(),
+                                  [&](const plan::Rival& rival) { return rival.kernel == kernel; });
+  if (found == record.rivals.end()) return;
+  std::swap(record.kernel, found->kernel);
+  std::swap(record.microseconds, found->microseconds);
+  std::sort(record.rivals.begin(), record.rivals.end(),
+            [](const plan::Rival& a, const plan::Rival& b) { return a.microseconds < b.microseconds; });
+}
+
+/// A plan made ready to run as a whole on its device.
+struct Candidate {
+  std::unique_ptr<backends::Executable> whole;
+  StreamExecutable* streams;
+  Candidate(const plan::Plan& plan, Team& threads, Branches branches)
+      : whole(backends::backend(plan.device)
+                  .compile(plan::schedule(plan, device_graph(plan), threads.threads(), branches), threads)
+                  ->executable(threads)),
+        streams(whole->streams()) {}
+
+  static ir::Graph device_graph(const plan::Plan& plan) {
+    return plan::device_graph(plan::planned_part(plan::concretise(plan.graph, plan.shapes)), plan);
+  }
+  std::vector<std::string> keys() const { return plan::keys_of(whole->schedule()); }
+  double milliseconds() const { return streams->time(1)[0]; }
+};
+
+struct Ranking {
+  plan::Plan& plan;
+  Candidate& program;
+  plan::Records found;  // tactics preferred, by network and key
+
+  /// Keys of steps with rivals, those that take most time first.
+  std::vector<std::string> keys() const {
+    std::map<std::string, double> times;
+    for (const std::string& key : program.keys())
+      if (const auto record = plan.records.find(key); record != plan.records.end())
+        times[key] += record->second.microseconds;
+    std::vector<std::string> keys;
+    for (const auto& [key, time] : times) keys.push_back(key);
+    std::sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) { return times[a] > times[b]; });
+    return keys;
+  }
+
+  void settle(const std::string& network, const std::string& key) {
+    const plan::Record record = plan.records[key];
+    std::string best = record.kernel;
+    size_t tried = 0;
+    for (const plan::Rival& rival : record.rivals) {
+      if (rival.microseconds > record.microseconds * nearly || tried++ == most_rivals) break;
+      if (rival.kernel == plan::unfused) continue;
+      try {
+        const auto variant = program.streams->variant(key, rival.kernel);
+        const auto time = [&] { return program.milliseconds(); };
+        const auto other = [&] {
+          program.streams->exchange(*variant);
+          const double result = time();
+          program.streams->exchange(*variant);
+          return result;
+        };
+        other();
+        const auto [now, then] = compare(time, other);
+        if (then >= now * gain) continue;
+        program.streams->exchange(*variant);
+        best = rival.kernel;
+      } catch (const Error& error) {
+        // A tactic that finds no memory beside the others is not tried.
+        if (error.code() != Code::resource) throw;
+      }
+    }
+    if (best == record.kernel) return;
+    prefer(plan.records[key], best);
+    found[network + " " + key] = {best, 0};
+  }
+};
+
+/// The steps that one was timed beside; nullptr where there are none.
+const plan::Rival* unfused_of(const plan::Record& record) {
+  for (const plan::Rival& rival : record.rivals)
+    if (rival.kernel == plan::unfused) return &rival;
+  return nullptr;
+}
+
+/// Groups as one step inside the whole network: those that were not much faster so alone are tried unfused.
+struct GroupRanking {
+  plan::Plan& plan;
+  Team& threads;
+  std::string network;
+  plan::Records found;  // groups that are better unfused, by network and key
+
+  std::unique_ptr<Candidate> candidate() const {
+    auto made = std::make_unique<Candidate>(plan, threads, Branches::sequential);
+    if (!made->streams->has_host_steps()) made->streams->time(3);
+    return made;
+  }
+
+  /// Keys of steps that were timed beside several in their place.
+  std::set<std::string> keys(const Candidate& program) const {
+    std::set<std::string> keys;
+    for (const std::string& key : program.keys())
+      if (const auto record = plan.records.find(key); record != plan.records.end() && unfused_of(record->second))
+        keys.insert(key);
+    return keys;
+  }
+
+  void settle(std::unique_ptr<Candidate>& best, const std::string& key) {
+    const plan::Record record = plan.records[key];
+    if (unfused_of(record)->microseconds > record.microseconds * nearly_for_groups) return;
+    prefer(plan.records[key], plan::unfused);
+    try {
+      auto other = candidate();
+      const auto [now, then] = compare([&] { return best->milliseconds(); }, [&] { return other->milliseconds(); });
+      if (then < now * gain) {
+        best = std::move(other);
+        found[network + " " + key] = {plan::unfused, 0};
+        return;
+      }
+    } catch (const Error& error) {
+      // No memory for both at once.
+      if (error.code() != Code::resource) throw;
+    }
+    plan.records[key] = record;
+  }
+};
+
+void settle_groups(plan::Plan& plan, plan::TimingCache& cache, Team& threads) {
+  const size_t count = plan::planned_part(plan::concretise(plan.graph, plan.shapes)).nodes.size();
+  if (Candidate::device_graph(plan).nodes.size() == count) return;
+  GroupRanking ranking{plan, threads, {}, {}};
+  auto best = ranking.candidate();
+  if (best->streams->has_host_steps()) return;
+  ranking.network = plan::network_key(best->keys()) + " groups";
+  const bool is_known = cache.records().count(ranking.network) > 0;
+  for (const std::string& key : ranking.keys(*best))
+    if (!is_known) ranking.settle(best, key);
+    else if (cache.records().count(ranking.network + " " + key)) prefer(plan.records[key], plan::unfused);
+  ranking.found[ranking.network] = {"settled", 0};
+  if (!is_known) cache.add(ranking.found);
+}
+
+/// Whether branches run at the same time, by measurement; `program` becomes the faster one.
+plan::Record settle_branches(const plan::Plan& plan, Team& threads, std::unique_ptr<Candidate>& program) {
+  plan::Record record{plan::sequential, 0};
+  try {
+    auto other = std::make_unique<Candidate>(plan, threads, Branches::concurrent);
+    if (other->streams->width() < 2) return record;
+    other->streams->time(3);
+    const auto [sequential_ms, concurrent_ms] =
+        compare([&] { return program->milliseconds(); }, [&] { return other->milliseconds(); });
+    record = {plan::sequential, sequential_ms * 1e3, {{plan::concurrent, concurrent_ms * 1e3}}};
+    if (concurrent_ms < sequential_ms * gain) {
+      prefer(record, plan::concurrent);
+      program = std::move(other);
+    }
+  } catch (const Error& error) {
+    if (error.code() != Code::resource) throw;
+  }
+  return record;
+}
+
+}  // namespace
+
+void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, const Progress& progress) {
+  if (budget_seconds == 0 || !backends::backend(plan.device).capabilities(plan.device).concurrent) return;
+  const auto begin = Wall::now();
+  Team threads(plan.threads);
+  if (Candidate::device_graph(plan).nodes.empty()) return;
+  settle_groups(plan, cache, threads);
+  auto program = std::make_unique<Candidate>(plan, threads, Branches::sequential);
+  if (program->streams->has_host_steps() || program->keys().size() < 2) return;
+  const std::string network = plan::network_key(program->keys());
+  if (const auto known = cache.records().find(network); known != cache.records().end()) {
+    plan.records[network] = known->second;
+    for (const std::string& key : program->keys())
+      if (const auto preferred = cache.records().find(network + " " + key); preferred != cache.records().end())
+        prefer(plan.records[key], preferred->second.kernel);
+    return;
+  }
+  if (progress && !progress("rank", 0, -1)) throw Error(Code::usage, "the build was cancelled");
+  program->streams->time(3);
+  const plan::Record record = settle_branches(plan, threads, program);
+  const double limit = budget_seconds < 0 ? most_seconds : std::min(budget_seconds, most_seconds);
+  Ranking ranking{plan, *program, {}};
+  const std::vector<std::string> keys = ranking.keys();
+  for (size_t at = 0; at < keys.size(); ++at) {
+    const double spent = std::chrono::duration<double>(Wall::now() - begin).count();
+    if (spent > limit) break;
+    const double part = static_cast<double>(at) / static_cast<double>(keys.size());
+    if (progress && !progress("rank", part, at ? spent / part - spent : -1))
+      throw Error(Code::usage, "the build was cancelled");
+    ranking.settle(network, keys[at]);
+  }
+  plan.records[network] = record;
+  ranking.found[network] = record;
+  cache.add(ranking.found);
+}
+
+std::pair<double, double> time_both(const plan::Plan& one, const plan::Plan& other) {
+  constexpr int runs = 5;
+  Team threads(one.threads);
+  const Candidate first(one, threads, Branches::as_recorded), second(other, threads, Branches::as_recorded);
+  first.streams->time(runs), second.streams->time(runs);
+  return compare([&] { return median(first.streams->time(runs)); }, [&] { return median(second.streams->time(runs)); });
+}
+
+}  // namespace tenon::compile

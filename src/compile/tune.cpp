@@ -1,0 +1,264 @@
+#include "compile/tune.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "backends/backend.h"
+#include "passes/groups.h"
+
+namespace tenon::compile {
+namespace {
+
+using backends::Problem;
+using plan::Record;
+using plan::Rival;
+using Clock = std::chrono::steady_clock;
+constexpr double longest_again = 1e4;  // microseconds of a kernel, for another visit
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// A problem, or two that may run as one step, to be timed.
+struct Entry {
+  std::string key;
+  backends::ScheduledStep step;
+  std::vector<std::string> tactics;
+  double unfused = 0;  // microseconds of the steps that the problem would replace; 0: there are none
+  const Problem& problem() const { return step.problems[0]; }
+  bool is_pair() const { return step.problems.size() > 1; }
+};
+
+/// With each kernel's least time of both.
+Record merged(const Record& one, const Record& other) {
+  std::vector<Rival> timed = one.rivals;
+  timed.push_back({one.kernel, one.microseconds});
+  for (Rival& rival : timed) {
+    if (rival.kernel == other.kernel) rival.microseconds = std::min(rival.microseconds, other.microseconds);
+    for (const Rival& again : other.rivals)
+      if (rival.kernel == again.kernel) rival.microseconds = std::min(rival.microseconds, again.microseconds);
+  }
+  return plan::record_of(std::move(timed));
+}
+
+/// What a record that vendors' kernels took part in says of the tactics; empty where that is too little.
+Record among(const Record& record, const std::vector<std::string>& tactics) {
+  std::vector<Rival> timed;
+  const auto keep = [&](const std::string& kernel, double microseconds) {
+    if (std::find(tactics.begin(), tactics.end(), kernel) != tactics.end()) timed.push_back({kernel, microseconds});
+  };
+  keep(record.kernel, record.microseconds);
+  for (const Rival& rival : record.rivals) keep(rival.kernel, rival.microseconds);
+  return timed.size() * 2 > tactics.size() ? plan::record_of(std::move(timed)) : Record();
+}
+
+class Tuner {
+ public:
+  Tuner(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress)
+      : plan_(plan),
+        known_(known),
+        budget_seconds_(budget_seconds),
+        progress_(progress),
+        backend_(backends::backend(plan.device)),
+        can_(backend_.capabilities(plan.device)),
+        policy_(backend_.timing()),
+        timer_(backend_.timer(plan.device, plan.threads)),
+        graph_(plan::concretise(plan.graph, plan.shapes)) {}
+
+  void run() {
+    if (can_.parts) graph_ = plan::planned_part(std::move(graph_));
+    if (!plan::is_static(graph_)) return;
+    layout_ = plan::lay_out(graph_, false, can_.host_memory);
+    for_each_node([&](ir::NodeId id) { enter(problem_of(id), 0); });
+    time_entries();
+    // With the best kernel of each node known, one step in the place of several may be faster still.
+    if (can_.pairs) for_each_node([&](ir::NodeId id) { enter_pair(id); });
+    const std::vector<passes::Group> groups = passes::groups_of(graph_, backend_.groups());
+    const ir::Graph fused = passes::with_groups(graph_, groups);
+    if (!groups.empty()) enter_groups(groups, fused);
+    time_entries();
+  }
+
+ private:
+  template <class F>
+  void for_each_node(const F& f) const {
+    for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
+      if (layout_.runs[id]) f(id);
+  }
+
+  Problem problem_of(ir::NodeId id) const { return plan::problem_of(graph_, id, layout_, plan_.threads, plan_); }
+
+  /// Whether nothing is known of it yet; what is known elsewhere becomes the plan's.
+  bool is_new(const std::string& key) {
+    if (plan_.records.count(key) || keys_.count(key)) return false;
+    const auto record = known_.find(key);
+    if (record == known_.end()) return true;
+    plan_.records[key] = record->second;
+    return false;
+  }
+
+  void add(Entry entry) {
+    keys_.insert(entry.key);
+    entries_.push_back(std::move(entry));
+  }
+
+  void enter(Problem problem, double unfused) {
+    const std::string key = backend_.key(problem, &plan_.device);
+    if (!is_new(key)) return;
+    std::vector<std::string> tactics = backend_.tactics(problem, plan_.device);
+    if (tactics.size() + (unfused > 0) < 2) return;
+    if (!plan_.goal.vendor && unfused == 0) {
+      Problem with_vendors = problem;
+      with_vendors.vendor = true;
+      if (const auto record = known_.find(backend_.key(with_vendors, &plan_.device)); record != known_.end())
+        if (Record own = among(record->second, tactics); !own.kernel.empty()) {
+          plan_.records[key] = std::move(own);
+          return;
+        }
+    }
+    Entry entry{key, {}, std::move(tactics), unfused};
+    entry.step.problems.push_back(std::move(problem));
+    add(std::move(entry));
+  }
+
+  void enter_pair(ir::NodeId id) {
+    const ir::NodeId second = plan::second_of_pair(graph_, id);
+    if (second == ir::no_node || !layout_.runs[second]) return;
+    const backends::Pair pair{problem_of(id), problem_of(second)};
+    const backends::PairKernel* kernel = backends::pair_kernel(pair);
+    const std::string key = backends::signature(pair);
+    if (!kernel || !is_new(key)) return;
+    Entry entry{key, {}, {plan::unfused, kernel->name}};
+    entry.step.problems = {pair.first, pair.second};
+    add(std::move(entry));
+  }
+
+  /// Groups whose members were all timed.
+  void enter_groups(const std::vector<passes::Group>& groups, const ir::Graph& fused) {
+    std::map<std::string, double> times;  // by the names of their results
+    for (const passes::Group& group : groups) {
+      double sum = 0;
+      bool all = true;
+      for (const ir::NodeId id : group.nodes) {
+        const Record* record = plan::record_of(plan_, problem_of(id));
+        all = all && record;
+        sum += record ? record->microseconds : 0;
+      }
+      if (all) times[passes::result_of(graph_, group)] = sum;
+    }
+    const plan::Layout layout = plan::lay_out(fused, false, can_.host_memory);
+    for (const ir::Value& value : fused.values)
+      if (const auto unfused = times.find(value.name); unfused != times.end())
+        enter(plan::problem_of(fused, value.producer, layout, plan_.threads, plan_), unfused->second);
+  }
+
+  /// What was entered, as far as time allows. A moment in which another has a core may last longer than all rounds of
+  /// an entry: all are visited again behind the last.
+  void time_entries() {
+    if (!entries_.empty() && budget_seconds_ != 0) {
+      if (can_.compiles) report("compile", 0);
+      std::vector<const Problem*> problems;
+      for (const Entry& entry : entries_) problems.push_back(&entry.problem());
+      timer_->prepare(problems);
+      for (int visit = 0; visit < policy_.visits; ++visit)
+        for (size_t at = 0; at < entries_.size(); ++at) {
+          if (!is_open(entries_[at], visit)) continue;
+          const double done = static_cast<double>(at) / static_cast<double>(entries_.size());
+          report("tune", (visit + done) / policy_.visits);
+          time(entries_[at], visit);
+        }
+    }
+    entries_.clear();
+  }
+
+  bool is_open(const Entry& entry, int visit) const {
+    if (budget_seconds_ >= 0 && seconds_since(begin_) > budget_seconds_) return false;
+    const auto record = plan_.records.find(entry.key);
+    return visit == 0 || (record != plan_.records.end() && record->second.microseconds <= longest_again);
+  }
+
+  /// On later visits those that may yet be the fastest take part.
+  std::vector<std::string> candidates(const Entry& entry, int visit) const {
+    if (visit == 0) return entry.tactics;
+    const Record& record = plan_.records.at(entry.key);
+    std::vector<std::string> near{record.kernel};
+    for (const Rival& rival : record.rivals)
+      if (rival.microseconds <= record.microseconds * policy_.near) near.push_back(rival.kernel);
+    return near;
+  }
+
+  void time(const Entry& entry, int visit) {
+    std::vector<std::string> tactics = candidates(entry, visit);
+    if (tactics.size() + (entry.unfused > 0) < 2) return;
+    std::vector<size_t> ready;
+    if (entry.is_pair()) {
+      tactics = entry.tactics;
+      const auto best = [&](const Problem& problem) { return plan::choose(problem, plan_.records).name; };
+      ready = timer_->begin(entry.step, best(entry.step.problems[0]), best(entry.step.problems[1]));
+    } else {
+      ready = timer_->begin(entry.problem(), tactics);
+    }
+    if (ready.empty())
+      throw Error(Code::unsupported, "no kernel runs on " + plan_.device.str(),
+                  {.where = "node " + entry.problem().node->label(), .why = entry.key});
+    std::vector<Rival> timed;
+    const std::vector<double> medians = medians_of(ready, visit);
+    for (size_t at = 0; at < ready.size(); ++at) timed.push_back({tactics[ready[at]], medians[at]});
+    if (entry.unfused > 0) timed.push_back({plan::unfused, entry.unfused});
+    Record record = plan::record_of(std::move(timed));
+    Record& own = plan_.records[entry.key];
+    own = visit == 0 ? std::move(record) : merged(own, record);
+  }
+
+  /// All in rounds, so that a slow moment of the machine hits all of them, and those that may be the fastest for
+  /// longer, as such a moment may last.
+  std::vector<double> medians_of(const std::vector<size_t>& ready, int visit) const {
+    std::vector<std::vector<double>> times(ready.size());
+    for (int round = 0; round < policy_.rounds; ++round)
+      for (size_t at = 0; at < ready.size(); ++at) times[at].push_back(timer_->run(ready[at]));
+    const auto least = [](const std::vector<double>& list) { return *std::min_element(list.begin(), list.end()); };
+    double best = least(times[0]);
+    for (const std::vector<double>& list : times) best = std::min(best, least(list));
+    std::vector<size_t> contenders;
+    for (size_t at = 0; at < ready.size(); ++at)
+      if (least(times[at]) <= best * policy_.near) contenders.push_back(at);
+    const bool settled = contenders.size() < 2 && policy_.rounds > 1;
+    for (int round = 0; !settled && visit == 0 && round < policy_.more_rounds; ++round)
+      for (const size_t at : contenders) times[at].push_back(timer_->run(ready[at]));
+    std::vector<double> medians;
+    for (std::vector<double>& list : times) {
+      std::sort(list.begin(), list.end());
+      medians.push_back(list[list.size() / 2]);
+    }
+    return medians;
+  }
+
+  void report(const char* stage, double done) const {
+    const double spent = seconds_since(begin_);
+    if (progress_ && !progress_(stage, done, done > 0 ? spent / done - spent : -1))
+      throw Error(Code::usage, "the build was cancelled");
+  }
+
+  plan::Plan& plan_;
+  const plan::Records& known_;
+  const double budget_seconds_;
+  const Progress& progress_;
+  const backends::Backend& backend_;
+  const backends::Capabilities can_;
+  const backends::TimingPolicy policy_;
+  const std::unique_ptr<backends::TacticTimer> timer_;
+  ir::Graph graph_;
+  const Clock::time_point begin_ = Clock::now();
+  plan::Layout layout_;
+  std::vector<Entry> entries_;
+  std::set<std::string> keys_;  // of all entries so far
+};
+
+}  // namespace
+
+void tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress) {
+  Tuner(plan, known, budget_seconds, progress).run();
+}
+
+}  // namespace tenon::compile
