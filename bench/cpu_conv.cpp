@@ -128,12 +128,12 @@ double peak_gflops(SpinTeam& team, int threads, Isa isa) {
 struct Layer {
   const char* net;
   int count, size, in_c, out_c, kernel, stride;
-  Activation act;
+  expr::Id act;
   bool residual;
   int groups;
 };
 
-constexpr auto relu = Activation::relu, none = Activation::none, silu = Activation::silu, clip = Activation::clip;
+constexpr auto relu = expr::Id::Relu, none = expr::Id::Identity, silu = expr::Id::Silu, clip = expr::Id::Clip;
 
 const Layer kLayers[] = {
     {"resnet", 1, 224, 3, 64, 7, 2, relu, false, 1},      {"resnet", 1, 56, 64, 64, 1, 1, relu, false, 1},

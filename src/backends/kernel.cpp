@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/op.h"
+
 namespace tenon::backends {
 namespace {
 
@@ -44,8 +46,12 @@ KernelRegistrar::KernelRegistrar(Kernel kernel, std::source_location at) {
 
 std::vector<const Kernel*> kernels_for(const std::string& op) {
   std::vector<const Kernel*> kernels;
-  const auto [begin, end] = registry().equal_range(op);
-  for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
+  const auto add = [&](const std::string& name) {
+    const auto [begin, end] = registry().equal_range(name);
+    for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
+  };
+  add(op);
+  if (const ops::Op* found = ops::find(op); found && found->formula) add(any_expression);
   std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
   kernels.push_back(&reference_kernel());
   return kernels;

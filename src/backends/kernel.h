@@ -38,6 +38,8 @@ struct Kernel {
 struct KernelRegistrar {
   explicit KernelRegistrar(Kernel kernel, std::source_location at = std::source_location::current());
 };
+/// In the op's place: a kernel for every op that computes an expression (ops/expression.h).
+inline constexpr const char* any_expression = "(expression)";
 
 /// A node and the only reader of its result, run as one step so that the result stays in a cache. The step's operands
 /// are the first node's inputs, then the second's but its first one; its outputs are the second's.

@@ -31,7 +31,7 @@ std::pair<float, int> grid_of(const ir::Graph& graph, const ir::Node& node) {
     const ops::Instruction last =
         ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), node.inputs.size())
             .back();
-    return last.word == ops::Instruction::Word::quant ? std::pair(last.alpha, static_cast<int>(last.beta))
+    return last.id == expr::Id::Quant ? std::pair(last.alpha, static_cast<int>(last.beta))
                                                       : std::pair(0.f, 0);
   }
   const bool stores = node.op == "QuantizeLinear";

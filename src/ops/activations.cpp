@@ -1,21 +1,9 @@
-#include "ops/dispatch.h"
-#include "ops/inference.h"
+#include "ops/elementwise_op.h"
+#include "ops/expression_list.h"
 #include "ops/scalar.h"
 
 namespace tenon::ops {
 namespace {
-
-/// Applies `f(x)`.
-template <auto f>
-void evaluate(Evaluation& ctx) {
-  const Tensor& x = ctx.input(0);
-  dispatch<Floats>(ctx, x.dtype(), [&]<class T>(Type<T>) {
-    const T* from = x.data<T>();
-    T* to = ctx.output(0, x.dtype(), x.dims()).template data<T>();
-    const int64_t count = x.elements();
-    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(f(static_cast<Wide<T>>(from[i])));
-  });
-}
 
 /// Applies `f(x, a, b)` with a and b from attributes.
 template <class Set, class F>
@@ -35,52 +23,22 @@ void evaluate_with(Evaluation& ctx, float a, float b, F&& f) {
   });
 }
 
-void hard_sigmoid(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 0.2f), ctx.node().real("beta", 0.5f),
-                        [](auto x, auto a, auto b) { return scalar::hard_sigmoid(x, a, b); });
-}
-void leaky_relu(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 0.01f), 0,
-                        [](auto x, auto a, auto) { return scalar::leaky_relu(x, a); });
-}
-void elu(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0, [](auto x, auto a, auto) { return scalar::elu(x, a); });
-}
-void celu(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0, [](auto x, auto a, auto) { return scalar::celu(x, a); });
-}
-void selu(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1.67326319217681884765625f),
-                        ctx.node().real("gamma", 1.05070102214813232421875f),
-                        [](auto x, auto a, auto g) { return scalar::selu(x, a, g); });
-}
-void thresholded_relu(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0,
-                        [](auto x, auto a, auto) { return scalar::thresholded_relu(x, a); });
-}
 void shrink(Evaluation& ctx) {
   evaluate_with<Numbers>(ctx, ctx.node().real("bias", 0), ctx.node().real("lambd", 0.5f),
                          [](auto x, auto bias, auto lambd) { return scalar::shrink(x, bias, lambd); });
 }
 void swish(Evaluation& ctx) {
   evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0,
-                        [](auto x, auto a, auto) { return x * scalar::sigmoid(a * x); });
+                        [](auto x, auto a, auto) { return expr::scaled_sigmoid(x, a * x); });
 }
+bool is_tanh(const ir::Node& node) { return node.text("approximate", "none") == "tanh"; }
 void gelu(Evaluation& ctx) {
   const std::string form = ctx.node().text("approximate", "none");
-  if (form == "tanh") return evaluate<[](auto x) { return scalar::gelu_tanh(x); }>(ctx);
-  if (form != "none") ctx.fail("approximate is \"" + form + "\"", "it is \"none\" or \"tanh\"");
-  evaluate<[](auto x) { return scalar::gelu(x); }>(ctx);
+  if (form != "none" && form != "tanh") ctx.fail("approximate is \"" + form + "\"", "it is \"none\" or \"tanh\"");
+  return is_tanh(ctx.node()) ? evaluate_expression<expr::GeluTanh>(ctx) : evaluate_expression<expr::Gelu>(ctx);
 }
-
-void relu(Evaluation& ctx) {
-  const Tensor& x = ctx.input(0);
-  dispatch<Numbers>(ctx, x.dtype(), [&]<class T>(Type<T>) {
-    const T* from = x.data<T>();
-    T* to = ctx.output(0, x.dtype(), x.dims()).template data<T>();
-    const int64_t count = x.elements();
-    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(scalar::relu(static_cast<Wide<T>>(from[i])));
-  });
+std::optional<Formula> gelu_formula(const ir::Node& node, const InputNumber&) {
+  return Formula{is_tanh(node) ? expr::Id::GeluTanh : expr::Id::Gelu};
 }
 
 /// The slope broadcasts to x alone.
@@ -92,7 +50,8 @@ void prelu(Evaluation& ctx) {
   dispatch<Numbers>(ctx, x.dtype(), [&]<class T>(Type<T>) {
     T* to = ctx.output(0, x.dtype(), x.dims()).template data<T>();
     map_binary(x.data<T>(), x.dims(), slope.data<T>(), slope.dims(), to, x.dims(), [](Wide<T> value, Wide<T> by) {
-      return static_cast<T>(value < Wide<T>(0) ? scalar::mul(value, by) : value);
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(value < 0 ? scalar::mul(value, by) : value);
+      else return static_cast<T>(expr::PRelu::apply(value, by));
     });
   });
 }
@@ -114,30 +73,47 @@ void clip(Evaluation& ctx) {
     const T* from = x.data<T>();
     T* to = ctx.output(0, x.dtype(), x.dims()).template data<T>();
     const int64_t count = x.elements();
-    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(scalar::clip(static_cast<W>(from[i]), low, high));
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(expr::Clip::apply(static_cast<W>(from[i]), low, high));
   });
 }
 
-TENON_OP({"Relu", 1, 1, 1, 1, infer_same, relu, Kind::elementwise});
-TENON_OP({"Sigmoid", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::sigmoid(x); }>, Kind::elementwise});
-// Internal: x * sigmoid(x).
-TENON_OP({"tenon:Silu", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::silu(x); }>, Kind::elementwise});
-TENON_OP({"Swish", 1, 1, 1, 1, infer_same, swish, Kind::elementwise});
-TENON_OP({"HardSigmoid", 1, 1, 1, 1, infer_same, hard_sigmoid, Kind::elementwise});
-TENON_OP({"HardSwish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::hard_swish(x); }>,
-          Kind::elementwise});
-TENON_OP({"LeakyRelu", 1, 1, 1, 1, infer_same, leaky_relu, Kind::elementwise});
-TENON_OP({"Elu", 1, 1, 1, 1, infer_same, elu, Kind::elementwise});
-TENON_OP({"Celu", 1, 1, 1, 1, infer_same, celu, Kind::elementwise});
-TENON_OP({"Selu", 1, 1, 1, 1, infer_same, selu, Kind::elementwise});
-TENON_OP({"Softplus", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::softplus(x); }>, Kind::elementwise});
-TENON_OP({"Softsign", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::softsign(x); }>, Kind::elementwise});
-TENON_OP({"ThresholdedRelu", 1, 1, 1, 1, infer_same, thresholded_relu, Kind::elementwise});
-TENON_OP({"Mish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::mish(x); }>, Kind::elementwise});
-TENON_OP({"Gelu", 1, 1, 1, 1, infer_same, gelu, Kind::elementwise});
+/// A slope of one number is that of a LeakyRelu.
+std::optional<Formula> prelu_formula(const ir::Node&, const InputNumber& number) {
+  if (const auto slope = number(1)) return Formula{expr::Id::LeakyRelu, *slope};
+  return Formula{expr::Id::PRelu};
+}
+/// Where the bounds are constant.
+std::optional<Formula> clip_formula(const ir::Node& node, const InputNumber& number) {
+  Formula clip{expr::Id::Clip, -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
+  for (size_t at = 1; at < node.inputs.size(); ++at) {
+    if (node.inputs[at] == ir::no_value) continue;
+    const auto bound = number(at);
+    if (!bound) return std::nullopt;
+    (at == 1 ? clip.alpha : clip.beta) = *bound;
+  }
+  return clip;
+}
+
+TENON_OP({"Relu", 1, 1, 1, 1, infer_same, evaluate_expression<expr::Relu, Numbers>, Kind::elementwise,
+          formula<expr::Relu>});
+TENON_OP({"Gelu", 1, 1, 1, 1, infer_same, gelu, Kind::elementwise, gelu_formula});
+TENON_OP({"PRelu", 2, 2, 1, 1, infer_same, prelu, Kind::elementwise, prelu_formula});
+TENON_OP({"Clip", 1, 3, 1, 1, infer_same, clip, Kind::elementwise, clip_formula});
+const Registrar celu_op(elementwise_op<expr::Celu>("Celu"));
+const Registrar elu_op(elementwise_op<expr::Elu>("Elu"));
+const Registrar hard_sigmoid_op(elementwise_op<expr::HardSigmoid>("HardSigmoid"));
+const Registrar hard_swish_op(elementwise_op<expr::HardSwish>("HardSwish"));
+const Registrar leaky_relu_op(elementwise_op<expr::LeakyRelu>("LeakyRelu"));
+const Registrar mish_op(elementwise_op<expr::Mish>("Mish"));
+const Registrar selu_op(elementwise_op<expr::Selu>("Selu"));
+const Registrar sigmoid_op(elementwise_op<expr::Sigmoid>("Sigmoid"));
+// Internal: x sigmoid(x).
+const Registrar silu_op(elementwise_op<expr::Silu>("tenon:Silu"));
+const Registrar softplus_op(elementwise_op<expr::Softplus>("Softplus"));
+const Registrar softsign_op(elementwise_op<expr::Softsign>("Softsign"));
+const Registrar thresholded_relu_op(elementwise_op<expr::ThresholdedRelu>("ThresholdedRelu"));
 TENON_OP({"Shrink", 1, 1, 1, 1, infer_same, shrink, Kind::elementwise});
-TENON_OP({"PRelu", 2, 2, 1, 1, infer_same, prelu, Kind::elementwise});
-TENON_OP({"Clip", 1, 3, 1, 1, infer_same, clip, Kind::elementwise});
+TENON_OP({"Swish", 1, 1, 1, 1, infer_same, swish, Kind::elementwise});
 
 }  // namespace
 }  // namespace tenon::ops

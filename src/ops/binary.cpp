@@ -1,6 +1,8 @@
 #include <cmath>
 
 #include "ops/dispatch.h"
+#include "ops/expression.h"
+#include "ops/expression_list.h"
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
@@ -116,13 +118,15 @@ void evaluate_fixed(Evaluation& ctx) { evaluate<Set, O>(ctx, f); }
 
 template <class T>
 T checked_divisor(Evaluation& ctx, T divisor) {
-  if constexpr (std::is_integral_v<T>)
-    if (divisor == 0) ctx.fail("integer division by zero");
+  if (divisor == 0) ctx.fail("integer division by zero");
   return divisor;
 }
 
 void evaluate_div(Evaluation& ctx) {
-  evaluate<Numbers, void>(ctx, [&](auto a, auto b) { return scalar::div(a, checked_divisor(ctx, b)); });
+  evaluate<Numbers, void>(ctx, [&]<class T>(T a, T b) -> T {
+    if constexpr (std::is_integral_v<T>) return scalar::div(a, checked_divisor(ctx, b));
+    else return expr::Div::apply(a, b);
+  });
 }
 
 void evaluate_mod(Evaluation& ctx) {
@@ -158,7 +162,7 @@ T power(T base, S exponent) {
     return result;
   } else if constexpr (std::is_integral_v<T>) {
     return scalar::convert<T>(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
-  } else return exponent == S(2) ? base * base : std::pow(base, static_cast<T>(exponent));
+  } else return expr::Pow::apply(base, static_cast<T>(exponent));
 }
 
 /// The exponent may have a type of its own; the result has the base's.
@@ -187,6 +191,12 @@ void evaluate_shift(Evaluation& ctx) {
 }
 
 using Logical = Types<Bool>;
+/// The expression for floats, `whole` for integers, which wrap.
+template <class E, auto whole>
+constexpr auto real_or = [](auto a, auto b) {
+  if constexpr (std::is_integral_v<decltype(a)>) return whole(a, b);
+  else return E::apply(a, b);
+};
 constexpr auto add = [](auto a, auto b) { return scalar::add(a, b); };
 constexpr auto sub = [](auto a, auto b) { return scalar::sub(a, b); };
 constexpr auto mul = [](auto a, auto b) { return scalar::mul(a, b); };
@@ -194,12 +204,15 @@ constexpr auto equal = [](const auto& a, const auto& b) { return a == b; };
 constexpr auto greater = [](auto a, auto b) { return a > b; };
 constexpr auto greater_or_equal = [](auto a, auto b) { return a >= b; };
 
-TENON_OP({"Add", 2, 2, 1, 1, infer_add, evaluate_fixed<Numbers, void, add>, Kind::elementwise});
-TENON_OP({"Sub", 2, 2, 1, 1, infer_sub, evaluate_fixed<Numbers, void, sub>, Kind::elementwise});
-TENON_OP({"Mul", 2, 2, 1, 1, infer_mul, evaluate_fixed<Numbers, void, mul>, Kind::elementwise});
-TENON_OP({"Div", 2, 2, 1, 1, infer_div, evaluate_div, Kind::elementwise});
+TENON_OP({"Add", 2, 2, 1, 1, infer_add, evaluate_fixed<Numbers, void, real_or<expr::Add, add>>, Kind::elementwise,
+          formula<expr::Add>});
+TENON_OP({"Sub", 2, 2, 1, 1, infer_sub, evaluate_fixed<Numbers, void, real_or<expr::Sub, sub>>, Kind::elementwise,
+          formula<expr::Sub>});
+TENON_OP({"Mul", 2, 2, 1, 1, infer_mul, evaluate_fixed<Numbers, void, real_or<expr::Mul, mul>>, Kind::elementwise,
+          formula<expr::Mul>});
+TENON_OP({"Div", 2, 2, 1, 1, infer_div, evaluate_div, Kind::elementwise, formula<expr::Div>});
 TENON_OP({"Mod", 2, 2, 1, 1, infer_mod, evaluate_mod, Kind::elementwise});
-TENON_OP({"Pow", 2, 2, 1, 1, infer_broadcast, evaluate_pow, Kind::elementwise});
+TENON_OP({"Pow", 2, 2, 1, 1, infer_broadcast, evaluate_pow, Kind::elementwise, formula<expr::Pow>});
 TENON_OP({"Equal", 2, 2, 1, 1, infer_equal, evaluate_fixed<NumbersAndString, Bool, equal>, Kind::elementwise});
 TENON_OP({"Greater", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, greater>,
           Kind::elementwise});

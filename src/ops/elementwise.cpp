@@ -6,18 +6,12 @@
 
 #include "ops/broadcast.h"
 #include "ops/elementwise_program.h"
+#include "ops/expression.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 
 namespace tenon::ops {
 namespace {
-
-using Word = Instruction::Word;
-constexpr const char* words[] = {"add",     "sub",  "mul",         "div",        "max",  "min",      "pow",     "relu",
-                                 "sigmoid", "tanh", "silu",        "hardswish",  "mish", "softplus", "exp",     "log",
-                                 "sqrt",    "neg",  "abs",         "reciprocal", "erf",  "floor",    "ceil",    "sin",
-                                 "cos",     "clip", "hardsigmoid", "leakyrelu",  "elu",  "gelu",     "gelutanh",
-                                 "dequant", "quant"};
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> parts(1);
@@ -48,82 +42,37 @@ Instruction::Operand operand(const std::string& line, const std::string& text, s
   return {static_cast<int>(reg), 0};
 }
 
-size_t parameters(Word word) {
-  switch (word) {
-    case Word::clip: case Word::hardsigmoid: case Word::dequant: case Word::quant: return 2;
-    case Word::leakyrelu: case Word::elu: return 1;
-    default: return 0;
-  }
-}
-
 }  // namespace
 
-bool is_binary(Word word) { return word <= Word::pow; }
-bool gives_bytes(const std::vector<Instruction>& program) { return program.back().word == Word::quant; }
+bool is_binary(const Instruction& instruction) { return expression(instruction.id).operands == 2; }
+bool gives_bytes(const std::vector<Instruction>& program) { return program.back().id == expr::Id::Quant; }
 
 std::vector<Instruction> parse_program(const std::vector<std::string>& lines, size_t inputs) {
   if (lines.empty() || lines.size() > 256) throw std::invalid_argument("a program has 1 to 256 instructions");
   std::vector<Instruction> program;
   for (const std::string& line : lines) {
     const std::vector<std::string> parts = split(line);
-    size_t at = 0;
-    while (at < std::size(words) && parts[0] != words[at]) ++at;
-    if (at == std::size(words)) wrong(line, "the word is unknown");
-    Instruction instruction{static_cast<Word>(at), {}, {}};
-    const size_t operands = is_binary(instruction.word) ? 2 : 1, wanted = parameters(instruction.word);
+    const Expression* const found = find_expression(parts[0]);
+    if (!found) wrong(line, "the word is unknown");
+    Instruction instruction{found->id, {}, {}};
+    const size_t operands = static_cast<size_t>(found->operands);
+    const size_t wanted = static_cast<size_t>(found->parameters.count);
     if (parts.size() != 1 + operands + wanted) wrong(line, "the number of operands is wrong");
     const size_t registers = inputs + program.size();
     instruction.a = operand(line, parts[1], registers);
     if (operands == 2) instruction.b = operand(line, parts[2], registers);
     if (wanted > 0) instruction.alpha = number(line, parts[1 + operands]);
     if (wanted > 1) instruction.beta = number(line, parts[2 + operands]);
+    // A square needs no power.
+    if (found->id == expr::Id::Pow && instruction.b.reg < 0 && instruction.b.number == 2)
+      instruction.id = expr::Id::Mul, instruction.b = instruction.a;
     program.push_back(instruction);
   }
   return program;
 }
 
 float apply(const Instruction& step, float a, float b) {
-  const auto sigmoid = [](float x) { return 1.f / (1.f + std::exp(-x)); };
-  const auto softplus = [](float x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); };
-  switch (step.word) {
-    case Word::add: return a + b;
-    case Word::sub: return a - b;
-    case Word::mul: return a * b;
-    case Word::div: return a / b;
-    case Word::max: return std::isnan(a) || a > b ? a : b;
-    case Word::min: return std::isnan(a) || a < b ? a : b;
-    case Word::pow: return std::pow(a, b);
-    case Word::relu: return a > 0 || std::isnan(a) ? a : 0;
-    case Word::sigmoid: return sigmoid(a);
-    case Word::tanh: return std::tanh(a);
-    case Word::silu: return a * sigmoid(a);
-    case Word::hardswish: return a * std::fmin(6.f, std::fmax(0.f, a + 3)) / 6;
-    case Word::mish: return a * std::tanh(softplus(a));
-    case Word::softplus: return softplus(a);
-    case Word::exp: return std::exp(a);
-    case Word::log: return std::log(a);
-    case Word::sqrt: return std::sqrt(a);
-    case Word::neg: return -a;
-    case Word::abs: return std::fabs(a);
-    case Word::reciprocal: return 1 / a;
-    case Word::erf: return std::erf(a);
-    case Word::floor: return std::floor(a);
-    case Word::ceil: return std::ceil(a);
-    case Word::sin: return std::sin(a);
-    case Word::cos: return std::cos(a);
-    case Word::clip: return a < step.alpha ? step.alpha : a > step.beta ? step.beta : a;
-    case Word::hardsigmoid: return std::fmin(1.f, std::fmax(0.f, step.alpha * a + step.beta));
-    case Word::leakyrelu: return a < 0 ? step.alpha * a : a;
-    case Word::elu: return a < 0 ? step.alpha * std::expm1(a) : a;
-    case Word::gelu: return 0.5f * a * (1 + std::erf(a * 0.70710678f));
-    case Word::dequant: return (a - step.beta) * step.alpha;
-    case Word::quant: {
-      const float steps = a / step.alpha;
-      return std::isnan(steps) ? step.beta : std::clamp(std::nearbyint(steps) + step.beta, 0.f, 255.f);
-    }
-    case Word::gelutanh: return 0.5f * a * (1 + std::tanh(0.79788456f * (a + 0.044715f * a * a * a)));
-  }
-  return a;
+  return expression(step.id).apply(a, b, step.alpha, step.beta);
 }
 
 namespace {
@@ -149,12 +98,12 @@ DType type_of(const std::vector<Instruction>& program, DType first) {
 void check_bytes(const auto& ctx, const std::vector<Instruction>& program, std::vector<char> bytes) {
   for (const Instruction& step : program) {
     const bool reads = step.a.reg >= 0 && bytes[step.a.reg];
-    if (reads != (step.word == Word::dequant) || (is_binary(step.word) && step.b.reg >= 0 && bytes[step.b.reg]))
+    if (reads != (step.id == expr::Id::Dequant) || (is_binary(step) && step.b.reg >= 0 && bytes[step.b.reg]))
       ctx.fail("its program takes bytes for numbers, or numbers for bytes");
-    if ((step.word == Word::dequant || step.word == Word::quant) &&
+    if ((step.id == expr::Id::Dequant || step.id == expr::Id::Quant) &&
         !(step.alpha > 0 && step.beta >= 0 && step.beta <= 255 && step.beta == std::floor(step.beta)))
       ctx.fail("a scale or zero point of its program is out of range");
-    bytes.push_back(step.word == Word::quant);
+    bytes.push_back(step.id == expr::Id::Quant);
   }
 }
 

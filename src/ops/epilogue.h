@@ -1,62 +1,38 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <numbers>
+#include <stdexcept>
 #include <string>
 
+#include "ops/expression.h"
+#include "ops/expression_list.h"
 #include "ops/op.h"
 
-/// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation" with floats
-/// "alpha" and "beta", and "residual" = "before" or "after" (the activation), which adds a tensor of the output's shape
-/// given as input 3.
+/// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation", the word of an
+/// expression, with its parameters as floats "alpha" and "beta", and "residual" = "before" or "after" (the activation),
+/// which adds a tensor of the output's shape given as input 3.
 namespace tenon::ops {
 
-enum class Activation {
-  none,
-  relu,
-  clip,
-  silu,
-  sigmoid,
-  hardswish,
-  hardsigmoid,
-  leakyrelu,
-  tanh,
-  gelu,
-  gelutanh,
-  mish,
-  elu
-};
 enum class Residual { none, before, after };
 
 struct Epilogue {
-  Activation activation = Activation::none;
+  expr::Id activation = expr::Id::Identity;
   Residual residual = Residual::none;
-  float alpha = 0, beta = 0;  // bounds of clip; slope of leakyrelu, elu; slope and offset of hardsigmoid
-  bool empty() const { return activation == Activation::none && residual == Residual::none; }
+  float alpha = 0, beta = 0;  // the activation's parameters
+  bool empty() const { return activation == expr::Id::Identity && residual == Residual::none; }
 };
 
 /// Fails the node on an unknown word.
 template <class Context>
 Epilogue read_epilogue(Context& ctx) {
-  static const std::pair<const char*, Activation> names[] = {
-      {"", Activation::none}, {"relu", Activation::relu}, {"clip", Activation::clip}, {"silu", Activation::silu},
-      {"sigmoid", Activation::sigmoid}, {"hardswish", Activation::hardswish}, {"hardsigmoid", Activation::hardsigmoid},
-      {"leakyrelu", Activation::leakyrelu}, {"tanh", Activation::tanh}, {"gelu", Activation::gelu},
-      {"gelutanh", Activation::gelutanh}, {"mish", Activation::mish}, {"elu", Activation::elu}};
   const ir::Node& node = ctx.node();
   Epilogue epilogue;
-  const std::string word = node.text("activation", "");
-  const auto* found =
-      std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return word == entry.first; });
-  if (found == std::end(names)) ctx.fail("activation \"" + word + "\" is not known");
-  epilogue.activation = found->second;
-  float alpha = 0, beta = 0;
-  if (epilogue.activation == Activation::clip) alpha = -INFINITY, beta = INFINITY;
-  if (epilogue.activation == Activation::leakyrelu) alpha = 0.01f;
-  if (epilogue.activation == Activation::elu) alpha = 1;
-  if (epilogue.activation == Activation::hardsigmoid) alpha = 0.2f, beta = 0.5f;
-  epilogue.alpha = node.real("alpha", alpha);
-  epilogue.beta = node.real("beta", beta);
+  if (const std::string word = node.text("activation", ""); !word.empty()) {
+    const Expression* found = find_expression(word);
+    if (!found || !found->is_epilogue) ctx.fail("activation \"" + word + "\" is not known");
+    epilogue.activation = found->id;
+    const expr::Parameters& parameters = found->parameters;
+    if (parameters.count > 0) epilogue.alpha = node.real("alpha", parameters.list[0].otherwise);
+    if (parameters.count > 1) epilogue.beta = node.real("beta", parameters.list[1].otherwise);
+  }
   const std::string place = node.text("residual", "");
   if (place == "before") epilogue.residual = Residual::before;
   else if (place == "after") epilogue.residual = Residual::after;
@@ -64,26 +40,27 @@ Epilogue read_epilogue(Context& ctx) {
   return epilogue;
 }
 
+/// That of a node which read_epilogue() took.
+inline Epilogue epilogue_of(const ir::Node& node) {
+  struct Context {
+    const ir::Node& node_;
+    const ir::Node& node() const { return node_; }
+    [[noreturn]] void fail(const std::string& why) const { throw std::logic_error(why); }
+  } context{node};
+  return read_epilogue(context);
+}
+
+/// The activation at work on values of T, float or double.
 template <class T>
 T activate(const Epilogue& epilogue, T x) {
   const T alpha = epilogue.alpha, beta = epilogue.beta;
   switch (epilogue.activation) {
-    case Activation::none: return x;
-    case Activation::relu: return x < 0 ? T(0) : x;
-    case Activation::clip: return x < alpha ? alpha : x > beta ? beta : x;
-    case Activation::silu: return x / (1 + std::exp(-x));
-    case Activation::sigmoid: return 1 / (1 + std::exp(-x));
-    case Activation::hardswish: return x * std::clamp<T>(x / 6 + T(0.5), 0, 1);
-    case Activation::hardsigmoid: return std::clamp<T>(alpha * x + beta, 0, 1);
-    case Activation::leakyrelu: return x < 0 ? alpha * x : x;
-    case Activation::tanh: return std::tanh(x);
-    case Activation::gelu: return x * T(0.5) * (1 + std::erf(x / std::numbers::sqrt2_v<T>));
-    case Activation::gelutanh: {
-      const T inner = std::sqrt(2 * std::numbers::inv_pi_v<T>) * (x + T(0.044715) * x * x * x);
-      return x * T(0.5) * (1 + std::tanh(inner));
-    }
-    case Activation::mish: return x * std::tanh(x > 20 ? x : std::log1p(std::exp(x)));
-    case Activation::elu: return x < 0 ? alpha * std::expm1(x) : x;
+#define TENON_ACTIVATE(name, file)                                                         \
+  case expr::Id::name:                                                                     \
+    if constexpr (expr::name::is_epilogue) return expr::apply<expr::name>(x, alpha, beta); \
+    break;
+    TENON_EXPRESSIONS(TENON_ACTIVATE)
+#undef TENON_ACTIVATE
   }
   return x;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -7,7 +8,19 @@
 #include "ir/graph.h"
 
 /// An op is one file: its arity, type inference and reference kernel, registered by TENON_OP at static initialisation.
+namespace tenon::expr {
+enum class Id : uint8_t;
+}
+
 namespace tenon::ops {
+
+/// An expression (ops/expression.h) with its parameters.
+struct Formula {
+  expr::Id id;
+  float alpha = 0, beta = 0;
+};
+/// The number in an input of a node that is a constant of one element; nullopt for others.
+using InputNumber = std::function<std::optional<float>(size_t input)>;
 
 /// What inference sees: the node, and what is known of its inputs. It sets the type of every output.
 class Inference {
@@ -77,6 +90,8 @@ struct Op {
   void (*infer)(Inference&);
   void (*evaluate)(Evaluation&);
   Kind kind = Kind::general;
+  /// The expression of its first inputs that a node computes; nullopt where it computes none. Null: it never does.
+  std::optional<Formula> (*formula)(const ir::Node&, const InputNumber&) = nullptr;
 };
 
 /// nullptr when there is no such op.

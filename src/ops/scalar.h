@@ -9,29 +9,6 @@
 /// Functions of one element, for T float or double; shared by the operations and by fused programs.
 namespace tenon::ops::scalar {
 
-template <class T> T relu(T x) { return x < 0 ? T(0) : x; }
-template <class T> T sigmoid(T x) {
-  if (x >= 0) return 1 / (1 + std::exp(-x));
-  const T e = std::exp(x);
-  return e / (1 + e);
-}
-template <class T> T silu(T x) { return x * sigmoid(x); }
-template <class T> T softplus(T x) { return (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::abs(x))); }
-template <class T> T softsign(T x) { return x / (1 + std::abs(x)); }
-template <class T> T mish(T x) { return x * std::tanh(softplus(x)); }
-template <class T> T gelu(T x) { return x * T(0.5) * (1 + std::erf(x * T(0.70710678118654752440))); }
-/// The tanh approximation: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
-template <class T> T gelu_tanh(T x) {
-  return x * T(0.5) * (1 + std::tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
-}
-template <class T> T clip(T x, T low, T high) { return x < low ? (low < high ? low : high) : (x > high ? high : x); }
-template <class T> T hard_sigmoid(T x, T alpha, T beta) { return clip(alpha * x + beta, T(0), T(1)); }
-template <class T> T hard_swish(T x) { return x * hard_sigmoid(x, T(1) / 6, T(0.5)); }
-template <class T> T leaky_relu(T x, T alpha) { return x < 0 ? alpha * x : x; }
-template <class T> T elu(T x, T alpha) { return x < 0 ? alpha * std::expm1(x) : x; }
-template <class T> T celu(T x, T alpha) { return x < 0 ? alpha * std::expm1(x / alpha) : x; }
-template <class T> T selu(T x, T alpha, T gamma) { return gamma * (x <= 0 ? alpha * std::expm1(x) : x); }
-template <class T> T thresholded_relu(T x, T alpha) { return x > alpha ? x : T(0); }
 template <class T> T shrink(T x, T bias, T lambd) { return x < -lambd ? x + bias : x > lambd ? x - bias : T(0); }
 
 /// The larger and the smaller of two; NaN where either is NaN.

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "ops/dispatch.h"
-#include "ops/inference.h"
+#include "ops/elementwise_op.h"
+#include "ops/expression_list.h"
 #include "ops/scalar.h"
 
 namespace tenon::ops {
@@ -46,47 +46,48 @@ void evaluate_not(Evaluation& ctx) {
   for (int64_t i = 0; i < count; ++i) to[i] = Bool(!from[i]);
 }
 
+/// The expression for floats, `whole` for integers.
+template <class E, auto whole>
+constexpr auto real_or = [](auto x) {
+  if constexpr (std::is_integral_v<decltype(x)>) return whole(x);
+  else return E::apply(x);
+};
 constexpr auto absolute = [](auto x) {
   if constexpr (std::is_unsigned_v<decltype(x)>) return x;
-  else if constexpr (std::is_integral_v<decltype(x)>) return x < 0 ? scalar::sub(decltype(x)(0), x) : x;
-  else return std::abs(x);
+  else return x < 0 ? scalar::sub(decltype(x)(0), x) : x;
 };
-constexpr auto negated = [](auto x) {
-  if constexpr (std::is_integral_v<decltype(x)>) return scalar::sub(decltype(x)(0), x);
-  else return -x;
-};
-constexpr auto sign = [](auto x) {
-  if (x != x) return x;
-  return static_cast<decltype(x)>((x > 0) - (x < 0));
-};
+constexpr auto negated = [](auto x) { return scalar::sub(decltype(x)(0), x); };
+constexpr auto sign = [](auto x) { return static_cast<decltype(x)>((x > 0) - (x < 0)); };
 constexpr auto is_infinite = [](auto x, bool positive, bool negative) {
   return std::isinf(x) && (x > 0 ? positive : negative);
 };
 
-TENON_OP({"Abs", 1, 1, 1, 1, infer_same, evaluate<Numbers, absolute>, Kind::elementwise});
-TENON_OP({"Neg", 1, 1, 1, 1, infer_same, evaluate<Numbers, negated>, Kind::elementwise});
-TENON_OP({"Sign", 1, 1, 1, 1, infer_same, evaluate<Numbers, sign>, Kind::elementwise});
-TENON_OP({"Exp", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::exp(x); }>, Kind::elementwise});
-TENON_OP({"Log", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::log(x); }>, Kind::elementwise});
-TENON_OP({"Sqrt", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sqrt(x); }>, Kind::elementwise});
-TENON_OP({"Reciprocal", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return 1 / x; }>, Kind::elementwise});
-TENON_OP({"Floor", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::floor(x); }>, Kind::elementwise});
-TENON_OP({"Ceil", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::ceil(x); }>, Kind::elementwise});
-TENON_OP({"Round", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::nearbyint(x); }>,
-          Kind::elementwise});
-TENON_OP({"Sin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sin(x); }>, Kind::elementwise});
-TENON_OP({"Cos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cos(x); }>, Kind::elementwise});
+TENON_OP({"Abs", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Abs, absolute>>, Kind::elementwise,
+          formula<expr::Abs>});
+TENON_OP({"Neg", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Neg, negated>>, Kind::elementwise,
+          formula<expr::Neg>});
+TENON_OP({"Sign", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Sign, sign>>, Kind::elementwise,
+          formula<expr::Sign>});
+const Registrar exp_op(elementwise_op<expr::Exp>("Exp"));
+const Registrar log_op(elementwise_op<expr::Log>("Log"));
+const Registrar sqrt_op(elementwise_op<expr::Sqrt>("Sqrt"));
+const Registrar reciprocal_op(elementwise_op<expr::Reciprocal>("Reciprocal"));
+const Registrar floor_op(elementwise_op<expr::Floor>("Floor"));
+const Registrar ceil_op(elementwise_op<expr::Ceil>("Ceil"));
+const Registrar round_op(elementwise_op<expr::Round>("Round"));
+const Registrar sin_op(elementwise_op<expr::Sin>("Sin"));
+const Registrar cos_op(elementwise_op<expr::Cos>("Cos"));
+const Registrar tanh_op(elementwise_op<expr::Tanh>("Tanh"));
+const Registrar erf_op(elementwise_op<expr::Erf>("Erf"));
 TENON_OP({"Tan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tan(x); }>, Kind::elementwise});
 TENON_OP({"Asin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asin(x); }>, Kind::elementwise});
 TENON_OP({"Acos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acos(x); }>, Kind::elementwise});
 TENON_OP({"Atan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atan(x); }>, Kind::elementwise});
 TENON_OP({"Sinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sinh(x); }>, Kind::elementwise});
 TENON_OP({"Cosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cosh(x); }>, Kind::elementwise});
-TENON_OP({"Tanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tanh(x); }>, Kind::elementwise});
 TENON_OP({"Asinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asinh(x); }>, Kind::elementwise});
 TENON_OP({"Acosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acosh(x); }>, Kind::elementwise});
 TENON_OP({"Atanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atanh(x); }>, Kind::elementwise});
-TENON_OP({"Erf", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::erf(x); }>, Kind::elementwise});
 TENON_OP({"BitwiseNot", 1, 1, 1, 1, infer_same, evaluate<Integers, [](auto x) { return ~x; }>, Kind::elementwise});
 TENON_OP({"Not", 1, 1, 1, 1, infer_same_bool, evaluate_not, Kind::elementwise});
 TENON_OP({"IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>,

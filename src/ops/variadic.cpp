@@ -1,6 +1,7 @@
 #include "ops/dispatch.h"
+#include "ops/expression.h"
+#include "ops/expression_list.h"
 #include "ops/inference.h"
-#include "ops/scalar.h"
 
 namespace tenon::ops {
 namespace {
@@ -34,14 +35,19 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
+template <class E>
+std::optional<Formula> of_two(const ir::Node& node, const InputNumber& number) {
+  return node.inputs.size() == 2 ? formula<E>(node, number) : std::nullopt;
+}
+
 constexpr auto same = [](auto x, size_t) { return x; };
-constexpr auto larger = [](auto a, auto b) { return scalar::maximum(a, b); };
-constexpr auto smaller = [](auto a, auto b) { return scalar::minimum(a, b); };
+constexpr auto larger = [](auto a, auto b) { return expr::Max::apply(a, b); };
+constexpr auto smaller = [](auto a, auto b) { return expr::Min::apply(a, b); };
 constexpr auto add = [](auto a, auto b) { return a + b; };
 constexpr auto average = [](auto x, size_t count) { return x / static_cast<decltype(x)>(count); };
 
-TENON_OP({"Max", 1, -1, 1, 1, infer, evaluate<Numbers, larger, same>, Kind::elementwise});
-TENON_OP({"Min", 1, -1, 1, 1, infer, evaluate<Numbers, smaller, same>, Kind::elementwise});
+TENON_OP({"Max", 1, -1, 1, 1, infer, evaluate<Numbers, larger, same>, Kind::elementwise, of_two<expr::Max>});
+TENON_OP({"Min", 1, -1, 1, 1, infer, evaluate<Numbers, smaller, same>, Kind::elementwise, of_two<expr::Min>});
 TENON_OP({"Sum", 1, -1, 1, 1, infer, evaluate<Floats, add, same>, Kind::elementwise});
 TENON_OP({"Mean", 1, -1, 1, 1, infer, evaluate<Floats, add, average>, Kind::elementwise});
 

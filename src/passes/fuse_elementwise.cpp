@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <map>
 
-#include "ops/op.h"
+#include "ops/expression.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -13,49 +12,13 @@ namespace {
 
 constexpr size_t most_inputs = 8, most_steps = 32;
 
-/// What an op is called in a program, and its attributes in the order in which they are written.
-struct Instruction {
-  const char* word;
-  std::vector<std::pair<const char*, float>> attributes;
-};
+std::optional<float> number(const ir::Graph& graph, ir::ValueId id) {
+  const auto found = scalar(graph, id);
+  return found && std::isfinite(*found) ? std::optional<float>(static_cast<float>(*found)) : std::nullopt;
+}
 
-const Instruction* instruction(const ir::Node& node) {
-  static const std::map<std::string, Instruction> table{
-      {"Add", {"add", {}}},
-      {"Sub", {"sub", {}}},
-      {"Mul", {"mul", {}}},
-      {"Div", {"div", {}}},
-      {"Max", {"max", {}}},
-      {"Min", {"min", {}}},
-      {"Pow", {"pow", {}}},
-      {"Relu", {"relu", {}}},
-      {"Sigmoid", {"sigmoid", {}}},
-      {"Tanh", {"tanh", {}}},
-      {"tenon:Silu", {"silu", {}}},
-      {"HardSwish", {"hardswish", {}}},
-      {"Mish", {"mish", {}}},
-      {"Softplus", {"softplus", {}}},
-      {"Exp", {"exp", {}}},
-      {"Log", {"log", {}}},
-      {"Sqrt", {"sqrt", {}}},
-      {"Neg", {"neg", {}}},
-      {"Abs", {"abs", {}}},
-      {"Reciprocal", {"reciprocal", {}}},
-      {"Erf", {"erf", {}}},
-      {"Floor", {"floor", {}}},
-      {"Ceil", {"ceil", {}}},
-      {"Sin", {"sin", {}}},
-      {"Cos", {"cos", {}}},
-      {"Clip", {"clip", {}}},
-      {"HardSigmoid", {"hardsigmoid", {{"alpha", 0.2f}, {"beta", 0.5f}}}},
-      {"LeakyRelu", {"leakyrelu", {{"alpha", 0.01f}}}},
-      {"Elu", {"elu", {{"alpha", 1.0f}}}}};
-  static const Instruction gelu{"gelu", {}}, gelu_tanh{"gelutanh", {}};
-  if (node.op == "Gelu") return node.text("approximate", "none") == "tanh" ? &gelu_tanh : &gelu;
-  const auto found = table.find(node.op);
-  if (found == table.end()) return nullptr;
-  const bool binary = node.op == "Max" || node.op == "Min";
-  return binary && node.inputs.size() != 2 ? nullptr : &found->second;
+std::optional<ops::Formula> formula_of(const ir::Graph& graph, const ir::Node& node) {
+  return ops::formula_of(node, [&](size_t at) { return number(graph, node.inputs[at]); });
 }
 
 std::string literal(float number) {
@@ -106,22 +69,17 @@ class Program {
     if (node.outputs.size() != 1 || !graph.value(node.outputs[0]).shape) return false;
     if (bytes && (reads_bytes(graph, node) || gives_bytes(graph, node)))
       return graph.value(node.inputs[0]).shape.has_value();
-    if (!instruction(node) && !(bytes && node.op == "tenon:Elementwise")) return false;
+    if (!formula_of(graph, node) && !(bytes && node.op == "tenon:Elementwise")) return false;
     if (graph.value(node.outputs[0]).dtype != DType::f32) return false;
     for (size_t at = 0; at < node.inputs.size(); ++at) {
       const ir::ValueId id = node.inputs[at];
       if (id == ir::no_value) continue;
       if (graph.value(id).dtype != DType::f32 || !graph.value(id).shape) return false;
-      if (node.op == "Clip" && at > 0 && !number(graph, id)) return false;
     }
     return true;
   }
 
  private:
-  static std::optional<float> number(const ir::Graph& graph, ir::ValueId id) {
-    const auto found = scalar(graph, id);
-    return found && std::isfinite(*found) ? std::optional<float>(static_cast<float>(*found)) : std::nullopt;
-  }
   bool is_literal(ir::ValueId id) const { return number(graph_, id) && shape_of(graph_, id)->size() <= shape_.size(); }
 
   /// An inner node is taken where only this tree reads it, at the full shape. Numbers of bytes are computed wherever
@@ -158,19 +116,12 @@ class Program {
       return add(node, std::string(node.op == "QuantizeLinear" ? "quant " : "dequant ") + operand(node.inputs[0]) +
                            " " + literal(*graph_.constant(node.inputs[1])->data<float>()) + " " +
                            std::to_string(*graph_.constant(node.inputs[2])->data<uint8_t>()));
-    const Instruction& what = *instruction(node);
+    const ops::Formula formula = *formula_of(graph_, node);
+    const ops::Expression& what = ops::expression(formula.id);
     std::string line = what.word;
-    if (node.op == "Clip") {
-      line += " " + operand(node.inputs[0]);
-      for (size_t at = 1; at < 3; ++at) {
-        const bool given = at < node.inputs.size() && node.inputs[at] != ir::no_value;
-        const float limit = std::numeric_limits<float>::max();
-        line += " " + (given ? operand(node.inputs[at]) : literal(at == 1 ? -limit : limit));
-      }
-    } else {
-      for (ir::ValueId input : node.inputs) line += " " + operand(input);
-    }
-    for (const auto& [name, otherwise] : what.attributes) line += " " + literal(node.real(name, otherwise));
+    for (int at = 0; at < what.operands; ++at) line += " " + operand(node.inputs[static_cast<size_t>(at)]);
+    if (what.parameters.count > 0) line += " " + literal(formula.alpha);
+    if (what.parameters.count > 1) line += " " + literal(formula.beta);
     add(node, line);
   }
   void add(const ir::Node& node, const std::string& line) {

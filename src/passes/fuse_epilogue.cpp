@@ -1,46 +1,19 @@
-#include <limits>
-
-#include "ops/op.h"
+#include "ops/expression.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
 namespace {
 
-/// An activation as the epilogue spells it (ops/epilogue.h).
-struct Activation {
-  std::string word;
-  std::optional<float> alpha, beta;
-};
-
-std::optional<Activation> activation_of(const ir::Graph& graph, const ir::Node& node) {
-  const std::string& op = node.op;
-  if (op == "Relu") return Activation{"relu", {}, {}};
-  if (op == "tenon:Silu") return Activation{"silu", {}, {}};
-  if (op == "Sigmoid") return Activation{"sigmoid", {}, {}};
-  if (op == "HardSwish") return Activation{"hardswish", {}, {}};
-  if (op == "Tanh") return Activation{"tanh", {}, {}};
-  if (op == "Mish") return Activation{"mish", {}, {}};
-  if (op == "Gelu") return Activation{node.text("approximate", "none") == "tanh" ? "gelutanh" : "gelu", {}, {}};
-  if (op == "HardSigmoid") return Activation{"hardsigmoid", node.real("alpha", 0.2f), node.real("beta", 0.5f)};
-  if (op == "LeakyRelu") return Activation{"leakyrelu", node.real("alpha", 0.01f), {}};
-  if (op == "Elu") return Activation{"elu", node.real("alpha", 1.0f), {}};
-  if (op == "PRelu") {
-    const auto slope = scalar(graph, node.inputs[1]);
-    return slope ? std::optional(Activation{"leakyrelu", static_cast<float>(*slope), {}}) : std::nullopt;
-  }
-  if (op == "Clip") {
-    float bounds[2] = {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
-    for (size_t at = 1; at < node.inputs.size(); ++at) {
-      if (node.inputs[at] == ir::no_value) continue;
-      const auto bound = scalar(graph, node.inputs[at]);
-      if (!bound) return std::nullopt;
-      bounds[at - 1] = static_cast<float>(*bound);
-    }
-    if (bounds[0] > bounds[1]) return std::nullopt;
-    return Activation{"clip", bounds[0], bounds[1]};
-  }
-  return std::nullopt;
+std::optional<ops::Formula> activation_of(const ir::Graph& graph, const ir::Node& node) {
+  const auto formula = ops::formula_of(node, [&](size_t at) -> std::optional<float> {
+    const auto number = scalar(graph, node.inputs[at]);
+    return number ? std::optional(static_cast<float>(*number)) : std::nullopt;
+  });
+  if (!formula || !ops::expression(formula->id).is_epilogue) return std::nullopt;
+  // Kernels for bytes take bounds apart, which then have to be in order.
+  const bool crossed = formula->id == expr::Id::Clip && formula->alpha > formula->beta;
+  return crossed ? std::nullopt : formula;
 }
 
 bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
@@ -63,11 +36,12 @@ bool take_activation(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
     return false;
   const auto activation = activation_of(graph, next);
   if (!activation) return false;
+  const ops::Expression& what = ops::expression(activation->id);
   // Gemm has an alpha and a beta of its own.
-  if (anchor.op == "Gemm" && activation->alpha) return false;
-  anchor.attributes["activation"] = activation->word;
-  if (activation->alpha) anchor.attributes["alpha"] = *activation->alpha;
-  if (activation->beta) anchor.attributes["beta"] = *activation->beta;
+  if (anchor.op == "Gemm" && what.parameters.count > 0) return false;
+  anchor.attributes["activation"] = what.word;
+  if (what.parameters.count > 0) anchor.attributes["alpha"] = activation->alpha;
+  if (what.parameters.count > 1) anchor.attributes["beta"] = activation->beta;
   return true;
 }
 

@@ -1,7 +1,7 @@
 #include <array>
 
+#include "ops/expression.h"
 #include "ops/half.h"
-#include "ops/op.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -18,6 +18,12 @@ Tensor narrowed(const Tensor& tensor, DType type) {
   return result;
 }
 
+/// Whether the op is one that epilogues may have.
+bool is_activation(const ir::Node& node) {
+  const auto formula = ops::formula_of(node, [](size_t) { return std::optional(0.f); });
+  return formula && ops::expression(formula->id).is_epilogue;
+}
+
 /// Ops that give what they are given, or nearly so: they compute in the type of their input.
 bool passes_on(const ir::Node& node) {
   for (const char* op : {"Concat",        "Split",
@@ -30,15 +36,10 @@ bool passes_on(const ir::Node& node) {
                          "GlobalMaxPool", "tenon:Elementwise",
                          "Add",           "Sub",
                          "Mul",           "Max",
-                         "Min",           "Relu",
-                         "Sigmoid",       "Tanh",
-                         "tenon:Silu",          "HardSwish",
-                         "Mish",          "Clip",
-                         "HardSigmoid",   "LeakyRelu",
-                         "Elu",           "Gelu",
-                         "Softmax",       "LayerNormalization"})
+                         "Min",           "Softmax",
+                         "LayerNormalization"})
     if (node.op == op) return true;
-  return false;
+  return is_activation(node);
 }
 
 /// Ops on bytes that give whichever float is wanted.

@@ -1,5 +1,6 @@
 // Every convolution tactic of every instruction set this machine has, against a double-precision reference.
 #include "backends/cpu/kernels/conv.h"
+#include "ops/expression.h"
 
 #include <gtest/gtest.h>
 
@@ -50,21 +51,25 @@ Case square(int64_t size, int64_t in_c, int64_t out_c, int kernel, int stride, i
 
 double activate(double x, const Epilogue& e) {
   switch (e.act) {
-    case Activation::none: return x;
-    case Activation::relu: return std::max(x, 0.0);
-    case Activation::clip: return std::min<double>(std::max<double>(x, e.alpha), e.beta);
-    case Activation::silu: return x / (1 + std::exp(-x));
-    case Activation::sigmoid: return 1 / (1 + std::exp(-x));
-    case Activation::hard_swish: return x * std::clamp(x / 6 + 0.5, 0.0, 1.0);
-    case Activation::hard_sigmoid: return std::clamp<double>(e.alpha * x + e.beta, 0, 1);
-    case Activation::leaky_relu: return x < 0 ? e.alpha * x : x;
-    case Activation::tanh: return std::tanh(x);
-    case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::mish: return x * std::tanh(std::log1p(std::exp(x)));
-    case Activation::elu: return x < 0 ? e.alpha * std::expm1(x) : x;
+    case expr::Id::Identity: return x;
+    case expr::Id::Relu: return std::max(x, 0.0);
+    case expr::Id::Clip: return std::min<double>(std::max<double>(x, e.alpha), e.beta);
+    case expr::Id::Silu: return x / (1 + std::exp(-x));
+    case expr::Id::Sigmoid: return 1 / (1 + std::exp(-x));
+    case expr::Id::HardSwish: return x * std::clamp(x / 6 + 0.5, 0.0, 1.0);
+    case expr::Id::HardSigmoid: return std::clamp<double>(e.alpha * x + e.beta, 0, 1);
+    case expr::Id::LeakyRelu: return x < 0 ? e.alpha * x : x;
+    case expr::Id::Tanh: return std::tanh(x);
+    case expr::Id::Gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case expr::Id::GeluTanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case expr::Id::Mish: return x * std::tanh(std::log1p(std::exp(x)));
+    case expr::Id::Elu: return x < 0 ? e.alpha * std::expm1(x) : x;
+    case expr::Id::Celu: return x < 0 ? e.alpha * std::expm1(x / e.alpha) : x;
+    case expr::Id::Selu: return e.beta * (x < 0 ? e.alpha * std::expm1(x) : x);
+    case expr::Id::Softsign: return x / (1 + std::abs(x));
+    case expr::Id::ThresholdedRelu: return x > e.alpha ? x : 0;
+    default: return ops::expression(e.act).apply(static_cast<float>(x), 0, e.alpha, e.beta);
   }
-  return x;
 }
 
 struct Data {
@@ -292,7 +297,7 @@ TEST(Conv, StemReadsNchw) {
         for (int out_c : {5, 16, 32, 64}) {
           Case c = make_case(2, 19, 23, in_c, out_c, kernel, kernel, stride, {kernel / 2, 1, kernel / 2, kernel / 2}, 1,
                              1, 0, 4);
-          c.epilogue = {Activation::relu, 0, 0, Residual::none};
+          c.epilogue = {expr::Id::Relu, 0, 0, Residual::none};
           c.shape.in_nchw = true;
           EXPECT_GT(check(c), 0);
           c.shape.dilation_w = 2;
@@ -303,8 +308,9 @@ TEST(Conv, StemReadsNchw) {
 
 TEST(Conv, EveryEpilogueOfEveryTactic) {
   for (Residual residual : {Residual::none, Residual::before, Residual::after})
-    for (int act = 0; act <= static_cast<int>(Activation::elu); ++act) {
-      const Epilogue e{static_cast<Activation>(act), 0.2f, 0.55f, residual};
+    for (const ops::Expression& activation : ops::expressions()) {
+      if (!activation.is_epilogue) continue;
+      const Epilogue e{activation.id, 0.2f, 0.55f, residual};
       for (Case c : {make_case(1, 9, 8, 12, 21, 3, 3, 1, {1, 1, 1, 1}, 1, 1, 4, 6),
                      make_case(1, 9, 8, 32, 32, 1, 1, 1, {}, 1, 1),
                      make_case(1, 9, 8, 20, 20, 3, 3, 1, {1, 1, 1, 1}, 1, 20, 0, 4), square(1, 40, 70, 1, 1, 0)}) {

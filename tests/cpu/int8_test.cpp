@@ -77,8 +77,9 @@ Case random_case(Random& random) {
   Case c;
   ConvShape& s = c.conv.shape;
   while (s.out_h == 0 || s.out_w == 0) s = random_shape(random);
-  c.conv.epilogue = {static_cast<Activation>(random.between(0, 4)), -0.5f, 2.f,
-                     static_cast<Residual>(random.between(0, 2))};
+  constexpr expr::Id activations[] = {expr::Id::Identity, expr::Id::Relu, expr::Id::Clip, expr::Id::Silu,
+                                      expr::Id::Sigmoid};
+  c.conv.epilogue = {activations[random.between(0, 4)], -0.5f, 2.f, static_cast<Residual>(random.between(0, 2))};
   const bool same = random.once_in(2);
   for (int64_t at = 0; at < s.out_c; ++at) {
     c.multiplier.push_back(static_cast<float>(random.between(1, 100)) * 1e-6f);

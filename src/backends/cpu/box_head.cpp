@@ -83,13 +83,13 @@ class BoxHeadStep : public backends::Step {
     for (int64_t at = 0; at < 4; ++at) distance(logits + at * bins_, pitch, count, places.bins, side[at]);
     for (int64_t axis = 0; axis < 2; ++axis) {
       float *const from = side[axis], *const to = side[axis + 2];
-      ops_.binary(Binary::sub, from, ends[0] + axis * most_places, 1, from, 1, count);
-      ops_.binary(Binary::add, to, ends[1] + axis * most_places, 1, to, 1, count);
+      ops_.binary(expr::Id::Sub, from, ends[0] + axis * most_places, 1, from, 1, count);
+      ops_.binary(expr::Id::Add, to, ends[1] + axis * most_places, 1, to, 1, count);
       float *const centre = out + axis * out_line_, *const size = out + (axis + 2) * out_line_;
       ops_.blend(centre, from, 0.5f, to, 0.5f, count);
-      ops_.binary(Binary::sub, size, to, 1, from, 1, count);
-      ops_.binary(Binary::mul, centre, centre, 1, places.scale, 1, count);
-      ops_.binary(Binary::mul, size, size, 1, places.scale, 1, count);
+      ops_.binary(expr::Id::Sub, size, to, 1, from, 1, count);
+      ops_.binary(expr::Id::Mul, centre, centre, 1, places.scale, 1, count);
+      ops_.binary(expr::Id::Mul, size, size, 1, places.scale, 1, count);
     }
   }
 
@@ -101,19 +101,18 @@ class BoxHeadStep : public backends::Step {
     for (int64_t bin = 1; bin < bins_; ++bin)
       loops_.fold_into(Fold::max, Before::none, top, turned + offsets_[static_cast<size_t>(bin)], count);
     for (const int64_t offset : offsets_) {
-      ops_.binary(Binary::sub, turned + offset, turned + offset, 1, top, 1, count);
-      ops_.unary(Unary::exp, {}, turned + offset, turned + offset, count);
+      ops_.binary(expr::Id::Sub, turned + offset, turned + offset, 1, top, 1, count);
+      ops_.unary(expr::Id::Exp, 0, 0, turned + offset, turned + offset, count);
     }
     loops_.weighted(sum, turned, offsets_.data(), ones_.data(), bins_, count);
     loops_.weighted(mean, turned, offsets_.data(), bins, bins_, count);
-    ops_.binary(Binary::div, mean, mean, 1, sum, 1, count);
+    ops_.binary(expr::Id::Div, mean, mean, 1, sum, 1, count);
   }
 
   void scores(const float* logits, int64_t pitch, int64_t count, float* out) const {
-    const Epilogue sigmoid{Activation::sigmoid};
     turn(out, out_line_, logits, pitch, count, classes_);
     for (int64_t line = 0; line < classes_; ++line)
-      ops_.unary(Unary::activation, sigmoid, out + line * out_line_, out + line * out_line_, count);
+      ops_.unary(expr::Id::Sigmoid, 0, 0, out + line * out_line_, out + line * out_line_, count);
   }
 
   const size_t scales_;

@@ -121,19 +121,17 @@ const char* refuses(const Problem& problem) {
   if (!tactic) return "not built for this instruction set";
   if (problem.strict && is_winograd(name)) return "strict summation was asked for";
   if (is_brain(name) && !problem.bf16) return "bf16 was not asked for";
-  const auto epilogue = epilogue_of(*problem.node);
-  if (!epilogue) return "the activation has no kernel";
   ConvShape shape{};
   if (problem.inputs[0].dtype != DType::f32 || problem.inputs[1].dtype != DType::f32) return "only f32";
   if (const char* reason = conv_shape_of(problem, shape)) return reason;
-  return tactic->refuses(shape, *epilogue);
+  return tactic->refuses(shape, epilogue_of(*problem.node));
 }
 
 template <const char* const& name>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   ConvShape shape{};
   conv_shape_of(problem, shape);
-  return std::make_unique<ConvStep>(*conv_tactic_named(problem, name), problem, shape, *epilogue_of(*problem.node));
+  return std::make_unique<ConvStep>(*conv_tactic_named(problem, name), problem, shape, epilogue_of(*problem.node));
 }
 
 constexpr const char* direct = "direct";

@@ -20,7 +20,7 @@ using Three = std::array<int64_t, 3>;
 class ColumnsStep : public backends::Step {
  public:
   explicit ColumnsStep(const Problem& problem)
-      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
+      : epilogue_(epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     const ir::Node& node = *problem.node;
     const Dims &x = problem.inputs[0].dims, &w = problem.inputs[1].dims, &y = problem.outputs[0].dims;
     const size_t rank = x.rank() - 2, shift = 3 - rank;
@@ -105,12 +105,12 @@ class ColumnsStep : public backends::Step {
     }
   }
   void finish(float* y, std::byte* const* inputs, int64_t channel, int64_t at, int64_t count) const {
-    if (bias_) ops_.binary(Binary::add, y, y, 1, reinterpret_cast<const float*>(inputs[2]) + channel, 0, count);
+    if (bias_) ops_.binary(expr::Id::Add, y, y, 1, reinterpret_cast<const float*>(inputs[2]) + channel, 0, count);
     const float* residual =
         epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[3]) + at;
-    if (epilogue_.residual == Residual::before) ops_.binary(Binary::add, y, y, 1, residual, 1, count);
-    if (epilogue_.act != Activation::none) ops_.unary(Unary::activation, epilogue_, y, y, count);
-    if (epilogue_.residual == Residual::after) ops_.binary(Binary::add, y, y, 1, residual, 1, count);
+    if (epilogue_.residual == Residual::before) ops_.binary(expr::Id::Add, y, y, 1, residual, 1, count);
+    if (epilogue_.act != expr::Id::Identity) ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, y, y, count);
+    if (epilogue_.residual == Residual::after) ops_.binary(expr::Id::Add, y, y, 1, residual, 1, count);
   }
 
   Three in_{1, 1, 1}, out_{1, 1, 1}, kernel_{1, 1, 1}, stride_{1, 1, 1}, dilation_{1, 1, 1}, begin_{0, 0, 0};
@@ -132,7 +132,7 @@ const char* refuses(const Problem& problem) {
   if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
   if (x.elements() == 0 || problem.inputs[1].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0)
     return "nothing to do";
-  return epilogue_of(*problem.node) ? nullptr : "the epilogue has no kernel";
+  return nullptr;
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ColumnsStep>(problem); }
 

@@ -39,8 +39,8 @@ class ConvPairStep : public backends::Step {
     shapes_of(pair, shapes);
     a_ = shapes.first;
     b_ = shapes.second;
-    a_epilogue_ = *epilogue_of(*pair.first.node);
-    b_epilogue_ = *epilogue_of(*pair.second.node);
+    a_epilogue_ = epilogue_of(*pair.first.node);
+    b_epilogue_ = epilogue_of(*pair.second.node);
     a_tactic_ = conv_tactic_named(pair.first, "direct");
     b_tactic_ = conv_tactic_named(pair.second, "depthwise");
     a_packed_ = packed(*a_tactic_, a_, pair.first);
@@ -171,15 +171,14 @@ class ConvPairStep : public backends::Step {
 };
 
 const char* refuses(const Pair& pair) {
-  const auto first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);
-  if (!first || !second) return "the activation has no kernel";
-  if (first->residual != Residual::none) return "the first adds a residual";
+  const Epilogue first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);
+  if (first.residual != Residual::none) return "the first adds a residual";
   const ConvTactic *direct = conv_tactic_named(pair.first, "direct"),
                    *depthwise = conv_tactic_named(pair.second, "depthwise");
   Shapes shapes;
   if (const char* reason = shapes_of(pair, shapes)) return reason;
-  if (!direct || !depthwise || direct->refuses(shapes.first, *first)) return "the first has no direct kernel";
-  return depthwise->refuses(shapes.second, *second);
+  if (!direct || !depthwise || direct->refuses(shapes.first, first)) return "the first has no direct kernel";
+  return depthwise->refuses(shapes.second, second);
 }
 
 std::unique_ptr<backends::Step> make(const Pair& pair) { return std::make_unique<ConvPairStep>(pair); }

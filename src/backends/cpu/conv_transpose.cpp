@@ -71,7 +71,7 @@ class RowsStep : public backends::Step {
         y_(problem.outputs[0].dims),
         ys_(problem.outputs[0].strides),
         threads_(problem.threads),
-        epilogue_(*epilogue_of(*problem.node)),
+        epilogue_(epilogue_of(*problem.node)),
         ops_(row_ops(isa_for(problem))) {
     const int64_t channels = x_[3], out = y_[3], columns = g_.kernel[1];
     bias_.assign(static_cast<size_t>(out), 0.f);
@@ -147,17 +147,18 @@ class RowsStep : public backends::Step {
         const int64_t column = at * g_.stride[1] - g_.begin[1] + k * g_.dilation[1];
         if (column < 0 || column >= y_[2]) continue;
         float* to = row + column * ys_[2];
-        ops_.binary(Binary::add, to, to, 1, product + (at * g_.kernel[1] + k) * y_[3], 1, y_[3]);
+        ops_.binary(expr::Id::Add, to, to, 1, product + (at * g_.kernel[1] + k) * y_[3], 1, y_[3]);
       }
   }
   void finish(float* row, const float* residual) const {
     for (int64_t at = 0; at < y_[2]; ++at) {
       float* pixel = row + at * ys_[2];
       if (epilogue_.residual == Residual::before)
-        ops_.binary(Binary::add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
-      if (epilogue_.act != Activation::none) ops_.unary(Unary::activation, epilogue_, pixel, pixel, y_[3]);
+        ops_.binary(expr::Id::Add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
+      if (epilogue_.act != expr::Id::Identity)
+        ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, pixel, pixel, y_[3]);
       if (epilogue_.residual == Residual::after)
-        ops_.binary(Binary::add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
+        ops_.binary(expr::Id::Add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
     }
   }
 
@@ -183,7 +184,6 @@ const char* refuses(const Problem& problem) {
   if (x.dims.elements() == 0 || y.dims.elements() == 0 || w.dims.elements() == 0) return "nothing to do";
   if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";
   if (problem.inputs.size() > 3 && problem.inputs[3] && !problem.inputs[3].dense()) return "the residual is a view";
-  if (!epilogue_of(*problem.node)) return "the epilogue has no kernel";
   const ConvTactic* tactic = product_tactic(problem);
   return tactic ? tactic->refuses(row_product(problem, w.dims[1] * w.dims[3]), {})
                 : "not built for this instruction set";

@@ -3,39 +3,16 @@
 #include <tenon/error.h>
 
 #include <algorithm>
-#include <cmath>
-#include <string>
-#include <string_view>
 
 #include "backends/cpu/isa.h"
 #include "base/knobs.h"
+#include "ops/epilogue.h"
 
 namespace tenon::cpu {
 
-std::optional<Epilogue> epilogue_of(const ir::Node& node) {
-  static constexpr std::pair<std::string_view, Activation> names[] = {
-      {"", Activation::none},          {"relu", Activation::relu},           {"clip", Activation::clip},
-      {"silu", Activation::silu},      {"sigmoid", Activation::sigmoid},     {"hardswish", Activation::hard_swish},
-      {"hardsigmoid", Activation::hard_sigmoid}, {"leakyrelu", Activation::leaky_relu}, {"tanh", Activation::tanh},
-      {"gelu", Activation::gelu},      {"gelutanh", Activation::gelu_tanh},  {"mish", Activation::mish},
-      {"elu", Activation::elu}};
-  const std::string activation = node.text("activation", "");
-  Epilogue epilogue;
-  const auto* found =
-      std::find_if(std::begin(names), std::end(names), [&](const auto& entry) { return entry.first == activation; });
-  if (found == std::end(names)) return std::nullopt;
-  epilogue.act = found->second;
-  if (epilogue.act == Activation::clip) epilogue.alpha = -INFINITY, epilogue.beta = INFINITY;
-  if (epilogue.act == Activation::leaky_relu) epilogue.alpha = 0.01f;
-  if (epilogue.act == Activation::elu) epilogue.alpha = 1;
-  if (epilogue.act == Activation::hard_sigmoid) epilogue.alpha = 0.2f, epilogue.beta = 0.5f;
-  epilogue.alpha = node.real("alpha", epilogue.alpha);
-  epilogue.beta = node.real("beta", epilogue.beta);
-  const std::string residual = node.text("residual", "");
-  if (residual == "before") epilogue.residual = Residual::before;
-  else if (residual == "after") epilogue.residual = Residual::after;
-  else if (!residual.empty()) return std::nullopt;
-  return epilogue;
+Epilogue epilogue_of(const ir::Node& node) {
+  const ops::Epilogue epilogue = ops::epilogue_of(node);
+  return {epilogue.activation, epilogue.alpha, epilogue.beta, static_cast<Residual>(epilogue.residual)};
 }
 
 Isa active_isa() {

@@ -1,6 +1,4 @@
 #pragma once
-#include <optional>
-
 #include "backends/kernel.h"
 #include "backends/cpu/isa.h"
 
@@ -9,8 +7,8 @@
 
 namespace tenon::cpu {
 
-/// The activation and residual that passes attached to a node; nullopt for an activation no kernel has.
-std::optional<Epilogue> epilogue_of(const ir::Node& node);
+/// The activation and residual that passes attached to a node.
+Epilogue epilogue_of(const ir::Node& node);
 /// The instruction set kernels are made for: the machine's best, held to TENON_ISA where that is set.
 Isa active_isa();
 /// That for the floating point steps of a problem: where products have to be added in one rounding, not Isa::portable.

@@ -66,12 +66,10 @@ struct Lists {
 
 /// The problem as its kernels take it; the reason when it is none.
 const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
-  const auto epilogue = epilogue_of(*problem.node);
   const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
   if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32)) return "only u8 and f32";
-  if (!epilogue) return "the activation has no kernel";
   const bool live = is_live(problem);
-  if (live && (from != DType::u8 || to != DType::f32 || epilogue->residual != Residual::none))
+  if (live && (from != DType::u8 || to != DType::f32 || epilogue_of(*problem.node).residual != Residual::none))
     return "scales that are known only when it runs need bytes, numbers as outputs and no residual";
   for (size_t at = live ? w_scale : x_scale; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
@@ -88,7 +86,7 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
     lists.inverse_scale.push_back(1.f / scale_at(problem, y_scale, channel));
     lists.residual_scale.push_back(scale_at(problem, r_scale, channel));
   }
-  conv.epilogue = *epilogue;
+  conv.epilogue = epilogue_of(*problem.node);
   const Tensor& weights = problem.inputs[1].constant;
   lists.weights.resize(static_cast<size_t>(weights.elements()));
   if (weights.dtype() == DType::i8) std::copy_n(weights.data<int8_t>(), weights.elements(), lists.weights.data());

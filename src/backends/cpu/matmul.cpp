@@ -69,7 +69,7 @@ class MatMulStep : public backends::Step {
     tactic.pack(product.shape, (product.transposed ? b : turned).data<float>(), floats());
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    const Epilogue epilogue = *epilogue_of(*problem.node);
+    const Epilogue epilogue = epilogue_of(*problem.node);
     residual_ = epilogue.residual != Residual::none;
     kernel_ = tactic.make(product.shape, epilogue, floats(), bias, problem.threads);
   }
@@ -99,9 +99,7 @@ const char* refuses(const Problem& problem) {
   const Product product(problem);
   if (product.reason) return product.reason;
   const ConvTactic* tactic = conv_tactic_named(problem, name);
-  const auto epilogue = epilogue_of(*problem.node);
-  if (!epilogue) return "the epilogue has no kernel";
-  return tactic ? tactic->refuses(product.shape, *epilogue) : "not built for this instruction set";
+  return tactic ? tactic->refuses(product.shape, epilogue_of(*problem.node)) : "not built for this instruction set";
 }
 
 template <const char* const& name>

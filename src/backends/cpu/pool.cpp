@@ -62,8 +62,8 @@ class PoolStep : public backends::Step {
                   left = column * window_.strides[1] - window_.pads[1];
     int64_t count = 0;
     taps(x, top, left, [&](const float* tap) {
-      if (count++ == 0) ops_.unary(Unary::copy, {}, y, tap, channels);
-      else ops_.binary(max_ ? Binary::max : Binary::add, y, y, 1, tap, 1, channels);
+      if (count++ == 0) ops_.unary(expr::Id::Identity, 0, 0, y, tap, channels);
+      else ops_.binary(max_ ? expr::Id::Max : expr::Id::Add, y, y, 1, tap, 1, channels);
     });
     if (count == 0) std::fill(y, y + channels, max_ ? -INFINITY : 0.f);
     if (max_ || count == 0) return;

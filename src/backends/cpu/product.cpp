@@ -17,7 +17,7 @@ using backends::Problem;
 class ProductStep : public backends::Step {
  public:
   explicit ProductStep(const Problem& problem)
-      : epilogue_(*epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
+      : epilogue_(epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
     if (problem.node->op == "Gemm") {
       shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);
@@ -90,19 +90,19 @@ class ProductStep : public backends::Step {
     if (alpha_ != 1) ops_.scale(row, alpha_, n);
     if (has_c_ && beta_ != 0) {
       const float* c = reinterpret_cast<const float*>(inputs[2]) + at * c_row_;
-      if (beta_ == 1) ops_.binary(Binary::add, row, row, 1, c, c_column_, n);
+      if (beta_ == 1) ops_.binary(expr::Id::Add, row, row, 1, c, c_column_, n);
       else if (c_column_) ops_.blend(row, row, 1, c, beta_, n);
       else {
         const float scaled = *c * beta_;
-        ops_.binary(Binary::add, row, row, 1, &scaled, 0, n);
+        ops_.binary(expr::Id::Add, row, row, 1, &scaled, 0, n);
       }
     }
     const float* residual = epilogue_.residual == Residual::none
                                 ? nullptr
                                 : reinterpret_cast<const float*>(inputs[3]) + (matrix * shape_.m + at) * n;
-    if (epilogue_.residual == Residual::before) ops_.binary(Binary::add, row, row, 1, residual, 1, n);
-    if (epilogue_.act != Activation::none) ops_.unary(Unary::activation, epilogue_, row, row, n);
-    if (epilogue_.residual == Residual::after) ops_.binary(Binary::add, row, row, 1, residual, 1, n);
+    if (epilogue_.residual == Residual::before) ops_.binary(expr::Id::Add, row, row, 1, residual, 1, n);
+    if (epilogue_.act != expr::Id::Identity) ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, row, row, n);
+    if (epilogue_.residual == Residual::after) ops_.binary(expr::Id::Add, row, row, 1, residual, 1, n);
   }
 
   GemmShape shape_{};
@@ -123,8 +123,6 @@ const char* refuses(const Problem& problem) {
   for (const Operand& operand : problem.inputs)
     if (operand && operand.dtype != DType::f32) return "only f32";
   if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return "nothing to do";
-  const auto epilogue = epilogue_of(*problem.node);
-  if (!epilogue) return "the epilogue has no kernel";
   return nullptr;
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }

@@ -14,43 +14,9 @@ namespace {
 
 using backends::Problem;
 using ops::Instruction;
-using Word = Instruction::Word;
 
 constexpr int64_t strip = 512;     // elements a program works on at a time, so that its registers stay in L1
 constexpr int64_t short_row = 16;  // below this, rows are gathered into strips
-
-/// The loop of a one-operand word; false where only the scalar form exists.
-bool loop_of(const Instruction& step, Unary& loop, Epilogue& activation) {
-  loop = Unary::activation;
-  switch (step.word) {
-    case Word::relu: activation = {Activation::relu}; return true;
-    case Word::sigmoid: activation = {Activation::sigmoid}; return true;
-    case Word::tanh: activation = {Activation::tanh}; return true;
-    case Word::silu: activation = {Activation::silu}; return true;
-    case Word::hardswish: activation = {Activation::hard_swish}; return true;
-    case Word::mish: activation = {Activation::mish}; return true;
-    case Word::gelu: activation = {Activation::gelu}; return true;
-    case Word::gelutanh: activation = {Activation::gelu_tanh}; return true;
-    case Word::clip: activation = {Activation::clip, step.alpha, step.beta}; return true;
-    case Word::hardsigmoid: activation = {Activation::hard_sigmoid, step.alpha, step.beta}; return true;
-    case Word::leakyrelu: activation = {Activation::leaky_relu, step.alpha}; return true;
-    case Word::elu: activation = {Activation::elu, step.alpha}; return true;
-    case Word::exp: loop = Unary::exp; return true;
-    case Word::sqrt: loop = Unary::sqrt; return true;
-    case Word::neg: loop = Unary::neg; return true;
-    case Word::abs: loop = Unary::abs; return true;
-    case Word::reciprocal: loop = Unary::reciprocal; return true;
-    case Word::erf: loop = Unary::erf; return true;
-    default: return false;
-  }
-}
-
-bool loop_of(Word word, Binary& loop) {
-  if (word > Word::min) return false;
-  static constexpr Binary loops[] = {Binary::add, Binary::sub, Binary::mul, Binary::div, Binary::max, Binary::min};
-  loop = loops[static_cast<size_t>(word)];
-  return true;
-}
 
 std::vector<Instruction> program_of(const Problem& problem) {
   return ops::parse_program(std::get<std::vector<std::string>>(problem.node->attributes.at("program")),
@@ -130,20 +96,18 @@ class ProgramStep : public backends::Step {
         stride = gathers_ ? 1 : rows_.step(reg);
         return reinterpret_cast<const float*>(sources[reg]);
       };
-      int a_step, b_step = 0;
+      int a_step;
       const float* a = operand(step.a, a_step);
-      const float* b = ops::is_binary(step.word) ? operand(step.b, b_step) : a;
-      Unary unary;
-      Binary binary;
-      Epilogue activation;
-      if (step.word == Word::dequant) dequantise(step, dst, reinterpret_cast<const uint8_t*>(a), a_step, count);
-      else if (step.word == Word::quant) quantise(step, reinterpret_cast<uint8_t*>(dst), a, a_step, count);
-      else if (loop_of(step.word, binary)) ops_.binary(binary, dst, a, a_step, b, b_step, count);
-      else if (step.word == Word::pow && b_step == 0 && *b == 2 && a_step == 1)
-        ops_.unary(Unary::square, {}, dst, a, count);
-      else if (a_step == 1 && loop_of(step, unary, activation)) ops_.unary(unary, activation, dst, a, count);
-      else
-        for (int64_t at = 0; at < count; ++at) dst[at] = ops::apply(step, a[at * a_step], b[at * b_step]);
+      if (step.id == expr::Id::Dequant) dequantise(step, dst, reinterpret_cast<const uint8_t*>(a), a_step, count);
+      else if (step.id == expr::Id::Quant) quantise(step, reinterpret_cast<uint8_t*>(dst), a, a_step, count);
+      else if (ops::is_binary(step)) {
+        int b_step;
+        const float* b = operand(step.b, b_step);
+        ops_.binary(step.id, dst, a, a_step, b, b_step, count);
+      } else {
+        ops_.unary(step.id, step.alpha, step.beta, dst, a, a_step ? count : 1);
+        if (!a_step) std::fill_n(dst, count, *dst);
+      }
     }
   }
 

@@ -149,9 +149,9 @@ class RecurrentStep : public backends::Step {
     if (from) std::copy_n(from, count, state);
     else std::fill_n(state, count, 0.f);
   }
-  void add(float* to, const float* from, int64_t count) const { ops_.binary(Binary::add, to, to, 1, from, 1, count); }
-  void curve(Activation act, float* to, const float* from, int64_t count) const {
-    ops_.unary(Unary::activation, {act}, to, from, count);
+  void add(float* to, const float* from, int64_t count) const { ops_.binary(expr::Id::Add, to, to, 1, from, 1, count); }
+  void curve(expr::Id act, float* to, const float* from, int64_t count) const {
+    ops_.unary(act, 0, 0, to, from, count);
   }
   /// Gates i, o, f, c from unit `first` on.
   void lstm(const float* in, float* gates, float* h, float* c, int64_t first, int64_t count) const {
@@ -159,35 +159,35 @@ class RecurrentStep : public backends::Step {
     for (int64_t k = 0; k < 4; ++k) {
       g[k] = gates + k * hidden_ + first;
       add(g[k], in + k * hidden_ + first, count);
-      curve(k == 3 ? Activation::tanh : Activation::sigmoid, g[k], g[k], count);
+      curve(k == 3 ? expr::Id::Tanh : expr::Id::Sigmoid, g[k], g[k], count);
     }
-    ops_.binary(Binary::mul, c, c, 1, g[2], 1, count);
-    ops_.binary(Binary::mul, g[3], g[3], 1, g[0], 1, count);
+    ops_.binary(expr::Id::Mul, c, c, 1, g[2], 1, count);
+    ops_.binary(expr::Id::Mul, g[3], g[3], 1, g[0], 1, count);
     add(c, g[3], count);
-    curve(Activation::tanh, h, c, count);
-    ops_.binary(Binary::mul, h, h, 1, g[1], 1, count);
+    curve(expr::Id::Tanh, h, c, count);
+    ops_.binary(expr::Id::Mul, h, h, 1, g[1], 1, count);
   }
   /// The reset gate, and the state under it.
   void mask(const float* in, float* gates, const float* h, float* masked, int64_t first, int64_t count) const {
     float* r = gates + hidden_ + first;
     add(r, in + hidden_ + first, count);
-    curve(Activation::sigmoid, r, r, count);
-    ops_.binary(Binary::mul, masked, h, 1, r, 1, count);
+    curve(expr::Id::Sigmoid, r, r, count);
+    ops_.binary(expr::Id::Mul, masked, h, 1, r, 1, count);
   }
   /// Gates z, r, h: h = h~ + z (h - h~).
   void gru(const float* in, float* gates, float* h, int64_t first, int64_t count) const {
     float *z = gates + first, *r = gates + hidden_ + first, *g = gates + 2 * hidden_ + first;
     add(z, in + first, count);
-    curve(Activation::sigmoid, z, z, count);
+    curve(expr::Id::Sigmoid, z, z, count);
     if (reset_last_) {
       add(r, in + hidden_ + first, count);
-      curve(Activation::sigmoid, r, r, count);
-      ops_.binary(Binary::mul, g, g, 1, r, 1, count);
+      curve(expr::Id::Sigmoid, r, r, count);
+      ops_.binary(expr::Id::Mul, g, g, 1, r, 1, count);
     }
     add(g, in + 2 * hidden_ + first, count);
-    curve(Activation::tanh, g, g, count);
-    ops_.binary(Binary::sub, h, h, 1, g, 1, count);
-    ops_.binary(Binary::mul, h, h, 1, z, 1, count);
+    curve(expr::Id::Tanh, g, g, count);
+    ops_.binary(expr::Id::Sub, h, h, 1, g, 1, count);
+    ops_.binary(expr::Id::Mul, h, h, 1, z, 1, count);
     add(h, g, count);
   }
 

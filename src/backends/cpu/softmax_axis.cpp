@@ -47,9 +47,9 @@ class AxisStep : public backends::Step {
       const float* from = x + row * count_;
       float* to = y + row * count_;
       const float highest = loops_.fold(Fold::max, Before::none, from, count_);
-      ops_.binary(Binary::sub, to, from, 1, &highest, 0, count_);
+      ops_.binary(expr::Id::Sub, to, from, 1, &highest, 0, count_);
       if (!log_) {
-        ops_.unary(Unary::exp, {}, to, to, count_);
+        ops_.unary(expr::Id::Exp, 0, 0, to, to, count_);
         ops_.scale(to, 1.f / loops_.fold(Fold::sum, Before::none, to, count_), count_);
         continue;
       }
@@ -57,11 +57,11 @@ class AxisStep : public backends::Step {
       float power[tile];
       for (int64_t at = 0; at < count_; at += tile) {
         const int64_t size = std::min(tile, count_ - at);
-        ops_.unary(Unary::exp, {}, power, to + at, size);
+        ops_.unary(expr::Id::Exp, 0, 0, power, to + at, size);
         sum += loops_.fold(Fold::sum, Before::none, power, size);
       }
       const auto shift = static_cast<float>(std::log(sum));
-      ops_.binary(Binary::sub, to, to, 1, &shift, 0, count_);
+      ops_.binary(expr::Id::Sub, to, to, 1, &shift, 0, count_);
     }
   }
   void lines(const float* x, float* y, int64_t width) const {
@@ -71,21 +71,21 @@ class AxisStep : public backends::Step {
     std::fill(sum, sum + width, 0.f);
     for (int64_t at = 0; at < count_; ++at) {
       float* row = y + at * inner_;
-      ops_.binary(Binary::sub, row, x + at * inner_, 1, highest, 1, width);
+      ops_.binary(expr::Id::Sub, row, x + at * inner_, 1, highest, 1, width);
       if (!log_) {
-        ops_.unary(Unary::exp, {}, row, row, width);
-        ops_.binary(Binary::add, sum, sum, 1, row, 1, width);
+        ops_.unary(expr::Id::Exp, 0, 0, row, row, width);
+        ops_.binary(expr::Id::Add, sum, sum, 1, row, 1, width);
         continue;
       }
       float power[tile];
-      ops_.unary(Unary::exp, {}, power, row, width);
-      ops_.binary(Binary::add, sum, sum, 1, power, 1, width);
+      ops_.unary(expr::Id::Exp, 0, 0, power, row, width);
+      ops_.binary(expr::Id::Add, sum, sum, 1, power, 1, width);
     }
     if (log_)
       for (int64_t at = 0; at < width; ++at) sum[at] = std::log(sum[at]);
-    else ops_.unary(Unary::reciprocal, {}, sum, sum, width);
+    else ops_.unary(expr::Id::Reciprocal, 0, 0, sum, sum, width);
     for (int64_t at = 0; at < count_; ++at)
-      ops_.binary(log_ ? Binary::sub : Binary::mul, y + at * inner_, y + at * inner_, 1, sum, 1, width);
+      ops_.binary(log_ ? expr::Id::Sub : expr::Id::Mul, y + at * inner_, y + at * inner_, 1, sum, 1, width);
   }
 
   bool log_;

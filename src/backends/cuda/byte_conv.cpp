@@ -59,15 +59,12 @@ bool is_bounded(const ByteConv& conv) {
   for (const float one : conv.inverses) inverse = std::max<double>(inverse, one);
   for (const float one : conv.r_scales) r_scale = std::max<double>(r_scale, one);
   most += 255.0 * r_scale;
-  switch (epilogue.activation) {
-    case ops::Activation::clip:
-      most = std::max({most, static_cast<double>(epilogue.alpha), -static_cast<double>(epilogue.beta)});
-      break;
-    case ops::Activation::leakyrelu:
-    case ops::Activation::elu:
-    case ops::Activation::hardsigmoid: most *= std::max(1.f, std::fabs(epilogue.alpha)) + 1.f; break;
-    default: most += 1;
-  }
+  // No activation gives more than its input times its parameters, or one.
+  const double alpha = std::fabs(epilogue.alpha), beta = std::fabs(epilogue.beta);
+  if (epilogue.activation == expr::Id::Clip)
+    most = std::max({most, static_cast<double>(epilogue.alpha), -static_cast<double>(epilogue.beta)});
+  else if (alpha != 0 || beta != 0) most *= (std::max(1.0, alpha) + 1) * std::max(1.0, beta);
+  else most += 1;
   return most * inverse < 4e6;
 }
 
@@ -207,14 +204,9 @@ std::string define_bytes(const char* name, DType type) {
   return define_type(name, size_of(type) == 1 ? DType::u8 : type);
 }
 
-std::string byte_text(const std::vector<std::string>& defines) {
-  const bool strict = std::find(defines.begin(), defines.end(), "STRICT=1") != defines.end();
-  return std::string(strict ? kernel_text("exact.cuh") : "") + std::string(kernel_text("bytes.cuh"));
-}
-
 Source byte_source(const std::vector<std::string>& files, std::vector<std::string> defines) {
   Source source = source_from(files, std::move(defines));
-  source.text = byte_text(source.defines) + source.text;
+  source.text = std::string(kernel_text("bytes.cuh")) + source.text;
   return source;
 }
 

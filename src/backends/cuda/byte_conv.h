@@ -65,9 +65,7 @@ Lists lists_at(Address numbers, int64_t width);
 std::vector<std::string> byte_defines(const ByteConv& conv);
 /// u8 for all bytes, else the type itself: for kernels that move bytes and leave their meaning to bytes.cuh.
 std::string define_bytes(const char* name, DType type);
-/// What kernels for bytes of these macros begin with: bytes.cuh and what it needs.
-std::string byte_text(const std::vector<std::string>& defines);
-/// Kernel files behind it.
+/// Kernel files behind bytes.cuh.
 Source byte_source(const std::vector<std::string>& files, std::vector<std::string> defines);
 
 /// What zero points add to sums where taps lie outside: by class of the output's row and column, class 0 being the

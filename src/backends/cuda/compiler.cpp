@@ -3,10 +3,13 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <memory>
 
 #include "backends/cuda/kernel_cache.h"
 #include "backends/cuda/kernels/texts.h"
+#include "ops/expression_id.h"
 
 namespace tenon::cuda {
 namespace {
@@ -66,6 +69,28 @@ const Nvrtc& nvrtc() {
 std::string name_and_defines(const Source& source) {
   std::string text = source.file;
   for (const std::string& define : source.defines) text += " -D" + define;
+  return text;
+}
+
+/// The texts of the expressions that a kernel names, as tenon::expr::Mish, and of what they need.
+std::string expressions_of(const std::string& kernel) {
+  static const std::pair<const char*, const char*> files[] = {
+#define TENON_FILE(name, file) {"tenon::expr::" #name, file ".h"},
+      TENON_EXPRESSIONS(TENON_FILE)
+#undef TENON_FILE
+  };
+  if (kernel.find("tenon::expr::") == std::string::npos) return "";
+  std::string text(kernel_text("expression_math.h"));
+  for (const auto& [name, file] : files) {
+    const size_t size = std::string_view(name).size();
+    for (size_t at = kernel.find(name); at != std::string::npos; at = kernel.find(name, at + size)) {
+      if (at + size < kernel.size() && std::isalnum(static_cast<unsigned char>(kernel[at + size]))) continue;
+      text += kernel_text(file);
+      break;
+    }
+  }
+  text += kernel_text("expressions.cuh");
+  if (kernel.find("Exact") != std::string::npos) text += kernel_text("exact.cuh");
   return text;
 }
 
@@ -141,8 +166,8 @@ const OpenFolder* cache() {
 
 /// What NVRTC is given; headers come besides.
 std::string text_of(const Source& source) {
-  std::string text(kernel_text("common.cuh"));
-  return text += source.text.empty() ? kernel_text(source.file) : std::string_view(source.text);
+  const std::string own(source.text.empty() ? kernel_text(source.file) : std::string_view(source.text));
+  return std::string(kernel_text("common.cuh")) + expressions_of(own + name_and_defines(source)) + own;
 }
 
 }  // namespace

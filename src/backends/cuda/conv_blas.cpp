@@ -18,11 +18,11 @@ bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() 
 /// What the library's epilogue does for an activation; 0 where it has none for it.
 int epilogue_of(const Problem& problem, DType type) {
   switch (conv_epilogue(problem).activation) {
-    case ops::Activation::none: return epilogue_none;
-    case ops::Activation::relu: return epilogue_relu;
-    case ops::Activation::gelutanh: return epilogue_gelu;
+    case expr::Id::Identity: return epilogue_none;
+    case expr::Id::Relu: return epilogue_relu;
+    case expr::Id::GeluTanh: return epilogue_gelu;
     // Its form by tanh lies within what 16 bits round.
-    case ops::Activation::gelu: return is_narrow(type) ? epilogue_gelu : 0;
+    case expr::Id::Gelu: return is_narrow(type) ? epilogue_gelu : 0;
     default: return 0;
   }
 }

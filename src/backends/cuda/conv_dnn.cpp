@@ -18,13 +18,13 @@ constexpr double least_products = 2.5e8;  // plans take long to make, and do not
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
 
 /// The mode of an activation; -1 where there is none, -2 where the library has none for it.
-int mode_of(ops::Activation activation) {
+int mode_of(expr::Id activation) {
   switch (activation) {
-    case ops::Activation::none: return -1;
-    case ops::Activation::relu:
-    case ops::Activation::clip: return relu;
-    case ops::Activation::silu: return swish;
-    case ops::Activation::sigmoid: return sigmoid;
+    case expr::Id::Identity: return -1;
+    case expr::Id::Relu:
+    case expr::Id::Clip: return relu;
+    case expr::Id::Silu: return swish;
+    case expr::Id::Sigmoid: return sigmoid;
     default: return -2;
   }
 }
@@ -148,7 +148,7 @@ class Operations {
     DnnDescriptor how(pointwise);
     how.set(pointwise_mode, of_pointwise_mode, what);
     how.set(pointwise_type, of_type, f32);
-    if (what == relu && epilogue_.activation == ops::Activation::clip) {
+    if (what == relu && epilogue_.activation == expr::Id::Clip) {
       const double low = epilogue_.alpha, high = epilogue_.beta;
       how.set(lower_clip, of_f64, 1, &low);
       how.set(upper_clip, of_f64, 1, &high);

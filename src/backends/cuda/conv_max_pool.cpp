@@ -93,9 +93,7 @@ struct Pooled {
     if (is_bytes() ? shape.y_type != DType::u8 : !is_narrow(shape.y_type)) return "only results of 16 or 8 bits";
     const ops::Epilogue epilogue = conv_epilogue(problem);
     if (has_residual(problem) || epilogue.residual != ops::Residual::none) return "it has a residual";
-    if (epilogue.activation != ops::Activation::none && epilogue.activation != ops::Activation::relu &&
-        epilogue.activation != ops::Activation::clip)
-      return "the activation may not be put behind the pool";
+    if (!ops::expression(epilogue.activation).is_clamp) return "the activation may not be put behind the pool";
     if (std::any_of(bytes.scale.begin(), bytes.scale.end(), [](float scale) { return !(scale > 0); }))
       return "a scale is not positive";
     if (shape.groups != 1 || shape.in_c > 4) return "more than 4 channels, or groups";

@@ -7,13 +7,6 @@
 namespace tenon::cuda {
 namespace {
 
-/// What read_epilogue asks of its context.
-struct EpilogueContext {
-  const ir::Node& node_;
-  const ir::Node& node() const { return node_; }
-  [[noreturn]] void fail(const std::string& why) const { throw std::logic_error(why); }
-};
-
 bool is_product(const Problem& problem) { return problem.node->op != "Conv"; }
 
 const char* check_size(const Problem& problem, const ConvShape& shape) {
@@ -117,10 +110,7 @@ const char* conv_shape(const Problem& problem, ConvShape& shape) {
   return check_size(problem, shape);
 }
 
-ops::Epilogue conv_epilogue(const Problem& problem) {
-  EpilogueContext context{*problem.node};
-  return ops::read_epilogue(context);
-}
+ops::Epilogue conv_epilogue(const Problem& problem) { return ops::epilogue_of(*problem.node); }
 
 bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 
@@ -169,11 +159,13 @@ DType rounds_weights_to(const Problem& problem, size_t input) {
 }
 
 std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue) {
-  return {define("ACT", static_cast<int>(epilogue.activation)),
-          define("RESIDUAL", static_cast<int>(epilogue.residual))};
+  return {define_expression("ACT", epilogue.activation), define("RESIDUAL", static_cast<int>(epilogue.residual))};
 }
 
 std::string define(const char* name, int64_t value) { return std::string(name) + "=" + std::to_string(value); }
+std::string define_expression(const char* name, expr::Id id) {
+  return std::string(name) + "=tenon::expr::" + ops::expression(id).name;
+}
 std::string define_type(const char* name, DType type) { return std::string(name) + "=" + type_name(type); }
 
 uint16_t narrow_of(float value, DType type) {

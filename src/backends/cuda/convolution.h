@@ -36,9 +36,10 @@ std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape);
 /// read or, where that is a picture in f32, of what they make; DType::undefined: it is not rounded.
 DType rounds_weights_to(const Problem& problem, size_t input);
 
-/// Macros of the epilogue: ACT, RESIDUAL (0 none, 1 before, 2 after the activation).
+/// Macros of the epilogue: ACT, a type of tenon::expr, RESIDUAL (0 none, 1 before, 2 after the activation).
 std::vector<std::string> epilogue_defines(const ops::Epilogue& epilogue);
 std::string define(const char* name, int64_t value);
+std::string define_expression(const char* name, expr::Id id);
 std::string define_type(const char* name, DType type);
 
 /// Bits of a number rounded to f16 or bf16.

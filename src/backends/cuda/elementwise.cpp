@@ -1,17 +1,14 @@
 #include <charconv>
 #include <cmath>
-#include <map>
 
-#include "backends/cuda/convolution.h"
 #include "backends/cuda/map.h"
 #include "ops/elementwise_program.h"
-#include "ops/half.h"
+#include "ops/expression.h"
 
 namespace tenon::cuda {
 namespace {
 
 using ops::Instruction;
-using Word = Instruction::Word;
 
 /// A float as CUDA C++ writes it, exactly.
 std::string literal(float value) {
@@ -23,87 +20,16 @@ std::string literal(float value) {
   return std::string("(float)(") + (std::signbit(value) ? "-0x" : "0x") + std::string(text, end.ptr) + ")";
 }
 
-std::string activation(ops::Activation kind, bool fast, const std::string& a, float alpha, float beta) {
-  return "activate<" + std::to_string(static_cast<int>(kind)) + ", " + (fast ? "true" : "false") + ">(" + a + ", " +
-         literal(alpha) + ", " + literal(beta) + ")";
-}
-
-std::string expression(const Instruction& step, const std::string& a, const std::string& b, bool fast) {
-  using ops::Activation;
-  const auto act = [&](Activation kind) { return activation(kind, fast, a, step.alpha, step.beta); };
-  switch (step.word) {
-    case Word::add: return a + " + " + b;
-    case Word::sub: return a + " - " + b;
-    case Word::mul: return a + " * " + b;
-    case Word::div: return a + " / " + b;
-    case Word::max: return a + " != " + a + " || " + a + " > " + b + " ? " + a + " : " + b;
-    case Word::min: return a + " != " + a + " || " + a + " < " + b + " ? " + a + " : " + b;
-    case Word::pow: return b == literal(2) ? a + " * " + a : "powf(" + a + ", " + b + ")";
-    case Word::relu: return act(Activation::relu);
-    case Word::sigmoid: return act(Activation::sigmoid);
-    case Word::tanh: return act(Activation::tanh);
-    case Word::silu: return act(Activation::silu);
-    case Word::hardswish: return act(Activation::hardswish);
-    case Word::mish: return act(Activation::mish);
-    case Word::softplus: return "(" + a + " > 0.f ? " + a + " + log1pf(expf(-" + a + ")) : log1pf(expf(" + a + ")))";
-    case Word::exp: return "expf(" + a + ")";
-    case Word::log: return "logf(" + a + ")";
-    case Word::sqrt: return "sqrtf(" + a + ")";
-    case Word::neg: return "-" + a;
-    case Word::abs: return "fabsf(" + a + ")";
-    case Word::reciprocal: return "1.f / " + a;
-    case Word::erf: return "erff(" + a + ")";
-    case Word::floor: return "floorf(" + a + ")";
-    case Word::ceil: return "ceilf(" + a + ")";
-    case Word::sin: return "sinf(" + a + ")";
-    case Word::cos: return "cosf(" + a + ")";
-    case Word::clip: return act(Activation::clip);
-    case Word::hardsigmoid: return act(Activation::hardsigmoid);
-    case Word::leakyrelu: return act(Activation::leakyrelu);
-    case Word::elu: return act(Activation::elu);
-    case Word::gelu: return act(Activation::gelu);
-    case Word::gelutanh: return act(Activation::gelutanh);
-    case Word::dequant: return "__fmul_rn(" + a + " - " + literal(step.beta) + ", " + literal(step.alpha) + ")";
-    case Word::quant:
-      return a + " != " + a + " ? " + literal(step.beta) + " : fminf(fmaxf(rintf(__fdiv_rn(" + a + ", " +
-             literal(step.alpha) + ")) + " + literal(step.beta) + ", 0.f), 255.f)";
-  }
-  return a;
-}
-
-/// Ops that are one instruction.
-const std::map<std::string, const char*>& words() {
-  static const std::map<std::string, const char*> table = {{"Add", "add"},
-                                                           {"Sub", "sub"},
-                                                           {"Mul", "mul"},
-                                                           {"Div", "div"},
-                                                           {"Max", "max"},
-                                                           {"Min", "min"},
-                                                           {"Pow", "pow"},
-                                                           {"Relu", "relu"},
-                                                           {"Sigmoid", "sigmoid"},
-                                                           {"Tanh", "tanh"},
-                                                           {"tenon:Silu", "silu"},
-                                                           {"HardSwish", "hardswish"},
-                                                           {"Mish", "mish"},
-                                                           {"Softplus", "softplus"},
-                                                           {"Exp", "exp"},
-                                                           {"Log", "log"},
-                                                           {"Sqrt", "sqrt"},
-                                                           {"Neg", "neg"},
-                                                           {"Abs", "abs"},
-                                                           {"Reciprocal", "reciprocal"},
-                                                           {"Erf", "erf"},
-                                                           {"Floor", "floor"},
-                                                           {"Ceil", "ceil"},
-                                                           {"Sin", "sin"},
-                                                           {"Cos", "cos"},
-                                                           {"Clip", "clip"},
-                                                           {"HardSigmoid", "hardsigmoid"},
-                                                           {"LeakyRelu", "leakyrelu"},
-                                                           {"Elu", "elu"},
-                                                           {"Gelu", "gelu"}};
-  return table;
+/// The step in CUDA C++. Numbers that are rounded to 16 bits afterwards may be approximate, but for exact expressions.
+std::string text_of(const Instruction& step, const std::string& a, const std::string& b, bool fast) {
+  const ops::Expression& what = ops::expression(step.id);
+  const std::string type = std::string("<tenon::expr::") + what.name + ", " +
+                           (what.is_exact ? "Exact"
+                            : fast        ? "Fast"
+                                          : "Real") +
+                           ">";
+  if (what.operands == 2) return "combine" + type + "(" + a + ", " + b + ")";
+  return "evaluate" + type + "(" + a + ", " + literal(step.alpha) + ", " + literal(step.beta) + ")";
 }
 
 /// The operands that are tensors of the map, and the program over them; false where it is none. Cast has no
@@ -116,41 +42,19 @@ bool program_of(const Problem& problem, size_t& operands, std::vector<Instructio
     program = ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), operands);
     return true;
   }
-  const auto found = words().find(node.op);
-  if (found == words().end()) return false;
-  const std::string word = found->second;
-  const bool binary = node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div" ||
-                      node.op == "Max" || node.op == "Min" || node.op == "Pow";
-  if (binary && operands != 2) return false;
-  std::string text = word + (binary ? " %0 %1" : " %0");
-  if (word == "gelu" && node.text("approximate", "none") == "tanh") text = "gelutanh %0";
-  if (!binary) operands = 1;
-  if (word == "clip") text += " 0 0";
-  if (word == "hardsigmoid") text += " 0 0";
-  if (word == "leakyrelu" || word == "elu") text += " 0";
-  program = ops::parse_program({text}, operands);
-  Instruction& only = program[0];
-  if (word == "leakyrelu") only.alpha = node.real("alpha", 0.01f);
-  if (word == "elu") only.alpha = node.real("alpha", 1);
-  if (word == "hardsigmoid") only.alpha = node.real("alpha", 0.2f), only.beta = node.real("beta", 0.5f);
-  if (word == "clip") {
-    only.alpha = -INFINITY, only.beta = INFINITY;
-    for (size_t at : {size_t{1}, size_t{2}})
-      if (problem.inputs.size() > at && problem.inputs[at]) {
-        const Tensor& bound = problem.inputs[at].constant;
-        if (!bound || !is_real(bound.dtype()) || bound.elements() != 1) return false;
-        (at == 1 ? only.alpha : only.beta) = bound.dtype() == DType::f32   ? *bound.data<float>()
-                                             : bound.dtype() == DType::f16 ? ops::f16_value(*bound.data<uint16_t>())
-                                                                           : ops::bf16_value(*bound.data<uint16_t>());
-      }
-  }
+  const auto formula = ops::formula_of(node, [&](size_t at) {
+    return at < problem.inputs.size() ? ops::number_of(problem.inputs[at].constant) : std::nullopt;
+  });
+  if (!formula) return false;
+  operands = static_cast<size_t>(ops::expression(formula->id).operands);
+  program = {{formula->id, {0}, {operands == 2 ? 1 : -1}, formula->alpha, formula->beta}};
   return true;
 }
 
 const char* map_of(const Problem& problem, Map& map) {
   size_t operands = 0;
   std::vector<Instruction> program;
-  if (!program_of(problem, operands, program)) return "its operands are not of one shape of program";
+  if (!program_of(problem, operands, program)) return "no expression of its first operands alone";
   if (operands > most_map_operands) return "too many operands";
   const Operand& y = problem.outputs[0];
   map.dims = y.dims;
@@ -166,21 +70,15 @@ const char* map_of(const Problem& problem, Map& map) {
   };
   for (size_t k = 0; k < program.size(); ++k) {
     const Instruction& step = program[k];
-    const std::string b = ops::is_binary(step.word) ? value(step.b) : "";
+    const std::string b = ops::is_binary(step) ? value(step.b) : "";
     map.body +=
-        "    const float v" + std::to_string(operands + k) + " = " + expression(step, value(step.a), b, fast) + ";\n";
+        "    const float v" + std::to_string(operands + k) + " = " + text_of(step, value(step.a), b, fast) + ";\n";
   }
   map.body += "    r = v" + std::to_string(program.empty() ? 0 : operands + program.size() - 1) + ";\n";
   return map.simplify() ? nullptr : "too many axes";
 }
 
-struct Register {
-  Register() {
-    for (const auto& [op, word] : words()) KernelRegistrar(map_kernel<map_of>(op));
-    for (const char* op : {"tenon:Elementwise", "Cast"}) KernelRegistrar(map_kernel<map_of>(op));
-  }
-};
-const Register registered;
+const KernelRegistrar registered({backends::any_expression, "tenon:Elementwise", "Cast"}, map_kernel<map_of>(""));
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -61,7 +61,7 @@ Source hopper_source(const Problem& problem, const ConvShape& shape, const std::
     ByteConv conv;
     byte_conv(problem, conv);
     more = byte_defines(conv);
-    text = byte_text(more);
+    text = kernel_text("bytes.cuh");
     zero = conv.x_zero == 0 ? 0 : is_loose(conv) ? conv.has_borders() ? 3 : 0 : conv.has_borders() ? 2 : 1;
   } else {
     more = epilogue_defines(conv_epilogue(problem));

@@ -209,28 +209,20 @@ const char* refuses(const Problem& problem, const Properties& properties) {
 }
 
 Tactic tactic_of(const Chain& chain, const Form& form) {
-  Source source =
-      source_from({"diagonal.cuh", "inverted_bottleneck.cu"}, epilogue_defines(conv_epilogue(chain.parts[2])));
-  constexpr int between_zero_and_beta = 20;
-  const auto activation = [&](size_t part) {
+  Source source = source_from({"diagonal.cuh", "inverted_bottleneck.cu"},
+                              epilogue_defines(conv_epilogue(chain.parts[2])));
+  const auto activation = [&](const char* name, size_t part) {
     const ops::Epilogue epilogue = conv_epilogue(chain.parts[part]);
-    const bool from_zero = epilogue.activation == ops::Activation::clip && epilogue.alpha == 0;
-    return from_zero ? between_zero_and_beta : static_cast<int>(epilogue.activation);
+    const bool from_zero = epilogue.activation == expr::Id::Clip && epilogue.alpha == 0;
+    return from_zero ? std::string(name) + "=UpToBeta" : define_expression(name, epilogue.activation);
   };
-  for (const auto& [name, value] :
-       std::initializer_list<std::pair<const char*, int64_t>>{{"EXPAND", form.expands},
-                                                              {"ACT_E", form.expands ? activation(0) : 0},
-                                                              {"ACT_D", activation(1)},
-                                                              {"CI", form.ci},
-                                                              {"CO", form.co},
-                                                              {"PROJECT", form.projects},
-                                                              {"WINDOW", form.window},
-                                                              {"STRIDE", form.stride},
-                                                              {"COLS", form.cols},
-                                                              {"WARPS", form.warps},
-                                                              {"UNITS", form.units},
-                                                              {"BLOCKS", form.blocks},
-                                                              {"SPLIT", form.splits > 1}})
+  source.defines.push_back(form.expands ? activation("ACT_E", 0) : define_expression("ACT_E", expr::Id::Identity));
+  source.defines.push_back(activation("ACT_D", 1));
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{
+           {"EXPAND", form.expands},
+           {"CI", form.ci}, {"CO", form.co}, {"PROJECT", form.projects}, {"WINDOW", form.window},
+           {"STRIDE", form.stride}, {"COLS", form.cols}, {"WARPS", form.warps}, {"UNITS", form.units},
+           {"BLOCKS", form.blocks}, {"SPLIT", form.splits > 1}})
     source.defines.push_back(define(name, value));
   const std::string name = "bottleneck " + std::to_string(form.tile_h()) + "x" + std::to_string(form.tile_w()) + ", " +
                            std::to_string(form.warps) + " warps" +

@@ -7,6 +7,8 @@
 #include "backends/sources.h"
 #include "base/hash.h"
 
+#include "ops/op.h"
+
 namespace tenon::cuda {
 namespace {
 
@@ -17,8 +19,12 @@ std::multimap<std::string, Kernel>& registry() {
 
 std::vector<const Kernel*> kernels_for(const std::string& op) {
   std::vector<const Kernel*> kernels;
-  const auto [begin, end] = registry().equal_range(op);
-  for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
+  const auto add = [&](const std::string& name) {
+    const auto [begin, end] = registry().equal_range(name);
+    for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
+  };
+  add(op);
+  if (const ops::Op* found = ops::find(op); found && found->formula) add(backends::any_expression);
   std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
   return kernels;
 }

@@ -50,12 +50,6 @@ const std::map<std::string, const char*>& integers() {
       {"Neg", "0 - a"},         {"Abs", "a < 0 ? 0 - a : a"}};
   return table;
 }
-const std::map<std::string, const char*>& reals() {
-  static const std::map<std::string, const char*> table = {
-      {"Round", "rintf(a)"}, {"Sign", "a > 0.f ? 1.f : a < 0.f ? -1.f : a"}, {"PRelu", "a < 0.f ? a * b : a"}};
-  return table;
-}
-
 bool same_types(const Problem& problem, size_t first, size_t count) {
   for (size_t at = first; at < count; ++at)
     if (problem.inputs[at].dtype != problem.inputs[first].dtype) return false;
@@ -93,7 +87,8 @@ const char* body_of(const Problem& problem, std::string& body) {
   }
   if (!same_types(problem, 0, count) || x.dtype != y.dtype) return "operands of several types";
   const bool truth = x.dtype == DType::boolean, whole = is_whole(x.dtype);
-  const auto& table = truth ? truths() : whole ? integers() : reals();
+  if (!truth && !whole) return "not for elements of this type";
+  const auto& table = truth ? truths() : integers();
   const auto found = table.find(node.op);
   if (node.op == "Mod" && whole) {
     const char* rest = "    const {} n = b == 0 || b == -1 ? 0 : a % b;\n";
@@ -128,7 +123,7 @@ const char* map_of(const Problem& problem, Map& map) {
 
 struct Register {
   Register() {
-    for (const auto* table : {&comparisons(), &truths(), &integers(), &reals()})
+    for (const auto* table : {&comparisons(), &truths(), &integers()})
       for (const auto& [op, text] : *table) add(op);
     for (const char* op : {"IsNaN", "Where", "Cast", "Mod"}) add(op);
   }

@@ -234,7 +234,7 @@ void run_brain_dots(const BrainPlan& plan, const float* in, const float* residua
       job.to_fetch = 4;
       job.fetch_each = round.count > 3 * kTilePixels ? 1 : 4;
       job.channels = static_cast<int>(smaller(kTileBlock, (group + 1) * group_out - channel));
-      job.in_registers = job.channels % kLanes == 0 && epilogue.act == Activation::clip &&
+      job.in_registers = job.channels % kLanes == 0 && epilogue.act == expr::Id::Clip &&
                          epilogue.residual != Residual::after;
       Outputs outputs = all;
       outputs.take(round.count, [&](int64_t at, int64_t count, int64_t to, int64_t added) {

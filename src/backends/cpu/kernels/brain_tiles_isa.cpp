@@ -22,10 +22,10 @@ class BrainTiles {
 
   void finish(const TileChannels& channels, const std::byte* bytes, int64_t count, Outputs& outputs) const {
     const ConvShape& s = plan_.shape;
-    with_activation(epilogue_.act, [&]<Activation kAct>() {
+    with_activation(epilogue_.act, [&]<class Act>() {
       outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
         for (int64_t i = 0; i < n; ++i)
-          finish_pixel<kAct>(reinterpret_cast<const float*>(bytes) + (at + i) * kTileBlock, channels.count, epilogue_,
+          finish_pixel<Act>(reinterpret_cast<const float*>(bytes) + (at + i) * kTileBlock, channels.count, epilogue_,
                              has_residual() ? residual_ + residual + i * s.res_pixel + channels.first : nullptr,
                              out_ + out + i * s.out_pixel + channels.first);
       });

@@ -179,10 +179,10 @@ __attribute__((noinline)) void finish_strip(const RowJob& job, int64_t x, int pi
                                             const float* sums) {
   const ConvShape& s = job.plan.shape;
   float* const out = job.out + x * s.out_pixel + c;
-  with_activation(job.e.act, [&]<Activation kAct>() __attribute__((always_inline)) {
+  with_activation(job.e.act, [&]<class Act>() __attribute__((always_inline)) {
     for (int i = 0; i < pixels; ++i) {
       const float* residual = job.residual ? job.residual + (x + i) * s.res_pixel + c : nullptr;
-      finish_pixel<kAct>(sums + i * kStrip, static_cast<int>(end - c), job.e, residual, out + i * s.out_pixel);
+      finish_pixel<Act>(sums + i * kStrip, static_cast<int>(end - c), job.e, residual, out + i * s.out_pixel);
     }
   });
 }
@@ -190,7 +190,7 @@ __attribute__((noinline)) void finish_strip(const RowJob& job, int64_t x, int pi
 // Calls compute(c0, c1, sink) for `pixels` pixels from x: straight into the output where the epilogue is a clamp.
 template <class F>
 TENON_INLINE void finish(const RowJob& job, int64_t x, int pixels, const F& compute) {
-  const bool straight = job.e.act == Activation::clip && !job.residual;
+  const bool straight = job.e.act == expr::Id::Clip && !job.residual;
   const int64_t out_pixel = job.plan.shape.out_pixel, step = straight ? job.c1 - job.c0 : kStrip;
   alignas(64) float scratch[kGroup * kStrip];
   for (int64_t c = job.c0; c < job.c1; c += step) {

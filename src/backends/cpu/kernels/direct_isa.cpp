@@ -338,7 +338,7 @@ void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int6
       alignas(64) float scratch[R * kBlock];
       sums.store_to(scratch, kBlock);
       for (int i = 0; i < R; ++i) {
-        finish_pixel<Activation::clip>(scratch + i * kBlock, columns, none, nullptr, c + (first + i) * ldc);
+        finish_pixel<expr::Clip>(scratch + i * kBlock, columns, none, nullptr, c + (first + i) * ldc);
       }
     });
   }

@@ -32,7 +32,7 @@ struct WindowRows {
 };
 
 // The outputs of one row for up to a block of channels, whose lists begin at `place`.
-template <Activation kAct, bool kWhole>
+template <class Act, bool kWhole>
 void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& rows, int64_t place, int channels,
              uint8_t* out) {
   const ConvShape& s = plan.shape;
@@ -53,7 +53,7 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
   const float* const bias = o.bias + place;
   const float* const inverse = o.inverse_scale + place;
 
-  constexpr bool kNearly = kAct == Activation::silu && kHasFused;
+  constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
   Vec certain = zero();
   if constexpr (kNearly) {
     Vec widest = zero();
@@ -87,7 +87,7 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
     if (!known) {
       TENON_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        if constexpr (kAct != Activation::none) y[v] = activate<kAct>(y[v], epilogue);
+        if constexpr (!std::is_same_v<Act, expr::Identity>) y[v] = activate<Act>(y[v], epilogue);
         whole[v] = to_int(mul(y[v], load(inverse + v * kLanes)));
       }
     }
@@ -103,7 +103,7 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
   }
 }
 
-template <Activation kAct>
+template <class Act>
 void run_rows(const Int8ColumnPlan& plan, const Int8Output& o, const uint8_t* in, uint8_t* out, const Worker& worker) {
   constexpr int kChannels = kVectors * kLanes;
   const ConvShape& s = plan.shape;
@@ -124,8 +124,8 @@ void run_rows(const Int8ColumnPlan& plan, const Int8Output& o, const uint8_t* in
         window.step[i] = inside ? s.in_pixel : 0;
       }
       uint8_t* const to = out + image * s.out_image + y * s.out_row + c;
-      if (left >= kChannels) run_row<kAct, true>(plan, o, window, c, kChannels, to);
-      else run_row<kAct, false>(plan, o, window, c, static_cast<int>(left), to);
+      if (left >= kChannels) run_row<Act, true>(plan, o, window, c, kChannels, to);
+      else run_row<Act, false>(plan, o, window, c, static_cast<int>(left), to);
     }
   }
 }
@@ -134,8 +134,8 @@ void run(const Int8ColumnPlan& plan, const uint8_t* in, uint8_t* out, const Work
   if (worker.id >= plan.row_splits * plan.channel_splits) return;
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
-  if (plan.folds) return run_rows<Activation::none>(plan, output, in, out, worker);
-  with_activation(output.epilogue.act, [&]<Activation kAct>() { run_rows<kAct>(plan, output, in, out, worker); });
+  if (plan.folds) return run_rows<expr::Identity>(plan, output, in, out, worker);
+  with_activation(output.epilogue.act, [&]<class Act>() { run_rows<Act>(plan, output, in, out, worker); });
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, con
   istore(sums + kLanes, high);
 }
 
-template <Activation kAct, int kPairs>
-void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finisher<kAct>& finisher,
+template <class Act, int kPairs>
+void run_pixel(const Int8DepthwisePlan& plan, const Int8Output& o, const Finisher<Act>& finisher,
                const uint8_t* const* taps, int pairs, int64_t c0, int64_t c1, const uint8_t* residual, std::byte* out) {
   const int64_t size = o.inverse_scale ? 1 : 4;
   alignas(64) int32_t sums[kBlock];
@@ -102,8 +102,8 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
   const int64_t reach = (s.kernel_w - 1) * int64_t{s.dilation_w};
   const int64_t first_inside = (s.pad_left + s.stride_w - 1) / s.stride_w,
                 last_inside = s.in_w - reach + s.pad_left > 0 ? (s.in_w - reach + s.pad_left - 1) / s.stride_w + 1 : 0;
-  with_activation(output.epilogue.act, [&]<Activation kAct>() {
-    const Finisher<kAct> finisher(output);
+  with_activation(output.epilogue.act, [&]<class Act>() {
+    const Finisher<Act> finisher(output);
     for (int64_t at = rows * part_m / plan.row_splits; at < rows * (part_m + 1) / plan.row_splits; ++at) {
       const int64_t image = at / s.out_h, y = at % s.out_h;
       std::byte* to = static_cast<std::byte*>(out) + (image * s.out_image + y * s.out_row) * size;
@@ -113,8 +113,8 @@ void run_depthwise8(const Int8DepthwisePlan& plan, const uint8_t* in, const uint
         if (x > first_inside && x < last_inside) taps.advance();
         else taps.set(plan, zeros, in + image * s.in_image, y * s.stride_h - s.pad_top, x * s.stride_w - s.pad_left);
         const uint8_t* r = more ? more + x * s.res_pixel : nullptr;
-        if (pairs == 5) run_pixel<kAct, 5>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);
-        else run_pixel<kAct, 0>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);
+        if (pairs == 5) run_pixel<Act, 5>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);
+        else run_pixel<Act, 0>(plan, output, finisher, taps.at, pairs, c0, c1, r, to);
       }
     }
   });

@@ -66,7 +66,7 @@ void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows w
 // Whether sums can be finished while the next are multiplied: blocks are whole, outputs dense and their steps few.
 bool can_pipeline(const Int8Plan& plan, const Int8Output& o, const Job& job, const Outputs& outputs) {
   return plan.run_units >= 4 && o.inverse_scale && o.bounded && job.channels == kBlock && outputs.dense() &&
-         o.epilogue.act == Activation::clip && o.epilogue.residual != Residual::after;
+         o.epilogue.act == expr::Id::Clip && o.epilogue.residual != Residual::after;
 }
 
 // The same as run_tiles() where can_pipeline().
@@ -77,8 +77,8 @@ void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Ro
   const Panel panel(plan, job, run);
   const ConvShape& s = plan.shape;
   for (int i = 0; !run && i < kPipelined; ++i) __builtin_memcpy(sums + i * kBlock, job.start, kBlock * sizeof(int32_t));
-  const auto finish = [&]<Activation kAct, Residual kResidual>() __attribute__((always_inline)) {
-    const ByteRows<kAct, kResidual> bytes(o, job);
+  const auto finish = [&]<class Act, Residual kResidual>() __attribute__((always_inline)) {
+    const ByteRows<Act, kResidual> bytes(o, job);
     outputs.take(count, [&](int64_t, int64_t, int64_t out, int64_t residual) __attribute__((always_inline)) {
       with_tiles<kPipelined>(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
         const Target to{reinterpret_cast<uint8_t*>(job.out) + out + done * s.out_pixel, s.out_pixel,
@@ -89,10 +89,10 @@ void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Ro
     });
   };
   const bool residual = o.epilogue.residual != Residual::none, folds = o.same_inverse != 0;
-  if (folds && residual) finish.template operator()<Activation::none, Residual::before>();
-  else if (folds) finish.template operator()<Activation::none, Residual::none>();
-  else if (residual) finish.template operator()<Activation::clip, Residual::before>();
-  else finish.template operator()<Activation::clip, Residual::none>();
+  if (folds && residual) finish.template operator()<expr::Identity, Residual::before>();
+  else if (folds) finish.template operator()<expr::Identity, Residual::none>();
+  else if (residual) finish.template operator()<expr::Clip, Residual::before>();
+  else finish.template operator()<expr::Clip, Residual::none>();
 }
 #endif
 

@@ -25,7 +25,7 @@ struct Job : BlockOfChannels {
 };
 
 // The float steps of Int8Output, with what is the same for all pixels in registers. Its epilogue is normalised().
-template <Activation kAct>
+template <class Act>
 class Finisher {
  public:
   explicit TENON_INLINE Finisher(const Int8Output& o)
@@ -36,7 +36,7 @@ class Finisher {
         inverse_(o.inverse_scale),
         weight_sums_(o.weight_sums),
         is_sums_(o.sums),
-        folds_(kAct == Activation::clip && o.same_inverse != 0 && o.epilogue.residual != Residual::after),
+        folds_(std::is_same_v<Act, expr::Clip> && o.same_inverse != 0 && o.epilogue.residual != Residual::after),
         is_live_(o.live != nullptr),
         residual_zero_(iset1(o.residual_zero)),
         zero_point_(iset16(o.out_zero)),
@@ -92,10 +92,10 @@ class Finisher {
   }
   TENON_INLINE Vec real(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
     Vec x = linear(sums, block, c);
-    if (!residual) return activate<kAct>(x, epilogue_);
+    if (!residual) return activate<Act>(x, epilogue_);
     const Vec r = other(residual, block, c);
-    if (epilogue_.residual == Residual::before) return activate<kAct>(add(x, r), epilogue_);
-    return add(activate<kAct>(x, epilogue_), r);
+    if (epilogue_.residual == Residual::before) return activate<Act>(add(x, r), epilogue_);
+    return add(activate<Act>(x, epilogue_), r);
   }
   TENON_INLINE IVec whole(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
     Vec x;

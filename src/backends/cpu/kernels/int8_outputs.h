@@ -10,7 +10,7 @@ namespace {
 
 // The float steps of Int8Output for a block of channels, whose factors stay in registers, where the sums are bounded.
 // Rounding keeps order: clamps ahead of it are clamps of bytes. Without an activation a clip is one of these, too.
-template <Activation kAct, Residual kResidual>
+template <class Act, Residual kResidual>
 class ByteRows {
  public:
   TENON_INLINE ByteRows(const Int8Output& o, const Job& job)
@@ -26,7 +26,7 @@ class ByteRows {
       if (kResidual != Residual::none) residual_scale_[v] = load(o.residual_scale + job.at + v * kLanes);
     }
     float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
-    if constexpr (kAct == Activation::none) {
+    if constexpr (std::is_same_v<Act, expr::Identity>) {
       const float alpha = o.epilogue.alpha * o.same_inverse, beta = o.epilogue.beta * o.same_inverse;
       if (alpha > low) low = alpha < high ? alpha : high;
       if (beta < high) high = beta > low ? beta : low;
@@ -90,7 +90,7 @@ class ByteRows {
   }
 
  private:
-  static constexpr bool kNearly = kAct == Activation::silu && kHasFused;
+  static constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
 
 #ifdef __AVX512F__
   TENON_INLINE IVec words(const IVec (&sums)[2], const uint8_t* residual) const {
@@ -102,7 +102,7 @@ class ByteRows {
         const IVec r = isub(widen_u8(residual + i * kLanes), residual_zero_);
         x[i] = add(x[i], mul(to_float(r), residual_scale_[i]));
       }
-      if constexpr (kAct != Activation::none) x[i] = activate<kAct>(x[i], epilogue_);
+      if constexpr (!std::is_same_v<Act, expr::Identity>) x[i] = activate<Act>(x[i], epilogue_);
       x[i] = mul(x[i], inverse_[i]);
     }
     return to_words(to_int(x[0]), to_int(x[1]), zero_point_);
@@ -139,7 +139,7 @@ class ByteRows {
       known = rounds_alike(y, certain_, n);
     }
     if (!known) {
-      if constexpr (kAct != Activation::none) TENON_EACH x[i] = activate<kAct>(x[i], epilogue_);
+      if constexpr (!std::is_same_v<Act, expr::Identity>) TENON_EACH x[i] = activate<Act>(x[i], epilogue_);
       if constexpr (kResidual == Residual::after) TENON_EACH x[i] = add(x[i], r[i]);
       TENON_EACH x[i] = mul(x[i], inverse_[i % kEach]);
       TENON_EACH n[i] = to_int(x[i]);
@@ -161,7 +161,7 @@ class ByteRows {
 };
 
 // The same for outputs of f32 without a residual: factors of a block of channels in registers.
-template <Activation kAct>
+template <class Act>
 class RealRows {
  public:
   TENON_INLINE RealRows(const Int8Output& o, const Job& job) : epilogue_(o.epilogue), channels_(job.channels) {
@@ -192,7 +192,7 @@ class RealRows {
  private:
   TENON_INLINE Vec real(const int32_t* sums, int v) const {
     const Vec sum = to_float(isub(iload(sums + v * kLanes), before_[v]));
-    return activate<kAct>(add(mul(sum, multiplier_[v]), bias_[v]), epilogue_);
+    return activate<Act>(add(mul(sum, multiplier_[v]), bias_[v]), epilogue_);
   }
 
   const Epilogue epilogue_;
@@ -204,10 +204,10 @@ class RealRows {
 // Finishes `count` places whose sums are `pitch` apart.
 using Finish = void (*)(const Int8Output&, const Job&, const int32_t* sums, int64_t pitch, int64_t count, Outputs&);
 
-template <Activation kAct, Residual kResidual>
+template <class Act, Residual kResidual>
 void finish_bytes(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
                   Outputs& outputs) {
-  const ByteRows<kAct, kResidual> rows(o, job);
+  const ByteRows<Act, kResidual> rows(o, job);
   const ConvShape& s = outputs.shape();
   outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
     rows.run(sums + at * pitch, pitch, n, job.residual + residual, s.res_pixel,
@@ -215,20 +215,20 @@ void finish_bytes(const Int8Output& o, const Job& job, const int32_t* sums, int6
   });
 }
 
-template <Activation kAct>
+template <class Act>
 void finish_reals(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
                   Outputs& outputs) {
-  const RealRows<kAct> rows(o, job);
+  const RealRows<Act> rows(o, job);
   const int64_t step = outputs.shape().out_pixel;
   outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t) __attribute__((always_inline)) {
     rows.run(sums + at * pitch, pitch, n, reinterpret_cast<float*>(job.out) + out, step);
   });
 }
 
-template <Activation kAct>
+template <class Act>
 void finish_any(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
                 Outputs& outputs) {
-  const Finisher<kAct> finisher(o);
+  const Finisher<Act> finisher(o);
   const ConvShape& s = outputs.shape();
   const int64_t size = o.inverse_scale ? 1 : 4;
   outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) {
@@ -242,18 +242,18 @@ void finish_any(const Int8Output& o, const Job& job, const int32_t* sums, int64_
 inline Finish finish_of(const Int8Output& o) {
   Finish finish = nullptr;
   const Residual residual = o.epilogue.residual;
-  const auto choose = [&]<Activation kAct>() {
-    if (residual == Residual::none) finish = finish_bytes<kAct, Residual::none>;
-    else if (residual == Residual::before) finish = finish_bytes<kAct, Residual::before>;
-    else finish = finish_bytes<kAct, Residual::after>;
+  const auto choose = [&]<class Act>() {
+    if (residual == Residual::none) finish = finish_bytes<Act, Residual::none>;
+    else if (residual == Residual::before) finish = finish_bytes<Act, Residual::before>;
+    else finish = finish_bytes<Act, Residual::after>;
   };
   const bool bytes = o.inverse_scale && o.bounded;
-  const bool folds = o.epilogue.act == Activation::clip && o.same_inverse != 0 && residual != Residual::after;
-  if (bytes && folds) choose.template operator()<Activation::none>();
+  const bool folds = o.epilogue.act == expr::Id::Clip && o.same_inverse != 0 && residual != Residual::after;
+  if (bytes && folds) choose.template operator()<expr::Identity>();
   else if (bytes) with_activation(o.epilogue.act, choose);
   else if (!o.inverse_scale && !o.sums && residual == Residual::none)
-    with_activation(o.epilogue.act, [&]<Activation kAct>() { finish = finish_reals<kAct>; });
-  else with_activation(o.epilogue.act, [&]<Activation kAct>() { finish = finish_any<kAct>; });
+    with_activation(o.epilogue.act, [&]<class Act>() { finish = finish_reals<Act>; });
+  else with_activation(o.epilogue.act, [&]<class Act>() { finish = finish_any<Act>; });
   return finish;
 }
 

@@ -57,10 +57,10 @@ class Places<R, PitchedRows> {
 // `tiles` tiles of R rows. Their sums begin at `start`, where a row's lie kBlock behind those of the row before, and a
 // tile's `start_step` behind those of the tile before. `fetch` is where weights are fetched from beside the first four
 // tiles, a quarter of so many as are used beside each.
-template <int R, class Rows, Activation kAct, Residual kResidual>
+template <int R, class Rows, class Act, Residual kResidual>
 __attribute__((noinline)) void multiply_and_finish(Rows rows, const Runs& runs, const std::byte* weights,
                                                    const std::byte* fetch, const int32_t* start, int64_t start_step,
-                                                   int64_t tiles, const ByteRows<kAct, kResidual>& bytes, Target to) {
+                                                   int64_t tiles, const ByteRows<Act, kResidual>& bytes, Target to) {
   constexpr int kUnit = kBlock * 4, kHalf = kLanes * 4, kStep = 4;
   static_assert(R <= 2 * kStep);
   IVec v[R][2], last[R][2];

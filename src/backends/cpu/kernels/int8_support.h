@@ -32,9 +32,9 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
 inline bool is_bounded(const Int8Conv& conv) {
   constexpr double most = 1 << 28, most_slope = 4;
   const ConvShape& s = conv.shape;
-  const bool clips = conv.epilogue.act == Activation::clip;
-  if (!clips && !(std::abs(conv.epilogue.alpha) <= most_slope && std::abs(conv.epilogue.beta) <= most_slope))
-    return false;
+  const bool clips = conv.epilogue.act == expr::Id::Clip;
+  const double alpha = std::abs(conv.epilogue.alpha), beta = std::abs(conv.epilogue.beta);
+  if (!clips && !(alpha * std::max(1.0, beta) <= most_slope && beta <= most_slope)) return false;
   const int64_t k = group_in(s) * s.kernel_h * s.kernel_w;
   for (int64_t o = 0; o < s.out_c; ++o) {
     double sum = 0;

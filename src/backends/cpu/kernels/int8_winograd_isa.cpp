@@ -110,8 +110,8 @@ __attribute__((noinline)) void finish_tiles(const Int8WinogradPlan& plan, const 
   const ConvShape& s = plan.shape;
   const int64_t channel = block * kBlock, size = o.inverse_scale ? 1 : 4;
   const BlockOfChannels channels{channel, static_cast<int>(smaller(kBlock, s.out_c - channel))};
-  with_activation(o.epilogue.act, [&]<Activation kAct>() __attribute__((always_inline)) {
-    const Finisher<kAct> finisher(o);
+  with_activation(o.epilogue.act, [&]<class Act>() __attribute__((always_inline)) {
+    const Finisher<Act> finisher(o);
     for (int64_t t = 0; t < count; ++t) {
       const int64_t tile = first + t, image = tile / (plan.tiles_h * plan.tiles_w);
       const int64_t rest = tile - image * plan.tiles_h * plan.tiles_w;

@@ -6,14 +6,12 @@
 
 namespace tenon::cpu {
 
-enum class Binary : uint8_t { add, sub, mul, div, max, min };
-enum class Unary : uint8_t { copy, neg, abs, exp, sqrt, reciprocal, erf, square, activation };
-
 // Loops over contiguous rows of floats, the building blocks of elementwise steps, pools and reductions.
 struct RowOps {
-  // dst[i] = a[i * a_step] op b[i * b_step]; steps are 0 (one value for the row) or 1.
-  void (*binary)(Binary op, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
-  void (*unary)(Unary op, const Epilogue& activation, float* dst, const float* src, int64_t count);
+  // dst[i] = f(a[i * a_step], b[i * b_step]), an expression of two operands; steps are 0 (one value for the row) or 1.
+  void (*binary)(expr::Id f, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
+  // dst[i] = f(src[i]) for an expression of one operand and its parameters.
+  void (*unary)(expr::Id f, float alpha, float beta, float* dst, const float* src, int64_t count);
   // dst = scale * dst
   void (*scale)(float* dst, float factor, int64_t count);
   // dst = a * wa + b * wb

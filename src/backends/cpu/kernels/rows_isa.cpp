@@ -31,35 +31,33 @@ TENON_INLINE void map2(float* dst, const float* a, int a_step, const float* b, i
   }
 }
 
-void binary(Binary op, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
-  switch (op) {
-    case Binary::add: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return add(x, y); });
-    case Binary::sub: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return sub(x, y); });
-    case Binary::mul: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return mul(x, y); });
-    case Binary::div: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return div(x, y); });
-    case Binary::max: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return max(x, y); });
-    case Binary::min: return map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return min(x, y); });
+template <class E>
+void binary_of(float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
+  if constexpr (E::operands == 2)
+    map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return E::apply(Value(x), Value(y)).v; });
+}
+
+template <class E>
+void unary_of(float alpha, float beta, float* dst, const float* src, int64_t count) {
+  if constexpr (E::operands == 1)
+    map1(dst, src, count, [&](Vec x) { return expr::apply<E>(Value(x), Value(alpha), Value(beta)).v; });
+}
+
+void binary(expr::Id f, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
+  switch (f) {
+#define TENON_CASE(name, file) \
+  case expr::Id::name: return binary_of<expr::name>(dst, a, a_step, b, b_step, count);
+    TENON_EXPRESSIONS(TENON_CASE)
+#undef TENON_CASE
   }
 }
 
-void unary(Unary op, const Epilogue& activation, float* dst, const float* src, int64_t count) {
-  switch (op) {
-    case Unary::copy: return map1(dst, src, count, [](Vec x) { return x; });
-    case Unary::neg: return map1(dst, src, count, [](Vec x) { return sub(zero(), x); });
-    case Unary::abs: return map1(dst, src, count, [](Vec x) { return abs(x); });
-    case Unary::exp: return map1(dst, src, count, [](Vec x) { return exp(x); });
-    case Unary::sqrt:
-      for (int64_t at = 0; at < count; ++at) dst[at] = __builtin_sqrtf(src[at]);
-      return;
-    case Unary::reciprocal: return map1(dst, src, count, [](Vec x) { return div(set1(1.f), x); });
-    case Unary::erf: return map1(dst, src, count, [](Vec x) { return erf(x); });
-    case Unary::square: return map1(dst, src, count, [](Vec x) { return mul(x, x); });
-    case Unary::activation: {
-      const Epilogue e = normalised(activation);
-      with_activation(e.act,
-                      [&]<Activation kAct>() { map1(dst, src, count, [&](Vec x) { return activate<kAct>(x, e); }); });
-      return;
-    }
+void unary(expr::Id f, float alpha, float beta, float* dst, const float* src, int64_t count) {
+  switch (f) {
+#define TENON_CASE(name, file) \
+  case expr::Id::name: return unary_of<expr::name>(alpha, beta, dst, src, count);
+    TENON_EXPRESSIONS(TENON_CASE)
+#undef TENON_CASE
   }
 }
 

@@ -4,31 +4,16 @@
 #include <cstdint>
 
 #include "base/worker.h"
+#include "ops/expression_id.h"
 
 namespace tenon::cpu {
 
-enum class Activation : uint8_t {
-  none,
-  relu,
-  clip,  // [alpha, beta]
-  silu,
-  sigmoid,
-  hard_swish,
-  hard_sigmoid,  // clamp(alpha * x + beta, 0, 1)
-  leaky_relu,    // slope alpha below zero
-  tanh,
-  gelu,  // exact form, with erf
-  gelu_tanh,
-  mish,
-  elu  // alpha * (exp(x) - 1) below zero
-};
-
-// Where the second input is added.
+// Where the second input is added, numbered as ops::Residual.
 enum class Residual : uint8_t { none, before, after };
 
 struct Epilogue {
-  Activation act = Activation::none;
-  float alpha = 0, beta = 0;
+  expr::Id act = expr::Id::Identity;
+  float alpha = 0, beta = 0;  // its parameters
   Residual residual = Residual::none;
 };
 

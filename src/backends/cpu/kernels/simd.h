@@ -46,6 +46,9 @@ static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) {
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm512_max_ps(bound, x); }
 static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm512_min_ps(bound, x); }
 static TENON_INLINE Vec round(Vec x) { return _mm512_roundscale_ps(x, 8); }
+static TENON_INLINE Vec floor(Vec x) { return _mm512_roundscale_ps(x, 9); }
+static TENON_INLINE Vec ceil(Vec x) { return _mm512_roundscale_ps(x, 10); }
+static TENON_INLINE Vec sqrt(Vec x) { return _mm512_sqrt_ps(x); }
 static TENON_INLINE Vec scale_pow2(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
 static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm512_and_ps(a, b); }
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm512_or_ps(a, b); }
@@ -101,6 +104,9 @@ static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) {
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm256_max_ps(bound, x); }
 static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm256_min_ps(bound, x); }
 static TENON_INLINE Vec round(Vec x) { return _mm256_round_ps(x, 8); }
+static TENON_INLINE Vec floor(Vec x) { return _mm256_round_ps(x, 9); }
+static TENON_INLINE Vec ceil(Vec x) { return _mm256_round_ps(x, 10); }
+static TENON_INLINE Vec sqrt(Vec x) { return _mm256_sqrt_ps(x); }
 static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
@@ -181,6 +187,9 @@ static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) { sum = fma(a, b, s
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm_max_ps(bound, x); }
 static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm_min_ps(bound, x); }
 static TENON_INLINE Vec round(Vec x) { return _mm_round_ps(x, 8); }
+static TENON_INLINE Vec floor(Vec x) { return _mm_round_ps(x, 9); }
+static TENON_INLINE Vec ceil(Vec x) { return _mm_round_ps(x, 10); }
+static TENON_INLINE Vec sqrt(Vec x) { return _mm_sqrt_ps(x); }
 static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
   return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(x), _mm_slli_epi32(_mm_cvtps_epi32(n), 23)));
 }

@@ -24,9 +24,6 @@ static TENON_INLINE Vec exp(Vec x) {
 static TENON_INLINE Vec abs(Vec x) { return bit_and(x, set1(__builtin_bit_cast(float, 0x7fffffff))); }
 static TENON_INLINE Vec sign_of(Vec x) { return bit_and(x, set1(-0.f)); }
 
-static TENON_INLINE Vec sigmoid(Vec x) { return div(set1(1.f), add(set1(1.f), exp(sub(zero(), x)))); }
-static TENON_INLINE Vec silu(Vec x) { return div(x, add(set1(1.f), exp(sub(zero(), x)))); }
-
 // Odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (exp(2x) + 1) above.
 static TENON_INLINE Vec tanh(Vec x) {
   const Vec a = abs(x), z = mul(x, x);
@@ -58,24 +55,6 @@ static TENON_INLINE Vec erf(Vec x) {
   q = fma(q, a, set1(-2.646552632e-03f));
   const Vec large = bit_or(sub(set1(1.f), exp(q)), sign_of(x));
   return select_less(a, set1(1.f), mul(p, x), large);
-}
-
-static TENON_INLINE Vec gelu(Vec x) {
-  const Vec half = mul(set1(0.5f), x);
-  return fma(half, erf(mul(x, set1(0.707106781f))), half);
-}
-
-static TENON_INLINE Vec gelu_tanh(Vec x) {
-  const Vec inner = mul(x, fma(mul(x, x), set1(0.0356774081f), set1(0.797884561f)));
-  const Vec half = mul(set1(0.5f), x);
-  return fma(half, tanh(inner), half);
-}
-
-// x * tanh(log(1 + e^x)) = x * n / (n + 2) with n = e^x (e^x + 2); above 20 the factor rounds to 1.
-static TENON_INLINE Vec mish(Vec x) {
-  const Vec e = exp(min(set1(20.f), x));
-  const Vec n = mul(e, add(e, set1(2.f)));
-  return mul(x, div(n, add(n, set1(2.f))));
 }
 
 // exp(x) - 1 for x <= 0, by its series above -0.5.

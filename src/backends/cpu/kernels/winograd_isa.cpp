@@ -108,7 +108,7 @@ __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const fl
 }
 
 // Transforms the products of one tile and block of output channels back, with bias, residual and activation.
-template <int kM, Activation kAct>
+template <int kM, class Act>
 TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, const float* products, int64_t block,
                                    int64_t tile, const float* residual, float* out) {
   constexpr int t = kM + 2;
@@ -144,7 +144,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
       for (int y = 0; y < kM; ++y) {
         TENON_UNROLL
         for (int x = 0; x < kM; ++x) {
-          store(to + channel + y * s.out_row + x * s.out_pixel, activate<kAct>(result[y][x], e));
+          store(to + channel + y * s.out_row + x * s.out_pixel, activate<Act>(result[y][x], e));
         }
       }
       continue;
@@ -154,7 +154,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
         Vec v = result[y][x], a = zero();
         if (r) a = load_n(r + channel + y * s.res_row + x * s.res_pixel, n);
         if (e.residual == Residual::before) v = add(v, a);
-        v = activate<kAct>(v, e);
+        v = activate<Act>(v, e);
         if (e.residual == Residual::after) v = add(v, a);
         float* p = to + channel + y * s.out_row + x * s.out_pixel;
         if (n == kLanes) {
@@ -171,9 +171,9 @@ template <int kM>
 __attribute__((noinline)) void transform_outputs(const WinogradPlan& plan, const Epilogue& e, const float* products,
                                                  int64_t block, int64_t first, int64_t count, const float* residual,
                                                  float* out) {
-  with_activation(e.act, [&]<Activation kAct>() __attribute__((always_inline)) {
+  with_activation(e.act, [&]<class Act>() __attribute__((always_inline)) {
     for (int64_t t = 0; t < count; ++t) {
-      transform_output<kM, kAct>(plan, e, products + t * kBlock, block, first + t, residual, out);
+      transform_output<kM, Act>(plan, e, products + t * kBlock, block, first + t, residual, out);
     }
   });
 }

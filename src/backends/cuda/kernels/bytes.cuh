@@ -32,22 +32,22 @@ __device__ __forceinline__ float r_scale_of(const float* r_scales, int channel, 
   return LISTED ? r_scales[channel] : f.r_scale;
 }
 
-constexpr bool LOOSE = ACT >= 3 && !STRICT;
+constexpr bool LOOSE = !ACT::is_clamp && !STRICT;
 
 // FAST: activations may be approximate; BYTE: the result becomes a byte, which clamps it at 0 where that is its zero
 // point.
 template <bool FAST, bool BYTE>
 __device__ __forceinline__ float real_of(Sum sum, float scale, float bias, float residual, const Finish& f) {
-  if (FAST && LOOSE && ACT == 3 && RESIDUAL != 1) {
+  if (FAST && LOOSE && same<ACT, tenon::expr::Silu> && RESIDUAL != 1) {
     const float h = fmaf((float)sum, 0.5f * scale, 0.5f * bias), v = fmaf(h, tanh_fast(h), h);
     return RESIDUAL == 2 ? v + residual : v;
   }
   float v = FAST && LOOSE ? fmaf((float)sum, scale, bias) : __fadd_rn(__fmul_rn((float)sum, scale), bias);
   if (RESIDUAL == 1) v = __fadd_rn(v, residual);
 #if STRICT
-  v = exact_activate<ACT>(v, f.alpha, f.beta);
+  v = evaluate<ACT, Exact>(v, f.alpha, f.beta);
 #else
-  if (FP8 || !(BYTE && ACT == 1 && YZ == 0 && RESIDUAL != 2)) v = activate<ACT, FAST>(v, f.alpha, f.beta);
+  if (FP8 || !(BYTE && same<ACT, tenon::expr::Relu> && YZ == 0 && RESIDUAL != 2)) v = activate<ACT, FAST>(v, f.alpha, f.beta);
 #endif
   if (RESIDUAL == 2) v = __fadd_rn(v, residual);
   return v;

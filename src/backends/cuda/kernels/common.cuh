@@ -100,38 +100,3 @@ __device__ __forceinline__ void wait_for_previous(const Trail& trail) {
 #endif
   if (threadIdx.x == 0) leave(trail);
 }
-
-// ---- activations, numbered as ops::Activation; FAST: a result that is rounded to 16 bits may be approximate
-__device__ __forceinline__ float tanh_fast(float x) {
-  float y;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-template <int KIND, bool FAST> __device__ __forceinline__ float activate(float x, float alpha, float beta) {
-  if (KIND == 1) return x < 0.f ? 0.f : x;
-  if (KIND == 2) return x < alpha ? alpha : x > beta ? beta : x;
-  if (KIND == 3) {
-    const float h = 0.5f * x;
-    if (FAST) return fmaf(h, tanh_fast(h), h);
-    return __fdividef(x, 1.f + __expf(-x));
-  }
-  if (KIND == 4) return FAST ? fmaf(tanh_fast(0.5f * x), 0.5f, 0.5f) : __fdividef(1.f, 1.f + __expf(-x));
-  if (KIND == 5) return x * fminf(fmaxf(x * (1.f / 6) + 0.5f, 0.f), 1.f);
-  if (KIND == 6) return fminf(fmaxf(alpha * x + beta, 0.f), 1.f);
-  if (KIND == 7) return x < 0.f ? alpha * x : x;
-  if (KIND == 8) return FAST ? tanh_fast(x) : tanhf(x);
-  if (KIND == 9 && FAST) {
-    // erf(x / sqrt 2) is tanh(x q(x^2)) within 3e-5.
-    const float u = fminf(x * x, 20.f), h = 0.5f * x;
-    return fmaf(h, tanh_fast(x * fmaf(fmaf(-3.51536659e-4f, u, 3.70057798e-2f), u, 0.797507722f)), h);
-  }
-  if (KIND == 9) return 0.5f * x * (1.f + erff(x * 0.70710678f));
-  if (KIND == 10 && FAST) {
-    const float h = 0.5f * x;
-    return fmaf(h, tanh_fast(x * fmaf(0.035677408f, x * x, 0.79788456f)), h);
-  }
-  if (KIND == 10) return 0.5f * x * (1.f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-  if (KIND == 11) return x * tanhf(x > 20.f ? x : log1pf(__expf(x)));
-  if (KIND == 12) return x < 0.f ? alpha * expm1f(x) : x;
-  return x;
-}

@@ -1,5 +1,5 @@
-// Activations by the steps of the CPU's kernels for bytes (cpu/kernels/vecmath.h and epilogue.h, with products rounded
-// before they are added), so that results have the same bits. Put before bytes.cuh.
+// Numbers whose expressions take the steps of the CPU's kernels for bytes (cpu/kernels/vecmath.h and value.h, with
+// products rounded before they are added), so that results have the same bits. Put before every text that names Exact.
 __device__ __forceinline__ float apart(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 __device__ __forceinline__ float exact_exp(float x) {
   x = fminf(88.7228f, fmaxf(-87.336f, x));
@@ -52,23 +52,25 @@ __device__ __forceinline__ float exact_expm1(float x) {
   p = apart(p, x, 0.5f);
   return x < -0.5f ? __fsub_rn(exact_exp(x), 1.f) : apart(__fmul_rn(p, x), x, x);
 }
-template <int KIND> __device__ __forceinline__ float exact_activate(float x, float alpha, float beta) {
-  if (KIND == 3) return __fdiv_rn(x, __fadd_rn(1.f, exact_exp(-x)));
-  if (KIND == 4) return __fdiv_rn(1.f, __fadd_rn(1.f, exact_exp(-x)));
-  if (KIND == 5) return __fmul_rn(x, __fmul_rn(fminf(6.f, fmaxf(0.f, __fadd_rn(x, 3.f))), 1.f / 6));
-  if (KIND == 6) return fminf(1.f, fmaxf(0.f, apart(x, alpha, beta)));
-  if (KIND == 7) return x < 0.f ? __fmul_rn(x, alpha) : x;
-  if (KIND == 8) return exact_tanh(x);
-  const float half = __fmul_rn(0.5f, x);
-  if (KIND == 9) return apart(half, exact_erf(__fmul_rn(x, 0.707106781f)), half);
-  if (KIND == 10) {
-    const float inner = __fmul_rn(x, apart(__fmul_rn(x, x), 0.0356774081f, 0.797884561f));
-    return apart(half, exact_tanh(inner), half);
-  }
-  if (KIND == 11) {
-    const float e = exact_exp(fminf(20.f, x)), n = __fmul_rn(e, __fadd_rn(e, 2.f));
-    return __fmul_rn(x, __fdiv_rn(n, __fadd_rn(n, 2.f)));
-  }
-  if (KIND == 12) return x < 0.f ? __fmul_rn(alpha, exact_expm1(fminf(0.f, x))) : x;
-  return activate<KIND, false>(x, alpha, beta);
-}
+struct Exact {
+  float v;
+  explicit Exact(float x) : v(x) {}
+  friend Exact operator+(Exact a, Exact b) { return Exact(__fadd_rn(a.v, b.v)); }
+  friend Exact operator-(Exact a, Exact b) { return Exact(__fsub_rn(a.v, b.v)); }
+  friend Exact operator*(Exact a, Exact b) { return Exact(__fmul_rn(a.v, b.v)); }
+  friend Exact operator/(Exact a, Exact b) { return Exact(__fdiv_rn(a.v, b.v)); }
+  friend Exact operator-(Exact x) { return Exact(-x.v); }
+  friend bool operator<(Exact a, Exact b) { return a.v < b.v; }
+  friend bool operator>(Exact a, Exact b) { return a.v > b.v; }
+  friend Exact select(bool condition, Exact yes, Exact no) { return condition ? yes : no; }
+  friend Exact min(Exact bound, Exact x) { return bound < x ? bound : x; }
+  friend Exact max(Exact bound, Exact x) { return bound > x ? bound : x; }
+  friend Exact mul_add(Exact a, Exact b, Exact c) { return Exact(apart(a.v, b.v, c.v)); }
+  friend Exact abs(Exact x) { return Exact(fabsf(x.v)); }
+  friend Exact round(Exact x) { return Exact(rintf(x.v)); }
+  friend Exact exp(Exact x) { return Exact(exact_exp(x.v)); }
+  friend Exact tanh(Exact x) { return Exact(exact_tanh(x.v)); }
+  friend Exact erf(Exact x) { return Exact(exact_erf(x.v)); }
+  friend Exact expm1_negative(Exact x) { return Exact(exact_expm1(fminf(0.f, x.v))); }
+  friend Exact scaled_sigmoid(Exact a, Exact x) { return a / (Exact(1.f) + exp(-x)); }
+};

@@ -8,7 +8,7 @@
 //   WINDOW 3 or 5: the depthwise convolution is WINDOW x WINDOW; STRIDE its stride, 1 or 2, both ways
 //   COLS times 8 columns a tile; WARPS a block; each makes 8 columns of UNITS rows in the upper half of the tile and the
 //   same in the lower half, which are the two halves of its products' rows
-//   BLOCKS a multiprocessor; ACT_E, ACT_D activations behind the first two (20: between 0 and beta); ACT, RESIDUAL of
+//   BLOCKS a multiprocessor; ACT_E, ACT_D activations behind the first two (UpToBeta: between 0 and beta); ACT, RESIDUAL of
 //   the projection
 //   SPLIT 1: blocks share a tile along hidden channels; of projections the last one adds their sums in order
 // Weights: a record for each 32 hidden channels as it lies in shared memory. Of those 32, lane 4 g + q owns 4 q to
@@ -66,12 +66,13 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], const u32 (&a)[4], u
                  "f"(c[3]));
 }
 // Both activated and rounded. Bounds may come after rounding, which keeps the order of numbers.
-template <int KIND> __device__ __forceinline__ u32 activate_pair(float low, float high, float alpha, float beta) {
-  if (KIND != 1 && KIND != 20)
-    return pack_halves(activate<KIND, true>(low, alpha, beta), activate<KIND, true>(high, alpha, beta));
+struct UpToBeta {};  // a Clip from 0 on
+template <class E> __device__ __forceinline__ u32 activate_pair(float low, float high, float alpha, float beta) {
+  if constexpr (!same<E, tenon::expr::Relu> && !same<E, UpToBeta>)
+    return pack_halves(activate<E, true>(low, alpha, beta), activate<E, true>(high, alpha, beta));
   u32 pair;
   asm("cvt.rn.relu." NARROW_NAME "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  if (KIND == 20) asm("min.NaN." NARROW_NAME "x2 %0, %0, %1;" : "+r"(pair) : "r"(pack_halves(beta, beta)));
+  if (same<E, UpToBeta>) asm("min.NaN." NARROW_NAME "x2 %0, %0, %1;" : "+r"(pair) : "r"(pack_halves(beta, beta)));
   return pair;
 }
 

@@ -4,7 +4,7 @@
 
 namespace tenon::cuda {
 
-/// The CUDA C++ files of this folder, built in as text.
+/// The CUDA C++ files of this folder, ops/expression_math.h and the files of ops/expressions, built in as text.
 struct KernelText {
   const char* name;
   std::string_view text;

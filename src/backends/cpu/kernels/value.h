@@ -1,0 +1,84 @@
+// Vectors as the numbers of expressions (ops/expression_math.h).
+#pragma once
+
+#include "backends/cpu/kernels/vecmath.h"
+#include "ops/expression_math.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// Of this file alone: formulas over it are compiled anew for each instruction set and way of rounding.
+struct Value {
+  Vec v;
+
+  explicit TENON_INLINE Value(Vec vector) : v(vector) {}
+  template <expr::Scalar T>
+  explicit TENON_INLINE Value(T number) : v(set1((float)number)) {}
+
+  friend TENON_INLINE Value operator+(Value a, Value b) { return Value(add(a.v, b.v)); }
+  friend TENON_INLINE Value operator-(Value a, Value b) { return Value(sub(a.v, b.v)); }
+  friend TENON_INLINE Value operator*(Value a, Value b) { return Value(mul(a.v, b.v)); }
+  friend TENON_INLINE Value operator/(Value a, Value b) { return Value(div(a.v, b.v)); }
+  friend TENON_INLINE Value operator-(Value x) { return Value(sub(zero(), x.v)); }
+
+  struct Less {
+    Vec a, b;
+  };
+  friend TENON_INLINE Less operator<(Value a, Value b) { return {a.v, b.v}; }
+  friend TENON_INLINE Less operator>(Value a, Value b) { return {b.v, a.v}; }
+  friend TENON_INLINE Value select(Less condition, Value yes, Value no) {
+    return Value(select_less(condition.a, condition.b, yes.v, no.v));
+  }
+
+  friend TENON_INLINE Value min(Value bound, Value x) { return Value(min(bound.v, x.v)); }
+  friend TENON_INLINE Value max(Value bound, Value x) { return Value(max(bound.v, x.v)); }
+  friend TENON_INLINE Value minimum(Value a, Value b) { return Value(min(a.v, b.v)); }
+  friend TENON_INLINE Value maximum(Value a, Value b) { return Value(max(a.v, b.v)); }
+  friend TENON_INLINE Value mul_add(Value a, Value b, Value c) { return Value(fma(a.v, b.v, c.v)); }
+
+  friend TENON_INLINE Value abs(Value x) { return Value(abs(x.v)); }
+  friend TENON_INLINE Value sqrt(Value x) { return Value(sqrt(x.v)); }
+  friend TENON_INLINE Value floor(Value x) { return Value(floor(x.v)); }
+  friend TENON_INLINE Value ceil(Value x) { return Value(ceil(x.v)); }
+  friend TENON_INLINE Value round(Value x) { return Value(round(x.v)); }
+  friend TENON_INLINE Value exp(Value x) { return Value(exp(x.v)); }
+  friend TENON_INLINE Value tanh(Value x) { return Value(tanh(x.v)); }
+  friend TENON_INLINE Value erf(Value x) { return Value(erf(x.v)); }
+  friend TENON_INLINE Value expm1_negative(Value x) { return Value(expm1_negative(min(zero(), x.v))); }
+  friend TENON_INLINE Value scaled_sigmoid(Value a, Value x) {
+    return Value(div(a.v, add(set1(1.f), exp(sub(zero(), x.v)))));
+  }
+
+  // These have no vector form: the C library takes lane by lane.
+  friend TENON_INLINE Value log(Value x) {
+    return x.each([](float a) { return expr::log(a); });
+  }
+  friend TENON_INLINE Value sin(Value x) {
+    return x.each([](float a) { return expr::sin(a); });
+  }
+  friend TENON_INLINE Value cos(Value x) {
+    return x.each([](float a) { return expr::cos(a); });
+  }
+  friend TENON_INLINE Value log1p_exp(Value x) {
+    return x.each([](float a) { return expr::log1p_exp(a); });
+  }
+  friend TENON_INLINE Value pow(Value a, Value b) {
+    alignas(64) float base[kLanes], exponent[kLanes];
+    store(base, a.v);
+    store(exponent, b.v);
+    for (int i = 0; i < kLanes; ++i) base[i] = expr::pow(base[i], exponent[i]);
+    return Value(load(base));
+  }
+
+ private:
+  template <class F>
+  TENON_INLINE Value each(F f) const {
+    alignas(64) float lanes[kLanes];
+    store(lanes, v);
+    for (int i = 0; i < kLanes; ++i) lanes[i] = f(lanes[i]);
+    return Value(load(lanes));
+  }
+};
+
+}  // namespace
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

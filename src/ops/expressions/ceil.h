@@ -1,0 +1,13 @@
+#pragma once
+#include "ops/expression_math.h"
+
+namespace tenon::expr {
+
+struct Ceil : Unary {
+  template <class V>
+  TENON_EXPR static V apply(V x) {
+    return ceil(x);
+  }
+};
+
+}  // namespace tenon::expr

@@ -1,0 +1,13 @@
+#pragma once
+#include "ops/expression_math.h"
+
+namespace tenon::expr {
+
+struct Min : Binary {
+  template <class V>
+  TENON_EXPR static V apply(V a, V b) {
+    return minimum(a, b);
+  }
+};
+
+}  // namespace tenon::expr

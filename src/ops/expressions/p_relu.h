@@ -1,0 +1,13 @@
+#pragma once
+#include "ops/expression_math.h"
+
+namespace tenon::expr {
+
+struct PRelu : Binary {
+  template <class V>
+  TENON_EXPR static V apply(V x, V slope) {
+    return select(x < V(0), x * slope, x);
+  }
+};
+
+}  // namespace tenon::expr

@@ -1,0 +1,13 @@
+#pragma once
+#include "ops/expression_math.h"
+
+namespace tenon::expr {
+
+struct Softsign : Unary {
+  template <class V>
+  TENON_EXPR static V apply(V x) {
+    return x / (V(1) + abs(x));
+  }
+};
+
+}  // namespace tenon::expr

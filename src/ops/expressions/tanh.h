@@ -1,0 +1,13 @@
+#pragma once
+#include "ops/expression_math.h"
+
+namespace tenon::expr {
+
+struct Tanh : Activation {
+  template <class V>
+  TENON_EXPR static V apply(V x) {
+    return tanh(x);
+  }
+};
+
+}  // namespace tenon::expr
