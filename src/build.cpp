@@ -106,7 +106,7 @@ Engine build(const std::string& model, const BuildOptions& options) {
   plan::Plan& plan = impl->plan;
   choose_device(plan, options);
   std::vector<onnx::Listed> listed;
-  plan.graph = onnx::import_file(model, {}, options.external_root, &listed);
+  plan.graph = onnx::import_file(model, {options.external_root, options.lenient, options.warn, {}, &listed});
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.warn)
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.warn(odd);

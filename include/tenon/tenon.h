@@ -60,6 +60,7 @@ struct BuildOptions {
   std::string timing_cache = {};  ///< file; "" is the user's cache folder, "-" is none
   std::vector<std::string> skip_passes = {};
   std::string external_root = {};  ///< folder that external data may lie in, beside the model's own
+  bool lenient = false;            ///< attributes that an op does not have are left out, not refused
   /// Joins the model's metadata_props. "tenon.preprocess" says how pictures become the input: detect and classify
   /// go by it.
   std::map<std::string, std::string> metadata = {};

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/checked.h"
 #include "base/file.h"
@@ -12,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/format.h"
 #include "ops/op.h"
+#include "ops/verify.h"
 
 namespace tenon {
 namespace {
@@ -105,6 +107,26 @@ std::vector<Tensor> pool_of(const json& table, std::span<const std::byte> data, 
   return pool;
 }
 
+/// The graph, checked as one from a model is: files can be made by hand, with hashes that are right.
+ir::Graph graph_of(std::string_view text, const std::vector<Tensor>& pool, const std::string& path) {
+  try {
+    ir::Graph graph = ir::parse(text, pool);
+    ir::verify(graph);
+    graph.tidy();
+    ops::verify(graph);
+    ops::infer(graph);
+    return graph;
+  } catch (const Error& error) {
+    if (error.code() == Code::resource) throw;
+    std::string why = error.what();
+    for (const std::string& more : {error.where(), error.why()})
+      if (!more.empty()) why += ", " + more;
+    corrupt(path, why);
+  } catch (const std::logic_error& error) {
+    corrupt(path, error.what());
+  }
+}
+
 /// [kernel, microseconds, rival, microseconds, …]
 plan::Record record_of(const json& entry) {
   plan::Record record{entry.at(0).get<std::string>(), entry.at(1).get<double>()};
@@ -138,7 +160,7 @@ Engine Engine::load(const std::string& path) {
   plan::Plan& plan = impl->plan;
   try {
     const json table = json::parse(text_of(sections.at("pool")));
-    plan.graph = ir::parse(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file));
+    plan.graph = graph_of(text_of(sections.at("graph")), pool_of(table, sections.at("data"), path, file), path);
     const json content = json::parse(text_of(sections.at("plan")));
     for (const auto& [name, sizes] : content.at("shapes").items())
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
@@ -157,8 +179,6 @@ Engine Engine::load(const std::string& path) {
       if (told.contains("evidence")) plan.evidence = plan::evidence_of(told["evidence"]);
     }
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
-    plan.graph.tidy();
-    ops::infer(plan.graph);
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }

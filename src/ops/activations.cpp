@@ -118,26 +118,38 @@ void clip(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Relu", 1, 1, 1, 1, infer_same, relu, Kind::elementwise});
-TENON_OP({"Sigmoid", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::sigmoid(x); }>, Kind::elementwise});
+TENON_OP("Relu", 1, 1, 1, 1, infer_same, relu, {attr::consumed_inputs()},
+         unary_traits | Trait::eight_bits | Trait::half);
+TENON_OP("Sigmoid", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::sigmoid(x); }>,
+         {attr::consumed_inputs()}, unary_traits | Trait::eight_bits | Trait::half);
 // Internal: x * sigmoid(x).
-TENON_OP({"tenon:Silu", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::silu(x); }>, Kind::elementwise});
-TENON_OP({"Swish", 1, 1, 1, 1, infer_same, swish, Kind::elementwise});
-TENON_OP({"HardSigmoid", 1, 1, 1, 1, infer_same, hard_sigmoid, Kind::elementwise});
-TENON_OP({"HardSwish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::hard_swish(x); }>,
-          Kind::elementwise});
-TENON_OP({"LeakyRelu", 1, 1, 1, 1, infer_same, leaky_relu, Kind::elementwise});
-TENON_OP({"Elu", 1, 1, 1, 1, infer_same, elu, Kind::elementwise});
-TENON_OP({"Celu", 1, 1, 1, 1, infer_same, celu, Kind::elementwise});
-TENON_OP({"Selu", 1, 1, 1, 1, infer_same, selu, Kind::elementwise});
-TENON_OP({"Softplus", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::softplus(x); }>, Kind::elementwise});
-TENON_OP({"Softsign", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::softsign(x); }>, Kind::elementwise});
-TENON_OP({"ThresholdedRelu", 1, 1, 1, 1, infer_same, thresholded_relu, Kind::elementwise});
-TENON_OP({"Mish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::mish(x); }>, Kind::elementwise});
-TENON_OP({"Gelu", 1, 1, 1, 1, infer_same, gelu, Kind::elementwise});
-TENON_OP({"Shrink", 1, 1, 1, 1, infer_same, shrink, Kind::elementwise});
-TENON_OP({"PRelu", 2, 2, 1, 1, infer_same, prelu, Kind::elementwise});
-TENON_OP({"Clip", 1, 3, 1, 1, infer_same, clip, Kind::elementwise});
+TENON_OP("tenon:Silu", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::silu(x); }>, {},
+         unary_traits | Trait::eight_bits | Trait::half);
+TENON_OP("Swish", 1, 1, 1, 1, infer_same, swish, {attr::real("alpha")}, unary_traits);
+TENON_OP("HardSigmoid", 1, 1, 1, 1, infer_same, hard_sigmoid,
+         {attr::real("alpha"), attr::real("beta"), attr::consumed_inputs()},
+         unary_traits | Trait::eight_bits | Trait::half);
+TENON_OP("HardSwish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::hard_swish(x); }>, {},
+         unary_traits | Trait::eight_bits | Trait::half);
+TENON_OP("LeakyRelu", 1, 1, 1, 1, infer_same, leaky_relu, {attr::real("alpha"), attr::consumed_inputs()},
+         unary_traits | Trait::eight_bits | Trait::half);
+TENON_OP("Elu", 1, 1, 1, 1, infer_same, elu, {attr::real("alpha"), attr::consumed_inputs()},
+         unary_traits | Trait::half);
+TENON_OP("Celu", 1, 1, 1, 1, infer_same, celu, {attr::real("alpha")}, unary_traits);
+TENON_OP("Selu", 1, 1, 1, 1, infer_same, selu, {attr::real("alpha"), attr::consumed_inputs(), attr::real("gamma")},
+         unary_traits);
+TENON_OP("Softplus", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::softplus(x); }>, {}, unary_traits);
+TENON_OP("Softsign", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::softsign(x); }>, {}, unary_traits);
+TENON_OP("ThresholdedRelu", 1, 1, 1, 1, infer_same, thresholded_relu, {attr::real("alpha")}, unary_traits);
+TENON_OP("Mish", 1, 1, 1, 1, infer_same, evaluate<[](auto x) { return scalar::mish(x); }>, {},
+         unary_traits | Trait::eight_bits | Trait::half);
+TENON_OP("Gelu", 1, 1, 1, 1, infer_same, gelu, {attr::text("approximate").one_of({"none", "tanh"})},
+         unary_traits | Trait::half);
+TENON_OP("Shrink", 1, 1, 1, 1, infer_same, shrink, {attr::real("bias"), attr::real("lambd")}, unary_traits);
+TENON_OP("PRelu", 2, 2, 1, 1, infer_same, prelu, {attr::consumed_inputs()}, unary_traits);
+TENON_OP("Clip", 1, 3, 1, 1, infer_same, clip,
+         {attr::consumed_inputs(), attr::real("max").up_to(10), attr::real("min").up_to(10)},
+         unary_traits | Trait::eight_bits | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -4,7 +4,7 @@
 #include <numbers>
 #include <string>
 
-#include "ops/op.h"
+#include "ops/layout.h"
 
 /// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation" with floats
 /// "alpha" and "beta", and "residual" = "before" or "after" (the activation), which adds a tensor of the output's shape
@@ -34,6 +34,18 @@ struct Epilogue {
   float alpha = 0, beta = 0;  // bounds of clip; slope of leakyrelu, elu; slope and offset of hardsigmoid
   bool empty() const { return activation == Activation::none && residual == Residual::none; }
 };
+
+inline AttributeDefs epilogue_attributes() {
+  return {attr::text("activation").internal(), attr::real("alpha").internal(), attr::real("beta").internal(),
+          attr::text("residual").one_of({"before", "after"}).internal()};
+}
+
+/// Those of a convolution beside its window.
+inline AttributeDefs fused_attributes() {
+  return layout_attribute() + epilogue_attributes() +
+         AttributeDefs{attr::text("input_layout").one_of({"NCHW", "NHWC"}).internal(),
+                       attr::element_type("output_dtype").internal()};
+}
 
 /// Fails the node on an unknown word.
 template <class Context>

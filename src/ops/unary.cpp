@@ -63,36 +63,44 @@ constexpr auto is_infinite = [](auto x, bool positive, bool negative) {
   return std::isinf(x) && (x > 0 ? positive : negative);
 };
 
-TENON_OP({"Abs", 1, 1, 1, 1, infer_same, evaluate<Numbers, absolute>, Kind::elementwise});
-TENON_OP({"Neg", 1, 1, 1, 1, infer_same, evaluate<Numbers, negated>, Kind::elementwise});
-TENON_OP({"Sign", 1, 1, 1, 1, infer_same, evaluate<Numbers, sign>, Kind::elementwise});
-TENON_OP({"Exp", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::exp(x); }>, Kind::elementwise});
-TENON_OP({"Log", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::log(x); }>, Kind::elementwise});
-TENON_OP({"Sqrt", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sqrt(x); }>, Kind::elementwise});
-TENON_OP({"Reciprocal", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return 1 / x; }>, Kind::elementwise});
-TENON_OP({"Floor", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::floor(x); }>, Kind::elementwise});
-TENON_OP({"Ceil", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::ceil(x); }>, Kind::elementwise});
-TENON_OP({"Round", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::nearbyint(x); }>,
-          Kind::elementwise});
-TENON_OP({"Sin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sin(x); }>, Kind::elementwise});
-TENON_OP({"Cos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cos(x); }>, Kind::elementwise});
-TENON_OP({"Tan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tan(x); }>, Kind::elementwise});
-TENON_OP({"Asin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asin(x); }>, Kind::elementwise});
-TENON_OP({"Acos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acos(x); }>, Kind::elementwise});
-TENON_OP({"Atan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atan(x); }>, Kind::elementwise});
-TENON_OP({"Sinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sinh(x); }>, Kind::elementwise});
-TENON_OP({"Cosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cosh(x); }>, Kind::elementwise});
-TENON_OP({"Tanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tanh(x); }>, Kind::elementwise});
-TENON_OP({"Asinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asinh(x); }>, Kind::elementwise});
-TENON_OP({"Acosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acosh(x); }>, Kind::elementwise});
-TENON_OP({"Atanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atanh(x); }>, Kind::elementwise});
-TENON_OP({"Erf", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::erf(x); }>, Kind::elementwise});
-TENON_OP({"BitwiseNot", 1, 1, 1, 1, infer_same, evaluate<Integers, [](auto x) { return ~x; }>, Kind::elementwise});
-TENON_OP({"Not", 1, 1, 1, 1, infer_same_bool, evaluate_not, Kind::elementwise});
-TENON_OP({"IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>,
-          Kind::elementwise});
-TENON_OP({"IsInf", 1, 1, 1, 1, infer_same_bool, evaluate_test<is_infinite>, Kind::elementwise});
-TENON_OP({"Identity", 1, 1, 1, 1, infer_identity, evaluate_identity, Kind::view});
+TENON_OP("Abs", 1, 1, 1, 1, infer_same, evaluate<Numbers, absolute>, {attr::consumed_inputs()}, unary_traits);
+TENON_OP("Neg", 1, 1, 1, 1, infer_same, evaluate<Numbers, negated>, {attr::consumed_inputs()}, unary_traits);
+TENON_OP("Sign", 1, 1, 1, 1, infer_same, evaluate<Numbers, sign>, {}, unary_traits);
+TENON_OP("Exp", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::exp(x); }>, {attr::consumed_inputs()},
+         unary_traits);
+TENON_OP("Log", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::log(x); }>, {attr::consumed_inputs()},
+         unary_traits);
+TENON_OP("Sqrt", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sqrt(x); }>,
+         {attr::consumed_inputs()}, unary_traits);
+TENON_OP("Reciprocal", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return 1 / x; }>,
+         {attr::consumed_inputs()}, unary_traits);
+TENON_OP("Floor", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::floor(x); }>,
+         {attr::consumed_inputs()}, unary_traits);
+TENON_OP("Ceil", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::ceil(x); }>,
+         {attr::consumed_inputs()}, unary_traits);
+TENON_OP("Round", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::nearbyint(x); }>, {}, unary_traits);
+TENON_OP("Sin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sin(x); }>, {}, unary_traits);
+TENON_OP("Cos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cos(x); }>, {}, unary_traits);
+TENON_OP("Tan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tan(x); }>, {}, unary_traits);
+TENON_OP("Asin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asin(x); }>, {}, unary_traits);
+TENON_OP("Acos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acos(x); }>, {}, unary_traits);
+TENON_OP("Atan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atan(x); }>, {}, unary_traits);
+TENON_OP("Sinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sinh(x); }>, {}, unary_traits);
+TENON_OP("Cosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cosh(x); }>, {}, unary_traits);
+TENON_OP("Tanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tanh(x); }>,
+         {attr::consumed_inputs()}, unary_traits | Trait::half);
+TENON_OP("Asinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asinh(x); }>, {}, unary_traits);
+TENON_OP("Acosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acosh(x); }>, {}, unary_traits);
+TENON_OP("Atanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atanh(x); }>, {}, unary_traits);
+TENON_OP("Erf", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::erf(x); }>, {}, unary_traits);
+TENON_OP("BitwiseNot", 1, 1, 1, 1, infer_same, evaluate<Integers, [](auto x) { return ~x; }>, {}, unary_traits);
+TENON_OP("Not", 1, 1, 1, 1, infer_same_bool, evaluate_not, {}, Trait::elementwise);
+TENON_OP("IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>, {},
+         Trait::elementwise);
+TENON_OP("IsInf", 1, 1, 1, 1, infer_same_bool, evaluate_test<is_infinite>,
+         {attr::flag("detect_negative"), attr::flag("detect_positive")}, Trait::elementwise);
+TENON_OP("Identity", 1, 1, 1, 1, infer_identity, evaluate_identity, {},
+         Trait::view | Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops
