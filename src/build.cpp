@@ -67,6 +67,12 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   goal.isa = host_isa();
 }
 
+/// As the options say; `listed` gets every node of the file.
+onnx::ImportOptions import_options(const BuildOptions& options, std::vector<onnx::Listed>& listed) {
+  const auto warn = [&options](const std::string& text) { options.logger.log(Severity::warning, text); };
+  return {options.external_root, options.lenient, warn, {}, &listed};
+}
+
 void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
   if (!cache.why_not().empty()) options.logger.log(Severity::warning, "times are not kept: " + cache.why_not());
 }
@@ -162,7 +168,8 @@ Engine logged(const BuildOptions& options, const Work& work) try {
 
 Engine build_bytes(const Buffer& model, const std::string& name, const BuildOptions& options) {
   const auto import = [&](std::vector<onnx::Listed>& listed) {
-    return onnx::import_bytes(model.bytes(), options.external_root, name, model.keep(), {}, &listed);
+    return onnx::import_bytes(model.bytes(), options.external_root, name, model.keep(),
+                              import_options(options, listed));
   };
   return logged(options, [&] { return compiled(import, options); });
 }
@@ -170,7 +177,7 @@ Engine build_bytes(const Buffer& model, const std::string& name, const BuildOpti
 
 Engine build(const std::string& model, const BuildOptions& options) {
   const auto import = [&](std::vector<onnx::Listed>& listed) {
-    return onnx::import_file(model, {}, options.external_root, &listed);
+    return onnx::import_file(model, import_options(options, listed));
   };
   return logged(options, [&] { return compiled(import, options); });
 }

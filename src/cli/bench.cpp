@@ -285,7 +285,7 @@ int work(const Options& options) {
     throw Error(Code::usage, "a number of sessions that cannot be", {.where = "--streaming", .hint = "give 1 to 64"});
   if (options.iterations < 0 || options.warmup < 0) throw Error(Code::usage, "a negative number of runs");
   parse_seconds(options.seconds);  // a wrong word is known before the model is built
-  const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
+  const std::vector<TensorInfo> infos = options.stated_inputs();
   const std::vector<int64_t> batches =
       options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);
   Json results = Json::array();

@@ -253,7 +253,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   if (!eight_bits)
     throw Error(Code::usage, "calibration data is of use for INT8 only",
                 {.where = "--data", .hint = "give --precision int8"});
-  build.calibrator = calibration_data(*this, stated_inputs(model.path(), model.external_root), build.shapes);
+  build.calibrator = calibration_data(*this, model.stated_inputs(), build.shapes);
 }
 
 }  // namespace tenon::cli

@@ -8,7 +8,7 @@
 #include <cctype>
 
 #include "base/knobs.h"
-#include "cli/suggest.h"
+#include "base/nearest.h"
 #include "cli/verb.h"
 
 namespace tenon::cli {

@@ -84,14 +84,14 @@ ir::Graph typed(ir::Graph graph) {
 }
 
 ir::Graph optimised(const Options& options) {
-  ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
+  ir::Graph graph = onnx::import_file(options.path(), options.import_options());
   passes::optimise(graph, options.skip_passes);
   passes::lower(graph, options.skip_passes);
   return graph;
 }
 
 int passes_of(const Options& options) {
-  ir::Graph graph = onnx::import_file(options.path(), {}, options.external_root);
+  ir::Graph graph = onnx::import_file(options.path(), options.import_options());
   Json list = Json::array();
   std::vector<passes::PassRecord> records = passes::optimise(graph, options.skip_passes);
   for (passes::PassRecord& record : passes::lower(graph, options.skip_passes)) records.push_back(std::move(record));
@@ -153,8 +153,9 @@ int work(const Options& options) {
   if (is_engine_file(options.path()))
     throw Error(Code::usage, "an engine holds only the last stage",
                 {.where = options.model, .hint = "give --stage plan, or the model that it was built from"});
-  const ir::Graph graph =
-      options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), any_op, options.external_root);
+  onnx::ImportOptions how = options.import_options();
+  how.knows = any_op;
+  const ir::Graph graph = options.stage == "passes" ? optimised(options) : onnx::import_file(options.path(), how);
   Json json = summary(options.stage.empty() ? typed(graph) : graph);
   if (options.path() == options.model) json["file_bytes"] = std::filesystem::file_size(options.path());
   if (!options.json.empty()) write_json(options.json, json);

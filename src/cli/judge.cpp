@@ -376,7 +376,7 @@ void JudgeOptions::apply(const ModelOptions& model, const DataOptions& data, Bui
   DataOptions samples = data;
   if (!asked && (samples.options.count == 0 || samples.options.count > most_unasked))
     samples.options.count = most_unasked;
-  build.judge = std::make_shared<DataJudge>(*this, samples, stated_inputs(model.path(), model.external_root), build);
+  build.judge = std::make_shared<DataJudge>(*this, samples, model.stated_inputs(), build);
 }
 
 }  // namespace tenon::cli

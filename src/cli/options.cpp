@@ -127,6 +127,8 @@ void ModelOptions::add_to(CLI::App& app) {
   flags.call("--plugin", load_plugin, "A library with custom ops of the model; its code runs (may be given again)")
       .value("FILE")
       .one_each();
+  flags.add("--lenient", lenient,
+            "Leave out attributes that the ONNX standard does not give an operator, with a warning");
   flags.add("--strict", strict, "No Winograd; on a GPU f32 on plain units, bytes with the CPU's bits");
   flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
   flags.add("-q,--quiet", quiet, "No progress on stderr");
@@ -149,11 +151,18 @@ BuildOptions ModelOptions::build_options() const {
   options.timing_cache = timing_cache;
   options.skip_passes = skip_passes;
   options.external_root = external_root;
+  options.lenient = lenient;
   options.strict = strict;
   options.vendor = !no_vendor;
   options.progress = progress_to_stderr(quiet);
   options.logger = Logger::to_stderr();
   return options;
+}
+
+onnx::ImportOptions ModelOptions::import_options() const {
+  return {.external_root = external_root, .lenient = lenient, .warn = [](const std::string& text) {
+            fmt::print(stderr, "warning: {}\n", printable(text));
+          }};
 }
 
 const std::string& ModelOptions::path() const {
@@ -226,9 +235,15 @@ std::vector<int64_t> parse_counts(const std::string& text) {
   return counts;
 }
 
-std::vector<TensorInfo> stated_inputs(const std::string& path, const std::string& external_root) {
+std::vector<TensorInfo> ModelOptions::stated_inputs() const {
+  onnx::ImportOptions how = import_options();
+  how.warn = {};  // the build tells
+  return cli::stated_inputs(path(), how);
+}
+
+std::vector<TensorInfo> stated_inputs(const std::string& path, const onnx::ImportOptions& options) {
   if (is_engine_file(path)) return Engine::load(path).inputs();
-  const ir::Graph graph = onnx::import_file(path, {}, external_root);
+  const ir::Graph graph = onnx::import_file(path, options);
   std::vector<TensorInfo> infos;
   for (const ir::ValueId id : graph.inputs) {
     const ir::Value& value = graph.value(id);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "onnx/import.h"
+
 namespace CLI {
 class App;
 }
@@ -19,13 +21,16 @@ struct ModelOptions {
   std::string shapes, budget, timing_cache, external_root;
   std::vector<std::string> skip_passes;
   int threads = 0;
-  bool strict = false, no_vendor = false, quiet = false;
+  bool strict = false, no_vendor = false, lenient = false, quiet = false;
 
   /// MODEL, --device, --precision, --shapes, --threads, --budget, --timing-cache, --skip-pass, --max-memory,
-  /// --max-rounds, --external-root, --plugin, --strict, --no-vendor, -q.
+  /// --max-rounds, --external-root, --plugin, --lenient, --strict, --no-vendor, -q.
   void add_to(CLI::App& app);
   /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
   BuildOptions build_options() const;
+  onnx::ImportOptions import_options() const;
+  /// Inputs as MODEL states them, without building it: -1 for sizes that are free.
+  std::vector<TensorInfo> stated_inputs() const;
   /// The engine, built first where MODEL is a model. `more` adds to or replaces --shapes; `adjust` has the last word.
   Engine open(const Shapes& more = {}, const std::function<void(BuildOptions&)>& adjust = {}) const;
   /// MODEL itself; for "-" a file that holds the standard input for as long as this lives.
@@ -46,8 +51,8 @@ int64_t parse_bytes(const std::string& text);
 /// "1,4,8". Throws Error(usage) for anything but positive numbers.
 std::vector<int64_t> parse_counts(const std::string& text);
 
-/// Inputs as the file states them, without building it: -1 for sizes that are free.
-std::vector<TensorInfo> stated_inputs(const std::string& path, const std::string& external_root = "");
+/// The same of any file.
+std::vector<TensorInfo> stated_inputs(const std::string& path, const onnx::ImportOptions& options = {});
 /// "1x3xHxW" of a TensorInfo, "?" for a free size.
 std::string shape_text(const std::vector<int64_t>& shape);
 

@@ -38,7 +38,7 @@ std::string stated_spec(const PictureOptions& options, const std::string& preset
 
 /// Sizes for the picture input: the model's own, with batch 1, and those of the preprocessing or 640 for free sides.
 Shapes picture_shapes(const PictureOptions& options, const std::string& preset) {
-  const std::vector<TensorInfo> infos = stated_inputs(options.path(), options.external_root);
+  const std::vector<TensorInfo> infos = options.stated_inputs();
   if (infos.size() != 1 || infos[0].shape.size() != 4)
     throw Error(Code::unsupported, "the model does not take one picture",
                 {.where = options.model, .hint = "tenon run takes any model"});

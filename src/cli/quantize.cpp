@@ -44,7 +44,7 @@ int work(Options& options) {
   BuildOptions how = options.build_options();
   options.data.apply(options, how);
   const auto start = std::chrono::steady_clock::now();
-  const ir::Graph imported = onnx::import_file(options.path(), {}, options.external_root);
+  const ir::Graph imported = onnx::import_file(options.path(), options.import_options());
   if (quant::is_quantised(imported))
     throw Error(Code::usage, "the model is quantised already",
                 {.where = options.path(), .hint = "give the model in floating point that it was made from"});

@@ -86,7 +86,7 @@ nlohmann::ordered_json watched(const Options& options, const Engine& engine, con
 }
 
 int work(const Options& options) {
-  const auto inputs = read_inputs(options.inputs, stated_inputs(options.path(), options.external_root));
+  const auto inputs = read_inputs(options.inputs, options.stated_inputs());
   Shapes shapes;
   for (const auto& [input, tensor] : inputs)
     if (tensor.dtype() != DType::sequence) shapes[input] = {tensor.dims().begin(), tensor.dims().end()};

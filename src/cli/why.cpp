@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include "cli/arrays.h"
+#include "base/nearest.h"
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
-#include "cli/suggest.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "explain/report.h"

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/checked.h"
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "engine/engine.h"
 #include "engine/format.h"
 #include "ops/op.h"
+#include "ops/verify.h"
 
 namespace tenon {
 namespace {
@@ -127,6 +129,26 @@ std::vector<Tensor> pool_of(const json& table, const Section& section, const std
   return pool;
 }
 
+/// The graph, checked as one from a model is: files can be made by hand, with hashes that are right.
+ir::Graph graph_of(std::string_view text, const std::vector<Tensor>& pool, const std::string& path) {
+  try {
+    ir::Graph graph = ir::parse(text, pool);
+    ir::verify(graph);
+    graph.tidy();
+    ops::verify(graph);
+    ops::infer(graph);
+    return graph;
+  } catch (const Error& error) {
+    if (error.code() == Code::resource) throw;
+    std::string why = error.what();
+    for (const std::string& more : {error.where(), error.why()})
+      if (!more.empty()) why += ", " + more;
+    corrupt(path, why);
+  } catch (const std::logic_error& error) {
+    corrupt(path, error.what());
+  }
+}
+
 /// [kernel, microseconds, rival, microseconds, …]
 plan::Record record_of(const json& entry) {
   plan::Record record{entry.at(0).get<std::string>(), entry.at(1).get<double>()};
@@ -162,7 +184,7 @@ plan::Plan read(const std::shared_ptr<const MappedFile>& file) {
   plan::Plan plan;
   try {
     const json table = json::parse(sections.at("pool").text);
-    plan.graph = ir::parse(sections.at("graph").text, pool_of(table, sections.at(tensors), file));
+    plan.graph = graph_of(sections.at("graph").text, pool_of(table, sections.at(tensors), file), path);
     const json content = json::parse(sections.at("plan").text);
     for (const auto& [name, sizes] : content.at("shapes").items())
       plan.shapes[engine::json_bytes(name)] = sizes.get<std::vector<int64_t>>();
@@ -176,8 +198,6 @@ plan::Plan read(const std::shared_ptr<const MappedFile>& file) {
       if (told.contains("evidence")) plan.evidence = plan::evidence_of(told["evidence"]);
     }
     if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
-    plan.graph.tidy();
-    ops::infer(plan.graph);
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }

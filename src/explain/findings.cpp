@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "explain/report.h"
+#include "ops/op.h"
 
 namespace tenon::explain {
 namespace {
@@ -88,11 +88,9 @@ void guesses(Report& report) {
 }
 
 void movement(Report& report) {
-  static const std::set<std::string> ops{
-      "Transpose", "Concat", "Slice",  "Split",    "Reshape",        "Cast",
-      "Pad",       "Gather", "Expand", "Tile",     "QuantizeLinear", "DequantizeLinear",
-      "Identity",  "Resize", "Where",  "Unsqueeze"};
-  const auto rows = those(report, [](const Row& row) { return ops.count(row.op) > 0; });
+  const auto rows = those(report, [](const Row& row) {
+    return ops::has_trait(row.op, ops::Trait::moves) || ops::has_trait(row.op, ops::Trait::converts);
+  });
   if (rows.empty()) return;
   const Row& worst = costliest(rows);
   std::string todo = "look at the costliest: a different layout or order of axes at export may save it";
@@ -106,16 +104,8 @@ void movement(Report& report) {
 }
 
 void costly_steps(Report& report) {
-  static const std::set<std::string> products{"Conv",
-                                              "MatMul",
-                                              "Gemm",
-                                              "ConvTranspose",
-                                              "tenon:Int8Conv",
-                                              "tenon:ConvMaxPool",
-                                              "tenon:Int8ConvMaxPool",
-                                              "tenon:InvertedBottleneck"};
   for (const Row& row : report.rows) {
-    if (!products.count(row.op) || row.microseconds <= 0 || row.kernel == "ref") continue;
+    if (!ops::has_trait(row.op, ops::Trait::product) || row.microseconds <= 0 || row.kernel == "ref") continue;
     const auto second =
         std::find_if(row.rivals.begin(), row.rivals.end(), [](const Rival& rival) { return rival.microseconds > 0; });
     std::string why = fmt::format("{} on {}: ", row.kernel, row.sizes);

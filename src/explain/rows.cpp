@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "explain/report.h"
+#include "ops/op.h"
 #include "passes/groups.h"
 
 namespace tenon::explain {
@@ -44,10 +45,8 @@ void set_precision(Row& row, std::optional<Precision> precision, const Problem& 
                                              : std::string(name(problem.outputs[0].dtype));
 }
 
-bool is_product(const std::string& op) {
-  return op.find("Conv") != std::string::npos || op.find("MatMul") != std::string::npos || op == "Gemm" ||
-         op == "tenon:InvertedBottleneck";
-}
+/// Of the first node where a row stands for several.
+bool is_product(const std::string& op) { return ops::has_trait(op.substr(0, op.find(' ')), ops::Trait::product); }
 
 double time_of(const plan::Record& record, const std::string& kernel) {
   if (record.kernel == kernel && record.microseconds > 0) return record.microseconds;

@@ -1,5 +1,8 @@
 #include "onnx/convert.h"
 
+#include <algorithm>
+
+#include "ops/op.h"
 #include "tenon/error.h"
 
 namespace tenon::onnx {
@@ -10,7 +13,22 @@ std::map<ir::OpId, Convert>& conversions() {
   return table;
 }
 
+std::map<ir::OpId, ops::AttributeDefs>& former_ops() {
+  static std::map<ir::OpId, ops::AttributeDefs> table;
+  return table;
+}
+
 }  // namespace
+
+const ops::AttributeDefs* attributes_of(const ir::OpId& op) {
+  if (const ops::OpDef* found = ops::find(op)) return &found->attributes;
+  const auto found = former_ops().find(op);
+  return found == former_ops().end() ? nullptr : &found->second;
+}
+
+FormerRegistrar::FormerRegistrar(const char* op, ops::AttributeDefs attributes) {
+  former_ops()[op] = std::move(attributes);
+}
 
 Convert find_conversion(const ir::OpId& op) {
   const auto found = conversions().find(op);
@@ -70,13 +88,62 @@ NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t versio
     inputs.push_back(found->second);
   }
   while (!inputs.empty() && inputs.back() == ir::no_value) inputs.pop_back();
-  const Arguments arguments = resolve(proto, scope);
+  Arguments arguments = resolve(proto, scope);
   for (const auto& [name, attribute] : arguments)
     if (attribute->type != AttributeProto::Type::graph)
       attributes[std::string(name)] = attribute_value(*attribute, label_, scope);
+  if (proto.domain.empty()) check_attributes(arguments);
   if (op == "Loop" && inputs.size() < 2) inputs.resize(2, ir::no_value);
   import_subgraphs(arguments, label_, scope, inputs, attributes);
 }
+
+/// Against the op's definition in the node's opset. What is unknown and tolerated is taken out of `arguments`, too.
+void NodeImport::check_attributes(Arguments& arguments) {
+  const ops::AttributeDefs* known = attributes_of(op);
+  if (!known) return;
+  for (auto at = arguments.begin(); at != arguments.end();) {
+    const auto& [name, proto] = *at;
+    const ops::AttributeDef* attribute = ops::find_attribute(*known, name, opset);
+    if (!attribute || attribute->is_internal) {
+      refuse(ops::unknown_attribute(*known, name, opset));
+      attributes.erase(std::string(name));
+      at = arguments.erase(at);
+      continue;
+    }
+    const bool is_graph = proto->type == AttributeProto::Type::graph;
+    const std::string fault =
+        ops::fault_of(*attribute, is_graph ? ir::Attribute(ir::GraphRef()) : attributes.at(std::string(name)));
+    if (!fault.empty()) fail(fault);
+    ++at;
+  }
+  for (const ops::AttributeDef& attribute : *known)
+    if (attribute.is_required && !attribute.is_internal && attribute.holds_in(opset) &&
+        !arguments.count(attribute.name))
+      fail("attribute '" + attribute.name + "' is missing");
+}
+
+void NodeImport::refuse(const std::string& unknown) {
+  const std::string why = "node '" + label_ + "' (" + op + "-" + std::to_string(opset) + "): " + unknown;
+  const ImportOptions& options = scope_.job.options;
+  if (!options.lenient)
+    throw Error(Code::invalid_model, "a node has an attribute that its op does not have",
+                {.where = scope_.job.source.file, .why = why, .hint = "--lenient leaves the attribute out"});
+  if (options.warn) options.warn(why + "; it is left out");
+}
+
+namespace {
+
+/// What ONNX gives the op in its newest form, and what the importer itself adds.
+void keep_standard(const ir::OpId& op, ir::Attributes& attributes) {
+  const ops::OpDef* known = ops::find(op);
+  if (!known) return;
+  std::erase_if(attributes, [&](const auto& entry) {
+    const ops::AttributeDef* attribute = ops::find_attribute(known->attributes, entry.first, ops::AttributeDef::newest);
+    return entry.first != "captures" && (!attribute || attribute->is_internal);
+  });
+}
+
+}  // namespace
 
 void NodeImport::set_input(size_t at, ir::ValueId value) {
   if (inputs.size() <= at) inputs.resize(at + 1, ir::no_value);
@@ -85,7 +152,7 @@ void NodeImport::set_input(size_t at, ir::ValueId value) {
 
 void NodeImport::emit() {
   if (op.is_internal()) note(op, "its domain is Tenon's own, which no file may use");
-  else if (!scope_.job.knows(op)) note(op, "");
+  else if (!scope_.job.options.knows(op)) note(op, "");
   std::vector<ir::ValueId> made;
   for (size_t at = 0; at < outputs(); ++at) {
     const std::string_view name = proto_.outputs[at];
@@ -100,6 +167,7 @@ void NodeImport::emit() {
     made.push_back(id);
   }
   while (!made.empty() && made.back() == ir::no_value) made.pop_back();
+  keep_standard(op, attributes);
   graph().add_node(op, inputs, made, attributes, {label_});
 }
 
@@ -110,7 +178,8 @@ void NodeImport::bind(size_t output, ir::ValueId value) {
 }
 
 ir::ValueId NodeImport::add(const ir::OpId& helper, std::vector<ir::ValueId> values, ir::Attributes with) {
-  if (!scope_.job.knows(helper)) note(helper, "");
+  if (!scope_.job.options.knows(helper)) note(helper, "");
+  keep_standard(helper, with);
   return graph().apply(helper, std::move(values), std::move(with), {label_}, label_ + "/" + helper);
 }
 
@@ -214,60 +283,7 @@ DType NodeImport::dtype(ir::ValueId value) const {
       return element_type(declared->second->element, graph.value(value).name);
     size_t slot = 0;
     const ir::Node* node = carrier(graph, value, slot);
-    static const std::set<std::string> keep = {"Conv",
-                                               "ConvTranspose",
-                                               "BatchNormalization",
-                                               "InstanceNormalization",
-                                               "Relu",
-                                               "LeakyRelu",
-                                               "PRelu",
-                                               "Sigmoid",
-                                               "Tanh",
-                                               "Add",
-                                               "Sub",
-                                               "Mul",
-                                               "Div",
-                                               "Sum",
-                                               "Max",
-                                               "Min",
-                                               "Mean",
-                                               "Concat",
-                                               "MatMul",
-                                               "Gemm",
-                                               "MaxPool",
-                                               "AveragePool",
-                                               "GlobalAveragePool",
-                                               "GlobalMaxPool",
-                                               "Reshape",
-                                               "Transpose",
-                                               "Squeeze",
-                                               "Unsqueeze",
-                                               "Flatten",
-                                               "Slice",
-                                               "Pad",
-                                               "Identity",
-                                               "Clip",
-                                               "Resize",
-                                               "Gather",
-                                               "ReduceMean",
-                                               "ReduceSum",
-                                               "Exp",
-                                               "Sqrt",
-                                               "Softmax",
-                                               "Where",
-                                               "Neg",
-                                               "Abs",
-                                               "Pow",
-                                               "Log",
-                                               "Expand",
-                                               "Tile",
-                                               "Split",
-                                               "Elu",
-                                               "Selu",
-                                               "HardSigmoid",
-                                               "Floor",
-                                               "Ceil"};
-    if (!node || !keep.count(node->op)) {
+    if (!node || !ops::has_trait(node->op, ops::Trait::same_type)) {
       if (node && (node->op == "Cast")) return static_cast<DType>(node->integer("to", 0));
       return DType::undefined;
     }
@@ -285,45 +301,11 @@ std::optional<size_t> NodeImport::rank(ir::ValueId value) const {
     if (declared != scope_.types.end() && declared->second->shape) return declared->second->shape->size();
     size_t slot = 0;
     const ir::Node* node = carrier(graph, value, slot);
-    static const std::set<std::string> keep = {"Conv",
-                                               "ConvTranspose",
-                                               "BatchNormalization",
-                                               "InstanceNormalization",
-                                               "Relu",
-                                               "LeakyRelu",
-                                               "PRelu",
-                                               "Sigmoid",
-                                               "Tanh",
-                                               "Concat",
-                                               "MaxPool",
-                                               "AveragePool",
-                                               "GlobalAveragePool",
-                                               "GlobalMaxPool",
-                                               "Transpose",
-                                               "Slice",
-                                               "Pad",
-                                               "Identity",
-                                               "Clip",
-                                               "Resize",
-                                               "Exp",
-                                               "Sqrt",
-                                               "Softmax",
-                                               "Neg",
-                                               "Abs",
-                                               "Log",
-                                               "Elu",
-                                               "Selu",
-                                               "HardSigmoid",
-                                               "Floor",
-                                               "Ceil",
-                                               "Cast",
-                                               "Split",
-                                               "LRN"};
     if (!node) return std::nullopt;
     if (node->op == "Flatten" || node->op == "Gemm") return 2;
     if (node->op == "Conv" && node->inputs.size() > 1)
       if (const Tensor* weights = graph.constant(node->inputs[1])) return weights->dims().rank();
-    if (!keep.count(node->op)) return std::nullopt;
+    if (!ops::has_trait(node->op, ops::Trait::same_rank)) return std::nullopt;
     value = node->inputs[slot];
   }
   return std::nullopt;

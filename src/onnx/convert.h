@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "onnx/importer.h"
+#include "ops/schema.h"
 
 /// Old forms of an op are turned into the newest one by a small function in convert/, registered by TENON_IMPORT.
 namespace tenon::onnx {
@@ -61,6 +62,8 @@ class NodeImport {
   void unsupported(const std::string& why);
 
  private:
+  void check_attributes(Arguments& arguments);
+  void refuse(const std::string& unknown);
   template <class T>
   const T* attribute(const std::string& name, const char* kind) const;
   void note(const ir::OpId& op, const std::string& why);
@@ -74,6 +77,11 @@ class NodeImport {
 using Convert = void (*)(NodeImport&);
 /// nullptr when the op has had one form only.
 Convert find_conversion(const ir::OpId& op);
+/// The attributes of an op; nullptr where the op is not known.
+const ops::AttributeDefs* attributes_of(const ir::OpId& op);
+struct FormerRegistrar {
+  FormerRegistrar(const char* op, ops::AttributeDefs attributes);
+};
 struct ConvertRegistrar {
   ConvertRegistrar(std::initializer_list<const char*> ops, Convert convert);
 };
@@ -82,5 +90,8 @@ struct ConvertRegistrar {
 /// TENON_IMPORT(convert, "Squeeze", "Unsqueeze");
 #define TENON_IMPORT(function, ...) \
   static const ::tenon::onnx::ConvertRegistrar TENON_IMPORT_NAME(__COUNTER__)({__VA_ARGS__}, function)
+
+/// TENON_FORMER("Scatter", {attr::integer("axis")}): an op that conversions turn into others, and no graph has.
+#define TENON_FORMER(...) static const ::tenon::onnx::FormerRegistrar TENON_IMPORT_NAME(__COUNTER__)(__VA_ARGS__)
 
 }  // namespace tenon::onnx

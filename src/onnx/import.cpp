@@ -43,11 +43,12 @@ std::string folder_of(const std::string& path) {
 }
 
 ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std::string& name,
-                 std::shared_ptr<const void> keep, const Knows& knows, std::vector<Listed>* nodes = nullptr) {
+                 std::shared_ptr<const void> keep, const ImportOptions& options) {
   const ModelProto model = parse(bytes, name);
   Job job;
   job.source = {name, std::move(keep), std::move(external)};
-  job.knows = knows ? knows : [](const ir::OpId& op) { return ops::find(op) != nullptr; };
+  job.options = options;
+  if (!job.options.knows) job.options.knows = [](const ir::OpId& op) { return ops::find(op) != nullptr; };
   job.opsets = model.opsets;
   const auto opset = model.opsets.find("");
   if (opset != model.opsets.end() && opset->second < 1)
@@ -70,7 +71,7 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
   refuse_unfolding(model.graph, job);
   import_body(model.graph, scope);
   refuse_missing(job);
-  if (nodes) *nodes = std::move(job.listed);
+  if (options.nodes) *options.nodes = std::move(job.listed);
   for (const auto& [key, value] : model.metadata) graph.metadata[std::string(key)] = std::string(value);
   return graph;
 }
@@ -78,15 +79,14 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
 }  // namespace
 
 ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
-                       std::shared_ptr<const void> keep, const Knows& knows, std::vector<Listed>* nodes) {
-  return import(bytes, std::make_shared<ExternalData>(folder), name, std::move(keep), knows, nodes);
+                       std::shared_ptr<const void> keep, const ImportOptions& options) {
+  return import(bytes, std::make_shared<ExternalData>(folder), name, std::move(keep), options);
 }
 
-ir::Graph import_file(const std::string& path, const Knows& knows, const std::string& external_root,
-                      std::vector<Listed>* nodes) {
+ir::Graph import_file(const std::string& path, const ImportOptions& options) {
   const auto file = MappedFile::open(path);
-  const auto external = std::make_shared<ExternalData>(folder_of(path), path, external_root);
-  ir::Graph graph = import(file->bytes(), external, path, file, knows, nodes);
+  const auto external = std::make_shared<ExternalData>(folder_of(path), path, options.external_root);
+  ir::Graph graph = import(file->bytes(), external, path, file, options);
   file->check();
   return graph;
 }

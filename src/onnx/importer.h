@@ -22,7 +22,7 @@ struct Missing {
 /// The state of one import.
 struct Job {
   Source source;
-  Knows knows;
+  ImportOptions options;
   Opsets opsets;
   std::map<std::string, const FunctionProto*> functions;  // by "domain:name:overload"
   std::vector<std::string> calls;                         // functions being inlined

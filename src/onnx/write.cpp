@@ -8,6 +8,8 @@
 #include <memory>
 #include <set>
 
+#include "ops/op.h"
+
 namespace tenon::onnx {
 namespace {
 
@@ -106,10 +108,14 @@ struct AttributeWriter {
 };
 
 void refuse_ours(const ir::Node& node) {
-  const char* internal = nullptr;
-  for (const char* attribute : {"layout", "input_layout", "activation", "residual"})
-    if (node.has(attribute) && node.op != "GRU" && node.op != "LSTM" && node.op != "RNN") internal = attribute;
-  if (node.op.is_internal() || internal)
+  const ops::OpDef* op = ops::find(node.op);
+  bool internal = node.op.is_internal();
+  for (const auto& [name, value] : node.attributes) {
+    const ops::AttributeDef* attribute =
+        op ? ops::find_attribute(op->attributes, name, ops::AttributeDef::newest) : nullptr;
+    internal |= op && (!attribute || attribute->is_internal) && !std::holds_alternative<ir::GraphRef>(value);
+  }
+  if (internal)
     throw Error(Code::unsupported, "the graph has an operation that ONNX does not have",
                 {.where = "node " + node.label() + " (" + node.op + ")"});
 }

@@ -94,26 +94,39 @@ std::optional<Formula> clip_formula(const ir::Node& node, const InputNumber& num
   return clip;
 }
 
-TENON_OP({"Relu", 1, 1, 1, 1, infer_same, evaluate_expression<expr::Relu, Numbers>, Kind::elementwise,
-          formula<expr::Relu>});
-TENON_OP({"Gelu", 1, 1, 1, 1, infer_same, gelu, Kind::elementwise, gelu_formula});
-TENON_OP({"PRelu", 2, 2, 1, 1, infer_same, prelu, Kind::elementwise, prelu_formula});
-TENON_OP({"Clip", 1, 3, 1, 1, infer_same, clip, Kind::elementwise, clip_formula});
-const Registrar celu_op(elementwise_op<expr::Celu>("Celu"));
-const Registrar elu_op(elementwise_op<expr::Elu>("Elu"));
-const Registrar hard_sigmoid_op(elementwise_op<expr::HardSigmoid>("HardSigmoid"));
-const Registrar hard_swish_op(elementwise_op<expr::HardSwish>("HardSwish"));
-const Registrar leaky_relu_op(elementwise_op<expr::LeakyRelu>("LeakyRelu"));
-const Registrar mish_op(elementwise_op<expr::Mish>("Mish"));
-const Registrar selu_op(elementwise_op<expr::Selu>("Selu"));
-const Registrar sigmoid_op(elementwise_op<expr::Sigmoid>("Sigmoid"));
+TENON_OP("Relu", 1, 1, 1, 1, infer_same, evaluate_expression<expr::Relu, Numbers>, {attr::consumed_inputs()},
+         unary_traits | Trait::eight_bits | Trait::half, formula<expr::Relu>);
+TENON_OP("Gelu", 1, 1, 1, 1, infer_same, gelu, {attr::text("approximate").one_of({"none", "tanh"})},
+         unary_traits | Trait::half, gelu_formula);
+TENON_OP("PRelu", 2, 2, 1, 1, infer_same, prelu, {attr::consumed_inputs()}, unary_traits, prelu_formula);
+TENON_OP("Clip", 1, 3, 1, 1, infer_same, clip,
+         {attr::consumed_inputs(), attr::real("max").up_to(10), attr::real("min").up_to(10)},
+         unary_traits | Trait::eight_bits | Trait::half, clip_formula);
+const Registrar celu_op(elementwise_op<expr::Celu>("Celu", {attr::real("alpha")}, unary_traits));
+const Registrar elu_op(elementwise_op<expr::Elu>("Elu", {attr::real("alpha"), attr::consumed_inputs()},
+                                                 unary_traits | Trait::half));
+const Registrar hard_sigmoid_op(
+    elementwise_op<expr::HardSigmoid>("HardSigmoid", {attr::real("alpha"), attr::real("beta"), attr::consumed_inputs()},
+                                      unary_traits | Trait::eight_bits | Trait::half));
+const Registrar hard_swish_op(elementwise_op<expr::HardSwish>("HardSwish", {},
+                                                              unary_traits | Trait::eight_bits | Trait::half));
+const Registrar leaky_relu_op(elementwise_op<expr::LeakyRelu>("LeakyRelu",
+                                                              {attr::real("alpha"), attr::consumed_inputs()},
+                                                              unary_traits | Trait::eight_bits | Trait::half));
+const Registrar mish_op(elementwise_op<expr::Mish>("Mish", {}, unary_traits | Trait::eight_bits | Trait::half));
+const Registrar selu_op(elementwise_op<expr::Selu>("Selu",
+                                                   {attr::real("alpha"), attr::consumed_inputs(), attr::real("gamma")},
+                                                   unary_traits));
+const Registrar sigmoid_op(elementwise_op<expr::Sigmoid>("Sigmoid", {attr::consumed_inputs()},
+                                                         unary_traits | Trait::eight_bits | Trait::half));
 // Internal: x sigmoid(x).
-const Registrar silu_op(elementwise_op<expr::Silu>("tenon:Silu"));
-const Registrar softplus_op(elementwise_op<expr::Softplus>("Softplus"));
-const Registrar softsign_op(elementwise_op<expr::Softsign>("Softsign"));
-const Registrar thresholded_relu_op(elementwise_op<expr::ThresholdedRelu>("ThresholdedRelu"));
-TENON_OP({"Shrink", 1, 1, 1, 1, infer_same, shrink, Kind::elementwise});
-TENON_OP({"Swish", 1, 1, 1, 1, infer_same, swish, Kind::elementwise});
+const Registrar silu_op(elementwise_op<expr::Silu>("tenon:Silu", {}, unary_traits | Trait::eight_bits | Trait::half));
+const Registrar softplus_op(elementwise_op<expr::Softplus>("Softplus", {}, unary_traits));
+const Registrar softsign_op(elementwise_op<expr::Softsign>("Softsign", {}, unary_traits));
+const Registrar thresholded_relu_op(elementwise_op<expr::ThresholdedRelu>("ThresholdedRelu", {attr::real("alpha")},
+                                                                          unary_traits));
+TENON_OP("Shrink", 1, 1, 1, 1, infer_same, shrink, {attr::real("bias"), attr::real("lambd")}, unary_traits);
+TENON_OP("Swish", 1, 1, 1, 1, infer_same, swish, {attr::real("alpha")}, unary_traits);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -58,7 +58,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"AffineGrid", 2, 2, 1, 1, infer, evaluate});
+TENON_OP("AffineGrid", 2, 2, 1, 1, infer, evaluate, {attr::flag("align_corners")});
 
 }  // namespace
 }  // namespace tenon::ops

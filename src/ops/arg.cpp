@@ -44,8 +44,10 @@ void evaluate(Evaluation& ctx) {
 constexpr auto larger = [](auto a, auto b) { return a > b; };
 constexpr auto smaller = [](auto a, auto b) { return a < b; };
 
-TENON_OP({"ArgMax", 1, 1, 1, 1, infer, evaluate<larger>});
-TENON_OP({"ArgMin", 1, 1, 1, 1, infer, evaluate<smaller>});
+TENON_OP("ArgMax", 1, 1, 1, 1, infer, evaluate<larger>,
+         {attr::integer("axis"), attr::flag("keepdims"), attr::flag("select_last_index").from(12)});
+TENON_OP("ArgMin", 1, 1, 1, 1, infer, evaluate<smaller>,
+         {attr::integer("axis"), attr::flag("keepdims"), attr::flag("select_last_index").from(12)});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -51,8 +51,23 @@ void evaluate_lp(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"AveragePool", 1, 1, 1, 1, infer_pool, evaluate_average});
-TENON_OP({"LpPool", 1, 1, 1, 1, infer_pool, evaluate_lp});
+TENON_OP("AveragePool", 1, 1, 1, 1, infer_pool, evaluate_average,
+         AttributeDefs{attr::text("auto_pad").one_of({"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}),
+                       attr::flag("ceil_mode").from(10), attr::flag("count_include_pad").from(7),
+                       attr::integers("dilations").at_least(1).from(19),
+                       attr::integers("kernel_shape").at_least(1).required(), attr::integers("pads").at_least(0),
+                       attr::integers("strides").at_least(1)} +
+             layout_attribute(),
+         Trait::same_type | Trait::same_rank | Trait::eight_bits | Trait::half);
+TENON_OP("LpPool", 1, 1, 1, 1, infer_pool, evaluate_lp,
+         AttributeDefs{attr::text("auto_pad").one_of({"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}),
+                       attr::flag("ceil_mode").from(18), attr::integers("dilations").at_least(1).from(18),
+                       attr::integers("kernel_shape").at_least(1).up_to(1),
+                       attr::integers("kernel_shape").at_least(1).from(2).required(), attr::real("p").up_to(1),
+                       attr::integer("p").at_least(1).from(2), attr::integers("pads").at_least(0),
+                       attr::integers("strides").at_least(1)} +
+             layout_attribute(),
+         Trait::same_type | Trait::same_rank);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -85,7 +85,12 @@ void evaluate_batch(Evaluation& ctx) {
   }
 }
 
-TENON_OP({"BatchNormalization", 5, 5, 1, 3, infer_batch, evaluate_batch});
+TENON_OP("BatchNormalization", 5, 5, 1, 3, infer_batch, evaluate_batch,
+         AttributeDefs{attr::integers("consumed_inputs").up_to(5).required(), attr::real("epsilon"),
+                       attr::flag("is_test").up_to(6), attr::real("momentum"), attr::flag("spatial").up_to(8),
+                       attr::flag("training_mode").from(14)} +
+             layout_attribute(),
+         Trait::same_type | Trait::same_rank);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -114,7 +114,9 @@ void evaluate(Evaluation& ctx, F&& f) {
 }
 
 template <class Set, class O, auto f>
-void evaluate_fixed(Evaluation& ctx) { evaluate<Set, O>(ctx, f); }
+void evaluate_fixed(Evaluation& ctx) {
+  evaluate<Set, O>(ctx, f);
+}
 
 template <class T>
 T checked_divisor(Evaluation& ctx, T divisor) {
@@ -204,37 +206,47 @@ constexpr auto equal = [](const auto& a, const auto& b) { return a == b; };
 constexpr auto greater = [](auto a, auto b) { return a > b; };
 constexpr auto greater_or_equal = [](auto a, auto b) { return a >= b; };
 
-TENON_OP({"Add", 2, 2, 1, 1, infer_add, evaluate_fixed<Numbers, void, real_or<expr::Add, add>>, Kind::elementwise,
-          formula<expr::Add>});
-TENON_OP({"Sub", 2, 2, 1, 1, infer_sub, evaluate_fixed<Numbers, void, real_or<expr::Sub, sub>>, Kind::elementwise,
-          formula<expr::Sub>});
-TENON_OP({"Mul", 2, 2, 1, 1, infer_mul, evaluate_fixed<Numbers, void, real_or<expr::Mul, mul>>, Kind::elementwise,
-          formula<expr::Mul>});
-TENON_OP({"Div", 2, 2, 1, 1, infer_div, evaluate_div, Kind::elementwise, formula<expr::Div>});
-TENON_OP({"Mod", 2, 2, 1, 1, infer_mod, evaluate_mod, Kind::elementwise});
-TENON_OP({"Pow", 2, 2, 1, 1, infer_broadcast, evaluate_pow, Kind::elementwise, formula<expr::Pow>});
-TENON_OP({"Equal", 2, 2, 1, 1, infer_equal, evaluate_fixed<NumbersAndString, Bool, equal>, Kind::elementwise});
-TENON_OP({"Greater", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, greater>,
-          Kind::elementwise});
-TENON_OP({"Less", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, [](auto a, auto b) { return a < b; }>,
-          Kind::elementwise});
-TENON_OP({"GreaterOrEqual", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, greater_or_equal>,
-          Kind::elementwise});
-TENON_OP({"LessOrEqual", 2, 2, 1, 1, infer_compare,
-          evaluate_fixed<Numbers, Bool, [](auto a, auto b) { return a <= b; }>, Kind::elementwise});
-TENON_OP({"And", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a && b; }>,
-          Kind::elementwise});
-TENON_OP({"Or", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a || b; }>,
-          Kind::elementwise});
-TENON_OP({"Xor", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a != b; }>,
-          Kind::elementwise});
-TENON_OP({"BitwiseAnd", 2, 2, 1, 1, infer_like_operands,
-          evaluate_fixed<Integers, void, [](auto a, auto b) { return a & b; }>, Kind::elementwise});
-TENON_OP({"BitwiseOr", 2, 2, 1, 1, infer_like_operands,
-          evaluate_fixed<Integers, void, [](auto a, auto b) { return a | b; }>, Kind::elementwise});
-TENON_OP({"BitwiseXor", 2, 2, 1, 1, infer_like_operands,
-          evaluate_fixed<Integers, void, [](auto a, auto b) { return a ^ b; }>, Kind::elementwise});
-TENON_OP({"BitShift", 2, 2, 1, 1, infer_like_operands, evaluate_shift, Kind::elementwise});
+/// Up to opset 6 the second operand stands from an axis of the first one's on.
+AttributeDefs old_broadcast() { return {attr::integer("axis").up_to(6), attr::flag("broadcast").up_to(6)}; }
+
+TENON_OP("Add", 2, 2, 1, 1, infer_add, evaluate_fixed<Numbers, void, real_or<expr::Add, add>>,
+         old_broadcast() + AttributeDefs{attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type | Trait::eight_bits | Trait::half, formula<expr::Add>);
+TENON_OP("Sub", 2, 2, 1, 1, infer_sub, evaluate_fixed<Numbers, void, real_or<expr::Sub, sub>>,
+         old_broadcast() + AttributeDefs{attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type | Trait::eight_bits | Trait::half, formula<expr::Sub>);
+TENON_OP("Mul", 2, 2, 1, 1, infer_mul, evaluate_fixed<Numbers, void, real_or<expr::Mul, mul>>,
+         old_broadcast() + AttributeDefs{attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type | Trait::eight_bits | Trait::half, formula<expr::Mul>);
+TENON_OP("Div", 2, 2, 1, 1, infer_div, evaluate_div, old_broadcast() + AttributeDefs{attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type, formula<expr::Div>);
+TENON_OP("Mod", 2, 2, 1, 1, infer_mod, evaluate_mod, {attr::flag("fmod")}, Trait::elementwise);
+TENON_OP("Pow", 2, 2, 1, 1, infer_broadcast, evaluate_pow, old_broadcast(), Trait::elementwise | Trait::same_type,
+         formula<expr::Pow>);
+TENON_OP("Equal", 2, 2, 1, 1, infer_equal, evaluate_fixed<NumbersAndString, Bool, equal>, old_broadcast(),
+         Trait::elementwise);
+TENON_OP("Greater", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, greater>, old_broadcast(),
+         Trait::elementwise);
+TENON_OP("Less", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, [](auto a, auto b) { return a < b; }>,
+         old_broadcast(), Trait::elementwise);
+TENON_OP("GreaterOrEqual", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, greater_or_equal>, {},
+         Trait::elementwise);
+TENON_OP("LessOrEqual", 2, 2, 1, 1, infer_compare, evaluate_fixed<Numbers, Bool, [](auto a, auto b) { return a <= b; }>,
+         {}, Trait::elementwise);
+TENON_OP("And", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a && b; }>,
+         old_broadcast(), Trait::elementwise);
+TENON_OP("Or", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a || b; }>,
+         old_broadcast(), Trait::elementwise);
+TENON_OP("Xor", 2, 2, 1, 1, infer_compare, evaluate_fixed<Logical, Bool, [](bool a, bool b) { return a != b; }>,
+         old_broadcast(), Trait::elementwise);
+TENON_OP("BitwiseAnd", 2, 2, 1, 1, infer_like_operands,
+         evaluate_fixed<Integers, void, [](auto a, auto b) { return a & b; }>, {}, Trait::elementwise);
+TENON_OP("BitwiseOr", 2, 2, 1, 1, infer_like_operands,
+         evaluate_fixed<Integers, void, [](auto a, auto b) { return a | b; }>, {}, Trait::elementwise);
+TENON_OP("BitwiseXor", 2, 2, 1, 1, infer_like_operands,
+         evaluate_fixed<Integers, void, [](auto a, auto b) { return a ^ b; }>, {}, Trait::elementwise);
+TENON_OP("BitShift", 2, 2, 1, 1, infer_like_operands, evaluate_shift,
+         {attr::text("direction").one_of({"LEFT", "RIGHT"}).required()}, Trait::elementwise);
 
 }  // namespace
 }  // namespace tenon::ops

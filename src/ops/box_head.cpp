@@ -2,6 +2,7 @@
 
 #include "ops/floats.h"
 #include "ops/inference.h"
+#include "ops/window.h"
 
 namespace tenon::ops {
 namespace {
@@ -24,15 +25,43 @@ int64_t scales_of(const Context& ctx) {
   return scales;
 }
 
+/// Of a list of places, where the shape is known.
+const ir::Shape* logits(Inference& ctx, size_t input) {
+  const ir::Shape* shape = ctx.shape(input);
+  if (shape && shape->size() != 3) ctx.fail("logits are no lists of places");
+  return shape;
+}
+
+void want_sizes(Inference& ctx, size_t input, const ir::Shape& wanted) {
+  const ir::Shape* shape = ctx.shape(input);
+  if (!shape) return;
+  bool same = shape->size() == wanted.size();
+  for (size_t axis = 0; same && axis < wanted.size(); ++axis) same = !differ((*shape)[axis], wanted[axis]);
+  if (!same)
+    ctx.fail("input " + std::to_string(input) + " is " + ir::str(*shape) + " where " + ir::str(wanted) + " is needed");
+}
+
 void infer(Inference& ctx) {
   const auto scales = static_cast<size_t>(scales_of(ctx));
+  for (size_t at = 0; at < ctx.inputs(); ++at)
+    if (ctx.dtype(at) != DType::undefined && wide_type(ctx.dtype(at)) != DType::f32)
+      ctx.fail("takes f32, f16 and bf16");
+  const ir::Shape* bins = ctx.shape(2 * scales);
+  if (bins && (bins->empty() || product(*bins) == ir::Dim(0))) ctx.fail("there are no distances");
   ir::Dim places(0);
   for (size_t at = 0; at < scales; ++at) {
-    const ir::Shape *boxes = ctx.shape(at), *scores = ctx.shape(scales + at);
-    if (!boxes || !scores) return ctx.set(0, DType::f32, std::nullopt);
-    if (boxes->size() != 3 || scores->size() != 3) ctx.fail("logits are no lists of places");
+    const ir::Shape *boxes = logits(ctx, at), *scores = logits(ctx, scales + at);
+    if (!boxes || !scores || !bins || !logits(ctx, scales)) return ctx.set(0, DType::f32, std::nullopt);
+    const ir::Shape& first = *ctx.shape(scales);
+    want_sizes(ctx, at, {first[0], (*scores)[1], product(*bins) * 4});
+    want_sizes(ctx, scales + at, {first[0], (*boxes)[1], first[2]});
     places = places + (*boxes)[1];
   }
+  for (size_t at = 1; at < 4; ++at)
+    if (const ir::Shape* given = ctx.shape(2 * scales + at);
+        given && differ(product(*given), at < 3 ? places * ir::Dim(2) : places))
+      ctx.fail("input " + std::to_string(2 * scales + at) + " is " + ir::str(*given) + " for " + places.str() +
+               " places");
   const ir::Shape& scores = *ctx.shape(scales);
   ctx.set(0, DType::f32, ir::Shape{scores[0], scores[2] + ir::Dim(4), places});
 }
@@ -99,7 +128,7 @@ void evaluate(Evaluation& ctx) {
   }
 }
 
-TENON_OP({"tenon:BoxHead", 6, -1, 1, 1, infer, evaluate});
+TENON_OP("tenon:BoxHead", 6, -1, 1, 1, infer, evaluate, {attr::integer("scales").at_least(1).required().internal()});
 
 }  // namespace
 }  // namespace tenon::ops

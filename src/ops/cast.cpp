@@ -127,8 +127,13 @@ void infer_cast_like(Inference& ctx) { infer_to(ctx, ctx.dtype(1)); }
 void evaluate_cast(Evaluation& ctx) { cast(ctx, ctx.input(0), target(ctx)); }
 void evaluate_cast_like(Evaluation& ctx) { cast(ctx, ctx.input(0), ctx.input(1).dtype()); }
 
-TENON_OP({"Cast", 1, 1, 1, 1, infer_cast, evaluate_cast, Kind::elementwise});
-TENON_OP({"CastLike", 2, 2, 1, 1, infer_cast_like, evaluate_cast_like, Kind::elementwise});
+TENON_OP("Cast", 1, 1, 1, 1, infer_cast, evaluate_cast,
+         {attr::text("round_mode").one_of({"up", "down", "nearest"}).from(24), attr::flag("saturate").from(19),
+          attr::text("to").up_to(5).required(), attr::element_type("to").from(6).required()},
+         Trait::elementwise | Trait::converts | Trait::same_rank);
+TENON_OP("CastLike", 2, 2, 1, 1, infer_cast_like, evaluate_cast_like,
+         {attr::text("round_mode").one_of({"up", "down", "nearest"}).from(24), attr::flag("saturate").from(19)},
+         Trait::elementwise | Trait::converts);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -58,7 +58,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"CenterCropPad", 2, 2, 1, 1, infer, evaluate});
+TENON_OP("CenterCropPad", 2, 2, 1, 1, infer, evaluate, {attr::integers("axes")});
 
 }  // namespace
 }  // namespace tenon::ops

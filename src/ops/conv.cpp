@@ -15,10 +15,26 @@ bool input_channels_last(Context& ctx) {
 /// The internal attribute output_dtype: the result is of another floating type than the input.
 template <class Context>
 DType output_type(Context& ctx, DType input) {
-  return static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(input)));
+  const auto type = static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(input)));
+  if (ctx.node().has("output_dtype") && !is_float(type)) ctx.fail("output_dtype is no floating type");
+  return type;
+}
+
+/// Inputs of one width of arithmetic: doubles, or shorter floats, which passes mix.
+void check_types(Inference& ctx) {
+  const DType type = ctx.dtype(0);
+  if (type == DType::undefined) return;
+  if (!is_float(type)) ctx.fail("the input is of type " + std::string(name(type)) + ", no float");
+  for (size_t at = 1; at < ctx.inputs(); ++at) {
+    const DType other = ctx.dtype(at);
+    if (other != DType::undefined && (!is_float(other) || (other == DType::f64) != (type == DType::f64)))
+      ctx.fail("input " + std::to_string(at) + " is of type " + std::string(name(other)) + " where the input is of " +
+               std::string(name(type)));
+  }
 }
 
 void infer_conv(Inference& ctx) {
+  check_types(ctx);
   const DType dtype = output_type(ctx, ctx.dtype(0));
   const bool last = channels_last(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
@@ -68,7 +84,8 @@ void evaluate_conv(Evaluation& ctx) {
   deliver(ctx, 0, dtype, to_channels_last(y, last));
 }
 
-TENON_OP({"Conv", 2, 4, 1, 1, infer_conv, evaluate_conv});
+TENON_OP("Conv", 2, 4, 1, 1, infer_conv, evaluate_conv, window_attributes() + fused_attributes(),
+         Trait::product | Trait::same_type | Trait::same_rank);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -38,8 +38,10 @@ void evaluate(Evaluation& ctx) {
   ctx.set(0, ops::evaluate(pool, ops::evaluate(conv, inputs))[0]);
 }
 
-TENON_OP({"tenon:ConvMaxPool", 2, 4, 1, 1, infer, evaluate});
-TENON_OP({"tenon:Int8ConvMaxPool", 2, 11, 1, 1, infer, evaluate});
+TENON_OP("tenon:ConvMaxPool", 2, 4, 1, 1, infer, evaluate,
+         {attr::part("conv.", "Conv"), attr::part("pool.", "MaxPool")}, Trait::product);
+TENON_OP("tenon:Int8ConvMaxPool", 2, 11, 1, 1, infer, evaluate,
+         {attr::part("conv.", "tenon:Int8Conv"), attr::part("pool.", "MaxPool")}, Trait::product | Trait::quantised);
 
 }  // namespace
 }  // namespace tenon::ops

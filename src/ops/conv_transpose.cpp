@@ -22,6 +22,7 @@ std::optional<TransposeSizes> size_transpose(Context& ctx, const ir::Shape& x, c
   sizes.groups = ctx.node().integer("group", 1);
   if (sizes.groups < 1 || sizes.groups > int64_t{1} << 31) ctx.fail("group is " + std::to_string(sizes.groups));
   if (differ(x[1], w[0])) ctx.fail("the input has " + x[1].str() + " channels where the weights expect " + w[0].str());
+  if (w[0] == ir::Dim(0) || w[1] == ir::Dim(0)) ctx.fail("the weights are " + ir::str(w) + ": there is no channel");
   if (w[0].is_constant() && w[0].value() % sizes.groups != 0)
     ctx.fail(w[0].str() + " channels cannot be split into " + std::to_string(sizes.groups) + " groups");
   const size_t rank = x.size() - 2;
@@ -139,7 +140,14 @@ void evaluate_transpose(Evaluation& ctx) {
   deliver(ctx, 0, dtype, to_channels_last(y, last));
 }
 
-TENON_OP({"ConvTranspose", 2, 4, 1, 1, infer_transpose, evaluate_transpose});
+TENON_OP("ConvTranspose", 2, 4, 1, 1, infer_transpose, evaluate_transpose,
+         AttributeDefs{attr::text("auto_pad").one_of({"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}),
+                       attr::integers("dilations").at_least(1), attr::integer("group").at_least(1),
+                       attr::integers("kernel_shape").at_least(1), attr::integers("output_padding").at_least(0),
+                       attr::integers("output_shape"), attr::integers("pads").at_least(0),
+                       attr::integers("strides").at_least(1)} +
+             layout_attribute() + epilogue_attributes(),
+         Trait::product | Trait::same_type | Trait::same_rank);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -26,6 +26,7 @@ std::optional<ConvSizes> size_convolution(Context& ctx, const ir::Shape& x, cons
   if (differ(x[1], w[1] * sizes.groups))
     ctx.fail("the input has " + x[1].str() + " channels where the weights expect " + (w[1] * sizes.groups).str(),
              "check the input's layout: it must be N, C, H, W");
+  if (w[0] == ir::Dim(0)) ctx.fail("the weights are " + ir::str(w) + ": there is no output channel");
   if (w[0].is_constant() && w[0].value() % sizes.groups != 0)
     ctx.fail(w[0].str() + " output channels cannot be split into " + std::to_string(sizes.groups) + " groups");
   std::vector<int64_t> kernel = ctx.node().integers("kernel_shape");

@@ -85,8 +85,10 @@ void evaluate_loss(Evaluation& ctx) {
   if (ctx.wants(1)) store(ctx, 1, x.dtype(), x.dims(), logs);
 }
 
-TENON_OP({"NegativeLogLikelihoodLoss", 2, 3, 1, 1, infer_loss, evaluate_loss<false>});
-TENON_OP({"SoftmaxCrossEntropyLoss", 2, 3, 1, 2, infer_loss, evaluate_loss<true>});
+TENON_OP("NegativeLogLikelihoodLoss", 2, 3, 1, 1, infer_loss, evaluate_loss<false>,
+         {attr::integer("ignore_index"), attr::text("reduction").one_of({"none", "sum", "mean"})});
+TENON_OP("SoftmaxCrossEntropyLoss", 2, 3, 1, 2, infer_loss, evaluate_loss<true>,
+         {attr::integer("ignore_index"), attr::text("reduction").one_of({"none", "sum", "mean"})});
 
 }  // namespace
 }  // namespace tenon::ops

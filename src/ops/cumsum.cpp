@@ -29,7 +29,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"CumSum", 2, 2, 1, 1, infer_same, evaluate});
+TENON_OP("CumSum", 2, 2, 1, 1, infer_same, evaluate, {attr::flag("exclusive"), attr::flag("reverse")});
 
 }  // namespace
 }  // namespace tenon::ops

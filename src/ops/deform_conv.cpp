@@ -87,7 +87,11 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"DeformConv", 3, 5, 1, 1, infer, evaluate});
+TENON_OP("DeformConv", 3, 5, 1, 1, infer, evaluate,
+         {attr::integers("dilations").at_least(1), attr::integer("group").at_least(1),
+          attr::integers("kernel_shape").at_least(1), attr::integer("offset_group").at_least(1),
+          attr::integers("pads").at_least(0), attr::integers("strides").at_least(1)},
+         Trait::product);
 
 }  // namespace
 }  // namespace tenon::ops

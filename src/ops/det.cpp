@@ -54,7 +54,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Det", 1, 1, 1, 1, infer, evaluate});
+TENON_OP("Det", 1, 1, 1, 1, infer, evaluate);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -22,6 +22,16 @@ void infer(Inference& ctx) {
     if (differ((*q)[axis], (*k)[axis]) || differ((*q)[axis], (*v)[axis])) ctx.fail("operands differ in their batch");
   if (differ(q->back(), k->back()) || differ((*k)[k->size() - 2], (*v)[v->size() - 2]))
     ctx.fail("inner sizes of " + ir::str(*q) + ", " + ir::str(*k) + " and " + ir::str(*v) + " differ");
+  if (const ir::Shape* mask = ctx.shape(3)) {
+    ir::Shape scores = *q;
+    scores.back() = (*k)[k->size() - 2];
+    bool fits = mask->size() <= scores.size();
+    for (size_t axis = 0; fits && axis < mask->size(); ++axis) {
+      const ir::Dim& size = (*mask)[mask->size() - 1 - axis];
+      fits = size == ir::Dim(1) || !differ(size, scores[scores.size() - 1 - axis]);
+    }
+    if (!fits) ctx.fail("the mask is " + ir::str(*mask) + " for weights of " + ir::str(scores));
+  }
   ir::Shape to = *q;
   to.back() = v->back();
   ctx.set(0, ctx.dtype(0), std::move(to));
@@ -76,7 +86,8 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, ctx.input(0).dtype(), result);
 }
 
-TENON_OP({"tenon:DotAttention", 3, 4, 1, 1, infer, evaluate});
+TENON_OP("tenon:DotAttention", 3, 4, 1, 1, infer, evaluate,
+         {attr::real("scale").internal(), attr::flag("nan_to_zero").internal()}, Trait::all_data);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -50,7 +50,10 @@ void evaluate(Evaluation& ctx) {
   if (ctx.wants(1)) deliver(ctx, 1, DType::boolean, mask);
 }
 
-TENON_OP({"Dropout", 1, 3, 1, 2, infer, evaluate});
+TENON_OP("Dropout", 1, 3, 1, 2, infer, evaluate,
+         {attr::consumed_inputs(), attr::flag("is_test").up_to(6), attr::real("ratio").up_to(11),
+          attr::integer("seed").from(12)},
+         Trait::random);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -162,7 +162,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Einsum", 1, -1, 1, 1, infer, evaluate});
+TENON_OP("Einsum", 1, -1, 1, 1, infer, evaluate, {attr::text("equation").required()});
 
 }  // namespace
 }  // namespace tenon::ops

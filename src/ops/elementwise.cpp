@@ -172,7 +172,8 @@ void evaluate(Evaluation& ctx) {
   std::copy_n(y.data<float>(), y.elements(), ctx.output(0, DType::u8, dims).data<uint8_t>());
 }
 
-TENON_OP({"tenon:Elementwise", 1, -1, 1, 1, infer, evaluate, Kind::elementwise});
+TENON_OP("tenon:Elementwise", 1, -1, 1, 1, infer, evaluate, {attr::texts("program").required().internal()},
+         Trait::elementwise | Trait::eight_bits | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -22,8 +22,8 @@ void evaluate_expression(Evaluation& ctx) {
 
 /// The op of that name for floats: const Registrar registered(elementwise_op<expr::Mish>("Mish"));
 template <class E>
-Op elementwise_op(const char* name) {
-  return {name, 1, 1, 1, 1, infer_same, evaluate_expression<E>, Kind::elementwise, formula<E>};
+OpDef elementwise_op(const char* name, AttributeDefs attributes = {}, Traits traits = unary_traits) {
+  return {name, 1, 1, 1, 1, infer_same, evaluate_expression<E>, std::move(attributes), traits, formula<E>};
 }
 
 }  // namespace tenon::ops

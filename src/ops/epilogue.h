@@ -4,6 +4,7 @@
 
 #include "ops/expression.h"
 #include "ops/expression_list.h"
+#include "ops/layout.h"
 #include "ops/op.h"
 
 /// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation", the word of an
@@ -19,6 +20,18 @@ struct Epilogue {
   float alpha = 0, beta = 0;  // the activation's parameters
   bool empty() const { return activation == expr::Id::Identity && residual == Residual::none; }
 };
+
+inline AttributeDefs epilogue_attributes() {
+  return {attr::text("activation").internal(), attr::real("alpha").internal(), attr::real("beta").internal(),
+          attr::text("residual").one_of({"before", "after"}).internal()};
+}
+
+/// Those of a convolution beside its window.
+inline AttributeDefs fused_attributes() {
+  return layout_attribute() + epilogue_attributes() +
+         AttributeDefs{attr::text("input_layout").one_of({"NCHW", "NHWC"}).internal(),
+                       attr::element_type("output_dtype").internal()};
+}
 
 /// Fails the node on an unknown word.
 template <class Context>

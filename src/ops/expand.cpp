@@ -86,8 +86,9 @@ void evaluate_tile(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Expand", 2, 2, 1, 1, infer_expand, evaluate_expand});
-TENON_OP({"Tile", 2, 2, 1, 1, infer_tile, evaluate_tile});
+TENON_OP("Expand", 2, 2, 1, 1, infer_expand, evaluate_expand, {},
+         Trait::moves | Trait::same_type | Trait::same_scale | Trait::half);
+TENON_OP("Tile", 2, 2, 1, 1, infer_tile, evaluate_tile, {}, Trait::moves | Trait::same_type | Trait::same_scale);
 
 }  // namespace
 }  // namespace tenon::ops

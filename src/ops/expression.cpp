@@ -40,7 +40,7 @@ const Expression* find_expression(std::string_view word) {
 }
 
 std::optional<Formula> formula_of(const ir::Node& node, const InputNumber& number) {
-  const Op* op = find(node.op);
+  const OpDef* op = find(node.op);
   return op && op->formula ? op->formula(node, number) : std::nullopt;
 }
 

@@ -2,6 +2,7 @@
 #include "ops/epilogue.h"
 #include "ops/float8.h"
 #include "ops/floats.h"
+#include "ops/fused_operands.h"
 
 namespace tenon::ops {
 namespace {
@@ -30,6 +31,7 @@ void infer(Inference& ctx) {
   if (const ir::Shape* x = ctx.shape(x_at), *w = ctx.shape(w_at); x && w)
     if (const auto sizes = size_convolution(ctx, move_channel(*x, false), *w))
       output = move_channel(sizes->output, true);
+  check_quantised_operands(ctx, byte, output);
   ctx.set(0, ctx.has(y_scale) ? byte : real_type(ctx), output);
 }
 
@@ -81,7 +83,8 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, quantises ? byte : real_type(ctx), to_channels_last(y, true));
 }
 
-TENON_OP({"tenon:Float8Conv", 2, 11, 1, 1, infer, evaluate});
+TENON_OP("tenon:Float8Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() + fused_attributes(),
+         Trait::product | Trait::quantised | Trait::any_float);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -141,8 +141,9 @@ void evaluate_stft(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"DFT", 1, 3, 1, 1, infer_dft, evaluate_dft});
-TENON_OP({"STFT", 2, 4, 1, 1, infer_stft, evaluate_stft});
+TENON_OP("DFT", 1, 3, 1, 1, infer_dft, evaluate_dft,
+         {attr::integer("axis").up_to(19), attr::flag("inverse"), attr::flag("onesided")});
+TENON_OP("STFT", 2, 4, 1, 1, infer_stft, evaluate_stft, {attr::flag("onesided")});
 
 }  // namespace
 }  // namespace tenon::ops

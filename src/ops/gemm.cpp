@@ -2,6 +2,7 @@
 #include "ops/epilogue.h"
 #include "ops/inference.h"
 #include "ops/matrix.h"
+#include "ops/window.h"
 
 namespace tenon::ops {
 namespace {
@@ -17,6 +18,14 @@ void infer(Inference& ctx) {
   if (inner.is_constant() && other.is_constant() && !(inner == other))
     ctx.fail("inner sizes " + inner.str() + " and " + other.str() + " differ");
   ir::Shape to{(*a)[turn_a ? 1 : 0], (*b)[turn_b ? 0 : 1]};
+  if (const ir::Shape* c = ctx.shape(2)) {
+    bool fits = c->size() <= 2;
+    for (size_t axis = 0; fits && axis < c->size(); ++axis) {
+      const ir::Dim& size = (*c)[c->size() - 1 - axis];
+      fits = size == ir::Dim(1) || !differ(size, to[1 - axis]);
+    }
+    if (!fits) ctx.fail("C of shape " + ir::str(*c) + " does not broadcast to " + ir::str(to));
+  }
   check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), to);
   ctx.set(0, ctx.dtype(0), std::move(to));
 }
@@ -63,7 +72,12 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Gemm", 2, 4, 1, 1, infer, evaluate});
+TENON_OP("Gemm", 2, 4, 1, 1, infer, evaluate,
+         AttributeDefs{attr::real("alpha"), attr::real("beta"), attr::flag("broadcast").up_to(6), attr::flag("transA"),
+                       attr::flag("transB")} +
+             AttributeDefs{attr::text("activation").internal(),
+                           attr::text("residual").one_of({"before", "after"}).internal()},
+         Trait::product | Trait::same_type);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -64,9 +64,13 @@ void evaluate_lp(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"GlobalAveragePool", 1, 1, 1, 1, infer_global, evaluate_average});
-TENON_OP({"GlobalMaxPool", 1, 1, 1, 1, infer_global, evaluate_max});
-TENON_OP({"GlobalLpPool", 1, 1, 1, 1, infer_global, evaluate_lp});
+TENON_OP("GlobalAveragePool", 1, 1, 1, 1, infer_global, evaluate_average, layout_attribute(),
+         Trait::same_type | Trait::same_rank | Trait::eight_bits | Trait::half);
+TENON_OP("GlobalMaxPool", 1, 1, 1, 1, infer_global, evaluate_max, layout_attribute(),
+         Trait::same_type | Trait::same_rank | Trait::half);
+TENON_OP("GlobalLpPool", 1, 1, 1, 1, infer_global, evaluate_lp,
+         AttributeDefs{attr::real("p").up_to(1), attr::integer("p").at_least(1).from(2)} + layout_attribute(),
+         Trait::same_type | Trait::same_rank);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -145,7 +145,9 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"GridSample", 2, 2, 1, 1, infer, evaluate});
+TENON_OP("GridSample", 2, 2, 1, 1, infer, evaluate,
+         {attr::flag("align_corners"), attr::text("mode").one_of({"bilinear", "nearest", "bicubic", "linear", "cubic"}),
+          attr::text("padding_mode").one_of({"zeros", "border", "reflection"})});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -25,7 +25,10 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"GRU", 3, 6, 0, 2, [](Inference& ctx) { infer_recurrent(ctx, 3); }, evaluate});
+TENON_OP(
+    "GRU", 3, 6, 0, 2, [](Inference& ctx) { infer_recurrent(ctx, 3); }, evaluate,
+    recurrent_attributes() +
+        AttributeDefs{attr::flag("linear_before_reset").from(3), attr::flag("output_sequence").up_to(6)});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -32,7 +32,9 @@ void evaluate_if(Evaluation& ctx) {
   for (size_t at = 0; at < ctx.outputs(); ++at) ctx.set(at, std::move(results[at]));
 }
 
-TENON_OP({"If", 1, -1, 1, -1, infer_if, evaluate_if});
+TENON_OP("If", 1, -1, 1, -1, infer_if, evaluate_if,
+         AttributeDefs{attr::graph("else_branch").required(), attr::graph("then_branch").required()} +
+             captures_attribute());
 
 }  // namespace
 }  // namespace tenon::ops

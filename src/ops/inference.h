@@ -34,6 +34,9 @@ inline std::optional<int64_t> known_length(const Inference& ctx, size_t input) {
   return (*shape)[0].value();
 }
 
+/// Of elementwise ops with infer_same.
+inline constexpr Traits unary_traits = Trait::elementwise | Trait::same_type | Trait::same_rank;
+
 /// Output 0 has the type and the shape of input 0.
 inline void infer_same(Inference& ctx) { ctx.set(0, ctx.dtype(0), known_shape(ctx, 0)); }
 

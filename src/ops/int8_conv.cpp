@@ -1,5 +1,6 @@
 #include "ops/convolve.h"
 #include "ops/epilogue.h"
+#include "ops/fused_operands.h"
 #include "ops/quantize.h"
 
 namespace tenon::ops {
@@ -37,6 +38,8 @@ void infer(Inference& ctx) {
   if (const ir::Shape *from = ctx.shape(x_at), *by = ctx.shape(w_at); from && by)
     if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*from, false) : *from, *by))
       output = move_channel(sizes->output, true);
+  if (ctx.has(y_scale) && !ctx.has(y_zero)) ctx.fail("input 8 is absent");
+  check_quantised_operands(ctx, DType::u8, output);
   ctx.set(0, ctx.has(y_scale) ? DType::u8 : real_type(ctx), output);
 }
 
@@ -107,7 +110,8 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, quantises ? DType::u8 : real_type(ctx), to_channels_last(y, true));
 }
 
-TENON_OP({"tenon:Int8Conv", 2, 11, 1, 1, infer, evaluate});
+TENON_OP("tenon:Int8Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() + fused_attributes(),
+         Trait::product | Trait::quantised | Trait::any_float);
 
 }  // namespace
 }  // namespace tenon::ops

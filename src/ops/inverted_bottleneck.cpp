@@ -57,7 +57,9 @@ void evaluate(Evaluation& ctx) {
   ctx.set(0, x);
 }
 
-TENON_OP({"tenon:InvertedBottleneck", 1, 8, 1, 1, infer, evaluate});
+TENON_OP("tenon:InvertedBottleneck", 1, 8, 1, 1, infer, evaluate,
+         {attr::part("expand.", "Conv"), attr::part("depthwise.", "Conv"), attr::part("project.", "Conv")},
+         Trait::product);
 
 }  // namespace
 }  // namespace tenon::ops

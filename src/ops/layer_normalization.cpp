@@ -79,8 +79,10 @@ void evaluate_layer(Evaluation& ctx) {
   }
 }
 
-TENON_OP({"LayerNormalization", 2, 3, 1, 3, infer_layer, evaluate_layer<true>});
-TENON_OP({"RMSNormalization", 2, 2, 1, 1, infer_layer, evaluate_layer<false>});
+TENON_OP("LayerNormalization", 2, 3, 1, 3, infer_layer, evaluate_layer<true>,
+         {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")}, Trait::half);
+TENON_OP("RMSNormalization", 2, 2, 1, 1, infer_layer, evaluate_layer<false>,
+         {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")});
 
 }  // namespace
 }  // namespace tenon::ops

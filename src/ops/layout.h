@@ -8,6 +8,8 @@
 /// their ends.
 namespace tenon::ops {
 
+inline AttributeDefs layout_attribute() { return {attr::text("layout").one_of({"NCHW", "NHWC"}).internal()}; }
+
 template <class Context>
 bool channels_last(Context& ctx) {
   const std::string layout = ctx.node().text("layout", "NCHW");

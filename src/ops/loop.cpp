@@ -84,7 +84,8 @@ void evaluate_loop(Evaluation& ctx) {
     ctx.set(parts.carried + at, stack(ctx, scans[at], 0, false, body.value(body.outputs[1 + parts.carried + at])));
 }
 
-TENON_OP({"Loop", 0, -1, 0, -1, infer_loop, evaluate_loop});
+TENON_OP("Loop", 0, -1, 0, -1, infer_loop, evaluate_loop,
+         AttributeDefs{attr::graph("body").required()} + captures_attribute());
 
 }  // namespace
 }  // namespace tenon::ops

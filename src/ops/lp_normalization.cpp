@@ -38,7 +38,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"LpNormalization", 1, 1, 1, 1, infer, evaluate});
+TENON_OP("LpNormalization", 1, 1, 1, 1, infer, evaluate, {attr::integer("axis"), attr::integer("p").between(1, 2)});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -42,7 +42,11 @@ void evaluate(Evaluation& ctx) {
   deliver(ctx, 0, x.dtype(), to_channels_last(y, last));
 }
 
-TENON_OP({"LRN", 1, 1, 1, 1, infer, evaluate});
+TENON_OP("LRN", 1, 1, 1, 1, infer, evaluate,
+         AttributeDefs{attr::real("alpha"), attr::real("beta"), attr::real("bias"),
+                       attr::integer("size").at_least(1).required()} +
+             layout_attribute(),
+         Trait::same_type | Trait::same_rank);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -23,7 +23,9 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"LSTM", 3, 8, 0, 3, [](Inference& ctx) { infer_recurrent(ctx, 4); }, evaluate});
+TENON_OP(
+    "LSTM", 3, 8, 0, 3, [](Inference& ctx) { infer_recurrent(ctx, 4); }, evaluate,
+    recurrent_attributes() + AttributeDefs{attr::flag("input_forget"), attr::flag("output_sequence").up_to(6)});
 
 }  // namespace
 }  // namespace tenon::ops

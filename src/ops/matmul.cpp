@@ -4,6 +4,7 @@
 #include "ops/epilogue.h"
 #include "ops/inference.h"
 #include "ops/matrix.h"
+#include "ops/window.h"
 
 namespace tenon::ops {
 namespace {
@@ -24,6 +25,9 @@ void infer(Inference& ctx) {
   ir::Shape to = broadcast(ctx, {a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
   if (!row) to.push_back(a[a.size() - 2]);
   if (!column) to.push_back(b.back());
+  const ir::Shape* bias = ctx.shape(2);
+  if (bias && (to.empty() || differ(product(*bias), to.back())))
+    ctx.fail("the bias is " + ir::str(*bias) + " where the output is " + ir::str(to));
   check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), to);
   ctx.set(0, ctx.dtype(0), std::move(to));
 }
@@ -81,7 +85,8 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"MatMul", 2, 4, 1, 1, infer, evaluate});
+TENON_OP("MatMul", 2, 4, 1, 1, infer, evaluate, epilogue_attributes(),
+         Trait::product | Trait::same_type | Trait::all_data);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -36,7 +36,13 @@ void evaluate(Evaluation& ctx) {
   if (ctx.wants(1)) deliver(ctx, 1, DType::i64, to_channels_last(indices, last));
 }
 
-TENON_OP({"MaxPool", 1, 1, 1, 2, infer_pool, evaluate});
+TENON_OP("MaxPool", 1, 1, 1, 2, infer_pool, evaluate,
+         AttributeDefs{attr::text("auto_pad").one_of({"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}),
+                       attr::flag("ceil_mode").from(10), attr::integers("dilations").at_least(1).from(10),
+                       attr::integers("kernel_shape").at_least(1).required(), attr::integers("pads").at_least(0),
+                       attr::flag("storage_order").from(8), attr::integers("strides").at_least(1)} +
+             layout_attribute(),
+         Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

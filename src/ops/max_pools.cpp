@@ -1,4 +1,5 @@
 #include "ops/inference.h"
+#include "ops/layout.h"
 
 /// Internal op MaxPools: several max pools of one input of channels last, as a pyramid of pools has them. Attribute
 /// windows: odd sizes of square windows, an output for each; strides are 1 and padding keeps the size.
@@ -7,7 +8,14 @@ namespace {
 
 void infer(Inference& ctx) {
   const ir::Shape* shape = ctx.shape(0);
-  for (size_t at = 0; at < ctx.node().integers("windows").size(); ++at)
+  const std::vector<int64_t> windows = ctx.node().integers("windows");
+  if (!channels_last(ctx)) ctx.fail("only layout NHWC");
+  if (windows.size() != ctx.outputs())
+    ctx.fail(std::to_string(windows.size()) + " windows for " + std::to_string(ctx.outputs()) + " outputs");
+  for (int64_t window : windows)
+    if (window % 2 == 0) ctx.fail("a window is of the even size " + std::to_string(window));
+  if (shape && shape->size() != 4) ctx.fail("the input has rank " + std::to_string(shape->size()) + ", not 4");
+  for (size_t at = 0; at < windows.size(); ++at)
     ctx.set(at, ctx.dtype(0), shape ? std::optional(*shape) : std::nullopt);
 }
 
@@ -25,7 +33,8 @@ void evaluate(Evaluation& ctx) {
   }
 }
 
-TENON_OP({"tenon:MaxPools", 1, 1, 2, 4, infer, evaluate});
+TENON_OP("tenon:MaxPools", 1, 1, 2, 4, infer, evaluate,
+         layout_attribute() + AttributeDefs{attr::integers("windows").between(2, 255).required().internal()});
 
 }  // namespace
 }  // namespace tenon::ops

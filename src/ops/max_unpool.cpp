@@ -54,7 +54,9 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"MaxUnpool", 2, 3, 1, 1, infer, evaluate});
+TENON_OP("MaxUnpool", 2, 3, 1, 1, infer, evaluate,
+         {attr::integers("kernel_shape").at_least(1).required(), attr::integers("pads").at_least(0),
+          attr::integers("strides").at_least(1)});
 
 }  // namespace
 }  // namespace tenon::ops

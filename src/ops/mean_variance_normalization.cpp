@@ -41,7 +41,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"MeanVarianceNormalization", 1, 1, 1, 1, infer, evaluate});
+TENON_OP("MeanVarianceNormalization", 1, 1, 1, 1, infer, evaluate, {attr::integers("axes")});
 
 }  // namespace
 }  // namespace tenon::ops

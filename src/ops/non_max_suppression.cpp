@@ -121,8 +121,9 @@ void evaluate_bounded(Evaluation& ctx) {
   *ctx.output(1, DType::i64, Dims{1}).data<int64_t>() = static_cast<int64_t>(rows.size()) / 3;
 }
 
-TENON_OP({"NonMaxSuppression", 2, 5, 1, 1, infer, evaluate});
-TENON_OP({"tenon:BoundedSuppression", 3, 5, 2, 2, infer_bounded, evaluate_bounded});
+TENON_OP("NonMaxSuppression", 2, 5, 1, 1, infer, evaluate, {attr::flag("center_point_box")});
+TENON_OP("tenon:BoundedSuppression", 3, 5, 2, 2, infer_bounded, evaluate_bounded,
+         {attr::flag("center_point_box").internal()});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -5,12 +5,13 @@
 #include <map>
 
 #include "base/check.h"
+#include "ops/verify.h"
 
 namespace tenon::ops {
 namespace {
 
-std::map<ir::OpId, Op>& registry() {
-  static std::map<ir::OpId, Op> ops;
+std::map<ir::OpId, OpDef>& registry() {
+  static std::map<ir::OpId, OpDef> ops;
   return ops;
 }
 
@@ -47,19 +48,24 @@ void named(const ir::Node& node, const Work& work) {
 
 }  // namespace
 
-Registrar::Registrar(Op op) {
+Registrar::Registrar(OpDef op) {
   const ir::OpId id = op.id;
   TENON_CHECK(registry().emplace(id, std::move(op)).second, "op registered twice: " + id);
 }
 
-const Op* find(const ir::OpId& op) {
+const OpDef* find(const ir::OpId& op) {
   const auto found = registry().find(op);
   return found == registry().end() ? nullptr : &found->second;
 }
 
-std::vector<ir::OpId> all() {
-  std::vector<ir::OpId> all;
-  for (const auto& [id, op] : registry()) all.push_back(id);
+bool has_trait(const ir::OpId& op, Trait trait) {
+  const OpDef* found = find(op);
+  return found && found->traits.has(trait);
+}
+
+std::vector<const OpDef*> all() {
+  std::vector<const OpDef*> all;
+  for (const auto& [id, op] : registry()) all.push_back(&op);
   return all;
 }
 
@@ -128,13 +134,14 @@ ir::Dim Inference::unknown() {
 void Inference::fail(const std::string& why, const std::string& hint) const { fail_at(node(), why, hint); }
 
 Tensor& Evaluation::output(size_t at, DType dtype, const Dims& dims) {
-  Tensor& slot = outputs_[at];
-  if (!slot || slot.dtype() != dtype || !(slot.dims() == dims) || dtype == DType::string) slot = Tensor(dtype, dims);
-  return slot;
+  Tensor& filled = slot(at);
+  if (!filled || filled.dtype() != dtype || !(filled.dims() == dims) || dtype == DType::string)
+    filled = Tensor(dtype, dims);
+  return filled;
 }
 
 std::vector<int64_t> Evaluation::integers(size_t input) const {
-  const Tensor& tensor = inputs_[input];
+  const Tensor& tensor = this->input(input);
   if (tensor.dtype() == DType::i64) return {tensor.data<int64_t>(), tensor.data<int64_t>() + tensor.elements()};
   if (tensor.dtype() == DType::i32) return {tensor.data<int32_t>(), tensor.data<int32_t>() + tensor.elements()};
   fail("input " + std::to_string(input) + " must hold i32 or i64, not " + std::string(name(tensor.dtype())));
@@ -142,21 +149,52 @@ std::vector<int64_t> Evaluation::integers(size_t input) const {
 
 void Evaluation::fail(const std::string& why, const std::string& hint) const { fail_at(node_, why, hint); }
 
+namespace {
+
+const OpDef& definition(const ir::Node& node) {
+  const OpDef* op = find(node.op);
+  if (!op) refuse_unknown(node);
+  return *op;
+}
+
+/// Counts and attributes, which everything else relies on.
+const OpDef& checked(const ir::Node& node) {
+  const OpDef& op = definition(node);
+  const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
+  if (inputs < op.min_inputs || (op.max_inputs >= 0 && inputs > op.max_inputs))
+    fail_at(node,
+            "it has " + std::to_string(inputs) + " inputs; " + node.op + " takes " + std::to_string(op.min_inputs) +
+                more_than(op.min_inputs, op.max_inputs),
+            "");
+  if (outputs < op.min_outputs || (op.max_outputs >= 0 && outputs > op.max_outputs))
+    fail_at(node,
+            "it has " + std::to_string(outputs) + " outputs; " + node.op + " gives " + std::to_string(op.min_outputs) +
+                more_than(op.min_outputs, op.max_outputs),
+            "");
+  // Of any number of inputs none is absent but a Loop's first two.
+  const int needed = op.max_inputs < 0 ? inputs : op.min_inputs;
+  for (int at = op.min_inputs > 0 ? 0 : 2; at < needed; ++at)
+    if (node.inputs[at] == ir::no_value) fail_at(node, "required input " + std::to_string(at) + " is missing", "");
+  if (const std::string fault = fault_of(op.attributes, node); !fault.empty()) fail_at(node, fault, "");
+  return op;
+}
+
+}  // namespace
+
+void verify(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes) {
+    if (!node.alive) continue;
+    checked(node);
+    for (const auto& [name, attribute] : node.attributes)
+      if (const auto* inner = std::get_if<ir::GraphRef>(&attribute); inner && *inner) ops::verify(**inner);
+  }
+}
+
 void infer(ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
-  const Op* op = find(node.op);
-  if (!op) refuse_unknown(node);
-  const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
+  const OpDef& op = checked(node);
   Inference inference(graph, id);
-  if (inputs < op->min_inputs || (op->max_inputs >= 0 && inputs > op->max_inputs))
-    inference.fail("it has " + std::to_string(inputs) + " inputs; " + node.op + " takes " +
-                   std::to_string(op->min_inputs) + more_than(op->min_inputs, op->max_inputs));
-  if (outputs < op->min_outputs || (op->max_outputs >= 0 && outputs > op->max_outputs))
-    inference.fail("it has " + std::to_string(outputs) + " outputs; " + node.op + " gives " +
-                   std::to_string(op->min_outputs) + more_than(op->min_outputs, op->max_outputs));
-  for (int at = 0; at < op->min_inputs; ++at)
-    if (node.inputs[at] == ir::no_value) inference.fail("required input " + std::to_string(at) + " is missing");
-  named(node, [&] { op->infer(inference); });
+  named(node, [&] { op.infer(inference); });
 }
 
 void infer(ir::Graph& graph) {
@@ -170,10 +208,9 @@ void evaluate_into(const ir::Node& node, std::span<const Tensor> inputs, std::sp
   static const Evaluation::Run run = [](const ir::Graph& graph, std::vector<Tensor> values) {
     return interpret(graph, std::move(values));
   };
-  const Op* op = find(node.op);
-  if (!op) refuse_unknown(node);
+  const OpDef& op = definition(node);
   Evaluation evaluation(node, inputs, outputs, run);
-  named(node, [&] { op->evaluate(evaluation); });
+  named(node, [&] { op.evaluate(evaluation); });
 }
 
 std::vector<Tensor> evaluate_with(const ir::Node& node, std::span<const Tensor> inputs) {

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/schema.h"
 
-/// An op is one file: its arity, type inference and reference kernel, registered by TENON_OP at static initialisation.
+/// An op is one file: its arity, attributes, type inference, reference kernel and traits, registered by TENON_OP at
+/// static initialisation.
 namespace tenon::expr {
 enum class Id : uint8_t;
 }
@@ -60,11 +62,15 @@ class Evaluation {
   size_t inputs() const { return inputs_.size(); }
   size_t outputs() const { return outputs_.size(); }
   bool has(size_t input) const { return input < inputs_.size() && static_cast<bool>(inputs_[input]); }
-  const Tensor& input(size_t at) const { return inputs_[at]; }
+  /// Fails the node where it has fewer inputs.
+  const Tensor& input(size_t at) const {
+    if (at >= inputs_.size()) fail("input " + std::to_string(at) + " is absent");
+    return inputs_[at];
+  }
   /// The output to fill: memory the caller planned where it has the same type and sizes, else a new tensor.
   /// nullptr-safe: wants(at) first for optional outputs.
   Tensor& output(size_t at, DType dtype, const Dims& dims);
-  void set(size_t at, Tensor tensor) { outputs_[at] = std::move(tensor); }
+  void set(size_t at, Tensor tensor) { slot(at) = std::move(tensor); }
   bool wants(size_t output) const { return output < node_.outputs.size() && node_.outputs[output] != ir::no_value; }
   /// Integers of an i32 or i64 input.
   std::vector<int64_t> integers(size_t input) const;
@@ -75,35 +81,76 @@ class Evaluation {
   [[noreturn]] void fail(const std::string& why, const std::string& hint = "") const;
 
  private:
+  /// Fails the node where it has fewer outputs.
+  Tensor& slot(size_t at) const {
+    if (at >= outputs_.size()) fail("output " + std::to_string(at) + " is absent");
+    return outputs_[at];
+  }
+
   const ir::Node& node_;
   std::span<const Tensor> inputs_;
   std::span<Tensor> outputs_;
   const Run& run_;
 };
 
-enum class Kind { general, elementwise, shape_only /* reads only types */, view /* same elements, other shape */ };
+/// What others ask about an op.
+enum class Trait : uint32_t {
+  elementwise = 1 << 0,  // an element of the output comes from one of each input, which are broadcast
+  view = 1 << 1,         // the elements of input 0 in the same order, in another shape
+  moves = 1 << 2,        // its work is to move data
+  converts = 1 << 3,     // the same numbers in another type
+  product = 1 << 4,      // a convolution or a product of matrices, or several
+  quantised = 1 << 5,    // computes on integers that stand for numbers
+  same_type = 1 << 6,    // output 0 is of the element type of the data
+  same_rank = 1 << 7,    // output 0 has as many axes as the data
+  same_scale = 1 << 8,   // quantised outputs have the scale of the inputs
+  eight_bits = 1 << 9,   // may be computed in eight bits between layers that are
+  half = 1 << 10,        // of the type of its input, and as good in 16-bit floats
+  any_float = 1 << 11,   // gives whichever float the attribute output_dtype says
+  all_data = 1 << 12,    // every input is data, not input 0 alone
+  random = 1 << 13,      // not the same from run to run
+};
 
-struct Op {
+class Traits {
+ public:
+  constexpr Traits() = default;
+  constexpr Traits(Trait trait) : bits_(static_cast<uint32_t>(trait)) {}
+  constexpr bool has(Trait trait) const { return bits_ & static_cast<uint32_t>(trait); }
+  constexpr Traits operator|(Traits other) const {
+    other.bits_ |= bits_;
+    return other;
+  }
+
+ private:
+  uint32_t bits_ = 0;
+};
+constexpr Traits operator|(Trait a, Trait b) { return Traits(a) | Traits(b); }
+
+struct OpDef {
   ir::OpId id;
   int min_inputs, max_inputs;  // max -1: any number
   int min_outputs, max_outputs;
   void (*infer)(Inference&);
   void (*evaluate)(Evaluation&);
-  Kind kind = Kind::general;
+  AttributeDefs attributes = {};
+  Traits traits = {};
   /// The expression of its first inputs that a node computes; nullopt where it computes none. Null: it never does.
   std::optional<Formula> (*formula)(const ir::Node&, const InputNumber&) = nullptr;
 };
 
 /// nullptr when there is no such op.
-const Op* find(const ir::OpId& op);
-std::vector<ir::OpId> all();
+const OpDef* find(const ir::OpId& op);
+/// Whether there is such an op, and it has the trait.
+bool has_trait(const ir::OpId& op, Trait trait);
+/// All ops in order of their names.
+std::vector<const OpDef*> all();
 struct Registrar {
-  explicit Registrar(Op op);
+  explicit Registrar(OpDef op);
 };
 #define TENON_OP_NAME2(line) op_registrar_##line
 #define TENON_OP_NAME(line) TENON_OP_NAME2(line)
-/// TENON_OP({"Relu", 1, 1, 1, 1, infer, evaluate, Kind::elementwise});
-#define TENON_OP(...) static const ::tenon::ops::Registrar TENON_OP_NAME(__COUNTER__)(::tenon::ops::Op __VA_ARGS__)
+/// TENON_OP("Elu", 1, 1, 1, 1, infer, evaluate, {attr::real("alpha")}, Trait::elementwise | Trait::half);
+#define TENON_OP(...) static const ::tenon::ops::Registrar TENON_OP_NAME(__COUNTER__)(::tenon::ops::OpDef{__VA_ARGS__})
 
 /// Infers every node's output types in order, and folds shape arithmetic into `content`. Throws Error(invalid_model)
 /// naming the node.

@@ -23,9 +23,9 @@ void evaluate_get(Evaluation& ctx) {
 void infer_has(Inference& ctx) { ctx.set(0, DType::boolean, ir::Shape{}); }
 void evaluate_has(Evaluation& ctx) { *ctx.output(0, DType::boolean, {}).data<uint8_t>() = ctx.has(0); }
 
-TENON_OP({"Optional", 0, 1, 1, 1, infer_same, evaluate_optional});
-TENON_OP({"OptionalGetElement", 1, 1, 1, 1, infer_same, evaluate_get});
-TENON_OP({"OptionalHasElement", 0, 1, 1, 1, infer_has, evaluate_has});
+TENON_OP("Optional", 0, 1, 1, 1, infer_same, evaluate_optional, {attr::text("type")});
+TENON_OP("OptionalGetElement", 1, 1, 1, 1, infer_same, evaluate_get);
+TENON_OP("OptionalHasElement", 0, 1, 1, 1, infer_has, evaluate_has);
 
 }  // namespace
 }  // namespace tenon::ops

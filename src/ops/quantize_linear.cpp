@@ -131,9 +131,16 @@ void evaluate_dynamic(Evaluation& ctx) {
   if (ctx.wants(2)) *ctx.output(2, DType::u8, {}).data<uint8_t>() = zero;
 }
 
-TENON_OP({"QuantizeLinear", 2, 3, 1, 1, infer_quantize, evaluate_quantize});
-TENON_OP({"DequantizeLinear", 2, 3, 1, 1, infer_dequantize, evaluate_dequantize});
-TENON_OP({"DynamicQuantizeLinear", 1, 1, 3, 3, infer_dynamic, evaluate_dynamic});
+TENON_OP("QuantizeLinear", 2, 3, 1, 1, infer_quantize, evaluate_quantize,
+         {attr::integer("axis").from(13), attr::integer("block_size").at_least(0).from(21),
+          attr::element_type("output_dtype").from(21), attr::element_type("precision").from(23),
+          attr::flag("saturate").from(19)},
+         Trait::converts);
+TENON_OP("DequantizeLinear", 2, 3, 1, 1, infer_dequantize, evaluate_dequantize,
+         {attr::integer("axis").from(13), attr::integer("block_size").at_least(0).from(21),
+          attr::element_type("output_dtype").from(23)},
+         Trait::converts | Trait::any_float);
+TENON_OP("DynamicQuantizeLinear", 1, 1, 3, 3, infer_dynamic, evaluate_dynamic, {}, Trait::converts | Trait::quantised);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -99,8 +99,10 @@ void evaluate_qlinear(Evaluation& ctx) {
   deliver(ctx, 0, type, to_channels_last(y, last));
 }
 
-TENON_OP({"ConvInteger", 2, 4, 1, 1, infer_integer, evaluate_integer});
-TENON_OP({"QLinearConv", 8, 9, 1, 1, infer_qlinear, evaluate_qlinear});
+TENON_OP("ConvInteger", 2, 4, 1, 1, infer_integer, evaluate_integer, window_attributes() + layout_attribute(),
+         Trait::product | Trait::quantised);
+TENON_OP("QLinearConv", 8, 9, 1, 1, infer_qlinear, evaluate_qlinear, window_attributes() + layout_attribute(),
+         Trait::product | Trait::quantised);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -124,8 +124,8 @@ void evaluate_qlinear(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"MatMulInteger", 2, 4, 1, 1, infer_integer, evaluate_integer});
-TENON_OP({"QLinearMatMul", 8, 8, 1, 1, infer_qlinear, evaluate_qlinear});
+TENON_OP("MatMulInteger", 2, 4, 1, 1, infer_integer, evaluate_integer, {}, Trait::product | Trait::quantised);
+TENON_OP("QLinearMatMul", 8, 8, 1, 1, infer_qlinear, evaluate_qlinear, {}, Trait::product | Trait::quantised);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -116,12 +116,22 @@ void evaluate_multinomial(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"RandomUniform", 0, 0, 1, 1, infer_shaped, evaluate_shaped<false>});
-TENON_OP({"RandomNormal", 0, 0, 1, 1, infer_shaped, evaluate_shaped<true>});
-TENON_OP({"RandomUniformLike", 1, 1, 1, 1, infer_like, evaluate_like<false>});
-TENON_OP({"RandomNormalLike", 1, 1, 1, 1, infer_like, evaluate_like<true>});
-TENON_OP({"Bernoulli", 1, 1, 1, 1, infer_like, evaluate_bernoulli});
-TENON_OP({"Multinomial", 1, 1, 1, 1, infer_multinomial, evaluate_multinomial});
+TENON_OP("RandomUniform", 0, 0, 1, 1, infer_shaped, evaluate_shaped<false>,
+         {attr::element_type("dtype"), attr::real("high"), attr::real("low"), attr::real("seed"),
+          attr::integers("shape").at_least(0).required()},
+         Trait::random);
+TENON_OP("RandomNormal", 0, 0, 1, 1, infer_shaped, evaluate_shaped<true>,
+         {attr::element_type("dtype"), attr::real("mean"), attr::real("scale"), attr::real("seed"),
+          attr::integers("shape").at_least(0).required()},
+         Trait::random);
+TENON_OP("RandomUniformLike", 1, 1, 1, 1, infer_like, evaluate_like<false>,
+         {attr::element_type("dtype"), attr::real("high"), attr::real("low"), attr::real("seed")}, Trait::random);
+TENON_OP("RandomNormalLike", 1, 1, 1, 1, infer_like, evaluate_like<true>,
+         {attr::element_type("dtype"), attr::real("mean"), attr::real("scale"), attr::real("seed")}, Trait::random);
+TENON_OP("Bernoulli", 1, 1, 1, 1, infer_like, evaluate_bernoulli, {attr::element_type("dtype"), attr::real("seed")},
+         Trait::random);
+TENON_OP("Multinomial", 1, 1, 1, 1, infer_multinomial, evaluate_multinomial,
+         {attr::element_type("dtype"), attr::integer("sample_size").at_least(1), attr::real("seed")}, Trait::random);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -98,9 +98,13 @@ void reverse_sequence(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"DepthToSpace", 1, 1, 1, 1, infer_depth_to_space, depth_to_space});
-TENON_OP({"SpaceToDepth", 1, 1, 1, 1, infer_space_to_depth, space_to_depth});
-TENON_OP({"ReverseSequence", 2, 2, 1, 1, infer_same, reverse_sequence});
+TENON_OP("DepthToSpace", 1, 1, 1, 1, infer_depth_to_space, depth_to_space,
+         {attr::integer("blocksize").at_least(1).required(), attr::text("mode").one_of({"DCR", "CRD"}).from(11)},
+         Trait::moves | Trait::same_scale);
+TENON_OP("SpaceToDepth", 1, 1, 1, 1, infer_space_to_depth, space_to_depth,
+         {attr::integer("blocksize").at_least(1).required()}, Trait::moves | Trait::same_scale);
+TENON_OP("ReverseSequence", 2, 2, 1, 1, infer_same, reverse_sequence,
+         {attr::integer("batch_axis").between(0, 1), attr::integer("time_axis").between(0, 1)}, Trait::moves);
 
 }  // namespace
 }  // namespace tenon::ops

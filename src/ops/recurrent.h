@@ -11,6 +11,16 @@
 /// What LSTM, GRU and RNN share: sizes, activations, directions and sequence lengths.
 namespace tenon::ops {
 
+inline AttributeDefs recurrent_attributes() {
+  return {attr::reals("activation_alpha"),
+          attr::reals("activation_beta"),
+          attr::texts("activations"),
+          attr::real("clip"),
+          attr::text("direction").one_of({"forward", "reverse", "bidirectional"}),
+          attr::integer("hidden_size").at_least(1),
+          attr::flag("layout").from(14)};
+}
+
 struct RecurrentSizes {
   ir::Dim sequence, batch, input, hidden;
   int64_t directions = 1;

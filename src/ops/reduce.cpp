@@ -154,16 +154,23 @@ struct LogSumExp : Rule {
   template <class S> static S last(S sum, int64_t) { return real(sum, [](double x) { return std::log(x); }); }
 };
 
-TENON_OP({"ReduceSum", 1, 2, 1, 1, infer, evaluate<Numbers, AddUp>});
-TENON_OP({"ReduceMean", 1, 2, 1, 1, infer, evaluate<Numbers, Average>});
-TENON_OP({"ReduceProd", 1, 2, 1, 1, infer_prod, evaluate<Numbers, Product>});
-TENON_OP({"ReduceMax", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Largest>});
-TENON_OP({"ReduceMin", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Smallest>});
-TENON_OP({"ReduceL1", 1, 2, 1, 1, infer, evaluate<Numbers, L1>});
-TENON_OP({"ReduceL2", 1, 2, 1, 1, infer, evaluate<Numbers, L2>});
-TENON_OP({"ReduceSumSquare", 1, 2, 1, 1, infer, evaluate<Numbers, Squares>});
-TENON_OP({"ReduceLogSum", 1, 2, 1, 1, infer, evaluate<Numbers, LogSum>});
-TENON_OP({"ReduceLogSumExp", 1, 2, 1, 1, infer, evaluate<Floats, LogSumExp>});
+/// The axes are an input from an opset on.
+AttributeDefs reduce_attributes(int since) {
+  return {attr::integers("axes").up_to(since - 1), attr::flag("keepdims"),
+          attr::flag("noop_with_empty_axes").from(since)};
+}
+
+TENON_OP("ReduceSum", 1, 2, 1, 1, infer, evaluate<Numbers, AddUp>, reduce_attributes(13), Trait::same_type);
+TENON_OP("ReduceMean", 1, 2, 1, 1, infer, evaluate<Numbers, Average>, reduce_attributes(18),
+         Trait::same_type | Trait::eight_bits);
+TENON_OP("ReduceProd", 1, 2, 1, 1, infer_prod, evaluate<Numbers, Product>, reduce_attributes(18), Trait::same_type);
+TENON_OP("ReduceMax", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Largest>, reduce_attributes(18), Trait::same_type);
+TENON_OP("ReduceMin", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Smallest>, reduce_attributes(18), Trait::same_type);
+TENON_OP("ReduceL1", 1, 2, 1, 1, infer, evaluate<Numbers, L1>, reduce_attributes(18), Trait::same_type);
+TENON_OP("ReduceL2", 1, 2, 1, 1, infer, evaluate<Numbers, L2>, reduce_attributes(18), Trait::same_type);
+TENON_OP("ReduceSumSquare", 1, 2, 1, 1, infer, evaluate<Numbers, Squares>, reduce_attributes(18), Trait::same_type);
+TENON_OP("ReduceLogSum", 1, 2, 1, 1, infer, evaluate<Numbers, LogSum>, reduce_attributes(18), Trait::same_type);
+TENON_OP("ReduceLogSumExp", 1, 2, 1, 1, infer, evaluate<Floats, LogSumExp>, reduce_attributes(18), Trait::same_type);
 
 }  // namespace
 }  // namespace tenon::ops

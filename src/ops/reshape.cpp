@@ -180,10 +180,16 @@ void evaluate_unsqueeze(Evaluation& ctx) {
   ctx.set(0, x.reshaped(to));
 }
 
-TENON_OP({"Reshape", 2, 2, 1, 1, infer_reshape, evaluate_reshape, Kind::view});
-TENON_OP({"Flatten", 1, 1, 1, 1, infer_flatten, evaluate_flatten, Kind::view});
-TENON_OP({"Squeeze", 1, 2, 1, 1, infer_squeeze, evaluate_squeeze, Kind::view});
-TENON_OP({"Unsqueeze", 2, 2, 1, 1, infer_unsqueeze, evaluate_unsqueeze, Kind::view});
+TENON_OP("Reshape", 2, 2, 1, 1, infer_reshape, evaluate_reshape,
+         {attr::flag("allowzero").from(14), attr::integers("consumed_inputs").up_to(4),
+          attr::integers("shape").at_least(-1).up_to(4)},
+         Trait::view | Trait::moves | Trait::same_type | Trait::same_scale | Trait::half);
+TENON_OP("Flatten", 1, 1, 1, 1, infer_flatten, evaluate_flatten, {attr::integer("axis")},
+         Trait::view | Trait::moves | Trait::same_type | Trait::same_scale | Trait::half);
+TENON_OP("Squeeze", 1, 2, 1, 1, infer_squeeze, evaluate_squeeze, {attr::integers("axes").up_to(12)},
+         Trait::view | Trait::moves | Trait::same_type | Trait::same_scale | Trait::half);
+TENON_OP("Unsqueeze", 2, 2, 1, 1, infer_unsqueeze, evaluate_unsqueeze, {attr::integers("axes").up_to(12).required()},
+         Trait::view | Trait::moves | Trait::same_type | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

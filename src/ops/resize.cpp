@@ -130,7 +130,18 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Resize", 1, 4, 1, 1, infer, evaluate, Kind::general});
+TENON_OP("Resize", 1, 4, 1, 1, infer, evaluate,
+         {attr::flag("antialias").from(18), attr::integers("axes").from(18),
+          attr::text("coordinate_transformation_mode")
+              .one_of({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+                       "tf_crop_and_resize", "tf_half_pixel_for_nn"})
+              .from(11),
+          attr::real("cubic_coeff_a").from(11), attr::flag("exclude_outside").from(11),
+          attr::real("extrapolation_value").from(11),
+          attr::text("keep_aspect_ratio_policy").one_of({"stretch", "not_larger", "not_smaller"}).from(18),
+          attr::text("mode").one_of({"nearest", "linear", "bilinear", "cubic"}),
+          attr::text("nearest_mode").one_of({"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}).from(11)},
+         Trait::moves | Trait::same_type | Trait::same_rank | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

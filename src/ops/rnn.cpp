@@ -12,7 +12,9 @@ void evaluate(Evaluation& ctx) {
                 });
 }
 
-TENON_OP({"RNN", 3, 6, 0, 2, [](Inference& ctx) { infer_recurrent(ctx, 1); }, evaluate});
+TENON_OP(
+    "RNN", 3, 6, 0, 2, [](Inference& ctx) { infer_recurrent(ctx, 1); }, evaluate,
+    recurrent_attributes() + AttributeDefs{attr::flag("output_sequence").up_to(6)});
 
 }  // namespace
 }  // namespace tenon::ops

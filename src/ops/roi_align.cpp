@@ -108,7 +108,11 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"RoiAlign", 3, 3, 1, 1, infer, evaluate});
+TENON_OP("RoiAlign", 3, 3, 1, 1, infer, evaluate,
+         {attr::text("coordinate_transformation_mode").one_of({"half_pixel", "output_half_pixel"}).from(16),
+          attr::text("mode").one_of({"avg", "max"}), attr::integer("output_height").at_least(1),
+          attr::integer("output_width").at_least(1), attr::integer("sampling_ratio").at_least(0),
+          attr::real("spatial_scale")});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -123,7 +123,13 @@ void evaluate_scan(Evaluation& ctx) {
   }
 }
 
-TENON_OP({"Scan", 1, -1, 1, -1, infer_scan, evaluate_scan});
+TENON_OP("Scan", 1, -1, 1, -1, infer_scan, evaluate_scan,
+         AttributeDefs{
+             attr::graph("body").required(), attr::integers("directions").between(0, 1).up_to(8),
+             attr::integer("num_scan_inputs").at_least(1).required(), attr::integers("scan_input_axes").from(9),
+             attr::integers("scan_input_directions").between(0, 1).from(9), attr::integers("scan_output_axes").from(9),
+             attr::integers("scan_output_directions").between(0, 1).from(9)} +
+             captures_attribute());
 
 }  // namespace
 }  // namespace tenon::ops

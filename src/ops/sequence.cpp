@@ -141,14 +141,15 @@ void evaluate_concat(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"SequenceConstruct", 1, -1, 1, 1, infer_construct, evaluate_construct});
-TENON_OP({"SequenceEmpty", 0, 0, 1, 1, infer_empty, evaluate_empty});
-TENON_OP({"SequenceLength", 1, 1, 1, 1, infer_length, evaluate_length});
-TENON_OP({"SequenceAt", 2, 2, 1, 1, infer_at, evaluate_at});
-TENON_OP({"SequenceInsert", 2, 3, 1, 1, infer_insert, evaluate_insert});
-TENON_OP({"SequenceErase", 1, 2, 1, 1, infer_erase, evaluate_erase});
-TENON_OP({"SplitToSequence", 1, 2, 1, 1, infer_split, evaluate_split});
-TENON_OP({"ConcatFromSequence", 1, 1, 1, 1, infer_concat, evaluate_concat});
+TENON_OP("SequenceConstruct", 1, -1, 1, 1, infer_construct, evaluate_construct);
+TENON_OP("SequenceEmpty", 0, 0, 1, 1, infer_empty, evaluate_empty, {attr::element_type("dtype")});
+TENON_OP("SequenceLength", 1, 1, 1, 1, infer_length, evaluate_length);
+TENON_OP("SequenceAt", 2, 2, 1, 1, infer_at, evaluate_at);
+TENON_OP("SequenceInsert", 2, 3, 1, 1, infer_insert, evaluate_insert);
+TENON_OP("SequenceErase", 1, 2, 1, 1, infer_erase, evaluate_erase);
+TENON_OP("SplitToSequence", 1, 2, 1, 1, infer_split, evaluate_split, {attr::integer("axis"), attr::flag("keepdims")});
+TENON_OP("ConcatFromSequence", 1, 1, 1, 1, infer_concat, evaluate_concat,
+         {attr::integer("axis").required(), attr::flag("new_axis")});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -41,7 +41,8 @@ void evaluate_map(Evaluation& ctx) {
   for (size_t at = 0; at < results.size(); ++at) ctx.set(at, Tensor::of_sequence(std::move(results[at])));
 }
 
-TENON_OP({"SequenceMap", 1, -1, 1, -1, infer_map, evaluate_map});
+TENON_OP("SequenceMap", 1, -1, 1, -1, infer_map, evaluate_map,
+         AttributeDefs{attr::graph("body").required()} + captures_attribute());
 
 }  // namespace
 }  // namespace tenon::ops

@@ -38,8 +38,9 @@ void infer_size(Inference& ctx) {
 
 void evaluate_size(Evaluation& ctx) { *ctx.output(0, DType::i64, {}).data<int64_t>() = ctx.input(0).elements(); }
 
-TENON_OP({"Shape", 1, 1, 1, 1, infer_shape, evaluate_shape, Kind::shape_only});
-TENON_OP({"Size", 1, 1, 1, 1, infer_size, evaluate_size, Kind::shape_only});
+TENON_OP("Shape", 1, 1, 1, 1, infer_shape, evaluate_shape,
+         {attr::integer("end").from(15), attr::integer("start").from(15)});
+TENON_OP("Size", 1, 1, 1, 1, infer_size, evaluate_size);
 
 }  // namespace
 }  // namespace tenon::ops

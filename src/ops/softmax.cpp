@@ -63,9 +63,10 @@ void hardmax(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Softmax", 1, 1, 1, 1, infer, softmax});
-TENON_OP({"LogSoftmax", 1, 1, 1, 1, infer, log_softmax});
-TENON_OP({"Hardmax", 1, 1, 1, 1, infer, hardmax});
+TENON_OP("Softmax", 1, 1, 1, 1, infer, softmax, {attr::integer("axis")},
+         Trait::same_type | Trait::same_rank | Trait::half);
+TENON_OP("LogSoftmax", 1, 1, 1, 1, infer, log_softmax, {attr::integer("axis")}, Trait::same_type | Trait::same_rank);
+TENON_OP("Hardmax", 1, 1, 1, 1, infer, hardmax, {attr::integer("axis")}, Trait::same_type | Trait::same_rank);
 
 }  // namespace
 }  // namespace tenon::ops

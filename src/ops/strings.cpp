@@ -123,9 +123,11 @@ void evaluate_normalize(Evaluation& ctx) {
   ctx.set(0, Tensor::of_strings(dims, std::move(kept)));
 }
 
-TENON_OP({"StringConcat", 2, 2, 1, 1, infer_concat, evaluate_concat});
-TENON_OP({"StringSplit", 1, 1, 2, 2, infer_split, evaluate_split});
-TENON_OP({"StringNormalizer", 1, 1, 1, 1, infer_normalize, evaluate_normalize});
+TENON_OP("StringConcat", 2, 2, 1, 1, infer_concat, evaluate_concat);
+TENON_OP("StringSplit", 1, 1, 2, 2, infer_split, evaluate_split, {attr::text("delimiter"), attr::integer("maxsplit")});
+TENON_OP("StringNormalizer", 1, 1, 1, 1, infer_normalize, evaluate_normalize,
+         {attr::text("case_change_action").one_of({"LOWER", "UPPER", "NONE"}), attr::flag("is_case_sensitive"),
+          attr::text("locale"), attr::texts("stopwords")});
 
 }  // namespace
 }  // namespace tenon::ops

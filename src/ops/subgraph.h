@@ -11,6 +11,9 @@
 /// Inference through the subgraphs of If, Loop, Scan and SequenceMap.
 namespace tenon::ops {
 
+/// Set by the importer: see ir::Graph.
+inline AttributeDefs captures_attribute() { return {attr::integer("captures").at_least(0).internal()}; }
+
 /// What is known of a value on either side of a subgraph's border.
 struct Known {
   DType dtype = DType::undefined;

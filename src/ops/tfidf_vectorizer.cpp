@@ -88,7 +88,13 @@ void evaluate(Evaluation& ctx) {
   count_grams<std::string>(ctx, std::get<std::vector<std::string>>(pool->second), x.strings(), rows, width, size);
 }
 
-TENON_OP({"TfIdfVectorizer", 1, 1, 1, 1, infer, evaluate});
+TENON_OP("TfIdfVectorizer", 1, 1, 1, 1, infer, evaluate,
+         {attr::integer("max_gram_length").at_least(1).required(),
+          attr::integer("max_skip_count").at_least(0).required(),
+          attr::integer("min_gram_length").at_least(1).required(),
+          attr::text("mode").one_of({"TF", "IDF", "TFIDF"}).required(),
+          attr::integers("ngram_counts").at_least(0).required(), attr::integers("ngram_indexes").at_least(0).required(),
+          attr::integers("pool_int64s"), attr::texts("pool_strings"), attr::reals("weights")});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -64,7 +64,9 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"TopK", 2, 2, 1, 2, infer, evaluate});
+TENON_OP("TopK", 2, 2, 1, 2, infer, evaluate,
+         {attr::integer("axis"), attr::integer("k").at_least(0).up_to(9).required(), attr::flag("largest").from(11),
+          attr::flag("sorted").from(11)});
 
 }  // namespace
 }  // namespace tenon::ops

@@ -46,7 +46,8 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Transpose", 1, 1, 1, 1, infer, evaluate});
+TENON_OP("Transpose", 1, 1, 1, 1, infer, evaluate, {attr::integers("perm")},
+         Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

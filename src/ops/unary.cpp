@@ -62,38 +62,40 @@ constexpr auto is_infinite = [](auto x, bool positive, bool negative) {
   return std::isinf(x) && (x > 0 ? positive : negative);
 };
 
-TENON_OP({"Abs", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Abs, absolute>>, Kind::elementwise,
-          formula<expr::Abs>});
-TENON_OP({"Neg", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Neg, negated>>, Kind::elementwise,
-          formula<expr::Neg>});
-TENON_OP({"Sign", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Sign, sign>>, Kind::elementwise,
-          formula<expr::Sign>});
-const Registrar exp_op(elementwise_op<expr::Exp>("Exp"));
-const Registrar log_op(elementwise_op<expr::Log>("Log"));
-const Registrar sqrt_op(elementwise_op<expr::Sqrt>("Sqrt"));
-const Registrar reciprocal_op(elementwise_op<expr::Reciprocal>("Reciprocal"));
-const Registrar floor_op(elementwise_op<expr::Floor>("Floor"));
-const Registrar ceil_op(elementwise_op<expr::Ceil>("Ceil"));
-const Registrar round_op(elementwise_op<expr::Round>("Round"));
-const Registrar sin_op(elementwise_op<expr::Sin>("Sin"));
-const Registrar cos_op(elementwise_op<expr::Cos>("Cos"));
-const Registrar tanh_op(elementwise_op<expr::Tanh>("Tanh"));
-const Registrar erf_op(elementwise_op<expr::Erf>("Erf"));
-TENON_OP({"Tan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tan(x); }>, Kind::elementwise});
-TENON_OP({"Asin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asin(x); }>, Kind::elementwise});
-TENON_OP({"Acos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acos(x); }>, Kind::elementwise});
-TENON_OP({"Atan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atan(x); }>, Kind::elementwise});
-TENON_OP({"Sinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sinh(x); }>, Kind::elementwise});
-TENON_OP({"Cosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cosh(x); }>, Kind::elementwise});
-TENON_OP({"Asinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asinh(x); }>, Kind::elementwise});
-TENON_OP({"Acosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acosh(x); }>, Kind::elementwise});
-TENON_OP({"Atanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atanh(x); }>, Kind::elementwise});
-TENON_OP({"BitwiseNot", 1, 1, 1, 1, infer_same, evaluate<Integers, [](auto x) { return ~x; }>, Kind::elementwise});
-TENON_OP({"Not", 1, 1, 1, 1, infer_same_bool, evaluate_not, Kind::elementwise});
-TENON_OP({"IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>,
-          Kind::elementwise});
-TENON_OP({"IsInf", 1, 1, 1, 1, infer_same_bool, evaluate_test<is_infinite>, Kind::elementwise});
-TENON_OP({"Identity", 1, 1, 1, 1, infer_identity, evaluate_identity, Kind::view});
+TENON_OP("Abs", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Abs, absolute>>, {attr::consumed_inputs()},
+         unary_traits, formula<expr::Abs>);
+TENON_OP("Neg", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Neg, negated>>, {attr::consumed_inputs()},
+         unary_traits, formula<expr::Neg>);
+TENON_OP("Sign", 1, 1, 1, 1, infer_same, evaluate<Numbers, real_or<expr::Sign, sign>>, {}, unary_traits,
+         formula<expr::Sign>);
+const Registrar exp_op(elementwise_op<expr::Exp>("Exp", {attr::consumed_inputs()}, unary_traits));
+const Registrar log_op(elementwise_op<expr::Log>("Log", {attr::consumed_inputs()}, unary_traits));
+const Registrar sqrt_op(elementwise_op<expr::Sqrt>("Sqrt", {attr::consumed_inputs()}, unary_traits));
+const Registrar reciprocal_op(elementwise_op<expr::Reciprocal>("Reciprocal", {attr::consumed_inputs()}, unary_traits));
+const Registrar floor_op(elementwise_op<expr::Floor>("Floor", {attr::consumed_inputs()}, unary_traits));
+const Registrar ceil_op(elementwise_op<expr::Ceil>("Ceil", {attr::consumed_inputs()}, unary_traits));
+const Registrar round_op(elementwise_op<expr::Round>("Round", {}, unary_traits));
+const Registrar sin_op(elementwise_op<expr::Sin>("Sin", {}, unary_traits));
+const Registrar cos_op(elementwise_op<expr::Cos>("Cos", {}, unary_traits));
+const Registrar tanh_op(elementwise_op<expr::Tanh>("Tanh", {attr::consumed_inputs()}, unary_traits | Trait::half));
+const Registrar erf_op(elementwise_op<expr::Erf>("Erf", {}, unary_traits));
+TENON_OP("Tan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::tan(x); }>, {}, unary_traits);
+TENON_OP("Asin", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asin(x); }>, {}, unary_traits);
+TENON_OP("Acos", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acos(x); }>, {}, unary_traits);
+TENON_OP("Atan", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atan(x); }>, {}, unary_traits);
+TENON_OP("Sinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::sinh(x); }>, {}, unary_traits);
+TENON_OP("Cosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::cosh(x); }>, {}, unary_traits);
+TENON_OP("Asinh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::asinh(x); }>, {}, unary_traits);
+TENON_OP("Acosh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::acosh(x); }>, {}, unary_traits);
+TENON_OP("Atanh", 1, 1, 1, 1, infer_same, evaluate<Floats, [](auto x) { return std::atanh(x); }>, {}, unary_traits);
+TENON_OP("BitwiseNot", 1, 1, 1, 1, infer_same, evaluate<Integers, [](auto x) { return ~x; }>, {}, unary_traits);
+TENON_OP("Not", 1, 1, 1, 1, infer_same_bool, evaluate_not, {}, Trait::elementwise);
+TENON_OP("IsNaN", 1, 1, 1, 1, infer_same_bool, evaluate_test<[](auto x, bool, bool) { return x != x; }>, {},
+         Trait::elementwise);
+TENON_OP("IsInf", 1, 1, 1, 1, infer_same_bool, evaluate_test<is_infinite>,
+         {attr::flag("detect_negative"), attr::flag("detect_positive")}, Trait::elementwise);
+TENON_OP("Identity", 1, 1, 1, 1, infer_identity, evaluate_identity, {},
+         Trait::view | Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

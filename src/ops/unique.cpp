@@ -84,7 +84,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Unique", 1, 1, 1, 4, infer, evaluate});
+TENON_OP("Unique", 1, 1, 1, 4, infer, evaluate, {attr::integer("axis"), attr::flag("sorted")});
 
 }  // namespace
 }  // namespace tenon::ops

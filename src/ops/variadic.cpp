@@ -46,10 +46,14 @@ constexpr auto smaller = [](auto a, auto b) { return expr::Min::apply(a, b); };
 constexpr auto add = [](auto a, auto b) { return a + b; };
 constexpr auto average = [](auto x, size_t count) { return x / static_cast<decltype(x)>(count); };
 
-TENON_OP({"Max", 1, -1, 1, 1, infer, evaluate<Numbers, larger, same>, Kind::elementwise, of_two<expr::Max>});
-TENON_OP({"Min", 1, -1, 1, 1, infer, evaluate<Numbers, smaller, same>, Kind::elementwise, of_two<expr::Min>});
-TENON_OP({"Sum", 1, -1, 1, 1, infer, evaluate<Floats, add, same>, Kind::elementwise});
-TENON_OP({"Mean", 1, -1, 1, 1, infer, evaluate<Floats, add, average>, Kind::elementwise});
+TENON_OP("Max", 1, -1, 1, 1, infer, evaluate<Numbers, larger, same>, {attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type | Trait::half, of_two<expr::Max>);
+TENON_OP("Min", 1, -1, 1, 1, infer, evaluate<Numbers, smaller, same>, {attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type | Trait::half, of_two<expr::Min>);
+TENON_OP("Sum", 1, -1, 1, 1, infer, evaluate<Floats, add, same>, {attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type);
+TENON_OP("Mean", 1, -1, 1, 1, infer, evaluate<Floats, add, average>, {attr::consumed_inputs()},
+         Trait::elementwise | Trait::same_type);
 
 }  // namespace
 }  // namespace tenon::ops

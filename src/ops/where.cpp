@@ -41,7 +41,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"Where", 3, 3, 1, 1, infer, evaluate, Kind::elementwise});
+TENON_OP("Where", 3, 3, 1, 1, infer, evaluate, {}, Trait::elementwise | Trait::moves | Trait::same_type);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -13,6 +13,15 @@ namespace tenon::ops {
 
 enum class AutoPad { none, valid, same_upper, same_lower };
 
+inline AttributeDefs window_attributes() {
+  return {attr::text("auto_pad").one_of({"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}),
+          attr::integers("dilations").at_least(1),
+          attr::integer("group").at_least(1),
+          attr::integers("kernel_shape").at_least(1),
+          attr::integers("pads").at_least(0),
+          attr::integers("strides").at_least(1)};
+}
+
 /// One entry per spatial axis; every number has been checked.
 struct Window {
   std::vector<int64_t> kernel, strides, dilations, begin, end;

@@ -83,10 +83,13 @@ void evaluate_mel(Evaluation& ctx) {
   });
 }
 
-TENON_OP({"HannWindow", 1, 1, 1, 1, infer_window, evaluate_window<1, 1, 0, 2>});
-TENON_OP({"HammingWindow", 1, 1, 1, 1, infer_window, evaluate_window<25, 21, 0, 46>});
-TENON_OP({"BlackmanWindow", 1, 1, 1, 1, infer_window, evaluate_window<42, 50, 8, 100>});
-TENON_OP({"MelWeightMatrix", 5, 5, 1, 1, infer_mel, evaluate_mel});
+TENON_OP("HannWindow", 1, 1, 1, 1, infer_window, evaluate_window<1, 1, 0, 2>,
+         {attr::element_type("output_datatype"), attr::flag("periodic")});
+TENON_OP("HammingWindow", 1, 1, 1, 1, infer_window, evaluate_window<25, 21, 0, 46>,
+         {attr::element_type("output_datatype"), attr::flag("periodic")});
+TENON_OP("BlackmanWindow", 1, 1, 1, 1, infer_window, evaluate_window<42, 50, 8, 100>,
+         {attr::element_type("output_datatype"), attr::flag("periodic")});
+TENON_OP("MelWeightMatrix", 5, 5, 1, 1, infer_mel, evaluate_mel, {attr::element_type("output_datatype")});
 
 }  // namespace
 }  // namespace tenon::ops

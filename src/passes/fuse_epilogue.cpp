@@ -18,7 +18,7 @@ std::optional<ops::Formula> activation_of(const ir::Graph& graph, const ir::Node
 
 bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
   if (node.op != "Conv" && node.op != "ConvTranspose" && node.op != "MatMul" && node.op != "Gemm") return false;
-  const ops::Op* op = ops::find(node.op);
+  const ops::OpDef* op = ops::find(node.op);
   return op && op->max_inputs >= 4 && node.inputs.size() <= 3 && !node.has("activation") && !node.has("residual") &&
          graph.value(node.outputs[0]).dtype == DType::f32;
 }

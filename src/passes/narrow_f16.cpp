@@ -18,39 +18,9 @@ Tensor narrowed(const Tensor& tensor, DType type) {
   return result;
 }
 
-/// Whether the op is one that epilogues may have.
-bool is_activation(const ir::Node& node) {
-  const auto formula = ops::formula_of(node, [](size_t) { return std::optional(0.f); });
-  return formula && ops::expression(formula->id).is_epilogue;
-}
-
-/// Ops that give what they are given, or nearly so: they compute in the type of their input.
-bool passes_on(const ir::Node& node) {
-  for (const char* op : {"Concat",        "Split",
-                         "Slice",         "Reshape",
-                         "Flatten",       "Squeeze",
-                         "Unsqueeze",     "Identity",
-                         "Transpose",     "Expand",
-                         "Resize",        "MaxPool",
-                         "AveragePool",   "GlobalAveragePool",
-                         "GlobalMaxPool", "tenon:Elementwise",
-                         "Add",           "Sub",
-                         "Mul",           "Max",
-                         "Min",           "Softmax",
-                         "LayerNormalization"})
-    if (node.op == op) return true;
-  return is_activation(node);
-}
-
-/// Ops on bytes that give whichever float is wanted.
-bool gives_any(const ir::Node& node) {
-  return node.op == "DequantizeLinear" || node.op == "tenon:Int8Conv" || node.op == "tenon:Float8Conv";
-}
-
 /// Only the first operand of these is data; of others all are.
 bool first_is_data(const ir::Node& node) {
-  return node.op != "Concat" && node.op != "Clip" && !is_elementwise(node) && node.op != "tenon:Elementwise" &&
-         node.op != "MatMul" && node.op != "tenon:DotAttention";
+  return !is_elementwise(node) && !ops::has_trait(node.op, ops::Trait::all_data);
 }
 
 class Narrower {
@@ -82,8 +52,9 @@ class Narrower {
   }
   /// Also a product of two values that are not constant.
   bool passes(const ir::Node& node) const {
-    return passes_on(node) || (node.op == "MatMul" && node.inputs.size() == 2 && !graph_.constant(node.inputs[0]) &&
-                               !graph_.constant(node.inputs[1]));
+    return ops::has_trait(node.op, ops::Trait::half) ||
+           (node.op == "MatMul" && node.inputs.size() == 2 && !graph_.constant(node.inputs[0]) &&
+            !graph_.constant(node.inputs[1]));
   }
   /// Operands of a BoxHead that convolutions give.
   static size_t logits_of(const ir::Node& node) { return static_cast<size_t>(2 * node.integer("scales", 0)); }
@@ -116,7 +87,9 @@ class Narrower {
     }
   }
   void mark(const ir::Node& node) {
-    if (!is_anchor(node) && !passes(node) && !gives_any(node) && node.op != "tenon:DotAttention") return;
+    if (!is_anchor(node) && !passes(node) && !ops::has_trait(node.op, ops::Trait::any_float) &&
+        node.op != "tenon:DotAttention")
+      return;
     for (ir::ValueId out : node.outputs)
       if (is_f32(out) && want_[out]) narrow_[out] = 1, changed_ = true;
   }
@@ -150,7 +123,7 @@ class Narrower {
       if (in != out) graph_.node(id).attributes["output_dtype"] = out ? code_ : f32;
     } else if (node.op == "tenon:BoxHead") {
       for (size_t at = 0; at < logits_of(graph_.node(id)); ++at) give(id, at, true);
-    } else if (gives_any(node)) {
+    } else if (ops::has_trait(node.op, ops::Trait::any_float)) {
       if (is_narrow(node.outputs[0])) graph_.node(id).attributes["output_dtype"] = code_;
     } else if (node.op == "QuantizeLinear") {
       // It takes either.

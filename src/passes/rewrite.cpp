@@ -158,14 +158,10 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 }
 
 bool is_elementwise(const ir::Node& node) {
-  const ops::Op* op = ops::find(node.op);
-  return op && op->kind == ops::Kind::elementwise && node.outputs.size() == 1;
+  return ops::has_trait(node.op, ops::Trait::elementwise) && node.outputs.size() == 1;
 }
 
-bool is_random(const ir::Node& node) {
-  return node.op.name().starts_with("Random") || node.op == "Multinomial" || node.op == "Bernoulli" ||
-         (node.op == "Dropout" && node.inputs.size() > 2);
-}
+bool is_random(const ir::Node& node) { return ops::has_trait(node.op, ops::Trait::random); }
 
 bool has_subgraph(const ir::Node& node) {
   for (const auto& [key, attribute] : node.attributes)

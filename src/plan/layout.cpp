@@ -121,10 +121,7 @@ struct Layouter {
     fixed[id] = 1;
   }
 
-  static bool is_alias(const ir::Node& node) {
-    return node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
-           node.op == "Identity";
-  }
+  static bool is_alias(const ir::Node& node) { return ops::has_trait(node.op, ops::Trait::view); }
 
   /// Attention on a GPU reads and writes tensors with their axes in any order.
   bool is_turned_view(const ir::Node& node) const {
@@ -161,8 +158,7 @@ struct Layouter {
   const Place* in_place(ir::ValueId id) const {
     if (id == ir::no_value || graph.value(id).users.size() != 1 || graph.is_output(id)) return nullptr;
     const ir::Node& user = graph.node(graph.value(id).users[0]);
-    const ops::Op* op = ops::find(user.op);
-    if (!op || op->kind != ops::Kind::elementwise || user.outputs.size() != 1 || !fixed[user.outputs[0]])
+    if (!ops::has_trait(user.op, ops::Trait::elementwise) || user.outputs.size() != 1 || !fixed[user.outputs[0]])
       return nullptr;
     const ir::ValueId out = user.outputs[0];
     if (!(dims(out) == dims(id)) || graph.value(out).dtype != graph.value(id).dtype) return nullptr;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ops/op.h"
 #include "quant/feeder.h"
 
 namespace tenon::quant {
@@ -28,7 +29,7 @@ namespace {
 /// What the softmax that makes an output reads; otherwise the output.
 ir::ValueId judged(const ir::Graph& graph, ir::ValueId output) {
   const ir::Node* at = graph.producer(output);
-  while (at && (at->op == "Reshape" || at->op == "Flatten" || at->op == "Squeeze")) at = graph.producer(at->inputs[0]);
+  while (at && ops::has_trait(at->op, ops::Trait::view)) at = graph.producer(at->inputs[0]);
   return at && (at->op == "Softmax" || at->op == "LogSoftmax") ? at->inputs[0] : output;
 }
 }  // namespace

@@ -99,7 +99,9 @@ bool is_conversion(const std::string& name) {
   return name.starts_with("QuantizeLinear") || name.starts_with("DequantizeLinear");
 }
 
-bool is_integer(const ir::Node& node) { return node.op.name().starts_with("Int8") || node.op == "tenon:Float8Conv"; }
+bool is_integer(const ir::Node& node) {
+  return ops::has_trait(node.op, ops::Trait::quantised) && ops::has_trait(node.op, ops::Trait::product);
+}
 
 /// The integer nodes nearest to a conversion: those that read what is quantised, or make what is read as a number.
 std::set<ir::NodeId> served(const ir::Graph& graph, ir::NodeId conversion) {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+
+#include "ops/op.h"
 
 namespace tenon::quant {
 namespace {
@@ -129,28 +130,22 @@ struct Finder {
 bool is_quantised(const ir::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
     const bool stores = node.op == "QuantizeLinear" && !graph.constant(node.inputs[0]);
-    return node.alive && (stores || node.op == "DynamicQuantizeLinear" || node.op == "QLinearConv" ||
-                          node.op == "QLinearMatMul" || node.op == "ConvInteger" || node.op == "MatMulInteger");
+    return node.alive && (stores || ops::has_trait(node.op, ops::Trait::quantised));
   });
 }
 
 Role role_of(const ir::Graph& graph, const ir::Node& node) {
-  static const std::set<std::string> carrying{"Concat",  "MaxPool",   "Split",    "Slice",        "Reshape",
-                                              "Squeeze", "Transpose", "Flatten",  "DepthToSpace", "Unsqueeze",
-                                              "Tile",    "Expand",    "Identity", "SpaceToDepth"};
-  static const std::set<std::string> optional{
-      "Add",  "Sub",     "Mul",         "tenon:Elementwise", "AveragePool", "GlobalAveragePool", "ReduceMean", "Relu",
-      "Clip", "Sigmoid", "HardSigmoid", "HardSwish",   "tenon:Silu",        "LeakyRelu",         "Mish"};
   if (is_anchor(graph, node)) return Role::anchor;
   for (const ir::ValueId out : node.outputs)
     if (out != ir::no_value && graph.value(out).dtype != DType::f32) return Role::other;
   if (node.op == "Resize") return is_nearest(node) ? Role::carries : Role::optional;
+  const bool carries = ops::has_trait(node.op, ops::Trait::same_scale);
   // Constants among the parts are on no grid.
-  if (node.op == "Concat")
+  if (carries && ops::has_trait(node.op, ops::Trait::all_data))
     for (const ir::ValueId in : node.inputs)
       if (!is_activation(graph, in)) return Role::optional;
-  if (carrying.count(node.op)) return Role::carries;
-  return optional.count(node.op) ? Role::optional : Role::other;
+  if (carries) return Role::carries;
+  return ops::has_trait(node.op, ops::Trait::eight_bits) ? Role::optional : Role::other;
 }
 
 Structure structure_of(const ir::Graph& graph, const Reasons& keep) {

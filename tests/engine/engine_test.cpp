@@ -27,6 +27,13 @@ class EngineFile : public ::testing::Test {
     folder_.write("other.tenon", bytes);
     return error_of([&] { Engine::load(folder_ / "other.tenon"); });
   }
+  /// What loading says of an engine with this graph, its hashes right.
+  std::string graph_error(const std::string& text) {
+    plan::Plan plan = plan_of(engine_);
+    plan.graph = ir::parse(text);
+    engine_of(std::move(plan)).save(folder_ / "made.tenon");
+    return error_of([&] { Engine::load(folder_ / "made.tenon"); });
+  }
   std::string run(const Engine& engine, int threads = 2) {
     Session session = engine.session(threads);
     return bytes_of(session.run({{"x", random_tensor({1, 3, 8, 8}, 9)}})[0]);
@@ -138,6 +145,54 @@ TEST_F(EngineFile, ASessionOfAFileThatWasCutOffIsAnError) {
   engine.session(1);
   std::filesystem::resize_file(folder_ / "large.tenon", 4096);
   EXPECT_EQ(error_of([&] { engine.session(1); }), "io: the file was changed while it was in use");
+}
+
+TEST_F(EngineFile, AGraphMadeByHandIsChecked) {
+  const std::string maps = "graph \"g\" input %x : f32[1,4,4,8] ", outputs = " output %y output %z";
+  const std::string pools = maps + "%y : ?, %z : ? = tenon:MaxPools(%x) {layout=\"NHWC\", windows=[3,5";
+  EXPECT_EQ(graph_error(pools + "]} from [\"p\"]" + outputs), "none");
+  const std::string weights = "const %w : f32[1,8,1,1] = {1,1,1,1,1,1,1,1} ";
+  const std::string conv = maps + weights + "%y : ? = Conv(%x, %w) {layout=\"NHWC\", ",
+                    end = "} from [\"c\"] output %y";
+  EXPECT_EQ(graph_error(conv + "activation=\"relu\"" + end), "none");
+  const std::string product = "graph \"g\" input %x : f32[2,8] const %w : f32[8,1] = {1,1,1,1,1,1,1,1} ";
+  const std::string bytes =
+      "graph \"g\" input %x : u8[1,2,2,1] const %w : i8[2,1,1,1] = {1,1} const %s : f32[] = {1.0} "
+      "const %z : u8[] = {0} const %many : f32[3] = {1.0,1.0,1.0} const %none : u8[0] = {} ";
+  const std::string head =
+      "graph \"g\" input %b : f32[1,2,0] input %c : f32[1,2,3] const %d : f32[0] = {} const %l : "
+      "f32[2,2] = {0.0,0.0,0.0,0.0} const %s : f32[2] = {1.0,1.0} ";
+  const std::pair<std::string, std::string> cases[] = {
+      {pools + ",7]} from [\"p\"]" + outputs,
+       "node \"p\" (tenon:MaxPools) cannot be right, node p, 3 windows for 2 outputs"},
+      {pools + ",4]} from [\"p\"]" + outputs, "3 windows"},
+      {maps + "%y : ?, %z : ? = MaxPools(%x) from [\"p\"]" + outputs, "op MaxPools is not supported, node p"},
+      {conv + "activation=\"sqrt\"" + end, "activation \"sqrt\" is not known"},
+      {conv + "output_dtype=8" + end, "output_dtype is no floating type"},
+      {conv + "windows=[3]" + end, "it has no attribute windows"},
+      {conv + "pads=[-1,0,0,0]" + end, "pads holds -1; it takes at least 0"},
+      {product + "const %b : f32[0] = {} %y : ? = MatMul(%x, %w, %b) from [\"m\"] output %y",
+       "the bias is [0] where the output is [2,1]"},
+      {product + "%y : ? = MatMul(%x, %w, _, %w) {residual=\"after\"} from [\"m\"] output %y",
+       "the residual is [8,1] where the output is [2,1]"},
+      {bytes + "%y : ? = tenon:Int8Conv(%x, %w, _, _, %s, %z, %many) {layout=\"NHWC\"} from [\"q\"] output %y",
+       "input 6 is [3], neither one number nor one for each channel"},
+      {bytes + "%y : ? = tenon:Int8Conv(%x, %w, _, _, %s, %none, %s) {layout=\"NHWC\"} from [\"q\"] output %y",
+       "input 5 is [0], neither one number"},
+      {head + "%y : ? = tenon:BoxHead(%b, %c, %d, %l, %l, %s) {scales=1} from [\"h\"] output %y",
+       "there are no distances"},
+      {"graph \"g\" input %x : f32[4] %y : ? = tenon:Elementwise(%x) {program=[\"add %0 %9\"]} output %y",
+       "it names a register that is not there"},
+      {"graph \"g\" input %c : bool[] input %x : f32[4] %y : ? = If(%c, %x) {captures=1, then_branch={graph \"t\" "
+       "input "
+       "%x : f32[4] %r : ? = Relu(%x, %x) output %r}, else_branch={graph \"e\" input %x : f32[4] %r : ? = Neg(%x) "
+       "output %r}} output %y",
+       "it has 2 inputs; Relu takes 1"}};
+  for (const auto& [text, why] : cases) {
+    const std::string error = graph_error(text);
+    EXPECT_EQ(error.rfind("bad_engine: the engine is damaged, ", 0), 0u) << error;
+    EXPECT_NE(error.find(why), std::string::npos) << error << "\nnot: " << why;
+  }
 }
 
 /// Records of kernels that this machine or version lacks are passed over.

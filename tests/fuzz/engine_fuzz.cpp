@@ -1,7 +1,9 @@
 #include <cstring>
 
 #include "../engine/rehash.h"
+#include "engine/engine.h"
 #include "support/net.h"
+#include "support/op_graphs.h"
 #include "target.h"
 
 /// An engine file, its hashes set right where its frame is whole, so that what is inside is reached.
@@ -14,6 +16,14 @@ std::vector<std::string> seeds() {
   std::vector<std::string> files;
   for (int64_t batch : {-1, 2}) {
     build_net(folder, small_net(batch)).save(folder / "m.tenon");
+    files.push_back(read_text(folder / "m.tenon"));
+  }
+  const Engine base = Engine::load(folder / "m.tenon");
+  std::mt19937_64 random(1);
+  for (const ops::OpDef* op : ops::all()) {
+    plan::Plan plan = plan_of(base);
+    plan.graph = random_graph(*op, random);
+    engine_of(std::move(plan)).save(folder / "m.tenon");
     files.push_back(read_text(folder / "m.tenon"));
   }
   return files;

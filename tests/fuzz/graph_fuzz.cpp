@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "support/op_graphs.h"
 #include "target.h"
 #include "tenon/error.h"
 
@@ -8,7 +9,7 @@
 namespace tenon::fuzz {
 
 std::vector<std::string> seeds() {
-  return {
+  std::vector<std::string> all{
       "graph \"g\"\ninput %x : f32[N,3,8,8]\nconst %w : f32[1,3,1,1] = {0.5, 1, -2e3}\n%y : f32[N,1,8,8] = Conv(%x, "
       "%w) {pads=[0, 0, 0, 0], group=1} from [\"c\"]\noutput %y as \"y\"\n",
       "graph \"g\"\ninput %x : f32[(N+1)//2,2*M]\nmeta \"k\" = \"v\\x01\"\n%a = Shape(%x)\n%y = Reshape(%x, %a)\n%z, _ "
@@ -21,6 +22,10 @@ std::vector<std::string> seeds() {
       "graph \"g\"\ninput %x : f32[1,8,8,4]\nconst %w : f32[4,4,1,1] = {1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1}\n%c = "
       "Conv(%x, %w) {layout=\"NHWC\", activation=\"silu\"}\n%t = Transpose(%c) {perm=[0,3,1,2]}\noutput %t\n",
   };
+  std::mt19937_64 random(1);
+  for (const ops::OpDef* op : ops::all())
+    for (int round = 0; round < 2; ++round) all.push_back(ir::print(test::random_graph(*op, random), nullptr, 4096));
+  return all;
 }
 
 void eat(std::span<const uint8_t> bytes) {

@@ -1,6 +1,7 @@
 #include "onnx/import.h"
 #include "passes/pass.h"
 #include "support/net.h"
+#include "support/op_graphs.h"
 #include "target.h"
 
 /// An ONNX file: the wire reader, the importer, inference, the passes, and the run of what is small.
@@ -18,7 +19,7 @@ std::vector<std::string> seeds() {
       field(25, field(1, "F") + field(10, "f") + field(4, "a") + field(5, "b") +
                     field(7, field(1, "a") + field(2, "b") + field(4, "Relu")) + field(9, field(2, 17)));
   const std::string x = input("x", {1, 4}), y = output("y");
-  return {
+  std::vector<std::string> all{
       small_net(),
       small_net(2),
       model(input("c", {}, boolean) + x +
@@ -38,6 +39,10 @@ std::vector<std::string> seeds() {
                 numbers("sh", {2, 4}) + y,
             "", 18),
   };
+  std::mt19937_64 random(1);
+  for (const ops::OpDef* op : ops::all())
+    for (int round = 0; round < 2; ++round) all.push_back(onnx_of(random_graph(*op, random)));
+  return all;
 }
 
 void eat(std::span<const uint8_t> bytes) {

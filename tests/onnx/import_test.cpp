@@ -48,7 +48,7 @@ std::string model(const std::string& graph, const std::string& rest = "", uint64
 bool all(const ir::OpId&) { return true; }
 
 ir::Graph import(const std::string& bytes, const Knows& knows = all) {
-  return import_bytes(std::as_bytes(std::span(bytes)), "", "m", nullptr, knows);
+  return import_bytes(std::as_bytes(std::span(bytes)), "", "m", nullptr, {.knows = knows});
 }
 
 // The error as "code|what|where|why".
@@ -216,7 +216,7 @@ class External : public ::testing::Test {
                      field(13, field(1, "offset") + field(2, offset)) + field(14, 1));
     const std::string bytes = model(tensor + node("r", "Relu", {"w"}, {"y"}) + output("y"));
     try {
-      import_bytes(std::as_bytes(std::span(bytes)), root_ + "/model", "m", nullptr, all);
+      import_bytes(std::as_bytes(std::span(bytes)), root_ + "/model", "m", nullptr, {.knows = all});
     } catch (const Error& error) {
       return error.why();
     }

@@ -24,7 +24,7 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
     for (auto at = begin; at != end; ++at) kernels.push_back(&at->second);
   };
   add(op);
-  if (const ops::Op* found = ops::find(op); found && found->formula) add(backends::any_expression);
+  if (const ops::OpDef* found = ops::find(op); found && found->formula) add(backends::any_expression);
   std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
   return kernels;
 }

@@ -39,6 +39,11 @@ void convert(NodeImport& node) {
   node.bind(0, node.named_constant(0, value_of(node)));
 }
 TENON_IMPORT(convert, "Constant");
+TENON_FORMER("Constant", {ops::attr::tensor("sparse_value").from(11), ops::attr::tensor("value").up_to(10).required(),
+                          ops::attr::tensor("value").from(11), ops::attr::real("value_float").from(12),
+                          ops::attr::reals("value_floats").from(12), ops::attr::integer("value_int").from(12),
+                          ops::attr::integers("value_ints").from(12), ops::attr::text("value_string").from(12),
+                          ops::attr::texts("value_strings").from(12)});
 
 }  // namespace
 }  // namespace tenon::onnx

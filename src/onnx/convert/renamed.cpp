@@ -9,6 +9,7 @@ void scatter(NodeImport& node) {
   node.emit();
 }
 TENON_IMPORT(scatter, "Scatter");
+TENON_FORMER("Scatter", {ops::attr::integer("axis")});
 
 // Opset 20 renames the modes.
 void grid_sample(NodeImport& node) {

@@ -44,6 +44,10 @@ void upsample(NodeImport& node) {
   resize_10(node);
 }
 TENON_IMPORT(upsample, "Upsample");
+TENON_FORMER("Upsample", {ops::attr::real("height_scale").up_to(6).required(),
+                          ops::attr::text("mode").one_of({"nearest", "linear", "bilinear"}),
+                          ops::attr::reals("scales").from(7).up_to(8).required(),
+                          ops::attr::real("width_scale").up_to(6).required()});
 
 }  // namespace
 }  // namespace tenon::onnx

@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-namespace tenon::cli {
+namespace tenon {
 
 /// The candidate nearest to `word` by edits (Damerau-Levenshtein, optimal string alignment); "" where none is near
 /// enough to be meant.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
-}  // namespace tenon::cli
+}  // namespace tenon

@@ -1,8 +1,8 @@
-#include "cli/suggest.h"
+#include "base/nearest.h"
 
 #include <algorithm>
 
-namespace tenon::cli {
+namespace tenon {
 
 namespace {
 constexpr size_t longest = 64;
@@ -37,4 +37,4 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   return best;
 }
 
-}  // namespace tenon::cli
+}  // namespace tenon
