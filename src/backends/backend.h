@@ -18,6 +18,8 @@
 #include "passes/groups.h"
 #include "passes/pass.h"
 
+struct tenon_custom_op;
+
 /// The only door to what computes: a backend is a folder beside this file and one registration.
 namespace tenon::backends {
 
@@ -133,6 +135,8 @@ class Backend {
   /// Throw Error(unsupported) where kernels are not compiled on this machine.
   virtual KernelCount export_kernels(const std::string& path) const;
   virtual KernelCount import_kernels(const std::string& path) const;
+  /// Lets a plugin's op run here where it can; the host runs each. The op lives as long as the process.
+  virtual void add_custom_op(const tenon_custom_op&) const {}
 };
 
 /// Throws Error(usage) for a name that no backend has.

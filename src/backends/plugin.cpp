@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "backends/cuda/custom_op.h"
+#include "backends/backend.h"
 #include "ops/custom_op.h"
 
 namespace tenon {
@@ -18,7 +18,8 @@ thread_local std::string fault;
 int add(const tenon_plugin_host*, const tenon_custom_op* op) {
   try {
     ops::add_custom_op(*op);
-    cuda::add_custom_op(*ops::custom_op(ops::id_of(*op)));
+    for (const backends::Backend* backend : backends::backends())
+      backend->add_custom_op(*ops::custom_op(ops::id_of(*op)));
     return 0;
   } catch (const Error& error) {
     fault = error.what() + std::string(", ") + error.why();

@@ -155,7 +155,10 @@ BuildOptions ModelOptions::build_options() const {
   options.strict = strict;
   options.vendor = !no_vendor;
   options.progress = progress_to_stderr(quiet);
-  options.logger = Logger::to_stderr();
+  // Errors are told by main, which catches them.
+  options.logger = Logger([](Severity severity, std::string_view text) {
+    if (severity == Severity::warning) fmt::print(stderr, "warning: {}\n", printable(std::string(text)));
+  });
   return options;
 }
 

@@ -136,7 +136,7 @@ namespace {
 /// What ONNX gives the op in its newest form, and what the importer itself adds.
 void keep_standard(const ir::OpId& op, ir::Attributes& attributes) {
   const ops::OpDef* known = ops::find(op);
-  if (!known) return;
+  if (!known || !known->checks_attributes) return;
   std::erase_if(attributes, [&](const auto& entry) {
     const ops::AttributeDef* attribute = ops::find_attribute(known->attributes, entry.first, ops::AttributeDef::newest);
     return entry.first != "captures" && (!attribute || attribute->is_internal);

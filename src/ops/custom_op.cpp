@@ -161,7 +161,9 @@ void add_custom_op(const tenon_custom_op& given) {
   if (find(id)) refuse(name, "there is one already");
   Entry& entry = registry().emplace(id, Entry{op, domain, op.name}).first->second;
   entry.op.domain = entry.domain.c_str(), entry.op.name = entry.name.c_str();
-  Registrar({id, op.min_inputs, op.max_inputs, op.min_outputs, op.max_outputs, infer, evaluate});
+  OpDef definition{id, op.min_inputs, op.max_inputs, op.min_outputs, op.max_outputs, infer, evaluate};
+  definition.checks_attributes = false;
+  Registrar(std::move(definition));
 }
 
 const tenon_custom_op* custom_op(const ir::OpId& op) {

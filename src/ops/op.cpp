@@ -175,7 +175,8 @@ const OpDef& checked(const ir::Node& node) {
   const int needed = op.max_inputs < 0 ? inputs : op.min_inputs;
   for (int at = op.min_inputs > 0 ? 0 : 2; at < needed; ++at)
     if (node.inputs[at] == ir::no_value) fail_at(node, "required input " + std::to_string(at) + " is missing", "");
-  if (const std::string fault = fault_of(op.attributes, node); !fault.empty()) fail_at(node, fault, "");
+  if (op.checks_attributes)
+    if (const std::string fault = fault_of(op.attributes, node); !fault.empty()) fail_at(node, fault, "");
   return op;
 }
 

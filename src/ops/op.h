@@ -136,6 +136,7 @@ struct OpDef {
   Traits traits = {};
   /// The expression of its first inputs that a node computes; nullopt where it computes none. Null: it never does.
   std::optional<Formula> (*formula)(const ir::Node&, const InputNumber&) = nullptr;
+  bool checks_attributes = true;  // false: its plugin takes any, and checks them itself
 };
 
 /// nullptr when there is no such op.

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "backends/cuda/custom_op.h"
 #include "backends/cuda/executable.h"
 #include "backends/cuda/kernel.h"
 #include "backends/cuda/kernel_pack.h"
@@ -128,6 +129,7 @@ class CudaBackend : public backends::Backend {
   std::unique_ptr<backends::Meter> meter(const tenon::Device& device) const override {
     return make_meter(device.index);
   }
+  void add_custom_op(const tenon_custom_op& op) const override { cuda::add_custom_op(op); }
   backends::KernelCount export_kernels(const std::string& path) const override { return cuda::export_kernels(path); }
   backends::KernelCount import_kernels(const std::string& path) const override { return cuda::import_kernels(path); }
 
