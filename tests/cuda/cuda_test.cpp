@@ -43,12 +43,14 @@ int steps_allowed(const Case& one) {
 
 /// Of what a kernel adds to the rounding of its operands, which is taken away before: a 16-bit result is rounded, and
 /// what it holds between two products, too; a tf32 kernel may round its result. Activations are approximate: bytes may
-/// move by one where a value lies between two, and so may 8-bit floats, whose products tensor cores add in fewer bits.
+/// move by one where a value lies between two, and so may 8-bit floats, whose products tensor cores add in about 14
+/// bits: a product by a vendor's library is off by 4.3e-3 of the output's RMS at 256 terms, 4.8e-3 at 720.
 test::Tolerance tolerance_of(const Case& one, Kind kind, DType type) {
   double element = kind == Kind::tf32 ? 1e-3 : 1e-5, mean = kind == Kind::tf32 ? 4e-4 : 3e-6;
   if (type == DType::f16) element = 1e-3, mean = 4e-4;
   if (type == DType::bf16) element = 8e-3, mean = 3.2e-3;
   const bool float8 = type == DType::f8e4m3fn && one.node().op == "tenon:Float8Conv";
+  if (float8) element = 5e-3;
   return {.element = std::max(element, one.tolerance),
           .mean = std::max(mean, one.tolerance / 2),
           .steps = float8 ? 1 : steps_allowed(one),

@@ -31,15 +31,26 @@ int64_t place(const Tensor& tensor, int64_t at) {
   return bits < 128 ? bits : 128 - bits;
 }
 
+/// The root mean square of the finite elements.
+double rms_of(const Tensor& tensor) {
+  double squares = 0;
+  int64_t finite = 0;
+  for (int64_t at = 0; at < tensor.elements(); ++at)
+    if (const double x = value(tensor, at); std::isfinite(x)) squares += x * x, ++finite;
+  return finite == 0 ? 0 : std::sqrt(squares / static_cast<double>(finite));
+}
+
 /// Integers and 8-bit floats.
 std::string difference_in_steps(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
   const size_t size = got.elements() == 0 ? 1 : got.bytes() / static_cast<size_t>(got.elements());
+  const double near = ops::is_float8(got.dtype()) ? tolerance.element * rms_of(expected) : 0;
   int64_t moved = 0, first = -1;
   for (int64_t at = 0; at < got.elements(); ++at) {
     const size_t offset = static_cast<size_t>(at) * size;
     if (std::memcmp(got.data<std::byte>() + offset, expected.data<std::byte>() + offset, size) == 0) continue;
     const int64_t steps = tolerance.steps == 0 ? 1 : std::abs(place(got, at) - place(expected, at));
-    if (steps > tolerance.steps) return at_element(at, value(got, at), value(expected, at));
+    if (steps > tolerance.steps && !(std::abs(value(got, at) - value(expected, at)) <= near))
+      return at_element(at, value(got, at), value(expected, at));
     if (steps != 0 && moved++ == 0) first = at;
   }
   const int64_t most =

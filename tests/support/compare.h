@@ -15,7 +15,8 @@ struct Tolerance {
   /// and the root mean square of all differences <= mean * rms.
   double element = 0, mean = 0;
   /// Integers and 8-bit floats: each element is at most so many of its type's steps away, and at most this share of
-  /// the elements (or one element) at all.
+  /// the elements (or one element) at all. 8-bit floats, whose steps near zero are as small as one likes, may also be
+  /// as far away as element * rms.
   int steps = 0;
   double moved = 0;
 };
