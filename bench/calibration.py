@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Calibration at several batch sizes: time, peak memory, spread of the scales and fidelity of the INT8 engine.
 
   bench/calibration.py TENON MODEL DATA PICTURES [--preprocess yolo] [--count 32] [--batches 1,4,8,16]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times convolution tactics on layers of known nets, with an FMA loop in the same rounds as the yardstick.
 // Usage: cpu_conv [threads=2] [rounds=15] [filter]
 #include <immintrin.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times the integer convolution tactics on layers of known nets, each on one core with its data in the caches, or
 // (cold) its weights in memory: many copies of a layer run in turn. Usage: cpu_int8 [runs=25] [tactic|all] [cold]
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times every CPU kernel of each case in a .cases file (tests/ops/case.h has its grammar) and prints how much faster
 // than the reference kernel each is.   Usage: cpu_ops FILE-FOLDER [THREADS]
 #include <algorithm>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Races Tenon against ONNX Runtime, OpenVINO and MNN on this machine's CPU, in FP32 or INT8.
 
 Every model is timed by each runtime in turn, several rounds, so that a slow moment of the machine hits all of them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Compiles kernel sources once per instruction set. Each copy sees TENON_ISA_NAMESPACE and its own -m flags,
 # so that one binary holds all of them and picks at run time.
 set(TENON_ISA_FLAGS_portable -msse4.2)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The library for other programs: find_package(tenon) gives tenon::tenon with the headers of include/tenon and nothing else.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

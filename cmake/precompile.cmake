@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Headers that nearly every file of a stage reads anyway, parsed once: more than half of a small file's compile time.
 # Files include what they use all the same. No compiler cache beside them: GCC tells headers with "#pragma once" apart by
 # their dates, and a precompiled header kept from another checkout has other dates: its structures are defined twice.

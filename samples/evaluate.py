@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """COCO-style average precision of a detector on a folder written by generate.py.
 
     evaluate.py --model detector.onnx DIR          runs the model with ONNX Runtime

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a trained detector.pt as ONNX with normalisation folded and the class names in its metadata.
 
     export.py detector.pt detector.onnx

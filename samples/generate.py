@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Seeded pictures of an inspection line with exact ground truth.
 
     generate.py --count 24 --seed 7 --size 480x360 -o DIR    JPEGs and DIR/labels.json

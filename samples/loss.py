@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Task-aligned assignment and the CIoU, DFL and BCE losses."""
 import math
 

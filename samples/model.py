@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small anchor-free detector: C2f backbone and neck, decoupled heads with a distribution over each side (DFL)."""
 import math
 

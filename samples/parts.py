@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts on the line: outlines and height maps in part coordinates (-1..1), lit to colour patches."""
 import cv2
 import numpy as np

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains the sample detector on pictures generated beside the training; writes detector.pt and detector.onnx.
 
     train.py --out DIR --minutes 8          a GPU and a dozen cores

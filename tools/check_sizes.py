@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Keeps files small: 400 lines, kernels 600, and 120 columns. Names are lower_snake. Prints what is wrong as FILE:LINE;
 exit status 1. With --known prints what is wrong and not yet forbidden, as counts.py holds its number: functions of more
 than 80 lines, those of kernels 150, and wide lines of CUDA.   usage: check_sizes.py [--known] [ROOT]"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Text for machines (device source, keys, files, reports) must not depend on the locale, and a library must not change
 what belongs to its whole process. Prints what is wrong as FILE:LINE; exit status 1.   usage: check_text.py [ROOT]"""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts what the house wants less of and holds it to counts.txt, whose numbers may only fall: a change that raises one
 fails. With --write puts today's numbers there where they are lower.   usage: counts.py [--write] [ROOT]"""
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds functions and their lengths: of C++ and CUDA as clang-format leaves it, of Python by its own parser."""
 import ast
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a C++ program that takes the address of every function that the public headers declare, and constructs and
 destroys what they let one construct: linked with the shared library it shows that each carries TENON_API.
 usage: public_api.py INCLUDE_FOLDER > uses.cpp"""

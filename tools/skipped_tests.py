@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints what the programs of a ctest run skipped within themselves, and why: ctest's own summary knows whole programs
 alone.   usage: skipped_tests.py build/release/Testing/Temporary/LastTest.log"""
 import collections

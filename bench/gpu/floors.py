@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The least time that layers of a network could take on one H200."""
 
 import numpy as np

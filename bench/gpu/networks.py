@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks that PyTorch's companions define, as modules and as ONNX files; weights are random.
 
 Names: those of torchvision.models ("vit_b_16", "efficientnet_b0", "swin_t", …), "vit_tiny" (192 channels, 3 heads),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ONNX file as a PyTorch module: its nodes by PyTorch's functions, one by one."""
 
 import numpy as np

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Races Tenon against PyTorch on an NVIDIA GPU: device time of one captured run, inputs and outputs on the device.
 
 Both run the same ONNX file: PyTorch by its own functions, node by node (torch_times.py); of a name that networks.py

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Times PyTorch on a model: eagerly, as a CUDA graph, and as a CUDA graph of what torch.compile makes of it.
 
 In channels_last (of a name that networks.py knows: in the better of both orders), inputs and outputs on the device in

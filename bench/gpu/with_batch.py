@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ONNX file with another batch."""
 
 import pathlib

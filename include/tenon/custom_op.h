@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef TENON_CUSTOM_OP_H
 #define TENON_CUSTOM_OP_H
 /* Ops of one's own, for models that use operators which Tenon lacks. A plugin is a shared library with one function,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 /* Tenon for C, and for languages that call C: an ONNX model in, an engine tuned for this machine out.

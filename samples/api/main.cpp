@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From an ONNX model to its outputs: build, save, load, run.   usage: first MODEL.onnx ENGINE.tenon
 #include <tenon/tenon.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A plugin with one op, example.custom::ClipNorm: each row of X scaled so that its Euclidean norm is at most the attribute
  * "limit". It needs nothing of Tenon but a header:
  *   cc -std=c11 -O2 -shared -fPIC -I../../include clip_norm.c -o clip_norm.so -lm */

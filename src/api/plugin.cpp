@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <tenon/custom_op.h>
 #include <tenon/plugin.h>
 

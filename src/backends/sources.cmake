@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes OUTPUT: a table of hashes of what kernels are made of. Each file of ROOT/backends/{cpu,cuda} has one, and each
 # family of backends/cpu/kernels (NAME.cpp with NAME_isa.cpp): of its text, of the headers of its backend that it
 # includes, and of the files beside these that bear their names. SEED is what else the CPU's kernels depend on.

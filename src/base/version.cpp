@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <tenon/version.h>
 
 #define TENON_TEXT_OF(number) #number

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ir/op_id.h"
 
 #include "base/check.h"

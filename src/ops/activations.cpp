@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/elementwise_op.h"
 #include "ops/expression_list.h"
 #include "ops/scalar.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/epilogue.h"
 #include "ops/floats.h"
 #include "ops/layout.h"

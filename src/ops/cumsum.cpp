@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 #include "ops/scalar.h"

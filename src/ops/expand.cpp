@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"

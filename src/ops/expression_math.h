@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// What the formulas of ops/expressions are written in. A formula takes any type V of numbers that has these functions,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/convolve.h"
 #include "ops/epilogue.h"
 #include "ops/float8.h"

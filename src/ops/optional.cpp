@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/sequence.h"
 
 /// An optional value is the value itself, or an empty tensor.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/round_weights.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/dispatch.h"
 #include "ops/expression.h"
 #include "ops/expression_list.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ops/conv_max_pool.h"
 #include "passes/groups.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "quant/eight_bits.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Compiles a function for AVX2 as well and picks at load time; sanitizers cannot run before that choice is made.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text for machines (device source, keys, engines, reports) in a process whose locale writes 0.5 as 0,5.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames decoded ahead are those of the file, in order; faults come in their place; leaving early ends the thread.
 #include <gtest/gtest.h>
 #include <tenon/error.h>

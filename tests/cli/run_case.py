@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the commands of a .case file in a fresh folder and compares what they print, stdout and stderr together.
 
 A line "$ WORDS" is a command for bash; the lines below it are what it prints, and "[N]" its exit status where that is

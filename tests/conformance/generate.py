@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the ONNX backend suite as the onnx package has it: the cases of its data folder, and those it makes of its
 operators. Random operands are the same each time. Cases of opsets that Tenon does not read yet are written once more,
 as CASE_opset25, where they are valid in opset 25, too: else nothing would test operators that ONNX has since extended.

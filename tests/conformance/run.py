@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs `tenon verify` over the ONNX backend suite and compares what does not pass with exceptions.txt, both ways.
 usage: run.py TENON FOLDER cpu|ref"""
 import collections

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every convolution tactic of every instruction set this machine has, against a double-precision reference.
 #include "backends/cpu/kernels/conv.h"
 #include "ops/expression.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every integer tactic of every instruction set this machine has gives the bits of int8_words on the lowest set, for
 // any number of workers and inside its buffers. What the lowest set gives is held to the reference in tests/ops.
 #include <gtest/gtest.h>

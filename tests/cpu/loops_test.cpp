@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loops that give the same bits on every instruction set this machine has.
 #include "backends/cpu/kernels/loops.h"
 

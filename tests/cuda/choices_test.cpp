@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which kernels are offered, on emulated GPUs; nothing is compiled.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every tactic of every GPU kernel against the reference, on the cases of tests/ops and of this folder, in f32 and f16.
 // TENON_TEST_CAPABILITY=7.5 (or another of ptx_emulator/cards.h): those of a GPU of that compute capability, on the one
 // that is there, for which the driver translates them. On the emulated GPU the first choice of each kernel file and

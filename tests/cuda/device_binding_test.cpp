@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors in a GPU's memory as inputs and outputs of sessions: bound, enqueued, and what is refused.
 #include <gtest/gtest.h>
 

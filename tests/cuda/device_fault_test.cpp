@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel that writes where it must not: the run ends with the step's name, and so does everything that follows on
 // that device. A program of its own, as its process can use the GPU no more.
 #include <gtest/gtest.h>

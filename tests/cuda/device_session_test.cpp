@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions on a GPU: runs on a stream of the caller, memory of the session, and that making and dropping sessions
 // leaves nothing behind. TENON_TEST_CYCLES says how often.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kernels/exact.cuh as it computes on a CPU, whose kernels for bytes it shall agree with to the bit. Needs no GPU.
 #pragma GCC target("sse4.2")  // what portable kernels may take for granted
 #define TENON_ISA_NAMESPACE portable

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fusion groups as one node of a plan for a GPU: a pointwise, a depthwise and a pointwise convolution, the convolution
 // of an image with the max pool of its result, and max pools of several windows.
 #include <gtest/gtest.h>

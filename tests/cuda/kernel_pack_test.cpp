@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled kernels on disk and packs of them: a way out and back, and damage of every kind. Needs no GPU: a kernel is
 // any bytes.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which steps of a GPU may run at the same time, and that what does shares no memory.
 #include <gtest/gtest.h>
 

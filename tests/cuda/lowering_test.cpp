@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes before a build for a GPU: the graph that they leave gives what the one before gave.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pass before a build in f16: where types change, that the result stays close, and the way back.
 #include <gtest/gtest.h>
 

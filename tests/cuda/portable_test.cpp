@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPUs of other compute capabilities, emulated: their kernels compile, and what is launched keeps to what they have.
 // For each the best guess for every case that has a kernel file or types not yet seen; TENON_TEST_ALL=1: every best
 // guess.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the steps of a program keep on the device, on emulated GPUs: one piece of memory, of whole pages.
 #include <gtest/gtest.h>
 #include <tenon/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A plugin that claims an op of Tenon's own domain. */
 #include <tenon/custom_op.h>
 

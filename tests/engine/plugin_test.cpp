@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Custom ops: the plugin of samples/custom_op, and files that are none.
 #include <gtest/gtest.h>
 #include <tenon/plugin.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models and engines from memory and from open files; loggers and limits of engines.
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ir/graph.h"
 #include "ops/op.h"
 #include "passes/pass.h"

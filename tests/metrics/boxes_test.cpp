@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "metrics/boxes.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Boxes of made-up pictures, with their mean average precision by pycocotools: oracle.py > boxes.golden
 Lines: "picture", "truth CLASS X0 Y0 X1 Y1 CROWD", "found CLASS SCORE X0 Y0 X1 Y1", "expect VALUE WEIGHT..." with how
 often each picture counts."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tenon classify against ONNX Runtime on Pillow's resize and centre crop: the same five classes in the same order, each
 score within 0.001, save where two scores lie nearer to each other than that.   usage: classify_agreement.py MODEL"""
 import os

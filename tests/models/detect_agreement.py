@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tenon detect against ONNX Runtime, OpenCV's letterbox and a plain NMS: every box of either side with score >= 0.3 is
 found by the other at IoU >= 0.99 with a score within 0.005.   usage: detect_agreement.py MODEL"""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models as ONNX Runtime's quantiser writes them, in each of its styles, against ONNX Runtime: QuantizeLinear and
 DequantizeLinear around ops, ops on bytes, and scales that are found at run time; and as tenon quantize does.
 usage: foreign_qdq.py"""

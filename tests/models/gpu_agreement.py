@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shared models on a GPU: in FP32, TF32 and FP16 against ONNX Runtime on the CPU; models of eight bits, as they
 come and as Tenon calibrates them, against Tenon on the CPU. Prints a table of relative errors (l2) of the outputs; of
 eight bits also which share of the outputs has the same bits, and with SiLU what --strict makes of it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tenon quantize writes, against Tenon's own engine of the same recipe and run by ONNX Runtime. Tenon computes the
 same bits of either. ONNX Runtime rounds the same values to the same steps, but for a few that a last bit of its sums in
 floating point moves to the next one; what follows them differs by little, so that all pictures together differ by less

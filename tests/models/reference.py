@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of whole models share: where things are, and when to skip."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the reader with Python's onnx. usage: compare.py ONNX_DUMP MODEL..."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /// Prints what the reader makes of a file, for tests/onnx/compare.py. usage: onnx_dump FILE.onnx…
 #include <cstdio>
 

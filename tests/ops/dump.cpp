@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes operands and reference results of every case as .npy, and the node as .json, for oracle.py.   Usage: ops_dump
 // FOLDER
 #include <cstdio>

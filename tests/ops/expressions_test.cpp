@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expressions as a whole: that each has a case, and that vectors give what single numbers give.
 #include "ops/expression.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the cases of tests/ops by ONNX Runtime and compares with what Tenon's reference kernels gave.
 
 Usage: oracle.py FOLDER     FOLDER holds NUMBER.json and NUMBER.{in,out}K.npy, written by ops_dump

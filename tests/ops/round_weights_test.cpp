@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights in floats of 16 and 8 bits: each beside what it was, sums of windows nearer than by rounding to nearest.
 #include "ops/round_weights.h"
 

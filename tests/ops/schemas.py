@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the attributes that Tenon's ops have, in every opset, with those of the onnx package: names, types and which
 are required. usage: schemas.py PROGRAM; exit status 77 where the package is not there."""
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An engine from Python, by ctypes alone, as any language can that calls C.   usage: ctypes_test.py LIBRARY ENGINE"""
 import ctypes
 import os

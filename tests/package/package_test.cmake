@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Installs the library into a fresh folder, and against it: builds and runs samples/api and a page of the public API,
 # links every public function, runs a C program, and the same from Python by ctypes.
 function(run)

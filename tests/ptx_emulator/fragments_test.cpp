@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Narrow floats and tensor cores of the emulated GPU. What an exact number becomes is looked for among all numbers of
 // the format; where numbers of fragments stand is written as the PTX manual draws it.
 #include <gtest/gtest.h>

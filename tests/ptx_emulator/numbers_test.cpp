@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What instructions make of numbers on the emulated GPU, against plain C++.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lanes, warps and memory of the emulated GPU: who runs when, what they tell each other, what they may touch.
 #include <gtest/gtest.h>
 

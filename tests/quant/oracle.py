@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Thresholds and ranges of the calibrators, computed the long way with NumPy: oracle.py > calibrators.golden
 Each line: data set, method, low, high, and the mean squared error of the 256 levels on the values themselves."""
 import numpy as np

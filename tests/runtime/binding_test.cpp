@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bound inputs and outputs, and runs on the session's own thread.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors in the form of DLPack, both ways: what is taken, what is refused, and who frees them.
 #include <gtest/gtest.h>
 #include <tenon/dlpack.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A graph whose sizes depend on its data, in two: what has concrete sizes, and the rest behind it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transposes around attention are views: nothing runs for them, and the results stay.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gtest_main, but for what ctest shall know: 77 says that every test was skipped, 1 also that none was selected.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tools/functions.py takes for a function, and how long it finds it."""
 import os
 import sys

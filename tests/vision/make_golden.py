@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes golden.inc: checksums of what OpenCV 4 and Pillow compute from a picture of noise.
 
 usage: make_golden.py > golden.inc      (needs numpy, opencv-python 4.x, Pillow below 13)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes small pictures into data/, and data/pictures.inc with checksums of what OpenCV 4 reads from each (as RGB).
 
 usage: make_pictures.py      (needs numpy, opencv-python 4.x, Pillow)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of libcuda.so.1, by the declarations in backends/cuda/driver.h. Memory of the device is the host's.
 #include "backends/cuda/driver.h"
 

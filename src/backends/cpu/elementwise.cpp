@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/executable.h"
 
 /// What an executable on a GPU says where its device fails.

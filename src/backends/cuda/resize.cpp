@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/resize_axes.h"
 
 #include "backends/cuda/convolution.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
 /// Ops on bytes whose scales are inputs, as ONNX Runtime's quantiser writes them: each is spelt out as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An engine from C: built, saved, loaded, run in four ways with equal results, and faults of each kind.
  * usage: main MODEL.onnx ENGINE.tenon */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public API as the design has it, line by line, and one fault of each kind.
 #include <tenon/tenon.hpp>
 

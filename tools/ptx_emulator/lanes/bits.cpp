@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations on bits, and numbers of any type as they are moved, chosen, put together and taken apart.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // setp and set: numbers are compared, and what comes out is put together with another predicate.
 #include <cmath>
 

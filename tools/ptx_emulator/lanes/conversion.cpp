@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cvt: between numbers of all sizes, with PTX's roundings and clamps.
 #include <cstring>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arithmetic of floats: f32, f64, and f16 and bf16 by themselves or two in a word.
 #include <cstring>
 #include <type_traits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses of lanes: what they may touch, and where that is in the host's memory.
 #include <algorithm>
 

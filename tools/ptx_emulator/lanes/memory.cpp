@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ld, st, atom, red and cp.async.
 #include <algorithm>
 #include <cstring>

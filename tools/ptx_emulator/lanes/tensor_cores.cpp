@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mma.sync, ldmatrix and movmatrix. Lane l holds row or column l / 4 of a fragment, and of it what stands l % 4 words
 // on.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lanes of a warp tell each other: shfl, vote, match, redux and the like. All members are there when it runs.
 #include <algorithm>
 

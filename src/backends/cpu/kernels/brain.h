@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolutions of f32 whose inputs and weights are rounded to bfloat16 and whose products are added up as f32.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inputs of products of bfloat16, rounded while they are copied. Only files built with AVX512-BF16 include this.
 #pragma once
 

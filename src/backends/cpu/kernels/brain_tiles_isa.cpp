@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/kernels/brain.h"
 
 #include "backends/cpu/kernels/brain_copies.h"

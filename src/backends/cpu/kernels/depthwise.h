@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the two halves of the depthwise kernel share.
 #pragma once
 

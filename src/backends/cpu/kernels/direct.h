@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the planner half (direct.cpp) and the per-instruction-set half (direct_isa.cpp) of the direct kernel share.
 #pragma once
 

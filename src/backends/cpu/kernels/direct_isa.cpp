@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/kernels/direct.h"
 #include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/kernels/micro.h"

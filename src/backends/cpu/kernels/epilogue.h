@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Activation and residual applied to finished sums.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the baseline halves (int8.cpp, int8_depthwise.cpp, int8_winograd.cpp) and the per-instruction-set halves of the
 // integer convolutions share. Every result is the same on every instruction set and for every number of workers, bit
 // for bit: sums are exact, and the float steps after them are single IEEE operations in one order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of a picture in which windows lie as they are: words less the zero point, or bytes. They are rows with their
 // padding, or for kernels of one tap the pixels that are read.
 #pragma once

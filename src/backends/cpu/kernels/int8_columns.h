@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What int8_columns.cpp and int8_columns_isa.cpp share: depthwise convolutions of 3x3 where the processor multiplies
 // four bytes at once. Three rows of a pixel column are interleaved once and multiplied for every window they lie in.
 #pragma once

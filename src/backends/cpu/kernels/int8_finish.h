@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From exact sums to bytes or floats; see Int8Output.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // R rows of 32-bit units times kBlock output channels, all sums in registers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of neighbouring outputs to bytes, or to what else Int8Output asks for, a block of channels at a time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of bytes that are finished while the next are multiplied. A processor with as many units for vectors that do not
 // multiply as that do takes no longer for both than for the products.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SiLU in fewer steps than the exact ones, for results that are rounded to bytes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the baseline halves of the integer convolutions share.
 #pragma once
 

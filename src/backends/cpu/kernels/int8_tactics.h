@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What int8.cpp collects of the other integer kernels.
 #pragma once
 

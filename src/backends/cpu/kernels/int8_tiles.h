@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What int8_tiles.cpp and int8_tiles_isa.cpp share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/kernels/int8_tiles.h"
 
 #include "backends/cpu/kernels/int8_outputs.h"

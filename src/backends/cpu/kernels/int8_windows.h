@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers of windows copied beside each other: bytes as they are, or words of them less the zero point.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The micro-kernel: R pixels times kBlock output channels, all sums in registers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where neighbouring outputs of a convolution lie.
 #pragma once
 

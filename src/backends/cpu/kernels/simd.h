@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectors of the instruction set this copy is compiled for. Only files built by tenon_isa_sources include it.
 #pragma once
 

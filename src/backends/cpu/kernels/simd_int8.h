@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Integer vectors beside those of simd.h. Including this first makes fma() two roundings, so that float steps give the
 // same bits on every instruction set.
 #pragma once

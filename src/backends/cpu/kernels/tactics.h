@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tactics of each kernel family, collected by tactics.cpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks the outputs of a convolution by tiles: rounds of places, copies, blocks of output channels, pairs of tiles.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the baseline halves and the per-instruction-set halves of products by tiles, and of bfloat16 by vectors, share:
 // convolutions of many outputs times 32 output channels at a time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the outputs of a TilePlan are cut between workers and into rounds, for kernels with and without tiles.
 #pragma once
 

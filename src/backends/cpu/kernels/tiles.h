@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tile instructions. Only files built by tenon_tile_sources include this. Registers 0 to 3 hold sums of 16 columns,
 // 4 and 5 rows of inputs, 6 and 7 weights: one row for each 32 bits of the inputs' rows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectors as the numbers of expressions (ops/expression_math.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementary functions on vectors: relative error about 2e-7 unless said otherwise.
 #pragma once
 

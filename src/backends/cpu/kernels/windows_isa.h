@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inputs of convolution windows as lists of contiguous runs, for kernels that compute tiles of kPixels neighbouring
 // output pixels. Everything lies in the worker's workspace.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the planner half (winograd.cpp) and the per-instruction-set half (winograd_isa.cpp) of Winograd share.
 #pragma once
 

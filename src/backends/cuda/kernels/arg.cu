@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The place of the largest (LARGEST 1) or smallest number of each line, of equal ones the first (LAST 1: the last); what
 // is no number wins. Behind rank.cuh. Macros: TX, LARGEST, LAST, LANES (1, 32 or 256) of a line. Lines are `size`
 // numbers at stride `inner`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // softmax(Q K^T scale + mask) V on mma.sync (compute capability 8.0 and later), sums in f32, scores never stored: as each tile of keys comes, earlier sums are scaled to the new largest score (Milakov and Gimelshein
 // 2018; Dao et al. 2022). Macros: D, E columns of keys and of values; a block takes 16 ROWS queries; PARTS groups of
 // ROWS warps share the keys, KEYS of each tile apiece. CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; PAIRS 1:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kernels of attention begin with: operands by their strides, and rows on their way to shared memory, a chunk of 16
 // bytes behind each. Macros: ELEMENT, type of the operands; THREADS of a block; CHUNKED 1: rows come in chunks of 16
 // bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // softmax(Q K^T scale + mask) V in f32 without tensor cores, scores never stored: as each tile of keys comes, earlier
 // sums are scaled to the new largest score (as in attention.cu). Macros: D, E columns of keys and of values; a block of
 // 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a row. CHUNKED 1: rows of Q, K, V come in

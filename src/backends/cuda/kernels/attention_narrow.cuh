@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of attention in 16-bit floats; stands between attention.cuh and attention.cu.
 constexpr int DP = (D + 15) / 16 * 16, EP = (E + 15) / 16 * 16, D_PITCH = DP + 8, E_PITCH = EP + 8;
 

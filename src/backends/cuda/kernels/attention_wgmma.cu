@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // softmax(Q K^T scale + mask) V in 16-bit floats on wgmma (compute capability 9.0a): persistent, one warpgroup loads,
 // NWG take tiles of 64 queries in turn; scores and their powers stay in registers. Macros: D, E columns of keys and of
 // values, in slabs of SD and SE; KEYS of a tile; COUNT of all where one tile holds them, else 0; PER tiles of queries

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A picture with channels first as channels last in TY, BLOCK x BLOCK pixels as the channels of one: channel
 // (row * BLOCK + column) * C + c, padded with zeros to CH. ELEMENT: type of the input.
 struct Params {

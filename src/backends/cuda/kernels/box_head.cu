@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What follows the last convolutions of a detector without anchors: see src/ops/box_head.cpp. A block takes TILE places
 // of one scale of an image. Macros: ELEMENT, SCALES, BINS, CLASSES, BV, KV (logits of distances and of classes a load).
 typedef ELEMENT T;

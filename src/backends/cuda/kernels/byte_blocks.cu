@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A picture of any strides as bytes with channels last, BLOCK x BLOCK pixels as the channels of one: channel
 // (row * BLOCK + column) * C + c, padded to CH (a multiple of 16), with the padding that a convolution wants around it.
 // ELEMENT: float, which is quantised, or u8. What lies outside of the picture is the zero point. Behind

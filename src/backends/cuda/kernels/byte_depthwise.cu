@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution of bytes, channels last: a thread makes TW neighbouring pixels of VEC (4 or 8) channels. Behind
 // bytes.cuh. Macros: TY type of the result, VEC, TW, KH, KW, SH, SW, DH, DW (kernel, strides, dilations). Weights:
 // [tap][channel]. Taps outside read as the zero point.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution of bytes by direct.cuh, in i32, or of e4m3 in f32. Behind bytes.cuh. TX: u8 or e4m3, or float that becomes
 // u8 first; TY: type of the result, u8 for all bytes. LIVE 1: the input's scale and zero point are known when it runs,
 // and the lists' scales are those of weights.

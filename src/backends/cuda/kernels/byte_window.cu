@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A convolution of few channels in bytes on mma.sync (compute capability 8.0 and later): a block of THREADS keeps its
 // part of the input in shared memory, pixels of CB (16 or 32) bytes, and makes TH x 32 results of WIDTH channels. Of 16
 // bytes a product takes two taps: a pixel and the neighbour behind it. What lies outside of the input is its zero

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of sums of products of bytes, exactly as ops/int8_conv.cpp has it but for activations by approximation.
 // Where the activation is approximate anyway, products and sums are not rounded apart. Put before a kernel's own text.
 // Macros: ACT, RESIDUAL; STRICT 1: activations by the CPU's steps (exact.cuh); FP8 1: the bytes are e4m3 floats without

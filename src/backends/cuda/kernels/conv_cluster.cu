@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution for few pixels (compute capability 9.0a): a tile of 64 pixels x BN channels for each cluster of
 // SPLIT blocks, which share its depth. Everything a block multiplies is asked for at once, weights before the grid
 // before has ended; sums go straight from registers into the shared memory of the block that owns the rows, and are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution of floats by direct.cuh, in f32. TX, TY: types of input and output (and residual); ACT, RESIDUAL.
 struct Params {
   const TX* x;

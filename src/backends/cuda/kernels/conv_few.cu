@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A 1x1 convolution with few results: a thread makes all OUT channels of a pixel from CIN contiguous ones. TX, TY
 // types; VEC channels a load; ACT, RESIDUAL (of TY). Weights: [result][channel] in f32.
 struct Params {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the convolutions on wgmma do to a sum of products before it is stored, of bytes (behind bytes.cuh) and of 16-bit
 // floats alike; results have OB bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A convolution of C channels (4 at most) with stride 2 and the maximum of its results in windows of 3x3 with stride 2,
 // on mma.sync (compute capability 8.0 and later), straight from a picture with any strides. A block keeps its part of
 // the picture in shared memory as pixels of four bytes (BYTES 1) or as two planes of pixels of two channels of 16 bits,

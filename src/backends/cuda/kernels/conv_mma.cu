@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution as implicit GEMM on mma.sync (compute capability 8.0 and later). Channels last, whole 16-byte chunks of
 // channels. Macros:
 //   DT 1 f16, 2 f32 rounded to tf32, 3 bytes (behind bytes.cuh, the residual too), 4 f32 as sums of two tf32

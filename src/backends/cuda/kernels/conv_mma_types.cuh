@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements, products and eight results at a time of conv_mma.cu, by its macro DT.
 #pragma once
 #if DT == 1

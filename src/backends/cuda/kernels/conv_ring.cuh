@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the persistent convolutions on wgmma share: the tiles of a block, the layout of a stage, and the thread that
 // has pixels and weights copied. Macros:
 //   EB bytes of an operand's element

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A 1x1 convolution of few pixels: LANES lanes share the sums of one channel of PIXELS pixels, over rows of DEPTH
 // weights that are on their way before the kernel before has ended; blocks beside each other take the same channels of
 // other pixels. Macros: ELEMENT, TY types, VEC elements a load,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution of f32 on wgmma in tf32 (compute capability 9.0a): persistent, one warpgroup loads, NWG multiply. The
 // instruction drops the lower 13 bits of what it reads, so weights are rounded when packed and results when stored.
 // Macros beside those of conv_ring.cuh: MODE 0 and 1 alone, WM 64 times MI, KBB as KB; ACT, RESIDUAL.

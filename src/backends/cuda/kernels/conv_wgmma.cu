@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution on wgmma (compute capability 9.0a): persistent, one warpgroup loads, NWG multiply. Macros beside those of
 // conv_ring.cuh:
 //   OB bytes of the result's and the residual's element. BYTES 1: operands are bytes, the result too or f16, behind

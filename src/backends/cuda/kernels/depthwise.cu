@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution behind depthwise.cuh: a thread makes TW neighbouring pixels of VEC channels. Macros: ELEMENT, TY
 // types, VEC, TW, KH, KW, SH, SW, DH, DW (kernel, strides, dilations), ACT, RESIDUAL.
 struct __align__(VEC * sizeof(ELEMENT)) VecX {

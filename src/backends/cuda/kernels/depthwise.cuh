@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a depthwise convolution on the plain arithmetic units is given, channels last. ELEMENT, TY: types.
 struct Params {
   const ELEMENT* x;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parameters of depthwise convolutions by diagonal matrices; stands behind diagonal.cuh.
 struct Params {
   const narrow *x, *w;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Depthwise 3x3 convolution in f16 on mma.sync (compute capability 8.0 and later), channels last, sums in f32. A warp
 // makes 8 columns x 2 rows of 32 channels, STEPS times downwards. A lane loads 16 bytes of a pixel; two channels of
 // them are two of eight columns of a product by a diagonal matrix, whose depth is two taps of those eight channels. So

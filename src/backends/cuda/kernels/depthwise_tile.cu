@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution with a large window, behind depthwise.cuh: a block brings the pixels of TH rows and STRIPS x TW
 // columns of GROUP channels and the weights to shared memory at once, then a thread makes TW neighbouring pixels of two
 // channels. Compute capability 8.0 and later. Macros: ELEMENT, TY types, TW, STRIPS, TH, GROUP, KH, KW, SH, SW (kernel,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution with a large window in f16 on mma.sync (compute capability 8.0 and later), channels last, sums in
 // f32. A block brings the pixels of 32 channels that the windows of a tile cover to shared memory while it computes the
 // tile before; a warp makes 8 columns x R rows of them. As in depthwise_mma.cu, a lane's 16 bytes of a pixel are operands

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of convolutions by diagonal matrices: a lane's 16 bytes of a pixel are operands as they lie.
 __device__ __forceinline__ u32 word_of(const uint4& v, int j) {
   return j == 0 ? v.x : j == 1 ? v.y : j == 2 ? v.z : v.w;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolution of any strides, groups and dilations: implicit GEMM on the plain arithmetic units by 256 threads. Tile: 64
 // pixels x 64 channels of one group, 16 deep.
 __device__ __forceinline__ float add_product(float a, float b, float sum) { return fmaf(a, b, sum); }

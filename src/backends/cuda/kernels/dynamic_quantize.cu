@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers as bytes over the range that they have, widened to hold 0: `ends` finds the least and the largest of each
 // block's part, `dynamic_quantize` those of all, the scale and zero point that they give, and the bytes. VEC: numbers
 // that a thread takes at once.

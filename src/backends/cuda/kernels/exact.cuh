@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers whose expressions take the steps of the CPU's kernels for bytes (cpu/kernels/vecmath.h and value.h, with
 // products rounded before they are added), so that results have the same bits. Put before every text that names Exact.
 __device__ __forceinline__ float apart(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers that expressions compute with on a GPU (ops/expression_math.h), and what kernels call. Put before every
 // text that names tenon::expr.
 template <class A, class B> constexpr bool same = false;

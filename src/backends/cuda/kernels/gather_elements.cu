@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For each place of a tensor of indices, the element of another tensor at that place, but at the index along one axis.
 // ELEMENT: any type of its bytes; INDEX: type of the indices, counted from the end where negative. An index that is
 // outside reads the nearest element.

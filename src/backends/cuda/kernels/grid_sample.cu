@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pixels of a picture at the places of a grid, whose numbers run from -1 to 1, columns first. ELEMENT, PLACE: types of
 // picture and grid; NEAREST 1: the nearest pixel, else linear; PADDING 0: zeros outside, 1: the nearest pixel inside,
 // 2: mirrored at the edges; CORNERS 1: -1 and 1 are the centres of the outermost pixels, else their outer edges.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // (x - mean) / deviation, times a scale and plus a bias, over groups of channels of each image of a dense tensor, in two
 // launches: each block leaves the mean of its part of a group and the squares around it, then all blocks join the parts
 // of their group (Chan, Golub and LeVeque 1979) and make its results. ELEMENT: type; LAST 1: channels last.

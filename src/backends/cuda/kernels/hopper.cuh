@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instructions of compute capability 9.0a: barriers in shared memory, bulk tensor copies, wgmma and its operands.
 #pragma once
 struct __align__(128) TensorMap {

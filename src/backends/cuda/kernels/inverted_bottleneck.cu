@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expansion by 1x1, depthwise convolution and projection by 1x1 as one kernel (the "inverted bottleneck" of MobileNetV2),
 // or two neighbours of them, on mma.sync (compute capability 8.0 and later), channels last in 16 bits, sums in f32. A block makes a tile of pixels;
 // the hidden channels come 32 at a time: expanded over the tile and the border that its windows see into shared memory,

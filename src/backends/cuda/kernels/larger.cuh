@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The larger numbers of two words of ELEMENT: one f32, two f16 or bf16, or two bytes, each as a half of its own. Put
 // before a kernel's own text.
 __device__ __forceinline__ u32 larger(u32 a, u32 b) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of a dense tensor with mean 0 and variance 1, times a scale and plus a bias of f32. ELEMENT: type of input and
 // output; LANES (a power of two up to 256) threads share a row, EACH times VEC neighbours each; THREADS a block;
 // CENTRED 0: neither the mean is taken off nor a bias added; EARLY 1: scale and bias come from no kernel before this

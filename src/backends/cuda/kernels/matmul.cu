@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of all operands;
 // A_K, B_N 1: rows of A run along depth, rows of B along columns, in chunks of 16 bytes; else element by element, and
 // A_FAST 0: along depth, 1: along rows is where A's neighbours lie; B_FAST 0: along columns, 1: along depth.

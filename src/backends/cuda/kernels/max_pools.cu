@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several max pools of one input of channels last with square windows, strides of 1 and padding that keeps the size. A
 // block makes whole maps of a few channels in shared memory: maxima of rows first, for all windows at once as each
 // holds the smaller ones, then those of columns. Behind larger.cuh. Macros: ELEMENT, H, W, COUNT (windows), WINDOWS

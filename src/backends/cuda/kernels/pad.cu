@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places behind the edges of a tensor of up to 6 axes. ELEMENT: any type of its bytes; MODE: what stands there, 0 a
 // number, 1 the nearest element, 2 elements mirrored at the edges, 3 those of the other end.
 typedef ELEMENT T;

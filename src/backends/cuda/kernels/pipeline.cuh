@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pipeline of persistent kernels on wgmma: one warpgroup loads, a thread of it asking the copy engine for what NWG
 // others multiply; stages of shared memory go round between them.
 #pragma once

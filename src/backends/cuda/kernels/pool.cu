@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Max and average pooling over two spatial axes. Behind larger.cuh. ELEMENT: type of input and output (u8, and e4m3 by
 // its numbers, for the maximum only); FLOAT8: it is e4m3; MAX; VEC channels a thread (1 for any strides); INCLUDE_PAD:
 // the average counts padding.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers as bytes: x / scale to the nearest, ties to even, and the zero point; not clamped yet. Put before a kernel's
 // own text. Multiplying by the inverse is exact but near halves and for what is no number: there the division decides.
 __device__ __forceinline__ float steps_from_half(float x, float inverse, float r) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The largest of many keys, in falling order. A key is unique, not 0 and not ~0: the order of a number above its place,
 // turned so that of equal numbers the first is larger. Put before a kernel's own text. Macros: THREADS of a block, RANKED keys
 // (a power of two) at a time.

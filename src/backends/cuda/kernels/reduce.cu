@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reduction of a tensor seen as outer x length x inner, along length; dense, but that rows may lie along four axes where
 // inner is 1. TX, TY: types; OP 0 sum, 1 mean, 2 max, 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of
 // magnitudes. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each pixel of channels last, FH x FW times. A thread has VEC channels of one. Macros: ELEMENT, VEC, CHANNELS, FH, FW.
 typedef ELEMENT T;
 constexpr u32 VECTORS = CHANNELS / VEC;

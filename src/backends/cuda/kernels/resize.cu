@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resize by separable taps along two axes of four. ELEMENT: type; TAPS_A, TAPS_B: taps of each axis; VEC elements of
 // the last axis a thread. Tables hold, for each output index, offsets in elements and weights.
 typedef ELEMENT T;

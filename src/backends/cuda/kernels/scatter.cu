@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dense tensor with some of its elements replaced: first a copy, then the updates, of which no two may go to one
 // place. ELEMENT: any type of its bytes; INDEX: type of the indices, counted from the end where negative. An update
 // that is outside is dropped.

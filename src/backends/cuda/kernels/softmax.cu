@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; SHORT: the length where a thread holds a
 // whole row of multiples of 16 bytes, else 0 and LANES lanes share a row.
 typedef ELEMENT T;

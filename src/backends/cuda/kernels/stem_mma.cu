@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A convolution of few channels in f16 on mma.sync (compute capability 8.0 and later), straight from a picture with any
 // strides: a block reads its part once, keeps it in shared memory as BLOCK x BLOCK pixels of 16 channels
 // (channel (row * BLOCK + column) * C + c, zeros behind), and makes TH x 32 results of WIDTH channels. Macros: ELEMENT,

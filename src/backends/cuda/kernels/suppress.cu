@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Greedy suppression of boxes: a block for each batch entry and class goes through its boxes in falling score, THREADS
 // at a time, and keeps those that overlap with none kept before. Then the kept ones are put one after the other. Behind
 // rank.cuh. Macros: CENTRED 1: boxes are centre and size, else two corners; LIMITED 1: there is a least score; MOST

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // f32 on tensor cores. DIVIDED 1: a number as two of tf32, 22 bits of mantissa, whose three products are added
 // ("3xTF32" of CUTLASS); 0: rounded to tf32.
 __device__ __forceinline__ u32 tf32_of(float x) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The k first numbers of a line in falling (LARGEST 1) or rising order, with their places: a block a line. Behind
 // rank.cuh. Macros: TX, LARGEST. Lines are `size` numbers at stride `inner`.
 struct Pitch {

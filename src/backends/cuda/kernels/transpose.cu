@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies a batch of matrices of WORD, turned: input rows run along `columns`, output rows along `rows`, by tiles in
 // shared memory.
 struct Params {
