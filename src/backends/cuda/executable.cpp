@@ -35,6 +35,7 @@ DeviceExecutable::DeviceExecutable(std::shared_ptr<const DeviceCompiled> compile
       team_(team),
       device_(compiled_->device()),
       arena_(std::dynamic_pointer_cast<DeviceArena>(std::move(arena))) {
+  device_.use();  // which may have failed since the kernels were made
   trails_ = PinnedBuffer(most_lanes * sizeof(uint32_t));
   compiled_->explain_memory([&] {
     watched([&] {
