@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/evidence.h"
+#include "compile/calibration_evidence.h"
 
 #include <algorithm>
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 /// The share of values that the grid cannot reach, half a step counted to it.
-double saturated(const Histogram& histogram, const Quantiser& quantiser) {
-  const Range range = quantiser.range();
+double saturated(const quant::Histogram& histogram, const quant::Quantiser& quantiser) {
+  const quant::Range range = quantiser.range();
   const double width = histogram.width();
   int64_t outside = 0;
   for (int sign = 0; sign < 2; ++sign) {
@@ -22,16 +22,16 @@ double saturated(const Histogram& histogram, const Quantiser& quantiser) {
   return histogram.count() ? static_cast<double>(outside) / static_cast<double>(histogram.count()) : 0;
 }
 
-int64_t dead_channels(const ChannelSums& sums) {
+int64_t dead_channels(const quant::ChannelSums& sums) {
   return static_cast<int64_t>(std::count(sums.squares.begin(), sums.squares.end(), 0.0));
 }
 
 }  // namespace
 
-plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, const std::vector<double>& errors,
-                           const Recipe& recipe) {
-  const ir::Graph& graph = shop.graph;
-  const Observations& seen = shop.seen;
+plan::Evidence evidence_of(const CalibrationContext& context, const quant::Structure& structure, const std::vector<double>& errors,
+                           const quant::Recipe& recipe) {
+  const ir::Graph& graph = context.graph;
+  const quant::Observations& seen = context.seen;
   plan::Evidence evidence;
   evidence.samples = seen.samples;
   evidence.error = recipe.error;
@@ -39,8 +39,8 @@ plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, con
   evidence.suspicions = seen.suspicions;
   for (size_t at = 0; at < graph.nodes.size(); ++at) {
     const ir::Node& node = graph.nodes[at];
-    if (role_of(graph, node) != Role::anchor) continue;
-    const std::string& name = result_name(graph, node);
+    if (quant::role_of(graph, node) != quant::Role::anchor) continue;
+    const std::string& name = quant::result_name(graph, node);
     const auto kept = recipe.kept.find(name);
     const int group = structure.group[node.inputs[0]];
     evidence.layers.push_back({node.label(), recipe.anchors.count(name) > 0,
@@ -51,12 +51,12 @@ plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, con
     if (!structure.source[id]) continue;
     const auto group = static_cast<size_t>(structure.group[id]);
     const std::string& name = graph.values[id].name;
-    const auto known = shop.setting.names.find(name);
-    const Auditor::Ends& ends = seen.ends[group];
-    plan::TensorEvidence tensor{known == shop.setting.names.end() ? name : known->second, ends.low, ends.high,
+    const auto known = context.setting.names.find(name);
+    const quant::Auditor::Ends& ends = seen.ends[group];
+    plan::TensorEvidence tensor{known == context.setting.names.end() ? name : known->second, ends.low, ends.high,
                                 ends.low_from, ends.high_from};
     if (const auto stored = recipe.values.find(name); stored != recipe.values.end()) {
-      Quantiser widest = stored->second;
+      quant::Quantiser widest = stored->second;
       if (const auto factors = recipe.factors.find(name); factors != recipe.factors.end())
         widest.scale *= *std::max_element(factors->second.begin(), factors->second.end());
       tensor.scale = widest.scale;
@@ -72,11 +72,11 @@ plan::Evidence evidence_of(const Workshop& shop, const Structure& structure, con
   return evidence;
 }
 
-plan::Evidence evidence_as_placed(const ir::Graph& graph, const Recipe& recipe, const Recipe& placed) {
+plan::Evidence evidence_as_placed(const ir::Graph& graph, const quant::Recipe& recipe, const quant::Recipe& placed) {
   plan::Evidence evidence = recipe.evidence;
   for (const ir::Node& node : graph.nodes) {
     if (!node.alive || node.outputs.empty()) continue;
-    const std::string& name = result_name(graph, node);
+    const std::string& name = quant::result_name(graph, node);
     if (!recipe.anchors.count(name) || placed.anchors.count(name)) continue;
     const auto kept = placed.kept.find(name);
     for (plan::LayerEvidence& layer : evidence.layers)
@@ -88,4 +88,4 @@ plan::Evidence evidence_as_placed(const ir::Graph& graph, const Recipe& recipe, 
   return evidence;
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/observe.h"
+#include "compile/observe.h"
 
 #include <tenon/error.h>
 
@@ -9,7 +9,7 @@
 #include "ops/op.h"
 #include "quant/data_loader.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 
 Shapes batch_shapes(const ir::Graph& graph, const Setting& setting) {
   const ir::Graph concrete = plan::concretise(graph, setting.shapes);
@@ -46,12 +46,6 @@ bool is_judged_apart(const ir::Graph& graph) {
                      [&](ir::ValueId output) { return judged(graph, output) != output; });
 }
 
-int channel_axis(const ir::Node& anchor) {
-  const bool last =
-      anchor.op != "Conv" || (anchor.text("layout", "NCHW") == "NHWC" && anchor.text("input_layout", "NHWC") == "NHWC");
-  return last ? -1 : 1;
-}
-
 namespace {
 
 constexpr double seconds_between_saves = 3;
@@ -60,7 +54,7 @@ constexpr double seconds_between_saves = 3;
 /// further one is taken.
 class Spread {
  public:
-  explicit Spread(std::vector<Observations::Probe>& kept) : kept_(kept) {}
+  explicit Spread(std::vector<quant::Observations::Probe>& kept) : kept_(kept) {}
   /// `run` gives the batch's outputs where they are wanted.
   void offer(const std::vector<Tensor>& inputs, const std::function<std::vector<Tensor>()>& run) {
     if (seen_++ % stride_ != 0) return;
@@ -70,30 +64,30 @@ class Spread {
       stride_ *= 2;
       if ((seen_ - 1) % stride_ != 0) return;
     }
-    Observations::Probe probe;
+    quant::Observations::Probe probe;
     size_t bytes = 0;
     for (const Tensor& input : inputs) bytes += input.bytes(), probe.inputs.push_back(input.copy());
     for (const Tensor& output : run()) bytes += output.bytes(), probe.outputs.push_back(output.copy());
     kept_.push_back(std::move(probe));
-    room_ = std::clamp(Observations::probe_bytes / std::max(bytes, size_t{1}), size_t{1}, Observations::most_probes);
+    room_ = std::clamp(quant::Observations::probe_bytes / std::max(bytes, size_t{1}), size_t{1}, quant::Observations::most_probes);
   }
 
  private:
-  std::vector<Observations::Probe>& kept_;
-  size_t room_ = Observations::most_probes;
+  std::vector<quant::Observations::Probe>& kept_;
+  size_t room_ = quant::Observations::most_probes;
   int64_t seen_ = 0, stride_ = 1;
 };
 
-void check_finite(const Lab& lab, const std::vector<Histogram>& groups, const Structure& structure,
-                  const ir::Graph& graph, const DataLoader::Batch& batch) {
-  for (size_t at = 0; at < lab.graph().inputs.size(); ++at) {
+void check_finite(const ValueObserver& observer, const std::vector<quant::Histogram>& groups, const quant::Structure& structure,
+                  const ir::Graph& graph, const quant::DataLoader::Batch& batch) {
+  for (size_t at = 0; at < observer.graph().inputs.size(); ++at) {
     if (batch.inputs[at].dtype() != DType::f32) continue;
     const std::span<const float> values = batch.inputs[at].values<float>();
     const auto odd = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
     if (odd != values.end())
       throw Error(Code::usage, "the calibration data holds NaN or infinity",
                   {.where = batch.label_at(batch.inputs[at], odd - values.begin()),
-                   .why = "input \"" + lab.graph().value(lab.graph().inputs[at]).name + "\""});
+                   .why = "input \"" + observer.graph().value(observer.graph().inputs[at]).name + "\""});
   }
   for (size_t id = 0; id < graph.values.size(); ++id)
     if (structure.source[id] && groups[structure.group[id]].not_finite() > 0)
@@ -105,36 +99,37 @@ void check_finite(const Lab& lab, const std::vector<Histogram>& groups, const St
 
 }  // namespace
 
-Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
-                     ThreadPool& thread_pool, const Checkpoint& from,
-                     const std::function<void(const Checkpoint&)>& save) {
-  Observations seen;
+quant::Observations observe(const ir::Graph& graph, const quant::Structure& structure, Calibrator& data, const Setting& setting,
+                     ThreadPool& thread_pool, const quant::Checkpoint& from,
+                     const std::function<void(const quant::Checkpoint&)>& save) {
+  quant::Observations seen;
   seen.groups = from.groups;
   seen.groups.resize(static_cast<size_t>(structure.groups));
-  Lab lab(graph, batch_shapes(graph, setting), thread_pool, setting.records);
+  ValueObserver observer(graph, batch_shapes(graph, setting), thread_pool, setting.records);
   for (size_t id = 0; id < graph.values.size(); ++id) {
-    Look look;
-    if (structure.source[id]) look.histogram = &seen.groups[structure.group[id]];
-    look.channels = structure.source[id];
+    ObserverContext context;
+    if (structure.source[id]) context.histogram = &seen.groups[structure.group[id]];
+    context.channels = structure.source[id];
     for (const ir::NodeId user : graph.values[id].users)
       if (structure.integer[user] && graph.node(user).inputs[0] == static_cast<ir::ValueId>(id))
-        look.channels = true, look.channel_axis = channel_axis(graph.node(user));
-    if (look.histogram || look.channels) lab.watch(graph.values[id].name, look);
+        context.channels = true, context.channel_axis = quant::channel_axis(graph.node(user));
+    if (context.histogram || context.channels) observer.watch(graph.values[id].name, context);
   }
-  DataLoader loader(lab.graph(), data, setting.options.count);
+  quant::DataLoader loader(observer.graph(), data, setting.options.count);
   Spread spread(seen.probes);
-  Auditor auditor(lab.graph(), seen.groups.size());
-  std::unique_ptr<Lab> plain, judge;
+  quant::Auditor auditor(observer.graph(), seen.groups.size());
+  std::unique_ptr<ValueObserver> plain, judge;
   const bool apart = is_judged_apart(graph);
   if (auditor.has_images() || (from.samples > 0 && !apart))
-    plain = std::make_unique<Lab>(graph, batch_shapes(graph, setting), thread_pool, setting.records);
+    plain = std::make_unique<ValueObserver>(graph, batch_shapes(graph, setting), thread_pool, setting.records);
   if (apart)
-    judge = std::make_unique<Lab>(judged_graph(graph), batch_shapes(graph, setting), thread_pool, setting.records);
+    judge = std::make_unique<ValueObserver>(judged_graph(graph), batch_shapes(graph, setting), thread_pool, setting.records);
+  const quant::Auditor::Run run_plain = [&](const std::vector<Tensor>& inputs) { return plain->run(inputs); };
   if (from.samples > 0) auditor.resume(from.audit);
   const auto sums = [&] {
-    std::map<std::string, ChannelSums> all = from.channels;
+    std::map<std::string, quant::ChannelSums> all = from.channels;
     for (const ir::Value& value : graph.values)
-      if (const ChannelSums own = lab.channels(value.name); own.positions > 0) all[value.name].merge(own);
+      if (const quant::ChannelSums own = observer.channels(value.name); own.positions > 0) all[value.name].merge(own);
     return all;
   };
   using Clock = std::chrono::steady_clock;
@@ -146,10 +141,10 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
       auditor.pass_over(*batch);
       continue;
     }
-    const std::vector<Tensor> outputs = lab.run(batch->inputs);
-    check_finite(lab, seen.groups, structure, graph, *batch);
+    const std::vector<Tensor> outputs = observer.run(batch->inputs);
+    check_finite(observer, seen.groups, structure, graph, *batch);
     spread.offer(batch->inputs, [&] { return apart ? judge->run(batch->inputs) : outputs; });
-    auditor.note(*batch, outputs, seen.groups, auditor.has_images() ? plain.get() : nullptr);
+    auditor.note(*batch, outputs, seen.groups, auditor.has_images() ? run_plain : quant::Auditor::Run());
     if (save && std::chrono::duration<double>(Clock::now() - saved).count() > seconds_between_saves) {
       save({loader.samples(), seen.groups, sums(), auditor.state()});
       saved = Clock::now();
@@ -170,4 +165,4 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   return seen;
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/latency_check.h"
+#include "compile/latency_check.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "quant/materialise.h"
 #include "support/net.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 /// Two convolutions in a row and one beside them.
@@ -28,9 +28,9 @@ ir::Graph three_convolutions() {
   return graph;
 }
 
-Recipe everything() {
-  Recipe recipe;
-  for (const char* name : {"x", "a"}) recipe.values[name] = Quantiser::of({0, 255});
+quant::Recipe everything() {
+  quant::Recipe recipe;
+  for (const char* name : {"x", "a"}) recipe.values[name] = quant::Quantiser::of({0, 255});
   for (const char* name : {"a", "b", "c"}) recipe.anchors[name] = {{0.1f, 0.2f}, {}};
   return recipe;
 }
@@ -46,24 +46,24 @@ using Names = std::vector<std::string>;
 
 TEST(without, drops_an_anchor_and_what_only_it_reads) {
   const ir::Graph graph = three_convolutions();
-  const Recipe less = without(graph, everything(), {{"b", "it is slow"}});
+  const quant::Recipe less = quant::without(graph, everything(), {{"b", "it is slow"}});
   EXPECT_EQ(names(less.anchors), (Names{"a", "c"}));
   EXPECT_EQ(names(less.values), Names{"x"});
   EXPECT_EQ(less.kept.at("b"), "it is slow");
 }
 
 TEST(without, keeps_values_that_others_read) {
-  const Recipe less = without(three_convolutions(), everything(), {{"c", "it is slow"}});
+  const quant::Recipe less = quant::without(three_convolutions(), everything(), {{"c", "it is slow"}});
   EXPECT_EQ(names(less.anchors), (Names{"a", "b"}));
   EXPECT_EQ(names(less.values), (Names{"a", "x"}));
 }
 
 TEST(without, leaves_pinned_anchors_and_old_reasons_alone) {
-  Recipe recipe = everything();
+  quant::Recipe recipe = everything();
   recipe.pinned = {"a"};
   recipe.anchors.erase("c");
   recipe.kept["c"] = "the reason of before";
-  const Recipe less = without(three_convolutions(), recipe, {{"a", "it is slow"}, {"b", "it is slow"}});
+  const quant::Recipe less = quant::without(three_convolutions(), recipe, {{"a", "it is slow"}, {"b", "it is slow"}});
   EXPECT_EQ(names(less.anchors), Names{"a"});
   EXPECT_EQ(names(less.values), Names{"x"});
   EXPECT_EQ(less.kept.at("c"), "the reason of before");
@@ -78,11 +78,11 @@ TEST(keep_faster, tries_fewer_anchors_each_turn_and_gives_a_plan_it_was_given) {
   floats.threads = 1;
   std::vector<Names> tried;
   std::vector<std::string> made;
-  const auto quantise = [&](const Recipe& recipe) {
+  const auto quantise = [&](const quant::Recipe& recipe) {
     tried.push_back(names(recipe.anchors));
     plan::Plan plan = floats;
     plan.graph = graph;
-    materialise(plan.graph, recipe);
+    quant::materialise(plan.graph, recipe);
     passes::lower(plan.graph);
     made.push_back(ir::print(plan.graph));
     return plan;
@@ -102,7 +102,7 @@ TEST(keep_faster, tries_fewer_anchors_each_turn_and_gives_a_plan_it_was_given) {
 /// The three as a model that came quantised, lowered.
 ir::Graph three_integers() {
   ir::Graph graph = three_convolutions();
-  materialise(graph, everything());
+  quant::materialise(graph, everything());
   passes::lower(graph);
   return graph;
 }
@@ -173,4 +173,4 @@ TEST(slower_to_f32, tries_all_in_floating_point_and_gives_a_plan_that_was_tuned)
 }
 
 }  // namespace
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -6,19 +6,19 @@
 #include <optional>
 #include <set>
 
-#include "quant/latency_check.h"
+#include "compile/latency_check.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 
 /// What a search for the best engine within a drop works with.
 struct Selection {
   const ir::Graph& graph;  ///< the optimised graph
-  const Recipe& recipe;    ///< with everything in eight bits that may be
+  const quant::Recipe& recipe;    ///< with everything in eight bits that may be
   double limit;            ///< points that may be lost
   Objective objective;
   /// The plan of a recipe of this graph, with these anchors in bf16 where they are not in eight bits; times of 0 where
   /// nothing is measured.
-  std::function<LatencyCheck(const Recipe&, const std::set<std::string>& rounded)> make;
+  std::function<LatencyCheck(const quant::Recipe&, const std::set<std::string>& rounded)> make;
   std::function<Score(const plan::Plan&)> score;
   /// Microseconds that anchors save in bf16; none: they may not be in it. Where they may, a LatencyCheck's float_us is
   /// of the search's first point.
@@ -33,6 +33,6 @@ struct Selection {
 std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& search);
 
 /// A quantised plan that is to be small: it saves bytes of weights, and no time is known.
-LatencyCheck by_size(const ir::Graph& graph, const Recipe& recipe, plan::Plan quantised);
+LatencyCheck by_size(const ir::Graph& graph, const quant::Recipe& recipe, plan::Plan quantised);
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

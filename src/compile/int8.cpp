@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/eight_bits.h"
+#include "compile/int8.h"
 
 #include <fmt/format.h>
 #include <tenon/judge.h>
@@ -10,14 +10,14 @@
 #include "backends/backend.h"
 #include "compile/rank.h"
 #include "engine/engine.h"
-#include "quant/calibrate.h"
-#include "quant/choose.h"
-#include "quant/evidence.h"
+#include "compile/calibrate.h"
+#include "compile/choose.h"
+#include "compile/calibration_evidence.h"
 #include "quant/export.h"
 #include "quant/float8.h"
 #include "quant/materialise.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 void warn_of_floats(const BuildOptions& options, Precision precision, const std::string& why) {
@@ -28,7 +28,7 @@ void warn_of_floats(const BuildOptions& options, Precision precision, const std:
 
 class EightBits {
  public:
-  explicit EightBits(const EightBitsTask& task)
+  explicit EightBits(const Int8Task& task)
       : task_(task),
         base_(task.base),
         options_(task.options),
@@ -57,7 +57,7 @@ class EightBits {
   bool may_round() const {
     const auto& keep = options_.calibration.keep;
     return options_.precision == Precision::best && options_.judge && may_measure_ && can_.rounds_layers &&
-           std::all_of(keep.begin(), keep.end(), [](const auto& wish) { return wish.second == in_eight_bits; });
+           std::all_of(keep.begin(), keep.end(), [](const auto& wish) { return wish.second == quant::in_eight_bits; });
   }
 
   /// Makes what others are judged against, and the plan of 16 bits.
@@ -81,7 +81,7 @@ class EightBits {
   }
 
   /// Chooses how to quantise the graph.
-  Recipe calibrated() const {
+  quant::Recipe calibrated() const {
     if (!options_.calibrator)
       throw Error(Code::usage, "eight bits need calibration data",
                   {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
@@ -93,35 +93,35 @@ class EightBits {
       setting.options.target_error = std::numeric_limits<double>::infinity();
       if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
     }
-    setting.names = same_tensors(base_.graph, task_.imported);
-    Recipe recipe = calibrate(base_.graph, *options_.calibrator, setting);
-    return is_float8() ? float8_part(base_.graph, recipe) : recipe;
+    setting.names = quant::same_tensors(base_.graph, task_.imported);
+    quant::Recipe recipe = calibrate(base_.graph, *options_.calibrator, setting);
+    return is_float8() ? quant::float8_part(base_.graph, recipe) : recipe;
   }
 
   bool is_float8() const { return base_.goal.precision == Precision::fp8; }
 
   /// Errors that calibration measured are those of integers.
-  plan::Evidence evidence_of(const Recipe& how) const {
+  plan::Evidence evidence_of(const quant::Recipe& how) const {
     return is_float8() ? plan::Evidence() : evidence_as_placed(base_.graph, recipe_, how);
   }
 
-  plan::Plan quantised(const Recipe& how, const std::set<std::string>& rounded) const {
+  plan::Plan quantised(const quant::Recipe& how, const std::set<std::string>& rounded) const {
     plan::Plan result = base_;
     if (how.anchors.empty() && !rounding_.empty())
       result.goal.precision = (rounded.empty() ? exact_ : floats_).goal.precision;
     for (ir::Node& node : result.graph.nodes)
-      if (const std::string& name = result_name(result.graph, node); rounded.count(name) && !how.anchors.count(name))
+      if (const std::string& name = quant::result_name(result.graph, node); rounded.count(name) && !how.anchors.count(name))
         plan::let_round(node);
-    if (is_float8()) materialise_float8(result.graph, how);
-    else materialise(result.graph, how);
+    if (is_float8()) quant::materialise_float8(result.graph, how);
+    else quant::materialise(result.graph, how);
     result.evidence = evidence_of(how);
     task_.finish(result);
     return result;
   }
 
   /// `rounded`: anchors that compute in bf16 where they are not in eight bits.
-  LatencyCheck trial(const Recipe& how, const std::set<std::string>& rounded) const {
-    const auto make = [&](const Recipe& some) { return quantised(some, rounded); };
+  LatencyCheck trial(const quant::Recipe& how, const std::set<std::string>& rounded) const {
+    const auto make = [&](const quant::Recipe& some) { return quantised(some, rounded); };
     if (options_.objective == Objective::size) return by_size(base_.graph, how, make(how));
     if (!measures_) return {make(how), 0, 0, how, {}, {}};
     if (rounding_.empty()) return keep_faster(base_.graph, floats_, how, make);
@@ -136,7 +136,7 @@ class EightBits {
   }
 
   plan::Plan judged() {
-    const auto try_out = [&](const Recipe& how, const std::set<std::string>& rounded) { return trial(how, rounded); };
+    const auto try_out = [&](const quant::Recipe& how, const std::set<std::string>& rounded) { return trial(how, rounded); };
     const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
     std::optional<LatencyCheck> best =
         choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_}, search_);
@@ -166,19 +166,19 @@ class EightBits {
     return std::move(floats_);
   }
 
-  const EightBitsTask& task_;
+  const Int8Task& task_;
   const plan::Plan& base_;
   const BuildOptions& options_;
   const backends::Capabilities can_;
   plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside eight bits may be
   bool may_measure_ = false, measures_ = false;
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
-  Recipe recipe_;
+  quant::Recipe recipe_;
   plan::Search search_;
 };
 
 }  // namespace
 
-plan::Plan plan_eight_bits(const EightBitsTask& task) { return EightBits(task).plan(); }
+plan::Plan plan_int8(const Int8Task& task) { return EightBits(task).plan(); }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -7,7 +7,7 @@
 #include "quant/recipe.h"
 #include "quant/structure.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 
 /// What calibration works with beside the graph and the data.
 struct Setting {
@@ -26,6 +26,6 @@ struct Setting {
 /// graph's structure lets be stored in eight bits. A cache that the data's read_cache gives is used instead where it is
 /// of this graph, these weights, preprocessing and options, or TensorRT's; what is computed goes to write_cache.
 /// Throws Error(usage) where the data does not fit or is empty, naming a sample that holds NaN.
-Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& setting);
+quant::Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& setting);
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -2,10 +2,10 @@
 #pragma once
 #include <memory>
 
-#include "quant/lab.h"
-#include "quant/observe.h"
+#include "compile/value_observer.h"
+#include "compile/observe.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 
 /// How far outputs are from those in floating point: the squared error over the variance, averaged over outputs. Where
 /// an output has several axes, each entry of the shortest inner one is a feature with its own variance, so that boxes
@@ -15,21 +15,21 @@ double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>&
 
 /// Tries recipes on the probes in floating point arithmetic with rounding, which gives what the integer graph gives but
 /// for the last bits of sums.
-class Trials {
+class RecipeCandidates {
  public:
   /// All must outlive it. Weights are those of `graph`, rounded where `recipe` says so.
-  Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes,
+  RecipeCandidates(const ir::Graph& graph, const quant::Recipe& recipe, const quant::Observations& seen, const Shapes& shapes,
          ThreadPool& thread_pool, const plan::Records& records);
   /// Quantisers to apply from now on; values that are absent stay exact. A null map is none.
   /// On at most 16 probes.
-  double error(const std::map<std::string, Quantiser>& values);
+  double error(const std::map<std::string, quant::Quantiser>& values);
   /// The same over so many of the probes, spread evenly.
-  double error(const std::map<std::string, Quantiser>& values, size_t probes);
+  double error(const std::map<std::string, quant::Quantiser>& values, size_t probes);
 
  private:
-  const Observations& seen_;
-  Factors factors_;
-  std::unique_ptr<Lab> lab_;
+  const quant::Observations& seen_;
+  quant::Factors factors_;
+  std::unique_ptr<ValueObserver> observer_;
 };
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/choose.h"
+#include "compile/choose.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "quant/structure.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 constexpr int most_scores = 7;                          // beside the one of floating point
@@ -36,7 +36,7 @@ std::vector<Group> roundings(const Selection& selection, const std::map<std::str
   const double usual = measured.empty() ? 1 : measured[measured.size() / 2];
   std::vector<Group> found;
   for (const ir::Node& node : selection.graph.nodes) {
-    const auto saved = selection.rounding.find(result_name(selection.graph, node));
+    const auto saved = selection.rounding.find(quant::result_name(selection.graph, node));
     if (saved == selection.rounding.end() || saved->second <= least_saved) continue;
     const auto error = errors.find(node.label());
     const double sensitivity = error != errors.end() && error->second > 0 ? error->second : usual;
@@ -48,13 +48,13 @@ std::vector<Group> roundings(const Selection& selection, const std::map<std::str
 /// Those that the recipe has in eight bits, and those that bf16 makes faster, the one of least sensitivity for what it
 /// saves first.
 std::vector<Group> by_cost(const Selection& selection, const LatencyCheck& check) {
-  const Structure structure = structure_of(selection.graph);
+  const quant::Structure structure = quant::structure_of(selection.graph);
   std::map<std::string, double> errors;
   for (const plan::LayerEvidence& layer : selection.recipe.evidence.layers) errors[layer.node] = layer.error;
   std::map<int, Group> groups;
   for (const ir::Node& node : selection.graph.nodes) {
-    if (role_of(selection.graph, node) != Role::anchor) continue;
-    const std::string& name = result_name(selection.graph, node);
+    if (quant::role_of(selection.graph, node) != quant::Role::anchor) continue;
+    const std::string& name = quant::result_name(selection.graph, node);
     if (!check.recipe.anchors.count(name) || check.recipe.pinned.count(name)) continue;
     Group& group = groups[structure.group[node.inputs[0]]];
     group.anchors.push_back(name);
@@ -87,10 +87,10 @@ std::set<std::string> rounded_of(const std::vector<Group>& order, const std::vec
   return names;
 }
 
-std::vector<std::string> in_floats(const ir::Graph& graph, const Recipe& recipe) {
+std::vector<std::string> in_floats(const ir::Graph& graph, const quant::Recipe& recipe) {
   std::vector<std::string> nodes;
   for (const ir::Node& node : graph.nodes)
-    if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(result_name(graph, node)))
+    if (quant::role_of(graph, node) == quant::Role::anchor && !recipe.anchors.count(quant::result_name(graph, node)))
       nodes.push_back(node.label());
   return nodes;
 }
@@ -197,7 +197,7 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
   const std::vector<Group> may_round = roundings(selection, {});
   LatencyCheck all = selection.make(selection.recipe, rounded_of(may_round, std::vector<char>(may_round.size(), 1)));
   const std::vector<Group> order = by_cost(selection, all);
-  const Recipe faster = all.recipe;
+  const quant::Recipe faster = all.recipe;
   if (chooser.is_enough(std::move(all))) return chooser.finish();
   // With `low` allowed the drop is within the limit, or eight bits do not pay; with `high` it is not.
   double low = 0, high = 0;
@@ -220,7 +220,7 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
           if (!stays[at] && !order[at].rounded)
             out[anchor] = fmt::format("in eight bits it costs too much accuracy for the {} it saves",
                                       selection.objective == Objective::size ? "space" : "time");
-      enough = chooser.is_enough(selection.make(without(selection.graph, faster, out), rounded_of(order, stays)));
+      enough = chooser.is_enough(selection.make(quant::without(selection.graph, faster, out), rounded_of(order, stays)));
     }
     (enough ? low : high) = allowed;
     (enough ? within : beyond) = stays;
@@ -228,13 +228,13 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
   return chooser.finish();
 }
 
-LatencyCheck by_size(const ir::Graph& graph, const Recipe& recipe, plan::Plan quantised) {
+LatencyCheck by_size(const ir::Graph& graph, const quant::Recipe& recipe, plan::Plan quantised) {
   LatencyCheck check{std::move(quantised), 0, 0, recipe, {}, {}};
   for (const ir::Node& node : graph.nodes)
-    if (const std::string& name = result_name(graph, node); recipe.anchors.count(name))
+    if (const std::string& name = quant::result_name(graph, node); recipe.anchors.count(name))
       if (const Tensor* weights = graph.constant(node.inputs[1]))
         check.saved[name] = static_cast<double>(weights->bytes() - static_cast<size_t>(weights->elements()));
   return check;
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/reconstruct.h"
+#include "compile/reconstruct.h"
 
 #include <gtest/gtest.h>
 
 #include "onnx/import.h"
 #include "ops/op.h"
 #include "passes/pass.h"
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 #include "quant/materialise.h"
 #include "quant/windows.h"
 #include "support/net.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 struct Shape {
@@ -51,8 +51,8 @@ void check_windows(const char* what, const std::string& op, const Tensor& x, con
                    const ir::Attributes& attributes, const F& place) {
   const ir::Graph graph = product(op, x, weights, attributes);
   const Tensor y = ops::interpret(graph, {x})[0];
-  const WeightView view = weights_of(graph, graph.nodes[0]);
-  const Windows windows(graph.nodes[0], view, weights.dims(), x.dims());
+  const quant::WeightView view = quant::weights_of(graph, graph.nodes[0]);
+  const quant::Windows windows(graph.nodes[0], view, weights.dims(), x.dims());
   ASSERT_EQ(windows.positions() * view.rows, y.elements()) << what;
   std::vector<float> window(static_cast<size_t>(view.inner));
   for (int64_t at = 0; at < windows.positions(); ++at)
@@ -123,7 +123,7 @@ struct Net {
     graph = onnx::import_file(folder / "m.onnx");
     passes::optimise(graph);
   }
-  Recipe recipe(bool reconstructed) const {
+  quant::Recipe recipe(bool reconstructed) const {
     Setting setting;
     setting.threads = 2;
     setting.options.target_error = 1e9;
@@ -132,9 +132,9 @@ struct Net {
     return calibrate(graph, data, setting);
   }
   /// Of rounded weights alone, on images that calibration has not seen: the squared error over the power.
-  double error(const Recipe& recipe) const {
+  double error(const quant::Recipe& recipe) const {
     ir::Graph rounded = graph;
-    round_weights(rounded, recipe);
+    quant::round_weights(rounded, recipe);
     double wrong = 0, all = 0;
     for (unsigned seed = 100; seed < 110; ++seed) {
       const Tensor x = image(seed);
@@ -150,30 +150,30 @@ struct Net {
 
 TEST(reconstruct, makes_weights_err_less_on_other_images) {
   const Net net;
-  const Recipe plain = net.recipe(false), better = net.recipe(true);
+  const quant::Recipe plain = net.recipe(false), better = net.recipe(true);
   EXPECT_LT(better.error, plain.error);
   EXPECT_LT(net.error(better), 0.8 * net.error(plain));
 }
 
 TEST(reconstruct, stays_within_what_can_be_stored) {
   const Net net;
-  const Recipe recipe = net.recipe(true);
+  const quant::Recipe recipe = net.recipe(true);
   int changed = 0, paired = 0;
   for (const ir::Node& node : net.graph.nodes) {
     const auto anchor = recipe.anchors.find(net.graph.value(node.outputs[0]).name);
     if (anchor == recipe.anchors.end()) continue;
-    const WeightView view = weights_of(net.graph, node, recipe.factors);
+    const quant::WeightView view = quant::weights_of(net.graph, node, recipe.factors);
     for (int64_t row = 0; row < view.rows; ++row) {
-      const std::vector<int8_t> nearest = store_row(view, row, anchor->second.scales[row], anchor->second.paired),
-                                stored = stored_row(view, row, anchor->second);
+      const std::vector<int8_t> nearest = quant::store_row(view, row, anchor->second.scales[row], anchor->second.paired),
+                                stored = quant::stored_row(view, row, anchor->second);
       for (size_t i = 0; i < stored.size(); ++i) {
         changed += stored[i] != nearest[i];
-        EXPECT_LE(std::abs(stored[i] - nearest[i]), most_change);
+        EXPECT_LE(std::abs(stored[i] - nearest[i]), quant::most_change);
         EXPECT_NE(stored[i], -128);
       }
       if (!anchor->second.paired) continue;
       ++paired;
-      EXPECT_TRUE(are_paired(view, stored));
+      EXPECT_TRUE(quant::are_paired(view, stored));
     }
   }
   EXPECT_GT(changed, 100);
@@ -181,4 +181,4 @@ TEST(reconstruct, stays_within_what_can_be_stored) {
 }
 
 }  // namespace
-}  // namespace tenon::quant
+}  // namespace tenon::compile

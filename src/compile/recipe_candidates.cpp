@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/trials.h"
+#include "compile/recipe_candidates.h"
 
 #include "quant/materialise.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 
 namespace {
 constexpr size_t most_tried = 16;
@@ -85,29 +85,29 @@ double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>&
   return floats ? sum / floats : 0;
 }
 
-Trials::Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes,
+RecipeCandidates::RecipeCandidates(const ir::Graph& graph, const quant::Recipe& recipe, const quant::Observations& seen, const Shapes& shapes,
                ThreadPool& thread_pool, const plan::Records& records)
     : seen_(seen), factors_(recipe.factors) {
   ir::Graph rounded = judged_graph(graph);
-  round_weights(rounded, recipe);
-  lab_ = std::make_unique<Lab>(std::move(rounded), shapes, thread_pool, records);
+  quant::round_weights(rounded, recipe);
+  observer_ = std::make_unique<ValueObserver>(std::move(rounded), shapes, thread_pool, records);
 }
 
-double Trials::error(const std::map<std::string, Quantiser>& values) { return error(values, most_tried); }
+double RecipeCandidates::error(const std::map<std::string, quant::Quantiser>& values) { return error(values, most_tried); }
 
-double Trials::error(const std::map<std::string, Quantiser>& values, size_t probes) {
-  lab_->forget();
+double RecipeCandidates::error(const std::map<std::string, quant::Quantiser>& values, size_t probes) {
+  observer_->forget();
   for (const auto& [name, quantiser] : values) {
     const auto factors = factors_.find(name);
-    lab_->watch(name, {.round = &quantiser, .factors = factors == factors_.end() ? nullptr : &factors->second});
+    observer_->watch(name, {.round = &quantiser, .factors = factors == factors_.end() ? nullptr : &factors->second});
   }
   double sum = 0;
   probes = std::min(probes, seen_.probes.size());
   for (size_t at = 0; at < probes; ++at) {
-    const Observations::Probe& probe = seen_.probes[at * seen_.probes.size() / probes];
-    sum += output_error(probe.outputs, lab_->run(probe.inputs));
+    const quant::Observations::Probe& probe = seen_.probes[at * seen_.probes.size() / probes];
+    sum += output_error(probe.outputs, observer_->run(probe.inputs));
   }
   return probes ? sum / static_cast<double>(probes) : 0;
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 
 #include <gtest/gtest.h>
 
 #include "onnx/import.h"
 #include "ops/op.h"
 #include "passes/pass.h"
-#include "quant/lab.h"
+#include "compile/value_observer.h"
 #include "quant/materialise.h"
 #include "support/net.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 /// Random samples in batches of `batch`, `count` in all; sample `bad` has a NaN.
@@ -53,9 +53,9 @@ Setting quick() {
 TEST(calibrate, gives_a_graph_whose_results_are_near) {
   const ir::Graph graph = optimised();
   Samples samples(16);
-  const Recipe recipe = calibrate(graph, samples, quick());
+  const quant::Recipe recipe = calibrate(graph, samples, quick());
   ir::Graph quantised = graph;
-  materialise(quantised, recipe);
+  quant::materialise(quantised, recipe);
   int stored = 0;
   for (const ir::Node& node : quantised.nodes) stored += node.op == "QuantizeLinear";
   EXPECT_EQ(stored, static_cast<int>(recipe.values.size()));
@@ -77,12 +77,12 @@ TEST(calibrate, gives_a_graph_whose_results_are_near) {
 TEST(calibrate, tries_in_floating_point_what_the_written_graph_computes) {
   const ir::Graph graph = optimised();
   Samples samples(8);
-  const Recipe recipe = calibrate(graph, samples, quick());
+  const quant::Recipe recipe = calibrate(graph, samples, quick());
   ir::Graph written = graph, trial = graph;
-  materialise(written, recipe);
-  round_weights(trial, recipe);
+  quant::materialise(written, recipe);
+  quant::round_weights(trial, recipe);
   ThreadPool thread_pool(2);
-  Lab lab(trial, {}, thread_pool);
+  ValueObserver lab(trial, {}, thread_pool);
   for (const auto& [name, quantiser] : recipe.values) lab.watch(name, {.round = &quantiser});
   for (unsigned seed = 1; seed < 6; ++seed) {
     const Tensor x = test::random_tensor({1, 3, 8, 8}, seed);
@@ -96,13 +96,13 @@ TEST(calibrate, does_not_depend_on_batches_or_threads) {
   const ir::Graph graph = optimised();
   Setting setting = quick();
   Samples one(12, 1);
-  const Recipe expected = calibrate(graph, one, setting);
+  const quant::Recipe expected = calibrate(graph, one, setting);
   for (const int batch : {3, 4})
     for (const int threads : {1, 2}) {
       Samples samples(12, 5);
       setting.options.batch = batch;
       setting.threads = threads;
-      const Recipe recipe = calibrate(graph, samples, setting);
+      const quant::Recipe recipe = calibrate(graph, samples, setting);
       EXPECT_TRUE(recipe.values == expected.values) << batch << " " << threads;
       for (const auto& [name, weights] : expected.anchors) {
         const std::vector<float>& bias = recipe.anchors.at(name).bias;
@@ -149,13 +149,13 @@ TEST(calibrate, takes_smaller_batches_where_memory_is_short) {
   Setting setting = quick();
   Samples all(12, 1);
   setting.options.batch = 256;
-  const Recipe expected = calibrate(graph, all, setting);
+  const quant::Recipe expected = calibrate(graph, all, setting);
   setting.options.batch = 4096;  // some 50 MB
   std::string told;
   setting.logger = Logger([&](Severity, std::string_view text) { (told += text) += "\n"; });
   const Limited limited(int64_t{8} << 20);
   Samples samples(12, 1);
-  const Recipe recipe = calibrate(graph, samples, setting);
+  const quant::Recipe recipe = calibrate(graph, samples, setting);
   EXPECT_TRUE(recipe.values == expected.values);
   EXPECT_NE(told.find("calibrating in batches of 128, as 4096 do not fit 8.0 MiB"), std::string::npos) << told;
 }
@@ -196,4 +196,4 @@ TEST(calibrate, says_what_does_not_fit) {
 }
 
 }  // namespace
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "quant/audit.h"
-#include "quant/calibrate.h"
-#include "quant/lab.h"
+#include "quant/channel_sums.h"
+#include "quant/histogram.h"
 
 namespace tenon::quant {
 
@@ -25,16 +27,6 @@ struct Observations {
   std::vector<Probe> probes;
 };
 
-/// Sizes of one batch for all inputs.
-Shapes batch_shapes(const ir::Graph& graph, const Setting& setting);
-/// The graph with outputs that a softmax makes replaced by what it reads: a class that wins by little is no sign of a
-/// large error, nor one that wins by far of a small one.
-ir::Graph judged_graph(ir::Graph graph);
-/// Whether that is another graph.
-bool is_judged_apart(const ir::Graph& graph);
-/// The axis of channels in an anchor's activation.
-int channel_axis(const ir::Node& anchor);
-
 /// A run over the data that was cut short: what it had counted, so that the next one can go on.
 struct Checkpoint {
   int64_t samples = 0;
@@ -43,10 +35,7 @@ struct Checkpoint {
   Auditor::State audit;
 };
 
-/// Runs the graph over all data, or what `from` has not counted of it. Every few seconds `save` gets what has been
-/// counted so far. Throws as calibrate does.
-Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
-                     ThreadPool& thread_pool, const Checkpoint& from = {},
-                     const std::function<void(const Checkpoint&)>& save = {});
+/// The axis of channels in an anchor's activation.
+int channel_axis(const ir::Node& anchor);
 
 }  // namespace tenon::quant

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/fit.h"
+#include "compile/memory_budget.h"
 
 #include <fmt/format.h>
 #include <tenon/error.h>
@@ -7,9 +7,9 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
-#include "quant/observe.h"
+#include "compile/observe.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 /// Bytes of a run, of the inputs and outputs of one batch, and of the weights.
@@ -18,8 +18,8 @@ struct Need {
   /// For graphs side by side, with weights that some kernels pack to four times their size, the probes, and what of
   /// a batch is read, kept and changed.
   int64_t all() const {
-    constexpr auto most = static_cast<int64_t>(Observations::most_probes);
-    const int64_t probes = std::min(most * ends, std::max(static_cast<int64_t>(Observations::probe_bytes), ends));
+    constexpr auto most = static_cast<int64_t>(quant::Observations::most_probes);
+    const int64_t probes = std::min(most * ends, std::max(static_cast<int64_t>(quant::Observations::probe_bytes), ends));
     return graphs * arena + 5 * ends + probes + 8 * weights;
   }
   /// For one graph and a batch, with nothing kept.
@@ -88,4 +88,4 @@ Setting fit_batch(const ir::Graph& graph, Setting setting) {
   return setting;
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/choose.h"
+#include "compile/choose.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "ops/op.h"
 #include "quant/structure.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 constexpr int layers = 40;
@@ -29,24 +29,24 @@ ir::Graph chain() {
 /// Each layer saves one microsecond of a hundred, and costs `sensitivity[layer]` points.
 struct World {
   ir::Graph graph = chain();
-  Recipe recipe;
+  quant::Recipe recipe;
   std::vector<double> sensitivity;
   int made = 0, scored = 0;
   std::vector<std::set<std::string>> tried;
   double saves = 1;
   Objective objective = Objective::latency;
-  std::function<double(const Recipe&)> lost = {};  // instead of the sum of sensitivity
+  std::function<double(const quant::Recipe&)> lost = {};  // instead of the sum of sensitivity
   double rounding_saves = 0, rounding_sensitivity = 0;    // of each layer in bf16, microseconds and points
 
   explicit World(std::vector<double> points) : sensitivity(std::move(points)) {
     for (const ir::Node& node : graph.nodes) {
       const std::string& name = graph.value(node.outputs[0]).name;
-      recipe.values[graph.value(node.inputs[0]).name] = Quantiser::of({0, 255});
+      recipe.values[graph.value(node.inputs[0]).name] = quant::Quantiser::of({0, 255});
       recipe.anchors[name] = {{0.1f, 0.2f}, {}};
       recipe.evidence.layers.push_back({node.label(), true, "", sensitivity[std::stoul(node.label().substr(1))]});
     }
   }
-  double drop(const Recipe& how) const {
+  double drop(const quant::Recipe& how) const {
     if (lost) return lost(how);
     double sum = 0;
     for (const auto& [name, weights] : how.anchors)
@@ -64,7 +64,7 @@ struct World {
       search.points = {{0.1, 90}, {0.1 - rounding_saves * layers / 1e3, 90 - all, all, all, all, 0, {}, false, "bf16"}};
     }
     LatencyCheck last;
-    const auto make = [&](const Recipe& how, const std::set<std::string>& rounded) {
+    const auto make = [&](const quant::Recipe& how, const std::set<std::string>& rounded) {
       ++made;
       if (objective == Objective::size) return last = by_size(graph, how, {});
       last = {{}, 100, 100 - saves * static_cast<double>(how.anchors.size()), how, {}, {}};
@@ -128,7 +128,7 @@ TEST(choose, leaves_out_the_harmful_layers_alone) {
 /// Harm alone says nothing of how many must leave: bisection finds it.
 TEST(choose, finds_how_many_layers_must_leave) {
   World world(std::vector<double>(layers, 0.1));
-  world.lost = [](const Recipe& how) { return how.anchors.size() > 17 ? 1.0 : 0.0; };
+  world.lost = [](const quant::Recipe& how) { return how.anchors.size() > 17 ? 1.0 : 0.0; };
   plan::Search search;
   const auto best = world.run(0.1, search);
   ASSERT_TRUE(best);
@@ -205,7 +205,7 @@ TEST(choose, takes_all_in_bf16_where_that_is_the_fastest_within_the_limit) {
   World world(sensitivity);
   world.rounding_saves = 0.9, world.rounding_sensitivity = 0.001;
   world.saves = 0.91;
-  world.lost = [](const Recipe& how) { return how.anchors.empty() ? 0 : 5; };
+  world.lost = [](const quant::Recipe& how) { return how.anchors.empty() ? 0 : 5; };
   plan::Search search;
   EXPECT_FALSE(world.run(0.1, search));
   EXPECT_TRUE(search.points[1].chosen);
@@ -224,4 +224,4 @@ TEST(choose, leaves_pinned_layers_in_eight_bits) {
 }
 
 }  // namespace
-}  // namespace tenon::quant
+}  // namespace tenon::compile

@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/lab.h"
+#include "compile/value_observer.h"
 
 #include <tenon/error.h>
 
 #include <algorithm>
 
-namespace tenon::quant {
+namespace tenon::compile {
 
-void ChannelSums::grow(size_t channels) {
-  if (sum.size() >= channels) return;
-  sum.resize(channels), squares.resize(channels);
-  low.resize(channels), high.resize(channels);
-}
-
-void ChannelSums::merge(const ChannelSums& other) {
-  grow(other.sum.size());
-  for (size_t at = 0; at < other.sum.size(); ++at) {
-    sum[at] += other.sum[at], squares[at] += other.squares[at];
-    low[at] = std::min(low[at], other.low[at]), high[at] = std::max(high[at], other.high[at]);
-  }
-  positions += other.positions;
-}
-
-Lab::Lab(ir::Graph graph, const Shapes& shapes, ThreadPool& thread_pool, const plan::Records& records)
+ValueObserver::ValueObserver(ir::Graph graph, const Shapes& shapes, ThreadPool& thread_pool, const plan::Records& records)
     : thread_pool_(thread_pool) {
   plan_.graph = std::move(graph);
   plan_.records = plan::without_pairs(records);  // every value is to be seen
@@ -39,31 +24,31 @@ Lab::Lab(ir::Graph graph, const Shapes& shapes, ThreadPool& thread_pool, const p
   }
 }
 
-void Lab::watch(const std::string& name, const Look& look) {
+void ValueObserver::watch(const std::string& name, const ObserverContext& context) {
   const ir::Graph& graph = program_->graph();
   for (ir::ValueId id = 0; id < static_cast<ir::ValueId>(graph.values.size()); ++id) {
     const ir::Value& value = graph.value(id);
     if (value.name != name || value.is_constant() || value.dtype != DType::f32) continue;
-    Watched watched{id, look, std::vector<ChannelSums>(static_cast<size_t>(thread_pool_.threads()))};
-    if (look.copy) *look.copy = Tensor(DType::f32, layout().places[id].dims);
+    Watched watched{id, context, std::vector<quant::ChannelSums>(static_cast<size_t>(thread_pool_.threads()))};
+    if (context.copy) *context.copy = Tensor(DType::f32, layout().places[id].dims);
     const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
     if (input != graph.inputs.end()) {
-      input_looks_[static_cast<size_t>(input - graph.inputs.begin())].push_back(std::move(watched));
+      input_contexts_[static_cast<size_t>(input - graph.inputs.begin())].push_back(std::move(watched));
     } else if (value.producer != ir::no_node && runs_before_[value.producer] != ir::no_node &&
                layout().places[id].storage >= 0) {
-      looks_[runs_before_[value.producer]].push_back(std::move(watched));
+      contexts_[runs_before_[value.producer]].push_back(std::move(watched));
     }
     return;
   }
 }
 
-std::vector<Tensor> Lab::run(const std::vector<Tensor>& given) {
+std::vector<Tensor> ValueObserver::run(const std::vector<Tensor>& given) {
   std::vector<Tensor> inputs = given;
   const Worker alone{0, 1, nullptr, nullptr, nullptr};
-  for (auto& [at, list] : input_looks_)
+  for (auto& [at, list] : input_contexts_)
     for (Watched& watched : list) {
       Tensor& input = inputs[at];
-      if (watched.look.round) input = input.copy();
+      if (watched.context.round) input = input.copy();
       examine(watched, input.data<std::byte>(), input.dims(), backends::dense_strides(input.dims()), alone);
     }
   std::vector<Tensor> outputs(program_->graph().outputs.size());
@@ -72,9 +57,9 @@ std::vector<Tensor> Lab::run(const std::vector<Tensor>& given) {
   return outputs;
 }
 
-void Lab::after(ir::NodeId node, const Worker& worker) {
-  const auto found = looks_.find(node);
-  if (found == looks_.end()) return;
+void ValueObserver::after(ir::NodeId node, const Worker& worker) {
+  const auto found = contexts_.find(node);
+  if (found == contexts_.end()) return;
   for (Watched& watched : found->second) {
     const plan::Place& place = layout().places[watched.value];
     examine(watched, program_->executable()->address(watched.value), place.dims, place.strides, worker);
@@ -100,7 +85,7 @@ void each_row(const Dims& dims, const Dims& strides, const Worker& worker, const
   }
 }
 /// What Quantiser::round gives, in steps that compilers make vectors of.
-void round_row(float* row, int64_t length, const Quantiser& grid, const float* factors) {
+void round_row(float* row, int64_t length, const quant::Quantiser& grid, const float* factors) {
   constexpr float to_whole = 12582912;  // 1.5 * 2^23: sums with it are whole numbers, ties to even
   const float low = static_cast<float>(-grid.zero), high = static_cast<float>(255 - grid.zero);
   for (int64_t i = 0; i < length; ++i) {
@@ -111,30 +96,30 @@ void round_row(float* row, int64_t length, const Quantiser& grid, const float* f
 }
 }  // namespace
 
-void Lab::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Dims& strides, const Worker& worker) {
+void ValueObserver::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Dims& strides, const Worker& worker) {
   auto* data = reinterpret_cast<float*>(bytes);
-  const Look& look = watched.look;
+  const ObserverContext& context = watched.context;
   const bool scalar = dims.rank() == 0;
   const Dims sizes = scalar ? Dims{1} : dims, steps = scalar ? Dims{1} : strides;
   const int64_t length = sizes.back(), step = steps.back();
-  const bool outer = look.channel_axis == 1 && sizes.rank() > 2;
-  ChannelSums& sums = watched.sums[static_cast<size_t>(worker.id)];
+  const bool outer = context.channel_axis == 1 && sizes.rank() > 2;
+  quant::ChannelSums& sums = watched.sums[static_cast<size_t>(worker.id)];
   const int64_t channels = outer ? sizes[1] : length;
-  if (look.channels) sums.grow(static_cast<size_t>(channels));
+  if (context.channels) sums.grow(static_cast<size_t>(channels));
   const std::vector<float>* const factors =
-      look.factors && static_cast<int64_t>(look.factors->size()) == length ? look.factors : nullptr;
-  Histogram histogram;
+      context.factors && static_cast<int64_t>(context.factors->size()) == length ? context.factors : nullptr;
+  quant::Histogram histogram;
   std::vector<float> block;
   constexpr size_t block_floats = 8192;
   each_row(sizes, steps, worker, [&](int64_t at, int64_t offset, int64_t second) {
     float* row = data + offset;
-    if (look.round && step == 1) round_row(row, length, *look.round, factors ? factors->data() : nullptr);
-    else if (look.round)
+    if (context.round && step == 1) round_row(row, length, *context.round, factors ? factors->data() : nullptr);
+    else if (context.round)
       for (int64_t i = 0; i < length; ++i)
-        round_row(row + i * step, 1, *look.round, factors ? &(*factors)[i] : nullptr);
-    if (look.copy)
-      for (int64_t i = 0; i < length; ++i) look.copy->data<float>()[at * length + i] = row[i * step];
-    if (look.channels) {
+        round_row(row + i * step, 1, *context.round, factors ? &(*factors)[i] : nullptr);
+    if (context.copy)
+      for (int64_t i = 0; i < length; ++i) context.copy->data<float>()[at * length + i] = row[i * step];
+    if (context.channels) {
       for (int64_t i = 0; i < length; ++i) {
         const float number = row[i * step];
         const double x = number;
@@ -146,29 +131,29 @@ void Lab::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Di
       }
       sums.positions += outer ? (second == 0) * length : 1;
     }
-    if (look.histogram) {
+    if (context.histogram) {
       for (int64_t i = 0; i < length; ++i) block.push_back(row[i * step]);
       if (block.size() < block_floats) return;
       histogram.add(block.data(), static_cast<int64_t>(block.size()));
       block.clear();
     }
   });
-  if (!look.histogram) return;
+  if (!context.histogram) return;
   histogram.add(block.data(), static_cast<int64_t>(block.size()));
   const std::lock_guard lock(merging_);
-  look.histogram->merge(histogram);
+  context.histogram->merge(histogram);
 }
 
-ChannelSums Lab::channels(const std::string& value) const {
-  ChannelSums all;
+quant::ChannelSums ValueObserver::channels(const std::string& value) const {
+  quant::ChannelSums all;
   const auto gather = [&](const std::vector<Watched>& list) {
     for (const Watched& watched : list)
       if (program_->graph().value(watched.value).name == value)
-        for (const ChannelSums& sums : watched.sums) all.merge(sums);
+        for (const quant::ChannelSums& sums : watched.sums) all.merge(sums);
   };
-  for (const auto& [node, list] : looks_) gather(list);
-  for (const auto& [at, list] : input_looks_) gather(list);
+  for (const auto& [node, list] : contexts_) gather(list);
+  for (const auto& [at, list] : input_contexts_) gather(list);
   return all;
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

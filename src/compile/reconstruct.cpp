@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/reconstruct.h"
+#include "compile/reconstruct.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "quant/windows.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 constexpr int64_t most_columns = 1152;  // of weights whose errors may make up for each other
@@ -32,8 +32,8 @@ struct Block {
 struct Layer {
   const ir::Node* node;
   std::string input;
-  WeightView view;
-  WeightQuantiser* weights;
+  quant::WeightView view;
+  quant::WeightQuantiser* weights;
   Tensor values;  // of the input, for one probe
   std::vector<Block> blocks;
   std::vector<double> sums;  // by group and column
@@ -66,7 +66,7 @@ void mirror(Block& block) {
 
 /// Takes windows of a probe into a layer's sums.
 void note(Layer& layer, const Dims& weights, size_t probes, size_t probe, ThreadPool& thread_pool) {
-  const Windows windows(*layer.node, layer.view, weights, layer.values.dims());
+  const quant::Windows windows(*layer.node, layer.view, weights, layer.values.dims());
   const int64_t inner = layer.view.inner, groups = layer.view.groups;
   const float* const factors = layer.view.factors;
   const int64_t wanted =
@@ -95,7 +95,7 @@ void note(Layer& layer, const Dims& weights, size_t probes, size_t probe, Thread
 }
 
 /// Whether a weight may change by `step` where neighbours have to fit 16 bits together.
-bool keeps_pair(const WeightView& view, const std::vector<int8_t>& row, int64_t i, int step) {
+bool keeps_pair(const quant::WeightView& view, const std::vector<int8_t>& row, int64_t i, int step) {
   const int64_t channels = view.inner / view.taps, k = i % view.taps * channels + i / view.taps, other = k ^ 1;
   if (other >= view.inner) return true;
   return std::abs(row[i] + step + row[other % channels * view.taps + other / channels]) <= 128;
@@ -123,7 +123,7 @@ void descend(const Layer& layer, const Block& block, int64_t row, const std::vec
       if (!(std::fabs(slope[i]) > self / 2)) continue;
       const int step = slope[i] > 0 ? -1 : 1;
       int8_t& weight = stored[block.begin + i];
-      if (std::abs(weight + step) > 127 || std::abs(weight + step - nearest[block.begin + i]) > most_change) continue;
+      if (std::abs(weight + step) > 127 || std::abs(weight + step - nearest[block.begin + i]) > quant::most_change) continue;
       if (layer.weights->paired && !keeps_pair(layer.view, stored, block.begin + i, step)) continue;
       weight = static_cast<int8_t>(weight + step);
       for (int64_t j = 0; j < n; ++j) slope[j] += static_cast<float>(step) * products[j];
@@ -136,7 +136,7 @@ void descend(const Layer& layer, const Block& block, int64_t row, const std::vec
 
 /// Chooses a layer's weights and bias from its sums.
 void choose(const ir::Graph& graph, Layer& layer, ThreadPool& thread_pool) {
-  const WeightView& view = layer.view;
+  const quant::WeightView& view = layer.view;
   std::vector<int8_t> changes(static_cast<size_t>(view.rows * view.inner));
   std::vector<float> bias(static_cast<size_t>(view.rows));
   const Tensor* given = layer.node->inputs.size() > 2 ? graph.constant(layer.node->inputs[2]) : nullptr;
@@ -145,7 +145,7 @@ void choose(const ir::Graph& graph, Layer& layer, ThreadPool& thread_pool) {
     for (int64_t row = worker; row < view.rows; row += thread_pool.threads()) {
       const int64_t group = row / (view.rows / view.groups);
       const float scale = layer.weights->scales[row];
-      const std::vector<int8_t> nearest = store_row(view, row, scale, layer.weights->paired);
+      const std::vector<int8_t> nearest = quant::store_row(view, row, scale, layer.weights->paired);
       std::vector<int8_t> stored = nearest;
       for (const Block& block : layer.blocks)
         if (block.group == group) descend(layer, block, row, nearest, stored);
@@ -162,13 +162,13 @@ void choose(const ir::Graph& graph, Layer& layer, ThreadPool& thread_pool) {
   layer.weights->changes = std::move(changes);
 }
 
-std::vector<Layer> layers_of(const Workshop& shop, Recipe& recipe) {
+std::vector<Layer> layers_of(const CalibrationContext& context, quant::Recipe& recipe) {
   std::vector<Layer> layers;
-  for (const ir::Node& node : shop.graph.nodes) {
-    if (role_of(shop.graph, node) != Role::anchor) continue;
-    const auto found = recipe.anchors.find(result_name(shop.graph, node));
+  for (const ir::Node& node : context.graph.nodes) {
+    if (quant::role_of(context.graph, node) != quant::Role::anchor) continue;
+    const auto found = recipe.anchors.find(quant::result_name(context.graph, node));
     if (found == recipe.anchors.end() || (node.op == "Gemm" && node.integer("transA", 0))) continue;
-    layers.push_back({&node, shop.graph.value(node.inputs[0]).name, weights_of(shop.graph, node, recipe.factors),
+    layers.push_back({&node, context.graph.value(node.inputs[0]).name, quant::weights_of(context.graph, node, recipe.factors),
                       &found->second, {}, {}, {}});
   }
   return layers;
@@ -192,32 +192,32 @@ int64_t make_room(Layer& layer) {
 
 }  // namespace
 
-Recipe reconstruct(const Workshop& shop, Recipe recipe) {
-  std::vector<Layer> layers = layers_of(shop, recipe);
-  Lab lab(judged_graph(shop.graph), shop.shapes, shop.thread_pool, shop.setting.records);
-  const size_t probes = shop.seen.probes.size();
+quant::Recipe reconstruct(const CalibrationContext& context, quant::Recipe recipe) {
+  std::vector<Layer> layers = layers_of(context, recipe);
+  ValueObserver observer(judged_graph(context.graph), context.shapes, context.thread_pool, context.setting.records);
+  const size_t probes = context.seen.probes.size();
   for (size_t begin = 0, end; begin < layers.size(); begin = end) {
-    lab.forget();
+    observer.forget();
     int64_t bytes = 0;
     for (end = begin; end < layers.size() && (end == begin || bytes < most_bytes); ++end) {
       bytes += make_room(layers[end]);
-      lab.watch(layers[end].input, {.copy = &layers[end].values});
+      observer.watch(layers[end].input, {.copy = &layers[end].values});
       bytes += static_cast<int64_t>(layers[end].values.bytes());
     }
     for (size_t probe = 0; probe < probes; ++probe) {
-      lab.run(shop.seen.probes[probe].inputs);
+      observer.run(context.seen.probes[probe].inputs);
       for (size_t at = begin; at < end; ++at)
         if (layers[at].values.bytes() > 0)
-          note(layers[at], shop.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe, shop.thread_pool);
+          note(layers[at], context.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe, context.thread_pool);
     }
     for (size_t at = begin; at < end; ++at) {
-      if (layers[at].windows > 0) choose(shop.graph, layers[at], shop.thread_pool);
+      if (layers[at].windows > 0) choose(context.graph, layers[at], context.thread_pool);
       layers[at].blocks = {}, layers[at].values = {};
     }
-    shop.report("reconstruct weights", static_cast<double>(end) / static_cast<double>(layers.size()));
+    context.report("reconstruct weights", static_cast<double>(end) / static_cast<double>(layers.size()));
   }
-  recipe.error = shop.error(recipe);
+  recipe.error = context.error(recipe);
   return recipe;
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

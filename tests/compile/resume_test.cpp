@@ -11,10 +11,10 @@
 #include "base/file.h"
 #include "onnx/import.h"
 #include "passes/pass.h"
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 #include "support/net.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 constexpr int count = 40, pause_at = 10, die_at = 25;
@@ -40,7 +40,7 @@ class Samples : public Calibrator {
   int at_ = 0;
 };
 
-Recipe run(const ir::Graph& graph, const std::string& cache, bool mortal, std::string* told = nullptr) {
+quant::Recipe run(const ir::Graph& graph, const std::string& cache, bool mortal, std::string* told = nullptr) {
   Samples samples(cache, mortal);
   Setting setting;
   setting.logger = Logger([&](Severity, std::string_view text) {
@@ -64,15 +64,15 @@ TEST(calibrate, goes_on_after_being_killed_and_gives_the_recipe_of_an_unbroken_r
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
   std::string told;
-  const Recipe resumed = run(graph, folder / "cache", false, &told);
+  const quant::Recipe resumed = run(graph, folder / "cache", false, &told);
   EXPECT_EQ(told.substr(0, told.find('\n')),
             "going on after " + std::to_string(pause_at + 1) + " samples that an earlier run has seen");
-  const Recipe unbroken = run(graph, folder / "other", false);
+  const quant::Recipe unbroken = run(graph, folder / "other", false);
   EXPECT_TRUE(resumed.values == unbroken.values);
   EXPECT_EQ(resumed.kept, unbroken.kept);
   ASSERT_EQ(resumed.anchors.size(), unbroken.anchors.size());
   for (const auto& [name, weights] : unbroken.anchors) {
-    const WeightQuantiser& other = resumed.anchors.at(name);
+    const quant::WeightQuantiser& other = resumed.anchors.at(name);
     EXPECT_EQ(other.scales, weights.scales);
     EXPECT_EQ(other.paired, weights.paired);
     // Sums of two parts differ from one sum in the last bits.
@@ -82,4 +82,4 @@ TEST(calibrate, goes_on_after_being_killed_and_gives_the_recipe_of_an_unbroken_r
 }
 
 }  // namespace
-}  // namespace tenon::quant
+}  // namespace tenon::compile

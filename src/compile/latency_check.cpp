@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/latency_check.h"
+#include "compile/latency_check.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 #include "quant/structure.h"
 #include "runtime/program.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 namespace {
 
 /// Which ONNX nodes belong together because some step of one of the plans computes them together.
@@ -183,7 +183,7 @@ struct Slower {
   double gain = 0;  // microseconds in floating point instead
 };
 
-std::map<std::string, Times> times_of(const ir::Graph& graph, const Recipe& recipe, Runner& floats, Runner& quantised) {
+std::map<std::string, Times> times_of(const ir::Graph& graph, const quant::Recipe& recipe, Runner& floats, Runner& quantised) {
   Parts parts;
   for (const Runner* runner : {&floats, &quantised})
     for (size_t at = 0; at < runner->steps.size(); ++at)
@@ -193,7 +193,7 @@ std::map<std::string, Times> times_of(const ir::Graph& graph, const Recipe& reci
   std::map<std::string, std::vector<std::string>> together;
   for (const ir::Node& node : graph.nodes)
     if (node.alive && !node.outputs.empty() && !node.origins.empty())
-      if (const std::string& name = result_name(graph, node); recipe.anchors.count(name))
+      if (const std::string& name = quant::result_name(graph, node); recipe.anchors.count(name))
         together[parts.root(node.origins[0])].push_back(name);
   std::map<std::string, Times> times;
   for (const auto& [part, anchors] : together)
@@ -202,7 +202,7 @@ std::map<std::string, Times> times_of(const ir::Graph& graph, const Recipe& reci
 }
 
 /// All of them, those that lose most first.
-std::vector<Slower> slower(const Recipe& recipe, const std::map<std::string, Times>& times) {
+std::vector<Slower> slower(const quant::Recipe& recipe, const std::map<std::string, Times>& times) {
   std::vector<Slower> found;
   for (const auto& [name, time] : times)
     if (time.bytes > time.real && !recipe.pinned.count(name))
@@ -215,40 +215,8 @@ std::vector<Slower> slower(const Recipe& recipe, const std::map<std::string, Tim
 
 }  // namespace
 
-Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std::string, std::string>& reasons) {
-  Reasons keep(graph.nodes.size());
-  for (size_t at = 0; at < graph.nodes.size(); ++at) {
-    const ir::Node& node = graph.nodes[at];
-    if (!node.alive || node.outputs.empty()) continue;
-    const std::string& name = result_name(graph, node);
-    if (recipe.pinned.count(name)) keep[at] = in_eight_bits;
-    else if (const auto reason = reasons.find(name); reason != reasons.end()) keep[at] = reason->second;
-    else if (const auto kept = recipe.kept.find(name); kept != recipe.kept.end()) keep[at] = kept->second;
-    else if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(name)) keep[at] = "the recipe leaves it out";
-  }
-  const Structure structure = structure_of(graph, keep);
-  Recipe result;
-  result.error = recipe.error;
-  result.pinned = recipe.pinned;
-  for (size_t at = 0; at < graph.nodes.size(); ++at) {
-    if (graph.nodes[at].outputs.empty()) continue;
-    const std::string& name = result_name(graph, graph.nodes[at]);
-    if (!structure.reasons[at].empty()) result.kept[name] = structure.reasons[at];
-    if (const auto anchor = recipe.anchors.find(name); anchor != recipe.anchors.end() && structure.integer[at])
-      result.anchors.insert(*anchor);
-  }
-  for (size_t id = 0; id < graph.values.size(); ++id)
-    if (const auto value = recipe.values.find(graph.values[id].name);
-        value != recipe.values.end() && structure.group[id] >= 0) {
-      result.values.insert(*value);
-      if (const auto factors = recipe.factors.find(value->first); factors != recipe.factors.end())
-        result.factors.insert(*factors);
-    }
-  return result;
-}
-
-LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const Recipe& recipe,
-                 const std::function<plan::Plan(const Recipe&)>& quantise) {
+LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const quant::Recipe& recipe,
+                 const std::function<plan::Plan(const quant::Recipe&)>& quantise) {
   const bool overlaps = backends::backend(floats.device).capabilities(floats.device).concurrent;
   const int most_turns = overlaps ? 7 : 4;
   const double worth = overlaps ? 0.997 : 0.99;  // of the time before, for a turn to be taken
@@ -261,7 +229,7 @@ LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const
   for (int turn = 0; turn < most_turns; ++turn) {
     std::map<std::string, std::string> now = kept;
     for (size_t at = 0; at < taken; ++at) now[more[at].anchor] = more[at].reason;
-    const Recipe trial = without(graph, recipe, now);
+    const quant::Recipe trial = quant::without(graph, recipe, now);
     plan::Plan plan = quantise(trial);
     Runner bytes(plan, thread_pool);
     real.forget();
@@ -290,7 +258,7 @@ void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& kee
       const ir::Node& node = graph.node(id);
       if (!node.alive || !is_integer(node)) continue;
       if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
-      found |= precision == in_eight_bits || passes::int8_to_f32(graph, id);
+      found |= precision == quant::in_eight_bits || passes::int8_to_f32(graph, id);
     }
     if (!found)
       throw Error(Code::usage, "no layer in eight bits is called \"" + name + "\"",
@@ -332,9 +300,9 @@ plan::Plan slower_to_f32(plan::Plan integers, const std::function<void(plan::Pla
 }
 
 Gain gain_of(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& other) {
-  Recipe all;
+  quant::Recipe all;
   for (const ir::Node& node : graph.nodes)
-    if (role_of(graph, node) == Role::anchor) all.anchors[result_name(graph, node)];
+    if (quant::role_of(graph, node) == quant::Role::anchor) all.anchors[quant::result_name(graph, node)];
   ThreadPool thread_pool(one.threads);
   Runner first(one, thread_pool), second(other, thread_pool);
   benchmark(first, second);
@@ -351,4 +319,4 @@ std::pair<double, double> benchmark(const plan::Plan& one, const plan::Plan& oth
   return {first.total(), second.total()};
 }
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile

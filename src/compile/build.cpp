@@ -18,8 +18,8 @@
 #include "plan/plan.h"
 #include "plan/sources.h"
 #include "plan/timing_cache.h"
-#include "quant/eight_bits.h"
-#include "quant/latency_check.h"
+#include "compile/int8.h"
+#include "compile/latency_check.h"
 #include "quant/structure.h"
 
 namespace tenon {
@@ -108,15 +108,15 @@ plan::Plan compiled(const Import& import, const BuildOptions& options) {
       finish(one, tracker, cache.records(), options);
       cache.add(one.records);
     };
-    plan = quant::plan_eight_bits({plan, imported, options, cache, finish_one});
+    plan = compile::plan_int8({plan, imported, options, cache, finish_one});
   } else {
     if (!keep.empty()) {
       tracker.note(passes::lower(plan.graph, options.skip_passes));
-      quant::kept_to_f32(plan.graph, keep);
+      compile::kept_to_f32(plan.graph, keep);
     }
     finish(plan, tracker, cache.records(), options);
     if (came_quantised && may_use_f32(plan, options))
-      plan = quant::slower_to_f32(std::move(plan), [&](plan::Plan& one) {
+      plan = compile::slower_to_f32(std::move(plan), [&](plan::Plan& one) {
         compile::tune(one, cache.records(), options.budget_seconds, options.progress);
         cache.add(one.records);
       });

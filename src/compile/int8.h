@@ -5,10 +5,10 @@
 #include "plan/plan.h"
 #include "plan/timing_cache.h"
 
-namespace tenon::quant {
+namespace tenon::compile {
 
 /// What a build in eight bits works with. All must outlive it.
-struct EightBitsTask {
+struct Int8Task {
   const plan::Plan& base;     ///< its graph is optimised, in floating point, and not lowered
   const ir::Graph& imported;  ///< before it was optimised
   const BuildOptions& options;
@@ -21,6 +21,6 @@ struct EightBitsTask {
 /// it is not at all; with a judge, the fastest that loses little enough. Without time to measure, or sizes to measure
 /// at, and where the engine is to be small, everything is quantised that may be. Throws Error(usage) where calibration
 /// data is missing or does not fit.
-plan::Plan plan_eight_bits(const EightBitsTask& task);
+plan::Plan plan_int8(const Int8Task& task);
 
-}  // namespace tenon::quant
+}  // namespace tenon::compile
