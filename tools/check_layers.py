@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Proves that data flows one way: no stage includes a later one, the public headers include nothing of ours but each
+"""Proves that data flows one way: no stage includes or calls a later one, the public headers include nothing of ours but each
 other, and only base/knobs.cpp reads the environment. Prints what is wrong as FILE:LINE; exit status 1.
 usage: check_layers.py [ROOT]"""
 import os
@@ -18,6 +18,8 @@ ALLOWED['api'] = {'base', 'api'}
 ALLOWED['cli'] = ALLOWED['pipeline'] | {'explain', 'metrics', 'cli'}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)')
+# A call of a stage names its namespace.
+NAMED = re.compile(r'(?<![\w:])(?:tenon::)?(\w+)::(?=\w)')
 ENVIRONMENT = re.compile(r'\b(secure_)?getenv\s*\(|\benviron\b\s*[;\[=]')
 KNOBS = 'src/base/knobs.cpp'
 
@@ -45,6 +47,9 @@ def faults(root, path):
         for number, line in enumerate(file, 1):
             if path != KNOBS and ENVIRONMENT.search(line):
                 yield number, 'reads the environment; declare a knob in %s' % KNOBS
+            for name in NAMED.findall(line.split('//')[0]) if not public else ():
+                if name in ALLOWED and name not in allowed:
+                    yield number, 'src/%s must not name %s::' % (stage, name)
             found = INCLUDE.match(line)
             if not found or found[2].startswith('tenon/'):
                 continue

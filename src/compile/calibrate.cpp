@@ -66,12 +66,14 @@ quant::Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& a
   const quant::Reasons keep = kept_nodes(graph, setting.options);
   const quant::Structure structure = quant::structure_of(graph, keep);
   ThreadPool thread_pool(setting.threads);
-  const quant::Checkpoint from = quant::read_checkpoint(cache, key, setting.options.batch, static_cast<size_t>(structure.groups));
+  const quant::Checkpoint from =
+      quant::read_checkpoint(cache, key, setting.options.batch, static_cast<size_t>(structure.groups));
   if (from.samples > 0)
     warn(setting, fmt::format("going on after {} samples that an earlier run has seen", from.samples));
-  const quant::Observations seen = observe(graph, structure, data, setting, thread_pool, from, [&](const quant::Checkpoint& so_far) {
-    data.write_cache(quant::write_checkpoint(key, setting.options.batch, so_far));
-  });
+  const quant::Observations seen =
+      observe(graph, structure, data, setting, thread_pool, from, [&](const quant::Checkpoint& so_far) {
+        data.write_cache(quant::write_checkpoint(key, setting.options.batch, so_far));
+      });
   CalibrationContext context{graph, seen, setting, batch_shapes(graph, setting), thread_pool, keep, {}};
   if (setting.by_channel && setting.options.method == CalibrationMethod::automatic)
     context.equalised = choose_factors(context, structure);

@@ -28,8 +28,8 @@ int64_t dead_channels(const quant::ChannelSums& sums) {
 
 }  // namespace
 
-plan::Evidence evidence_of(const CalibrationContext& context, const quant::Structure& structure, const std::vector<double>& errors,
-                           const quant::Recipe& recipe) {
+plan::Evidence evidence_of(const CalibrationContext& context, const quant::Structure& structure,
+                           const std::vector<double>& errors, const quant::Recipe& recipe) {
   const ir::Graph& graph = context.graph;
   const quant::Observations& seen = context.seen;
   plan::Evidence evidence;

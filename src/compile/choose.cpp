@@ -220,7 +220,8 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
           if (!stays[at] && !order[at].rounded)
             out[anchor] = fmt::format("in eight bits it costs too much accuracy for the {} it saves",
                                       selection.objective == Objective::size ? "space" : "time");
-      enough = chooser.is_enough(selection.make(quant::without(selection.graph, faster, out), rounded_of(order, stays)));
+      enough =
+          chooser.is_enough(selection.make(quant::without(selection.graph, faster, out), rounded_of(order, stays)));
     }
     (enough ? low : high) = allowed;
     (enough ? within : beyond) = stays;

@@ -110,7 +110,8 @@ class EightBits {
     if (how.anchors.empty() && !rounding_.empty())
       result.goal.precision = (rounded.empty() ? exact_ : floats_).goal.precision;
     for (ir::Node& node : result.graph.nodes)
-      if (const std::string& name = quant::result_name(result.graph, node); rounded.count(name) && !how.anchors.count(name))
+      if (const std::string& name = quant::result_name(result.graph, node);
+          rounded.count(name) && !how.anchors.count(name))
         plan::let_round(node);
     if (is_float8()) quant::materialise_float8(result.graph, how);
     else quant::materialise(result.graph, how);
@@ -136,7 +137,9 @@ class EightBits {
   }
 
   plan::Plan judged() {
-    const auto try_out = [&](const quant::Recipe& how, const std::set<std::string>& rounded) { return trial(how, rounded); };
+    const auto try_out = [&](const quant::Recipe& how, const std::set<std::string>& rounded) {
+      return trial(how, rounded);
+    };
     const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
     std::optional<LatencyCheck> best =
         choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_}, search_);

@@ -183,7 +183,8 @@ struct Slower {
   double gain = 0;  // microseconds in floating point instead
 };
 
-std::map<std::string, Times> times_of(const ir::Graph& graph, const quant::Recipe& recipe, Runner& floats, Runner& quantised) {
+std::map<std::string, Times> times_of(const ir::Graph& graph, const quant::Recipe& recipe, Runner& floats,
+                                      Runner& quantised) {
   Parts parts;
   for (const Runner* runner : {&floats, &quantised})
     for (size_t at = 0; at < runner->steps.size(); ++at)

@@ -19,7 +19,8 @@ struct Need {
   /// a batch is read, kept and changed.
   int64_t all() const {
     constexpr auto most = static_cast<int64_t>(quant::Observations::most_probes);
-    const int64_t probes = std::min(most * ends, std::max(static_cast<int64_t>(quant::Observations::probe_bytes), ends));
+    const int64_t probes =
+        std::min(most * ends, std::max(static_cast<int64_t>(quant::Observations::probe_bytes), ends));
     return graphs * arena + 5 * ends + probes + 8 * weights;
   }
   /// For one graph and a batch, with nothing kept.

@@ -69,7 +69,8 @@ class Spread {
     for (const Tensor& input : inputs) bytes += input.bytes(), probe.inputs.push_back(input.copy());
     for (const Tensor& output : run()) bytes += output.bytes(), probe.outputs.push_back(output.copy());
     kept_.push_back(std::move(probe));
-    room_ = std::clamp(quant::Observations::probe_bytes / std::max(bytes, size_t{1}), size_t{1}, quant::Observations::most_probes);
+    room_ = std::clamp(quant::Observations::probe_bytes / std::max(bytes, size_t{1}), size_t{1},
+                       quant::Observations::most_probes);
   }
 
  private:
@@ -78,8 +79,8 @@ class Spread {
   int64_t seen_ = 0, stride_ = 1;
 };
 
-void check_finite(const ValueObserver& observer, const std::vector<quant::Histogram>& groups, const quant::Structure& structure,
-                  const ir::Graph& graph, const quant::DataLoader::Batch& batch) {
+void check_finite(const ValueObserver& observer, const std::vector<quant::Histogram>& groups,
+                  const quant::Structure& structure, const ir::Graph& graph, const quant::DataLoader::Batch& batch) {
   for (size_t at = 0; at < observer.graph().inputs.size(); ++at) {
     if (batch.inputs[at].dtype() != DType::f32) continue;
     const std::span<const float> values = batch.inputs[at].values<float>();
@@ -99,9 +100,9 @@ void check_finite(const ValueObserver& observer, const std::vector<quant::Histog
 
 }  // namespace
 
-quant::Observations observe(const ir::Graph& graph, const quant::Structure& structure, Calibrator& data, const Setting& setting,
-                     ThreadPool& thread_pool, const quant::Checkpoint& from,
-                     const std::function<void(const quant::Checkpoint&)>& save) {
+quant::Observations observe(const ir::Graph& graph, const quant::Structure& structure, Calibrator& data,
+                            const Setting& setting, ThreadPool& thread_pool, const quant::Checkpoint& from,
+                            const std::function<void(const quant::Checkpoint&)>& save) {
   quant::Observations seen;
   seen.groups = from.groups;
   seen.groups.resize(static_cast<size_t>(structure.groups));
@@ -123,7 +124,8 @@ quant::Observations observe(const ir::Graph& graph, const quant::Structure& stru
   if (auditor.has_images() || (from.samples > 0 && !apart))
     plain = std::make_unique<ValueObserver>(graph, batch_shapes(graph, setting), thread_pool, setting.records);
   if (apart)
-    judge = std::make_unique<ValueObserver>(judged_graph(graph), batch_shapes(graph, setting), thread_pool, setting.records);
+    judge = std::make_unique<ValueObserver>(judged_graph(graph), batch_shapes(graph, setting), thread_pool,
+                                            setting.records);
   const quant::Auditor::Run run_plain = [&](const std::vector<Tensor>& inputs) { return plain->run(inputs); };
   if (from.samples > 0) auditor.resume(from.audit);
   const auto sums = [&] {

@@ -18,8 +18,8 @@ bool is_judged_apart(const ir::Graph& graph);
 
 /// Runs the graph over all data, or what `from` has not counted of it. Every few seconds `save` gets what has been
 /// counted so far. Throws as calibrate does.
-quant::Observations observe(const ir::Graph& graph, const quant::Structure& structure, Calibrator& data, const Setting& setting,
-                     ThreadPool& thread_pool, const quant::Checkpoint& from = {},
-                     const std::function<void(const quant::Checkpoint&)>& save = {});
+quant::Observations observe(const ir::Graph& graph, const quant::Structure& structure, Calibrator& data,
+                            const Setting& setting, ThreadPool& thread_pool, const quant::Checkpoint& from = {},
+                            const std::function<void(const quant::Checkpoint&)>& save = {});
 
 }  // namespace tenon::compile

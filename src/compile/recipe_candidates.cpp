@@ -85,15 +85,17 @@ double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>&
   return floats ? sum / floats : 0;
 }
 
-RecipeCandidates::RecipeCandidates(const ir::Graph& graph, const quant::Recipe& recipe, const quant::Observations& seen, const Shapes& shapes,
-               ThreadPool& thread_pool, const plan::Records& records)
+RecipeCandidates::RecipeCandidates(const ir::Graph& graph, const quant::Recipe& recipe, const quant::Observations& seen,
+                                   const Shapes& shapes, ThreadPool& thread_pool, const plan::Records& records)
     : seen_(seen), factors_(recipe.factors) {
   ir::Graph rounded = judged_graph(graph);
   quant::round_weights(rounded, recipe);
   observer_ = std::make_unique<ValueObserver>(std::move(rounded), shapes, thread_pool, records);
 }
 
-double RecipeCandidates::error(const std::map<std::string, quant::Quantiser>& values) { return error(values, most_tried); }
+double RecipeCandidates::error(const std::map<std::string, quant::Quantiser>& values) {
+  return error(values, most_tried);
+}
 
 double RecipeCandidates::error(const std::map<std::string, quant::Quantiser>& values, size_t probes) {
   observer_->forget();

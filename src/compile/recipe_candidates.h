@@ -18,8 +18,8 @@ double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>&
 class RecipeCandidates {
  public:
   /// All must outlive it. Weights are those of `graph`, rounded where `recipe` says so.
-  RecipeCandidates(const ir::Graph& graph, const quant::Recipe& recipe, const quant::Observations& seen, const Shapes& shapes,
-         ThreadPool& thread_pool, const plan::Records& records);
+  RecipeCandidates(const ir::Graph& graph, const quant::Recipe& recipe, const quant::Observations& seen,
+                   const Shapes& shapes, ThreadPool& thread_pool, const plan::Records& records);
   /// Quantisers to apply from now on; values that are absent stay exact. A null map is none.
   /// On at most 16 probes.
   double error(const std::map<std::string, quant::Quantiser>& values);

@@ -123,7 +123,8 @@ void descend(const Layer& layer, const Block& block, int64_t row, const std::vec
       if (!(std::fabs(slope[i]) > self / 2)) continue;
       const int step = slope[i] > 0 ? -1 : 1;
       int8_t& weight = stored[block.begin + i];
-      if (std::abs(weight + step) > 127 || std::abs(weight + step - nearest[block.begin + i]) > quant::most_change) continue;
+      if (std::abs(weight + step) > 127 || std::abs(weight + step - nearest[block.begin + i]) > quant::most_change)
+        continue;
       if (layer.weights->paired && !keeps_pair(layer.view, stored, block.begin + i, step)) continue;
       weight = static_cast<int8_t>(weight + step);
       for (int64_t j = 0; j < n; ++j) slope[j] += static_cast<float>(step) * products[j];
@@ -168,8 +169,13 @@ std::vector<Layer> layers_of(const CalibrationContext& context, quant::Recipe& r
     if (quant::role_of(context.graph, node) != quant::Role::anchor) continue;
     const auto found = recipe.anchors.find(quant::result_name(context.graph, node));
     if (found == recipe.anchors.end() || (node.op == "Gemm" && node.integer("transA", 0))) continue;
-    layers.push_back({&node, context.graph.value(node.inputs[0]).name, quant::weights_of(context.graph, node, recipe.factors),
-                      &found->second, {}, {}, {}});
+    layers.push_back({&node,
+                      context.graph.value(node.inputs[0]).name,
+                      quant::weights_of(context.graph, node, recipe.factors),
+                      &found->second,
+                      {},
+                      {},
+                      {}});
   }
   return layers;
 }
@@ -208,7 +214,8 @@ quant::Recipe reconstruct(const CalibrationContext& context, quant::Recipe recip
       observer.run(context.seen.probes[probe].inputs);
       for (size_t at = begin; at < end; ++at)
         if (layers[at].values.bytes() > 0)
-          note(layers[at], context.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe, context.thread_pool);
+          note(layers[at], context.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe,
+               context.thread_pool);
     }
     for (size_t at = begin; at < end; ++at) {
       if (layers[at].windows > 0) choose(context.graph, layers[at], context.thread_pool);

@@ -205,7 +205,8 @@ std::vector<int> by_sensitivity(const std::vector<double>& errors) {
 
 }  // namespace
 
-std::vector<double> errors_alone(const CalibrationContext& context, const quant::Structure& structure, const quant::Recipe& recipe) {
+std::vector<double> errors_alone(const CalibrationContext& context, const quant::Structure& structure,
+                                 const quant::Recipe& recipe) {
   const ir::Graph& graph = context.graph;
   std::vector<quant::Recipe> alone(static_cast<size_t>(structure.groups));
   for (const ir::Node& node : graph.nodes) {
@@ -223,13 +224,14 @@ std::vector<double> errors_alone(const CalibrationContext& context, const quant:
   std::vector<double> errors(alone.size(), -1);
   for (size_t group = 0; group < alone.size(); ++group) {
     context.report("measure layers", static_cast<double>(group) / static_cast<double>(alone.size()));
-    if (!alone[group].anchors.empty()) errors[group] = context.candidates(alone[group]).error(alone[group].values, few_probes);
+    if (!alone[group].anchors.empty())
+      errors[group] = context.candidates(alone[group]).error(alone[group].values, few_probes);
   }
   return errors;
 }
 
-quant::Recipe place(const CalibrationContext& context, const quant::Structure& structure, const Values& values, const std::vector<double>& errors,
-             double target) {
+quant::Recipe place(const CalibrationContext& context, const quant::Structure& structure, const Values& values,
+                    const std::vector<double>& errors, double target) {
   const Placer placer{context, structure, values, target};
   quant::Recipe best = placer.recipe_without({});
   if (best.error <= target) return best;

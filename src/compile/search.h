@@ -15,7 +15,9 @@ struct CalibrationContext {
   ThreadPool& thread_pool;
   quant::Reasons keep;          ///< what the user asked for, by node
   quant::Equalised equalised;   ///< empty: no group of channels has factors
-  RecipeCandidates candidates(const quant::Recipe& recipe) const { return {graph, recipe, seen, shapes, thread_pool, setting.records}; }
+  RecipeCandidates candidates(const quant::Recipe& recipe) const {
+    return {graph, recipe, seen, shapes, thread_pool, setting.records};
+  }
   double error(const quant::Recipe& recipe) const { return candidates(recipe).error(recipe.values); }
   /// Throws Error(usage) where the user cancels.
   void report(const char* stage, double done) const;
@@ -42,11 +44,12 @@ Values choose_ranges(const CalibrationContext& context, const quant::Structure& 
 
 /// By scale group: the error at the outputs with the layers that read it alone in eight bits, on a few probes; -1 where
 /// no layer of the recipe does.
-std::vector<double> errors_alone(const CalibrationContext& context, const quant::Structure& structure, const quant::Recipe& recipe);
+std::vector<double> errors_alone(const CalibrationContext& context, const quant::Structure& structure,
+                                 const quant::Recipe& recipe);
 
 /// A recipe with anchors left in floating point until the error is at most `target`: those that read the groups of most
 /// error alone go first, and what turns out not to have been needed goes back.
-quant::Recipe place(const CalibrationContext& context, const quant::Structure& structure, const Values& values, const std::vector<double>& errors,
-             double target);
+quant::Recipe place(const CalibrationContext& context, const quant::Structure& structure, const Values& values,
+                    const std::vector<double>& errors, double target);
 
 }  // namespace tenon::compile

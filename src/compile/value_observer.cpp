@@ -7,7 +7,8 @@
 
 namespace tenon::compile {
 
-ValueObserver::ValueObserver(ir::Graph graph, const Shapes& shapes, ThreadPool& thread_pool, const plan::Records& records)
+ValueObserver::ValueObserver(ir::Graph graph, const Shapes& shapes, ThreadPool& thread_pool,
+                             const plan::Records& records)
     : thread_pool_(thread_pool) {
   plan_.graph = std::move(graph);
   plan_.records = plan::without_pairs(records);  // every value is to be seen
@@ -96,7 +97,8 @@ void round_row(float* row, int64_t length, const quant::Quantiser& grid, const f
 }
 }  // namespace
 
-void ValueObserver::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Dims& strides, const Worker& worker) {
+void ValueObserver::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Dims& strides,
+                            const Worker& worker) {
   auto* data = reinterpret_cast<float*>(bytes);
   const ObserverContext& context = watched.context;
   const bool scalar = dims.rank() == 0;

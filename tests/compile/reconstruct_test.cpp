@@ -164,7 +164,8 @@ TEST(reconstruct, stays_within_what_can_be_stored) {
     if (anchor == recipe.anchors.end()) continue;
     const quant::WeightView view = quant::weights_of(net.graph, node, recipe.factors);
     for (int64_t row = 0; row < view.rows; ++row) {
-      const std::vector<int8_t> nearest = quant::store_row(view, row, anchor->second.scales[row], anchor->second.paired),
+      const std::vector<int8_t> nearest =
+                                    quant::store_row(view, row, anchor->second.scales[row], anchor->second.paired),
                                 stored = quant::stored_row(view, row, anchor->second);
       for (size_t i = 0; i < stored.size(); ++i) {
         changed += stored[i] != nearest[i];
