@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Proves that data flows one way: no stage includes or calls a later one, the public headers include nothing of ours but each
-other, and only base/knobs.cpp reads the environment. Prints what is wrong as FILE:LINE; exit status 1.
+"""Proves that data flows one way: no stage includes or calls a later one, the public headers include nothing of ours
+but each other, and only base/knobs.cpp reads the environment. Prints what is wrong as FILE:LINE; exit status 1.
 usage: check_layers.py [ROOT]"""
 import os
 import re
