@@ -9,10 +9,11 @@ using Json = nlohmann::ordered_json;
 Json time(double microseconds) { return microseconds < 0 ? Json() : Json(microseconds); }
 
 Json json_of(const Report& report, const Row& row) {
-  Json rivals = Json::array();
-  for (const Rival& rival : row.rivals)
-    rivals.push_back(rival.refusal.empty() ? Json{{"kernel", rival.kernel}, {"us", time(rival.microseconds)}}
-                                           : Json{{"kernel", rival.kernel}, {"refused", rival.refusal}});
+  Json candidates = Json::array();
+  for (const Candidate& candidate : row.candidates)
+    candidates.push_back(candidate.refusal.empty()
+                             ? Json{{"kernel", candidate.kernel}, {"us", time(candidate.microseconds)}}
+                             : Json{{"kernel", candidate.kernel}, {"refused", candidate.refusal}});
   Json json{{"name", row.name},
             {"origins", row.origins},
             {"op", row.op},
@@ -22,7 +23,7 @@ Json json_of(const Report& report, const Row& row) {
             {"us", time(row.microseconds)},
             {"us_alone", time(row.alone)},
             {"share", report.share(row)},
-            {"rivals", rivals}};
+            {"candidates", candidates}};
   if (!row.inside.empty()) json["rounds"] = time(row.rounds);
   if (!row.kept.empty()) json["kept"] = row.kept;
   if (row.error >= 0) json["int8_error"] = row.error;

@@ -55,8 +55,8 @@ struct LoopForm {
 /// nullopt for a node that is no loop, or whose numbers contradict each other.
 std::optional<LoopForm> loop_form(const ir::Node& node);
 
-/// The node's bodies with the types that they have there, by attribute: inputs that are known are constants. Bodies that
-/// are never entered are left out.
+/// The node's bodies with the types that they have there, by attribute: inputs that are known are constants. Bodies
+/// that are never entered are left out.
 std::map<std::string, ir::Graph> infer_bodies(ir::Graph& graph, ir::NodeId node);
 /// While one lives, inference of its thread leaves bodies there as it has inferred them, by what their nodes hold; of
 /// one that it enters more than once the last.

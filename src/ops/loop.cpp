@@ -77,7 +77,8 @@ void infer_loop(Inference& ctx) {
   const std::optional<ir::Dim> known_rounds = rounds_of(ctx, body);
   for (size_t at = 0; at < parts.scans; ++at) {
     Known scan = outputs[1 + parts.carried + at];
-    if (scan.shape) scan.shape->insert(scan.shape->begin(), known_rounds ? *known_rounds : tagged_unknown(ctx, "rounds"));
+    if (scan.shape)
+      scan.shape->insert(scan.shape->begin(), known_rounds ? *known_rounds : tagged_unknown(ctx, "rounds"));
     scan.content.reset();
     set_known(ctx, parts.carried + at, scan);
   }

@@ -30,7 +30,8 @@ bool drop_captures(ir::Graph& graph) {
     if (dropped.empty()) return false;
     for (const std::string& name : names) {
       auto body = std::make_shared<ir::Graph>(*graph.node(id).graph(name));
-      for (size_t at = dropped.size(); at-- > 0;) body->inputs.erase(body->inputs.end() - 1 - static_cast<int64_t>(dropped[at]));
+      for (size_t at = dropped.size(); at-- > 0;)
+        body->inputs.erase(body->inputs.end() - 1 - static_cast<int64_t>(dropped[at]));
       body->tidy();
       graph.node(id).attributes[name] = std::move(body);
     }

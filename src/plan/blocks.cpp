@@ -117,8 +117,8 @@ Blocks blocks_of(const ir::Graph& graph, ir::NodeId id, const Plan& plan, int th
     if (!is_static(body->second) || !inputs_are_known(body->second)) return nullptr;
     const bool loops = ops::flow_of(node.op) == ops::Flow::loop;
     if (!(loops ? fits_loop : fits_branch)(graph, node, body->second)) return nullptr;
-    const int team = largest_node(body->second) <= few_elements ? 1 : threads;
-    blocks->push_back(schedule(plan, device_graph(std::move(body->second), plan), team, Branches::sequential));
+    const int thread_pool = largest_node(body->second) <= few_elements ? 1 : threads;
+    blocks->push_back(schedule(plan, device_graph(std::move(body->second), plan), thread_pool, Branches::sequential));
   }
   return blocks;
 }

@@ -125,7 +125,7 @@ struct Layouter {
   static bool is_alias(const ir::Node& node) { return ops::has_trait(node.op, ops::Trait::view); }
 
   /// Attention on a GPU reads and writes tensors with their axes in any order.
-  bool is_turned_view(const ir::Node& node) const {
+  bool is_transposed_view(const ir::Node& node) const {
     if (node.op != "Transpose" || !node.has("perm") || graph.is_output(node.outputs[0])) return false;
     const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
     return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
@@ -134,7 +134,7 @@ struct Layouter {
     });
   }
   /// Where the result of a Transpose lies that moves nothing.
-  Place turned(const ir::Node& node) const {
+  Place transposed(const ir::Node& node) const {
     Place place = layout.places[node.inputs[0]];
     const Dims strides = place.strides;
     const std::vector<int64_t> perm = node.integers("perm");
@@ -298,8 +298,8 @@ struct Layouter {
       }
     } else if (node.op == "Transpose" && in_arena && node.has("perm")) {
       const ir::ValueId out = node.outputs[0];
-      if (!fixed[out] && is_turned_view(node)) layout.places[out] = turned(node), fixed[out] = 1;
-      if (fixed[out] && same(layout.places[out], turned(node))) layout.runs[id] = 0;
+      if (!fixed[out] && is_transposed_view(node)) layout.places[out] = transposed(node), fixed[out] = 1;
+      if (fixed[out] && same(layout.places[out], transposed(node))) layout.runs[id] = 0;
     } else if (node.op == "Concat") {
       const size_t axis = static_cast<size_t>(concat_axis(node));
       int64_t begin = 0;

@@ -10,7 +10,7 @@
 namespace tenon::runtime {
 namespace {
 
-constexpr int64_t few_elements = 1 << 14;  // of all values: waking a team takes longer than such a body
+constexpr int64_t few_elements = 1 << 14;  // of all values: waking a thread pool takes longer than such a body
 
 /// What runs bodies is the host.
 plan::Plan host_plan(const plan::Plan& plan) {
@@ -36,8 +36,8 @@ int64_t elements_of(const ir::Graph& graph) {
 
 }  // namespace
 
-BodyProgram::BodyProgram(const ir::Graph& body, const plan::Plan& plan, Team& team)
-    : body_(body), plan_(plan), team_(team), nodes_(body, plan, team) {}
+BodyProgram::BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool)
+    : body_(body), plan_(plan), thread_pool_(thread_pool), nodes_(body, plan, thread_pool) {}
 
 void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
   Shapes shapes;
@@ -48,10 +48,10 @@ void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
   }
   ir::Graph graph = plan::concretise(body_, shapes);
   if (!plan::is_static(graph)) return;
-  Team& team = elements_of(graph) <= few_elements ? alone_ : team_;
+  ThreadPool& thread_pool = elements_of(graph) <= few_elements ? alone_ : thread_pool_;
   const plan::Plan host = host_plan(plan_);
-  backends::Schedule schedule = plan::schedule(host, plan::device_graph(std::move(graph), host), team.threads());
-  whole_ = backends::host().compile(std::move(schedule), team)->executable(team);
+  backends::Schedule schedule = plan::schedule(host, plan::device_graph(std::move(graph), host), thread_pool.threads());
+  whole_ = backends::host().compile(std::move(schedule), thread_pool)->executable(thread_pool);
 } catch (const Error&) {
   whole_.reset();  // node by node it may not be reached
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/executable.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "plan/plan.h"
 #include "runtime/dynamic.h"
 
@@ -17,7 +17,7 @@ namespace tenon::runtime {
 class BodyProgram {
  public:
   /// All three must outlive it.
-  BodyProgram(const ir::Graph& body, const plan::Plan& plan, Team& team);
+  BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool);
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void begin_profile();
   void add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const;
@@ -36,8 +36,8 @@ class BodyProgram {
 
   const ir::Graph& body_;
   const plan::Plan& plan_;
-  Team& team_;
-  Team alone_{1};
+  ThreadPool& thread_pool_;
+  ThreadPool alone_{1};
   DynamicProgram nodes_;
   std::vector<Seen> seen_;                         // inputs of the last run
   bool tried_ = false;                             // to plan for these

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "plan/plan.h"
 
 namespace tenon::runtime {
@@ -17,7 +17,7 @@ class BodyProgram;
 class DynamicProgram {
  public:
   /// All three must outlive it.
-  DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, Team& team);
+  DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, ThreadPool& thread_pool);
   ~DynamicProgram();
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   /// Runs `iterations` times and gives each node's mean time.
@@ -37,8 +37,8 @@ class DynamicProgram {
 
   const ir::Graph& graph_;
   const plan::Plan& plan_;
-  Team& team_;
-  Team alone_{1};  // for small nodes
+  ThreadPool& thread_pool_;
+  ThreadPool alone_{1};  // for small nodes
   std::vector<char> plain_;                          // per node: only the reference kernel runs it
   std::vector<char> by_content_;                     // per node: its kernel is made for what its small operands hold
   std::vector<std::unique_ptr<Prepared>> prepared_;  // per node

@@ -28,8 +28,8 @@ TEST(Blocks, AreScheduledTunedAndTimed) {
   options.budget_seconds = -1;
   const Engine engine = build_net(folder, loop_net(200, 9), options);
   const plan::Plan& plan = plan_of(engine);
-  Team team(2);
-  runtime::Program program(plan, plan.shapes, team);
+  ThreadPool thread_pool(2);
+  runtime::Program program(plan, plan.shapes, thread_pool);
   ASSERT_TRUE(program.is_static());
   const auto* step = step_with_blocks(program.executable()->schedule());
   ASSERT_NE(step, nullptr);
@@ -57,8 +57,8 @@ TEST(Blocks, AreScheduledTunedAndTimed) {
 TEST(Blocks, OfFewElementsRunOnOneThread) {
   const Folder folder;
   const Engine engine = build_net(folder, loop_net(16, 3));
-  Team team(2);
-  runtime::Program program(plan_of(engine), plan_of(engine).shapes, team);
+  ThreadPool thread_pool(2);
+  runtime::Program program(plan_of(engine), plan_of(engine).shapes, thread_pool);
   const auto* step = step_with_blocks(program.executable()->schedule());
   ASSERT_NE(step, nullptr);
   EXPECT_EQ(step->blocks->front().threads, 1);

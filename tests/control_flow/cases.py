@@ -224,7 +224,7 @@ def decoder():
 
 
 def detector():
-    """What stands behind a detector: suppression class by class, and boxes that are kept only where there are any."""
+    """What stands behind a detector: NMS class by class, and boxes that are kept only where there are any."""
     some = graph('some', [node('Gather', 'boxes kept', 'b1', axis=1)], [], [value('b1')])
     none = graph('none', [node('Slice', 'boxes zero zero one', 'b2')], [], [value('b2')])
     body = graph('of_class', [

@@ -7,15 +7,15 @@
 namespace tenon::explain {
 namespace {
 
-/// Three steps: a convolution with a close rival, a transpose, and an op without a kernel of its own.
+/// Three steps: a convolution with a close candidate, a transpose, and an op without a kernel of its own.
 Report report() {
   Report report{"cpu", Precision::fp32, "avx2", 2, true};
   Row conv{"stem", {"stem", "act"}, "Conv", "1x8x8x3 -> 1x8x8x4", "fp32", "direct", 600, 500, 2};
   conv.switched = 400;
   conv.precision = Precision::fp32;
-  conv.rivals = {{"winograd4", 550, ""}, {"ref", unknown, ""}, {"depthwise", unknown, "only one channel a group"}};
+  conv.candidates = {{"winograd4", 550, ""}, {"ref", unknown, ""}, {"depthwise", unknown, "only one channel a group"}};
   Row move{"turn", {"turn"}, "Transpose", "1x8x8x4 -> 1x4x8x8", "fp32", "transpose", 100, unknown, 1};
-  move.rivals = {{"ref", unknown, ""}};
+  move.candidates = {{"ref", unknown, ""}};
   Row plain{"odd\n", {"odd\n"}, "Det", "4x8x8 -> 4", "fp32", "ref", 300};
   plain.precision = move.precision = Precision::fp32;
   report.rows = {conv, move, plain};
@@ -59,9 +59,9 @@ TEST(ExplainText, FindingsAreInOrderOfCost) {
   EXPECT_EQ(all.findings[2].microseconds, 100);
 }
 
-TEST(ExplainText, ARivalMayBeFasterAlone) {
+TEST(ExplainText, ACandidateMayBeFasterAlone) {
   Report one = report();
-  one.rows[0].rivals[0].microseconds = 450;
+  one.rows[0].candidates[0].microseconds = 450;
   one.findings.clear();
   find(one);
   EXPECT_EQ(one.findings[0].why,

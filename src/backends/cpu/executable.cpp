@@ -37,12 +37,16 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 
 }  // namespace
 
-std::unique_ptr<backends::Executable> HostCompiled::executable(Team& threads, std::shared_ptr<backends::Arena>) const {
+std::unique_ptr<backends::Executable> HostCompiled::executable(ThreadPool& threads,
+                                                               std::shared_ptr<backends::Arena>) const {
   return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads);
 }
 
-HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team)
-    : compiled_(std::move(compiled)), team_(team), bound_(compiled_->kernels()), memory_(allocate(bound_.bytes())) {
+HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool)
+    : compiled_(std::move(compiled)),
+      thread_pool_(thread_pool),
+      bound_(compiled_->kernels()),
+      memory_(allocate(bound_.bytes())) {
   bound_.place_in(memory_.get());
 }
 
@@ -59,7 +63,7 @@ void HostExecutable::aim_at(std::span<const Tensor> targets) {
 
 void HostExecutable::work(void* context, int id) {
   auto& self = *static_cast<HostExecutable*>(context);
-  const Worker worker = self.team_.worker(id, self.bound_.workspace());
+  const Worker worker = self.thread_pool_.worker(id, self.bound_.workspace());
   using Clock = std::chrono::steady_clock;
   for (size_t at = 0; at < self.bound_.steps(); ++at) {
     const auto begin = self.times_ ? Clock::now() : Clock::time_point();
@@ -82,8 +86,8 @@ void HostExecutable::work(void* context, int id) {
   }
 }
 
-void HostExecutable::run_team() {
-  team_.run(&HostExecutable::work, this);
+void HostExecutable::run_pool() {
+  thread_pool_.run(&HostExecutable::work, this);
   if (!faults_.any()) return;
   times_ = nullptr;
   observer_ = nullptr;
@@ -103,7 +107,7 @@ void HostExecutable::collect(std::span<const Tensor> inputs, std::span<Tensor> o
 void HostExecutable::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) {
   aim_at(targets);
   point_at(inputs);
-  run_team();
+  run_pool();
   collect(inputs, outputs);
   for (size_t at = 0; at < targets.size(); ++at)
     if (targets[at]) backends::fill(outputs[at], targets[at]);
@@ -125,7 +129,7 @@ std::vector<LayerTime> HostExecutable::profile(std::span<const Tensor> inputs, i
   for (size_t at = 0; at < times.size(); ++at)
     if (const ControlStep* step = control(at)) step->begin_profile();
   times_ = &times;
-  for (int iteration = 0; iteration < iterations; ++iteration) run_team();
+  for (int iteration = 0; iteration < iterations; ++iteration) run_pool();
   times_ = nullptr;
   std::vector<LayerTime> layers, bodies;
   for (size_t at = 0; at < times.size(); ++at) {

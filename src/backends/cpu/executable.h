@@ -5,7 +5,7 @@
 
 #include "backends/cpu/bound_schedule.h"
 #include "backends/executable.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 
 namespace tenon::cpu {
 
@@ -13,7 +13,7 @@ namespace tenon::cpu {
 class HostCompiled : public backends::Compiled {
  public:
   explicit HostCompiled(backends::Schedule schedule) : Compiled(std::move(schedule)), kernels_(schedule_) {}
-  std::unique_ptr<backends::Executable> executable(Team& threads,
+  std::unique_ptr<backends::Executable> executable(ThreadPool& threads,
                                                    std::shared_ptr<backends::Arena> arena) const override;
   const ScheduleKernels& kernels() const { return kernels_; }
 
@@ -24,7 +24,7 @@ class HostCompiled : public backends::Compiled {
 /// Steps with resolved addresses in one arena, run by all threads of a pool with a barrier behind each.
 class HostExecutable : public backends::Executable {
  public:
-  HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team);
+  HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool);
   const backends::Schedule& schedule() const override { return compiled_->schedule(); }
   using Executable::run;
   /// Kernels write to a target where its output has storage of its own.
@@ -42,12 +42,12 @@ class HostExecutable : public backends::Executable {
   void collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   static void work(void* self, int id);
   /// Lets the pool work; throws what a step threw.
-  void run_team();
+  void run_pool();
   const ir::Graph& graph() const { return schedule().graph; }
   const backends::Layout& layout() const { return schedule().layout; }
 
   std::shared_ptr<const HostCompiled> compiled_;
-  Team& team_;
+  ThreadPool& thread_pool_;
   std::map<size_t, Tensor> own_inputs_;  // once asked for
   BoundSchedule bound_;
   std::shared_ptr<std::byte> memory_;  // arena and workspace

@@ -9,7 +9,7 @@ namespace {
 using backends::Operand;
 using backends::Problem;
 
-/// Nearest upsampling of channels-last pictures by whole factors: pixels are repeated.
+/// Nearest upsampling of channels-last images by whole factors: pixels are repeated.
 class RepeatStep : public backends::Step {
  public:
   explicit RepeatStep(const Problem& problem)
@@ -41,7 +41,7 @@ const char* refuses(const Problem& problem) {
   const ir::Node& node = *problem.node;
   if (x.dtype != DType::f32 && x.dtype != DType::u8) return "only f32 and u8";
   if (node.text("mode", "nearest") != "nearest") return "only nearest";
-  if (x.dims.rank() != 4 || x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3]) return "only channels-last pictures";
+  if (x.dims.rank() != 4 || x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3]) return "only channels-last images";
   if (x.dims.elements() == 0 || y.dims[1] % x.dims[1] || y.dims[2] % x.dims[2]) return "only whole factors";
   const std::string transform = node.text("coordinate_transformation_mode", "half_pixel"),
                     rounding = node.text("nearest_mode", "round_prefer_floor");

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "backends/cuda/executable.h"
+#include "backends/cuda/runtime/executable.h"
 #include "base/check.h"
 #include "ops/control_flow.h"
 
@@ -99,7 +99,7 @@ void copy(Address to, Address from, size_t bytes, Stream stream) {
   if (bytes > 0 && to != from) check(driver().MemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoD");
 }
 
-Body::Body(const backends::Schedule& schedule, Device& device, Team& team) : schedule_(schedule) {
+Body::Body(const backends::Schedule& schedule, Device& device, ThreadPool& thread_pool) : schedule_(schedule) {
   std::vector<Problem> problems;  // of their own, as their weights are rounded
   std::vector<Choice> choices;
   std::vector<Source> sources;
@@ -109,7 +109,7 @@ Body::Body(const backends::Schedule& schedule, Device& device, Team& team) : sch
     sources.insert(sources.end(), choices.back().tactic.sources.begin(), choices.back().tactic.sources.end());
   }
   device.prepare(sources);
-  round_weights(problems, team);
+  round_weights(problems, thread_pool);
   const auto upload = [&](ir::ValueId value) {
     Buffer& buffer = constants_[value];
     const Tensor& tensor = graph().value(value).constant;
@@ -119,7 +119,7 @@ Body::Body(const backends::Schedule& schedule, Device& device, Team& team) : sch
   };
   for (size_t at = 0; at < problems.size(); ++at) {
     const backends::ScheduledStep& step = schedule_.steps[at];
-    steps_.push_back(step.blocks ? make_unrolled(step.problems[0], (*step.blocks)[0], device, team)
+    steps_.push_back(step.blocks ? make_unrolled(step.problems[0], (*step.blocks)[0], device, thread_pool)
                                  : choices[at].kernel->make(problems[at], device, choices[at].tactic));
     workspace_bytes_ = std::max(workspace_bytes_, steps_.back()->workspace_bytes());
     const std::vector<ir::ValueId>& inputs = graph().node(step.nodes[0]).inputs;
@@ -171,14 +171,14 @@ Address Body::address(ir::ValueId value, const Places& places) const {
   return places.inputs[static_cast<size_t>(input - graph().inputs.begin())] + bytes;
 }
 
-void Body::enqueue(const Places& places, Stream stream, Trail trail) const {
+void Body::enqueue(const Places& places, Stream stream, Breadcrumb breadcrumb) const {
   std::vector<Address> inputs, outputs;
   for (size_t at = 0; at < steps_.size(); ++at) {
     const ir::Node& node = graph().node(schedule_.steps[at].nodes[0]);
     inputs.clear(), outputs.clear();
     for (const ir::ValueId value : node.inputs) inputs.push_back(value == ir::no_value ? 0 : address(value, places));
     for (const ir::ValueId value : node.outputs) outputs.push_back(value == ir::no_value ? 0 : address(value, places));
-    steps_[at]->enqueue({stream, inputs.data(), outputs.data(), places.memory + workspace_at_, trail});
+    steps_[at]->enqueue({stream, inputs.data(), outputs.data(), places.memory + workspace_at_, breadcrumb});
   }
 }
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cuda/kernel.h"
+#include "backends/cuda/runtime/kernel.h"
 #include "backends/schedule.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 
 /// Bodies of nodes that branch or loop, on a GPU.
 namespace tenon::cuda {
@@ -23,7 +23,7 @@ int64_t rounds_of(const Problem& problem);
 /// A body's kernels with their weights uploaded. The schedule must outlive it.
 class Body {
  public:
-  Body(const backends::Schedule& schedule, Device& device, Team& team);
+  Body(const backends::Schedule& schedule, Device& device, ThreadPool& thread_pool);
   const backends::Schedule& schedule() const { return schedule_; }
   /// Where its values lie while it runs.
   struct Places {
@@ -42,7 +42,7 @@ class Body {
   bool is_constant(size_t output) const { return graph().value(graph().outputs[output]).is_constant(); }
   size_t bytes_of(size_t output) const;
   /// Puts all steps on the stream.
-  void enqueue(const Places& places, Stream stream, Trail trail) const;
+  void enqueue(const Places& places, Stream stream, Breadcrumb breadcrumb) const;
 
  private:
   const ir::Graph& graph() const { return schedule_.graph; }
@@ -57,7 +57,8 @@ class Body {
 };
 
 /// The step of an unrolled loop.
-std::unique_ptr<Step> make_unrolled(const Problem& problem, const backends::Schedule& body, Device& device, Team& team);
+std::unique_ptr<Step> make_unrolled(const Problem& problem, const backends::Schedule& body, Device& device,
+                                    ThreadPool& thread_pool);
 
 /// Copies bytes on the device; nothing where there are none, or they lie there.
 void copy(Address to, Address from, size_t bytes, Stream stream);

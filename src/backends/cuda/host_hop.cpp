@@ -24,7 +24,7 @@ size_t dense_bytes(const Operand& operand) {
 class BranchHop : public HostHop {
  public:
   BranchHop(const Problem& problem, const std::vector<std::unique_ptr<Body>>& bodies, std::vector<Address> inputs,
-            const std::vector<Address>& outputs, Stream stream, Trail trail)
+            const std::vector<Address>& outputs, Stream stream, Breadcrumb breadcrumb)
       : condition_(inputs[0]), read_(1), memory_(std::max(bodies[0]->bytes(), bodies[1]->bytes()), "a body") {
     inputs.erase(inputs.begin());
     for (const size_t at : {0, 1}) {
@@ -33,7 +33,7 @@ class BranchHop : public HostHop {
       for (size_t out = 0; out < outputs.size(); ++out)
         if (problem.outputs[out] && body.can_aim(out)) body.aim(places, out, outputs[out]);
       recordings_[at] = Recording(stream, [&] {
-        body.enqueue(places, stream, trail);
+        body.enqueue(places, stream, breadcrumb);
         for (size_t out = 0; out < outputs.size(); ++out)
           if (problem.outputs[out]) copy(outputs[out], body.source(out, places), body.bytes_of(out), stream);
       });
@@ -58,7 +58,7 @@ class BranchHop : public HostHop {
 class LoopHop : public HostHop {
  public:
   LoopHop(const Problem& problem, const Body& body, std::vector<Address> inputs, std::vector<Address> outputs,
-          Stream stream, Trail trail)
+          Stream stream, Breadcrumb breadcrumb)
       : problem_(problem),
         form_(*ops::loop_form(*problem.node)),
         inputs_(std::move(inputs)),
@@ -79,7 +79,7 @@ class LoopHop : public HostHop {
     places.inputs[0] = memory_.address(), places.inputs[1] = memory_.address() + sizeof(int64_t);
     for (size_t at = 0; at < form_.carried; ++at) places.inputs[form_.first_carried() + at] = state_[at];
     round_ = Recording(stream, [&] {
-      body.enqueue(places, stream, trail);
+      body.enqueue(places, stream, breadcrumb);
       for (size_t at = 0; at < form_.carried; ++at)
         copy(state_[at], body.source(form_.first_result() + at, places), bytes(at), stream);
       fetch(read_.data() + goes_on, body.source(0, places), 1, stream);
@@ -137,10 +137,10 @@ class LoopHop : public HostHop {
 
 std::unique_ptr<HostHop> make_host_hop(const Problem& problem, const std::vector<std::unique_ptr<Body>>& bodies,
                                        std::vector<Address> inputs, std::vector<Address> outputs, Stream stream,
-                                       Trail trail) {
+                                       Breadcrumb breadcrumb) {
   if (ops::flow_of(problem.node->op) == ops::Flow::branch)
-    return std::make_unique<BranchHop>(problem, bodies, std::move(inputs), outputs, stream, trail);
-  return std::make_unique<LoopHop>(problem, *bodies[0], std::move(inputs), std::move(outputs), stream, trail);
+    return std::make_unique<BranchHop>(problem, bodies, std::move(inputs), outputs, stream, breadcrumb);
+  return std::make_unique<LoopHop>(problem, *bodies[0], std::move(inputs), std::move(outputs), stream, breadcrumb);
 }
 
 }  // namespace tenon::cuda

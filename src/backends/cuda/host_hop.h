@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backends/cuda/body.h"
-#include "backends/cuda/timing.h"
+#include "backends/cuda/runtime/timing.h"
 
 namespace tenon::cuda {
 
@@ -20,6 +20,6 @@ class HostHop {
 /// Of a node with its operands at these addresses; 0 for absent ones. Records its bodies by way of the stream.
 std::unique_ptr<HostHop> make_host_hop(const Problem& problem, const std::vector<std::unique_ptr<Body>>& bodies,
                                        std::vector<Address> inputs, std::vector<Address> outputs, Stream stream,
-                                       Trail trail);
+                                       Breadcrumb breadcrumb);
 
 }  // namespace tenon::cuda

@@ -14,8 +14,8 @@ constexpr Address vector_bytes = 16;    // what kernels may read at once
 /// round it is the node's output.
 class UnrolledLoop : public Step {
  public:
-  UnrolledLoop(const Problem& problem, const backends::Schedule& body, Device& device, Team& team)
-      : form_(*ops::loop_form(*problem.node)), rounds_(rounds_of(problem)), body_(body, device, team) {
+  UnrolledLoop(const Problem& problem, const backends::Schedule& body, Device& device, ThreadPool& thread_pool)
+      : form_(*ops::loop_form(*problem.node)), rounds_(rounds_of(problem)), body_(body, device, thread_pool) {
     for (size_t at = 0; at < form_.carried; ++at) {
       absent_.push_back(!problem.outputs[at]);
       for (const size_t place : {0, 1}) places_.push_back(take(place == 1 || absent_[at] ? bytes(at) : 0));
@@ -49,7 +49,7 @@ class UnrolledLoop : public Step {
     for (size_t at = form_.first_capture(); at < places.inputs.size(); ++at) places.inputs[at] = launch.inputs[at];
     for (int64_t round = 0; round < rounds_; ++round) {
       enter(launch, round, now, places);
-      body_.enqueue(places, launch.stream, launch.trail);
+      body_.enqueue(places, launch.stream, launch.breadcrumb);
       for (size_t at = 0; at < form_.scans; ++at)
         if (!absent_[form_.carried + at])
           copy(place_of_scan(launch, at, round), body_.source(scan(at), places), body_.bytes_of(scan(at)),
@@ -121,8 +121,8 @@ class UnrolledLoop : public Step {
 }  // namespace
 
 std::unique_ptr<Step> make_unrolled(const Problem& problem, const backends::Schedule& body, Device& device,
-                                    Team& team) {
-  return std::make_unique<UnrolledLoop>(problem, body, device, team);
+                                    ThreadPool& thread_pool) {
+  return std::make_unique<UnrolledLoop>(problem, body, device, thread_pool);
 }
 
 }  // namespace tenon::cuda

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+
+#include "backends/cuda/elementwise/map.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// Ops on elements of any type, as maps: comparisons, truths, choices, conversions, arithmetic of integers.
+
+/// A CUDA type that computes as the element type does; truths are bytes of 0 and 1. Empty where there is none.
+std::string number_type(DType type) {
+  switch (type) {
+    case DType::boolean: return "u8";
+    case DType::i32: return "int";
+    case DType::i64: return "i64";
+    default: return type == DType::f8e4m3fn ? "" : type_name(type);
+  }
+}
+
+bool is_whole(DType type) { return type == DType::i64 || type == DType::i32 || type == DType::u8 || type == DType::i8; }
+
+/// The operand as what operators take: a float where it is one.
+std::string read(const Operand& operand, const std::string& name) {
+  return is_real(operand.dtype) ? "f32_of(" + name + ")" : name;
+}
+
+/// A value as an element of the result: of_f32 where that is a float.
+std::string written(const Operand& y, const std::string& value) {
+  return is_real(y.dtype) ? "of_f32<" + number_type(y.dtype) + ">(" + value + ")"
+                          : "(" + number_type(y.dtype) + ")(" + value + ")";
+}
+
+const std::map<std::string, const char*>& comparisons() {
+  static const std::map<std::string, const char*> table = {
+      {"Equal", "=="}, {"Less", "<"}, {"LessOrEqual", "<="}, {"Greater", ">"}, {"GreaterOrEqual", ">="}};
+  return table;
+}
+
+/// Of truths and of integers: "a" and "b" are the operands. A quotient by 0, which has no meaning, is 0.
+const std::map<std::string, const char*>& truths() {
+  static const std::map<std::string, const char*> table = {
+      {"And", "a & b"}, {"Or", "a | b"}, {"Xor", "a ^ b"}, {"Not", "!a"}};
+  return table;
+}
+const std::map<std::string, const char*>& integers() {
+  static const std::map<std::string, const char*> table = {
+      {"Add", "a + b"},         {"Sub", "a - b"},
+      {"Mul", "a * b"},         {"Max", "a > b ? a : b"},
+      {"Min", "a < b ? a : b"}, {"Div", "b == 0 ? 0 : b == -1 ? 0 - a : a / b"},
+      {"Neg", "0 - a"},         {"Abs", "a < 0 ? 0 - a : a"}};
+  return table;
+}
+bool same_types(const Problem& problem, size_t first, size_t count) {
+  for (size_t at = first; at < count; ++at)
+    if (problem.inputs[at].dtype != problem.inputs[first].dtype) return false;
+  return true;
+}
+
+/// The statements that set "r"; else why there are none.
+const char* body_of(const Problem& problem, std::string& body) {
+  const ir::Node& node = *problem.node;
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const size_t count = problem.inputs.size();
+  const std::string a = read(x, "v0"), b = count > 1 ? read(problem.inputs[1], "v1") : "";
+  if (const auto found = comparisons().find(node.op); found != comparisons().end()) {
+    if (!same_types(problem, 0, count) && !(is_real(x.dtype) && is_real(problem.inputs[1].dtype)))
+      return "operands of several types";
+    body = "    r = " + a + " " + found->second + " " + b + ";\n";
+    return nullptr;
+  }
+  if (node.op == "IsNaN") {
+    if (!is_real(x.dtype)) return "only f32, f16 and bf16";
+    body = "    r = " + a + " != " + a + ";\n";
+    return nullptr;
+  }
+  if (node.op == "Where") {
+    if (problem.inputs[1].dtype != y.dtype || problem.inputs[2].dtype != y.dtype) return "operands of several types";
+    body = "    r = v0 ? v1 : v2;\n";
+    return nullptr;
+  }
+  if (node.op == "Cast") {
+    if (is_real(x.dtype) && is_real(y.dtype)) return "floats are the other kernel's";
+    if (y.dtype == DType::boolean) body = "    r = " + a + " != 0;\n";
+    else if (is_real(x.dtype) && size_of(y.dtype) == 1) return "no conversion from floats to bytes";
+    else body = "    r = " + written(y, a) + ";\n";
+    return nullptr;
+  }
+  if (!same_types(problem, 0, count) || x.dtype != y.dtype) return "operands of several types";
+  const bool truth = x.dtype == DType::boolean, whole = is_whole(x.dtype);
+  if (!truth && !whole) return "not for elements of this type";
+  const auto& table = truth ? truths() : integers();
+  const auto found = table.find(node.op);
+  if (node.op == "Mod" && whole) {
+    const char* rest = "    const {} n = b == 0 || b == -1 ? 0 : a % b;\n";
+    std::string text = rest;
+    text.replace(text.find("{}"), 2, number_type(x.dtype));
+    const bool as_in_c = node.integer("fmod", 0) != 0;
+    body = "    const auto a = v0, b = v1;\n" + text +
+           (as_in_c ? "    r = n;\n" : "    r = n != 0 && (n < 0) != (b < 0) ? n + b : n;\n");
+    return nullptr;
+  }
+  if (found == table.end()) return "not for elements of this type";
+  body =
+      "    const auto a = " + a + (count > 1 ? ", b = " + b : "") + ";\n    r = " + written(y, found->second) + ";\n";
+  return nullptr;
+}
+
+const char* map_of(const Problem& problem, Map& map) {
+  if (problem.inputs.size() > 3) return "too many operands";
+  for (const Operand& operand : problem.inputs)
+    if (!operand) return "an operand is absent";
+  if (const char* reason = body_of(problem, map.body)) return reason;
+  map.plain = true;
+  map.dims = problem.outputs[0].dims;
+  for (const auto* operands : {&problem.inputs, &problem.outputs})
+    for (const Operand& operand : *operands) {
+      const std::string type = number_type(operand.dtype);
+      if (type.empty()) return "elements of a type that has no arithmetic here";
+      map.add(operand, type);
+    }
+  return map.simplify() ? nullptr : "too many axes";
+}
+
+struct Register {
+  Register() {
+    for (const auto* table : {&comparisons(), &truths(), &integers()})
+      for (const auto& [op, text] : *table) add(op);
+    for (const char* op : {"IsNaN", "Where", "Cast", "Mod"}) add(op);
+  }
+  static void add(const std::string& op) {
+    Kernel kernel = map_kernel<map_of>(op);
+    kernel.name = "numbers";
+    kernel.rank = 0;
+    KernelRegistrar{kernel};
+  }
+};
+const Register registered;
+
+}  // namespace
+}  // namespace tenon::cuda

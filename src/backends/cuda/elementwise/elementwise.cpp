@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cmath>
+
+#include "backends/cuda/elementwise/map.h"
+#include "ops/elementwise_program.h"
+#include "ops/expression.h"
+
+namespace tenon::cuda {
+namespace {
+
+using ops::Instruction;
+
+/// A float as CUDA C++ writes it, exactly.
+std::string literal(float value) {
+  if (std::isinf(value)) return value > 0 ? "__int_as_float(0x7f800000)" : "__int_as_float(0xff800000)";
+  if (std::isnan(value)) return "__int_as_float(0x7fc00000)";
+  char text[40];
+  const auto end =
+      std::to_chars(text, text + sizeof text, std::fabs(static_cast<double>(value)), std::chars_format::hex);
+  return std::string("(float)(") + (std::signbit(value) ? "-0x" : "0x") + std::string(text, end.ptr) + ")";
+}
+
+/// The step in CUDA C++. Numbers that are rounded to 16 bits afterwards may be approximate, but for exact expressions.
+std::string text_of(const Instruction& step, const std::string& a, const std::string& b, bool fast) {
+  const ops::Expression& what = ops::expression(step.id);
+  const std::string type = std::string("<tenon::expr::") + what.name + ", " +
+                           (what.is_exact ? "Exact"
+                            : fast        ? "Fast"
+                                          : "Real") +
+                           ">";
+  if (what.operands == 2) return "combine" + type + "(" + a + ", " + b + ")";
+  return "evaluate" + type + "(" + a + ", " + literal(step.alpha) + ", " + literal(step.beta) + ")";
+}
+
+/// The operands that are tensors of the map, and the program over them; false where it is none. Cast has no
+/// instruction.
+bool program_of(const Problem& problem, size_t& operands, std::vector<Instruction>& program) {
+  const ir::Node& node = *problem.node;
+  operands = problem.inputs.size();
+  if (node.op == "Cast") return true;
+  if (node.op == "tenon:Elementwise") {
+    program = ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), operands);
+    return true;
+  }
+  const auto formula = ops::formula_of(node, [&](size_t at) {
+    return at < problem.inputs.size() ? ops::number_of(problem.inputs[at].constant) : std::nullopt;
+  });
+  if (!formula) return false;
+  operands = static_cast<size_t>(ops::expression(formula->id).operands);
+  program = {{formula->id, {0}, {operands == 2 ? 1 : -1}, formula->alpha, formula->beta}};
+  return true;
+}
+
+const char* map_of(const Problem& problem, Map& map) {
+  size_t operands = 0;
+  std::vector<Instruction> program;
+  if (!program_of(problem, operands, program)) return "no expression of its first operands alone";
+  if (operands > most_map_operands) return "too many operands";
+  const Operand& y = problem.outputs[0];
+  map.dims = y.dims;
+  for (size_t at = 0; at <= operands; ++at) {
+    const Operand& operand = at < operands ? problem.inputs[at] : y;
+    const bool bytes = operand.dtype == DType::u8 && problem.node->op == "tenon:Elementwise";
+    if (!is_real(operand.dtype) && !bytes) return "only f32, f16 and bf16";
+    map.add(operand, type_name(operand.dtype));
+  }
+  const bool fast = is_16_bit(y.dtype);
+  const auto value = [&](const Instruction::Operand& from) {
+    return from.reg < 0 ? literal(from.number) : "v" + std::to_string(from.reg);
+  };
+  for (size_t k = 0; k < program.size(); ++k) {
+    const Instruction& step = program[k];
+    const std::string b = ops::is_binary(step) ? value(step.b) : "";
+    map.body +=
+        "    const float v" + std::to_string(operands + k) + " = " + text_of(step, value(step.a), b, fast) + ";\n";
+  }
+  map.body += "    r = v" + std::to_string(program.empty() ? 0 : operands + program.size() - 1) + ";\n";
+  return map.simplify() ? nullptr : "too many axes";
+}
+
+const KernelRegistrar registered({backends::any_expression, "tenon:Elementwise", "Cast"}, map_kernel<map_of>(""));
+
+}  // namespace
+}  // namespace tenon::cuda
