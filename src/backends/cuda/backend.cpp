@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "backends/cuda/body.h"
+#include "backends/cuda/runtime/body.h"
 #include "backends/cuda/runtime/custom_op.h"
 #include "backends/cuda/runtime/executable.h"
 #include "backends/cuda/runtime/kernel.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/host_hop.h"
+#include "backends/cuda/runtime/host_hop.h"
 #include "backends/cuda/runtime/kernel.h"
 #include "backends/cuda/runtime/streams.h"
 #include "backends/cuda/runtime/timing.h"
