@@ -35,6 +35,7 @@ struct Capabilities {
   bool observable = true;              // executables run with observers
   bool pairs = false;                  // two convolutions may run as one step
   bool parts = false;                  // of a graph whose sizes depend on data it runs what stands before those sizes
+  bool blocks = false;                 // it may run bodies as steps, where all their sizes are known
   bool compiles = false;               // kernels are compiled when they are first wanted
 };
 
@@ -122,6 +123,8 @@ class Backend {
                                         std::span<const std::string> tactics) const = 0;
   /// The one of that name where it still takes the problem, else the best guess; "" where none does.
   virtual std::string choose(const Problem& problem, const Device& device, const std::string& tactic) const = 0;
+  /// How it runs a node whose bodies are these schedules, as steps; "" where it does not.
+  virtual std::string choose_blocks(const Problem&, const std::vector<Schedule>&, const Device&) const { return {}; }
   virtual std::vector<Refusal> refusals(const Problem& problem, const Device& device) const = 0;
 
   virtual TimingPolicy timing() const = 0;

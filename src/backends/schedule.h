@@ -2,6 +2,7 @@
 #pragma once
 #include <tenon/device.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct Layout {
   int64_t arena_bytes = 0, lower_bound = 0;
 };
 
+struct Schedule;
+
 struct ScheduledStep {
   std::vector<ir::NodeId> nodes;  // several where one kernel runs them, in order
   std::vector<Problem> problems;  // of each
@@ -42,6 +45,8 @@ struct ScheduledStep {
     std::string tactic;
   };
   std::optional<OnHost> host = {};  // where no tactic of the device takes it
+  /// Of a node that runs its bodies: each as a schedule, in the order of ops::bodies_of.
+  std::shared_ptr<const std::vector<Schedule>> blocks = {};
 };
 
 /// A graph with concrete sizes and how it runs on a device. Problems refer to the graph's nodes.

@@ -54,14 +54,20 @@ struct Runner {
       inputs.push_back(std::move(input));
     }
   }
+  /// Of the graph's nodes; those of bodies are not chosen.
+  std::vector<LayerTime> profile(int iterations) {
+    std::vector<LayerTime> layers = program.profile(inputs, iterations);
+    std::erase_if(layers, [](const LayerTime& layer) { return !layer.inside.empty(); });
+    return layers;
+  }
   void lap() {
     if (program.streams()) {
       // Steps overlap: the whole is not their sum. Each is a median of many replays.
-      if (steps.empty()) steps = program.profile(inputs, 5);
+      if (steps.empty()) steps = profile(5);
       for (const double milliseconds : program.device_times(15)) runs.push_back(milliseconds * 1e3);
       return;
     }
-    std::vector<LayerTime> now = program.profile(inputs, 2);
+    std::vector<LayerTime> now = profile(2);
     if (steps.empty()) steps = std::move(now);
     else
       for (size_t at = 0; at < steps.size(); ++at)

@@ -10,6 +10,7 @@
 #include "backends/backend.h"
 #include "backends/sources.h"
 #include "passes/groups.h"
+#include "plan/blocks.h"
 #include "plan/timing_key.h"
 
 namespace tenon::compile {
@@ -70,7 +71,9 @@ class Tuner {
     if (can_.parts) graph_ = plan::planned_part(std::move(graph_));
     if (!plan::is_static(graph_)) return;
     layout_ = plan::lay_out(graph_, false, can_.host_memory);
-    for_each_node([&](ir::NodeId id) { enter(problem_of(id), 0); });
+    for_each_node([&](ir::NodeId id) {
+      if (!enter_blocks(id)) enter(problem_of(id), 0);
+    });
     time_entries();
     // With the best kernel of each node known, one step in the place of several may be faster still.
     if (can_.pairs) for_each_node([&](ir::NodeId id) { enter_pair(id); });
@@ -121,6 +124,18 @@ class Tuner {
     }
     entry.step.problems.push_back(std::move(problem));
     add(std::move(entry), sources, std::move(known));
+  }
+
+  /// The steps of the bodies of a node that runs them.
+  bool enter_blocks(ir::NodeId id) {
+    const plan::Blocks blocks = plan::choose_blocks(graph_, problem_of(id), id, plan_).blocks;
+    if (!blocks) return false;
+    for (const backends::Schedule& block : *blocks)
+      plan::each_step(block, [&](const backends::ScheduledStep& step) {
+        if (!step.blocks && step.problems.size() == 1) enter(step.problems[0], 0);
+      });
+    blocks_.push_back(blocks);
+    return true;
   }
 
   void enter_pair(ir::NodeId id) {
@@ -265,6 +280,7 @@ class Tuner {
   ir::Graph graph_;
   const Clock::time_point begin_ = Clock::now();
   plan::Layout layout_;
+  std::vector<plan::Blocks> blocks_;  // whose problems were entered
   std::vector<Entry> entries_;
   std::set<std::string> keys_;  // of all entries so far
 };

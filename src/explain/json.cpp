@@ -24,6 +24,7 @@ Json json_of(const Report& report, const Row& row) {
             {"us_alone", time(row.alone)},
             {"share", report.share(row)},
             {"candidates", candidates}};
+  if (!row.inside.empty()) json["rounds"] = time(row.rounds);
   if (!row.kept.empty()) json["kept"] = row.kept;
   if (row.error >= 0) json["int8_error"] = row.error;
   if (row.switched >= 0) json[row.precision == Precision::int8 ? "us_float" : "us_int8"] = row.switched;

@@ -36,6 +36,8 @@ struct Row {
   double switched = unknown;
   std::optional<Precision> precision = {};
   bool on_host = false;  // though the plan is for another device
+  std::string inside = {};  // of a step in a body: the nodes around it, each with a "/" behind it
+  double rounds = 1;        // how often a run comes there; unknown where it was not measured
 };
 
 /// A node of the model. Every one has an entry.

@@ -9,6 +9,7 @@
 #include "explain/report.h"
 #include "ops/op.h"
 #include "passes/groups.h"
+#include "plan/blocks.h"
 
 namespace tenon::explain {
 namespace {
@@ -93,8 +94,15 @@ void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) 
 /// Times of a profile by name of the step, in order.
 std::map<std::string, std::deque<double>> times_of(const std::vector<LayerTime>& layers) {
   std::map<std::string, std::deque<double>> times;
-  for (const LayerTime& layer : layers) times[layer.name].push_back(layer.microseconds);
+  for (const LayerTime& layer : layers) times[layer.inside + layer.name].push_back(layer.microseconds);
   return times;
+}
+
+/// How often a run comes to the steps inside these nodes.
+std::map<std::string, double> rounds_of(const std::vector<LayerTime>& layers) {
+  std::map<std::string, double> rounds;
+  for (const LayerTime& layer : layers) rounds[layer.inside] = layer.rounds;
+  return rounds;
 }
 
 /// A row and the one behind it become one where both nodes run as one step.
@@ -143,12 +151,72 @@ void weigh_group(Row& row, const ir::Graph& graph, const passes::Group& group,
   row.candidates.push_back({fastest.kernel + with, fastest.microseconds, {}});
 }
 
+/// What rows of a schedule are made from.
+struct Writer {
+  Report& report;
+  const plan::Plan& plan;
+  const backends::Backend& backend = backends::backend(plan.device);
+  const bool here = backend.has(plan.device);
+  std::map<std::string, std::deque<double>> times;
+  std::map<std::string, double> rounds;  // by what is around
+
+  /// Its time, its candidates in order, and into the report.
+  void add(Row row) {
+    std::deque<double>& measured = times[row.inside + row.op.substr(0, row.op.find(' ')) + " " + row.name];
+    row.microseconds = measured.empty() ? row.alone : measured.front();
+    if (!measured.empty()) measured.pop_front();
+    if (!row.inside.empty()) {
+      const auto found = rounds.find(row.inside);
+      row.rounds = found == rounds.end() ? unknown : found->second;
+      row.name = row.inside + row.name;
+    }
+    std::stable_sort(row.candidates.begin(), row.candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return (a.microseconds < 0 ? 1e300 : a.microseconds) < (b.microseconds < 0 ? 1e300 : b.microseconds);
+    });
+    report.rows.push_back(std::move(row));
+  }
+
+  Row row_of(const ir::Node& node, const Problem& problem) const {
+    Row row{node.label(), node.origins, node.op, sizes_of(problem)};
+    set_precision(row, precision_of(problem), problem);
+    return row;
+  }
+
+  Row weighed(const ir::Node& node, const Problem& problem) const {
+    Row row = row_of(node, problem);
+    weigh(row, problem, plan, here);
+    return row;
+  }
+
+  /// A node that runs bodies, and behind it their steps.
+  void add_blocks(const ir::Node& node, const Problem& problem, const std::string& tactic,
+                  const std::vector<backends::Schedule>& blocks, const std::string& inside) {
+    Row row = row_of(node, problem);
+    row.kernel = tactic;
+    row.inside = inside;
+    add(std::move(row));
+    for (const backends::Schedule& block : blocks)
+      for (const backends::ScheduledStep& step : block.steps) {
+        const ir::Node& inner = block.graph.node(step.nodes[0]);
+        const std::string around = inside + node.label() + "/";
+        if (step.blocks) {
+          add_blocks(inner, step.problems[0], step.tactic, *step.blocks, around);
+          continue;
+        }
+        Row body = weighed(inner, step.problems[0]);
+        body.inside = around;
+        add(std::move(body));
+      }
+  }
+};
+
 void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, const plan::Layout& layout,
               const std::vector<LayerTime>& layers, int threads) {
-  auto times = times_of(layers);
-  const backends::Backend& backend = backends::backend(plan.device);
-  const bool here = backend.has(plan.device), pairs = backend.capabilities(plan.device).pairs;
-  if (!here) report.notes.push_back(plan.device.str() + " is not here: refusals of its kernels are not shown");
+  Writer writer{.report = report, .plan = plan, .times = times_of(layers), .rounds = rounds_of(layers)};
+  const backends::Backend& backend = writer.backend;
+  const backends::Capabilities can = backend.capabilities(plan.device);
+  if (!writer.here)
+    report.notes.push_back(plan.device.str() + " is not here: refusals of its kernels are not shown");
   const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
     return plan::problem_of(graph, id, layout, threads, plan);
   };
@@ -159,22 +227,20 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     if (!layout.runs[id]) continue;
     const ir::Node& node = graph.node(id);
     const Problem problem = problem_of(id);
-    Row row{node.label(), node.origins, node.op, sizes_of(problem)};
-    set_precision(row, precision_of(problem), problem);
-    weigh(row, problem, plan, here);
+    if (const plan::BlockChoice choice =
+            writer.here ? plan::choose_blocks(graph, problem, id, plan) : plan::BlockChoice();
+        choice.blocks) {
+      writer.add_blocks(node, problem, choice.tactic, *choice.blocks, {});
+      continue;
+    }
+    Row row = writer.weighed(node, problem);
     for (const passes::Group& group : groups)
       if (group.last() == id) weigh_group(row, graph, group, of_groups);
     if (row.kernel.starts_with("bf16_")) set_precision(row, Precision::bf16, problem);
-    if (pairs && pairing.hold(id, layout, row)) continue;
+    if (can.pairs && pairing.hold(id, layout, row)) continue;
     if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
       row = pairing.join(first->second, row);
-    std::deque<double>& measured = times[row.op.substr(0, row.op.find(' ')) + " " + row.name];
-    row.microseconds = measured.empty() ? row.alone : measured.front();
-    if (!measured.empty()) measured.pop_front();
-    std::stable_sort(row.candidates.begin(), row.candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return (a.microseconds < 0 ? 1e300 : a.microseconds) < (b.microseconds < 0 ? 1e300 : b.microseconds);
-    });
-    report.rows.push_back(std::move(row));
+    writer.add(std::move(row));
   }
 }
 
@@ -183,8 +249,10 @@ void add_profile(Report& report, const std::vector<LayerTime>& layers) {
   report.notes.push_back("sizes depend on the data: kernels are chosen as tensors come, and candidates are not timed");
   for (const LayerTime& layer : layers) {
     const std::string op = layer.name.substr(0, layer.name.find(' '));
-    Row row{layer.origins.empty() ? op : layer.origins.front(), layer.origins, op, "", "-", layer.tactic};
+    Row row{layer.inside + (layer.origins.empty() ? op : layer.origins.front()), layer.origins, op, "", "-",
+            layer.tactic};
     row.microseconds = layer.microseconds;
+    row.inside = layer.inside, row.rounds = layer.rounds;
     report.rows.push_back(std::move(row));
   }
 }

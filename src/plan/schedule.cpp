@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "base/hash.h"
+#include "plan/blocks.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
@@ -82,7 +83,9 @@ backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Bran
       continue;
     }
     ScheduledStep step{{id}, {scheduler.problem(id)}, {}, {}};
-    step.key = backend.key(step.problems[0], &plan.device);
+    BlockChoice choice = choose_blocks(schedule.graph, step.problems[0], id, plan);
+    if (choice.blocks) step.blocks = std::move(choice.blocks), step.tactic = std::move(choice.tactic);
+    else step.key = backend.key(step.problems[0], &plan.device);
     schedule.steps.push_back(std::move(step));
   }
   const Record* network = can.concurrent ? record_for(network_key(keys_of(schedule)), plan.records) : nullptr;

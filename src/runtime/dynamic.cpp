@@ -9,7 +9,9 @@
 #include <optional>
 
 #include "backends/backend.h"
+#include "ops/control_flow.h"
 #include "ops/op.h"
+#include "runtime/body_program.h"
 
 namespace tenon::runtime {
 namespace {
@@ -51,6 +53,7 @@ struct DynamicProgram::Prepared {
   ThreadPool* thread_pool = nullptr;
   Tensor workspace;
   std::vector<std::byte*> inputs, outputs;
+  bool open = false;  // sizes or kernels may follow from elements of small integer operands, which it does not know
 
   bool matches(std::span<const Tensor> operands) const {
     for (size_t at = 0; at < operands.size(); ++at) {
@@ -66,11 +69,18 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
     : graph_(graph),
       plan_(plan),
       thread_pool_(thread_pool),
+      by_content_(graph.nodes.size(), 0),
       prepared_(graph.nodes.size()),
-      times_(graph.nodes.size(), 0) {}
+      times_(graph.nodes.size(), 0),
+      rounds_(graph.nodes.size(), 0) {
+  for (const ir::Node& node : graph.nodes) plain_.push_back(backends::kernels_for(node.op).size() < 2);
+}
 DynamicProgram::~DynamicProgram() = default;
 
-std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id, std::span<const Tensor> operands) {
+/// The node alone, in a graph of its own.
+std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::begin_prepared(ir::NodeId id,
+                                                                         std::span<const Tensor> operands,
+                                                                         bool by_content) const {
   const ir::Node& node = graph_.node(id);
   auto prepared = std::make_unique<Prepared>();
   std::vector<ir::ValueId> inputs, outputs;
@@ -83,8 +93,8 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
       inputs.push_back(ir::no_value);
       continue;
     }
-    const bool constant = graph_.value(node.inputs[at]).is_constant();
-    if (constant || may_decide_sizes(operand)) {
+    const bool constant = graph_.value(node.inputs[at]).is_constant(), decides = !constant && may_decide_sizes(operand);
+    if (constant || (decides && by_content)) {
       inputs.push_back(prepared->graph.add_constant("", constant ? operand : operand.copy()));
       if (constant) continue;
       const auto* bytes = operand.data<std::byte>();
@@ -94,19 +104,26 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
       for (int64_t size : operand.dims()) shape.emplace_back(size);
       inputs.push_back(prepared->graph.add_value("", operand.dtype(), shape));
       prepared->graph.inputs.push_back(inputs.back());
+      prepared->open = prepared->open || decides;
     }
   }
   for (ir::ValueId output : node.outputs)
     outputs.push_back(output == ir::no_value ? ir::no_value : prepared->graph.add_value(""));
   prepared->graph.add_node(node.op, inputs, outputs, node.attributes, node.origins);
-  if (backends::kernels_for(node.op).size() < 2 || !std::all_of(operands.begin(), operands.end(), is_dense_array))
-    return prepared;
+  return prepared;
+}
+
+std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id, std::span<const Tensor> operands,
+                                                                  bool by_content) {
+  auto prepared = begin_prepared(id, operands, by_content);
+  if (!std::all_of(operands.begin(), operands.end(), is_dense_array)) return prepared;
 
   ops::infer(prepared->graph);
   const ir::Graph& graph = prepared->graph;
   backends::Problem& problem = prepared->problem;
   problem.node = &graph.node(0);
   backends::host().constrain(problem, plan::host_goal(plan_));
+  const std::vector<ir::ValueId>&inputs = graph.node(0).inputs, &outputs = graph.node(0).outputs;
   for (size_t at = 0; at < operands.size(); ++at) {
     backends::Operand operand{
         operands[at].dtype(), operands[at].dims(), backends::dense_strides(operands[at].dims()), {}};
@@ -140,14 +157,27 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   return prepared;
 }
 
+void DynamicProgram::evaluate_bodies(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
+  const ops::RunBody run = [&](const ir::Graph& body, std::vector<Tensor> values) {
+    std::unique_ptr<BodyProgram>& program = bodies_[&body];
+    if (!program) program = std::make_unique<BodyProgram>(body, plan_, thread_pool_);
+    return program->run(values);
+  };
+  ops::evaluate(graph_.node(id), operands, results, run);
+}
+
 void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
+  if (plain_[static_cast<size_t>(id)]) return evaluate_bodies(id, operands, results);
   std::unique_ptr<Prepared>& prepared = prepared_[id];
-  if (!prepared || !prepared->matches(operands)) prepared = prepare(id, operands);
-  if (!prepared->step) {
-    std::vector<Tensor> values = ops::evaluate(graph_.node(id), operands);
-    std::move(values.begin(), values.end(), results.begin());
-    return;
+  if (!prepared || !prepared->matches(operands)) {
+    // A kernel that needs no elements serves whatever they are; what needed them once will again.
+    prepared = prepare(id, operands, by_content_[static_cast<size_t>(id)]);
+    if (prepared->open && !prepared->step) {
+      by_content_[static_cast<size_t>(id)] = 1;
+      prepared = prepare(id, operands, true);
+    }
   }
+  if (!prepared->step) return ops::evaluate(graph_.node(id), operands, results);
   for (size_t at = 0; at < operands.size(); ++at)
     prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
   for (size_t at = 0; at < results.size(); ++at) {
@@ -187,6 +217,7 @@ std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
     for (ir::ValueId input : node.inputs)
       if (input != ir::no_value && --uses[input] == 0) values[input] = Tensor();
     times_[id] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    ++rounds_[id];
   }
   std::vector<Tensor> results;
   for (ir::ValueId output : graph_.outputs) results.push_back(values[output]);
@@ -194,16 +225,36 @@ std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
 }
 
 std::vector<LayerTime> DynamicProgram::profile(std::span<const Tensor> inputs, int iterations) {
-  std::fill(times_.begin(), times_.end(), 0);
+  begin_profile();
   for (int iteration = 0; iteration < iterations; ++iteration) run(inputs);
   std::vector<LayerTime> layers;
+  add_times(layers, {}, std::max(1, iterations));
+  return layers;
+}
+
+void DynamicProgram::begin_profile() {
+  std::fill(times_.begin(), times_.end(), 0);
+  std::fill(rounds_.begin(), rounds_.end(), 0);
+  for (const auto& [body, program] : bodies_) program->begin_profile();
+}
+
+void DynamicProgram::add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const {
   for (size_t id = 0; id < times_.size(); ++id) {
     const ir::Node& node = graph_.nodes[id];
-    if (node.alive)
-      layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id] ? prepared_[id]->kernel : "ref",
-                        times_[id] / std::max(1, iterations)});
+    if (!node.alive) continue;
+    const size_t own = layers.size();
+    const char* without = ops::bodies_of(node).empty() ? "ref" : "bodies";
+    layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id] ? prepared_[id]->kernel : without,
+                      times_[id] / iterations, inside, static_cast<double>(rounds_[id]) / iterations});
+    for (const auto& [name, attribute] : node.attributes)
+      if (const auto* body = std::get_if<ir::GraphRef>(&attribute))
+        if (const auto found = bodies_.find(body->get()); found != bodies_.end()) {
+          layers[own].microseconds -= found->second->profiling_time() / iterations;
+          found->second->add_times(layers, inside + node.label() + "/", iterations);
+        }
+    for (size_t at = own + 1; at < layers.size(); ++at) layers[own].microseconds -= layers[at].microseconds;
+    layers[own].microseconds = std::max(0.0, layers[own].microseconds);
   }
-  return layers;
 }
 
 }  // namespace tenon::runtime

@@ -33,6 +33,7 @@ class CpuBackend : public backends::Backend {
     can.fast_integers = has_int8_dot(active_isa());
     can.rounds_layers = has_bf16_dot(active_isa());
     can.pairs = true;
+    can.blocks = true;
     return can;
   }
 
@@ -93,6 +94,10 @@ class CpuBackend : public backends::Backend {
 
   std::string choose(const Problem& problem, const Device&, const std::string& tactic) const override {
     return backends::kernel_for(problem, tactic).name;
+  }
+
+  std::string choose_blocks(const Problem&, const std::vector<backends::Schedule>&, const Device&) const override {
+    return "lockstep";
   }
 
   std::vector<backends::Refusal> refusals(const Problem& problem, const Device&) const override {

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "backends/cuda/runtime/body.h"
 #include "backends/cuda/runtime/custom_op.h"
 #include "backends/cuda/runtime/executable.h"
 #include "backends/cuda/runtime/kernel.h"
@@ -33,7 +34,7 @@ class CudaBackend : public backends::Backend {
     Capabilities can;
     can.floats = Precision::fp16;
     can.host_memory = can.observable = false;
-    can.concurrent = can.parts = can.compiles = true;
+    can.concurrent = can.parts = can.compiles = can.blocks = true;
     return can;
   }
 
@@ -108,6 +109,11 @@ class CudaBackend : public backends::Backend {
 
   std::string choose(const Problem& problem, const tenon::Device& device, const std::string& tactic) const override {
     return cuda::choose(problem, properties(device), tactic).tactic.name;
+  }
+
+  std::string choose_blocks(const Problem& problem, const std::vector<backends::Schedule>& blocks,
+                            const tenon::Device&) const override {
+    return cuda::choose_blocks(problem, blocks);
   }
 
   std::vector<backends::Refusal> refusals(const Problem& problem, const tenon::Device& device) const override {
