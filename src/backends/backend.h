@@ -14,6 +14,7 @@
 #include "backends/executable.h"
 #include "backends/goal.h"
 #include "backends/problem.h"
+#include "backends/reason.h"
 #include "backends/schedule.h"
 #include "base/team.h"
 #include "passes/groups.h"
@@ -36,11 +37,6 @@ struct Capabilities {
   bool pairs = false;                  // two convolutions may run as one step
   bool parts = false;                  // of a graph whose sizes depend on data it runs what stands before those sizes
   bool compiles = false;               // kernels are compiled when they are first wanted
-};
-
-/// A kernel that does not take a problem, and why.
-struct Refusal {
-  std::string kernel, reason;
 };
 
 /// Times tactics of problems on a device, on operands of its own.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/problem.h"
+#include "backends/reason.h"
 #include "base/worker.h"
 
 /// Kernels that run on the host: they answer for a problem, and make a step from it. Other backends fall back on them.
@@ -28,8 +29,8 @@ class Step {
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                                // tried first without measurements: the highest
-  const char* (*refuses)(const Problem&);  // nullptr: it can; else the reason
+  int rank;                           // tried first without measurements: the highest
+  Reason (*refuses)(const Problem&);  // none: it can
   std::unique_ptr<Step> (*make)(const Problem&);
   /// Files of kernels/ that do its work though no header names them: "int8 int8_direct".
   const char* family = "";
@@ -49,7 +50,7 @@ struct Pair {
 };
 struct PairKernel {
   std::string name;
-  const char* (*refuses)(const Pair&);
+  Reason (*refuses)(const Pair&);
   std::unique_ptr<Step> (*make)(const Pair&);
   const char* family = "";
   const char* file = "";

@@ -41,7 +41,7 @@ std::string steps(size_t count) { return count == 1 ? "1 step" : fmt::format("{}
 std::string refusals(const Row& row) {
   std::string text;
   for (const Rival& rival : row.rivals)
-    if (!rival.refusal.empty()) text += (text.empty() ? "" : "; ") + rival.kernel + ": " + rival.refusal;
+    if (rival.refusal) text += (text.empty() ? "" : "; ") + rival.kernel + ": " + rival.refusal.text();
   return text;
 }
 

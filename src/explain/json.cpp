@@ -8,11 +8,23 @@ using Json = nlohmann::ordered_json;
 
 Json time(double microseconds) { return microseconds < 0 ? Json() : Json(microseconds); }
 
+Json json_of(const Rival& rival) {
+  if (!rival.refusal) return {{"kernel", rival.kernel}, {"us", time(rival.microseconds)}};
+  Json values = Json::array();
+  for (size_t at = 0; at < rival.refusal.count(); ++at) {
+    const backends::ReasonValue& value = rival.refusal.values[at];
+    values.push_back(value.word ? Json(value.word) : Json(value.number));
+  }
+  return {{"kernel", rival.kernel},
+          {"refused", rival.refusal.text()},
+          {"code", backends::name(rival.refusal.code)},
+          {"values", values}};
+}
+
 Json json_of(const Report& report, const Row& row) {
   Json rivals = Json::array();
   for (const Rival& rival : row.rivals)
-    rivals.push_back(rival.refusal.empty() ? Json{{"kernel", rival.kernel}, {"us", time(rival.microseconds)}}
-                                           : Json{{"kernel", rival.kernel}, {"refused", rival.refusal}});
+    rivals.push_back(json_of(rival));
   Json json{{"name", row.name},
             {"origins", row.origins},
             {"op", row.op},

@@ -73,7 +73,7 @@ void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) 
   const auto add = [&](const std::string& kernel, double microseconds) {
     const bool ran = microseconds < plan::never;
     if (kernel != row.kernel)
-      row.rivals.push_back({kernel, ran ? microseconds : unknown, ran ? "" : "it does not run on this device"});
+      row.rivals.push_back({kernel, ran ? microseconds : unknown, ran ? backends::Reason() : backends::Reason::fails});
   };
   if (record) {
     add(record->kernel, record->microseconds);

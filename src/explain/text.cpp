@@ -39,8 +39,8 @@ std::string row_text(const Report& report, const Row& row) {
   if (!rest.empty()) text += indent + "with " + rest + "\n";
   std::string timed, refused;
   for (const Rival& rival : row.rivals) {
-    if (!rival.refusal.empty())
-      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", rival.kernel, rival.refusal);
+    if (rival.refusal)
+      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", rival.kernel, rival.refusal.text());
     else if (rival.kernel != "ref")
       timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", rival.kernel, time_text(rival.microseconds));
   }

@@ -56,8 +56,8 @@ TEST(Explain, EveryRivalHasATimeOrAReason) {
     EXPECT_FALSE(row.kernel.empty()) << row.name;
     for (const Rival& rival : row.rivals) {
       timed += rival.microseconds > 0;
-      refused += !rival.refusal.empty();
-      EXPECT_TRUE(rival.kernel == "ref" || rival.microseconds > 0 || !rival.refusal.empty() || row.choices < 2)
+      refused += static_cast<bool>(rival.refusal);
+      EXPECT_TRUE(rival.kernel == "ref" || rival.microseconds > 0 || static_cast<bool>(rival.refusal) || row.choices < 2)
           << row.name << " " << rival.kernel;
     }
     if (row.choices > 1) {

@@ -11,6 +11,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 
 /// Sizes before, of and after the axis of a node.
 struct Axis {
@@ -74,10 +75,10 @@ class ArgStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses_arg(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
-  return Axis(problem, 0).count > INT32_MAX ? "a longer axis" : nullptr;
+Reason refuses_arg(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.inputs[0].dims.elements() == 0) return Reason::empty;
+  return Axis(problem, 0).count > INT32_MAX ? Reason(Reason::too_many, INT32_MAX, "entries of the axis") : Reason();
 }
 std::unique_ptr<backends::Step> make_arg(const Problem& problem) { return std::make_unique<ArgStep>(problem); }
 
@@ -120,12 +121,12 @@ class TopKStep : public backends::Step {
   bool largest_;
 };
 
-const char* refuses_topk(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  if (problem.outputs.size() < 2 || !problem.outputs[1]) return "indices are not wanted";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  if (Axis(problem, -1).inner != 1) return "only along the last axis";
-  return problem.inputs.size() > 1 && problem.inputs[1].constant ? nullptr : "k is not constant";
+Reason refuses_topk(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.outputs.size() < 2 || !problem.outputs[1]) return {Reason::absent, "an output"};
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  if (Axis(problem, -1).inner != 1) return {Reason::attribute, "axis", "the last"};
+  return problem.inputs.size() > 1 && problem.inputs[1].constant ? Reason() : Reason(Reason::not_constant, "k");
 }
 std::unique_ptr<backends::Step> make_topk(const Problem& problem) { return std::make_unique<TopKStep>(problem); }
 

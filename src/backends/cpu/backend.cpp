@@ -18,6 +18,7 @@ namespace {
 using backends::Capabilities;
 using backends::Goal;
 using backends::Problem;
+using backends::Reason;
 
 class CpuBackend : public backends::Backend {
  public:
@@ -98,7 +99,7 @@ class CpuBackend : public backends::Backend {
   std::vector<backends::Refusal> refusals(const Problem& problem, const Device&) const override {
     std::vector<backends::Refusal> list;
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
-      if (const char* reason = kernel->refuses(problem)) list.push_back({kernel->name, reason});
+      if (const Reason reason = kernel->refuses(problem)) list.push_back({kernel->name, reason});
     return list;
   }
 

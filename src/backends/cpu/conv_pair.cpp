@@ -13,6 +13,7 @@ namespace {
 
 using backends::Pair;
 using backends::Problem;
+using backends::Reason;
 
 constexpr int64_t strip_bytes = 384 << 10;  // of the result in between: well inside L2, beside weights and inputs
 
@@ -20,15 +21,15 @@ struct Shapes {
   ConvShape first, second;
 };
 
-const char* shapes_of(const Pair& pair, Shapes& shapes) {
-  if (const char* reason = conv_shape_of(pair.first, shapes.first)) return reason;
-  if (const char* reason = conv_shape_of(pair.second, shapes.second)) return reason;
+Reason shapes_of(const Pair& pair, Shapes& shapes) {
+  if (const Reason reason = conv_shape_of(pair.first, shapes.first)) return reason;
+  if (const Reason reason = conv_shape_of(pair.second, shapes.second)) return reason;
   const ConvShape& a = shapes.first;
-  if (a.in_nchw || shapes.second.in_nchw) return "reads NHWC only";
+  if (a.in_nchw || shapes.second.in_nchw) return {Reason::layout, "NHWC"};
   if (a.kernel_h != 1 || a.kernel_w != 1 || a.stride_h != 1 || a.stride_w != 1 || a.pad_top != 0 || a.pad_left != 0 ||
       a.groups != 1)
-    return "the first is not pointwise";
-  return a.in_h == a.out_h && a.in_w == a.out_w ? nullptr : "the first is padded";
+    return Reason::pointwise;
+  return a.in_h == a.out_h && a.in_w == a.out_w ? Reason() : Reason(Reason::padding, "0");
 }
 
 /// A pointwise convolution whose result a depthwise one reads, in strips of rows: each worker keeps a strip of the
@@ -171,14 +172,14 @@ class ConvPairStep : public backends::Step {
   std::map<Key, std::unique_ptr<ConvKernel>> b_kernels_;
 };
 
-const char* refuses(const Pair& pair) {
+Reason refuses(const Pair& pair) {
   const Epilogue first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);
-  if (first.residual != Residual::none) return "the first adds a residual";
+  if (first.residual != Residual::none) return Reason::residual;
   const ConvTactic *direct = conv_tactic_named(pair.first, "direct"),
                    *depthwise = conv_tactic_named(pair.second, "depthwise");
   Shapes shapes;
-  if (const char* reason = shapes_of(pair, shapes)) return reason;
-  if (!direct || !depthwise || direct->refuses(shapes.first, first)) return "the first has no direct kernel";
+  if (const Reason reason = shapes_of(pair, shapes)) return reason;
+  if (!direct || !depthwise || direct->refuses(shapes.first, first)) return Reason::other_kernel;
   return depthwise->refuses(shapes.second, second);
 }
 

@@ -9,6 +9,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 namespace scalar = ops::scalar;
 
 /// dst[i] = f(a[i], b[i]) over broadcast rows of T.
@@ -54,13 +55,14 @@ std::unique_ptr<backends::Step> make_pairs(const Problem& problem) {
   return problem.inputs[0].dtype == DType::i64 ? whole_numbers<int64_t>(problem) : whole_numbers<int32_t>(problem);
 }
 
-const char* refuses_rows(const Problem& problem, size_t operands) {
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  return Rows(problem, operands).contiguous() ? nullptr : "rows are not contiguous";
+Reason refuses_rows(const Problem& problem, size_t operands) {
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  return Rows(problem, operands).contiguous() ? Reason() : Reason(Reason::not_contiguous, "rows");
 }
-const char* refuses_bool_pair(const Problem& problem) { return refuses_rows(problem, 2); }
-const char* refuses_whole_pair(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::i64 && problem.inputs[0].dtype != DType::i32) return "only i32 and i64";
+Reason refuses_bool_pair(const Problem& problem) { return refuses_rows(problem, 2); }
+Reason refuses_whole_pair(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::i64 && problem.inputs[0].dtype != DType::i32)
+    return {Reason::element_type, "elements", "i32 or i64"};
   return refuses_rows(problem, 2);
 }
 struct Register {

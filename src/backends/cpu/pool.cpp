@@ -12,6 +12,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// Max and average pooling over two spatial axes of channels-last tensors, one output pixel's channels at a time.
 class PoolStep : public backends::Step {
@@ -87,13 +88,13 @@ class PoolStep : public backends::Step {
   const RowOps& ops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return "only channels-last";
-  if (problem.outputs.size() > 1 && problem.outputs[1]) return "indices are wanted";
-  if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";
-  return nullptr;
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
+  if (problem.outputs.size() > 1 && problem.outputs[1]) return {Reason::wanted, "indices"};
+  if (!x.rows_contiguous() || !y.rows_contiguous()) return {Reason::not_contiguous, "channels"};
+  return {};
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<PoolStep>(problem); }

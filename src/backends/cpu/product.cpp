@@ -13,6 +13,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// MatMul and Gemm of any operands: matrices of a batch, in blocks of rows.
 class ProductStep : public backends::Step {
@@ -120,11 +121,11 @@ class ProductStep : public backends::Step {
   int c_column_ = 0;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   for (const Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return "only f32";
-  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return "nothing to do";
-  return nullptr;
+    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return Reason::empty;
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }
 

@@ -13,6 +13,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 enum class After : uint8_t { none, mean, root, log };
 struct Reduction {
@@ -154,24 +155,24 @@ std::optional<std::vector<char>> reduced_axes(const Problem& problem) {
   return reduced;
 }
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand& x = problem.inputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (x.dims.elements() == 0) return "nothing to do";
-  if (!reduced_axes(problem)) return "its axes are not constant";
-  return nullptr;
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  if (!reduced_axes(problem)) return {Reason::not_constant, "its axes"};
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   return std::make_unique<ReduceStep>(problem, *reduction_of(problem.node->op), *reduced_axes(problem));
 }
 
 /// Global average and maximum of N, C, spatial…: a reduction of all but two axes.
-const char* refuses_global(const Problem& problem) {
+Reason refuses_global(const Problem& problem) {
   const Operand& x = problem.inputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
-  if (x.dims.elements() == 0) return "nothing to do";
-  return nullptr;
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.node->text("layout", "NCHW") != "NCHW") return {Reason::layout, "NCHW"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  return {};
 }
 std::unique_ptr<backends::Step> make_global(const Problem& problem) {
   std::vector<char> reduced(problem.inputs[0].dims.rank(), 1);

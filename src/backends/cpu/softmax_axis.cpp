@@ -13,6 +13,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 constexpr int64_t tile = 256;  // neighbouring lines done together
 
@@ -95,9 +96,9 @@ class AxisStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  return problem.inputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
+Reason refuses(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  return problem.inputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<AxisStep>(problem); }
 

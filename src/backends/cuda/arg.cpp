@@ -15,7 +15,7 @@ struct Params {
 
 constexpr int64_t long_line = 4096;
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   Lines lines;
   return lines_of(problem, 0, lines);
 }

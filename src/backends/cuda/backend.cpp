@@ -111,9 +111,7 @@ class CudaBackend : public backends::Backend {
   }
 
   std::vector<backends::Refusal> refusals(const Problem& problem, const tenon::Device& device) const override {
-    std::vector<backends::Refusal> list;
-    for (auto& [kernel, reason] : refused(problem, properties(device))) list.push_back({kernel, reason});
-    return list;
+    return refused(problem, properties(device));
   }
 
   backends::TimingPolicy timing() const override { return {.rounds = 1, .more_rounds = 6, .visits = 1, .near = 1.25}; }

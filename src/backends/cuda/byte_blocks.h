@@ -18,6 +18,6 @@ struct ByteBlocks : BlockShape {
 };
 
 /// Why the problem is no such convolution; nullptr where it is.
-const char* refuses_byte_blocks(const Problem& problem, ConvShape& shape);
+Reason refuses_byte_blocks(const Problem& problem, ConvShape& shape);
 
 }  // namespace tenon::cuda

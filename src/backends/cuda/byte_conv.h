@@ -27,15 +27,15 @@ constexpr size_t x_scale_at = 4, x_zero_at = 5;
 bool has_live_scale(const Problem& problem);
 /// Fills the convolution; else the reason why the node is none. Inputs may be u8, or f32 that are quantised on the way.
 /// Where they are live, the input's scale is 1 and its zero point 0.
-const char* byte_conv(const Problem& problem, ByteConv& conv, bool live = false);
+Reason byte_conv(const Problem& problem, ByteConv& conv, bool live = false);
 /// Without scales: for questions of shape.
-const char* byte_shape(const Problem& problem, ConvShape& shape, bool live = false);
+Reason byte_shape(const Problem& problem, ConvShape& shape, bool live = false);
 /// Whether the result or the residual has a scale for each channel.
 bool has_listed_scales(const Problem& problem);
 inline bool is_float8(const Problem& problem) { return problem.node->op == "tenon:Float8Conv"; }
 inline bool is_bytes(const Problem& problem) { return problem.node->op == "tenon:Int8Conv" || is_float8(problem); }
 /// byte_shape or conv_shape.
-inline const char* any_conv_shape(const Problem& problem, ConvShape& shape) {
+inline Reason any_conv_shape(const Problem& problem, ConvShape& shape) {
   return is_bytes(problem) ? byte_shape(problem, shape) : conv_shape(problem, shape);
 }
 /// [out_c][kernel_h][kernel_w][channels_in], e4m3 by its bits.
@@ -44,9 +44,7 @@ std::vector<int8_t> byte_weights(const Problem& problem, const ConvShape& shape)
 std::vector<int32_t> zero_sums(const ByteConv& conv, const std::vector<int8_t>& weights);
 
 /// Whether the activation is approximate, so that results may lie a step beside the CPU's.
-inline bool is_loose(const ByteConv& conv) {
-  return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict;
-}
+inline bool is_loose(const ByteConv& conv) { return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict; }
 
 /// As kernels/bytes.cuh has it.
 struct Finish {

@@ -60,7 +60,7 @@ struct Rows {
   }
 };
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   return refuses_byte_blocks(problem, shape);
 }

@@ -52,17 +52,17 @@ bool program_of(const Problem& problem, size_t& operands, std::vector<Instructio
   return true;
 }
 
-const char* map_of(const Problem& problem, Map& map) {
+Reason map_of(const Problem& problem, Map& map) {
   size_t operands = 0;
   std::vector<Instruction> program;
-  if (!program_of(problem, operands, program)) return "no expression of its first operands alone";
-  if (operands > most_map_operands) return "too many operands";
+  if (!program_of(problem, operands, program)) return {Reason::form, "expression of its first operands alone"};
+  if (operands > most_map_operands) return {Reason::too_many, most_map_operands, "operands"};
   const Operand& y = problem.outputs[0];
   map.dims = y.dims;
   for (size_t at = 0; at <= operands; ++at) {
     const Operand& operand = at < operands ? problem.inputs[at] : y;
     const bool bytes = operand.dtype == DType::u8 && problem.node->op == "tenon:Elementwise";
-    if (!is_real(operand.dtype) && !bytes) return "only f32, f16 and bf16";
+    if (!is_real(operand.dtype) && !bytes) return {Reason::element_type, "elements", "f32, f16 or bf16"};
     map.add(operand, type_name(operand.dtype));
   }
   const bool fast = is_narrow(y.dtype);
@@ -76,7 +76,7 @@ const char* map_of(const Problem& problem, Map& map) {
         "    const float v" + std::to_string(operands + k) + " = " + text_of(step, value(step.a), b, fast) + ";\n";
   }
   map.body += "    r = v" + std::to_string(program.empty() ? 0 : operands + program.size() - 1) + ";\n";
-  return map.simplify() ? nullptr : "too many axes";
+  return map.simplify() ? Reason() : Reason(Reason::too_many, most_map_axes, "axes");
 }
 
 const KernelRegistrar registered({backends::any_expression, "tenon:Elementwise", "Cast"}, map_kernel<map_of>(""));

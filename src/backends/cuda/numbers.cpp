@@ -58,37 +58,38 @@ bool same_types(const Problem& problem, size_t first, size_t count) {
 }
 
 /// The statements that set "r"; else why there are none.
-const char* body_of(const Problem& problem, std::string& body) {
+Reason body_of(const Problem& problem, std::string& body) {
   const ir::Node& node = *problem.node;
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const size_t count = problem.inputs.size();
   const std::string a = read(x, "v0"), b = count > 1 ? read(problem.inputs[1], "v1") : "";
   if (const auto found = comparisons().find(node.op); found != comparisons().end()) {
     if (!same_types(problem, 0, count) && !(is_real(x.dtype) && is_real(problem.inputs[1].dtype)))
-      return "operands of several types";
+      return Reason::mixed_types;
     body = "    r = " + a + " " + found->second + " " + b + ";\n";
-    return nullptr;
+    return {};
   }
   if (node.op == "IsNaN") {
-    if (!is_real(x.dtype)) return "only f32, f16 and bf16";
+    if (!is_real(x.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
     body = "    r = " + a + " != " + a + ";\n";
-    return nullptr;
+    return {};
   }
   if (node.op == "Where") {
-    if (problem.inputs[1].dtype != y.dtype || problem.inputs[2].dtype != y.dtype) return "operands of several types";
+    if (problem.inputs[1].dtype != y.dtype || problem.inputs[2].dtype != y.dtype) return Reason::mixed_types;
     body = "    r = v0 ? v1 : v2;\n";
-    return nullptr;
+    return {};
   }
   if (node.op == "Cast") {
-    if (is_real(x.dtype) && is_real(y.dtype)) return "floats are the other kernel's";
+    if (is_real(x.dtype) && is_real(y.dtype)) return Reason::other_kernel;
     if (y.dtype == DType::boolean) body = "    r = " + a + " != 0;\n";
-    else if (is_real(x.dtype) && size_of(y.dtype) == 1) return "no conversion from floats to bytes";
+    else if (is_real(x.dtype) && size_of(y.dtype) == 1)
+      return {Reason::element_type, "elements", "types with a conversion"};
     else body = "    r = " + written(y, a) + ";\n";
-    return nullptr;
+    return {};
   }
-  if (!same_types(problem, 0, count) || x.dtype != y.dtype) return "operands of several types";
+  if (!same_types(problem, 0, count) || x.dtype != y.dtype) return Reason::mixed_types;
   const bool truth = x.dtype == DType::boolean, whole = is_whole(x.dtype);
-  if (!truth && !whole) return "not for elements of this type";
+  if (!truth && !whole) return {Reason::element_type, "elements", "a type with this operation"};
   const auto& table = truth ? truths() : integers();
   const auto found = table.find(node.op);
   if (node.op == "Mod" && whole) {
@@ -98,28 +99,28 @@ const char* body_of(const Problem& problem, std::string& body) {
     const bool as_in_c = node.integer("fmod", 0) != 0;
     body = "    const auto a = v0, b = v1;\n" + text +
            (as_in_c ? "    r = n;\n" : "    r = n != 0 && (n < 0) != (b < 0) ? n + b : n;\n");
-    return nullptr;
+    return {};
   }
-  if (found == table.end()) return "not for elements of this type";
+  if (found == table.end()) return {Reason::element_type, "elements", "a type with this operation"};
   body =
       "    const auto a = " + a + (count > 1 ? ", b = " + b : "") + ";\n    r = " + written(y, found->second) + ";\n";
-  return nullptr;
+  return {};
 }
 
-const char* map_of(const Problem& problem, Map& map) {
-  if (problem.inputs.size() > 3) return "too many operands";
+Reason map_of(const Problem& problem, Map& map) {
+  if (problem.inputs.size() > 3) return {Reason::too_many, 3, "operands"};
   for (const Operand& operand : problem.inputs)
-    if (!operand) return "an operand is absent";
-  if (const char* reason = body_of(problem, map.body)) return reason;
+    if (!operand) return {Reason::absent, "an operand"};
+  if (const Reason reason = body_of(problem, map.body)) return reason;
   map.plain = true;
   map.dims = problem.outputs[0].dims;
   for (const auto* operands : {&problem.inputs, &problem.outputs})
     for (const Operand& operand : *operands) {
       const std::string type = number_type(operand.dtype);
-      if (type.empty()) return "elements of a type that has no arithmetic here";
+      if (type.empty()) return {Reason::element_type, "elements", "a type with arithmetic"};
       map.add(operand, type);
     }
-  return map.simplify() ? nullptr : "too many axes";
+  return map.simplify() ? Reason() : Reason(Reason::too_many, most_map_axes, "axes");
 }
 
 struct Register {

@@ -40,14 +40,15 @@ std::vector<int> vectors_of(const Problem& problem) {
   return list;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const bool bytes = (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && problem.node->op == "MaxPool";
-  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the maximum of bytes";
-  if (x.dims.rank() != 4) return "only two spatial axes";
-  if (problem.outputs.size() > 1 && problem.outputs[1]) return "the indices are wanted";
-  if (y.dims.elements() >= int64_t{1} << 31) return "too large";
-  return nullptr;
+  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype)
+    return {Reason::element_type, "elements", "f32, f16 or bf16, or of bytes in a maximum"};
+  if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
+  if (problem.outputs.size() > 1 && problem.outputs[1]) return {Reason::wanted, "indices"};
+  if (y.dims.elements() >= int64_t{1} << 31) return Reason::too_large;
+  return {};
 }
 
 bool includes_padding(const Problem& problem) { return problem.node->integer("count_include_pad", 0) != 0; }

@@ -60,27 +60,28 @@ bool set_rows(const Operand& x, size_t first, Params& params) {
   return true;
 }
 
-const char* shape_of(const Problem& problem, Params& params) {
+Reason shape_of(const Problem& problem, Params& params) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || !is_real(y.dtype)) return "only f32, f16 and bf16";
-  if (!y.dense()) return "its result is a view";
+  if (!is_real(x.dtype) || !is_real(y.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!y.dense()) return {Reason::view, "a result"};
   const auto axes = axes_of(problem);
-  if (!axes) return "its axes are not constant";
-  if (axes->empty()) return "no axis is reduced";
+  if (!axes) return {Reason::not_constant, "its axes"};
+  if (axes->empty()) return {Reason::form, "reduction of an axis"};
   for (size_t at = 1; at < axes->size(); ++at)
-    if ((*axes)[at] != (*axes)[at - 1] + 1) return "its axes are not neighbours";
+    if ((*axes)[at] != (*axes)[at - 1] + 1) return {Reason::attribute, "axes", "neighbours"};
   params = {};
   for (int64_t axis = 0; axis < static_cast<int64_t>(x.dims.rank()); ++axis) {
     const int64_t size = x.dims[static_cast<size_t>(axis)];
     (axis < axes->front() ? params.outer : axis > axes->back() ? params.inner : params.length) *= size;
   }
-  if (params.length == 0) return "nothing to do";
-  if (params.inner > 1) return x.dense() ? nullptr : "its rows are not contiguous";
-  if (params.outer >= int64_t{1} << 32) return "too large";
-  return set_rows(x, static_cast<size_t>(axes->front()), params) ? nullptr : "its rows lie on too many axes";
+  if (params.length == 0) return Reason::empty;
+  if (params.inner > 1) return x.dense() ? Reason() : Reason(Reason::not_contiguous, "rows");
+  if (params.outer >= int64_t{1} << 32) return Reason::too_large;
+  return set_rows(x, static_cast<size_t>(axes->front()), params) ? Reason()
+                                                                 : Reason(Reason::too_many, most_axes, "axes of rows");
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   Params params;
   return shape_of(problem, params);
 }
