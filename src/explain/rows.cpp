@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -35,7 +34,7 @@ std::optional<Precision> precision_of(const Problem& problem) {
   if (types.count(DType::f16)) return Precision::fp16;
   if (types.count(DType::bf16)) return Precision::bf16;
   if (!types.count(DType::f32)) return std::nullopt;
-  const bool rounds = problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul");
+  const bool rounds = problem.tf32 && ops::has_trait(problem.node->op, ops::Trait::product);
   return rounds ? Precision::tf32 : Precision::fp32;
 }
 
@@ -46,8 +45,7 @@ void set_precision(Row& row, std::optional<Precision> precision, const Problem& 
                                              : std::string(name(problem.outputs[0].dtype));
 }
 
-/// Of the first node where a row stands for several.
-bool is_product(const std::string& op) { return ops::has_trait(op.substr(0, op.find(' ')), ops::Trait::product); }
+bool is_product(const std::string& op) { return ops::has_trait(op, ops::Trait::product); }
 
 double time_of(const plan::Record& record, const std::string& kernel) {
   if (record.kernel == kernel && record.microseconds > 0) return record.microseconds;
@@ -96,40 +94,6 @@ std::map<std::string, std::deque<double>> times_of(const std::vector<LayerTime>&
   return times;
 }
 
-/// A row and the one behind it become one where both nodes run as one step.
-struct Pairing {
-  const ir::Graph& graph;
-  const plan::Plan& plan;
-  const std::function<Problem(ir::NodeId)>& problem_of;
-  std::map<ir::NodeId, Row> firsts;  // by the second node
-
-  /// Whether the row waits for its partner.
-  bool hold(ir::NodeId id, const plan::Layout& layout, Row& row) {
-    const ir::NodeId second = plan::second_of_pair(graph, id);
-    if (second == ir::no_node || !layout.runs[second]) return false;
-    const backends::Pair pair{problem_of(id), problem_of(second)};
-    const auto record = plan.records.find(backends::signature(pair));
-    if (record == plan.records.end()) return false;
-    if (const backends::PairKernel* kernel = plan::choose(pair, plan.records)) {
-      row.kernel = kernel->name;
-      row.alone = record->second.microseconds;
-      row.rivals.clear();
-    }
-    const std::string with = " with " + graph.node(second).label();
-    for (const plan::Rival& rival : record->second.rivals)
-      row.rivals.push_back({rival.kernel + with, rival.microseconds, {}});
-    if (row.kernel != record->second.kernel) return false;
-    firsts[second] = std::move(row);
-    return true;
-  }
-  Row join(Row& first, const Row& second) const {
-    first.op += " + " + second.op;
-    first.sizes = first.sizes.substr(0, first.sizes.find(" ->")) + second.sizes.substr(second.sizes.find(" ->"));
-    first.origins.insert(first.origins.end(), second.origins.begin(), second.origins.end());
-    return std::move(first);
-  }
-};
-
 /// Beside the last node of a group that runs unfused: the fastest kernel for the whole of it.
 void weigh_group(Row& row, const ir::Graph& graph, const passes::Group& group,
                  const std::map<std::string, plan::Record>& records) {
@@ -146,28 +110,21 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
               const std::vector<LayerTime>& layers, int threads) {
   auto times = times_of(layers);
   const backends::Backend& backend = backends::backend(plan.device);
-  const bool here = backend.has(plan.device), pairs = backend.capabilities(plan.device).pairs;
+  const bool here = backend.has(plan.device);
   if (!here) report.notes.push_back(plan.device.str() + " is not here: refusals of its kernels are not shown");
-  const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
-    return plan::problem_of(graph, id, layout, threads, plan);
-  };
-  Pairing pairing{graph, plan, problem_of, {}};
   const std::vector<passes::Group> groups = passes::groups_of(graph, backend.groups());
   const std::map<std::string, plan::Record> of_groups = plan::group_records(graph, plan);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
     if (!layout.runs[id]) continue;
     const ir::Node& node = graph.node(id);
-    const Problem problem = problem_of(id);
+    const Problem problem = plan::problem_of(graph, id, layout, threads, plan);
     Row row{node.label(), node.origins, node.op, sizes_of(problem)};
     set_precision(row, precision_of(problem), problem);
     weigh(row, problem, plan, here);
     for (const passes::Group& group : groups)
       if (group.last() == id) weigh_group(row, graph, group, of_groups);
     if (row.kernel.starts_with("bf16_")) set_precision(row, Precision::bf16, problem);
-    if (pairs && pairing.hold(id, layout, row)) continue;
-    if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
-      row = pairing.join(first->second, row);
-    std::deque<double>& measured = times[row.op.substr(0, row.op.find(' ')) + " " + row.name];
+    std::deque<double>& measured = times[row.op + " " + row.name];
     row.microseconds = measured.empty() ? row.alone : measured.front();
     if (!measured.empty()) measured.pop_front();
     std::stable_sort(row.rivals.begin(), row.rivals.end(), [](const Rival& a, const Rival& b) {

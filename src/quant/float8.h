@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "ir/graph.h"
 #include "quant/recipe.h"
 
 /// Eight bits as floats: e4m3, 4 bits of exponent and 3 of mantissa, without zero points.

@@ -24,7 +24,7 @@ void ChannelSums::merge(const ChannelSums& other) {
 
 Lab::Lab(ir::Graph graph, const Shapes& shapes, Team& team, const plan::Records& records) : team_(team) {
   plan_.graph = std::move(graph);
-  plan_.records = plan::without_pairs(records);  // every value is to be seen
+  plan_.records = plan::without_groups(records);  // every value is to be seen
   plan_.threads = team.threads();
   program_ = std::make_unique<runtime::Program>(plan_, shapes, team);
   if (!program_->is_static())

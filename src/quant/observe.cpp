@@ -8,6 +8,7 @@
 
 #include "ops/op.h"
 #include "quant/feeder.h"
+#include "quant/structure.h"
 
 namespace tenon::quant {
 
@@ -31,7 +32,7 @@ namespace {
 ir::ValueId judged(const ir::Graph& graph, ir::ValueId output) {
   const ir::Node* at = graph.producer(output);
   while (at && ops::has_trait(at->op, ops::Trait::view)) at = graph.producer(at->inputs[0]);
-  return at && (at->op == "Softmax" || at->op == "LogSoftmax") ? at->inputs[0] : output;
+  return at && ops::has_trait(at->op, ops::Trait::softmax) ? at->inputs[0] : output;
 }
 }  // namespace
 
@@ -47,8 +48,8 @@ bool is_judged_apart(const ir::Graph& graph) {
 }
 
 int channel_axis(const ir::Node& anchor) {
-  const bool last =
-      anchor.op != "Conv" || (anchor.text("layout", "NCHW") == "NHWC" && anchor.text("input_layout", "NHWC") == "NHWC");
+  const bool last = !is_convolution(anchor) ||
+                    (anchor.text("layout", "NCHW") == "NHWC" && anchor.text("input_layout", "NHWC") == "NHWC");
   return last ? -1 : 1;
 }
 

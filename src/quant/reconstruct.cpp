@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t most_columns = 1152;  // of weights whose errors may make up for each other
 constexpr int64_t fewest_windows = 8192;
 constexpr int64_t windows_a_column = 12;
-constexpr double damping = 0.01;  // of the mean power of an input: few windows are not all there are
+constexpr double damping = 0.01;                    // of the mean power of an input: few windows are not all there are
 constexpr int64_t most_bytes = int64_t{128} << 20;  // of products at once
 constexpr int most_sweeps = 12;
 constexpr int64_t together = 8;  // windows
@@ -167,9 +167,14 @@ std::vector<Layer> layers_of(const Workshop& shop, Recipe& recipe) {
   for (const ir::Node& node : shop.graph.nodes) {
     if (role_of(shop.graph, node) != Role::anchor) continue;
     const auto found = recipe.anchors.find(result_name(shop.graph, node));
-    if (found == recipe.anchors.end() || (node.op == "Gemm" && node.integer("transA", 0))) continue;
-    layers.push_back({&node, shop.graph.value(node.inputs[0]).name, weights_of(shop.graph, node, recipe.factors),
-                      &found->second, {}, {}, {}});
+    if (found == recipe.anchors.end() || node.integer("transA", 0)) continue;
+    layers.push_back({&node,
+                      shop.graph.value(node.inputs[0]).name,
+                      weights_of(shop.graph, node, recipe.factors),
+                      &found->second,
+                      {},
+                      {},
+                      {}});
   }
   return layers;
 }

@@ -6,6 +6,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -33,7 +34,7 @@ class ArgStep : public backends::Step {
  public:
   explicit ArgStep(const Problem& problem)
       : axis_(problem, 0),
-        max_(problem.node->op == "ArgMax"),
+        max_(ops::traits_of(problem.node->op).reduction() == ops::Reduction::largest),
         last_(problem.node->integer("select_last_index", 0) != 0),
         loops_(loops(active_isa())) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {

@@ -33,7 +33,6 @@ class CpuBackend : public backends::Backend {
     can.isa = isa_name(detect_isa());
     can.fast_integers = has_byte_dot(active_isa());
     can.rounds_layers = has_brain_dot(active_isa());
-    can.pairs = true;
     return can;
   }
 
@@ -65,6 +64,13 @@ class CpuBackend : public backends::Backend {
     return now;
   }
 
+  std::span<const passes::GroupPattern> groups() const override {
+    static const std::vector<passes::GroupPattern> patterns =
+        passes::patterns_of([](const ir::OpId& op) { return backends::kernels_for(op).size() > 1; });
+    return patterns;
+  }
+
+  backends::Goal host_goal(const backends::Goal& goal) const override { return goal; }
   /// Steps of an engine in INT8 add products in one rounding on every CPU, so that it gives the same bits everywhere,
   /// unless it was built on one that needs many instructions for that.
   void constrain(Problem& problem, const Goal& goal) const override {

@@ -39,11 +39,7 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 
 std::unique_ptr<backends::Step> make_step(const ScheduledStep& scheduled) {
   const backends::Problem& problem = scheduled.problems[0];
-  if (scheduled.nodes.size() == 1) return backends::kernel_for(problem, scheduled.tactic).make(problem);
-  const backends::Pair pair{problem, scheduled.problems[1]};
-  const backends::PairKernel* kernel = backends::pair_kernel(pair);
-  TENON_CHECK(kernel && kernel->name == scheduled.tactic, "no kernel runs the pair as one step: " + scheduled.tactic);
-  return kernel->make(pair);
+  return backends::kernel_for(problem, scheduled.tactic).make(problem);
 }
 
 }  // namespace

@@ -105,11 +105,10 @@ Reason product_of(const Problem& problem, ConvShape& s) {
 /// Exact sums of bytes times constant weights; the input's zero point is known only when it runs.
 class IntegerSumsStep : public backends::Step {
  public:
-  IntegerSumsStep(const Problem& problem, const ConvShape& shape, bool planes)
+  IntegerSumsStep(const Problem& problem, const ConvShape& shape, bool turned, bool planes)
       : shape_(shape), is_signed_(problem.inputs[x_at].dtype == DType::i8), planes_(planes) {
     Lists lists;
-    take_weights(problem, shape.out_c, shape.in_c / shape.groups * shape.kernel_h * shape.kernel_w,
-                 problem.node->op == "MatMulInteger", lists);
+    take_weights(problem, shape.out_c, shape.in_c / shape.groups * shape.kernel_h * shape.kernel_w, turned, lists);
     Int8Conv conv{};
     conv.shape = shape;
     conv.weights = lists.weights.data();
@@ -193,7 +192,8 @@ template <Reason (*shape_of)(const Problem&, ConvShape&)>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   ConvShape shape{};
   shape_of(problem, shape);
-  return std::make_unique<IntegerSumsStep>(problem, shape, shape_of == conv_of && !channels_last(problem));
+  return std::make_unique<IntegerSumsStep>(problem, shape, shape_of == product_of,
+                                           shape_of == conv_of && !channels_last(problem));
 }
 
 const backends::KernelRegistrar conv({"ConvInteger", "integer_sums", 1, refuses<conv_of>, make<conv_of>,

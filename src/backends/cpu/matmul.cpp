@@ -4,6 +4,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/packed_bytes.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -21,7 +22,7 @@ struct Product {
   explicit Product(const Problem& problem) {
     const ir::Node& node = *problem.node;
     const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
-    const bool gemm = node.op == "Gemm";
+    const bool gemm = ops::has_trait(node.op, ops::Trait::general_product);
     if (a.dtype != DType::f32 || b.dtype != DType::f32) reason = {Reason::element_type, "elements", "f32"};
     else if (!b.constant || b.dims.rank() != 2) reason = {Reason::not_constant, "the right operand, a matrix,"};
     else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = {Reason::view, "an operand"};

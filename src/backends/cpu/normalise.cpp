@@ -6,6 +6,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -20,7 +21,7 @@ bool present(const Problem& problem, size_t input) { return input < problem.inpu
 class LayerStep : public backends::Step {
  public:
   explicit LayerStep(const Problem& problem)
-      : centred_(problem.node->op == "LayerNormalization"),
+      : centred_(ops::has_trait(problem.node->op, ops::Trait::centred)),
         bias_(present(problem, 2)),
         epsilon_(problem.node->real("epsilon", 1e-5f)),
         loops_(loops(isa_for(problem))) {

@@ -6,6 +6,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/pool_window.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -21,7 +22,7 @@ class PoolStep : public backends::Step {
     const ir::Node& node = *problem.node;
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
-    max_ = node.op == "MaxPool" || node.op == "GlobalMaxPool";
+    max_ = ops::traits_of(node.op).reduction() == ops::Reduction::largest;
     include_pad_ = node.integer("count_include_pad", 0) != 0;
   }
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/rows.h"
 #include "backends/cpu/kernels/support.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -21,7 +22,7 @@ class ProductStep : public backends::Step {
   explicit ProductStep(const Problem& problem)
       : epilogue_(epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
-    if (problem.node->op == "Gemm") {
+    if (ops::has_trait(problem.node->op, ops::Trait::general_product)) {
       shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);
       alpha_ = problem.node->real("alpha", 1), beta_ = problem.node->real("beta", 1);
     }

@@ -7,6 +7,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -55,7 +56,7 @@ class ScaleStep : public backends::Step {
   explicit ScaleStep(const Problem& problem)
       : scales_(scales_of(problem)),
         count_(problem.inputs[0].dims.elements()),
-        quantise_(problem.node->op == "QuantizeLinear"),
+        quantise_(ops::has_trait(problem.node->op, ops::Trait::quantises)),
         type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype),
         loops_(loops(isa_for(problem))) {}
 
@@ -122,7 +123,7 @@ class ScaleStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  const bool quantise = problem.node->op == "QuantizeLinear";
+  const bool quantise = ops::has_trait(problem.node->op, ops::Trait::quantises);
   const Operand &x = problem.inputs[0], &scale = problem.inputs[1], &y = problem.outputs[0];
   const DType whole = quantise ? y.dtype : x.dtype;
   if ((quantise ? x : y).dtype != DType::f32 || scale.dtype != DType::f32)

@@ -46,11 +46,17 @@ struct Product {
   }
 };
 
+/// Four of an LSTM, three of a GRU.
+int64_t gates_of(const Problem& problem) {
+  const Dims& back = problem.inputs[2].dims;
+  return back[2] ? back[1] / back[2] : 0;
+}
+
 /// LSTM and GRU with their usual activations: the inputs of all steps in one product, then a product for each step.
 class RecurrentStep : public backends::Step {
  public:
   explicit RecurrentStep(const Problem& problem)
-      : gates_(problem.node->op == "LSTM" ? 4 : 3),
+      : gates_(gates_of(problem)),
         reset_last_(problem.node->integer("linear_before_reset", 0) != 0),
         outputs_(problem.outputs.size()),
         ops_(row_ops(isa_for(problem))) {
@@ -214,8 +220,8 @@ Reason refuses(const Problem& problem) {
     return {Reason::attribute, "layout, input_forget and clip", "0"};
   if (node.has("activations")) {
     const auto* names = std::get_if<std::vector<std::string>>(&node.attributes.at("activations"));
-    const std::vector<std::string> usual = node.op == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                                             : std::vector<std::string>{"Sigmoid", "Tanh"};
+    const std::vector<std::string> usual = gates_of(problem) == 4 ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+                                                                  : std::vector<std::string>{"Sigmoid", "Tanh"};
     for (size_t at = 0; names && at < names->size(); ++at)
       if ((*names)[at] != usual[at % usual.size()]) return {Reason::activation, "the standard's own"};
   }

@@ -7,6 +7,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/loops.h"
 #include "backends/cpu/kernels/rows.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -21,7 +22,9 @@ constexpr int64_t tile = 256;  // neighbouring lines done together
 class AxisStep : public backends::Step {
  public:
   explicit AxisStep(const Problem& problem)
-      : log_(problem.node->op == "LogSoftmax"), ops_(row_ops(isa_for(problem))), loops_(loops(isa_for(problem))) {
+      : log_(ops::has_trait(problem.node->op, ops::Trait::logarithm)),
+        ops_(row_ops(isa_for(problem))),
+        loops_(loops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());

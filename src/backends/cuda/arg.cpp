@@ -2,6 +2,7 @@
 #include "backends/cuda/convolution.h"
 #include "backends/cuda/lines.h"
 #include "backends/cuda/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -26,7 +27,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const int lanes = lines.inner > 1 ? 1 : lines.size < long_line ? 32 : 256;
   Source source = source_from({"rank.cuh", "arg.cu"});
   source.defines = {define_type("TX", problem.inputs[0].dtype),
-                    define("LARGEST", problem.node->op == "ArgMax"),
+                    define("LARGEST", ops::traits_of(problem.node->op).reduction() == ops::Reduction::largest),
                     define("LAST", problem.node->integer("select_last_index", 0)),
                     define("LANES", lanes),
                     define("THREADS", 256),

@@ -74,8 +74,7 @@ class CudaBackend : public backends::Backend {
   }
 
   std::span<const passes::GroupPattern> groups() const override {
-    static constexpr passes::GroupPattern patterns[] = {passes::inverted_bottleneck_at, passes::conv_max_pool_at,
-                                                        passes::max_pools_at};
+    static const std::vector<passes::GroupPattern> patterns = passes::patterns_of(has_kernel);
     return patterns;
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/blocks.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -84,7 +85,7 @@ Reason refuses_blocks(const Problem& problem, const ConvShape& shape, int64_t mo
 }
 
 Reason refuses_blocks(const Problem& problem, ConvShape& shape) {
-  if (problem.node->op != "Conv") return {Reason::form, "convolution"};
+  if (!ops::has_trait(problem.node->op, ops::Trait::convolution)) return {Reason::form, "convolution"};
   if (const Reason reason = conv_shape(problem, shape)) return reason;
   if (problem.node->text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
   if (const Reason reason = refuses_blocks(problem, shape, most_channels)) return reason;

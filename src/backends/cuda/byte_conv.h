@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "backends/cuda/convolution.h"
+#include "ops/op.h"
 
 /// The internal ops Int8Conv (ops/int8_conv.cpp) and Float8Conv (ops/float8_conv.cpp) as the GPU kernels see them.
 namespace tenon::cuda {
@@ -32,8 +33,10 @@ Reason byte_conv(const Problem& problem, ByteConv& conv, bool live = false);
 Reason byte_shape(const Problem& problem, ConvShape& shape, bool live = false);
 /// Whether the result or the residual has a scale for each channel.
 bool has_listed_scales(const Problem& problem);
-inline bool is_float8(const Problem& problem) { return problem.node->op == "tenon:Float8Conv"; }
-inline bool is_bytes(const Problem& problem) { return problem.node->op == "tenon:Int8Conv" || is_float8(problem); }
+inline bool is_bytes(const Problem& problem) { return ops::has_trait(problem.node->op, ops::Trait::quantised); }
+inline bool is_float8(const Problem& problem) {
+  return is_bytes(problem) && problem.inputs[1].dtype == DType::f8e4m3fn;
+}
 /// byte_shape or conv_shape.
 inline Reason any_conv_shape(const Problem& problem, ConvShape& shape) {
   return is_bytes(problem) ? byte_shape(problem, shape) : conv_shape(problem, shape);

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/byte_conv.h"
 #include "backends/cuda/conv_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -44,7 +45,7 @@ struct Pooled {
   }
   Pooled(const Pooled&) = delete;
 
-  bool is_bytes() const { return nodes.conv.op == "tenon:Int8Conv"; }
+  bool is_bytes() const { return ops::has_trait(nodes.conv.op, ops::Trait::quantised); }
   int width() const { return static_cast<int>(ceil_div(shape.out_c, 32) * 32); }
   int chunks() const { return shape.kernel_w > 4 ? 2 : 1; }
   /// Rows of the kernel that are one step together.

@@ -4,11 +4,12 @@
 #include <algorithm>
 
 #include "ops/half.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
 
-bool is_product(const Problem& problem) { return problem.node->op != "Conv"; }
+bool is_product(const Problem& problem) { return !ops::has_trait(problem.node->op, ops::Trait::convolution); }
 
 Reason check_size(const Problem& problem, const ConvShape& shape) {
   if (shape.pixels() * std::max(shape.out_c, shape.depth()) == 0) return Reason::empty;
@@ -33,7 +34,7 @@ Reason product_shape(const Problem& problem, ConvShape& shape) {
   if (!b.constant) return {Reason::not_constant, "the weights"};
   if (b.dims.rank() != 2 || a.dims.rank() < 2) return {Reason::shape, "the right operand", "two axes"};
   if (!a.dense() || !y.dense()) return {Reason::not_contiguous, "rows"};
-  const bool gemm = node.op == "Gemm";
+  const bool gemm = ops::has_trait(node.op, ops::Trait::general_product);
   if (gemm && node.integer("transA", 0)) return {Reason::attribute, "transA", "0"};
   if (gemm && (node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
     return {Reason::attribute, "alpha and beta", "1"};
@@ -132,7 +133,7 @@ std::vector<float> conv_weights(const Problem& problem, const ConvShape& shape) 
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w, c_in = shape.channels_in(), depth = shape.depth();
   std::vector<float> to(static_cast<size_t>(shape.out_c * depth));
   if (is_product(problem)) {
-    const bool turned = problem.node->op == "Gemm" && problem.node->integer("transB", 0);
+    const bool turned = problem.node->integer("transB", 0) != 0;
     for (int64_t n = 0; n < shape.out_c; ++n)
       for (int64_t k = 0; k < depth; ++k) to[n * depth + k] = turned ? from[n * depth + k] : from[k * shape.out_c + n];
     return to;
@@ -152,10 +153,8 @@ std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape) {
 }
 
 DType rounds_weights_to(const Problem& problem, size_t input) {
-  const std::string& op = problem.node->op;
-  const bool is_weights = op == "tenon:InvertedBottleneck" ? input % 2 == 1 && input < 7
-                                                           : input == 1 && (op == "Conv" || op == "tenon:ConvMaxPool");
-  if (!is_weights || !problem.inputs[input].constant || problem.inputs[input].dtype != DType::f32)
+  if (!ops::traits_of(problem.node->op).is_weight(input) || !problem.inputs[input].constant ||
+      problem.inputs[input].dtype != DType::f32)
     return DType::undefined;
   for (const DType type : {problem.inputs[0].dtype, problem.outputs[0].dtype})
     if (is_narrow(type)) return type;

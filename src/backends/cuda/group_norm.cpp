@@ -17,9 +17,7 @@ struct Params {
 constexpr int64_t each_part = 4096;  // elements of a group that a block takes, where there are not too many
 constexpr int64_t most_parts = 64, most_rows = 65535;
 
-int64_t groups_of(const Problem& problem, int64_t channels) {
-  return problem.node->op == "GroupNormalization" ? problem.node->integer("num_groups", 1) : channels;
-}
+int64_t groups_of(const Problem& problem, int64_t channels) { return problem.node->integer("num_groups", channels); }
 
 bool channels_last(const Problem& problem) { return problem.node->text("layout", "") == "NHWC"; }
 

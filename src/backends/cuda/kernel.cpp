@@ -74,6 +74,8 @@ KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel 
   }
 }
 
+bool has_kernel(const ir::OpId& op) { return registry().contains(op.str()); }
+
 std::vector<Choice> choices(const Problem& problem, const Properties& properties) {
   std::vector<Choice> all;
   if (nothing_to_do(problem)) return all;

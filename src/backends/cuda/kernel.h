@@ -79,6 +79,8 @@ struct Choice {
   Tactic tactic;
 };
 
+/// Whether there is a kernel for the op.
+bool has_kernel(const ir::OpId& op);
 /// Everything that takes the problem, best guess first.
 std::vector<Choice> choices(const Problem& problem, const Properties& properties);
 /// The choice of that name, else the best guess.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cuda/convolution.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -73,7 +74,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
                       define("VEC", vector),
                       define("THREADS", threads),
                       define("EARLY", constant && each * vector <= most_early),
-                      define("CENTRED", problem.node->op == "LayerNormalization")};
+                      define("CENTRED", ops::has_trait(problem.node->op, ops::Trait::centred))};
     list.push_back({"rows of " + std::to_string(lanes / part), {source}, {lanes / part, threads}});
   }
   return list;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/map.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
 
-bool quantises(const Problem& problem) { return problem.node->op == "QuantizeLinear"; }
+bool quantises(const Problem& problem) { return ops::has_trait(problem.node->op, ops::Trait::quantises); }
 bool is_byte(DType type) { return type == DType::u8 || type == DType::i8 || type == DType::f8e4m3fn; }
 
 /// Data, scale and zero point; one scale, or one for each entry of an axis.

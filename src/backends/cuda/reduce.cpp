@@ -4,6 +4,7 @@
 
 #include "backends/cuda/convolution.h"
 #include "backends/cuda/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -23,7 +24,7 @@ std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
   const Operand& x = problem.inputs[0];
   const auto rank = static_cast<int64_t>(x.dims.rank());
   std::vector<int64_t> axes;
-  if (node.op == "GlobalAveragePool" || node.op == "GlobalMaxPool") {
+  if (ops::has_trait(node.op, ops::Trait::global)) {
     const bool last = node.text("layout", "") == "NHWC";
     for (int64_t axis = 2; axis < rank; ++axis) axes.push_back(last ? axis - 1 : axis);
     return axes;
@@ -97,23 +98,28 @@ std::vector<int> vectors_of(const Problem& problem, const Params& params) {
   return list;
 }
 
+/// As kernels/reduce.cu numbers them.
+int kind_of(ops::Reduction reduction) {
+  switch (reduction) {
+    case ops::Reduction::sum: return 0;
+    case ops::Reduction::mean: return 1;
+    case ops::Reduction::smallest: return 3;
+    case ops::Reduction::l2: return 4;
+    case ops::Reduction::squares: return 5;
+    case ops::Reduction::l1: return 6;
+    default: return 2;
+  }
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Params params;
   shape_of(problem, params);
-  const std::string& op = problem.node->op;
-  const int kind = op == "ReduceSum"                                 ? 0
-                   : op == "ReduceMean" || op == "GlobalAveragePool" ? 1
-                   : op == "ReduceMin"                               ? 3
-                   : op == "ReduceL2"                                ? 4
-                   : op == "ReduceSumSquare"                         ? 5
-                   : op == "ReduceL1"                                ? 6
-                                                                     : 2;
   std::vector<Tactic> list;
   const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster) {
     Source source{"reduce.cu", {}, ""};
     source.defines = {define_type("TX", problem.inputs[0].dtype),
                       define_type("TY", problem.outputs[0].dtype),
-                      define("OP", kind),
+                      define("OP", kind_of(ops::traits_of(problem.node->op).reduction())),
                       define("INNER", params.inner == 1 ? 1 : 2),
                       define("VEC", vector),
                       define("LANES", lanes),

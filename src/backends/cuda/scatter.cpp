@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -15,7 +16,7 @@ struct Params {
   int picked;
 };
 
-bool by_tuples(const Problem& problem) { return problem.node->op == "ScatterND"; }
+bool by_tuples(const Problem& problem) { return ops::has_trait(problem.node->op, ops::Trait::tuples); }
 
 Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &at = problem.inputs[1], &updates = problem.inputs[2], &y = problem.outputs[0];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/convolution.h"
 #include "backends/cuda/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -77,7 +78,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   shape_of(problem, params);
   Source source{"softmax.cu", {}, ""};
   source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("LANES", lanes_of(params)),
-                    define("LOG", problem.node->op == "LogSoftmax"), define("SHORT", short_of(problem))};
+                    define("LOG", ops::has_trait(problem.node->op, ops::Trait::logarithm)),
+                    define("SHORT", short_of(problem))};
   return {{"softmax", {source}, {}}};
 }
 
