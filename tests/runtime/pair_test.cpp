@@ -101,3 +101,23 @@ TEST(Pair, RunsAsTwoWhereNothingElseIsRecorded) {
   record(plan, "strips");
   EXPECT_EQ(plan::device_graph(plan.graph, plan).nodes.size(), 1u);
 }
+
+TEST(AddNorm, IsFoundWhereRowsOfASumAreNormalised) {
+  const auto ops_of = [](const std::string& add, const std::string& norm) {
+    ir::Graph graph = ir::parse(
+        "graph \"g\"\ninput %a : f32[2,5,8]\ninput %b : f32[2,5,8]\ninput %r : f32[5,8]\n"
+        "const %s : f32[8] = {1, 2, 3, 4, 5, 6, 7, 8}\n" +
+            add + norm + "%z : f32[2,5,8] = Mul(%x, %y)\noutput %z as \"z\"\n",
+        {});
+    ops::infer(graph);
+    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+    std::string ops;
+    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
+    return ops;
+  };
+  const std::string add = "%x : f32[2,5,8] = Add(%a, %b)\n", norm = "%y : f32[2,5,8] = RMSNormalization(%x, %s)\n";
+  EXPECT_EQ(ops_of(add, norm), "tenon:AddRmsNorm Mul ");
+  EXPECT_EQ(ops_of(add, "%y : f32[2,5,8] = LayerNormalization(%x, %s, %s)\n"), "tenon:AddLayerNorm Mul ");
+  EXPECT_EQ(ops_of("%x : f32[2,5,8] = Add(%a, %r)\n", norm), "Add RMSNormalization Mul ");
+  EXPECT_EQ(ops_of(add, "%y : f32[2,5,8] = LayerNormalization(%x, %r) {axis=1}\n"), "Add LayerNormalization Mul ");
+}
