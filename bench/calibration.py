@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibration at several batch sizes: time, peak memory, spread of the scales and fidelity of the INT8 engine.
 
-  bench/calibration.py TENON MODEL DATA PICTURES [--preprocess yolo] [--count 32] [--batches 1,4,8,16]
+  bench/calibration.py TENON MODEL DATA IMAGES [--preprocess yolo] [--count 32] [--batches 1,4,8,16]
 
-DATA is what --data takes; the engines are compared with the FP32 one on PICTURES by `tenon detect`: a box of one is
+DATA is what --data takes; the engines are compared with the FP32 one on IMAGES by `tenon detect`: a box of one is
 matched by a box of the same class of the other at IoU 0.5 and more; F1 counts boxes with a score of 0.3 and more.
 Prints Markdown.
 """
@@ -51,7 +51,7 @@ def f1(reference, other):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("tenon", "model", "data", "pictures"):
+    for name in ("tenon", "model", "data", "images"):
         parser.add_argument(name)
     parser.add_argument("--preprocess", default="yolo")
     parser.add_argument("--count", default="32")
@@ -62,7 +62,7 @@ def main():
         path = lambda name: os.path.join(folder, name)
         common = [args.tenon, "build", args.model, "-q", "--budget", "0"]
         _, float_bytes = run(common + ["-o", path("fp32.tenon")])
-        reference = detections(args.tenon, path("fp32.tenon"), args.pictures, args.preprocess, path("fp32.json"))
+        reference = detections(args.tenon, path("fp32.tenon"), args.images, args.preprocess, path("fp32.json"))
         print("| batch | s | peak MiB | above an FP32 build | scales, largest change | F1 |")
         print("| --- | --- | --- | --- | --- | --- |")
         first = None
@@ -74,7 +74,7 @@ def main():
             scales = {name: entry[0] for name, entry in json.load(open(path(f"{batch}.cache")))["values"].items()}
             first = first or scales
             change = max((abs(scales[name] / first[name] - 1) for name in scales if name in first), default=0)
-            found = detections(args.tenon, path("int8.tenon"), args.pictures, args.preprocess, path("int8.json"))
+            found = detections(args.tenon, path("int8.tenon"), args.images, args.preprocess, path("int8.json"))
             more = (peak - float_bytes) / 2**20
             print(f"| {batch} | {seconds:.1f} | {peak / 2**20:.0f} | {more:.0f} | {100 * change:.2f} % | "
                   f"{f1(reference, found):.4f} |", flush=True)

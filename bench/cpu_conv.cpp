@@ -31,13 +31,13 @@ class Spinner {
   unsigned count_ = 0;
 };
 
-class SpinTeam {
+class SpinningThreadPool {
  public:
-  explicit SpinTeam(int count) : count_(count) {
+  explicit SpinningThreadPool(int count) : count_(count) {
     _mm_setcsr(_mm_getcsr() | 0x8040);
     for (int i = 1; i < count; ++i) threads_.emplace_back([this, i] { serve(i); });
   }
-  ~SpinTeam() {
+  ~SpinningThreadPool() {
     stop_ = true;
     ++epoch_;
     for (std::thread& t : threads_) t.join();
@@ -51,8 +51,8 @@ class SpinTeam {
     f(0);
     for (Spinner spin; left_.load();) spin.pause();
   }
-  static void barrier(void* team) {
-    auto* t = static_cast<SpinTeam*>(team);
+  static void barrier(void* thread_pool) {
+    auto* t = static_cast<SpinningThreadPool*>(thread_pool);
     const unsigned phase = t->phase_.load();
     if (t->arrived_.fetch_add(1) == t->count_ - 1) {
       t->arrived_ = 0;
@@ -119,9 +119,9 @@ __attribute__((target("avx512f"), noinline)) float fma_loop_512() {
 volatile float sink;
 
 // Seconds and floating-point operations of one pass of the yardstick on all workers.
-double peak_gflops(SpinTeam& team, int threads, Isa isa) {
+double peak_gflops(SpinningThreadPool& thread_pool, int threads, Isa isa) {
   const double begin = now();
-  team.run([&](int) { sink = isa == Isa::avx512 ? fma_loop_512() : fma_loop_256(); });
+  thread_pool.run([&](int) { sink = isa == Isa::avx512 ? fma_loop_512() : fma_loop_256(); });
   const double flop = 2.0 * 12 * (isa == Isa::avx512 ? 16 : 8) * kFmaSteps * threads;
   return flop / (now() - begin) * 1e-9;
 }
@@ -191,7 +191,7 @@ float* allocate(size_t floats) {
 }
 
 // Prints a line per tactic and returns the best time in microseconds.
-double time_layer(SpinTeam& team, int threads, int rounds, Isa isa, const Layer& l) {
+double time_layer(SpinningThreadPool& thread_pool, int threads, int rounds, Isa isa, const Layer& l) {
   ConvShape s{};
   s.batch = 1, s.in_h = s.in_w = l.size, s.in_c = l.in_c, s.out_c = l.out_c;
   s.kernel_h = s.kernel_w = l.kernel, s.stride_h = s.stride_w = l.stride, s.dilation_h = s.dilation_w = 1;
@@ -216,11 +216,11 @@ double time_layer(SpinTeam& team, int threads, int rounds, Isa isa, const Layer&
     float* workspace = allocate(kernel->workspace_bytes() / 4 + 64);
     std::vector<double> times, peaks;
     for (int i = 0; i < rounds + 2; ++i) {
-      const double peak = peak_gflops(team, threads, isa);
+      const double peak = peak_gflops(thread_pool, threads, isa);
       const double begin = now();
-      team.run([&](int id) {
+      thread_pool.run([&](int id) {
         kernel->run(in, residual, out,
-                    {id, threads, SpinTeam::barrier, &team, reinterpret_cast<std::byte*>(workspace)});
+                    {id, threads, SpinningThreadPool::barrier, &thread_pool, reinterpret_cast<std::byte*>(workspace)});
       });
       const double time = now() - begin;
       if (i < 2) continue;
@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2, rounds = argc > 2 ? std::atoi(argv[2]) : 15;
   const std::string filter = argc > 3 ? argv[3] : "";
   const Isa isa = vectors_of(detect_isa());
-  SpinTeam team(threads);
+  SpinningThreadPool thread_pool(threads);
   std::string net;
   double sum = 0;
   const auto report = [&] {
@@ -259,7 +259,7 @@ int main(int argc, char** argv) {
     if (!filter.empty() && filter != layer.net) continue;
     if (net != layer.net) report();
     net = layer.net;
-    sum += layer.count * time_layer(team, threads, rounds, isa, layer);
+    sum += layer.count * time_layer(thread_pool, threads, rounds, isa, layer);
   }
   report();
 }

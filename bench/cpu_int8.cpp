@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/conv_int8.h"
+#include "backends/cpu/kernels/int8/conv_int8.h"
 
 namespace {
 
@@ -87,7 +87,7 @@ void bench(const Layer& layer, const Int8Tactic& tactic, int runs, bool cold) {
 
 bool can_run(const char* tactic) {
   const bool dot = !std::strcmp(tactic, "int8_dot") || !std::strcmp(tactic, "int8_columns");
-  if (dot) return has_byte_dot(active_isa());
+  if (dot) return has_int8_dot(active_isa());
   return std::strcmp(tactic, "int8_tiles") != 0 || active_isa() == Isa::amx;
 }
 

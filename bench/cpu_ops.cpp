@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "ops/case.h"
 
 namespace {
@@ -19,11 +19,11 @@ struct Call {
   backends::Step& step;
   std::vector<std::byte*> inputs, outputs;
   std::byte* workspace;
-  Team& team;
+  ThreadPool& thread_pool;
   void run() {
-    team.run([](void* opaque, int id) {
+    thread_pool.run([](void* opaque, int id) {
       auto& call = *static_cast<Call*>(opaque);
-      call.step.run(call.inputs.data(), call.outputs.data(), call.team.worker(id, call.workspace));
+      call.step.run(call.inputs.data(), call.outputs.data(), call.thread_pool.worker(id, call.workspace));
     }, this);
   }
 };
@@ -35,8 +35,8 @@ double time_of(const tests::Case& one, const backends::Kernel& kernel, std::vect
   const auto step = kernel.make(problem);
   std::vector<Tensor> operands = one.operands;
   const Tensor workspace(DType::u8, {static_cast<int64_t>(step->workspace_bytes()) + 1});
-  Team team(threads);
-  Call call{*step, {}, {}, const_cast<std::byte*>(workspace.data<std::byte>()), team};
+  ThreadPool thread_pool(threads);
+  Call call{*step, {}, {}, const_cast<std::byte*>(workspace.data<std::byte>()), thread_pool};
   for (Tensor& operand : operands) call.inputs.push_back(operand ? operand.data<std::byte>() : nullptr);
   for (Tensor& result : results) call.outputs.push_back(result.data<std::byte>());
   call.run();

@@ -185,8 +185,8 @@ def main():
     for path in arguments.models:
         found = race(arguments, path)
         cells = [f"{found[c][0]:.3g} ({found[c][1]:.3g} to {found[c][2]:.3g})" if c in found else "-" for c in columns]
-        rivals = [found[name][0] for name in PEERS if name in found]
-        ratio = min(rivals) / found["Tenon"][0] if rivals else math.nan
+        candidates = [found[name][0] for name in PEERS if name in found]
+        ratio = min(candidates) / found["Tenon"][0] if candidates else math.nan
         ratios.append(ratio)
         print(f"| {pathlib.Path(path).stem} | " + " | ".join(cells) + f" | {ratio:.2f} |", flush=True)
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))

@@ -28,7 +28,7 @@ def iou_matrix(a, b):
 
 
 def suppress(boxes, scores, limit, most):
-  """Indices kept by greedy suppression of boxes that overlap a better one by more than `limit`."""
+  """Indices kept by greedy NMS of boxes that overlap a better one by more than `limit`."""
   order = np.argsort(-scores, kind='stable')
   overlap = iou_matrix(boxes[order], boxes[order]) > limit
   alive = np.ones(len(order), bool)
@@ -42,21 +42,21 @@ def suppress(boxes, scores, limit, most):
   return np.array(kept, int)
 
 
-def letterbox(picture, size):
+def letterbox(image, size):
   """(RGB float32 [3,size,size], scale, left, top): shrunk or grown to fit, padded with grey 114."""
-  height, width = picture.shape[:2]
+  height, width = image.shape[:2]
   scale = min(size / height, size / width)
   w, h = round(width * scale), round(height * scale)
   if (w, h) != (width, height):
-    picture = cv2.resize(picture, (w, h), interpolation=cv2.INTER_LINEAR)
+    image = cv2.resize(image, (w, h), interpolation=cv2.INTER_LINEAR)
   left, top = (size - w) // 2, (size - h) // 2
   whole = np.full((size, size, 3), 114, np.uint8)
-  whole[top:top + h, left:left + w] = picture
+  whole[top:top + h, left:left + w] = image
   return np.ascontiguousarray(whole[..., ::-1].transpose(2, 0, 1), np.float32) / 255, scale, left, top
 
 
 def decode(output, confidence=0.001, limit=0.7, most=300):
-  """Boxes x1 y1 x2 y2, scores and classes of one picture's [4 + classes, anchors]."""
+  """Boxes x1 y1 x2 y2, scores and classes of one image's [4 + classes, anchors]."""
   classes, anchors = np.nonzero(output[4:] > confidence)
   scores = output[4:][classes, anchors]
   if len(scores) > 1500:
@@ -94,7 +94,7 @@ def names_of(session):
 
 
 def average_precision(records, found):
-  """{class: AP at each of THRESHOLDS}, precision interpolated at 101 recalls; at most 100 boxes a picture."""
+  """{class: AP at each of THRESHOLDS}, precision interpolated at 101 recalls; at most 100 boxes an image."""
   by_image = {}
   for record in found:
     items = record.get('objects', record.get('detections', []))
@@ -162,7 +162,7 @@ def main():
   print(f'{"all":16} {every.mean():9.4f} {every[:, 0].mean():7.4f} {every[:, 5].mean():7.4f}')
   if args.json:
     with open(args.json, 'w') as file:
-      json.dump({'pictures': len(records), 'map50_95': every.mean(), 'map50': every[:, 0].mean(),
+      json.dump({'images': len(records), 'map50_95': every.mean(), 'map50': every[:, 0].mean(),
                  'map75': every[:, 5].mean(),
                  'classes': {names.get(c, str(c)): v.mean() for c, v in table.items()}}, file, indent=1)
       file.write('\n')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded pictures of an inspection line with exact ground truth.
+"""Seeded images of an inspection line with exact ground truth.
 
     generate.py --count 24 --seed 7 --size 480x360 -o DIR    JPEGs and DIR/labels.json
     generate.py --clip 180 --seed 7 --size 480x270 -o a.mp4  parts moving along a belt, and a.json beside it
@@ -22,7 +22,7 @@ import parts
 
 NAMES = parts.NAMES
 MIN_VISIBLE = 0.7   # of a part covered by others
-MIN_INSIDE = 0.55    # of a part cut by the picture's edge
+MIN_INSIDE = 0.55    # of a part cut by the image's edge
 FINE = 72            # parts smaller than this, in pixels, are drawn oversampled twice
 
 BELTS = ((52, 54, 56), (38, 40, 44), (86, 88, 90), (62, 84, 58), (96, 78, 58), (120, 122, 118), (48, 58, 78))
@@ -207,7 +207,7 @@ class Scene:
 
 
 class Camera:
-  """Exposure, lamp fall-off, colour cast, defocus, belt motion and sensor noise of one picture or clip."""
+  """Exposure, lamp fall-off, colour cast, defocus, belt motion and sensor noise of one image or clip."""
 
   def __init__(self, rng, height, width, unit, clip=False):
     mild = 0.5 if clip else 1.0
@@ -227,31 +227,31 @@ class Camera:
     self.gamma = rng.uniform(0.85, 1.2)
 
   def shoot(self, rng, canvas, flicker=1.0):
-    """The 8-bit BGR picture the camera takes of `canvas`."""
-    picture = canvas * (self.gain * flicker)
+    """The 8-bit BGR image the camera takes of `canvas`."""
+    image = canvas * (self.gain * flicker)
     if self.blur > 0.25:
-      picture = cv2.GaussianBlur(picture, (0, 0), self.blur)
+      image = cv2.GaussianBlur(image, (0, 0), self.blur)
     if self.smear > 1:
-      picture = cv2.blur(picture, (self.smear, 1))
-    np.clip(picture, 0, 255, out=picture)
+      image = cv2.blur(image, (self.smear, 1))
+    np.clip(image, 0, 255, out=image)
     table = (255 * (np.arange(256) / 255) ** self.gamma).astype(np.float32)
     grain = rng.standard_normal(canvas.shape[:2] + (1,), dtype=np.float32) * 0.8
     grain = grain + rng.standard_normal(canvas.shape, dtype=np.float32) * 0.6
-    picture = table[picture.astype(np.uint8)]
-    picture += grain * (self.noise * (0.5 + np.sqrt(picture / 255)))
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    image = table[image.astype(np.uint8)]
+    image += grain * (self.noise * (0.5 + np.sqrt(image / 255)))
+    return np.clip(image, 0, 255).astype(np.uint8)
 
 
 def make_scene(rng, height, width):
-  """One picture: (uint8 BGR picture, its list of objects)."""
+  """One image: (uint8 BGR image, its list of objects)."""
   unit = min(height, width) / 320
   scene = Scene(rng, height, width, unit)
   scale = float(np.exp(rng.uniform(np.log(36), np.log(96))))
   room = width * height / (320 * unit) ** 2
   most = int(np.clip(26 * (48 / scale) ** 1.3, 5, 22) * room)
   scene.fill(int(rng.integers(2, most + 1)), scale, int(rng.integers(0, 8) * room))
-  picture = Camera(rng, height, width, unit).shoot(rng, scene.canvas)
-  return picture, scene.labels()
+  image = Camera(rng, height, width, unit).shoot(rng, scene.canvas)
+  return image, scene.labels()
 
 
 def make_clip(seed, frames, height, width):
@@ -277,15 +277,15 @@ def make_clip(seed, frames, height, width):
 def _write_one(job):
   index, seed, height, width, folder, quality = job
   cv2.setNumThreads(1)
-  picture, objects = make_scene(np.random.default_rng([seed, 0, index]), height, width)
+  image, objects = make_scene(np.random.default_rng([seed, 0, index]), height, width)
   name = f'{index:05d}.jpg'
-  cv2.imwrite(os.path.join(folder, name), picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
+  cv2.imwrite(os.path.join(folder, name), image, [cv2.IMWRITE_JPEG_QUALITY, quality])
   for item in objects:
     del item['part']
   return {'image': name, 'width': width, 'height': height, 'objects': objects}
 
 
-def write_pictures(folder, count, seed, height, width, quality=88, workers=None):
+def write_images(folder, count, seed, height, width, quality=88, workers=None):
   """Writes `count` JPEGs and labels.json; the same arguments give the same files on any number of workers."""
   os.makedirs(folder, exist_ok=True)
   jobs = [(i, seed, height, width, folder, quality) for i in range(count)]
@@ -346,8 +346,8 @@ def write_clip(path, frames, seed, height, width, fps=25):
 
 def main():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument('--count', type=int, default=24, help='pictures to write')
-  parser.add_argument('--clip', type=int, default=0, help='frames of a clip to write instead of pictures')
+  parser.add_argument('--count', type=int, default=24, help='images to write')
+  parser.add_argument('--clip', type=int, default=0, help='frames of a clip to write instead of images')
   parser.add_argument('--seed', type=int, default=0)
   parser.add_argument('--size', default='320x320', help='WIDTHxHEIGHT')
   parser.add_argument('--quality', type=int, default=88, help='JPEG quality')
@@ -358,7 +358,7 @@ def main():
   if args.clip:
     write_clip(args.output, args.clip, args.seed, height, width)
   else:
-    write_pictures(args.output, args.count, args.seed, height, width, args.quality, args.workers)
+    write_images(args.output, args.count, args.seed, height, width, args.quality, args.workers)
 
 
 if __name__ == '__main__':

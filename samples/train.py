@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the sample detector on pictures generated beside the training; writes detector.pt and detector.onnx.
+"""Trains the sample detector on images generated beside the training; writes detector.pt and detector.onnx.
 
     train.py --out DIR --minutes 8          a GPU and a dozen cores
-    train.py --out DIR --minutes 0.3 --pictures 512 --batch 32      a smoke run
+    train.py --out DIR --minutes 0.3 --images 512 --batch 32      a smoke run
 
 The schedule follows the clock, so that a run always ends with its learning rate spent.
 """
@@ -21,33 +21,33 @@ import numpy as np
 import generate
 
 SIZE = 320
-MOST = 40  # objects kept of one picture
+MOST = 40  # objects kept of one image
 
 
-def training_picture(seed, index):
+def training_image(seed, index):
   """(RGB uint8 [SIZE,SIZE,3], objects): square or letterboxed, sometimes as JPEG would leave it."""
   rng = np.random.default_rng([seed, 3, index])
   width, height = SIZE, SIZE
   if rng.random() < 0.35:
     height = int(rng.choice((180, 214, 240, 270)))
-  picture, objects = generate.make_scene(rng, height, width)
+  image, objects = generate.make_scene(rng, height, width)
   if rng.random() < 0.5:
     quality = [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(70, 96))]
-    picture = cv2.imdecode(cv2.imencode('.jpg', picture, quality)[1], cv2.IMREAD_COLOR)
+    image = cv2.imdecode(cv2.imencode('.jpg', image, quality)[1], cv2.IMREAD_COLOR)
   top = (SIZE - height) // 2
   whole = np.full((SIZE, SIZE, 3), 114, np.uint8)
-  whole[top:top + height] = picture[..., ::-1]
+  whole[top:top + height] = image[..., ::-1]
   return whole, [(o['class'], o['box'][0], o['box'][1] + top, o['box'][2], o['box'][3] + top) for o in objects]
 
 
 class Stock:
-  """Pictures made by worker processes into shared memory; `ready[w]` of worker w's share are finished."""
+  """Images made by worker processes into shared memory; `ready[w]` of worker w's share are finished."""
 
   def __init__(self, count, workers, seed):
     self.share = -(-count // workers)
     self.workers = workers
     rows = self.share * workers
-    self.pictures = np.frombuffer(mmap.mmap(-1, rows * SIZE * SIZE * 3), np.uint8).reshape(rows, SIZE, SIZE, 3)
+    self.images = np.frombuffer(mmap.mmap(-1, rows * SIZE * SIZE * 3), np.uint8).reshape(rows, SIZE, SIZE, 3)
     self.objects = np.frombuffer(mmap.mmap(-1, rows * MOST * 5 * 4), np.float32).reshape(rows, MOST, 5)
     self.ready = np.frombuffer(mmap.mmap(-1, workers * 8), np.int64)
     self.processes = [multiprocessing.get_context('fork').Process(target=self._work, args=(w, seed), daemon=True)
@@ -59,8 +59,8 @@ class Stock:
     cv2.setNumThreads(1)
     for k in range(self.share):
       row = worker * self.share + k
-      picture, objects = training_picture(seed, row)
-      self.pictures[row] = picture
+      image, objects = training_image(seed, row)
+      self.images[row] = image
       self.objects[row] = -1
       if objects:
         self.objects[row, :min(len(objects), MOST)] = objects[:MOST]
@@ -104,7 +104,7 @@ def train(args, stock):
   plain = [p for p in model.parameters() if p.ndim <= 1 and p.requires_grad]
   optimiser = torch.optim.AdamW([{'params': decay, 'weight_decay': 0.02}, {'params': plain, 'weight_decay': 0.0}],
                                 lr=args.lr, betas=(0.9, 0.99), fused=device == 'cuda')
-  pictures = torch.zeros(stock.pictures.shape, dtype=torch.uint8, device=device)
+  images = torch.zeros(stock.images.shape, dtype=torch.uint8, device=device)
   objects = torch.full(stock.objects.shape, -1.0, device=device)
   have = np.zeros(stock.workers, np.int64)
   rows = torch.zeros(0, dtype=torch.long, device=device)
@@ -115,7 +115,7 @@ def train(args, stock):
     for w, upto in enumerate(stock.ready.copy()):
       span = slice(w * stock.share + int(have[w]), w * stock.share + int(upto))
       if span.stop > span.start:
-        pictures[span] = torch.from_numpy(stock.pictures[span]).to(device)
+        images[span] = torch.from_numpy(stock.images[span]).to(device)
         objects[span] = torch.from_numpy(stock.objects[span]).to(device)
         fresh.append(torch.arange(span.start, span.stop, device=device))
       have[w] = upto
@@ -125,7 +125,7 @@ def train(args, stock):
   while len(rows) < min(args.head_start, stock.share * stock.workers):
     time.sleep(0.3)
     restock()
-  print(f'{len(rows)} pictures after {time.time() - began:.0f} s')
+  print(f'{len(rows)} images after {time.time() - began:.0f} s')
   start = time.time()
   length = args.minutes * 60 - (start - began)
   step, seen, sums, restocked = 0, 0, 0, start
@@ -134,14 +134,14 @@ def train(args, stock):
     done = (now - start) / length
     if done >= 1:
       break
-    if now - restocked > 4 and len(rows) < len(pictures):
+    if now - restocked > 4 and len(rows) < len(images):
       restock()
       restocked = time.time()
     warm = min(1.0, (step + 1) / 300)
     for group in optimiser.param_groups:
       group['lr'] = args.lr * warm * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done)))
     pick = rows[torch.randint(len(rows), (args.batch,), device=device)]
-    images, found = pictures[pick], objects[pick]
+    images, found = images[pick], objects[pick]
     found = found[:, :int((found[..., 0] >= 0).sum(1).max().clamp(1))]
     halves = [turned(torch, i, t[..., 1:], way)
               for way, (i, t) in enumerate(zip(images.chunk(8), found.chunk(8)))]
@@ -161,7 +161,7 @@ def train(args, stock):
       box, score, dfl = (sums / args.report).tolist()
       sums = 0
       print(f'{time.time() - start:5.0f} s  step {step:6d}  {seen / (time.time() - start):6.0f} img/s  '
-            f'{len(rows)} pictures  box {box:.4f}  score {score:.4f}  dfl {dfl:.4f}')
+            f'{len(rows)} images  box {box:.4f}  score {score:.4f}  dfl {dfl:.4f}')
     if step % (args.report * 10) == 0:
       torch.save(average.state_dict(), os.path.join(args.out, 'detector.pt'))
   torch.save(average.state_dict(), os.path.join(args.out, 'detector.pt'))
@@ -170,9 +170,9 @@ def train(args, stock):
 def main():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument('--out', required=True)
-  parser.add_argument('--minutes', type=float, default=8.0, help='of training, the wait for pictures included')
-  parser.add_argument('--pictures', type=int, default=120000, help='to generate at most')
-  parser.add_argument('--head-start', type=int, default=6000, help='pictures to wait for before the first step')
+  parser.add_argument('--minutes', type=float, default=8.0, help='of training, the wait for images included')
+  parser.add_argument('--images', type=int, default=120000, help='to generate at most')
+  parser.add_argument('--head-start', type=int, default=6000, help='images to wait for before the first step')
   parser.add_argument('--workers', type=int, default=max(1, (os.cpu_count() or 2) - 1))
   parser.add_argument('--batch', type=int, default=256, help='a multiple of 8')
   parser.add_argument('--lr', type=float, default=3e-3)
@@ -181,7 +181,7 @@ def main():
   parser.add_argument('--report', type=int, default=100)
   args = parser.parse_args()
   os.makedirs(args.out, exist_ok=True)
-  stock = Stock(args.pictures, args.workers, args.seed)
+  stock = Stock(args.images, args.workers, args.seed)
   try:
     train(args, stock)
   finally:

@@ -8,7 +8,7 @@
 
 #include "backends/backend.h"
 #include "base/open_file.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "compile/rank.h"
 #include "compile/tune.h"
 #include "engine/engine.h"
@@ -19,7 +19,7 @@
 #include "plan/sources.h"
 #include "plan/timing_cache.h"
 #include "quant/eight_bits.h"
-#include "quant/pace.h"
+#include "quant/latency_check.h"
 #include "quant/structure.h"
 
 namespace tenon {
@@ -45,7 +45,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
 }
 
 /// Whether layers of a model that came quantised may be faster in floating point, and can be timed.
-bool may_widen(const plan::Plan& plan, const BuildOptions& options) {
+bool may_use_f32(const plan::Plan& plan, const BuildOptions& options) {
   return !backend_of(plan).capabilities(plan.device).fast_integers && options.budget_seconds != 0 &&
          plan::is_static(plan::concretise(plan.graph, plan.shapes));
 }
@@ -112,11 +112,11 @@ plan::Plan compiled(const Import& import, const BuildOptions& options) {
   } else {
     if (!keep.empty()) {
       tracker.note(passes::lower(plan.graph, options.skip_passes));
-      quant::widen_kept(plan.graph, keep);
+      quant::kept_to_f32(plan.graph, keep);
     }
     finish(plan, tracker, cache.records(), options);
-    if (came_quantised && may_widen(plan, options))
-      plan = quant::widen_slower(std::move(plan), [&](plan::Plan& one) {
+    if (came_quantised && may_use_f32(plan, options))
+      plan = quant::slower_to_f32(std::move(plan), [&](plan::Plan& one) {
         compile::tune(one, cache.records(), options.budget_seconds, options.progress);
         cache.add(one.records);
       });

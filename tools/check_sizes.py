@@ -16,7 +16,7 @@ FOLDERS = ['bench', 'include', 'python', 'samples', 'script', 'src', 'tests', 't
 ENDINGS = ('.h', '.cpp', '.cc', '.cu', '.cuh', '.py', '.cmake', '.sh', 'CMakeLists.txt')
 LOWER_SNAKE = re.compile(r'^[a-z0-9_]+(\.[a-z0-9]+)?$')
 # Data in the form of source: its numbers are what they are.
-DATA = {'tests/vision/golden.inc', 'tests/vision/data/pictures.inc'}
+DATA = {'tests/vision/golden.inc', 'tests/vision/data/images.inc'}
 
 
 def is_source(path):
@@ -45,7 +45,7 @@ def is_cuda(path):
 
 
 def is_kernel(path):
-    return '/kernels/' in path
+    return '/kernels/' in path or is_cuda(path)
 
 
 def faults(root, path):

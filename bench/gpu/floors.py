@@ -21,7 +21,7 @@ class Floors:
         values = list(model.graph.value_info) + list(model.graph.input) + list(model.graph.output)
         self.sizes = {v.name: int(np.prod([d.dim_value or 1 for d in v.type.tensor_type.shape.dim])) for v in values}
         self.ends = {v.name for v in model.graph.output}
-        self.pictures = {v.name for v in model.graph.input}
+        self.images = {v.name for v in model.graph.input}
         self.shapes = {t.name: list(t.dims) for t in model.graph.initializer}
         self.depths = {v.name: v.type.tensor_type.shape.dim[-1].dim_value for v in values
                        if v.type.tensor_type.shape.dim}
@@ -32,7 +32,7 @@ class Floors:
         read = {name for node in nodes for name in node.input} - made
         used = {name for node in self.graph.node if node.name not in origins for name in node.input} | self.ends
         element = BYTES[self.precision]
-        moved = sum(self.sizes.get(name, 0) * (4 if name in self.pictures else element)
+        moved = sum(self.sizes.get(name, 0) * (4 if name in self.images else element)
                     for name in read if name not in self.constants)
         moved += sum(self.sizes.get(name, 0) * (4 if name in self.ends else element) for name in made & used)
         moved += sum(self.constants.get(name, 0) * element for name in read)

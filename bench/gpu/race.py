@@ -4,7 +4,7 @@
 
 Both run the same ONNX file: PyTorch by its own functions, node by node (torch_times.py); of a name that networks.py
 knows (vit_b_16, bert, …), the module that the file was exported from. Tenon also runs in int8, calibrated on random
-pictures in eight bits wherever they are faster; it is shown beside PyTorch's fp16. Prints Markdown tables of medians in
+images in eight bits wherever they are faster; it is shown beside PyTorch's fp16. Prints Markdown tables of medians in
 ms: of Tenon, of both, and with --slowest N of the slowest layers of each largest batch beside the least time that their
 bytes or products could take. With --rows FILE a race that was broken off goes on where it was.
 
@@ -33,7 +33,7 @@ from with_batch import with_batch
 BATCHES, PRECISIONS = '1,4,8,16,32,128', 'tf32,fp16,int8'
 
 
-def pictures(path, folder):
+def images(path, folder):
     """Random patches with noise, as an array that fits the model's input."""
     graph = onnx.load(path, load_external_data=False).graph
     known = {tensor.name for tensor in graph.initializer}
@@ -42,7 +42,7 @@ def pictures(path, folder):
     patches = random.random((4, shape[1], shape[2] // 16, shape[3] // 16), dtype=np.float32)
     array = np.kron(patches, np.ones((1, 1, 16, 16), np.float32)) * 0.8
     array += 0.2 * random.random(array.shape, dtype=np.float32)
-    out = str(pathlib.Path(folder) / 'pictures.npy')
+    out = str(pathlib.Path(folder) / 'images.npy')
     np.save(out, array.astype(np.float32))
     return out
 
@@ -109,7 +109,7 @@ def tenon(command, model, batch, precision, options, who):
     words += ['--no-vendor'] if options.no_vendor or who == 'own' else []
     if precision == 'int8':
         cache = str(folder / (model.name + '.ranges'))
-        words += ['--data', pictures(path, folder), '--calibrator', 'minmax', '--max-error', '1e9',
+        words += ['--data', images(path, folder), '--calibrator', 'minmax', '--max-error', '1e9',
                   '--calib-cache', cache]
     built = run(words, report)
     result = run([command, 'bench', engine, '--iterations', '50'] + shapes, report)

@@ -37,7 +37,7 @@ struct BuildOptions {
   /// Folder that external data may lie in, beside the model's own; of a model from memory, where it lies.
   std::string external_root = {};
   bool lenient = false;  ///< attributes that an operator does not have are left out with a warning, not refused
-  /// Joins the model's metadata_props. "tenon.preprocess" says how pictures become the input: detect and classify
+  /// Joins the model's metadata_props. "tenon.preprocess" says how images become the input: detect and classify
   /// go by it.
   std::map<std::string, std::string> metadata = {};
   bool strict = false;                          ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits

@@ -16,7 +16,7 @@
 #include "backends/problem.h"
 #include "backends/reason.h"
 #include "backends/schedule.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "passes/groups.h"
 #include "passes/pass.h"
 
@@ -66,8 +66,8 @@ class TacticTimer {
 
 /// How often candidates are timed. Moments in which a core is taken away last longer than a round.
 struct TimingPolicy {
-  int rounds, more_rounds;  // of all candidates, and then of those that may be the fastest
-  int visits;               // to each problem, one behind all others
+  int repeats, more_repeats;  // of all candidates, and then of those that may be the fastest
+  int rounds;               // to each problem, one behind all others
   double near;              // times the least time of all that a candidate's least may be, to be timed again
 };
 
@@ -133,10 +133,10 @@ class Backend {
   virtual TimingPolicy timing() const = 0;
   virtual std::unique_ptr<TacticTimer> timer(const Device& device, int threads) const = 0;
   /// `threads` help with packing.
-  virtual std::shared_ptr<const Compiled> compile(Schedule schedule, Team& threads) const = 0;
+  virtual std::shared_ptr<const Compiled> compile(Schedule schedule, ThreadPool& threads) const = 0;
 
   /// What this machine has of it, as JSON (an object's members) and as text; asking does not fail.
-  virtual std::string survey(nlohmann::ordered_json& facts) const = 0;
+  virtual std::string device_query(nlohmann::ordered_json& facts) const = 0;
   /// nullptr where nothing can be sampled.
   virtual std::unique_ptr<Meter> meter(const Device& device) const;
   /// Throw Error(unsupported) where kernels are not compiled on this machine.

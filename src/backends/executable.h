@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/schedule.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "base/worker.h"
 
 /// A schedule made ready: compiled, its weights packed; and made to run, its memory taken, its steps recorded.
@@ -45,7 +45,7 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   const Schedule& schedule() const { return schedule_; }
   /// With memory of its own to run in; `threads` must outlive it. It takes `arena` where that is on its device and
   /// large enough.
-  virtual std::unique_ptr<Executable> executable(Team& threads, std::shared_ptr<Arena> arena = nullptr) const = 0;
+  virtual std::unique_ptr<Executable> executable(ThreadPool& threads, std::shared_ptr<Arena> arena = nullptr) const = 0;
 
  protected:
   Schedule schedule_;

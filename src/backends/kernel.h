@@ -22,7 +22,7 @@ class Step {
   virtual size_t packed_bytes() const { return 0; }
   /// Whether several sessions may run it at once; else each makes its own.
   virtual bool shared() const { return true; }
-  /// Called by every worker of the team; a barrier follows. No allocation.
+  /// Called by every worker of the thread pool; a barrier follows. No allocation.
   virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const = 0;
 };
 

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes OUTPUT: a table of hashes of what kernels are made of. Each file of ROOT/backends/{cpu,cuda} has one, and each
-# family of backends/cpu/kernels (NAME.cpp with NAME_isa.cpp): of its text, of the headers of its backend that it
-# includes, and of the files beside these that bear their names. SEED is what else the CPU's kernels depend on.
+# family of backends/cpu/kernels (NAME.cpp with NAME_isa.cpp, known as kernels/NAME): of its text, of the headers of its
+# backend that it includes, and of the files beside these that bear their names. SEED is what else the CPU's kernels
+# depend on.
 cmake_minimum_required(VERSION 3.22)
 
 set(include_line "#include \"(backends/[a-z0-9_/]+\\.(h|cuh))\"")
 # What every kernel uses and none is made faster by.
 set(common backends/backend.h backends/executable.h backends/kernel.h backends/problem.h backends/schedule.h
-  backends/cpu/isa.h backends/cuda/kernel.h backends/cuda/device.h backends/cuda/driver.h backends/cuda/buffer.h
-  backends/cuda/compiler.h backends/cuda/library.h backends/cuda/kernels/texts.h)
+  backends/cpu/isa.h backends/cuda/runtime/kernel.h backends/cuda/runtime/device.h backends/cuda/runtime/driver.h
+  backends/cuda/runtime/buffer.h backends/cuda/runtime/compiler.h backends/cuda/runtime/library.h
+  backends/cuda/runtime/texts.h)
 
 # add_behind(<list> <stem>): the files that bear this name.
 macro(add_behind list stem)
@@ -71,20 +73,22 @@ foreach(backend cpu cuda)
   if(backend STREQUAL cpu)
     set(seed "${SEED}")
   endif()
-  file(GLOB files RELATIVE ${ROOT} ${ROOT}/backends/${backend}/*.cpp)
+  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/backends/${backend}/*.cpp)
+  list(FILTER files EXCLUDE REGEX "/cpu/kernels/")
   foreach(file ${files})
     hash_of(hash "${seed}" ${file})
     string(APPEND out "      {\"${file}\", 0x${hash}},\n")
   endforeach()
 endforeach()
-file(GLOB files RELATIVE ${ROOT} ${ROOT}/backends/cpu/kernels/*.cpp)
+file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/backends/cpu/kernels/*.cpp)
 list(TRANSFORM files REPLACE "(_isa)?\\.cpp$" "")
 list(REMOVE_DUPLICATES files)
 foreach(family ${files})
   set(roots)
   add_behind(roots ${family})
   hash_of(hash "${SEED}" ${roots})
-  string(APPEND out "      {\"${family}\", 0x${hash}},\n")
+  get_filename_component(name ${family} NAME)
+  string(APPEND out "      {\"kernels/${name}\", 0x${hash}},\n")
 endforeach()
 string(APPEND out "  };\n  return hashes;\n}\n\n}  // namespace tenon::backends\n")
 

@@ -31,7 +31,7 @@ uint64_t source_hash(const char* file, const char* family) {
   while (!rest.empty()) {
     const std::string_view name = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    hashes.push_back(hash_named("backends/cpu/kernels/" + std::string(name)));
+    hashes.push_back(hash_named("kernels/" + std::string(name)));
   }
   for (const uint64_t hash : hashes)
     if (hash == 0) return 0;

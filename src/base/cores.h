@@ -11,8 +11,8 @@ std::vector<int> allowed_cores();
 /// Cores to use by default: the allowed ones, cut by the cgroup's CPU quota; at least 1.
 int usable_cores();
 
-/// A core that this thread team has to itself as far as other teams go, of this process or another. Held by the name of
-/// an abstract socket, which the system frees when the holder dies.
+/// A core that this thread pool has to itself as far as other thread pool go, of this process or another. Held by the
+/// name of an abstract socket, which the system frees when the holder dies.
 class CoreClaim {
  public:
   CoreClaim() = default;

@@ -27,7 +27,7 @@ class Budget {
   std::atomic<int64_t> held_[2] = {0, 0};
 };
 
-/// The budget that counts for this thread beside the process's; nullptr: none. A team's threads work under their
+/// The budget that counts for this thread beside the process's; nullptr: none. A thread pool's threads work under their
 /// caller's.
 const std::shared_ptr<Budget>& current_budget();
 

@@ -94,8 +94,8 @@ std::function<int()> add(CLI::App& app) {
       "  tenon build yolov8n.onnx -o yolov8n.tenon\n"
       "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s\n"
       "  tenon build yolov8n.tenon -o on_gpu.tenon --retune --device cuda --precision fp16\n"
-      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision int8 --data pictures/ --preprocess yolo\n"
-      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision best --data pictures/ --preprocess yolo "
+      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision int8 --data images/ --preprocess yolo\n"
+      "  tenon build yolov8n.onnx -o yolov8n.tenon --precision best --data images/ --preprocess yolo "
       "--eval coco.json --max-drop 0.2");
   return [options] { return work(*options); };
 }

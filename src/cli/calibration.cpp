@@ -61,9 +61,9 @@ class ArraySamples : public Calibrator {
 };
 
 /// One source behind another, with a cache in a file where that has a name.
-class Chain : public Calibrator {
+class SeveralSources : public Calibrator {
  public:
-  Chain(std::vector<std::unique_ptr<Calibrator>> parts, std::string cache)
+  SeveralSources(std::vector<std::unique_ptr<Calibrator>> parts, std::string cache)
       : parts_(std::move(parts)), cache_(std::move(cache)) {}
   int64_t samples() const override {
     int64_t sum = 0;
@@ -107,7 +107,7 @@ bool is_array_name(const std::string& path) {
          path.find(".npz:") != std::string::npos;
 }
 
-/// Files and folders of arrays that a path stands for; empty for pictures and videos.
+/// Files and folders of arrays that a path stands for; empty for images and videos.
 std::vector<std::string> arrays_of(const std::string& path) {
   if (is_array_name(path)) return {path};
   if (!fs::is_directory(path)) return {};
@@ -120,10 +120,10 @@ std::vector<std::string> arrays_of(const std::string& path) {
   return found;
 }
 
-/// The dims of the one picture input; free sizes are taken from --shapes.
-Dims picture_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, const std::string& data) {
+/// The dims of the one image input; free sizes are taken from --shapes.
+Dims image_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, const std::string& data) {
   if (inputs.size() != 1 || inputs[0].shape.size() != 4 || inputs[0].dtype != DType::f32)
-    throw Error(Code::usage, "the model does not take one picture",
+    throw Error(Code::usage, "the model does not take one image",
                 {.where = data, .hint = "give its inputs as arrays: .npy, .npz or ONNX .pb"});
   const auto given = shapes.find(inputs[0].name);
   Dims dims(given != shapes.end() && given->second.size() == 4 ? given->second : inputs[0].shape);
@@ -137,13 +137,13 @@ void DataOptions::add_to(CLI::App& app) {
   Flags flags(app);
   flags
       .add("--data", data,
-           "Calibration data: a picture, a folder of pictures, a video, .npy, .npz, ONNX .pb sets (may be given "
+           "Calibration data: an image, a folder of images, a video, .npy, .npz, ONNX .pb sets (may be given "
            "again)")
       .value("PATH")
       .one_each();
   flags
       .add("--preprocess", preprocess,
-           "How pictures become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
+           "How images become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255")
       .value("SPEC");
   flags.add("--calibrator", method, "auto, minmax, percentile, mse, entropy or entropy-legacy")
       .value("NAME")
@@ -175,7 +175,7 @@ void DataOptions::add_to(CLI::App& app) {
   flags.add("--calib-batch", options.batch, "Samples that run together; a model of fixed batch keeps its own")
       .value("N")
       .between(int64_t{1}, int64_t{4096});
-  flags.add("--calib-count", options.count, "Samples to use, spread evenly over pictures and frames. Default: all")
+  flags.add("--calib-count", options.count, "Samples to use, spread evenly over images and frames. Default: all")
       .value("N")
       .between(int64_t{1}, int64_t{100000000});
 }
@@ -197,32 +197,32 @@ std::map<std::string, std::string> kept(const std::vector<std::string>& words) {
 }
 }  // namespace
 
-vision::Spec picture_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
+vision::Spec image_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
                           const std::string& where) {
-  const Dims dims = picture_dims(inputs, shapes, where);
+  const Dims dims = image_dims(inputs, shapes, where);
   if (data.preprocess.empty())
-    throw Error(Code::usage, "calibration on pictures needs to know how they become the model's input",
+    throw Error(Code::usage, "calibration on images needs to know how they become the model's input",
                 {.where = where, .hint = "give --preprocess yolo, yolox, imagenet or a specification"});
   return vision::resolve(vision::parse_spec(data.preprocess), dims);
 }
 
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std::vector<TensorInfo>& inputs,
                                              const Shapes& shapes, bool warns) {
-  std::vector<std::string> pictures, arrays;
+  std::vector<std::string> images, arrays;
   for (const std::string& path : given.data) {
     const std::vector<std::string> found = arrays_of(path);
     arrays.insert(arrays.end(), found.begin(), found.end());
-    if (found.empty()) pictures.push_back(path);
+    if (found.empty()) images.push_back(path);
   }
   std::vector<std::unique_ptr<Calibrator>> parts;
-  if (!pictures.empty()) {
-    const vision::Spec spec = picture_spec(given, inputs, shapes, pictures[0]);
-    parts.push_back(vision::picture_samples(pictures, spec, given.options.count, [warns](const std::string& text) {
+  if (!images.empty()) {
+    const vision::Spec spec = image_spec(given, inputs, shapes, images[0]);
+    parts.push_back(vision::image_samples(images, spec, given.options.count, [warns](const std::string& text) {
       if (warns) fmt::print(stderr, "warning: {}\n", printable(text));
     }));
   }
   if (!arrays.empty()) parts.push_back(std::make_unique<ArraySamples>(arrays, inputs));
-  return std::make_shared<Chain>(std::move(parts), given.cache);
+  return std::make_shared<SeveralSources>(std::move(parts), given.cache);
 }
 
 void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
@@ -248,7 +248,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     if (needs_data)
       throw Error(Code::usage, floats ? "FP8 needs calibration data" : "INT8 needs calibration data",
                   {.where = floats ? "--precision fp8" : "--precision int8",
-                   .hint = "give --data with pictures, a video or arrays"});
+                   .hint = "give --data with images, a video or arrays"});
     return;
   }
   if (!eight_bits)

@@ -26,13 +26,13 @@ struct DataOptions {
   void apply(const ModelOptions& model, BuildOptions& build) const;
 };
 
-/// Pictures, videos, arrays (.npy, .npz:KEY, .npz with a key for each input) and folders of ONNX test data
-/// (input_N.pb, or such folders below) as one source, in the order given; `warns` of bad pictures. Throws Error.
+/// Images, videos, arrays (.npy, .npz:KEY, .npz with a key for each input) and folders of ONNX test data
+/// (input_N.pb, or such folders below) as one source, in the order given; `warns` of bad images. Throws Error.
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& data, const std::vector<TensorInfo>& inputs,
                                              const Shapes& shapes, bool warns = true);
 
-/// How pictures become the model's one input. `where` is what asks for it. Throws Error(usage).
-vision::Spec picture_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
+/// How images become the model's one input. `where` is what asks for it. Throws Error(usage).
+vision::Spec image_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
                           const std::string& where);
 
 }  // namespace tenon::cli

@@ -7,7 +7,7 @@
 
 #include "cli/flags.h"
 #include "cli/gallery.h"
-#include "cli/pictures.h"
+#include "cli/images.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
@@ -19,11 +19,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options : PictureOptions {
+struct Options : ImageOptions {
   int top = 5;
 };
 
-/// The first picture's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
+/// The first image's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
 std::vector<double> probabilities(const Tensor& output, int64_t batch) {
   if (output.dtype() != DType::f32 || output.elements() < 2 * batch || output.elements() % batch != 0)
     throw Error(Code::unsupported, "the output holds no class scores",
@@ -44,21 +44,22 @@ std::vector<double> probabilities(const Tensor& output, int64_t batch) {
 int work(const Options& options) {
   if (options.top < 1) throw Error(Code::usage, "at least one class must be named", {.where = "--top"});
   require_source(options.source);
-  PictureModel model(options, "imagenet");
+  ImageModel model(options, "imagenet");
   Gallery gallery(options.output_dir, options.source);
   Json list = Json::array();
-  const Seen seen = [&](Picture& picture, const std::vector<Tensor>& outputs, const vision::Transform&) {
+  const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs, const vision::Transform&) {
     const std::vector<double> scores = probabilities(outputs.at(0), model.batch());
     std::vector<int> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
     const auto count = std::min(static_cast<size_t>(options.top), order.size());
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
                       [&](int a, int b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-    Json entry = {{"image", picture.path}};
-    if (picture.frame >= 0) entry["frame"] = picture.frame;
+    Json entry = {{"image", source_image.path}};
+    if (source_image.frame >= 0) entry["frame"] = source_image.frame;
     entry["top"] = Json::array();
     if (options.json != "-")
-      fmt::print("{}{}\n", printable(picture.path), picture.frame < 0 ? "" : fmt::format(" frame {}", picture.frame));
+      fmt::print("{}{}\n", printable(source_image.path),
+                 source_image.frame < 0 ? "" : fmt::format(" frame {}", source_image.frame));
     std::vector<std::string> lines;
     for (size_t at = 0; at < count; ++at) {
       const std::string label = vision::label(model.labels(), order[at]);
@@ -68,10 +69,11 @@ int work(const Options& options) {
     }
     list.push_back(std::move(entry));
     if (!gallery.wanted()) return;
-    vision::draw_lines(picture.image, lines);
-    gallery.add(picture);
+    vision::draw_lines(source_image.image, lines);
+    gallery.add(source_image);
   };
-  const int64_t unreadable = for_each_picture(options.source, [&](Picture& picture) { model.feed(picture, seen); });
+  const int64_t unreadable =
+      for_each_image(options.source, [&](SourceImage& source_image) { model.feed(source_image, seen); });
   model.finish(seen);
   gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);
@@ -83,17 +85,17 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  flags.add("-o,--output", options->output_dir, "Folder for the pictures or the video with the names drawn")
+  flags.add("-o,--output", options->output_dir, "Folder for the images or the video with the names drawn")
       .value("DIR");
-  flags.add("--top", options->top, "Classes to name for each picture").with_default();
+  flags.add("--top", options->top, "Classes to name for each image").with_default();
   flags.footer(
       "Examples:\n"
       "  tenon classify resnet50.onnx --source cat.jpg --labels imagenet.txt\n"
-      "  tenon classify resnet50.tenon --source pictures --top 1 --json -");
+      "  tenon classify resnet50.tenon --source images --top 1 --json -");
   return [options] { return work(*options); };
 }
 
-const Registrar registrar({4, "classify", "Name what pictures show", add});
+const Registrar registrar({4, "classify", "Name what images show", add});
 
 }  // namespace
 }  // namespace tenon::cli

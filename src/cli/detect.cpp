@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/gallery.h"
-#include "cli/pictures.h"
+#include "cli/images.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options : PictureOptions {
+struct Options : ImageOptions {
   vision::DetectOptions detect;
 };
 
@@ -41,15 +41,15 @@ void check(const vision::DetectOptions& options) {
   if (options.max_detections < 1) throw Error(Code::usage, "at least one box must be allowed", {.where = "--max-det"});
 }
 
-void print(const Picture& picture, const std::vector<vision::Detection>& found,
+void print(const SourceImage& source_image, const std::vector<vision::Detection>& found,
            const std::vector<std::string>& labels) {
-  fmt::print("{}: {}\n", printable(picture.path), counted(static_cast<int64_t>(found.size()), "object"));
+  fmt::print("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(found.size()), "object"));
   for (const vision::Detection& one : found)
     fmt::print("  {:<16} {:.3f}  {:.1f} {:.1f} {:.1f} {:.1f}\n", printable(vision::label(labels, one.class_id)),
                one.score, one.box[0], one.box[1], one.box[2], one.box[3]);
 }
 
-vision::Head recognised(const PictureModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
+vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
   const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.labels().size());
   if (!head)
     throw Error(Code::unsupported, "the outputs are not those of a known detector",
@@ -60,40 +60,41 @@ vision::Head recognised(const PictureModel& model, const std::vector<Tensor>& ou
 int work(const Options& options) {
   check(options.detect);
   require_source(options.source);
-  PictureModel model(options, "yolo");
+  ImageModel model(options, "yolo");
   Gallery gallery(options.output_dir, options.source);
   std::optional<vision::Head> head;
   Json list = Json::array();
   int64_t boxes = 0;
-  const Seen seen = [&](Picture& picture, const std::vector<Tensor>& outputs, const vision::Transform& transform) {
+  const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs,
+                        const vision::Transform& transform) {
     const std::vector<vision::Detection> found = vision::detect(*head, outputs, 0, transform, options.detect);
     boxes += static_cast<int64_t>(found.size());
-    Json entry = {{"image", picture.path}};
-    if (picture.frame >= 0) entry["frame"] = picture.frame;
+    Json entry = {{"image", source_image.path}};
+    if (source_image.frame >= 0) entry["frame"] = source_image.frame;
     entry["detections"] = to_json(found, model.labels());
-    if (options.json != "-" && picture.frame < 0) print(picture, found, model.labels());
+    if (options.json != "-" && source_image.frame < 0) print(source_image, found, model.labels());
     list.push_back(std::move(entry));
     if (!gallery.wanted()) return;
-    vision::draw_detections(picture.image, found, model.labels());
-    gallery.add(picture);
+    vision::draw_detections(source_image.image, found, model.labels());
+    gallery.add(source_image);
   };
-  const int64_t unreadable = for_each_picture(options.source, [&](Picture& picture) {
-    if (head) return model.feed(picture, seen);
+  const int64_t unreadable = for_each_image(options.source, [&](SourceImage& source_image) {
+    if (head) return model.feed(source_image, seen);
     vision::Transform transform;
-    const std::vector<Tensor>* outputs = &model.run(picture.image, transform);
+    const std::vector<Tensor>* outputs = &model.run(source_image.image, transform);
     head = recognised(model, *outputs, options.model);
     if (head->kind == vision::HeadKind::yolox && model.uses_preset()) {
       model.prepare_as("yolox");
-      outputs = &model.run(picture.image, transform);
+      outputs = &model.run(source_image.image, transform);
     }
-    seen(picture, *outputs, transform);
+    seen(source_image, *outputs, transform);
   });
   model.finish(seen);
   gallery.finish();
   if (!options.json.empty()) write_json(options.json, list);
   if (options.json != "-")
     fmt::print("{} in {}{}\n", counted(boxes, "object"),
-               counted(static_cast<int64_t>(list.size()), frame_rate(options.source) > 0 ? "frame" : "picture"),
+               counted(static_cast<int64_t>(list.size()), frame_rate(options.source) > 0 ? "frame" : "image"),
                unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
@@ -103,10 +104,10 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  flags.add("-o,--output", options->output_dir, "Folder for the pictures or the video with boxes drawn").value("DIR");
+  flags.add("-o,--output", options->output_dir, "Folder for the images or the video with boxes drawn").value("DIR");
   flags.add("--conf", options->detect.confidence, "Least score of a box").with_default();
   flags.add("--iou", options->detect.iou, "Overlap above which the weaker box of a class falls").with_default();
-  flags.add("--max-det", options->detect.max_detections, "Most boxes of a picture").with_default();
+  flags.add("--max-det", options->detect.max_detections, "Most boxes of an image").with_default();
   flags.footer(
       "Boxes are x1 y1 x2 y2 in pixels of the source. YOLOv5 to v11, YOLOX, YOLOv10 and UltraFace outputs are known.\n"
       "Examples:\n"
@@ -115,7 +116,7 @@ std::function<int()> add(CLI::App& app) {
   return [options] { return work(*options); };
 }
 
-const Registrar registrar({3, "detect", "Find objects in pictures or a video", add});
+const Registrar registrar({3, "detect", "Find objects in images or a video", add});
 
 }  // namespace
 }  // namespace tenon::cli

@@ -29,7 +29,7 @@ Json environment() {
 int work(const std::string& json) {
   Json facts = Json::object();
   std::string text;
-  for (const backends::Backend* backend : backends::backends()) text += backend->survey(facts);
+  for (const backends::Backend* backend : backends::backends()) text += backend->device_query(facts);
   facts["video"] = vision::video_available();
   facts["environment"] = environment();
   if (json != "-") {

@@ -18,7 +18,7 @@ class Frames {
   explicit Frames(const std::string& path);
   ~Frames();
   Frames(const Frames&) = delete;
-  /// Gives the next frame, taking the picture's memory for a later one; false at the end. Throws what reading threw.
+  /// Gives the next frame, taking the image's memory for a later one; false at the end. Throws what reading threw.
   bool next(vision::Image& frame);
   /// After the end: what was wrong with the file; "" for nothing.
   std::string fault();

@@ -25,12 +25,13 @@ Gallery::Gallery(const std::string& folder, const std::string& source) : folder_
                 {.where = "-o " + folder, .hint = "give another folder"});
 }
 
-void Gallery::add(const Picture& picture) {
+void Gallery::add(const SourceImage& source_image) {
   if (folder_.empty()) return;
-  if (picture.frame < 0)
-    return vision::encode_image(picture.image, (fs::path(folder_) / fs::path(picture.path).filename()).string());
-  if (!video_) video_.emplace(video_name_, picture.image.width, picture.image.height, fps_);
-  video_->add(picture.image);
+  if (source_image.frame < 0)
+    return vision::encode_image(source_image.image,
+                                (fs::path(folder_) / fs::path(source_image.path).filename()).string());
+  if (!video_) video_.emplace(video_name_, source_image.image.width, source_image.image.height, fps_);
+  video_->add(source_image.image);
 }
 
 void Gallery::finish() {

@@ -3,19 +3,19 @@
 #include <optional>
 #include <string>
 
-#include "cli/pictures.h"
+#include "cli/images.h"
 #include "vision/video.h"
 
 namespace tenon::cli {
 
-/// The folder of -o: pictures under their own names, a video as one MP4 file.
+/// The folder of -o: images under their own names, a video as one MP4 file.
 class Gallery {
  public:
   /// Makes the folder; with "" everything else does nothing. Throws Error(usage) where a result would replace its
   /// source, Error(io).
   Gallery(const std::string& folder, const std::string& source);
   bool wanted() const { return !folder_.empty(); }
-  void add(const Picture& picture);
+  void add(const SourceImage& source_image);
   void finish();
 
  private:

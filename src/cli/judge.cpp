@@ -14,7 +14,7 @@
 #include "metrics/agreement.h"
 #include "metrics/bootstrap.h"
 #include "metrics/boxes.h"
-#include "quant/feeder.h"
+#include "quant/data_loader.h"
 #include "vision/decode.h"
 #include "vision/detect.h"
 #include "vision/labels.h"
@@ -29,17 +29,17 @@ constexpr double least_overlap = 0.5;   // of boxes that are the same object
 constexpr float counted_score = 0.25f;  // as tenon detect's
 constexpr int64_t most_unasked = 256;   // samples where nobody asked for a judge
 
-/// Labelled pictures in their order, one a batch; keeps how each lies in the input.
+/// Labelled images in their order, one a batch; keeps how each lies in the input.
 class LabelledSamples : public Calibrator {
  public:
   LabelledSamples(const Labels& labels, const vision::Spec& spec, std::vector<vision::Transform>& transforms)
       : labels_(labels), spec_(spec), transforms_(transforms) {
     transforms_.clear();
   }
-  int64_t samples() const override { return static_cast<int64_t>(labels_.pictures.size()); }
+  int64_t samples() const override { return static_cast<int64_t>(labels_.images.size()); }
   bool next_batch(CalibrationBatch& batch) override {
-    if (transforms_.size() == labels_.pictures.size()) return false;
-    const std::string& path = labels_.pictures[transforms_.size()].path;
+    if (transforms_.size() == labels_.images.size()) return false;
+    const std::string& path = labels_.images[transforms_.size()].path;
     const vision::Image image = vision::decode_image(path);
     std::vector<vision::Transform> one;
     batch.inputs[""] = vision::preprocess(std::span<const vision::Image>(&image, 1), spec_, &one);
@@ -119,7 +119,7 @@ class DataJudge : public Judge {
     for (const std::string& path : data.data)
       if (fs::is_directory(path, fault)) folders.push_back(path);
     labels_ = read_labels(options.eval, folders);
-    spec_ = picture_spec(data_, inputs_, shapes_, options.eval);
+    spec_ = image_spec(data_, inputs_, shapes_, options.eval);
   }
 
   std::string metric() const override {
@@ -129,7 +129,7 @@ class DataJudge : public Judge {
   }
   int64_t samples() const override { return samples_; }
   /// What fp32 sees is no truth, and each change counts as a loss: boxes and classes may lose more of it. An expected
-  /// change of a class in 100 often is two on other pictures.
+  /// change of a class in 100 often is two on other images.
   double usual_drop() const override { return labels_ ? 0.1 : head_ ? 1 : classes_ > 0 ? 0.75 : 0.1; }
 
   double reference(const Engine& engine) override {
@@ -181,11 +181,11 @@ class DataJudge : public Judge {
     std::shared_ptr<Calibrator> source;
     if (labels_) source = std::make_shared<LabelledSamples>(*labels_, spec_, transforms_);
     else source = calibration_data(data_, inputs_, shapes_, false);
-    quant::Feeder feeder(runner.graph, *source, labels_ ? 0 : data_.options.count);
+    quant::DataLoader loader(runner.graph, *source, labels_ ? 0 : data_.options.count);
     Answers answers;
     bool first = samples_ == 0;
     int64_t at = 0;
-    while (const auto batch = feeder.next()) {
+    while (const auto batch = loader.next()) {
       runner.session.run(batch->inputs, runner.outputs);
       if (first) recognise(runner, *batch);
       first = false;
@@ -194,7 +194,7 @@ class DataJudge : public Judge {
       if (other) other->session.run(batch->inputs, other->outputs);
       for (size_t row = 0; row < batch->names.size(); ++row, ++at)
         note(answers, runner.outputs, other ? &other->outputs : nullptr, static_cast<int64_t>(row), at);
-      const double done = feeder.expected() > 0 ? static_cast<double>(at) / static_cast<double>(feeder.expected()) : 0;
+      const double done = loader.expected() > 0 ? static_cast<double>(at) / static_cast<double>(loader.expected()) : 0;
       if (progress_ && !progress_(stage, std::min(done, 1.0), -1))
         throw Error(Code::usage, "the build was cancelled");
     }
@@ -203,7 +203,7 @@ class DataJudge : public Judge {
   }
 
   /// What the model is, by what it gives for the first batch.
-  void recognise(const Runner& runner, const quant::Feeder::Batch& batch) {
+  void recognise(const Runner& runner, const quant::DataLoader::Batch& batch) {
     const Dims& input = batch.inputs[0].dims();
     const auto metadata = runner.engine.metadata().find("names");
     std::vector<std::string> names;
@@ -226,7 +226,7 @@ class DataJudge : public Judge {
       throw Error(Code::usage,
                   fmt::format("the labels are {}, and the model is {}", labels_->boxes ? "boxes" : "classes", kind),
                   {.where = labels_->where,
-                   .hint = "give a folder of pictures without labels to judge by the outputs of fp32"});
+                   .hint = "give a folder of images without labels to judge by the outputs of fp32"});
     // The number of classes that some heads have is not in their sizes.
     const bool untold = head_ && head_->classes == 0;
     label_classes_ = tenon::cli::classes_of(*labels_, names, !head_ ? classes_ : untold ? INT32_MAX : head_->classes);
@@ -261,7 +261,7 @@ class DataJudge : public Judge {
       const auto best = static_cast<int>(std::max_element(scores.begin(), scores.end()) - scores.begin());
       answers.classes.push_back(best);
       if (labels_) {
-        answers.share.add(best == label_classes_[labels_->pictures[index].category], 1);
+        answers.share.add(best == label_classes_[labels_->images[index].category], 1);
         return;
       }
       const int wanted = samples_ > 0 ? reference_.classes[index] : best;
@@ -278,9 +278,9 @@ class DataJudge : public Judge {
     return truth;
   }
 
-  std::vector<metrics::Truth> truth_of(size_t picture) const {
+  std::vector<metrics::Truth> truth_of(size_t source_image) const {
     std::vector<metrics::Truth> truth;
-    for (const LabelledBox& box : labels_->pictures[picture].boxes)
+    for (const LabelledBox& box : labels_->images[source_image].boxes)
       truth.push_back({label_classes_[box.category], {box.x0, box.y0, box.x1, box.y1}, box.crowd});
     return truth;
   }
@@ -340,8 +340,8 @@ void JudgeOptions::add_to(CLI::App& app) {
       .value("NAME");
   flags
       .add("--eval", eval,
-           "Labelled pictures to lose them on: COCO's JSON, a folder for each class, or JSON or CSV of picture and "
-           "class; pictures without labels count as FP32 sees them. Default: --data")
+           "Labelled images to lose them on: COCO's JSON, a folder for each class, or JSON or CSV of image and "
+           "class; images without labels count as FP32 sees them. Default: --data")
       .value("PATH");
   flags.add("--pareto", pareto, "Write the engines that were measured, with time and metric, as JSON").value("FILE");
 }

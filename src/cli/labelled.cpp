@@ -26,7 +26,7 @@ constexpr int64_t largest = int64_t{1} << 30;
   throw Error(Code::io, "the labels cannot be read",
               {.where = path,
                .why = why,
-               .hint = "give COCO's JSON, a list of pictures and classes as JSON or CSV, or a folder for each class"});
+               .hint = "give COCO's JSON, a list of images and classes as JSON or CSV, or a folder for each class"});
 }
 
 std::optional<int64_t> number_of(std::string_view text) {
@@ -43,7 +43,7 @@ std::vector<std::string> sorted_entries(const std::string& folder) {
   return paths;
 }
 
-bool is_picture(const std::string& path) { return fs::is_regular_file(path) && vision::is_image_name(path); }
+bool is_image(const std::string& path) { return fs::is_regular_file(path) && vision::is_image_name(path); }
 
 class Reader {
  public:
@@ -99,8 +99,8 @@ class Reader {
     for (const std::string& folder : sorted_entries(labels_.where)) {
       if (!fs::is_directory(folder)) continue;
       for (const std::string& path : sorted_entries(folder))
-        if (is_picture(path))
-          labels_.pictures.push_back({path, category(fs::path(folder).filename().string(), "folder " + folder), {}});
+        if (is_image(path))
+          labels_.images.push_back({path, category(fs::path(folder).filename().string(), "folder " + folder), {}});
     }
   }
 
@@ -116,7 +116,7 @@ class Reader {
         damaged(labels_.where, fmt::format("line {} is no \"FILE,CLASS\"", line));
       const std::string name(row.substr(0, comma)), word(row.substr(comma + 1));
       if (line == 1 && !vision::is_image_name(name)) continue;  // the names of columns
-      labels_.pictures.push_back({find(name), category(word, fmt::format("line {}", line)), {}});
+      labels_.images.push_back({find(name), category(word, fmt::format("line {}", line)), {}});
     }
   }
 
@@ -127,7 +127,7 @@ class Reader {
       if (json.is_object() && json.contains("images") && json["images"].is_array()) coco(json);
       else if (json.is_object())
         for (const auto& [name, told] : json.items())
-          labels_.pictures.push_back({find(name), category(told, name), {}});
+          labels_.images.push_back({find(name), category(told, name), {}});
       else list(json);
     } catch (const Json::exception& fault) {
       damaged(labels_.where, fault.what());
@@ -139,17 +139,17 @@ class Reader {
     for (const Json& entry : json) {
       const auto name = entry.at("image").get<std::string>();
       const auto objects = entry.contains("objects") ? entry.find("objects") : entry.find("detections");
-      LabelledPicture& picture = labels_.pictures.emplace_back();
-      picture.path = find(name);
+      LabelledImage& source_image = labels_.images.emplace_back();
+      source_image.path = find(name);
       if (objects == entry.end()) {
-        picture.category = category(entry.at("class"), name);
+        source_image.category = category(entry.at("class"), name);
         continue;
       }
       labels_.boxes = true;
       for (const Json& object : *objects) {
         const auto box = object.at("box").get<std::vector<double>>();
         if (box.size() != 4) damaged(labels_.where, name + " has a box that is not of four numbers");
-        picture.boxes.push_back({category(object.at("class"), name), box[0], box[1], box[2], box[3]});
+        source_image.boxes.push_back({category(object.at("class"), name), box[0], box[1], box[2], box[3]});
       }
     }
   }
@@ -159,25 +159,25 @@ class Reader {
     std::map<int64_t, std::string> names;
     for (const Json& one : json.at("categories"))
       names[one.at("id").get<int64_t>()] = one.at("name").get<std::string>();
-    std::map<int64_t, size_t> categories, pictures;
+    std::map<int64_t, size_t> categories, images;
     for (const auto& [id, name] : names) {
       categories[id] = labels_.categories.size();
       labels_.categories.push_back({name, -1, ""});
     }
     for (const Json& image : json.at("images")) {
-      pictures[image.at("id").get<int64_t>()] = labels_.pictures.size();
-      labels_.pictures.push_back({find(image.at("file_name").get<std::string>()), 0, {}});
+      images[image.at("id").get<int64_t>()] = labels_.images.size();
+      labels_.images.push_back({find(image.at("file_name").get<std::string>()), 0, {}});
     }
     for (const Json& one : json.at("annotations")) {
-      const auto picture = pictures.find(one.at("image_id").get<int64_t>());
+      const auto source_image = images.find(one.at("image_id").get<int64_t>());
       const auto kind = categories.find(one.at("category_id").get<int64_t>());
-      if (picture == pictures.end())
+      if (source_image == images.end())
         damaged(labels_.where, "an annotation is of image " + one.at("image_id").dump() + ", not listed");
       if (kind == categories.end())
         damaged(labels_.where, "an annotation is of category " + one.at("category_id").dump() + ", not listed");
       const auto box = one.at("bbox").get<std::vector<double>>();
       if (box.size() != 4) damaged(labels_.where, "a box is not of four numbers");
-      LabelledPicture& shown = labels_.pictures[picture->second];
+      LabelledImage& shown = labels_.images[source_image->second];
       labels_.categories[kind->second].seen_in = shown.path;
       const bool crowd = one.contains("iscrowd") && one["iscrowd"] != 0;
       shown.boxes.push_back({kind->second, box[0], box[1], box[0] + box[2], box[1] + box[3], crowd});
@@ -185,20 +185,20 @@ class Reader {
   }
 
   void finish() const {
-    if (labels_.pictures.empty())
-      throw Error(Code::usage, "there are no labelled pictures", {.where = labels_.where});
+    if (labels_.images.empty())
+      throw Error(Code::usage, "there are no labelled images", {.where = labels_.where});
     if (missing_ > 0) {
       std::string where;
       for (const std::string& folder : folders_) where += (where.empty() ? "" : ", ") + (folder.empty() ? "." : folder);
       throw Error(Code::usage,
-                  fmt::format("{} of the {} labelled pictures cannot be found", missing_, labels_.pictures.size()),
+                  fmt::format("{} of the {} labelled images cannot be found", missing_, labels_.images.size()),
                   {.where = labels_.where,
                    .why = fmt::format("the first is \"{}\"; looked in {}", first_missing_, where),
-                   .hint = "names of pictures are taken from the labels' folder and from --data"});
+                   .hint = "names of images are taken from the labels' folder and from --data"});
     }
-    if (labels_.boxes && std::all_of(labels_.pictures.begin(), labels_.pictures.end(),
-                                     [](const LabelledPicture& picture) { return picture.boxes.empty(); }))
-      throw Error(Code::usage, "no picture has a labelled box", {.where = labels_.where});
+    if (labels_.boxes && std::all_of(labels_.images.begin(), labels_.images.end(),
+                                     [](const LabelledImage& source_image) { return source_image.boxes.empty(); }))
+      throw Error(Code::usage, "no image has a labelled box", {.where = labels_.where});
   }
 
   Labels labels_;
@@ -214,9 +214,9 @@ bool holds_labels(const std::string& path) {
   if (!fs::is_directory(path)) return path.ends_with(".json") || path.ends_with(".csv");
   bool found = false;
   for (const std::string& entry : sorted_entries(path)) {
-    if (is_picture(entry)) return false;
+    if (is_image(entry)) return false;
     if (!found && fs::is_directory(entry))
-      for (const std::string& inner : sorted_entries(entry)) found = found || is_picture(inner);
+      for (const std::string& inner : sorted_entries(entry)) found = found || is_image(inner);
   }
   return found;
 }
@@ -227,9 +227,9 @@ Labels read_labels(const std::string& path, const std::vector<std::string>& fold
 
 std::vector<int> classes_of(const Labels& labels, const std::vector<std::string>& names, int64_t classes) {
   std::vector<char> used(labels.categories.size());
-  for (const LabelledPicture& picture : labels.pictures) {
-    if (!labels.boxes) used[picture.category] = 1;
-    for (const LabelledBox& box : picture.boxes) used[box.category] = 1;
+  for (const LabelledImage& source_image : labels.images) {
+    if (!labels.boxes) used[source_image.category] = 1;
+    for (const LabelledBox& box : source_image.boxes) used[box.category] = 1;
   }
   std::vector<int> found(labels.categories.size(), -1);
   const Category* strange = nullptr;

@@ -101,7 +101,7 @@ std::function<int()> add(CLI::App& app) {
   flags.footer(
       "The model has QuantizeLinear and DequantizeLinear nodes, opset 21.\n"
       "Example:\n"
-      "  tenon quantize yolov8n.onnx -o yolov8n.int8.onnx --data pictures/ --preprocess yolo");
+      "  tenon quantize yolov8n.onnx -o yolov8n.int8.onnx --data images/ --preprocess yolo");
   return [options] { return work(*options); };
 }
 

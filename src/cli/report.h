@@ -13,7 +13,7 @@ namespace tenon::cli {
 /// U+FFFD. Throws Error(io).
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
-/// "1 picture", "2 pictures".
+/// "1 image", "2 images".
 std::string counted(int64_t count, const std::string& noun);
 
 /// "12.3 MB": decimal units.

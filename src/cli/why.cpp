@@ -68,7 +68,7 @@ std::function<int()> add(CLI::App& app) {
   flags.add("--recorded", options->recorded, "Run nothing: show the times of the build");
   add_json(app, options->json);
   flags.footer(
-      "For each step: arithmetic, kernel, time, share; the rivals with their times alone, or why they refuse.\n"
+      "For each step: arithmetic, kernel, time, share; the candidates with their times alone, or why they refuse.\n"
       "Every node of the model is in the list; of those that take no step it says why.\n"
       "Examples:\n"
       "  tenon why model.tenon\n"

@@ -20,7 +20,7 @@ constexpr int rounds = 9;                  // replays of each side of a comparis
 constexpr double gain = 0.998;             // of the whole network's time, for a change
 constexpr double nearly = 1.15;            // times the best alone, for a tactic that is tried
 constexpr double nearly_for_groups = 1.5;  // the same of groups that run unfused
-constexpr size_t most_rivals = 4;          // of a step
+constexpr size_t most_candidates = 4;          // of a step
 constexpr double most_seconds = 5;
 
 double median(std::vector<double> times) {
@@ -39,16 +39,16 @@ std::pair<double, double> compare(const A& a, const B& b) {
   return {median(of_a), median(of_b)};
 }
 
-/// A step's record with another of its rivals in front.
+/// A step's record with another of its candidates in front.
 void prefer(plan::Record& record, const std::string& kernel) {
-  const auto found = std::find_if(record.rivals.begin(), record.rivals.end(),
-                                  [&](const plan::Rival& rival) { return rival.kernel == kernel; });
-  if (found == record.rivals.end()) return;
+  const auto found = std::find_if(record.candidates.begin(), record.candidates.end(),
+                                  [&](const plan::Candidate& candidate) { return candidate.kernel == kernel; });
+  if (found == record.candidates.end()) return;
   std::swap(record.kernel, found->kernel);
   std::swap(record.microseconds, found->microseconds);
   std::swap(record.source, found->source);
-  std::sort(record.rivals.begin(), record.rivals.end(),
-            [](const plan::Rival& a, const plan::Rival& b) { return a.microseconds < b.microseconds; });
+  std::sort(record.candidates.begin(), record.candidates.end(),
+            [](const plan::Candidate& a, const plan::Candidate& b) { return a.microseconds < b.microseconds; });
 }
 
 /// Whether a network was ranked with the kernels as they are.
@@ -61,7 +61,7 @@ bool knows(const plan::TimingCache& cache, const std::string& network, uint64_t 
 struct Candidate {
   std::unique_ptr<backends::Executable> whole;
   StreamExecutable* streams;
-  Candidate(const plan::Plan& plan, Team& threads, Branches branches)
+  Candidate(const plan::Plan& plan, ThreadPool& threads, Branches branches)
       : whole(backends::backend(plan.device)
                   .compile(plan::schedule(plan, device_graph(plan), threads.threads(), branches), threads)
                   ->executable(threads)),
@@ -80,7 +80,7 @@ struct Ranking {
   uint64_t source;           // of all that was timed
   plan::Records found = {};  // tactics preferred, by network and key
 
-  /// Keys of steps with rivals, those that take most time first.
+  /// Keys of steps with candidates, those that take most time first.
   std::vector<std::string> keys() const {
     std::map<std::string, double> times;
     for (const std::string& key : program.keys())
@@ -96,11 +96,11 @@ struct Ranking {
     const plan::Record record = plan.records[key];
     std::string best = record.kernel;
     size_t tried = 0;
-    for (const plan::Rival& rival : record.rivals) {
-      if (rival.microseconds > record.microseconds * nearly || tried++ == most_rivals) break;
-      if (rival.kernel == plan::unfused) continue;
+    for (const plan::Candidate& candidate : record.candidates) {
+      if (candidate.microseconds > record.microseconds * nearly || tried++ == most_candidates) break;
+      if (candidate.kernel == plan::unfused) continue;
       try {
-        const auto variant = program.streams->variant(key, rival.kernel);
+        const auto variant = program.streams->variant(key, candidate.kernel);
         const auto time = [&] { return program.milliseconds(); };
         const auto other = [&] {
           program.streams->exchange(*variant);
@@ -112,7 +112,7 @@ struct Ranking {
         const auto [now, then] = compare(time, other);
         if (then >= now * gain) continue;
         program.streams->exchange(*variant);
-        best = rival.kernel;
+        best = candidate.kernel;
       } catch (const Error& error) {
         // A tactic that finds no memory beside the others is not tried.
         if (error.code() != Code::resource) throw;
@@ -125,16 +125,16 @@ struct Ranking {
 };
 
 /// The steps that one was timed beside; nullptr where there are none.
-const plan::Rival* unfused_of(const plan::Record& record) {
-  for (const plan::Rival& rival : record.rivals)
-    if (rival.kernel == plan::unfused) return &rival;
+const plan::Candidate* unfused_of(const plan::Record& record) {
+  for (const plan::Candidate& candidate : record.candidates)
+    if (candidate.kernel == plan::unfused) return &candidate;
   return nullptr;
 }
 
 /// Groups as one step inside the whole network: those that were not much faster so alone are tried unfused.
 struct GroupRanking {
   plan::Plan& plan;
-  Team& threads;
+  ThreadPool& threads;
   std::string network = {};
   uint64_t source = 0;       // of all that was timed
   plan::Records found = {};  // groups that are better unfused, by network and key
@@ -174,7 +174,7 @@ struct GroupRanking {
   }
 };
 
-void settle_groups(plan::Plan& plan, plan::TimingCache& cache, Team& threads) {
+void settle_groups(plan::Plan& plan, plan::TimingCache& cache, ThreadPool& threads) {
   const size_t count = plan::planned_part(plan::concretise(plan.graph, plan.shapes)).nodes.size();
   if (Candidate::device_graph(plan).nodes.size() == count) return;
   GroupRanking ranking{plan, threads};
@@ -191,7 +191,7 @@ void settle_groups(plan::Plan& plan, plan::TimingCache& cache, Team& threads) {
 }
 
 /// Whether branches run at the same time, by measurement; `program` becomes the faster one.
-plan::Record settle_branches(const plan::Plan& plan, Team& threads, std::unique_ptr<Candidate>& program) {
+plan::Record settle_branches(const plan::Plan& plan, ThreadPool& threads, std::unique_ptr<Candidate>& program) {
   plan::Record record{plan::sequential, 0};
   try {
     auto other = std::make_unique<Candidate>(plan, threads, Branches::concurrent);
@@ -215,7 +215,7 @@ plan::Record settle_branches(const plan::Plan& plan, Team& threads, std::unique_
 void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, const Progress& progress) {
   if (budget_seconds == 0 || !backends::backend(plan.device).capabilities(plan.device).concurrent) return;
   const auto begin = Wall::now();
-  Team threads(plan.threads);
+  ThreadPool threads(plan.threads);
   if (Candidate::device_graph(plan).nodes.empty()) return;
   settle_groups(plan, cache, threads);
   auto program = std::make_unique<Candidate>(plan, threads, Branches::sequential);
@@ -251,7 +251,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
 
 std::pair<double, double> time_both(const plan::Plan& one, const plan::Plan& other) {
   constexpr int runs = 5;
-  Team threads(one.threads);
+  ThreadPool threads(one.threads);
   const Candidate first(one, threads, Branches::as_recorded), second(other, threads, Branches::as_recorded);
   first.streams->time(runs), second.streams->time(runs);
   return compare([&] { return median(first.streams->time(runs)); }, [&] { return median(second.streams->time(runs)); });

@@ -17,10 +17,10 @@ namespace {
 using backends::Member;
 using backends::Problem;
 using plan::Record;
-using plan::Rival;
+using plan::Candidate;
 using plan::Sources;
 using Clock = std::chrono::steady_clock;
-constexpr double longest_again = 1e4;  // microseconds of a kernel, for another visit
+constexpr double longest_again = 1e4;  // microseconds of a kernel, for another round
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -43,11 +43,12 @@ struct Entry {
 
 /// With each kernel's least time of both.
 Record merged(const Record& one, const Record& other) {
-  std::vector<Rival> timed = timed_of(one);
-  for (Rival& rival : timed) {
-    if (rival.kernel == other.kernel) rival.microseconds = std::min(rival.microseconds, other.microseconds);
-    for (const Rival& again : other.rivals)
-      if (rival.kernel == again.kernel) rival.microseconds = std::min(rival.microseconds, again.microseconds);
+  std::vector<Candidate> timed = timed_of(one);
+  for (Candidate& candidate : timed) {
+    if (candidate.kernel == other.kernel) candidate.microseconds = std::min(candidate.microseconds, other.microseconds);
+    for (const Candidate& again : other.candidates)
+      if (candidate.kernel == again.kernel)
+        candidate.microseconds = std::min(candidate.microseconds, again.microseconds);
   }
   return plan::record_of(std::move(timed));
 }
@@ -166,53 +167,53 @@ class Tuner {
   }
 
   /// What was entered, as far as time allows. A moment in which another has a core may last longer than all rounds of
-  /// an entry: all are visited again behind the last.
+  /// an entry: all are timed again behind the last.
   void time_entries() {
     if (!entries_.empty() && budget_seconds_ != 0) {
       if (can_.compiles) report("compile", 0);
       std::vector<const Problem*> problems;
       for (const Entry& entry : entries_) problems.push_back(&entry.problem);
       timer_->prepare(problems);
-      for (int visit = 0; visit < policy_.visits; ++visit)
+      for (int round = 0; round < policy_.rounds; ++round)
         for (size_t at = 0; at < entries_.size(); ++at) {
-          if (!is_open(entries_[at], visit)) continue;
+          if (!is_open(entries_[at], round)) continue;
           const double done = static_cast<double>(at) / static_cast<double>(entries_.size());
-          report("tune", (visit + done) / policy_.visits);
-          time(entries_[at], visit);
+          report("tune", (round + done) / policy_.rounds);
+          time(entries_[at], round);
         }
     }
     entries_.clear();
   }
 
-  bool is_open(const Entry& entry, int visit) const {
+  bool is_open(const Entry& entry, int round) const {
     if (budget_seconds_ >= 0 && seconds_since(begin_) > budget_seconds_) return false;
     const auto record = plan_.records.find(entry.key);
-    return visit == 0 || (record != plan_.records.end() && record->second.microseconds <= longest_again);
+    return round == 0 || (record != plan_.records.end() && record->second.microseconds <= longest_again);
   }
 
-  /// Those that are to be timed; on later visits of them those that may yet be the fastest.
-  std::vector<std::string> candidates(const Entry& entry, int visit) const {
+  /// Those that are to be timed; on later rounds of them those that may yet be the fastest.
+  std::vector<std::string> open_tactics(const Entry& entry, int round) const {
     std::vector<std::string> names;
     for (const std::string& tactic : entry.tactics)
       if (entry.open.count(tactic)) names.push_back(tactic);
-    if (visit == 0) return names;
+    if (round == 0) return names;
     const Record& record = plan_.records.at(entry.key);
     std::set<std::string> near{record.kernel};
-    for (const Rival& rival : record.rivals)
-      if (rival.microseconds <= record.microseconds * policy_.near) near.insert(rival.kernel);
+    for (const Candidate& candidate : record.candidates)
+      if (candidate.microseconds <= record.microseconds * policy_.near) near.insert(candidate.kernel);
     std::erase_if(names, [&](const std::string& name) { return !near.count(name); });
     return names;
   }
 
-  void time(const Entry& entry, int visit) {
-    const std::vector<std::string> tactics = candidates(entry, visit);
+  void time(const Entry& entry, int round) {
+    const std::vector<std::string> tactics = open_tactics(entry, round);
     // The fastest of several is not timed again alone.
-    if (tactics.empty() || (visit > 0 && tactics.size() == 1 && entry.open.size() > 1)) return;
+    if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1)) return;
     timer_->set_members(entry.unfused.members);
     const std::vector<size_t> ready = timer_->begin(entry.problem, tactics);
-    std::vector<Rival> timed;
+    std::vector<Candidate> timed;
     const double known = entry.known.kernel.empty() ? plan::never : entry.known.microseconds;
-    const std::vector<double> medians = medians_of(ready, visit, known);
+    const std::vector<double> medians = medians_of(ready, round, known);
     for (size_t at = 0; at < ready.size(); ++at)
       timed.push_back({tactics[ready[at]], medians[at], entry.open.at(tactics[ready[at]])});
     for (const std::string& tactic : timer_->unable())
@@ -220,7 +221,7 @@ class Tuner {
         timed.push_back({tactic, plan::never, source->second});
     const Record found = timed.empty() ? Record() : plan::record_of(std::move(timed));
     Record& own = plan_.records[entry.key];
-    own = visit == 0 ? with_unfused(joined(entry.known, found), entry.unfused.microseconds) : merged(own, found);
+    own = round == 0 ? with_unfused(joined(entry.known, found), entry.unfused.microseconds) : merged(own, found);
     if (own.kernel.empty() || own.microseconds >= plan::never)
       throw Error(Code::unsupported, "no kernel runs on " + plan_.device.str(),
                   {.where = "node " + entry.problem.node->label(), .why = entry.key});
@@ -228,9 +229,9 @@ class Tuner {
 
   /// All in rounds, so that a slow moment of the machine hits all of them, and those that may be the fastest for
   /// longer, as such a moment may last.
-  std::vector<double> medians_of(const std::vector<size_t>& ready, int visit, double known) const {
+  std::vector<double> medians_of(const std::vector<size_t>& ready, int round, double known) const {
     std::vector<std::vector<double>> times(ready.size());
-    for (int round = 0; round < policy_.rounds; ++round)
+    for (int repeat = 0; repeat < policy_.repeats; ++repeat)
       for (size_t at = 0; at < ready.size(); ++at) times[at].push_back(timer_->run(ready[at]));
     const auto least = [](const std::vector<double>& list) { return *std::min_element(list.begin(), list.end()); };
     double best = known;  // of those that are not timed here
@@ -238,8 +239,8 @@ class Tuner {
     std::vector<size_t> contenders;
     for (size_t at = 0; at < ready.size(); ++at)
       if (least(times[at]) <= best * policy_.near) contenders.push_back(at);
-    const bool settled = contenders.size() < 2 && policy_.rounds > 1;
-    for (int round = 0; !settled && visit == 0 && round < policy_.more_rounds; ++round)
+    const bool settled = contenders.size() < 2 && policy_.repeats > 1;
+    for (int repeat = 0; !settled && round == 0 && repeat < policy_.more_repeats; ++repeat)
       for (const size_t at : contenders) times[at].push_back(timer_->run(ready[at]));
     std::vector<double> medians;
     for (std::vector<double>& list : times) {

@@ -150,11 +150,11 @@ ir::Graph graph_of(std::string_view text, const std::vector<Tensor>& pool, const
   }
 }
 
-/// [kernel, microseconds, rival, microseconds, …]
+/// [kernel, microseconds, candidate, microseconds, …]
 plan::Record record_of(const json& entry) {
   plan::Record record{entry.at(0).get<std::string>(), entry.at(1).get<double>()};
   for (size_t at = 2; at + 1 < entry.size(); at += 2)
-    record.rivals.push_back({entry.at(at).get<std::string>(), entry.at(at + 1).get<double>()});
+    record.candidates.push_back({entry.at(at).get<std::string>(), entry.at(at + 1).get<double>()});
   return record;
 }
 

@@ -20,9 +20,9 @@ std::string plan_text(const plan::Plan& plan) {
   json records = json::object();
   for (const auto& [key, record] : plan.records) {
     json entry = json::array({record.kernel, record.microseconds});
-    for (const plan::Rival& rival : record.rivals) {
-      entry.push_back(rival.kernel);
-      entry.push_back(rival.microseconds);
+    for (const plan::Candidate& candidate : record.candidates) {
+      entry.push_back(candidate.kernel);
+      entry.push_back(candidate.microseconds);
     }
     records[engine::json_text(key)] = std::move(entry);
   }

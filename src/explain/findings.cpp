@@ -40,8 +40,8 @@ std::string steps(size_t count) { return count == 1 ? "1 step" : fmt::format("{}
 
 std::string refusals(const Row& row) {
   std::string text;
-  for (const Rival& rival : row.rivals)
-    if (rival.refusal) text += (text.empty() ? "" : "; ") + rival.kernel + ": " + rival.refusal.text();
+  for (const Candidate& candidate : row.candidates)
+    if (candidate.refusal) text += (text.empty() ? "" : "; ") + candidate.kernel + ": " + candidate.refusal.text();
   return text;
 }
 
@@ -107,11 +107,11 @@ void movement(Report& report) {
 void costly_steps(Report& report) {
   for (const Row& row : report.rows) {
     if (!ops::has_trait(row.op, ops::Trait::product) || row.microseconds <= 0 || row.kernel == "ref") continue;
-    const auto second =
-        std::find_if(row.rivals.begin(), row.rivals.end(), [](const Rival& rival) { return rival.microseconds > 0; });
+    const auto second = std::find_if(row.candidates.begin(), row.candidates.end(),
+                                     [](const Candidate& candidate) { return candidate.microseconds > 0; });
     std::string why = fmt::format("{} on {}: ", row.kernel, row.sizes);
-    if (second == row.rivals.end() || row.alone <= 0)
-      why += row.choices > 1 ? "no rival was timed" : "no other kernel takes it";
+    if (second == row.candidates.end() || row.alone <= 0)
+      why += row.choices > 1 ? "no candidate was timed" : "no other kernel takes it";
     else
       why += fmt::format("the fastest of {}{} {}, {:.2f} times as long", row.choices,
                          second->microseconds < row.alone ? " inside the network; alone it would be" : "; next is",
@@ -121,7 +121,7 @@ void costly_steps(Report& report) {
       todo = fmt::format("INT8 would save {}: {}", ms(row.microseconds - row.switched),
                          report.precision == Precision::int8
                              ? keep_line(row, Precision::int8)
-                             : "build with --precision int8 --data PICTURES --preprocess SPEC");
+                             : "build with --precision int8 --data IMAGES --preprocess SPEC");
     else if (row.precision == Precision::fp32 && row.switched > 0)
       todo = fmt::format("INT8 would cost {} more; a smaller input or fewer channels would shrink it",
                          ms(row.switched - row.microseconds));

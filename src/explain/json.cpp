@@ -8,23 +8,23 @@ using Json = nlohmann::ordered_json;
 
 Json time(double microseconds) { return microseconds < 0 ? Json() : Json(microseconds); }
 
-Json json_of(const Rival& rival) {
-  if (!rival.refusal) return {{"kernel", rival.kernel}, {"us", time(rival.microseconds)}};
+Json json_of(const Candidate& candidate) {
+  if (!candidate.refusal) return {{"kernel", candidate.kernel}, {"us", time(candidate.microseconds)}};
   Json values = Json::array();
-  for (size_t at = 0; at < rival.refusal.count(); ++at) {
-    const backends::ReasonValue& value = rival.refusal.values[at];
+  for (size_t at = 0; at < candidate.refusal.count(); ++at) {
+    const backends::ReasonValue& value = candidate.refusal.values[at];
     values.push_back(value.word ? Json(value.word) : Json(value.number));
   }
-  return {{"kernel", rival.kernel},
-          {"refused", rival.refusal.text()},
-          {"code", backends::name(rival.refusal.code)},
+  return {{"kernel", candidate.kernel},
+          {"refused", candidate.refusal.text()},
+          {"code", backends::name(candidate.refusal.code)},
           {"values", values}};
 }
 
 Json json_of(const Report& report, const Row& row) {
-  Json rivals = Json::array();
-  for (const Rival& rival : row.rivals)
-    rivals.push_back(json_of(rival));
+  Json candidates = Json::array();
+  for (const Candidate& candidate : row.candidates)
+    candidates.push_back(json_of(candidate));
   Json json{{"name", row.name},
             {"origins", row.origins},
             {"op", row.op},
@@ -34,7 +34,7 @@ Json json_of(const Report& report, const Row& row) {
             {"us", time(row.microseconds)},
             {"us_alone", time(row.alone)},
             {"share", report.share(row)},
-            {"rivals", rivals}};
+            {"candidates", candidates}};
   if (!row.kept.empty()) json["kept"] = row.kept;
   if (row.error >= 0) json["int8_error"] = row.error;
   if (row.switched >= 0) json[row.precision == Precision::int8 ? "us_float" : "us_int8"] = row.switched;

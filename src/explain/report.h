@@ -16,7 +16,7 @@ namespace tenon::explain {
 constexpr double unknown = -1;
 
 /// A kernel that a step might have run on: with its time alone in the build, or the reason why it cannot.
-struct Rival {
+struct Candidate {
   std::string kernel;
   double microseconds = unknown;
   backends::Reason refusal = {};
@@ -30,7 +30,7 @@ struct Row {
   double microseconds = unknown;              // in the whole network, measured now; else alone, in the build
   double alone = unknown;                     // in the build
   int choices = 0;                            // kernels that take it, the plain one left out
-  std::vector<Rival> rivals;
+  std::vector<Candidate> candidates;
   std::string kept;        // why it is not in eight bits, where a calibration left it out
   double error = unknown;  // that eight bits add at the outputs, in the layers alone that read its input
   /// Its time in the other of floating point and eight bits, alone.

@@ -49,12 +49,12 @@ bool is_product(const std::string& op) { return ops::has_trait(op, ops::Trait::p
 
 double time_of(const plan::Record& record, const std::string& kernel) {
   if (record.kernel == kernel && record.microseconds > 0) return record.microseconds;
-  for (const plan::Rival& rival : record.rivals)
-    if (rival.kernel == kernel) return rival.microseconds;
+  for (const plan::Candidate& candidate : record.candidates)
+    if (candidate.kernel == kernel) return candidate.microseconds;
   return unknown;
 }
 
-/// Kernel, choices and rivals of a step. Refusals are known only where the device is.
+/// Kernel, choices and candidates of a step. Refusals are known only where the device is.
 void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) {
   const backends::Backend& backend = backends::backend(plan.device);
   const plan::Record* record = plan::record_of(plan, problem);
@@ -65,24 +65,26 @@ void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) 
     tactics = backend.tactics(problem, plan.device);
     row.choices = static_cast<int>(tactics.size());
   } else if (record) {
-    row.choices = static_cast<int>(record->rivals.size()) + 1;
+    row.choices = static_cast<int>(record->candidates.size()) + 1;
   }
   if (record) row.alone = time_of(*record, row.kernel);
   const auto add = [&](const std::string& kernel, double microseconds) {
     const bool ran = microseconds < plan::never;
     if (kernel != row.kernel)
-      row.rivals.push_back({kernel, ran ? microseconds : unknown, ran ? backends::Reason() : backends::Reason::fails});
+      row.candidates.push_back(
+          {kernel, ran ? microseconds : unknown, ran ? backends::Reason() : backends::Reason::fails});
   };
   if (record) {
     add(record->kernel, record->microseconds);
-    for (const plan::Rival& rival : record->rivals) add(rival.kernel, rival.microseconds);
+    for (const plan::Candidate& candidate : record->candidates) add(candidate.kernel, candidate.microseconds);
   }
   for (const std::string& tactic : tactics)
-    if (std::none_of(row.rivals.begin(), row.rivals.end(), [&](const Rival& rival) { return rival.kernel == tactic; }))
+    if (std::none_of(row.candidates.begin(), row.candidates.end(),
+                     [&](const Candidate& candidate) { return candidate.kernel == tactic; }))
       add(tactic, unknown);
   if (!here) return;
   for (const backends::Refusal& refusal : backend.refusals(problem, plan.device))
-    row.rivals.push_back({refusal.kernel, unknown, refusal.reason});
+    row.candidates.push_back({refusal.kernel, unknown, refusal.reason});
   row.on_host = row.kernel.empty();
   if (row.on_host) row.kernel = backends::host().name();
 }
@@ -98,12 +100,12 @@ std::map<std::string, std::deque<double>> times_of(const std::vector<LayerTime>&
 void weigh_group(Row& row, const ir::Graph& graph, const passes::Group& group,
                  const std::map<std::string, plan::Record>& records) {
   const auto record = records.find(passes::result_of(graph, group));
-  if (record == records.end() || record->second.rivals.empty()) return;
+  if (record == records.end() || record->second.candidates.empty()) return;
   std::string with;
   for (size_t at = group.nodes.size() - 1; at-- > 0;)
     with += (with.empty() ? " with " : " and ") + graph.node(group.nodes[at]).label();
-  const plan::Rival& fastest = record->second.rivals.front();
-  row.rivals.push_back({fastest.kernel + with, fastest.microseconds, {}});
+  const plan::Candidate& fastest = record->second.candidates.front();
+  row.candidates.push_back({fastest.kernel + with, fastest.microseconds, {}});
 }
 
 void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, const plan::Layout& layout,
@@ -127,7 +129,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     std::deque<double>& measured = times[row.op + " " + row.name];
     row.microseconds = measured.empty() ? row.alone : measured.front();
     if (!measured.empty()) measured.pop_front();
-    std::stable_sort(row.rivals.begin(), row.rivals.end(), [](const Rival& a, const Rival& b) {
+    std::stable_sort(row.candidates.begin(), row.candidates.end(), [](const Candidate& a, const Candidate& b) {
       return (a.microseconds < 0 ? 1e300 : a.microseconds) < (b.microseconds < 0 ? 1e300 : b.microseconds);
     });
     report.rows.push_back(std::move(row));
@@ -136,7 +138,7 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
 
 /// Rows of a network whose sizes depend on its data: the profile alone.
 void add_profile(Report& report, const std::vector<LayerTime>& layers) {
-  report.notes.push_back("sizes depend on the data: kernels are chosen as tensors come, and rivals are not timed");
+  report.notes.push_back("sizes depend on the data: kernels are chosen as tensors come, and candidates are not timed");
   for (const LayerTime& layer : layers) {
     const std::string op = layer.name.substr(0, layer.name.find(' '));
     Row row{layer.origins.empty() ? op : layer.origins.front(), layer.origins, op, "", "-", layer.tactic};

@@ -51,7 +51,7 @@ std::unique_ptr<Engine> switched(const plan::Plan& plan) {
   ir::Graph graph = plan.graph;
   bool changed = false;
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id)
-    if (graph.node(id).alive) changed |= passes::widen_int8(graph, id);
+    if (graph.node(id).alive) changed |= passes::int8_to_f32(graph, id);
   if (changed) {
     graph.tidy();
     ops::infer(graph);

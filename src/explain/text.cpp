@@ -38,14 +38,14 @@ std::string row_text(const Report& report, const Row& row) {
   for (size_t at = 1; at < row.origins.size(); ++at) rest += (at > 1 ? ", " : "") + printable(row.origins[at]);
   if (!rest.empty()) text += indent + "with " + rest + "\n";
   std::string timed, refused;
-  for (const Rival& rival : row.rivals) {
-    if (rival.refusal)
-      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", rival.kernel, rival.refusal.text());
-    else if (rival.kernel != "ref")
-      timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", rival.kernel, time_text(rival.microseconds));
+  for (const Candidate& candidate : row.candidates) {
+    if (candidate.refusal)
+      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", candidate.kernel, candidate.refusal.text());
+    else if (candidate.kernel != "ref")
+      timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", candidate.kernel, time_text(candidate.microseconds));
   }
   if (!timed.empty())
-    text += fmt::format("{}alone: {} {}; rivals: {}\n", indent, row.kernel, time_text(row.alone), timed);
+    text += fmt::format("{}alone: {} {}; candidates: {}\n", indent, row.kernel, time_text(row.alone), timed);
   if (row.switched >= 0)
     text += fmt::format("{}in {} it would take {} ({:+.3f} ms)\n", indent,
                         row.precision == Precision::int8 ? "floating point" : "eight bits", time_text(row.switched),

@@ -146,8 +146,8 @@ bool Watched::has_left() const {
 
 std::vector<Watched> watch_ranges(const plan::Plan& plan, const Shapes& shapes, const std::vector<Tensor>& inputs,
                                   int threads) {
-  Team team(threads);
-  runtime::Program program(plan, shapes, team);
+  ThreadPool thread_pool(threads);
+  runtime::Program program(plan, shapes, thread_pool);
   backends::Executable* const whole = program.executable();
   if (!whole || !backends::backend(plan.device).capabilities(plan.device).observable)
     throw Error(Code::unsupported, "ranges can be watched on the CPU, where sizes do not depend on data",

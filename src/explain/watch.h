@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "plan/plan.h"
 
 namespace tenon::explain {

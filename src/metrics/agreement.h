@@ -10,14 +10,14 @@ namespace tenon::metrics {
 /// best of all others, in the unit of logits.
 double margin(std::span<const float> scores, int best);
 
-/// The share of pictures that are expected to keep their class. Any picture's exact margin may meet any picture's
-/// change of margin, so that few pictures tell more than the number of classes that did change does.
+/// The share of images that are expected to keep their class. Any image's exact margin may meet any image's
+/// change of margin, so that few images tell more than the number of classes that did change does.
 class Agreement {
  public:
-  /// The next picture.
+  /// The next image.
   void add(double exact, double other);
-  int64_t pictures() const { return static_cast<int64_t>(margins_.size()); }
-  /// 0..1, with picture p counted weights[p] times; each once where there are no weights.
+  int64_t images() const { return static_cast<int64_t>(margins_.size()); }
+  /// 0..1, with image p counted weights[p] times; each once where there are no weights.
   double value(std::span<const uint32_t> weights = {}) const;
 
  private:

@@ -21,14 +21,14 @@ double Share::value(std::span<const uint32_t> weights) const {
   return whole != 0 ? part / whole : 0;
 }
 
-Interval bootstrap(int64_t pictures, const std::function<double(std::span<const uint32_t>)>& figure) {
+Interval bootstrap(int64_t images, const std::function<double(std::span<const uint32_t>)>& figure) {
   constexpr size_t rounds = 400;
   std::mt19937_64 random(2026);  // its numbers are the same everywhere; a distribution's would not be
-  std::vector<uint32_t> weights(static_cast<size_t>(pictures));
+  std::vector<uint32_t> weights(static_cast<size_t>(images));
   std::vector<double> figures;
   for (size_t round = 0; round < rounds; ++round) {
     std::fill(weights.begin(), weights.end(), 0);
-    for (int64_t draw = 0; draw < pictures; ++draw) ++weights[random() % static_cast<uint64_t>(pictures)];
+    for (int64_t draw = 0; draw < images; ++draw) ++weights[random() % static_cast<uint64_t>(images)];
     figures.push_back(figure(weights));
   }
   std::sort(figures.begin(), figures.end());

@@ -6,11 +6,11 @@
 namespace tenon::metrics {
 namespace {
 
-constexpr size_t most_boxes = 100;  // of a class and picture
+constexpr size_t most_boxes = 100;  // of a class and image
 constexpr int recalls = 101;
 
-double weight_of(std::span<const uint32_t> weights, uint32_t picture) {
-  return weights.empty() ? 1 : weights[picture];
+double weight_of(std::span<const uint32_t> weights, uint32_t image) {
+  return weights.empty() ? 1 : weights[image];
 }
 
 /// The best true box for a found one: free, or a crowd, which only counts where nothing else fits.
@@ -66,7 +66,7 @@ double overlap(const Box& a, const Box& b, bool crowd) {
 }
 
 void AveragePrecision::add(const std::vector<Found>& found, const std::vector<Truth>& truth) {
-  const auto picture = static_cast<uint32_t>(pictures_++);
+  const auto image = static_cast<uint32_t>(images_++);
   sorted_ = false;
   for (const int class_id : classes_of(found, truth)) {
     std::vector<const Found*> mine = of_class(found, class_id);
@@ -74,7 +74,7 @@ void AveragePrecision::add(const std::vector<Found>& found, const std::vector<Tr
     const std::vector<const Truth*> truths = of_class(truth, class_id);
     Class& all = classes_[class_id];
     const size_t first = all.hits.size();
-    for (const Found* one : mine) all.hits.push_back({one->score, picture});
+    for (const Found* one : mine) all.hits.push_back({one->score, image});
     for (int step = 0; step < overlaps; ++step) {
       std::vector<char> taken(truths.size());
       for (size_t at = 0; at < mine.size(); ++at) {
@@ -87,7 +87,7 @@ void AveragePrecision::add(const std::vector<Found>& found, const std::vector<Tr
       }
     }
     const auto count = std::count_if(truths.begin(), truths.end(), [](const Truth* one) { return !one->crowd; });
-    if (count > 0) all.truths.push_back({picture, static_cast<uint32_t>(count)});
+    if (count > 0) all.truths.push_back({image, static_cast<uint32_t>(count)});
   }
 }
 
@@ -98,7 +98,7 @@ double AveragePrecision::value(const Class& one, std::span<const uint32_t> weigh
   double right = 0, wrong = 0;
   for (const Hit& hit : one.hits) {
     if (hit.ignored & bit) continue;
-    const double weight = weight_of(weights, hit.picture);
+    const double weight = weight_of(weights, hit.image);
     if (weight == 0) continue;
     (hit.right & bit ? right : wrong) += weight;
     if (hit.right & bit) curve.push_back({right / truths, right / (right + wrong)});
@@ -118,14 +118,14 @@ double AveragePrecision::value(std::span<const uint32_t> weights) {
   if (!sorted_)
     for (auto& [class_id, all] : classes_)
       std::stable_sort(all.hits.begin(), all.hits.end(), [](const Hit& a, const Hit& b) {
-        return a.score != b.score ? a.score > b.score : a.picture < b.picture;
+        return a.score != b.score ? a.score > b.score : a.image < b.image;
       });
   sorted_ = true;
   double sum = 0;
   int counted = 0;
   for (const auto& [class_id, all] : classes_) {
     double truths = 0;
-    for (const auto& [picture, count] : all.truths) truths += weight_of(weights, picture) * count;
+    for (const auto& [image, count] : all.truths) truths += weight_of(weights, image) * count;
     if (truths == 0) continue;
     ++counted;
     for (int step = 0; step < overlaps; ++step) sum += value(all, weights, step, truths) / overlaps;

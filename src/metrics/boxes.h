@@ -27,34 +27,34 @@ struct Truth {
 double overlap(const Box& a, const Box& b, bool crowd = false);
 
 /// Mean average precision over classes and the overlaps 0.50, 0.55, ..., 0.95, by the rules of COCO's evaluation:
-/// precision at 101 recalls, at most 100 boxes of a class and picture, classes without true boxes left out.
+/// precision at 101 recalls, at most 100 boxes of a class and image, classes without true boxes left out.
 class AveragePrecision {
  public:
-  /// The next picture.
+  /// The next image.
   void add(const std::vector<Found>& found, const std::vector<Truth>& truth);
-  int64_t pictures() const { return pictures_; }
-  /// 0..1, with picture p counted weights[p] times; each once where there are no weights.
+  int64_t images() const { return images_; }
+  /// 0..1, with image p counted weights[p] times; each once where there are no weights.
   double value(std::span<const uint32_t> weights = {});
 
  private:
   static constexpr int overlaps = 10;
   struct Hit {
     double score = 0;
-    uint32_t picture = 0;
+    uint32_t image = 0;
     uint16_t right = 0, ignored = 0;  // a bit for each overlap
   };
   struct Class {
     std::vector<Hit> hits;
-    std::vector<std::pair<uint32_t, uint32_t>> truths;  // picture, count
+    std::vector<std::pair<uint32_t, uint32_t>> truths;  // image, count
   };
   static double value(const Class& one, std::span<const uint32_t> weights, int overlap, double truths);
 
   std::map<int, Class> classes_;
-  int64_t pictures_ = 0;
+  int64_t images_ = 0;
   bool sorted_ = true;
 };
 
-/// Boxes of one picture: found and true ones of a class that overlap by at least `least` are matched, the best score
+/// Boxes of one image: found and true ones of a class that overlap by at least `least` are matched, the best score
 /// first.
 struct Matches {
   int64_t right = 0, wrong = 0, missed = 0;

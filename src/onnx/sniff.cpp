@@ -13,9 +13,9 @@ std::string looks_like(Bytes bytes) {
   static constexpr std::pair<std::string_view, const char*> magics[] = {
       {"PK\x03\x04"sv, "a zip archive (a PyTorch checkpoint is one)"},
       {"\x1f\x8b"sv, "a gzip archive"},
-      {"\x89PNG"sv, "a PNG picture"},
-      {"\xff\xd8\xff"sv, "a JPEG picture"},
-      {"GIF8"sv, "a GIF picture"},
+      {"\x89PNG"sv, "a PNG image"},
+      {"\xff\xd8\xff"sv, "a JPEG image"},
+      {"GIF8"sv, "a GIF image"},
       {"%PDF"sv, "a PDF document"},
       {"\x7f" "ELF"sv, "a program (ELF)"},
       {"\x89HDF"sv, "an HDF5 file (Keras weights)"},

@@ -6,7 +6,7 @@
 
 namespace tenon::onnx {
 
-/// What bytes that are no ONNX file look like ("a PNG picture"); empty when nothing speaks against ONNX.
+/// What bytes that are no ONNX file look like ("a PNG image"); empty when nothing speaks against ONNX.
 std::string looks_like(Bytes bytes);
 
 }  // namespace tenon::onnx

@@ -19,7 +19,7 @@ void infer(Inference& ctx) {
   ctx.set(0, ctx.dtype(0), std::move(grid));
 }
 
-/// Maps the centres of an output picture's elements, in [-1, 1] with x first, by one affine matrix for each picture of
+/// Maps the centres of an output image's elements, in [-1, 1] with x first, by one affine matrix for each image of
 /// the batch.
 void evaluate(Evaluation& ctx) {
   const Tensor& theta = ctx.input(0);

@@ -68,7 +68,7 @@ void infer(Inference& ctx) {
 }
 
 std::vector<float> floats(Evaluation& ctx, const Tensor& tensor) {
-  const Tensor wide = widened(tensor);
+  const Tensor wide = as_f32(tensor);
   if (wide.dtype() != DType::f32) ctx.fail("takes f32, f16 and bf16");
   return {wide.data<float>(), wide.data<float>() + wide.elements()};
 }

@@ -49,7 +49,7 @@ T from_text(Evaluation& ctx, const std::string& text) {
 }
 
 /// float8 elements as f32, 4-bit ones as 8-bit integers.
-Tensor widened(const Tensor& x) {
+Tensor as_f32(const Tensor& x) {
   Tensor wide(is_float8(x.dtype()) ? DType::f32 : x.dtype() == DType::u4 ? DType::u8 : DType::i8, x.dims());
   const int64_t count = x.elements();
   const uint8_t* from = x.data<uint8_t>();
@@ -70,7 +70,7 @@ void cast(Evaluation& ctx, const Tensor& source, DType to) {
   const bool saturate = ctx.node().integer("saturate", 1);
   const DType from = source.dtype();
   if (from == to) return ctx.set(0, source);
-  const Tensor x = is_float8(from) || from == DType::u4 || from == DType::i4 ? widened(source) : source;
+  const Tensor x = is_float8(from) || from == DType::u4 || from == DType::i4 ? as_f32(source) : source;
   const int64_t count = x.elements();
   Tensor& out = ctx.output(0, to, x.dims());
   dispatch<NumbersAndString>(ctx, x.dtype(), [&]<class S>(Type<S>) {

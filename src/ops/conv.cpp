@@ -6,7 +6,7 @@
 namespace tenon::ops {
 namespace {
 
-/// The internal attribute input_layout="NCHW" beside layout="NHWC": a stem reads its picture as it lies and writes
+/// The internal attribute input_layout="NCHW" beside layout="NHWC": a stem reads its image as it lies and writes
 /// channels last.
 template <class Context>
 bool input_channels_last(Context& ctx) {
@@ -56,17 +56,17 @@ void evaluate_conv(Evaluation& ctx) {
   const DType dtype = output_type(ctx, ctx.input(0).dtype());
   const bool last = channels_last(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
-  const Tensor x = to_channels_first(widened(ctx.input(0)), input_channels_last(ctx)), w = widened(ctx.input(1));
+  const Tensor x = to_channels_first(as_f32(ctx.input(0)), input_channels_last(ctx)), w = as_f32(ctx.input(1));
   if (x.dtype() != w.dtype()) ctx.fail("input and weights are of different element types");
   const ConvSizes sizes = *size_convolution(ctx, shape_of(x.dims()), shape_of(w.dims()));
   const Dims out = dims_of(sizes.output);
-  const Tensor bias = ctx.has(2) ? widened(ctx.input(2)) : Tensor();
+  const Tensor bias = ctx.has(2) ? as_f32(ctx.input(2)) : Tensor();
   if (bias && (bias.dtype() != x.dtype() || bias.dims() != Dims{out[1]}))
     ctx.fail("the bias does not fit the output channels");
   Tensor residual;
   if (epilogue.residual != Residual::none) {
     if (!ctx.has(3)) ctx.fail("a residual is asked for but input 3 is absent");
-    residual = to_channels_first(widened(ctx.input(3)), last);
+    residual = to_channels_first(as_f32(ctx.input(3)), last);
     if (residual.dtype() != x.dtype() || residual.dims() != out) ctx.fail("the residual does not fit the output");
   }
   const Window3 window = window3(sizes.window, spatial(x.dims()), spatial(out));

@@ -112,7 +112,7 @@ void spread(const Window3& window, int64_t groups, int64_t in_channels, int64_t 
 void evaluate_transpose(Evaluation& ctx) {
   const DType dtype = ctx.input(0).dtype();
   const bool last = channels_last(ctx);
-  const Tensor x = to_channels_first(widened(ctx.input(0)), last), w = widened(ctx.input(1));
+  const Tensor x = to_channels_first(as_f32(ctx.input(0)), last), w = as_f32(ctx.input(1));
   if (x.dtype() != w.dtype()) ctx.fail("input and weights are of different element types");
   const TransposeSizes sizes = *size_transpose(ctx, shape_of(x.dims()), shape_of(w.dims()));
   const Dims out = dims_of(sizes.output);
@@ -125,7 +125,7 @@ void evaluate_transpose(Evaluation& ctx) {
   Tensor residual;
   if (epilogue.residual != Residual::none) {
     if (!ctx.has(3)) ctx.fail("a residual is asked for but input 3 is absent");
-    residual = to_channels_first(widened(ctx.input(3)), last);
+    residual = to_channels_first(as_f32(ctx.input(3)), last);
     if (residual.dtype() != x.dtype() || residual.dims() != out) ctx.fail("the residual does not fit the output");
   }
   Tensor y(x.dtype(), out);

@@ -51,7 +51,7 @@ void normalise(std::vector<float>& row, bool nan_to_zero) {
 }
 
 void evaluate(Evaluation& ctx) {
-  const Tensor q = widened(ctx.input(0)), k = widened(ctx.input(1)), v = widened(ctx.input(2));
+  const Tensor q = as_f32(ctx.input(0)), k = as_f32(ctx.input(1)), v = as_f32(ctx.input(2));
   if (q.dtype() != DType::f32) ctx.fail("takes f32, f16 and bf16");
   const size_t rank = q.dims().rank();
   if (rank < 2 || k.dims().rank() != rank || v.dims().rank() != rank) ctx.fail("operands differ in rank");
@@ -63,7 +63,7 @@ void evaluate(Evaluation& ctx) {
   if (!(k.dims() == wanted_k) || !(v.dims() == wanted_v)) ctx.fail("sizes of operands differ");
   std::vector<float> mask;
   if (ctx.has(3)) {
-    const Tensor given = widened(ctx.input(3));
+    const Tensor given = as_f32(ctx.input(3));
     if (given.dtype() != DType::f32 || !(broadcast(ctx, given.dims(), scores) == scores))
       ctx.fail("the mask does not fit");
     mask.resize(static_cast<size_t>(scores.elements()));

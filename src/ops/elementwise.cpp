@@ -130,7 +130,7 @@ void infer(Inference& ctx) {
 }
 
 Tensor numbers_of(const Tensor& given) {
-  if (given.dtype() != DType::u8) return widened(given);
+  if (given.dtype() != DType::u8) return as_f32(given);
   Tensor numbers(DType::f32, given.dims());
   std::copy_n(given.data<uint8_t>(), given.elements(), numbers.data<float>());
   return numbers;

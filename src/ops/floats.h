@@ -11,7 +11,7 @@ namespace tenon::ops {
 inline DType wide_type(DType type) { return type == DType::f16 || type == DType::bf16 ? DType::f32 : type; }
 
 /// f16 and bf16 as f32; other tensors as they are.
-inline Tensor widened(const Tensor& tensor) {
+inline Tensor as_f32(const Tensor& tensor) {
   if (wide_type(tensor.dtype()) == tensor.dtype()) return tensor;
   Tensor wide(DType::f32, tensor.dims());
   const int64_t count = tensor.elements();

@@ -14,11 +14,11 @@ void infer(Inference& ctx) {
   if (!a || !b) return ctx.set(0, ctx.dtype(0), unknown_shape(ctx, 2));
   if (a->size() != 2 || b->size() != 2)
     ctx.fail("operands " + ir::str(*a) + " and " + ir::str(*b) + " are not both matrices");
-  const bool turn_a = ctx.node().integer("transA", 0), turn_b = ctx.node().integer("transB", 0);
-  const ir::Dim &inner = (*a)[turn_a ? 0 : 1], &other = (*b)[turn_b ? 1 : 0];
+  const bool trans_a = ctx.node().integer("transA", 0), trans_b = ctx.node().integer("transB", 0);
+  const ir::Dim &inner = (*a)[trans_a ? 0 : 1], &other = (*b)[trans_b ? 1 : 0];
   if (inner.is_constant() && other.is_constant() && !(inner == other))
     ctx.fail("inner sizes " + inner.str() + " and " + other.str() + " differ");
-  ir::Shape to{(*a)[turn_a ? 1 : 0], (*b)[turn_b ? 0 : 1]};
+  ir::Shape to{(*a)[trans_a ? 1 : 0], (*b)[trans_b ? 0 : 1]};
   if (const ir::Shape* c = ctx.shape(2)) {
     bool fits = c->size() <= 2;
     for (size_t axis = 0; fits && axis < c->size(); ++axis) {
@@ -36,10 +36,10 @@ void evaluate(Evaluation& ctx) {
   want_same_dtype(ctx, a.dtype(), b.dtype());
   if (a.dims().rank() != 2 || b.dims().rank() != 2)
     ctx.fail("operands " + a.dims().str() + " and " + b.dims().str() + " are not both matrices");
-  const bool turn_a = ctx.node().integer("transA", 0), turn_b = ctx.node().integer("transB", 0);
+  const bool trans_a = ctx.node().integer("transA", 0), trans_b = ctx.node().integer("transB", 0);
   const float alpha = ctx.node().real("alpha", 1), beta = ctx.node().real("beta", 1);
-  const int64_t m = a.dims()[turn_a ? 1 : 0], k = a.dims()[turn_a ? 0 : 1], n = b.dims()[turn_b ? 0 : 1];
-  if (b.dims()[turn_b ? 1 : 0] != k)
+  const int64_t m = a.dims()[trans_a ? 1 : 0], k = a.dims()[trans_a ? 0 : 1], n = b.dims()[trans_b ? 0 : 1];
+  if (b.dims()[trans_b ? 1 : 0] != k)
     ctx.fail("inner sizes of " + a.dims().str() + " and " + b.dims().str() + " differ");
   const Dims dims{m, n};
   if (ctx.has(2)) {
@@ -50,7 +50,7 @@ void evaluate(Evaluation& ctx) {
   dispatch<Numbers>(ctx, a.dtype(), [&]<class T>(Type<T>) {
     using C = std::conditional_t<std::is_integral_v<Wide<T>>, T, double>;
     std::vector<C> product(static_cast<size_t>(dims.elements()));
-    multiply(a.data<T>(), turn_a, b.data<T>(), turn_b, product.data(), m, n, k);
+    multiply(a.data<T>(), trans_a, b.data<T>(), trans_b, product.data(), m, n, k);
     T* to = ctx.output(0, a.dtype(), dims).template data<T>();
     const auto store = [](double value) {
       if constexpr (std::is_integral_v<Wide<T>>) return scalar::convert<T>(value);

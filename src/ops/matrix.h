@@ -14,12 +14,12 @@ template <class T, class C>
 void multiply(const T* a, bool transpose_a, const T* b, bool transpose_b, C* c, int64_t m, int64_t n, int64_t k) {
   using W = Wide<T>;
   using S = std::conditional_t<std::is_integral_v<W>, W, double>;
-  std::vector<T> turned;
+  std::vector<T> transposed;
   if (transpose_b) {
-    turned.resize(static_cast<size_t>(k) * static_cast<size_t>(n));
+    transposed.resize(static_cast<size_t>(k) * static_cast<size_t>(n));
     for (int64_t j = 0; j < n; ++j)
-      for (int64_t p = 0; p < k; ++p) turned[p * n + j] = b[j * k + p];
-    b = turned.data();
+      for (int64_t p = 0; p < k; ++p) transposed[p * n + j] = b[j * k + p];
+    b = transposed.data();
   }
   constexpr int64_t block = 4;
   std::vector<S> sums(static_cast<size_t>(block) * static_cast<size_t>(n));

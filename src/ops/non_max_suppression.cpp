@@ -57,10 +57,10 @@ float overlap(const Box& a, const Box& b) {
   return both / (a.area() + b.area() - both);
 }
 
-/// Greedy suppression per batch entry and class, in falling score; rows are (batch, class, box). `room` is how many
+/// Greedy NMS per batch entry and class, in falling score; rows are (batch, class, box). `room` is how many
 /// there may be.
 std::vector<int64_t> suppress(Evaluation& ctx, int64_t& room) {
-  const Tensor boxes = widened(ctx.input(0)), scores = widened(ctx.input(1));
+  const Tensor boxes = as_f32(ctx.input(0)), scores = as_f32(ctx.input(1));
   const Dims &b = boxes.dims(), &s = scores.dims();
   if (boxes.dtype() != DType::f32 || scores.dtype() != DType::f32) ctx.fail("boxes and scores must be f32");
   if (b.rank() != 3 || b[2] != 4 || s.rank() != 3 || s[0] != b[0] || s[2] != b[1])
@@ -123,7 +123,7 @@ void evaluate_bounded(Evaluation& ctx) {
 }
 
 TENON_OP("NonMaxSuppression", 2, 5, 1, 1, infer, evaluate, {attr::flag("center_point_box")});
-TENON_OP("tenon:BoundedSuppression", 3, 5, 2, 2, infer_bounded, evaluate_bounded,
+TENON_OP("tenon:BoundedNms", 3, 5, 2, 2, infer_bounded, evaluate_bounded,
          {attr::flag("center_point_box").internal()});
 
 }  // namespace

@@ -51,7 +51,7 @@ void evaluate_quantize(Evaluation& ctx) {
   const DType type = output_type(ctx.node(), ctx.has(2) ? ctx.input(2).dtype() : DType::undefined);
   check_type(ctx, type);
   const Spread spread = spread_of(ctx, x.dims(), scale.dims());
-  const Tensor wide = x.dtype() == DType::i32 ? x : widened(x), scales = widened(scale);
+  const Tensor wide = x.dtype() == DType::i32 ? x : as_f32(x), scales = as_f32(scale);
   Tensor& y = ctx.output(0, type, x.dims());
   dispatch<Types<float, double, int32_t>>(ctx, wide.dtype(), [&]<class T>(Type<T>) {
     dispatch<Types<float, double, int32_t>>(ctx, scales.dtype(), [&]<class S>(Type<S>) {

@@ -19,7 +19,7 @@ struct Axis {
 };
 
 struct Taps {
-  std::vector<int64_t> index;  // -1: outside the picture, where the extrapolation value goes
+  std::vector<int64_t> index;  // -1: outside the image, where the extrapolation value goes
   std::vector<double> weight;
 };
 

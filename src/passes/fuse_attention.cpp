@@ -128,25 +128,25 @@ class Matcher {
     if (all) mask_ = graph_.add_constant(graph_.value(mask).name + ".all", all);
     return static_cast<bool>(all);
   }
-  /// A mask as it is for scores whose first axis holds the windows of all pictures; empty where it is none.
+  /// A mask as it is for scores whose first axis holds the windows of all images; empty where it is none.
   Tensor of_windows(const Tensor& mask) const {
     const Dims& dims = mask.dims();
     if (windows_.empty()) return dims.rank() <= 4 ? mask : Tensor();
     if (dims.rank() > 5) return {};
     if (dims.rank() < 4) return mask;
     const bool both = dims.rank() == 5;
-    const int64_t pictures = both ? dims[0] : 1, windows = dims[both ? 1 : 0];
-    if (pictures == 1 && windows == 1)
+    const int64_t images = both ? dims[0] : 1, windows = dims[both ? 1 : 0];
+    if (images == 1 && windows == 1)
       return mask.reshaped({1, dims[dims.rank() - 3], dims[dims.rank() - 2], dims.back()});
-    if (windows != windows_[1] || (pictures != 1 && pictures != windows_[0])) return {};
-    const int64_t each = mask.elements() / pictures;
+    if (windows != windows_[1] || (images != 1 && images != windows_[0])) return {};
+    const int64_t each = mask.elements() / images;
     if (each * windows_[0] > most_mask) return {};
     Tensor all(DType::f32, {windows_[0] * windows, dims[dims.rank() - 3], dims[dims.rank() - 2], dims.back()});
     for (int64_t at = 0; at < windows_[0]; ++at)
-      std::copy_n(mask.data<float>() + (pictures == 1 ? 0 : at * each), each, all.data<float>() + at * each);
+      std::copy_n(mask.data<float>() + (images == 1 ? 0 : at * each), each, all.data<float>() + at * each);
     return all;
   }
-  /// Scores of [pictures * windows, heads, …] seen as [pictures, windows, heads, …] for a mask of windows.
+  /// Scores of [images * windows, heads, …] seen as [images, windows, heads, …] for a mask of windows.
   bool take_reshape(const ir::Node& node) {
     const ir::Shape *inner = shape_of(graph_, node.inputs[0]), *outer = shape_of(graph_, node.outputs[0]);
     if (!inner || !outer || !ir::is_constant(*inner) || !ir::is_constant(*outer)) return false;
@@ -293,7 +293,7 @@ class Matcher {
   const ir::Node last_;
   std::vector<std::string> origins_;
   ir::ValueId mask_ = ir::no_value;
-  std::vector<int64_t> windows_;  // pictures, and windows of each, between two reshapes
+  std::vector<int64_t> windows_;  // images, and windows of each, between two reshapes
   double scale_ = 1;
   bool nan_to_zero_ = false;
 };

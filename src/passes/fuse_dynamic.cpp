@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "passes/byte_weights.h"
+#include "passes/int8_weights.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -9,7 +9,7 @@ namespace tenon::passes {
 namespace {
 
 /// Integer sums and the nodes behind them that make numbers of these.
-struct Chain {
+struct Match {
   ir::ValueId x_scale, w_scale, bias, result;
   std::vector<ir::NodeId> behind;
   std::vector<std::string> origins;
@@ -32,7 +32,7 @@ ir::NodeId reader(const ir::Graph& graph, ir::ValueId value, const char* op) {
 }
 
 /// Cast, then Mul by the product of a scale that is known when it runs and constant ones, then perhaps Add of a bias.
-std::optional<Chain> chain_of(const ir::Graph& graph, ir::ValueId sums, int64_t channels) {
+std::optional<Match> match_of(const ir::Graph& graph, ir::ValueId sums, int64_t channels) {
   const ir::NodeId cast = reader(graph, sums, "Cast");
   if (cast == ir::no_node) return std::nullopt;
   const ir::ValueId numbers = graph.node(cast).outputs[0];
@@ -49,16 +49,16 @@ std::optional<Chain> chain_of(const ir::Graph& graph, ir::ValueId sums, int64_t 
     return std::nullopt;
   for (const ir::Dim& dim : *one)
     if (!(dim == ir::Dim(1))) return std::nullopt;
-  Chain chain{x_scale, w_scale, ir::no_value, graph.node(mul).outputs[0], {cast, mul}, scale->origins};
-  const ir::NodeId add = reader(graph, chain.result, "Add");
-  if (add == ir::no_node) return chain;
-  const ir::ValueId bias = other_input(graph.node(add), chain.result);
+  Match match{x_scale, w_scale, ir::no_value, graph.node(mul).outputs[0], {cast, mul}, scale->origins};
+  const ir::NodeId add = reader(graph, match.result, "Add");
+  if (add == ir::no_node) return match;
+  const ir::ValueId bias = other_input(graph.node(add), match.result);
   const Tensor* row = graph.constant(bias);
-  if (!row || !is_row(*row, channels) || row->elements() != channels) return chain;
-  chain.bias = bias;
-  chain.result = graph.node(add).outputs[0];
-  chain.behind.push_back(add);
-  return chain;
+  if (!row || !is_row(*row, channels) || row->elements() != channels) return match;
+  match.bias = bias;
+  match.result = graph.node(add).outputs[0];
+  match.behind.push_back(add);
+  return match;
 }
 
 /// `value` as a constant of one axis; no_value stays.
@@ -68,11 +68,11 @@ ir::ValueId flat(ir::Graph& graph, ir::ValueId value) {
   return graph.add_constant("", list.reshaped({list.elements()}));
 }
 
-void finish(ir::Graph& graph, ir::NodeId id, const Chain& chain, ir::ValueId result) {
-  graph.value(result).shape = graph.value(chain.result).shape;
+void finish(ir::Graph& graph, ir::NodeId id, const Match& match, ir::ValueId result) {
+  graph.value(result).shape = graph.value(match.result).shape;
   graph.value(result).dtype = DType::f32;
-  graph.replace_uses(chain.result, result);
-  for (size_t at = chain.behind.size(); at-- > 0;) graph.remove(chain.behind[at]);
+  graph.replace_uses(match.result, result);
+  for (size_t at = match.behind.size(); at-- > 0;) graph.remove(match.behind[at]);
   graph.remove(id);
 }
 
@@ -94,20 +94,20 @@ bool fuse(ir::Graph& graph, ir::NodeId id) {
   const size_t axis = product ? 1 : 0;
   const int64_t channels = weights->dims()[axis];
   if (zeros && zeros->elements() != 1 && zeros->elements() != channels) return false;
-  const auto chain = chain_of(graph, node.outputs[0], channels);
-  if (!chain) return false;
+  const auto match = match_of(graph, node.outputs[0], channels);
+  if (!match) return false;
   const Tensor bytes = centred(*weights, zeros, axis);
   std::vector<std::string> origins = node.origins;
-  for (ir::NodeId behind : chain->behind) origins = joined(origins, graph.node(behind).origins);
-  origins = joined(origins, chain->origins);
+  for (ir::NodeId behind : match->behind) origins = joined(origins, graph.node(behind).origins);
+  origins = joined(origins, match->origins);
   const ir::ValueId w = graph.add_constant("", product ? by_rows(bytes) : bytes);
-  std::vector<ir::ValueId> inputs{input(x_at), w, flat(graph, chain->bias), ir::no_value, chain->x_scale,
-                                  input(x_zero_at), flat(graph, chain->w_scale)};
+  std::vector<ir::ValueId> inputs{input(x_at), w, flat(graph, match->bias), ir::no_value, match->x_scale,
+                                  input(x_zero_at), flat(graph, match->w_scale)};
   ir::Attributes attributes = node.attributes;
   attributes.insert_or_assign("layout", std::string("NHWC"));
-  const std::string name = graph.value(chain->result).name;
+  const std::string name = graph.value(match->result).name;
   if (!product) {
-    finish(graph, id, *chain, graph.apply("tenon:Int8Conv", inputs, attributes, origins, name));
+    finish(graph, id, *match, graph.apply("tenon:Int8Conv", inputs, attributes, origins, name));
     return true;
   }
   inputs[x_at] = graph.apply("Reshape", {input(x_at), constant(graph, "", {-1, 1, 1, bytes.dims()[0]})}, {},
@@ -115,7 +115,7 @@ bool fuse(ir::Graph& graph, ir::NodeId id) {
   graph.value(inputs[x_at]).dtype = DType::u8;
   const ir::ValueId made = graph.apply("tenon:Int8Conv", inputs, attributes, origins, name + ".products");
   graph.value(made).dtype = DType::f32;
-  finish(graph, id, *chain, graph.apply("Reshape", {made, constant(graph, "", sizes)}, {}, origins, name));
+  finish(graph, id, *match, graph.apply("Reshape", {made, constant(graph, "", sizes)}, {}, origins, name));
   return true;
 }
 

@@ -74,8 +74,9 @@ bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   if (graph.node(id).has("residual") || !same_shape(graph, from, other) || graph.value(other).dtype != DType::f32)
     return false;
   // Of two anchors that meet in a sum, the later one adds, so that what it adds is ready.
-  const ir::Node* rival = graph.producer(other);
-  if (rival && graph.only_user(other) != ir::no_node && graph.value(other).producer > id && is_anchor(graph, *rival))
+  const ir::Node* candidate = graph.producer(other);
+  if (candidate && graph.only_user(other) != ir::no_node && graph.value(other).producer > id &&
+      is_anchor(graph, *candidate))
     return false;
   std::vector<ir::ValueId> inputs = graph.node(id).inputs;
   inputs.resize(3, ir::no_value);

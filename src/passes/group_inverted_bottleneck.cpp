@@ -7,18 +7,18 @@
 namespace tenon::passes {
 namespace {
 
-bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
+bool is_16_bit(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 /// A convolution of channels last that reads and writes one type of 16 bits.
-bool is_narrow_conv(const ir::Graph& graph, const ir::Node& node) {
+bool is_16_bit_conv(const ir::Graph& graph, const ir::Node& node) {
   if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.text("input_layout", "") == "NCHW") return false;
   const DType type = graph.value(node.inputs[0]).dtype;
   const Tensor* weights = graph.constant(node.inputs[1]);
-  return weights && weights->dims().rank() == 4 && is_narrow(type) && graph.value(node.outputs[0]).dtype == type;
+  return weights && weights->dims().rank() == 4 && is_16_bit(type) && graph.value(node.outputs[0]).dtype == type;
 }
 
 bool is_pointwise(const ir::Graph& graph, const ir::Node& node) {
-  if (!is_narrow_conv(graph, node) || node.integer("group", 1) != 1) return false;
+  if (!is_16_bit_conv(graph, node) || node.integer("group", 1) != 1) return false;
   const auto all = [&](const char* name, int64_t value) {
     const std::vector<int64_t> list = node.integers(name);
     return std::all_of(list.begin(), list.end(), [&](int64_t one) { return one == value; });
@@ -28,7 +28,7 @@ bool is_pointwise(const ir::Graph& graph, const ir::Node& node) {
 }
 
 bool is_depthwise(const ir::Graph& graph, const ir::Node& node) {
-  if (!is_narrow_conv(graph, node)) return false;
+  if (!is_16_bit_conv(graph, node)) return false;
   const Dims& dims = graph.constant(node.inputs[1])->dims();
   return dims[1] == 1 && node.integer("group", 1) == dims[0] && dims[0] > 1;
 }

@@ -28,8 +28,8 @@ bool keep(ir::Graph& graph, ir::NodeId id) {
     return false;
   const bool bias = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
   const Tensor* row = bias ? graph.constant(node.inputs[2]) : nullptr;
-  const bool turned = node.integer("transB", 0) != 0;
-  const int64_t k = weights->dims()[turned ? 1 : 0], n = weights->dims()[turned ? 0 : 1];
+  const bool transposed = node.integer("transB", 0) != 0;
+  const int64_t k = weights->dims()[transposed ? 1 : 0], n = weights->dims()[transposed ? 0 : 1];
   if (bias && (!row || row->dims().rank() == 0 || row->dims().back() != n || row->elements() != n)) return false;
   const ir::Node back = graph.node(user);
   const ir::Shape *before = shape_of(graph, flat->inputs[0]), *flat_shape = shape_of(graph, node.inputs[0]),
@@ -44,7 +44,7 @@ bool keep(ir::Graph& graph, ir::NodeId id) {
   if (!target) return false;
   const std::string name = graph.value(back.outputs[0]).name;
   auto origins = joined(flat->origins, node.origins);
-  const Tensor matrix = turned ? permuted(*weights, {1, 0}) : *weights;
+  const Tensor matrix = transposed ? permuted(*weights, {1, 0}) : *weights;
   ir::Shape result = *to, source = *from;
   ir::ValueId x = same ? flat->inputs[0] : node.inputs[0];
   ir::NodeId last = user;
@@ -57,7 +57,7 @@ bool keep(ir::Graph& graph, ir::NodeId id) {
       if (const auto again = reshape_target(permuted(source, perm), narrow)) {
         origins = joined(origins, graph.node(turn).origins);
         const DType dtype = graph.value(x).dtype;
-        x = graph.apply("Transpose", {x}, {{"perm", perm}}, graph.node(turn).origins, name + ".turned");
+        x = graph.apply("Transpose", {x}, {{"perm", perm}}, graph.node(turn).origins, name + ".transposed");
         source = permuted(source, perm), whole = narrow, result = after, shaped = again, last = turn;
         graph.value(x).dtype = dtype, graph.value(x).shape = source;
       }

@@ -43,7 +43,7 @@ bool convolution(Layout& layout, ir::NodeId id) {
   attributes["layout"] = std::string("NHWC");
   std::vector<ir::ValueId> inputs = node.inputs;
   const ir::Dim& channels = (*shape_of(graph, from))[1];
-  // A picture of a few channels is read as it lies.
+  // An image of a few channels is read as it lies.
   const bool stem = node.op == "Conv" && node.integer("group", 1) == 1 && channels.is_constant() &&
                     channels.value() <= 4 && !layout.has(from, perm) && layout.has(from, {0, 1, 2, 3});
   if (stem) attributes["input_layout"] = std::string("NCHW");

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/byte_weights.h"
+#include "passes/int8_weights.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -250,14 +250,14 @@ bool finish(ir::Graph& graph, ir::NodeId id, DType byte, std::vector<ir::ValueId
 
 bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
-  const bool picture = node.text("input_layout", "NHWC") != "NHWC";
+  const bool image = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
   auto x = bytes_of(graph, node.inputs[0], byte);
-  if (!x || (picture && byte == float8)) return false;
+  if (!x || (image && byte == float8)) return false;
   const auto w = weights_of(graph, node.inputs[1], 0, byte);
   if (!w) return false;
   const bool words = graph.constant(w->value)->dtype() == DType::i16;
-  if (picture && !words && graph.only_user(node.inputs[0]) == id)
+  if (image && !words && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, x->value); real != ir::no_value) x->value = real;
   if (graph.constant(w->value)->dims().rank() != 4) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
@@ -272,7 +272,7 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   return finish(graph, id, byte, std::move(inputs), node.attributes, residual);
 }
 
-/// The mean over a small picture is a window of ones over all of it.
+/// The mean over a small image is a window of ones over all of it.
 bool lower_average(ir::Graph& graph, ir::NodeId id, DType byte) {
   constexpr int64_t most_taps = 49;
   const ir::Node& node = graph.node(id);
@@ -295,23 +295,23 @@ bool lower_average(ir::Graph& graph, ir::NodeId id, DType byte) {
 /// A product of rows by a matrix as a convolution of 1x1.
 bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
-  const bool gemm = node.op == "Gemm", turned = gemm && node.integer("transB", 0);
+  const bool gemm = node.op == "Gemm", transposed = gemm && node.integer("transB", 0);
   if ((!gemm && node.op != "MatMul") || node.has("residual")) return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
   const auto x = bytes_of(graph, node.inputs[0], byte);
-  const auto w = x ? weights_of(graph, node.inputs[1], turned ? 0 : 1, byte) : std::nullopt;
+  const auto w = x ? weights_of(graph, node.inputs[1], transposed ? 0 : 1, byte) : std::nullopt;
   const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
   if (!x || !w || !from || !to || from->size() < 2) return false;
   const Tensor given = *graph.constant(w->value);
   if (given.dims().rank() != 2) return false;
-  const int64_t n = given.dims()[turned ? 0 : 1], k = given.dims()[turned ? 1 : 0];
+  const int64_t n = given.dims()[transposed ? 0 : 1], k = given.dims()[transposed ? 1 : 0];
   ir::ValueId bias = ir::no_value;
   if (node.inputs.size() > 2 && node.inputs[2] != ir::no_value) {
     const Tensor* list = graph.constant(node.inputs[2]);
     if (!list || list->dtype() != DType::f32 || list->elements() != n || list->dims().back() != n) return false;
     bias = graph.add_constant("", list->reshaped({n}));
   }
-  const Tensor rows = turned ? given.reshaped({n, k, 1, 1}) : by_rows(given);
+  const Tensor rows = transposed ? given.reshaped({n, k, 1, 1}) : by_rows(given);
   std::vector<int64_t> back;  // with the one size that is not known as what is left
   for (const ir::Dim& dim : *to) back.push_back(dim.is_constant() ? dim.value() : -1);
   if (std::count(back.begin(), back.end(), -1) > 1) return false;

@@ -47,7 +47,7 @@ std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::
 /// The same, then gives products the kernels of convolutions, which round to tf32 in more shapes.
 std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// The same as for attention, then computes large layers in f16 or bf16.
-std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip = {});
+std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std::vector<std::string>& skip = {});
 /// Widens a graph for a GPU and takes apart what only GPUs have kernels for.
 void return_to_cpu(ir::Graph& graph);
 /// Runs a pass that is no part of the list, with the driver's chores.

@@ -6,7 +6,7 @@
 /// graph.
 namespace tenon::passes {
 
-bool widen_f16(ir::Graph& graph);
+bool cast_to_f32(ir::Graph& graph);
 bool constant_folding(ir::Graph& graph);
 bool shape_folding(ir::Graph& graph);
 bool remove_identity(ir::Graph& graph);
@@ -39,21 +39,21 @@ bool fuse_attention(ir::Graph& graph);
 /// The way back, for CPUs, whose kernels are for the parts.
 bool split_attention(ir::Graph& graph);
 /// Values by transposed weights of an attention as a transposed product.
-bool turn_products(ir::Graph& graph);
+bool transpose_matmuls(ir::Graph& graph);
 /// Joins products of one value by several weights whose results only attention reads.
 bool merge_products(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
 /// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.
-bool gather_transposed(ir::Graph& graph);
-/// Makes internal BoundedSuppression nodes, whose results have sizes that are known before.
-bool bound_suppression(ir::Graph& graph);
+bool subpixel_deconvolution(ir::Graph& graph);
+/// Makes internal BoundedNms nodes, whose results have sizes that are known before.
+bool bound_nms(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
 bool fuse_box_head(ir::Graph& graph);
 /// An internal Int8Conv (src/ops/int8_conv.cpp) as a Conv between conversions; false where the node is none.
-bool widen_int8(ir::Graph& graph, ir::NodeId id);
+bool int8_to_f32(ir::Graph& graph, ir::NodeId id);
 /// Those whose weights are no bytes, as GPUs multiply bytes alone.
-bool widen_words(ir::Graph& graph);
+bool int16_to_f32(ir::Graph& graph);
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 
@@ -62,8 +62,8 @@ bool products_to_convolutions(ir::Graph& graph);
 /// For a build in f16: convolutions, products by constant weights and what lies
 /// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its
 /// result is of another type than its input; weights stay f32 and are rounded where a session begins.
-bool narrow_f16(ir::Graph& graph);
+bool cast_to_f16(ir::Graph& graph);
 /// The same in bf16.
-bool narrow_bf16(ir::Graph& graph);
+bool cast_to_bf16(ir::Graph& graph);
 
 }  // namespace tenon::passes

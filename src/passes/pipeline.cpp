@@ -16,7 +16,7 @@ namespace tenon::passes {
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> list = {
       // Narrow floats are a storage choice of the file; precision is chosen later, so all arithmetic starts in f32.
-      {"widen_f16", "computes f16 and bf16 graphs in f32", widen_f16},
+      {"cast_to_f32", "computes f16 and bf16 graphs in f32", cast_to_f32},
       // What the file knows already need not be computed; shape arithmetic goes first, as it makes more constants.
       {"shape_folding", "turns known shape arithmetic into constants", shape_folding},
       {"constant_folding", "computes nodes whose inputs are all constant", constant_folding},
@@ -67,10 +67,11 @@ const std::vector<Pass>& lowering() {
 
 const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
-      {"widen_words", "computes integer convolutions whose weights are no bytes on numbers", widen_words},
-      {"bound_suppression", "gives suppression of boxes as many rows as it may make", bound_suppression},
+      {"int16_to_f32", "computes integer convolutions whose weights are no bytes on numbers", int16_to_f32},
+      {"bound_nms", "gives NMS of boxes as many rows as it may make", bound_nms},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
-      {"gather_transposed", "computes transposed convolutions as convolutions of several phases", gather_transposed},
+      {"subpixel_deconvolution", "computes transposed convolutions as convolutions of several phases",
+       subpixel_deconvolution},
   };
   return list;
 }
@@ -84,9 +85,9 @@ const std::vector<Pass>& for_float8() {
 
 const std::vector<Pass>& for_attention() {
   static const std::vector<Pass> list = {
-      {"turn_products", "turns products by transposed weights of attention around", turn_products},
+      {"transpose_matmuls", "turns products by transposed weights of attention around", transpose_matmuls},
       {"split_axes_again", "splits joined axes before they are transposed", split_axes_first},
-      {"cancel_turns", "merges the transposes that this left", cancel_transpose_reshape},
+      {"cancel_transposes", "merges the transposes that this left", cancel_transpose_reshape},
       {"fuse_attention", "joins the products around the softmax of attention", fuse_attention},
       {"merge_products", "joins the products that make queries, keys and values", merge_products},
   };
@@ -185,7 +186,7 @@ std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::st
   return run_all(graph, for_gpu(), skip);
 }
 void return_to_cpu(ir::Graph& graph) {
-  for (const char* pass : {"widen_f16", "remove_identity", "split_attention"}) run_pass(graph, pass);
+  for (const char* pass : {"cast_to_f32", "remove_identity", "split_attention"}) run_pass(graph, pass);
 }
 std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_attention(), skip);
@@ -196,11 +197,11 @@ std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::
                                 products_to_convolutions}));
   return records;
 }
-std::vector<PassRecord> narrow(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
+std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = join_attention(graph, skip);
-  const bool brain = type == DType::bf16;
-  records.push_back(run(graph, brain ? Pass{"narrow_bf16", "computes large layers in bf16", narrow_bf16}
-                                     : Pass{"narrow_f16", "computes large layers in f16", narrow_f16}));
+  const bool bf16 = type == DType::bf16;
+  records.push_back(run(graph, bf16 ? Pass{"cast_to_bf16", "computes large layers in bf16", cast_to_bf16}
+                                     : Pass{"cast_to_f16", "computes large layers in f16", cast_to_f16}));
   return records;
 }
 

@@ -35,12 +35,12 @@ Records without_groups(Records records) {
   return records;
 }
 
-Record record_of(std::vector<Rival> timed) {
+Record record_of(std::vector<Candidate> timed) {
   TENON_CHECK(!timed.empty(), "nothing was timed");
   std::stable_sort(timed.begin(), timed.end(),
-                   [](const Rival& a, const Rival& b) { return a.microseconds < b.microseconds; });
+                   [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
   Record record{std::move(timed[0].kernel), timed[0].microseconds, {}, timed[0].source};
-  record.rivals.assign(std::make_move_iterator(timed.begin() + 1), std::make_move_iterator(timed.end()));
+  record.candidates.assign(std::make_move_iterator(timed.begin() + 1), std::make_move_iterator(timed.end()));
   return record;
 }
 

@@ -129,7 +129,7 @@ struct Layouter {
   }
 
   /// Whether all who read it take axes in any order.
-  bool is_turned_view(const ir::Node& node) const {
+  bool is_transposed_view(const ir::Node& node) const {
     if (!permutes(node) || graph.is_output(node.outputs[0])) return false;
     const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
     return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
@@ -138,7 +138,7 @@ struct Layouter {
     });
   }
   /// Where the result of a Transpose lies that moves nothing.
-  Place turned(const ir::Node& node) const {
+  Place transposed(const ir::Node& node) const {
     Place place = layout.places[node.inputs[0]];
     const Dims strides = place.strides;
     const std::vector<int64_t> perm = node.integers("perm");
@@ -302,8 +302,8 @@ struct Layouter {
       }
     } else if (permutes(node) && in_arena) {
       const ir::ValueId out = node.outputs[0];
-      if (!fixed[out] && is_turned_view(node)) layout.places[out] = turned(node), fixed[out] = 1;
-      if (fixed[out] && same(layout.places[out], turned(node))) layout.runs[id] = 0;
+      if (!fixed[out] && is_transposed_view(node)) layout.places[out] = transposed(node), fixed[out] = 1;
+      if (fixed[out] && same(layout.places[out], transposed(node))) layout.runs[id] = 0;
     } else if (ops::has_trait(node.op, ops::Trait::joins)) {
       const size_t axis = static_cast<size_t>(concat_axis(node));
       int64_t begin = 0;

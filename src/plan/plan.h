@@ -22,7 +22,7 @@ using backends::Place;
 using backends::Storage;
 
 /// A kernel that was timed beside others.
-struct Rival {
+struct Candidate {
   std::string kernel;
   double microseconds = 0;  // `never`: it could not be made or run
   uint64_t source = 0;      // of what was measured; 0: not measured by this program
@@ -33,8 +33,8 @@ inline constexpr double never = 1e15;
 struct Record {
   std::string kernel;
   double microseconds = 0;
-  std::vector<Rival> rivals = {};  // the others that were timed, the fastest first
-  uint64_t source = 0;             // as a rival's
+  std::vector<Candidate> candidates = {};  // the others that were timed, the fastest first
+  uint64_t source = 0;             // as a candidate's
 };
 using Records = std::map<std::string, Record>;
 /// The record of nodes that run as several steps, not as one.
@@ -91,7 +91,7 @@ inline constexpr const char* concurrent = "concurrent";
 inline constexpr const char* sequential = "sequential";
 
 /// The record of what was timed: the fastest of all, and the others.
-Record record_of(std::vector<Rival> timed);
+Record record_of(std::vector<Candidate> timed);
 
 /// The records of single nodes: with them every value between nodes is computed.
 Records without_groups(Records records);

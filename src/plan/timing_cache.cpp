@@ -46,9 +46,9 @@ std::optional<uint64_t> hex_number(const std::string& text) {
 }
 
 /// [[kernel, microseconds, source], …], the best first; nothing where it is of another form.
-std::vector<Rival> timed_in(const json& entry) {
+std::vector<Candidate> timed_in(const json& entry) {
   if (!entry.is_array()) return {};
-  std::vector<Rival> timed;
+  std::vector<Candidate> timed;
   for (const json& one : entry) {
     if (!one.is_array() || one.size() != 3 || !one[0].is_string() || !one[1].is_number() || !one[2].is_string())
       return {};
@@ -64,7 +64,7 @@ Records read(const OpenFolder& folder, const std::string& name, const std::strin
   const json content = content_of(folder, name);
   if (!content.contains(machine) || !content[machine].is_object()) return records;
   for (const auto& [key, entry] : content[machine].items()) {
-    std::vector<Rival> timed = timed_in(entry);
+    std::vector<Candidate> timed = timed_in(entry);
     if (timed.empty()) continue;
     Record& record = records[key];
     record = {timed[0].kernel, timed[0].microseconds, {timed.begin() + 1, timed.end()}, timed[0].source};
@@ -74,22 +74,22 @@ Records read(const OpenFolder& folder, const std::string& name, const std::strin
 
 /// What was measured, and what the file knows beside it; null where that is nothing new.
 json merged(const Record& record, const json& entry) {
-  std::vector<Rival> timed = timed_of(record);
-  std::erase_if(timed, [](const Rival& rival) { return rival.source == 0; });
-  const std::vector<Rival> known = timed_in(entry);
-  const auto among = [](const std::vector<Rival>& list, const Rival& rival, bool same_source) {
-    return std::any_of(list.begin(), list.end(), [&](const Rival& other) {
-      return other.kernel == rival.kernel && (!same_source || other.source == rival.source);
+  std::vector<Candidate> timed = timed_of(record);
+  std::erase_if(timed, [](const Candidate& candidate) { return candidate.source == 0; });
+  const std::vector<Candidate> known = timed_in(entry);
+  const auto among = [](const std::vector<Candidate>& list, const Candidate& candidate, bool same_source) {
+    return std::any_of(list.begin(), list.end(), [&](const Candidate& other) {
+      return other.kernel == candidate.kernel && (!same_source || other.source == candidate.source);
     });
   };
   bool news = false;
-  for (const Rival& rival : timed) news = news || !among(known, rival, true);
+  for (const Candidate& candidate : timed) news = news || !among(known, candidate, true);
   if (!news) return nullptr;
-  for (const Rival& rival : known)
-    if (!among(timed, rival, false)) timed.push_back(rival);
+  for (const Candidate& candidate : known)
+    if (!among(timed, candidate, false)) timed.push_back(candidate);
   json list = json::array();
-  for (const Rival& rival : timed)
-    list.push_back(json::array({rival.kernel, rival.microseconds, fmt::format("{:016x}", rival.source)}));
+  for (const Candidate& candidate : timed)
+    list.push_back(json::array({candidate.kernel, candidate.microseconds, fmt::format("{:016x}", candidate.source)}));
   return list;
 }
 

@@ -16,7 +16,7 @@ namespace tenon::plan {
 using Sources = std::map<std::string, uint64_t>;
 
 /// All that was timed, the fastest first.
-std::vector<Rival> timed_of(const Record& record);
+std::vector<Candidate> timed_of(const Record& record);
 /// What the record knows of these candidates: other kernels and earlier sources are left out. Without a kernel where
 /// nothing remains.
 Record current(const Record& record, const Sources& candidates);

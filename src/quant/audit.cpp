@@ -22,7 +22,7 @@ constexpr double usual_percentile = 99.99;
 Tensor exchanged(const Tensor& batch, bool channels_first, int64_t pixels, float shift) {
   Tensor result = batch.copy();
   float* data = result.data<float>();
-  for (int64_t picture = 0; picture < batch.dims()[0]; ++picture, data += 3 * pixels)
+  for (int64_t image = 0; image < batch.dims()[0]; ++image, data += 3 * pixels)
     for (int64_t at = 0; at < pixels; ++at) {
       float &first = data[channels_first ? at : 3 * at], &last = data[channels_first ? 2 * pixels + at : 3 * at + 2];
       const float old = first;
@@ -62,7 +62,7 @@ std::vector<int64_t> best_places(const std::vector<Tensor>& outputs) {
   return places;
 }
 
-/// How large a first convolution's sums are beside its biases, both by root of the mean square, for pictures of this
+/// How large a first convolution's sums are beside its biases, both by root of the mean square, for images of this
 /// deviation. Trained on inputs of one scale, that is between 0.3 and 30; on inputs of another it moves with the scale.
 double scale_beside_bias(const ir::Graph& graph, double deviation) {
   for (const ir::Node& node : graph.nodes) {
@@ -91,10 +91,10 @@ Auditor::Auditor(const ir::Graph& graph, size_t groups) {
   channels_ = size(channels_first_ ? 1 : 3);
   height_ = size(channels_first_ ? 2 : 1);
   width_ = size(channels_first_ ? 3 : 2);
-  pictures_ = fits(channels_) && height_ > 0 && width_ > 0;
+  images_ = fits(channels_) && height_ > 0 && width_ > 0;
 }
 
-void Auditor::note(const Feeder::Batch& batch, const std::vector<Tensor>& outputs,
+void Auditor::note(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs,
                    const std::vector<Histogram>& histograms, Lab* plain) {
   for (size_t at = 0; at < state_.ends.size(); ++at) {
     Ends& ends = state_.ends[at];
@@ -107,14 +107,14 @@ void Auditor::note(const Feeder::Batch& batch, const std::vector<Tensor>& output
   samples_ += static_cast<int64_t>(batch.names.size());
   if (std::bit_width(static_cast<uint64_t>(before)) != std::bit_width(static_cast<uint64_t>(samples_)))
     state_.snapshots.push_back(snapshot(histograms));
-  if (pictures_) look(batch);
+  if (images_) look(batch);
   if (plain && channels_ == 3 && state_.gains.size() < most_exchanges) exchange(batch, outputs, *plain);
   if (plain && state_.rescaled < most_rescaled) rescale(batch, outputs, *plain);
 }
 
-void Auditor::pass_over(const Feeder::Batch& batch) {
+void Auditor::pass_over(const DataLoader::Batch& batch) {
   samples_ += static_cast<int64_t>(batch.names.size());
-  if (pictures_) look(batch);
+  if (images_) look(batch);
 }
 
 void Auditor::finish(const std::vector<Histogram>& histograms) {
@@ -128,31 +128,31 @@ Auditor::Snapshot Auditor::snapshot(const std::vector<Histogram>& histograms) co
   return now;
 }
 
-void Auditor::look(const Feeder::Batch& batch) {
+void Auditor::look(const DataLoader::Batch& batch) {
   const int64_t elements = channels_ * height_ * width_;
   for (size_t at = 0; at < batch.names.size(); ++at) {
-    seen_.push_back(picture_of(batch.inputs[0].data<float>() + static_cast<int64_t>(at) * elements, channels_, height_,
+    seen_.push_back(image_of(batch.inputs[0].data<float>() + static_cast<int64_t>(at) * elements, channels_, height_,
                                width_, channels_first_));
     seen_.back().name = batch.names[at];
   }
 }
 
-void Auditor::exchange(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
+void Auditor::exchange(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
   // Where a mean was taken from each channel it has to be exchanged, too: what is left of it is the other's.
   double apart = 0;
   bool centred = false;
-  for (const Picture& picture : seen_)
-    apart += (picture.first - picture.last) / static_cast<double>(seen_.size()), centred = centred || picture.low < 0;
+  for (const Image& image : seen_)
+    apart += (image.first - image.last) / static_cast<double>(seen_.size()), centred = centred || image.low < 0;
   const float shift = centred ? static_cast<float>(apart / 2) : 0;
   const std::vector<Tensor> others = plain.run({exchanged(batch.inputs[0], channels_first_, height_ * width_, shift)});
-  const int64_t pictures = batch.inputs[0].dims()[0];
-  for (int64_t picture = 0; picture < std::ssize(batch.names); ++picture) {
-    const double gain = certainty(others, picture, pictures) - certainty(outputs, picture, pictures);
+  const int64_t images = batch.inputs[0].dims()[0];
+  for (int64_t image = 0; image < std::ssize(batch.names); ++image) {
+    const double gain = certainty(others, image, images) - certainty(outputs, image, images);
     if (gain != 0) state_.gains.push_back(gain);
   }
 }
 
-void Auditor::rescale(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
+void Auditor::rescale(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
   const std::vector<int64_t> given = best_places(outputs);
   if (given.empty()) return;
   float high = 0;
@@ -179,20 +179,20 @@ std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
   if (seen_.empty()) return found;
   double deviation = 0;
   int blue = 0;
-  for (const Picture& picture : seen_) {
-    deviation += picture.deviation / static_cast<double>(seen_.size());
-    blue += picture.last > picture.first;
+  for (const Image& image : seen_) {
+    deviation += image.deviation / static_cast<double>(seen_.size());
+    blue += image.last > image.first;
   }
   const auto tried = std::ssize(state_.gains),
              surer = std::count_if(state_.gains.begin(), state_.gains.end(), [](double gain) { return gain > 0; });
   const double scale = scale_beside_bias(graph, deviation);
   const auto [least, most] = std::minmax_element(seen_.begin(), seen_.end(),
-                                                 [](const Picture& a, const Picture& b) { return a.high < b.high; });
+                                                 [](const Image& a, const Image& b) { return a.high < b.high; });
   // Who takes a mean from bytes means bytes.
-  const bool whole = std::all_of(seen_.begin(), seen_.end(), [](const Picture& one) { return one.low >= 0; });
+  const bool whole = std::all_of(seen_.begin(), seen_.end(), [](const Image& one) { return one.low >= 0; });
   const bool is_odd = (whole && scale > too_large) || (scale > 0 && scale < too_small && found.empty());
   if (is_odd && !is_indifferent_to_scale())
-    found.push_back({fmt::format("the pictures' values look too {} for this model", scale > 1 ? "large" : "small"),
+    found.push_back({fmt::format("the images' values look too {} for this model", scale > 1 ? "large" : "small"),
                      fmt::format("they reach {:.3g}, and give the first convolution sums {:.3g} times its biases",
                                  static_cast<double>(most->high), scale),
                      scale > 1 ? "scale by 1/255 (0..1 for 0..255): --preprocess …,scale=1/255"
@@ -200,8 +200,8 @@ std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
   else if (signed_rank(state_.gains) > sure_gain ||
            (tried >= least_tries && surer * 5 >= tried * 3 && blue * 2 > static_cast<int>(seen_.size())))
     found.push_back({"red and blue look exchanged",
-                     fmt::format("the model is more certain of {} of {} pictures with them exchanged, and {} of {} "
-                                 "pictures have more of the last channel than of the first",
+                     fmt::format("the model is more certain of {} of {} images with them exchanged, and {} of {} "
+                                 "images have more of the last channel than of the first",
                                  surer, tried, blue, seen_.size()),
                      "give the other order: --preprocess …,colour=bgr for rgb, or the other way round"});
   return found;

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "plan/evidence.h"
-#include "quant/feeder.h"
+#include "quant/data_loader.h"
 #include "quant/histogram.h"
 #include "quant/lab.h"
 
 namespace tenon::quant {
 
-/// Statistics of one picture as the model gets it.
-struct Picture {
+/// Statistics of one image as the model gets it.
+struct Image {
   std::string name;
   float low = 0, high = 0;
   double mean = 0, deviation = 0;
@@ -21,29 +21,29 @@ struct Picture {
   std::array<float, 64> grid{};  // brightness of 8x8 parts
 };
 
-/// The picture in a sample of sizes [C, H, W] or [H, W, C] with one or three channels, without bars of one colour
+/// The image in a sample of sizes [C, H, W] or [H, W, C] with one or three channels, without bars of one colour
 /// around it.
-Picture picture_of(const float* data, int64_t channels, int64_t height, int64_t width, bool channels_first);
+Image image_of(const float* data, int64_t channels, int64_t height, int64_t width, bool channels_first);
 
-/// What is odd about a set of pictures, from their statistics alone: too dark, too bright, constant, one scene, scaled
+/// What is odd about a set of images, from their statistics alone: too dark, too bright, constant, one scene, scaled
 /// twice.
-std::vector<plan::Suspicion> suspicions_of(const std::vector<Picture>& pictures);
+std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images);
 
-/// How certain the outputs of one of a batch's pictures look: of score lists how far the best stands out, of score maps
+/// How certain the outputs of one of a batch's images look: of score lists how far the best stands out, of score maps
 /// the best scores. Comparable only between runs of one model. 0 where nothing looks like a score.
-double certainty(const std::vector<Tensor>& outputs, int64_t picture = 0, int64_t pictures = 1);
+double certainty(const std::vector<Tensor>& outputs, int64_t image = 0, int64_t images = 1);
 
 /// Follows a calibration batch by batch and keeps what the audit needs; memory grows with the tensors and by a few
-/// hundred bytes a picture.
+/// hundred bytes an image.
 class Auditor {
  public:
   Auditor(const ir::Graph& graph, size_t groups);
-  /// Whether the input is pictures, so that note() makes use of `plain`.
-  bool has_pictures() const { return pictures_; }
+  /// Whether the input is images, so that note() makes use of `plain`.
+  bool has_images() const { return images_; }
   /// After a batch has run: `histograms` by scale group; `plain` runs the graph and looks at nothing, and may be
   /// absent.
-  void note(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, const std::vector<Histogram>& histograms,
-            Lab* plain);
+  void note(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs,
+            const std::vector<Histogram>& histograms, Lab* plain);
   /// After the last batch.
   void finish(const std::vector<Histogram>& histograms);
 
@@ -59,30 +59,30 @@ class Auditor {
   struct State {
     std::vector<Ends> ends;           // by scale group
     std::vector<Snapshot> snapshots;  // after 1, 2, 4, … samples, and the last
-    std::vector<double> gains;        // in certainty with colour channels exchanged, of the first pictures
-    int rescaled = 0, same_best = 0;  // pictures at another scale, and those whose best scores stayed where they were
+    std::vector<double> gains;        // in certainty with colour channels exchanged, of the first images
+    int rescaled = 0, same_best = 0;  // images at another scale, and those whose best scores stayed where they were
   };
   const State& state() const { return state_; }
   /// Before the first batch is noted: goes on from there.
   void resume(State state) { state_ = std::move(state); }
   /// A batch that the state already counts.
-  void pass_over(const Feeder::Batch& batch);
+  void pass_over(const DataLoader::Batch& batch);
   std::vector<plan::Coverage> coverage() const;
   /// `graph` as optimised.
   std::vector<plan::Suspicion> suspicions(const ir::Graph& graph) const;
 
  private:
-  void look(const Feeder::Batch& batch);
-  void exchange(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
-  void rescale(const Feeder::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
+  void look(const DataLoader::Batch& batch);
+  void exchange(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
+  void rescale(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
   bool is_indifferent_to_scale() const;
 
   Snapshot snapshot(const std::vector<Histogram>& histograms) const;
   State state_;
   int64_t samples_ = 0;
-  bool pictures_ = false, channels_first_ = true;
+  bool images_ = false, channels_first_ = true;
   int64_t channels_ = 0, height_ = 0, width_ = 0;
-  std::vector<Picture> seen_;
+  std::vector<Image> seen_;
 };
 
 }  // namespace tenon::quant

@@ -65,14 +65,14 @@ Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, c
   const Setting setting = fit_batch(graph, asked);
   const Reasons keep = kept_nodes(graph, setting.options);
   const Structure structure = structure_of(graph, keep);
-  Team team(setting.threads);
+  ThreadPool thread_pool(setting.threads);
   const Checkpoint from = read_checkpoint(cache, key, setting.options.batch, static_cast<size_t>(structure.groups));
   if (from.samples > 0)
     warn(setting, fmt::format("going on after {} samples that an earlier run has seen", from.samples));
-  const Observations seen = observe(graph, structure, data, setting, team, from, [&](const Checkpoint& so_far) {
+  const Observations seen = observe(graph, structure, data, setting, thread_pool, from, [&](const Checkpoint& so_far) {
     data.write_cache(write_checkpoint(key, setting.options.batch, so_far));
   });
-  Workshop shop{graph, seen, setting, batch_shapes(graph, setting), team, keep, {}};
+  Workshop shop{graph, seen, setting, batch_shapes(graph, setting), thread_pool, keep, {}};
   if (setting.by_channel && setting.options.method == CalibrationMethod::automatic)
     shop.equalised = choose_factors(shop, structure);
   const Values values = choose_ranges(shop, structure);

@@ -6,33 +6,33 @@
 #include <optional>
 #include <set>
 
-#include "quant/pace.h"
+#include "quant/latency_check.h"
 
 namespace tenon::quant {
 
 /// What a search for the best engine within a drop works with.
-struct Contest {
+struct Selection {
   const ir::Graph& graph;  ///< the optimised graph
   const Recipe& recipe;    ///< with everything in eight bits that may be
   double limit;            ///< points that may be lost
   Objective objective;
   /// The plan of a recipe of this graph, with these anchors in bf16 where they are not in eight bits; times of 0 where
   /// nothing is measured.
-  std::function<Pace(const Recipe&, const std::set<std::string>& rounded)> make;
+  std::function<LatencyCheck(const Recipe&, const std::set<std::string>& rounded)> make;
   std::function<Score(const plan::Plan&)> score;
-  /// Microseconds that anchors save in bf16; none: they may not be in it. Where they may, a Pace's float_us is of the
-  /// search's first point.
+  /// Microseconds that anchors save in bf16; none: they may not be in it. Where they may, a LatencyCheck's float_us is
+  /// of the search's first point.
   std::map<std::string, double> rounding = {};
 };
 
 /// The best plan found that is better than the floating point one and loses no more than the limit; nothing where there
-/// is none. Layers stay in eight bits or bf16 that save most (Pace::saved) for the harm they do alone, as long as all
-/// of it is no more than an allowance: bisection finds the one that keeps the limit, with at most seven calls of
-/// `score`. The last point that `search` has is the floating point plan, in bf16 where that may be, and it gets the
-/// others.
-std::optional<Pace> choose(const Contest& contest, plan::Search& search);
+/// is none. Layers stay in eight bits or bf16 that save most (LatencyCheck::saved) for the sensitivity they do alone,
+/// as long as all of it is no more than an allowance: bisection finds the one that keeps the limit, with at most seven
+/// calls of `score`. The last point that `search` has is the floating point plan, in bf16 where that may be, and it
+/// gets the others.
+std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& search);
 
 /// A quantised plan that is to be small: it saves bytes of weights, and no time is known.
-Pace by_size(const ir::Graph& graph, const Recipe& recipe, plan::Plan quantised);
+LatencyCheck by_size(const ir::Graph& graph, const Recipe& recipe, plan::Plan quantised);
 
 }  // namespace tenon::quant

@@ -120,25 +120,25 @@ class EightBits {
   }
 
   /// `rounded`: anchors that compute in bf16 where they are not in eight bits.
-  Pace trial(const Recipe& how, const std::set<std::string>& rounded) const {
+  LatencyCheck trial(const Recipe& how, const std::set<std::string>& rounded) const {
     const auto make = [&](const Recipe& some) { return quantised(some, rounded); };
     if (options_.objective == Objective::size) return by_size(base_.graph, how, make(how));
     if (!measures_) return {make(how), 0, 0, how, {}, {}};
     if (rounding_.empty()) return keep_faster(base_.graph, floats_, how, make);
     plan::Plan beside = quantised({}, rounded);
-    Pace pace;
-    if (how.anchors.empty()) pace.quantised = std::move(beside);
-    else pace = keep_faster(base_.graph, beside, how, make);
-    std::tie(pace.float_us, pace.int8_us) = race(exact_, pace.quantised);
+    LatencyCheck check;
+    if (how.anchors.empty()) check.quantised = std::move(beside);
+    else check = keep_faster(base_.graph, beside, how, make);
+    std::tie(check.float_us, check.int8_us) = benchmark(exact_, check.quantised);
     for (const std::string& name : rounded)
-      if (!pace.recipe.anchors.count(name)) pace.rounded.insert(name);
-    return pace;
+      if (!check.recipe.anchors.count(name)) check.rounded.insert(name);
+    return check;
   }
 
   plan::Plan judged() {
     const auto try_out = [&](const Recipe& how, const std::set<std::string>& rounded) { return trial(how, rounded); };
     const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
-    std::optional<Pace> best =
+    std::optional<LatencyCheck> best =
         choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_}, search_);
     exact_.evidence = floats_.evidence;
     plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
@@ -150,19 +150,19 @@ class EightBits {
   }
 
   plan::Plan faster() {
-    Pace pace = trial(recipe_, {});
+    LatencyCheck check = trial(recipe_, {});
     // Where steps overlap, what is nearly as fast is ranked first, as the engine will be.
     constexpr double nearly = 1.15;
-    if (measures_ && can_.concurrent && pace.int8_us * nearly > pace.float_us &&
-        pace.int8_us < pace.float_us * nearly) {
-      for (plan::Plan* one : {&pace.quantised, &floats_})
+    if (measures_ && can_.concurrent && check.int8_us * nearly > check.float_us &&
+        check.int8_us < check.float_us * nearly) {
+      for (plan::Plan* one : {&check.quantised, &floats_})
         compile::rank(*one, task_.cache, options_.budget_seconds, options_.progress);
-      const auto [int8_ms, float_ms] = compile::time_both(pace.quantised, floats_);
-      pace.int8_us = int8_ms * 1e3, pace.float_us = float_ms * 1e3;
+      const auto [int8_ms, float_ms] = compile::time_both(check.quantised, floats_);
+      check.int8_us = int8_ms * 1e3, check.float_us = float_ms * 1e3;
     }
-    if (!measures_ || pace.int8_us < pace.float_us) return std::move(pace.quantised);
+    if (!measures_ || check.int8_us < check.float_us) return std::move(check.quantised);
     warn_of_floats(options_, floats_.goal.precision,
-                   fmt::format("{:.3g} ms against {:.3g} ms", pace.int8_us / 1e3, pace.float_us / 1e3));
+                   fmt::format("{:.3g} ms against {:.3g} ms", check.int8_us / 1e3, check.float_us / 1e3));
     return std::move(floats_);
   }
 

@@ -7,7 +7,7 @@
 #include "ops/float8.h"
 #include "ops/op.h"
 #include "ops/round_weights.h"
-#include "quant/pace.h"
+#include "quant/latency_check.h"
 #include "quant/structure.h"
 #include "quant/weights.h"
 

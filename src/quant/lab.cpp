@@ -22,11 +22,12 @@ void ChannelSums::merge(const ChannelSums& other) {
   positions += other.positions;
 }
 
-Lab::Lab(ir::Graph graph, const Shapes& shapes, Team& team, const plan::Records& records) : team_(team) {
+Lab::Lab(ir::Graph graph, const Shapes& shapes, ThreadPool& thread_pool, const plan::Records& records)
+    : thread_pool_(thread_pool) {
   plan_.graph = std::move(graph);
   plan_.records = plan::without_groups(records);  // every value is to be seen
-  plan_.threads = team.threads();
-  program_ = std::make_unique<runtime::Program>(plan_, shapes, team);
+  plan_.threads = thread_pool.threads();
+  program_ = std::make_unique<runtime::Program>(plan_, shapes, thread_pool);
   if (!program_->is_static())
     throw Error(
         Code::unsupported, "the sizes of this model's tensors depend on its data",
@@ -43,7 +44,7 @@ void Lab::watch(const std::string& name, const Look& look) {
   for (ir::ValueId id = 0; id < static_cast<ir::ValueId>(graph.values.size()); ++id) {
     const ir::Value& value = graph.value(id);
     if (value.name != name || value.is_constant() || value.dtype != DType::f32) continue;
-    Watched watched{id, look, std::vector<ChannelSums>(static_cast<size_t>(team_.threads()))};
+    Watched watched{id, look, std::vector<ChannelSums>(static_cast<size_t>(thread_pool_.threads()))};
     if (look.copy) *look.copy = Tensor(DType::f32, layout().places[id].dims);
     const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
     if (input != graph.inputs.end()) {

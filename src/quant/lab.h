@@ -36,7 +36,7 @@ struct Look {
 class Lab : private backends::Observer {
  public:
   /// `records` are kernels to use where known. Throws Error(unsupported) where sizes depend on data.
-  Lab(ir::Graph graph, const Shapes& shapes, Team& team, const plan::Records& records = {});
+  Lab(ir::Graph graph, const Shapes& shapes, ThreadPool& thread_pool, const plan::Records& records = {});
   /// Looks at a value from now on; values that do not run, as those of a dead branch, are passed over.
   /// What `look` points to must outlive the runs.
   void watch(const std::string& value, const Look& look);
@@ -59,7 +59,7 @@ class Lab : private backends::Observer {
   const plan::Layout& layout() const { return program_->executable()->schedule().layout; }
 
   plan::Plan plan_;
-  Team& team_;
+  ThreadPool& thread_pool_;
   std::unique_ptr<runtime::Program> program_;
   std::vector<ir::NodeId> runs_before_;               // per node: the last running node up to it
   std::map<ir::NodeId, std::vector<Watched>> looks_;  // by the node that completes the value

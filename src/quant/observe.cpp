@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "ops/op.h"
-#include "quant/feeder.h"
+#include "quant/data_loader.h"
 #include "quant/structure.h"
 
 namespace tenon::quant {
@@ -86,7 +86,7 @@ class Spread {
 };
 
 void check_finite(const Lab& lab, const std::vector<Histogram>& groups, const Structure& structure,
-                  const ir::Graph& graph, const Feeder::Batch& batch) {
+                  const ir::Graph& graph, const DataLoader::Batch& batch) {
   for (size_t at = 0; at < lab.graph().inputs.size(); ++at) {
     if (batch.inputs[at].dtype() != DType::f32) continue;
     const std::span<const float> values = batch.inputs[at].values<float>();
@@ -107,11 +107,12 @@ void check_finite(const Lab& lab, const std::vector<Histogram>& groups, const St
 }  // namespace
 
 Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
-                     Team& team, const Checkpoint& from, const std::function<void(const Checkpoint&)>& save) {
+                     ThreadPool& thread_pool, const Checkpoint& from,
+                     const std::function<void(const Checkpoint&)>& save) {
   Observations seen;
   seen.groups = from.groups;
   seen.groups.resize(static_cast<size_t>(structure.groups));
-  Lab lab(graph, batch_shapes(graph, setting), team, setting.records);
+  Lab lab(graph, batch_shapes(graph, setting), thread_pool, setting.records);
   for (size_t id = 0; id < graph.values.size(); ++id) {
     Look look;
     if (structure.source[id]) look.histogram = &seen.groups[structure.group[id]];
@@ -121,14 +122,15 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
         look.channels = true, look.channel_axis = channel_axis(graph.node(user));
     if (look.histogram || look.channels) lab.watch(graph.values[id].name, look);
   }
-  Feeder feeder(lab.graph(), data, setting.options.count);
+  DataLoader loader(lab.graph(), data, setting.options.count);
   Spread spread(seen.probes);
   Auditor auditor(lab.graph(), seen.groups.size());
   std::unique_ptr<Lab> plain, judge;
   const bool apart = is_judged_apart(graph);
-  if (auditor.has_pictures() || (from.samples > 0 && !apart))
-    plain = std::make_unique<Lab>(graph, batch_shapes(graph, setting), team, setting.records);
-  if (apart) judge = std::make_unique<Lab>(judged_graph(graph), batch_shapes(graph, setting), team, setting.records);
+  if (auditor.has_images() || (from.samples > 0 && !apart))
+    plain = std::make_unique<Lab>(graph, batch_shapes(graph, setting), thread_pool, setting.records);
+  if (apart)
+    judge = std::make_unique<Lab>(judged_graph(graph), batch_shapes(graph, setting), thread_pool, setting.records);
   if (from.samples > 0) auditor.resume(from.audit);
   const auto sums = [&] {
     std::map<std::string, ChannelSums> all = from.channels;
@@ -139,8 +141,8 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   auto saved = begin;
-  while (const auto batch = feeder.next()) {
-    if (feeder.samples() <= from.samples) {
+  while (const auto batch = loader.next()) {
+    if (loader.samples() <= from.samples) {
       spread.offer(batch->inputs, [&] { return (apart ? judge : plain)->run(batch->inputs); });
       auditor.pass_over(*batch);
       continue;
@@ -148,17 +150,17 @@ Observations observe(const ir::Graph& graph, const Structure& structure, Calibra
     const std::vector<Tensor> outputs = lab.run(batch->inputs);
     check_finite(lab, seen.groups, structure, graph, *batch);
     spread.offer(batch->inputs, [&] { return apart ? judge->run(batch->inputs) : outputs; });
-    auditor.note(*batch, outputs, seen.groups, auditor.has_pictures() ? plain.get() : nullptr);
+    auditor.note(*batch, outputs, seen.groups, auditor.has_images() ? plain.get() : nullptr);
     if (save && std::chrono::duration<double>(Clock::now() - saved).count() > seconds_between_saves) {
-      save({feeder.samples(), seen.groups, sums(), auditor.state()});
+      save({loader.samples(), seen.groups, sums(), auditor.state()});
       saved = Clock::now();
     }
     const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
-    const double done = feeder.expected() > 0 ? static_cast<double>(feeder.samples()) / feeder.expected() : 0;
+    const double done = loader.expected() > 0 ? static_cast<double>(loader.samples()) / loader.expected() : 0;
     if (setting.progress && !setting.progress("calibrate", std::min(done, 1.0), done > 0 ? spent / done - spent : -1))
       throw Error(Code::usage, "the build was cancelled");
   }
-  seen.samples = feeder.samples();
+  seen.samples = loader.samples();
   if (seen.samples == 0) throw Error(Code::usage, "there is no calibration data");
   auditor.finish(seen.groups);
   if (save) save({seen.samples, seen.groups, sums(), auditor.state()});

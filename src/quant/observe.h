@@ -46,6 +46,7 @@ struct Checkpoint {
 /// Runs the graph over all data, or what `from` has not counted of it. Every few seconds `save` gets what has been
 /// counted so far. Throws as calibrate does.
 Observations observe(const ir::Graph& graph, const Structure& structure, Calibrator& data, const Setting& setting,
-                     Team& team, const Checkpoint& from = {}, const std::function<void(const Checkpoint&)>& save = {});
+                     ThreadPool& thread_pool, const Checkpoint& from = {},
+                     const std::function<void(const Checkpoint&)>& save = {});
 
 }  // namespace tenon::quant

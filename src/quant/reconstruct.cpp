@@ -19,8 +19,8 @@ constexpr int most_sweeps = 12;
 constexpr int64_t together = 8;  // windows
 
 template <class F>
-void on_all(Team& team, const F& function) {
-  team.run([](void* context, int id) { (*static_cast<const F*>(context))(id); }, const_cast<F*>(&function));
+void on_all(ThreadPool& thread_pool, const F& function) {
+  thread_pool.run([](void* context, int id) { (*static_cast<const F*>(context))(id); }, const_cast<F*>(&function));
 }
 
 /// Columns of a group that are chosen together, with the sums of their products over the windows.
@@ -65,7 +65,7 @@ void mirror(Block& block) {
 }
 
 /// Takes windows of a probe into a layer's sums.
-void note(Layer& layer, const Dims& weights, size_t probes, size_t probe, Team& team) {
+void note(Layer& layer, const Dims& weights, size_t probes, size_t probe, ThreadPool& thread_pool) {
   const Windows windows(*layer.node, layer.view, weights, layer.values.dims());
   const int64_t inner = layer.view.inner, groups = layer.view.groups;
   const float* const factors = layer.view.factors;
@@ -89,7 +89,7 @@ void note(Layer& layer, const Dims& weights, size_t probes, size_t probe, Team& 
     }
     for (Block& block : layer.blocks)
       if (block.group == group)
-        on_all(team, [&](int worker) { add_products(block, x, count, inner, worker, team.threads()); });
+        on_all(thread_pool, [&](int worker) { add_products(block, x, count, inner, worker, thread_pool.threads()); });
   }
   layer.windows += count;
 }
@@ -135,14 +135,14 @@ void descend(const Layer& layer, const Block& block, int64_t row, const std::vec
 }
 
 /// Chooses a layer's weights and bias from its sums.
-void choose(const ir::Graph& graph, Layer& layer, Team& team) {
+void choose(const ir::Graph& graph, Layer& layer, ThreadPool& thread_pool) {
   const WeightView& view = layer.view;
   std::vector<int8_t> changes(static_cast<size_t>(view.rows * view.inner));
   std::vector<float> bias(static_cast<size_t>(view.rows));
   const Tensor* given = layer.node->inputs.size() > 2 ? graph.constant(layer.node->inputs[2]) : nullptr;
   for (Block& block : layer.blocks) mirror(block);
-  on_all(team, [&](int worker) {
-    for (int64_t row = worker; row < view.rows; row += team.threads()) {
+  on_all(thread_pool, [&](int worker) {
+    for (int64_t row = worker; row < view.rows; row += thread_pool.threads()) {
       const int64_t group = row / (view.rows / view.groups);
       const float scale = layer.weights->scales[row];
       const std::vector<int8_t> nearest = store_row(view, row, scale, layer.weights->paired);
@@ -199,7 +199,7 @@ int64_t make_room(Layer& layer) {
 
 Recipe reconstruct(const Workshop& shop, Recipe recipe) {
   std::vector<Layer> layers = layers_of(shop, recipe);
-  Lab lab(judged_graph(shop.graph), shop.shapes, shop.team, shop.setting.records);
+  Lab lab(judged_graph(shop.graph), shop.shapes, shop.thread_pool, shop.setting.records);
   const size_t probes = shop.seen.probes.size();
   for (size_t begin = 0, end; begin < layers.size(); begin = end) {
     lab.forget();
@@ -213,10 +213,10 @@ Recipe reconstruct(const Workshop& shop, Recipe recipe) {
       lab.run(shop.seen.probes[probe].inputs);
       for (size_t at = begin; at < end; ++at)
         if (layers[at].values.bytes() > 0)
-          note(layers[at], shop.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe, shop.team);
+          note(layers[at], shop.graph.constant(layers[at].node->inputs[1])->dims(), probes, probe, shop.thread_pool);
     }
     for (size_t at = begin; at < end; ++at) {
-      if (layers[at].windows > 0) choose(shop.graph, layers[at], shop.team);
+      if (layers[at].windows > 0) choose(shop.graph, layers[at], shop.thread_pool);
       layers[at].blocks = {}, layers[at].values = {};
     }
     shop.report("reconstruct weights", static_cast<double>(end) / static_cast<double>(layers.size()));

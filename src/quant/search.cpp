@@ -192,8 +192,8 @@ struct Placer {
   }
 };
 
-/// Groups that anchors read, the one that does most harm alone first.
-std::vector<int> by_harm(const std::vector<double>& errors) {
+/// Groups that anchors read, the one that does most sensitivity alone first.
+std::vector<int> by_sensitivity(const std::vector<double>& errors) {
   std::vector<int> order;
   for (size_t group = 0; group < errors.size(); ++group)
     if (errors[group] >= 0) order.push_back(static_cast<int>(group));
@@ -233,7 +233,7 @@ Recipe place(const Workshop& shop, const Structure& structure, const Values& val
   const Placer placer{shop, structure, values, target};
   Recipe best = placer.recipe_without({});
   if (best.error <= target) return best;
-  const std::vector<int> order = by_harm(errors);
+  const std::vector<int> order = by_sensitivity(errors);
   std::set<int> out;
   size_t taken = 0;
   // At most half of the groups: a network that needs more is no network for eight bits.

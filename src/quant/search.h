@@ -12,10 +12,10 @@ struct Workshop {
   const Observations& seen;
   const Setting& setting;
   Shapes shapes;
-  Team& team;
+  ThreadPool& thread_pool;
   Reasons keep;          ///< what the user asked for, by node
   Equalised equalised;   ///< empty: no group of channels has factors
-  Trials trials(const Recipe& recipe) const { return {graph, recipe, seen, shapes, team, setting.records}; }
+  Trials trials(const Recipe& recipe) const { return {graph, recipe, seen, shapes, thread_pool, setting.records}; }
   double error(const Recipe& recipe) const { return trials(recipe).error(recipe.values); }
   /// Throws Error(usage) where the user cancels.
   void report(const char* stage, double done) const;

@@ -23,7 +23,7 @@ struct Moments {
   bool is_score = true;  // within 0..1
 };
 
-/// Scores share one scale: what is lost of a class that is nowhere in the picture matters no more than of one that is.
+/// Scores share one scale: what is lost of a class that is nowhere in the image matters no more than of one that is.
 void share_scale(std::vector<Moments>& moments) {
   double sum = 0, scores = 0;
   for (const Moments& m : moments)
@@ -85,12 +85,12 @@ double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>&
   return floats ? sum / floats : 0;
 }
 
-Trials::Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes, Team& team,
-               const plan::Records& records)
+Trials::Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes,
+               ThreadPool& thread_pool, const plan::Records& records)
     : seen_(seen), factors_(recipe.factors) {
   ir::Graph rounded = judged_graph(graph);
   round_weights(rounded, recipe);
-  lab_ = std::make_unique<Lab>(std::move(rounded), shapes, team, records);
+  lab_ = std::make_unique<Lab>(std::move(rounded), shapes, thread_pool, records);
 }
 
 double Trials::error(const std::map<std::string, Quantiser>& values) { return error(values, most_tried); }

@@ -18,8 +18,8 @@ double output_error(const std::vector<Tensor>& exact, const std::vector<Tensor>&
 class Trials {
  public:
   /// All must outlive it. Weights are those of `graph`, rounded where `recipe` says so.
-  Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes, Team& team,
-         const plan::Records& records);
+  Trials(const ir::Graph& graph, const Recipe& recipe, const Observations& seen, const Shapes& shapes,
+         ThreadPool& thread_pool, const plan::Records& records);
   /// Quantisers to apply from now on; values that are absent stay exact. A null map is none.
   /// On at most 16 probes.
   double error(const std::map<std::string, Quantiser>& values);

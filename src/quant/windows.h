@@ -11,7 +11,7 @@ class Windows {
  public:
   /// `sizes` are those of the anchor's input.
   Windows(const ir::Node& anchor, const WeightView& view, const Dims& weights, const Dims& sizes);
-  /// Of the output, all pictures together.
+  /// Of the output, all images together.
   int64_t positions() const { return positions_; }
   /// The inputs of a position and group, in the order of a row's weights; zeros where the window leaves the input.
   void gather(const float* input, int64_t position, int64_t group, float* to) const;

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t most_deciding =
     64;  // elements of an integer operand that may decide sizes, such as the target of a Reshape
 
-constexpr int64_t few_elements = 1 << 14;  // of all operands: waking a team takes longer than such a node
+constexpr int64_t few_elements = 1 << 14;  // of all operands: waking a thread pool takes longer than such a node
 
 bool may_decide_sizes(const Tensor& tensor) {
   return (tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32) && tensor.elements() <= most_deciding;
@@ -48,7 +48,7 @@ struct DynamicProgram::Prepared {
   backends::Problem problem;
   std::unique_ptr<backends::Step> step;
   std::string kernel = "ref";
-  Team* team = nullptr;
+  ThreadPool* thread_pool = nullptr;
   Tensor workspace;
   std::vector<std::byte*> inputs, outputs;
 
@@ -62,8 +62,12 @@ struct DynamicProgram::Prepared {
   }
 };
 
-DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, Team& team)
-    : graph_(graph), plan_(plan), team_(team), prepared_(graph.nodes.size()), times_(graph.nodes.size(), 0) {}
+DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, ThreadPool& thread_pool)
+    : graph_(graph),
+      plan_(plan),
+      thread_pool_(thread_pool),
+      prepared_(graph.nodes.size()),
+      times_(graph.nodes.size(), 0) {}
 DynamicProgram::~DynamicProgram() = default;
 
 std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id, std::span<const Tensor> operands) {
@@ -124,8 +128,8 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   for (const auto* list : {&problem.inputs, &problem.outputs})
     for (const backends::Operand& operand : *list)
       if (operand) elements += operand.dims.elements();
-  prepared->team = elements <= few_elements ? &alone_ : &team_;
-  problem.threads = prepared->team->threads();
+  prepared->thread_pool = elements <= few_elements ? &alone_ : &thread_pool_;
+  problem.threads = prepared->thread_pool->threads();
   const backends::Kernel& kernel = plan::choose(problem, plan_.records);
   if (&kernel == &backends::reference_kernel()) return prepared;
   prepared->kernel = kernel.name;
@@ -151,11 +155,11 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     if (operand) results[at] = allocate(graph_.node(id), operand);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
-  prepared->team->run(
+  prepared->thread_pool->run(
       [](void* pointer, int worker) {
         Prepared& prepared = *static_cast<Prepared*>(pointer);
         prepared.step->run(prepared.inputs.data(), prepared.outputs.data(),
-                           prepared.team->worker(worker, prepared.workspace.data<std::byte>()));
+                           prepared.thread_pool->worker(worker, prepared.workspace.data<std::byte>()));
       },
       prepared.get());
 }

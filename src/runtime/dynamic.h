@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "plan/plan.h"
 
 namespace tenon::runtime {
@@ -14,7 +14,7 @@ namespace tenon::runtime {
 class DynamicProgram {
  public:
   /// All three must outlive it.
-  DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, Team& team);
+  DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, ThreadPool& thread_pool);
   ~DynamicProgram();
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   /// Runs `iterations` times and gives each node's mean time.
@@ -27,8 +27,8 @@ class DynamicProgram {
 
   const ir::Graph& graph_;
   const plan::Plan& plan_;
-  Team& team_;
-  Team alone_{1};  // for small nodes
+  ThreadPool& thread_pool_;
+  ThreadPool alone_{1};  // for small nodes
   std::vector<std::unique_ptr<Prepared>> prepared_;  // per node
   std::vector<double> times_;                        // per node, microseconds
 };

@@ -24,11 +24,12 @@ std::string key_of(const plan::Plan& plan, const Shapes& shapes, int threads) {
 
 }  // namespace
 
-Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team, backends::CompiledCache* cache,
+Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool, backends::CompiledCache* cache,
                  std::shared_ptr<backends::Arena> arena) {
   const backends::Backend& backend = backends::backend(plan.device);
   const auto compile = [&](ir::Graph graph) -> backends::CompiledCache::Entry {
-    return backend.compile(plan::schedule(plan, plan::device_graph(std::move(graph), plan), team.threads()), team);
+    return backend.compile(plan::schedule(plan, plan::device_graph(std::move(graph), plan), thread_pool.threads()),
+                           thread_pool);
   };
   const auto compile_all = [&]() -> backends::CompiledCache::Entry {
     ir::Graph graph = plan::concretise(plan.graph, shapes);
@@ -37,15 +38,16 @@ Program::Program(const plan::Plan& plan, const Shapes& shapes, Team& team, backe
     return nullptr;
   };
   backends::CompiledCache own;
-  if (const auto compiled = (cache ? *cache : own).get(key_of(plan, shapes, team.threads()), compile_all)) {
-    executable_ = compiled->executable(team, std::move(arena));
+  if (const auto compiled = (cache ? *cache : own).get(key_of(plan, shapes, thread_pool.threads()), compile_all)) {
+    executable_ = compiled->executable(thread_pool, std::move(arena));
     return;
   }
   if (backend.capabilities(plan.device).parts) {
     parts_ = plan::parts_of(graph_);
-    if (!parts_.head.nodes.empty()) executable_ = compile(std::move(parts_.head))->executable(team, std::move(arena));
+    if (!parts_.head.nodes.empty())
+      executable_ = compile(std::move(parts_.head))->executable(thread_pool, std::move(arena));
   }
-  dynamic_ = std::make_unique<DynamicProgram>(executable_ ? parts_.tail : graph_, plan, team);
+  dynamic_ = std::make_unique<DynamicProgram>(executable_ ? parts_.tail : graph_, plan, thread_pool);
 }
 
 bool Program::matches(std::span<const Tensor> inputs) const {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/executable.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "plan/plan.h"
 #include "backends/compiled_cache.h"
 #include "runtime/dynamic.h"
@@ -15,10 +15,10 @@ namespace tenon::runtime {
 /// A plan bound to concrete sizes. Run by one thread at a time.
 class Program {
  public:
-  /// `plan` and `team` must outlive the program. It shares kernels and packed weights with others of the plan through
-  /// `cache`, and takes `arena` where that is on its device and large enough.
-  Program(const plan::Plan& plan, const Shapes& shapes, Team& team, backends::CompiledCache* cache = nullptr,
-          std::shared_ptr<backends::Arena> arena = nullptr);
+  /// `plan` and `thread pool` must outlive the program. It shares kernels and packed weights with others of the plan
+  /// through `cache`, and takes `arena` where that is on its device and large enough.
+  Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool,
+          backends::CompiledCache* cache = nullptr, std::shared_ptr<backends::Arena> arena = nullptr);
   /// Whether memory could be planned; otherwise run() goes node by node behind what has fixed sizes, allocating.
   bool is_static() const { return !dynamic_; }
   const ir::Graph& graph() const { return dynamic_ ? graph_ : executable_->schedule().graph; }

@@ -48,7 +48,7 @@ Session Engine::session(int threads, const Shapes& shapes) const {
 Session Engine::session(Session& other, const Shapes& shapes) const {
   const Session::Impl::Busy busy(*other.impl_);
   const BudgetScope scope(impl_->budget);
-  auto impl = std::make_unique<Session::Impl>(impl_, other.impl_->team.threads());
+  auto impl = std::make_unique<Session::Impl>(impl_, other.impl_->thread_pool.threads());
   impl->arena = other.impl_->programs.front().arena();
   const runtime::Program& program = impl->add_program(bound(impl_->plan, shapes));
   if (!impl->arena || program.arena() != impl->arena)
@@ -154,6 +154,6 @@ std::vector<double> Session::device_times(int iterations) {
 }
 
 MemoryUse Session::memory() const { return impl_->programs.front().memory(); }
-int Session::threads() const { return impl_->team.threads(); }
+int Session::threads() const { return impl_->thread_pool.threads(); }
 
 }  // namespace tenon

@@ -53,7 +53,7 @@ struct __attribute__((visibility("hidden"))) Session::Impl {
   Tensor on_device(size_t at, bool is_input);
 
   std::shared_ptr<const EngineImpl> engine;
-  Team team;
+  ThreadPool thread_pool;
   std::shared_ptr<backends::Arena> arena;  // of another session; else each program has its own
   std::list<runtime::Program> programs;   // most recently used first
   std::vector<Tensor> bound_inputs, bound_outputs;

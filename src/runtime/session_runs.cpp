@@ -55,7 +55,7 @@ void Session::Impl::release() {
   std::fill(ready.begin(), ready.end(), Tensor());
 }
 
-Session::Impl::Impl(std::shared_ptr<const EngineImpl> of, int threads) : engine(std::move(of)), team(threads) {
+Session::Impl::Impl(std::shared_ptr<const EngineImpl> of, int threads) : engine(std::move(of)), thread_pool(threads) {
   const ir::Graph& graph = plan().graph;
   bound_inputs.resize(graph.inputs.size()), dense.resize(graph.inputs.size()), ready.resize(graph.inputs.size());
   given.resize(graph.inputs.size());
@@ -105,7 +105,8 @@ void Session::Impl::check_target(size_t at, const Tensor& tensor) const {
 
 runtime::Program& Session::Impl::add_program(const Shapes& shapes) {
   const auto begin = std::chrono::steady_clock::now();
-  runtime::Program& program = programs.emplace_front(engine->whole_plan(), shapes, team, &engine->compiled, arena);
+  runtime::Program& program =
+      programs.emplace_front(engine->whole_plan(), shapes, thread_pool, &engine->compiled, arena);
   if (programs.size() > kept_programs) programs.pop_back();
   if (engine->logger.takes(Severity::verbose)) {
     std::string text = "planned for";

@@ -30,7 +30,7 @@ std::string ending(const std::string& path) {
 
 void check_drawable(const Image& image, const std::string& path) {
   if (image.width <= 0 || image.height <= 0 || image.width > 65500 || image.height > 65500)
-    throw Error(Code::io, "cannot write a picture of this size",
+    throw Error(Code::io, "cannot write an image of this size",
                 {.where = path, .why = std::to_string(image.width) + "x" + std::to_string(image.height) + " pixels"});
 }
 
@@ -39,7 +39,7 @@ void check_drawable(const Image& image, const std::string& path) {
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   if (begins(bytes, jpeg_start)) return decode_jpeg(bytes, name);
   if (begins(bytes, png_start)) return decode_png(bytes, name);
-  throw Error(Code::io, "not a picture of a known kind",
+  throw Error(Code::io, "not an image of a known kind",
               {.where = name,
                .why = bytes.empty() ? "the file is empty" : "it begins like neither JPEG nor PNG",
                .hint = "convert it to JPEG or PNG"});
@@ -66,7 +66,7 @@ void encode_png(const Image& image, const std::string& path) {
 
 void encode_image(const Image& image, const std::string& path) {
   if (!is_image_name(path))
-    throw Error(Code::usage, "unknown kind of picture", {.where = path, .hint = "name it .jpg or .png"});
+    throw Error(Code::usage, "unknown kind of image", {.where = path, .hint = "name it .jpg or .png"});
   ending(path) == ".png" ? encode_png(image, path) : encode_jpeg(image, path);
 }
 

@@ -7,13 +7,13 @@
 
 namespace tenon::vision {
 
-/// Decodes a JPEG or PNG picture, upright (EXIF orientation applied), without its alpha channel.
+/// Decodes a JPEG or PNG image, upright (EXIF orientation applied), without its alpha channel.
 /// 16-bit PNG keeps the high byte. `name` stands in errors. Throws Error(io) on truncated, broken or
 /// unknown data and Error(resource) above max_pixels.
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name);
 Image decode_image(const std::string& path);
 
-/// Whether the name ends like a picture that decode_image may read (.jpg, .jpeg, .png).
+/// Whether the name ends like an image that decode_image may read (.jpg, .jpeg, .png).
 bool is_image_name(const std::string& path);
 
 /// Quality 1..100, 4:2:0 chroma. The file appears whole or not at all; throws Error(io).

@@ -167,14 +167,14 @@ int64_t values_of(const Head& head) {
   return head.kind == HeadKind::end_to_end ? 6 : head.classes + (head.kind == HeadKind::yolov8 ? 4 : 5);
 }
 
-void check(const Head& head, std::span<const Tensor> outputs, int64_t picture) {
+void check(const Head& head, std::span<const Tensor> outputs, int64_t image) {
   const auto expect = [&](size_t at, const Dims& dims) {
-    if (at >= outputs.size() || outputs[at].dtype() != DType::f32 || outputs[at].dims() != dims || picture < 0 ||
-        picture >= dims[0])
+    if (at >= outputs.size() || outputs[at].dtype() != DType::f32 || outputs[at].dims() != dims || image < 0 ||
+        image >= dims[0])
       throw Error(
           Code::unsupported, "the outputs are not those of the detection head",
           {.where = "output " + std::to_string(at),
-           .why = std::string(name(head.kind)) + " needs f32 " + dims.str() + " and a picture inside the batch"});
+           .why = std::string(name(head.kind)) + " needs f32 " + dims.str() + " and an image inside the batch"});
   };
   const int64_t batch = outputs.empty() || outputs[0].dims().rank() == 0 ? 0 : outputs[0].dims()[0];
   if (head.kind == HeadKind::ssd) {
@@ -213,15 +213,15 @@ std::optional<Head> recognise(std::span<const Tensor> outputs, int input_width, 
   return Head{raw ? HeadKind::yolox : HeadKind::yolov5, false, 0, 0, count, values - 5};
 }
 
-std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs, int64_t picture,
+std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs, int64_t image,
                               const Transform& transform, const DetectOptions& options) {
-  check(head, outputs, picture);
+  check(head, outputs, image);
   if (head.kind == HeadKind::yolox && head.candidates != cells(transform.input_width, transform.input_height))
     throw Error(Code::unsupported, "the outputs are not those of the detection head",
                 {.why = "the grid does not cover the input"});
   Collector out{transform, {}};
   const auto data = [&](size_t at) {
-    return outputs[at].data<float>() + picture * (outputs[at].elements() / outputs[at].dims()[0]);
+    return outputs[at].data<float>() + image * (outputs[at].elements() / outputs[at].dims()[0]);
   };
   switch (head.kind) {
     case HeadKind::yolov8:

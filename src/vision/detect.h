@@ -39,9 +39,9 @@ struct DetectOptions {
 /// the number of class names, 0 where unknown. Nothing where the outputs are not a detector's.
 std::optional<Head> recognise(std::span<const Tensor> outputs, int input_width, int input_height, size_t labels = 0);
 
-/// Boxes of picture `picture` of the batch, in the pixels of its source and clipped to it, best first.
+/// Boxes of image `image` of the batch, in the pixels of its source and clipped to it, best first.
 /// Throws Error(unsupported) where the outputs are not f32 or differ from the head.
-std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs, int64_t picture,
+std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs, int64_t image,
                               const Transform& transform, const DetectOptions& options = {});
 
 }  // namespace tenon::vision

@@ -36,7 +36,7 @@ float distance(const Box& box, float radius, float x, float y) {
   return std::hypot(std::max(across, 0.0f), std::max(down, 0.0f)) + std::min(std::max(across, down), 0.0f) - radius;
 }
 
-/// Calls paint(x, y) for the picture's pixels within `reach` of the box, leaving out those deeper inside than `depth`.
+/// Calls paint(x, y) for the image's pixels within `reach` of the box, leaving out those deeper inside than `depth`.
 template <class Paint>
 void around(const Image& image, const Box& box, float reach, float depth, Paint paint) {
   const auto column = [&](float x) { return static_cast<int>(std::clamp(x, 0.0f, static_cast<float>(image.width))); };

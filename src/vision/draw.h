@@ -16,7 +16,7 @@ using Rgb = std::array<uint8_t, 3>;
 /// A colour that belongs to a class; neighbouring ids differ clearly.
 Rgb class_colour(int class_id);
 
-/// Draws boxes with name and score; widths follow the picture's size, better boxes lie above weaker ones.
+/// Draws boxes with name and score; widths follow the image's size, better boxes lie above weaker ones.
 void draw_detections(Image& image, std::span<const Detection> detections, const std::vector<std::string>& labels);
 
 /// Writes lines in the top left corner, each on a plate of its own.

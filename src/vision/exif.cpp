@@ -48,7 +48,7 @@ Image upright(Image image, int orientation) {
   if (orientation <= 1 || orientation > 8) return image;
   const bool turned = orientation >= 5;
   Image out(turned ? image.height : image.width, turned ? image.width : image.height);
-  // Orientations 2..8 as: from which side the columns and the rows of the stored picture are read.
+  // Orientations 2..8 as: from which side the columns and the rows of the stored image are read.
   const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   for (int y = 0; y < out.height; ++y) {

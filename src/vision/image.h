@@ -6,7 +6,7 @@
 
 namespace tenon::vision {
 
-/// A picture in memory: 8-bit RGB, interleaved, rows from the top, no padding between them.
+/// An image in memory: 8-bit RGB, interleaved, rows from the top, no padding between them.
 struct Image {
   int width = 0, height = 0;
   std::vector<uint8_t> pixels;
@@ -20,7 +20,7 @@ struct Image {
   bool empty() const { return pixels.empty(); }
 };
 
-/// Most pixels a decoder accepts; a larger picture or frame is refused before memory is taken for it.
+/// Most pixels a decoder accepts; a larger image or frame is refused before memory is taken for it.
 inline constexpr int64_t max_pixels = int64_t{1} << 28;
 
 }  // namespace tenon::vision

@@ -17,7 +17,7 @@
 namespace tenon::vision {
 namespace {
 
-constexpr int max_scans = 200;  // a real progressive picture has about ten; each costs a pass over all coefficients
+constexpr int max_scans = 200;  // a real progressive image has about ten; each costs a pass over all coefficients
 
 struct Failure {
   jpeg_error_mgr manager;
@@ -31,7 +31,7 @@ struct Failure {
   std::longjmp(failure->escape, 1);
 }
 
-// Missing data is an error, though libjpeg would go on with grey; other warnings keep the picture. A file that only
+// Missing data is an error, though libjpeg would go on with grey; other warnings keep the image. A file that only
 // lacks its end marker is whole, unless it is progressive: there whole scans may be missing.
 void on_message(j_common_ptr common, int level) {
   if (level >= 0 || !common->is_decompressor) return;
@@ -116,13 +116,13 @@ int orientation_of(const jpeg_decompress_struct& jpeg) {
 Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& name) {
   Decoder decoder;
   const auto broken = [&] {
-    return Error(Code::io, "cannot decode the JPEG picture", {.where = name, .why = decoder.failure.text});
+    return Error(Code::io, "cannot decode the JPEG image", {.where = name, .why = decoder.failure.text});
   };
   if (!open_header(decoder, bytes.data(), bytes.size())) throw broken();
   const jpeg_decompress_struct& jpeg = decoder.jpeg;
   if (static_cast<int64_t>(jpeg.image_width) * jpeg.image_height > max_pixels)
     throw Error(
-        Code::resource, "the picture is too large",
+        Code::resource, "the image is too large",
         {.where = name, .why = std::to_string(jpeg.image_width) + "x" + std::to_string(jpeg.image_height) + " pixels"});
   const int orientation = orientation_of(jpeg);
   Image image(static_cast<int>(jpeg.image_width), static_cast<int>(jpeg.image_height));
@@ -177,7 +177,7 @@ bool encode(Encoder& encoder, const Image& image, int quality) {
 std::vector<uint8_t> jpeg_bytes(const Image& image, int quality) {
   Encoder encoder;
   if (!encode(encoder, image, quality))
-    throw Error(Code::io, "cannot encode the JPEG picture", {.why = encoder.failure.text});
+    throw Error(Code::io, "cannot encode the JPEG image", {.why = encoder.failure.text});
   return {encoder.bytes, encoder.bytes + encoder.size};
 }
 

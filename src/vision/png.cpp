@@ -25,20 +25,20 @@ Image decode_png(std::span<const uint8_t> bytes, const std::string& name) {
   const std::unique_ptr<spng_ctx, Free> context(spng_ctx_new(0));
   if (!context) throw Error(Code::resource, "out of memory", {.where = name});
   const auto check = [&](int status) {
-    if (status) throw Error(Code::io, "cannot decode the PNG picture", {.where = name, .why = spng_strerror(status)});
+    if (status) throw Error(Code::io, "cannot decode the PNG image", {.where = name, .why = spng_strerror(status)});
   };
   check(spng_set_chunk_limits(context.get(), max_chunk_bytes, max_chunk_bytes));
   check(spng_set_png_buffer(context.get(), bytes.data(), bytes.size()));
   spng_ihdr header{};
   check(spng_get_ihdr(context.get(), &header));
   if (static_cast<int64_t>(header.width) * header.height > max_pixels || header.width > 1u << 28)
-    throw Error(Code::resource, "the picture is too large",
+    throw Error(Code::resource, "the image is too large",
                 {.where = name, .why = std::to_string(header.width) + "x" + std::to_string(header.height) + " pixels"});
   size_t size = 0;
   check(spng_decoded_image_size(context.get(), SPNG_FMT_RGB8, &size));
   Image image(static_cast<int>(header.width), static_cast<int>(header.height));
   if (size != image.pixels.size())
-    throw Error(Code::io, "cannot decode the PNG picture", {.where = name, .why = "unexpected size"});
+    throw Error(Code::io, "cannot decode the PNG image", {.where = name, .why = "unexpected size"});
   check(spng_decode_image(context.get(), image.pixels.data(), size, SPNG_FMT_RGB8, 0));
   spng_exif exif{};
   if (spng_get_exif(context.get(), &exif) != 0) return image;
@@ -49,7 +49,7 @@ std::vector<uint8_t> png_bytes(const Image& image) {
   const std::unique_ptr<spng_ctx, Free> context(spng_ctx_new(SPNG_CTX_ENCODER));
   if (!context) throw Error(Code::resource, "out of memory");
   const auto check = [](int status) {
-    if (status) throw Error(Code::io, "cannot encode the PNG picture", {.why = spng_strerror(status)});
+    if (status) throw Error(Code::io, "cannot encode the PNG image", {.why = spng_strerror(status)});
   };
   spng_ihdr header{};
   header.width = static_cast<uint32_t>(image.width);

@@ -13,7 +13,7 @@
 namespace tenon::vision {
 namespace {
 
-/// The picture is resampled to width x height; `region` of that lands at (left, top) of the input.
+/// The image is resampled to width x height; `region` of that lands at (left, top) of the input.
 struct Placement {
   int width, height;
   Region region;
@@ -64,7 +64,7 @@ Placement crop(const Image& image, const Spec& spec) {
   const int64_t longest =
       static_cast<int64_t>(side) * std::max(image.width, image.height) / std::min(image.width, image.height);
   if (longest * side > max_pixels)
-    throw Error(Code::resource, "the picture is too long for its width",
+    throw Error(Code::resource, "the image is too long for its width",
                 {.where = std::to_string(image.width) + "x" + std::to_string(image.height) + " pixels",
                  .hint = "use resize or letterbox"});
   Placement place{};
@@ -81,7 +81,7 @@ Placement crop(const Image& image, const Spec& spec) {
 }
 
 Placement place(const Image& image, const Spec& spec) {
-  if (image.width <= 0 || image.height <= 0) throw Error(Code::usage, "the picture is empty");
+  if (image.width <= 0 || image.height <= 0) throw Error(Code::usage, "the image is empty");
   if (spec.width <= 0 || spec.height <= 0)
     throw Error(Code::usage, "the preprocessing has no size", {.where = spec.str(), .hint = "add size=WIDTHxHEIGHT"});
   Placement placed = spec.fit == Fit::letterbox ? letterbox(image, spec)

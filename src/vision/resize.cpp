@@ -63,9 +63,9 @@ class Nearest final : public Resampler {
 
 std::unique_ptr<Resampler> resampler(const Image& image, int width, int height, Interpolation interpolation,
                                      const Region& region) {
-  TENON_CHECK(image.width > 0 && image.height > 0 && width > 0 && height > 0, "empty picture");
+  TENON_CHECK(image.width > 0 && image.height > 0 && width > 0 && height > 0, "empty image");
   TENON_CHECK(region.x >= 0 && region.y >= 0 && region.width <= width - region.x && region.height <= height - region.y,
-              "region leaves the picture");
+              "region leaves the image");
   if (width == image.width && height == image.height) return std::make_unique<Copy>(image, region);
   switch (interpolation) {
     case Interpolation::nearest: return std::make_unique<Nearest>(image, width, height, region);

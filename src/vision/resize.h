@@ -12,8 +12,8 @@ struct Region {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-/// Computes rows of a picture resampled to width x height, only within `region` of the result.
-/// Rows are cheapest when asked for from the top. The picture must outlive the object.
+/// Computes rows of an image resampled to width x height, only within `region` of the result.
+/// Rows are cheapest when asked for from the top. The image must outlive the object.
 class Resampler {
  public:
   virtual ~Resampler() = default;
@@ -24,7 +24,7 @@ class Resampler {
 std::unique_ptr<Resampler> resampler(const Image& image, int width, int height, Interpolation interpolation,
                                      const Region& region);
 
-/// The whole picture, resampled.
+/// The whole image, resampled.
 Image resize(const Image& image, int width, int height, Interpolation interpolation);
 
 }  // namespace tenon::vision

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t usual_frames = 256;
 
 struct Source {
-  std::vector<std::string> pictures;  // empty: a video
+  std::vector<std::string> images;  // empty: a video
   std::string video;
   int64_t items = 0, quota = 0;
 };
@@ -45,23 +45,23 @@ Source source_of(const std::string& path) {
     return source;
   }
   if (!fs::is_directory(path)) {
-    source.pictures = {path};
+    source.images = {path};
   } else {
     for (const fs::directory_entry& entry : fs::directory_iterator(path))
       if (entry.is_regular_file() && is_image_name(entry.path().string()))
-        source.pictures.push_back(entry.path().string());
-    std::sort(source.pictures.begin(), source.pictures.end());
-    if (source.pictures.empty())
-      throw Error(Code::io, "the folder has no pictures",
-                  {.where = path, .hint = "pictures are .jpg, .jpeg and .png files"});
+        source.images.push_back(entry.path().string());
+    std::sort(source.images.begin(), source.images.end());
+    if (source.images.empty())
+      throw Error(Code::io, "the folder has no images",
+                  {.where = path, .hint = "images are .jpg, .jpeg and .png files"});
   }
-  source.items = static_cast<int64_t>(source.pictures.size());
+  source.items = static_cast<int64_t>(source.images.size());
   return source;
 }
 
-class PictureSamples : public Calibrator {
+class ImageSamples : public Calibrator {
  public:
-  PictureSamples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
+  ImageSamples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
                  std::function<void(const std::string&)> warn)
       : spec_(spec), warn_(std::move(warn)) {
     int64_t items = 0;
@@ -78,7 +78,7 @@ class PictureSamples : public Calibrator {
   bool next_batch(CalibrationBatch& batch) override {
     for (; source_ < sources_.size(); ++source_, item_ = 0, video_.reset()) {
       const Source& source = sources_[source_];
-      if (source.video.empty() ? next_picture(source, batch) : next_frame(source, batch)) return true;
+      if (source.video.empty() ? next_image(source, batch) : next_frame(source, batch)) return true;
     }
     return false;
   }
@@ -90,11 +90,11 @@ class PictureSamples : public Calibrator {
     batch.names = {name};
   }
 
-  bool next_picture(const Source& source, CalibrationBatch& batch) {
+  bool next_image(const Source& source, CalibrationBatch& batch) {
     while (item_ < source.items) {
       const int64_t at = item_++;
       if (!is_chosen(at, source.items, source.quota)) continue;
-      const std::string& path = source.pictures[static_cast<size_t>(at)];
+      const std::string& path = source.images[static_cast<size_t>(at)];
       try {
         image_ = decode_image(path);
       } catch (const Error& error) {
@@ -148,9 +148,9 @@ class PictureSamples : public Calibrator {
 
 }  // namespace
 
-std::unique_ptr<Calibrator> picture_samples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
+std::unique_ptr<Calibrator> image_samples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
                                             std::function<void(const std::string&)> warn) {
-  return std::make_unique<PictureSamples>(paths, spec, count, std::move(warn));
+  return std::make_unique<ImageSamples>(paths, spec, count, std::move(warn));
 }
 
 }  // namespace tenon::vision

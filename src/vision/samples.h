@@ -11,12 +11,12 @@
 
 namespace tenon::vision {
 
-/// Pictures, folders of pictures (by name, not below them) and videos as calibration data, one picture a batch,
+/// Images, folders of images (by name, not below them) and videos as calibration data, one image a batch,
 /// prepared as for inference. `spec` is resolved. With `count` > 0 that many are taken, spread evenly over all;
-/// without, all pictures and up to 256 frames spread over each video.
-/// A picture that cannot be read is told to `warn` and passed over; when more than one in twenty are, next_batch throws
-/// Error(io). Throws Error(io) where a path does not exist or has no pictures.
-std::unique_ptr<Calibrator> picture_samples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
+/// without, all images and up to 256 frames spread over each video.
+/// An image that cannot be read is told to `warn` and passed over; when more than one in twenty are, next_batch throws
+/// Error(io). Throws Error(io) where a path does not exist or has no images.
+std::unique_ptr<Calibrator> image_samples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
                                             std::function<void(const std::string&)> warn);
 
 }  // namespace tenon::vision

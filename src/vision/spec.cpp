@@ -229,7 +229,7 @@ Spec resolve(Spec spec, const Dims& input) {
     throw Error(Code::usage, "the preprocessing does not fit the model's input",
                 {.where = input.str(), .why = std::move(why)});
   };
-  if (input.rank() != 4) refuse_dims("a picture input has 4 dimensions");
+  if (input.rank() != 4) refuse_dims("an image input has 4 dimensions");
   const bool last = input[3] == 3 && input[1] != 3;
   if (!last && input[1] != 3 && input[1] > 0) refuse_dims("neither dimension 1 nor 3 is 3 (colours)");
   spec.layout = last ? Layout::nhwc : Layout::nchw;

@@ -15,24 +15,24 @@ enum class Fit : uint8_t {
   center_crop,  ///< shorter side to `short_side`, then the middle
 };
 enum class Anchor : uint8_t {
-  center,    ///< picture in the middle, its size rounded half to even (Ultralytics)
-  top_left,  ///< picture in the corner, its size truncated (YOLOX)
+  center,    ///< image in the middle, its size rounded half to even (Ultralytics)
+  top_left,  ///< image in the corner, its size truncated (YOLOX)
 };
 enum class Colour : uint8_t { rgb, bgr };
 enum class Layout : uint8_t { nchw, nhwc };
 enum class Interpolation : uint8_t {
-  cv_linear,  ///< OpenCV 4 INTER_LINEAR on 8-bit pictures, bit for bit
-  antialias,  ///< Pillow's BILINEAR on 8-bit pictures, bit for bit: a triangle as wide as the reduction
+  cv_linear,  ///< OpenCV 4 INTER_LINEAR on 8-bit images, bit for bit
+  antialias,  ///< Pillow's BILINEAR on 8-bit images, bit for bit: a triangle as wide as the reduction
   nearest,    ///< OpenCV 4 INTER_NEAREST
 };
 
-/// How a picture becomes a network's input: geometry, then (pixel * scale - mean) / std per channel.
+/// How an image becomes a network's input: geometry, then (pixel * scale - mean) / std per channel.
 struct Spec {
   Fit fit = Fit::letterbox;
   int width = 0, height = 0;  ///< of the network's input; 0 until resolve() takes them from the model
   int short_side = 0;         ///< for center_crop; 0 is 8/7 of the crop's longer side (256 for 224)
   Anchor anchor = Anchor::center;
-  bool scale_up = true;  ///< whether a letterbox enlarges small pictures
+  bool scale_up = true;  ///< whether a letterbox enlarges small images
   Colour colour = Colour::rgb;
   float scale = static_cast<float>(1.0 / 255);
   std::array<float, 3> mean{0, 0, 0}, std{1, 1, 1};  ///< in the order of the colours that the network sees
@@ -45,7 +45,7 @@ struct Spec {
   std::string str() const;
 };
 
-/// The name of a model's metadata that says how pictures become its input, as text for parse_spec.
+/// The name of a model's metadata that says how images become its input, as text for parse_spec.
 inline constexpr const char* spec_key = "tenon.preprocess";
 
 /// Reads a preset, "key=value" words, or both, separated by commas: "yolo", "yolox,size=416x416",
@@ -54,7 +54,7 @@ inline constexpr const char* spec_key = "tenon.preprocess";
 Spec parse_spec(std::string_view text);
 
 /// Fills size and layout from the dims of a model's input, [N,3,H,W] or [N,H,W,3]; sizes below 1 are free.
-/// Throws Error(usage) where the spec asks for another size or the dims are not a picture's.
+/// Throws Error(usage) where the spec asks for another size or the dims are not an image's.
 Spec resolve(Spec spec, const Dims& input);
 
 }  // namespace tenon::vision

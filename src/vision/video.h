@@ -23,7 +23,7 @@ class VideoReader {
   VideoReader(VideoReader&&) noexcept;
   VideoReader& operator=(VideoReader&&) noexcept;
 
-  /// Gives the next frame, reusing the picture's memory; false at the end. A damaged frame is passed over.
+  /// Gives the next frame, reusing the image's memory; false at the end. A damaged frame is passed over.
   bool next(Image& frame);
   /// What was wrong with the file as far as it has been read; "" for nothing.
   std::string fault() const;

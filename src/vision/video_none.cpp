@@ -10,7 +10,7 @@ namespace {
   throw Error(Code::unsupported, "video needs FFmpeg",
               {.where = path,
                .why = "this build was made without it",
-               .hint = "build with libavformat, libavcodec and libswscale, or use a folder of pictures"});
+               .hint = "build with libavformat, libavcodec and libswscale, or use a folder of images"});
 }
 
 }  // namespace

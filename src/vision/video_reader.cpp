@@ -119,7 +119,7 @@ struct VideoReader::Impl {
       scaled_format = frame->format;
     }
     if (out.width != width || out.height != height) out = Image(width, height);
-    // The converter writes whole vectors: rows go through a padded buffer where the picture's own are not long enough.
+    // The converter writes whole vectors: rows go through a padded buffer where the image's own are not long enough.
     const int pitch = (width * 3 + 63) / 64 * 64;
     buffer.resize(static_cast<size_t>(pitch) * static_cast<size_t>(height) + 64);
     uint8_t* planes[] = {buffer.data(), nullptr, nullptr, nullptr};

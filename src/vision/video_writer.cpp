@@ -86,8 +86,8 @@ struct VideoWriter::Impl {
       throw Error(Code::io, "cannot write the video", {.where = path, .why = "its size cannot be converted"});
   }
 
-  void send(const AVFrame* picture) {
-    check(avcodec_send_frame(codec.get(), picture));
+  void send(const AVFrame* frame) {
+    check(avcodec_send_frame(codec.get(), frame));
     while (true) {
       const int status = avcodec_receive_packet(codec.get(), packet.get());
       if (status == AVERROR(EAGAIN) || status == AVERROR_EOF) return;

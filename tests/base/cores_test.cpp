@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/cores.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 
 using namespace tenon;
 
@@ -22,12 +22,12 @@ TEST(Cores, AClaimEndsWithItsHolder) {
   EXPECT_FALSE(CoreClaim::of(1).empty());
 }
 
-TEST(Cores, WorkersOfOneTeamStandOnDifferentCores) {
+TEST(Cores, WorkersOfOneThreadPoolStandOnDifferentCores) {
   const int cores = static_cast<int>(allowed_cores().size());
   if (cores < 2) GTEST_SKIP() << "one core";
   std::vector<int> pinned(static_cast<size_t>(cores), -1);
-  Team team(cores);
-  team.run(
+  ThreadPool thread_pool(cores);
+  thread_pool.run(
       [](void* context, int id) {
         cpu_set_t set;
         CPU_ZERO(&set);
@@ -44,22 +44,22 @@ TEST(Cores, WorkersOfOneTeamStandOnDifferentCores) {
   EXPECT_EQ(static_cast<int>(different.size()), count);
 }
 
-TEST(Team, RunsEveryWorkerOnceAndMeetsAtBarriers) {
+TEST(ThreadPool, RunsEveryWorkerOnceAndMeetsAtBarriers) {
   for (int threads : {1, 2, 5}) {
-    Team team(threads);
+    ThreadPool thread_pool(threads);
     struct Context {
-      Team& team;
+      ThreadPool& thread_pool;
       std::atomic<int> before{0};
       std::atomic<int> wrong{0};
-    } context{team};
+    } context{thread_pool};
     for (int round = 0; round < 200; ++round) {
       context.before = 0;
-      team.run(
+      thread_pool.run(
           [](void* pointer, int id) {
             auto& self = *static_cast<Context*>(pointer);
             self.before.fetch_add(1);
-            self.team.worker(id, nullptr).sync();
-            if (self.before.load() != self.team.threads()) self.wrong.fetch_add(1);
+            self.thread_pool.worker(id, nullptr).sync();
+            if (self.before.load() != self.thread_pool.threads()) self.wrong.fetch_add(1);
           },
           &context);
     }

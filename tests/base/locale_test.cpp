@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <locale>
 
-#include "backends/cuda/kernel.h"
+#include "backends/cuda/runtime/kernel.h"
 #include "engine/engine.h"
 #include "explain/report.h"
 #include "plan/timing_cache.h"

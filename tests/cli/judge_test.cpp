@@ -13,9 +13,9 @@
 namespace tenon {
 namespace {
 
-constexpr int pictures = 8;
+constexpr int images = 8;
 
-/// Pictures of one colour each, and the classes that a small classifier gives them in floating point.
+/// Images of one colour each, and the classes that a small classifier gives them in floating point.
 struct Case {
   test::Folder folder;
   std::vector<int> classes;
@@ -24,7 +24,7 @@ struct Case {
   explicit Case(const std::string& model = test::small_net()) {
     Session session = test::build_net(folder, model).session();
     std::filesystem::create_directory(folder / "all");
-    for (int at = 0; at < pictures; ++at) {
+    for (int at = 0; at < images; ++at) {
       vision::Image image(8, 8);
       Tensor input(DType::f32, {1, 3, 8, 8});
       for (int pixel = 0; pixel < 64; ++pixel)
@@ -70,7 +70,7 @@ TEST(judge, counts_a_classifier_right_by_every_form_of_labels) {
   const Case one;
   const std::vector<int> labels = one.labels();
   std::string csv = "file,class\n", object = "{", list = "[";
-  for (int at = 0; at < pictures; ++at) {
+  for (int at = 0; at < images; ++at) {
     const std::string number = std::to_string(labels[static_cast<size_t>(at)]), name = Case::name(at);
     csv += name + "," + number + "\r\n";
     object += (at ? ", " : "") + ("\"" + name + "\": " + number);
@@ -82,23 +82,23 @@ TEST(judge, counts_a_classifier_right_by_every_form_of_labels) {
   for (const char* form : {"a.csv", "a.json", "b.json", "tree"}) {
     const nlohmann::json found = one.points(form);
     EXPECT_EQ(found["metric"], "top-1") << form;
-    EXPECT_EQ(found["samples"], pictures) << form;
-    EXPECT_DOUBLE_EQ(found["points"][0]["value"].get<double>(), 100.0 * (pictures - 1) / pictures) << form;
+    EXPECT_EQ(found["samples"], images) << form;
+    EXPECT_DOUBLE_EQ(found["points"][0]["value"].get<double>(), 100.0 * (images - 1) / images) << form;
   }
 }
 
-TEST(judge, counts_each_picture_of_a_batch_once) {
+TEST(judge, counts_each_image_of_a_batch_once) {
   const Case one;
   std::string csv;
-  for (int at = 0; at < pictures; ++at)
+  for (int at = 0; at < images; ++at)
     csv += Case::name(at) + "," + std::to_string(one.labels()[static_cast<size_t>(at)]) + "\n";
   one.folder.write("a.csv", csv);
   const nlohmann::json found = one.points("a.csv", {"--shapes", "x:3x3x8x8"});
-  EXPECT_EQ(found["samples"], pictures);
-  EXPECT_DOUBLE_EQ(found["points"][0]["value"].get<double>(), 100.0 * (pictures - 1) / pictures);
+  EXPECT_EQ(found["samples"], images);
+  EXPECT_DOUBLE_EQ(found["points"][0]["value"].get<double>(), 100.0 * (images - 1) / images);
 }
 
-TEST(judge, says_that_one_picture_tells_nothing_of_others) {
+TEST(judge, says_that_one_image_tells_nothing_of_others) {
   const Case one;
   const nlohmann::json found = one.points("all/0.png");
   EXPECT_EQ(found["samples"], 1);
@@ -112,7 +112,7 @@ TEST(judge, asks_a_classifier_to_agree_with_floating_point_where_there_are_no_la
   EXPECT_EQ(found["points"][0]["value"], 100);
   const nlohmann::json& eight = found["points"][1];
   EXPECT_DOUBLE_EQ(eight["value"].get<double>() + eight["drop"].get<double>(), 100);
-  // Eight pictures that agree leave room for 3 in 8 that do not.
+  // Eight images that agree leave room for 3 in 8 that do not.
   EXPECT_GE(eight["interval"][1].get<double>(), 37.5);
 }
 
@@ -133,7 +133,7 @@ TEST(judge, is_asked_without_a_wish_where_there_is_data_and_time) {
                                  "--budget", "200ms",        "--timing-cache",
                                  "-",        "--preprocess", "resize=8x8,scale=1/255"};
   const std::string table = "expected top-1 agreement with fp32 on 16 samples; at most 0.75 points below fp32";
-  EXPECT_EQ(test::run_tenon(one.folder, words).out.find(table), std::string::npos);  // eight pictures are too few
+  EXPECT_EQ(test::run_tenon(one.folder, words).out.find(table), std::string::npos);  // eight images are too few
   words.insert(words.end(), {"--data", "all"});
   const test::Outcome outcome = test::run_tenon(one.folder, words);
   EXPECT_NE(outcome.out.find(table), std::string::npos) << outcome.out << outcome.err;
@@ -175,7 +175,7 @@ std::vector<std::string> rests(const nlohmann::json& search) {
 }
 
 TEST(judge, tries_bf16_for_the_best_precision_where_the_processor_has_it) {
-  if (!cpu::has_brain_dot(cpu::active_isa())) GTEST_SKIP() << "this processor does not multiply bf16";
+  if (!cpu::has_bf16_dot(cpu::active_isa())) GTEST_SKIP() << "this processor does not multiply bf16";
   Case one;
   one.precision = "best";
   one.folder.write("a.csv", "file,class\n0.png," + std::to_string(one.classes[0]) + "\n");

@@ -145,7 +145,8 @@ std::vector<float> run_kernel(const ConvTactic& tactic, const Case& c, const Dat
   std::vector<float> out(out_floats(c.shape), kCanary);
   std::barrier<> barrier(threads);
   const auto body = [&](int id) {
-    const Worker worker{id, threads, [](void* team) { static_cast<std::barrier<>*>(team)->arrive_and_wait(); },
+    const Worker worker{id, threads,
+                        [](void* thread_pool) { static_cast<std::barrier<>*>(thread_pool)->arrive_and_wait(); },
                         &barrier, workspace.get()};
     const float* residual = c.epilogue.residual == Residual::none ? nullptr : d.residual.data();
     kernel->run(d.in.data(), residual, out.data(), worker);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every integer tactic of every instruction set this machine has gives the bits of int8_words on the lowest set, for
+// Every integer tactic of every instruction set this machine has gives the bits of int8_int16 on the lowest set, for
 // any number of workers and inside its buffers. What the lowest set gives is held to the reference in tests/ops.
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/kernels/conv_int8.h"
+#include "backends/cpu/kernels/int8/conv_int8.h"
 
 namespace tenon::cpu {
 namespace {
@@ -120,8 +120,8 @@ std::vector<uint8_t> outputs_of(const Int8Tactic& tactic, const Case& c, Isa isa
   std::barrier<> barrier(threads);
   const auto body = [&](int id) {
     kernel->run(c.in.data(), c.conv.in_zero, c.conv.residual_scale ? c.residual.data() : nullptr, out.data(),
-                {id, threads, [](void* team) { static_cast<std::barrier<>*>(team)->arrive_and_wait(); }, &barrier,
-                 workspace.get()});
+                {id, threads, [](void* thread_pool) { static_cast<std::barrier<>*>(thread_pool)->arrive_and_wait(); },
+                 &barrier, workspace.get()});
   };
   std::vector<std::thread> others;
   for (int id = 1; id < threads; ++id) others.emplace_back(body, id);
@@ -138,7 +138,7 @@ const Int8Tactic& tactic_called(std::string_view name) {
 
 bool runs_on(const Int8Tactic& tactic, Isa isa) {
   const std::string_view name = tactic.name;
-  if (name == "int8_dot" || name == "int8_columns") return has_byte_dot(isa);
+  if (name == "int8_dot" || name == "int8_columns") return has_int8_dot(isa);
   return name != "int8_tiles" || isa == Isa::amx;
 }
 
@@ -147,7 +147,7 @@ TEST(Int8, EveryTacticGivesTheSameBits) {
   for (int turn = 0; turn < 400; ++turn) {
     const Case c = random_case(random);
     const ConvShape& s = c.conv.shape;
-    const std::vector<uint8_t> expected = outputs_of(tactic_called("int8_words"), c, Isa::portable, 1);
+    const std::vector<uint8_t> expected = outputs_of(tactic_called("int8_int16"), c, Isa::portable, 1);
     for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
       if (isa > detect_isa()) continue;
       for (const Int8Tactic& tactic : int8_tactics()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops that give the same bits on every instruction set this machine has.
-#include "backends/cpu/kernels/loops.h"
+#include "backends/cpu/kernels/f32/loops.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/rows.h"
 
 namespace tenon::cpu {
 namespace {

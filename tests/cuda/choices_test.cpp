@@ -2,7 +2,7 @@
 // Which kernels are offered, on emulated GPUs; nothing is compiled.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/kernel.h"
+#include "backends/cuda/runtime/kernel.h"
 #include "kinds.h"
 
 namespace tenon::tests {

@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <set>
 
-#include "backends/cuda/kernel.h"
-#include "backends/cuda/timing.h"
+#include "backends/cuda/runtime/kernel.h"
+#include "backends/cuda/runtime/timing.h"
 #include "backends/strided_copy.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "kinds.h"
 #include "ops/half.h"
 #include "ptx_emulator/cards.h"
@@ -123,7 +123,7 @@ std::vector<Tensor> on_cpu(const Case& one, const std::vector<Tensor>& sizes) {
       outputs.push_back(results.back().data<std::byte>());
     }
     Tensor workspace(DType::u8, {static_cast<int64_t>(step->workspace_bytes()) + 1});
-    step->run(inputs.data(), outputs.data(), Team(1).worker(0, workspace.data<std::byte>()));
+    step->run(inputs.data(), outputs.data(), ThreadPool(1).worker(0, workspace.data<std::byte>()));
     return results;
   }
   return {};
@@ -267,7 +267,7 @@ TEST_P(GpuKernels, GiveWhatTheReferenceGives) {
   // Operands that rounding leaves alone: what remains is the kernel's own error.
   for (size_t at = 0; at < one.operands.size(); ++at) {
     if (!one.operands[at] || one.operands[at].dtype() != DType::f32) continue;
-    if (is_narrow(kind) && (!one.constant[at] || is_weights(one, at)))
+    if (is_16_bit(kind) && (!one.constant[at] || is_weights(one, at)))
       round(one.operands[at], kind == Kind::bf16 ? bf16_of : f16_of);
     if (kind == Kind::tf32 && at < (is_product(one) ? 2u : 3u)) round(one.operands[at], tf32_of);
   }

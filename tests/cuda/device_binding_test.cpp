@@ -2,8 +2,8 @@
 // Tensors in a GPU's memory as inputs and outputs of sessions: bound, enqueued, and what is refused.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/compiler.h"
-#include "backends/cuda/timing.h"
+#include "backends/cuda/runtime/compiler.h"
+#include "backends/cuda/runtime/timing.h"
 #include "support/net.h"
 
 namespace tenon {

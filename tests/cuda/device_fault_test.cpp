@@ -7,7 +7,7 @@
 #include <chrono>
 #include <functional>
 
-#include "backends/cuda/simple_step.h"
+#include "backends/cuda/runtime/simple_step.h"
 #include "support/net.h"
 
 namespace tenon {
@@ -26,8 +26,8 @@ struct Params {
   float* y;
   int count;
 };
-extern "C" __global__ void wild(const Trail trail, const __grid_constant__ Params p) {
-  wait_for_previous(trail);
+extern "C" __global__ void wild(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
   p.y[i] = p.x[i];

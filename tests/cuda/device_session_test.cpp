@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backends/cuda/compiler.h"
-#include "backends/cuda/timing.h"
+#include "backends/cuda/runtime/compiler.h"
+#include "backends/cuda/runtime/timing.h"
 #include "support/net.h"
 
 namespace tenon {
@@ -193,7 +193,7 @@ TEST_F(DeviceSession, TunedBottlenecksGiveWhatTheyGiveOnTheCpu) {
   expect_near(build_net(folder_, net, options).session().run({{"x", x}}), expected, 1e-2);
 }
 
-/// Tuned: where it is faster so, a picture's convolution and the max pool of its result run as one step, and the pools
+/// Tuned: where it is faster so, an image's convolution and the max pool of its result run as one step, and the pools
 /// of a pyramid.
 TEST_F(DeviceSession, TunedPoolsGiveWhatTheyGiveOnTheCpu) {
   const std::string wide = integers("kernel_shape", {5, 5}) + integers("pads", {2, 2, 2, 2});
@@ -214,7 +214,7 @@ TEST_F(DeviceSession, TunedPoolsGiveWhatTheyGiveOnTheCpu) {
   expect_near(build_net(folder_, net, options).session().run({{"x", x}}), expected, 1e-2);
 }
 
-/// The convolution and the suppression run on the GPU, what follows on the CPU; sizes differ from run to run.
+/// The convolution and the NMS run on the GPU, what follows on the CPU; sizes differ from run to run.
 TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
   const std::string net = model(
       input("x", {1, 3, 16, 16}) + random_weights("w", {8, 3, 3, 3}, 1) + numbers("boxes", {1, 4, 256}) +
@@ -242,7 +242,7 @@ TEST_F(DeviceSession, BoxesAreSuppressedAsOnTheCpu) {
   std::string kernels;
   for (const LayerTime& layer : session.profile(std::vector<Tensor>{random_tensor({1, 3, 16, 16}, 1)}, 1))
     kernels += layer.name + ": " + layer.tactic + "\n";
-  EXPECT_NE(kernels.find("tenon:BoundedSuppression suppress: suppress"), std::string::npos) << kernels;
+  EXPECT_NE(kernels.find("tenon:BoundedNms suppress: suppress"), std::string::npos) << kernels;
   const Tensor none[2];
   EXPECT_NE(error_of([&] { session.enqueue(std::span(none, 1), none, nullptr); }).find("depend on its data"),
             std::string::npos);

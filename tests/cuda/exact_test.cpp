@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/exact.cuh as it computes on a CPU, whose kernels for bytes it shall agree with to the bit. Needs no GPU.
+// exact.cuh as it computes on a CPU, whose kernels for bytes it shall agree with to the bit. Needs no GPU.
 #pragma GCC target("sse4.2")  // what portable kernels may take for granted
 #define TENON_ISA_NAMESPACE portable
 #define TENON_TWO_ROUNDINGS
-#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/f32/epilogue.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ float __fmul_rn(float a, float b) { return a * b; }
 float __fdiv_rn(float a, float b) { return a / b; }
 float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
 int __float_as_int(float value) { return std::bit_cast<int>(value); }
-#include "backends/cuda/kernels/exact.cuh"
+#include "backends/cuda/common/exact.cuh"
 #undef __device__
 #undef __forceinline__
 }  // namespace gpu

@@ -155,7 +155,7 @@ TEST(Bottlenecks, GiveWhatTheirConvolutionsGive) {
   EXPECT_EQ(fused.nodes[0].origins, (std::vector<std::string>{"e1", "d1", "p1"}));
 }
 
-/// A picture's convolution "c" and a pool "m" of its result, with these attributes before the usual ones.
+/// An image's convolution "c" and a pool "m" of its result, with these attributes before the usual ones.
 struct Stem {
   Net net;
   ir::ValueId c, m;
@@ -206,7 +206,7 @@ struct Stem {
 
 constexpr DType stem_types[] = {DType::f16, DType::bf16, DType::f32, DType::u8};
 
-TEST(PooledConvolutions, AreFoundBehindAPicture) {
+TEST(PooledConvolutions, AreFoundBehindAImage) {
   for (const DType type : stem_types) {
     const std::string op = type == DType::u8 ? "tenon:Int8ConvMaxPool" : "tenon:ConvMaxPool";
     EXPECT_EQ(groups_of(Stem(type).finished().graph), op + " c m");

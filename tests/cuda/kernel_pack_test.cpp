@@ -8,8 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "backends/cuda/kernel_cache.h"
-#include "backends/cuda/kernel_pack.h"
+#include "backends/cuda/runtime/kernel_cache.h"
+#include "backends/cuda/runtime/kernel_pack.h"
 #include "base/hash.h"
 #include "support/net.h"
 

@@ -19,7 +19,7 @@ Tensor narrowed(const Tensor& tensor, DType type) {
   return result;
 }
 
-bool reads_a_picture(const Case& one) {
+bool reads_a_image(const Case& one) {
   const ir::Node& node = one.node();
   return (node.op == "Conv" || node.op == "tenon:ConvMaxPool") &&
          (node.text("input_layout", "") == "NCHW" || node.text("conv.input_layout", "") == "NCHW");
@@ -72,7 +72,7 @@ Wanted wanted(const Case& one, Kind kind) {
 
 /// Kernels that are made of what compute capability 9.0 brought.
 bool needs_hopper(const std::string& kernel) {
-  static const std::set<std::string> list = {"cluster", "wgmma", "tf32", "attention wgmma", "joined"};
+  static const std::set<std::string> list = {"cluster", "wgmma", "tf32", "attention wgmma", "wide pixels"};
   return list.contains(kernel);
 }
 
@@ -118,18 +118,18 @@ std::vector<Kind> kinds_of(const Case& one) {
   std::vector<Kind> kinds = {Kind::f32, Kind::f16, Kind::bf16};
   if (is_product(one) || one.node().op == "tenon:DotAttention") kinds.push_back(Kind::tf32);
   if (is_product(one) || one.node().op == "tenon:BoxHead") kinds.push_back(Kind::f16_to_f32);
-  if (reads_a_picture(one)) kinds.push_back(Kind::f32_to_f16);
+  if (reads_a_image(one)) kinds.push_back(Kind::f32_to_f16);
   return kinds;
 }
 
-bool is_narrow(Kind kind) { return kind != Kind::f32 && kind != Kind::tf32; }
+bool is_16_bit(Kind kind) { return kind != Kind::f32 && kind != Kind::tf32; }
 
 backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, Kind kind, bool views,
                              std::vector<Tensor>& operands) {
   backends::Problem problem = problem_of(one, outputs, 0, views);
   operands = one.operands;
   problem.tf32 = kind == Kind::tf32;
-  if (!is_narrow(kind)) return problem;
+  if (!is_16_bit(kind)) return problem;
   const DType type = kind == Kind::bf16 ? DType::bf16 : DType::f16;
   for (size_t at = 0; at < problem.inputs.size() && kind != Kind::f32_to_f16; ++at) {
     if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "../ops/case.h"
-#include "backends/cuda/kernel.h"
+#include "backends/cuda/runtime/kernel.h"
 
 /// The types in which GPU kernels run the cases of tests/ops and of this folder.
 namespace tenon::tests {
@@ -22,7 +22,7 @@ bool is_weights(const Case& one, size_t operand);
 /// Those in which it differs: products of rounded operands alone in tf32 or from f16 to f32, convolutions of images
 /// alone from f32 to f16, what has no float in f32 alone.
 std::vector<Kind> kinds_of(const Case& one);
-bool is_narrow(Kind kind);
+bool is_16_bit(Kind kind);
 /// The case's problem and operands, those that are not constant as f16 or bf16 where the kind has them so. `outputs`
 /// are of its sizes.
 backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, Kind kind, bool views,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cuda/library.h"
+#include "backends/cuda/runtime/library.h"
 
 #include <gtest/gtest.h>
 

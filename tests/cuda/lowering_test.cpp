@@ -70,7 +70,7 @@ ir::Graph transposed(const Transposed& one, const ir::Attributes& more = {}) {
   return graph;
 }
 
-TEST(GatherTransposed, GivesTheSame) {
+TEST(SubpixelDeconvolution, GivesTheSame) {
   for (const Transposed& one : {Transposed{2, 2, 2, 2, {0, 0, 0, 0}, {0, 0}},
                                 {4, 4, 2, 2, {1, 1, 1, 1}, {0, 0}},
                                 {3, 3, 2, 2, {1, 1, 1, 1}, {1, 1}},
@@ -81,18 +81,18 @@ TEST(GatherTransposed, GivesTheSame) {
                                 {6, 3, 4, 2, {1, 0, 1, 0}, {0, 1}}}) {
     const ir::Graph before = transposed(one);
     ir::Graph after = before;
-    EXPECT_TRUE(passes::run_pass(after, "gather_transposed").changed);
+    EXPECT_TRUE(passes::run_pass(after, "subpixel_deconvolution").changed);
     EXPECT_EQ(count(after, "ConvTranspose"), 0u);
     gives_the_same(before, after);
   }
 }
 
-TEST(GatherTransposed, LeavesOthersAlone) {
+TEST(SubpixelDeconvolution, LeavesOthersAlone) {
   const Transposed plain{2, 2, 2, 2, {0, 0, 0, 0}, {0, 0}};
   for (const ir::Attributes& more :
        {ir::Attributes{{"dilations", std::vector<int64_t>{2, 2}}}, {{"auto_pad", std::string("SAME_UPPER")}}}) {
     ir::Graph graph = transposed(plain, more);
-    EXPECT_FALSE(passes::run_pass(graph, "gather_transposed").changed);
+    EXPECT_FALSE(passes::run_pass(graph, "subpixel_deconvolution").changed);
   }
 }
 
@@ -102,7 +102,7 @@ ir::ValueId turned(ir::Graph& graph, ir::ValueId x, const std::vector<int64_t>& 
 
 void becomes_attention(const ir::Graph& before) {
   ir::Graph after = before;
-  for (const char* pass : {"turn_products", "split_axes_again", "cancel_turns", "fuse_attention"})
+  for (const char* pass : {"transpose_matmuls", "split_axes_again", "cancel_transposes", "fuse_attention"})
     passes::run_pass(after, pass);
   EXPECT_EQ(count(after, "tenon:DotAttention"), 1u) << ir::print(after);
   EXPECT_EQ(count(after, "Softmax"), 0u);
@@ -121,15 +121,15 @@ TEST(TurnProducts, MakesAttentionOfValuesByWeights) {
   becomes_attention(graph);
 }
 
-/// Attention in windows: a bias for each head, and a mask for each window of a picture.
-ir::Graph windows(int64_t pictures, const Dims& mask) {
+/// Attention in windows: a bias for each head, and a mask for each window of an image.
+ir::Graph windows(int64_t images, const Dims& mask) {
   ir::Graph graph;
-  const int64_t all = pictures * 2;
+  const int64_t all = images * 2;
   const ir::ValueId q = input(graph, "q", {all, 3, 6, 8}), k = input(graph, "k", {all, 3, 8, 6}),
                     v = input(graph, "v", {all, 3, 6, 4});
   ir::ValueId scores = graph.apply("MatMul", {q, k}, {}, {"scores"}, "scores");
   scores = graph.apply("Add", {scores, graph.add_constant("", noise({1, 3, 6, 6}, 7))}, {}, {"bias"}, "biased");
-  scores = graph.apply("Reshape", {scores, sizes(graph, {pictures, 2, 3, 6, 6})}, {}, {"open"}, "open");
+  scores = graph.apply("Reshape", {scores, sizes(graph, {images, 2, 3, 6, 6})}, {}, {"open"}, "open");
   scores = graph.apply("Add", {scores, graph.add_constant("", noise(mask, 8))}, {}, {"mask"}, "masked");
   scores = graph.apply("Reshape", {scores, sizes(graph, {all, 3, 6, 6})}, {}, {"close"}, "close");
   const ir::ValueId weights = graph.apply("Softmax", {scores}, {{"axis", int64_t{-1}}}, {"weights"}, "weights");

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "../ops/case.h"
-#include "backends/cuda/kernel.h"
+#include "backends/cuda/runtime/kernel.h"
 #include "kinds.h"
 #include "ptx_emulator/cards.h"
 #include "support/net.h"
@@ -106,7 +106,7 @@ TEST_P(Emulated, KernelsCompileAndKeepToWhatThereIs) {
 /// That the test above can fail: launches that ask for more than there is, of a kernel of 64 threads at most.
 TEST_P(Emulated, CardsRefuseWhatTheyDoNotHave) {
   const cuda::Source source{"refused.cu", {}, R"(
-    extern "C" __global__ void __launch_bounds__(64) refused(Trail trail, int* to) {
+    extern "C" __global__ void __launch_bounds__(64) refused(Breadcrumb breadcrumb, int* to) {
       __shared__ int room[1024];
       room[threadIdx.x] = to[threadIdx.x];
       __syncthreads();

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/runtime/device.h"
 #include "ptx_emulator/cards.h"
 #include "support/net.h"
 

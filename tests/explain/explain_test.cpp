@@ -48,17 +48,18 @@ TEST(Explain, EveryNodeOfTheModelHasAnEntry) {
   EXPECT_NE(says(report, "flat"), "no entry");
 }
 
-TEST(Explain, EveryRivalHasATimeOrAReason) {
+TEST(Explain, EveryCandidateHasATimeOrAReason) {
   const Folder folder;
   const Report report = recorded(build_net(folder, small_net(), tuned()));
   int timed = 0, refused = 0;
   for (const Row& row : report.rows) {
     EXPECT_FALSE(row.kernel.empty()) << row.name;
-    for (const Rival& rival : row.rivals) {
-      timed += rival.microseconds > 0;
-      refused += static_cast<bool>(rival.refusal);
-      EXPECT_TRUE(rival.kernel == "ref" || rival.microseconds > 0 || static_cast<bool>(rival.refusal) || row.choices < 2)
-          << row.name << " " << rival.kernel;
+    for (const Candidate& candidate : row.candidates) {
+      timed += candidate.microseconds > 0;
+      refused += static_cast<bool>(candidate.refusal);
+      EXPECT_TRUE(candidate.kernel == "ref" || candidate.microseconds > 0 || static_cast<bool>(candidate.refusal) ||
+                  row.choices < 2)
+          << row.name << " " << candidate.kernel;
     }
     if (row.choices > 1) {
       EXPECT_GT(row.alone, 0) << row.name;
@@ -75,7 +76,7 @@ TEST(Explain, AnEngineFileKnowsAsMuch) {
   EXPECT_EQ(json(recorded(Engine::load(folder / "m.tenon"))), json(recorded(engine)));
 }
 
-TEST(Explain, RivalsComeFromTheTimingCacheAsWell) {
+TEST(Explain, CandidatesComeFromTheTimingCacheAsWell) {
   const Folder folder;
   BuildOptions options = tuned();
   options.timing_cache = folder / "cache.json";
@@ -136,21 +137,21 @@ plan::Plan plan_of_group(const plan::Record& record) {
   return plan;
 }
 
-TEST(Explain, AGroupIsARowOrARivalOfItsLastNode) {
+TEST(Explain, AGroupIsARowOrACandidateOfItsLastNode) {
   const Report one = explain(plan_of_group({"both", 3, {{plan::unfused, 4}}}), {}, 1);
   ASSERT_EQ(one.rows.size(), 1u);
   EXPECT_EQ(one.rows[0].op, "tenon:ConvMaxPool");
   EXPECT_EQ(one.rows[0].origins, (std::vector<std::string>{"stem", "pool"}));
   EXPECT_EQ(one.rows[0].kernel, "both");
-  ASSERT_EQ(one.rows[0].rivals.size(), 1u);
-  EXPECT_EQ(one.rows[0].rivals[0].kernel, plan::unfused);
+  ASSERT_EQ(one.rows[0].candidates.size(), 1u);
+  EXPECT_EQ(one.rows[0].candidates[0].kernel, plan::unfused);
 
   const Report apart = explain(plan_of_group({plan::unfused, 3, {{"both", 4}}}), {}, 1);
   ASSERT_EQ(apart.rows.size(), 2u);
-  EXPECT_TRUE(apart.rows[0].rivals.empty());
-  ASSERT_EQ(apart.rows[1].rivals.size(), 1u);
-  EXPECT_EQ(apart.rows[1].rivals[0].kernel, "both with stem");
-  EXPECT_EQ(apart.rows[1].rivals[0].microseconds, 4);
+  EXPECT_TRUE(apart.rows[0].candidates.empty());
+  ASSERT_EQ(apart.rows[1].candidates.size(), 1u);
+  EXPECT_EQ(apart.rows[1].candidates[0].kernel, "both with stem");
+  EXPECT_EQ(apart.rows[1].candidates[0].microseconds, 4);
 }
 
 }  // namespace

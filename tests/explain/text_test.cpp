@@ -7,17 +7,17 @@
 namespace tenon::explain {
 namespace {
 
-/// Three steps: a convolution with a close rival, a transpose, and an op without a kernel of its own.
+/// Three steps: a convolution with a close candidate, a transpose, and an op without a kernel of its own.
 Report report() {
   Report report{"cpu", Precision::fp32, "avx2", 2, true};
   Row conv{"stem", {"stem", "act"}, "Conv", "1x8x8x3 -> 1x8x8x4", "fp32", "direct", 600, 500, 2};
   conv.switched = 400;
   conv.precision = Precision::fp32;
-  conv.rivals = {{"winograd4", 550},
+  conv.candidates = {{"winograd4", 550},
                  {"ref", unknown},
                  {"depthwise", unknown, {backends::Reason::group, "one input and one output channel"}}};
   Row move{"turn", {"turn"}, "Transpose", "1x8x8x4 -> 1x4x8x8", "fp32", "transpose", 100, unknown, 1};
-  move.rivals = {{"ref", unknown}};
+  move.candidates = {{"ref", unknown}};
   Row plain{"odd\n", {"odd\n"}, "Det", "4x8x8 -> 4", "fp32", "ref", 300};
   plain.precision = move.precision = Precision::fp32;
   report.rows = {conv, move, plain};
@@ -37,12 +37,12 @@ TEST(ExplainText, ReadsAsTheGoldenFile) {
 
 TEST(ExplainText, JsonOfARefusalHasItsCodeAndValues) {
   Report one = report();
-  one.rows[0].rivals = {{"direct", unknown, {backends::Reason::too_many, 4, "channels"}},
+  one.rows[0].candidates = {{"direct", unknown, {backends::Reason::too_many, 4, "channels"}},
                         {"stem", unknown, backends::Reason::empty}};
-  const auto rivals = json(one)["steps"][0]["rivals"];
-  EXPECT_EQ(rivals[0].dump(), R"({"kernel":"direct","refused":"more than 4 channels","code":"too_many",)"
+  const auto candidates = json(one)["steps"][0]["candidates"];
+  EXPECT_EQ(candidates[0].dump(), R"({"kernel":"direct","refused":"more than 4 channels","code":"too_many",)"
                               R"("values":[4,"channels"]})");
-  EXPECT_EQ(rivals[1].dump(), R"({"kernel":"stem","refused":"nothing to do","code":"empty","values":[]})");
+  EXPECT_EQ(candidates[1].dump(), R"({"kernel":"stem","refused":"nothing to do","code":"empty","values":[]})");
 }
 
 TEST(ExplainText, TellsOfOneNode) {
@@ -71,9 +71,9 @@ TEST(ExplainText, FindingsAreInOrderOfCost) {
   EXPECT_EQ(all.findings[2].microseconds, 100);
 }
 
-TEST(ExplainText, ARivalMayBeFasterAlone) {
+TEST(ExplainText, ACandidateMayBeFasterAlone) {
   Report one = report();
-  one.rows[0].rivals[0].microseconds = 450;
+  one.rows[0].candidates[0].microseconds = 450;
   one.findings.clear();
   find(one);
   EXPECT_EQ(one.findings[0].why,

@@ -23,7 +23,7 @@ TEST(agreement, is_one_where_nothing_changes) {
   Agreement same;
   for (const double margin : {0., 1., 5.}) same.add(margin, margin);
   EXPECT_EQ(same.value(), 1);
-  EXPECT_EQ(same.pictures(), 3);
+  EXPECT_EQ(same.images(), 3);
 }
 
 /// Margins 1, 3 and changes 0, -2: of the four pairs 1 - 2 alone is below 0.
@@ -35,8 +35,8 @@ TEST(agreement, lets_each_margin_meet_each_change) {
   EXPECT_DOUBLE_EQ(some.value(std::vector<uint32_t>{5, 0}), 1);
 }
 
-/// With margins of [0, 1] and changes of one deviation s, the share lost is s / sqrt(2 pi): few pictures see it.
-TEST(agreement, sees_with_few_pictures_what_many_lose) {
+/// With margins of [0, 1] and changes of one deviation s, the share lost is s / sqrt(2 pi): few images see it.
+TEST(agreement, sees_with_few_images_what_many_lose) {
   std::mt19937_64 random(7);
   const auto uniform = [&] { return static_cast<double>(random() >> 11) / 9007199254740992.0; };
   constexpr double turn = 2 * 3.14159265358979, deviation = 0.05;

@@ -9,7 +9,7 @@
 namespace tenon::metrics {
 namespace {
 
-TEST(share, is_of_sums_and_counts_pictures_as_often_as_asked) {
+TEST(share, is_of_sums_and_counts_images_as_often_as_asked) {
   Share share;
   share.add(1, 1), share.add(0, 1), share.add(3, 6);
   EXPECT_DOUBLE_EQ(share.value(), 0.5);
@@ -28,7 +28,7 @@ TEST(bootstrap, gives_the_interval_of_a_mean) {
   EXPECT_NEAR(interval.high, 0.2 + half, 0.2 * half);
 }
 
-TEST(bootstrap, draws_as_many_pictures_as_there_are_and_the_same_ones_each_time) {
+TEST(bootstrap, draws_as_many_images_as_there_are_and_the_same_ones_each_time) {
   const auto sum = [](std::span<const uint32_t> weights) {
     return static_cast<double>(std::accumulate(weights.begin(), weights.end(), 0u));
   };

@@ -14,7 +14,7 @@ struct Expectation {
   std::vector<uint32_t> weights;
 };
 
-/// What oracle.py wrote: pictures, and what pycocotools makes of them.
+/// What oracle.py wrote: images, and what pycocotools makes of them.
 std::vector<Expectation> read(AveragePrecision& precision) {
   std::ifstream file(TENON_SOURCE_DIR "/tests/metrics/boxes.golden");
   std::vector<Expectation> expectations;
@@ -28,7 +28,7 @@ std::vector<Expectation> read(AveragePrecision& precision) {
   for (std::string line, word; std::getline(file, line);) {
     std::istringstream words(line);
     words >> word;
-    if (word == "picture") {
+    if (word == "image") {
       finish();
       open = true;
     } else if (word == "truth") {
@@ -52,7 +52,7 @@ TEST(average_precision, is_that_of_pycocotools) {
   AveragePrecision precision;
   const std::vector<Expectation> expectations = read(precision);
   ASSERT_EQ(expectations.size(), 6u);
-  ASSERT_EQ(precision.pictures(), 12);
+  ASSERT_EQ(precision.images(), 12);
   EXPECT_NEAR(precision.value(), expectations[0].value, 1e-12);
   for (const Expectation& one : expectations) EXPECT_NEAR(precision.value(one.weights), one.value, 1e-12);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes of made-up pictures, with their mean average precision by pycocotools: oracle.py > boxes.golden
-Lines: "picture", "truth CLASS X0 Y0 X1 Y1 CROWD", "found CLASS SCORE X0 Y0 X1 Y1", "expect VALUE WEIGHT..." with how
-often each picture counts."""
+"""Boxes of made-up images, with their mean average precision by pycocotools: oracle.py > boxes.golden
+Lines: "image", "truth CLASS X0 Y0 X1 Y1 CROWD", "found CLASS SCORE X0 Y0 X1 Y1", "expect VALUE WEIGHT..." with how
+often each image counts."""
 import contextlib
 import io
 import random
@@ -12,7 +12,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 random.seed(7)
-PICTURES, CLASSES = 12, 4
+IMAGES, CLASSES = 12, 4
 
 
 def box():
@@ -25,7 +25,7 @@ def near(b, far):
   return moved if moved[2] > moved[0] + 1 and moved[3] > moved[1] + 1 else b
 
 
-def picture(at):
+def image(at):
   truth, found = [], []
   for _ in range(random.randint(0, 7)):
     truth.append((random.randrange(CLASSES), box(), int(random.random() < 0.12)))
@@ -40,9 +40,9 @@ def picture(at):
   return truth, found
 
 
-def average_precision(pictures):
+def average_precision(images):
   images, annotations, results = [], [], []
-  for image, (truth, found) in enumerate(pictures, 1):
+  for image, (truth, found) in enumerate(images, 1):
     images.append({'id': image, 'width': 640, 'height': 480})
     for cls, (x0, y0, x1, y1), crowd in truth:
       annotations.append({'id': len(annotations) + 1, 'image_id': image, 'category_id': cls, 'iscrowd': crowd,
@@ -61,15 +61,15 @@ def average_precision(pictures):
   return precision[precision > -1].mean()
 
 
-pictures = [picture(at) for at in range(PICTURES)]
-for truth, found in pictures:
-  print('picture')
+images = [image(at) for at in range(IMAGES)]
+for truth, found in images:
+  print('image')
   for cls, b, crowd in truth:
     print('truth', cls, *b, crowd)
   for cls, score, b in found:
     print('found', cls, score, *b)
 for draw in range(6):
-  weights = np.ones(PICTURES, int) if draw == 0 else np.bincount(
-      [random.randrange(PICTURES) for _ in range(PICTURES)], minlength=PICTURES)
-  drawn = [picture for picture, weight in zip(pictures, weights) for _ in range(weight)]
+  weights = np.ones(IMAGES, int) if draw == 0 else np.bincount(
+      [random.randrange(IMAGES) for _ in range(IMAGES)], minlength=IMAGES)
+  drawn = [image for image, weight in zip(images, weights) for _ in range(weight)]
   print('expect', repr(float(average_precision(drawn))), *weights)

@@ -18,7 +18,7 @@ SPECS = {
 
 
 def prepared(path, side, colour, scale, mean, std):
-    """torchvision's Resize(256) and CenterCrop on Pillow pictures, then (pixel * scale - mean) / std."""
+    """torchvision's Resize(256) and CenterCrop on Pillow images, then (pixel * scale - mean) / std."""
     image = Image.open(path).convert('RGB')
     width, height = image.size
     short, long = min(width, height), max(width, height)
@@ -35,13 +35,13 @@ def prepared(path, side, colour, scale, mean, std):
 
 def main():
     name = sys.argv[1]
-    model, pictures = reference.data('models', 'classify', name), reference.data('imagenet', 'val')
+    model, images = reference.data('models', 'classify', name), reference.data('imagenet', 'val')
     words, *rest = SPECS[name]
     session = reference.session(onnxruntime, model)
     inputs = session.get_inputs()[0]
     side = inputs.shape[2] if isinstance(inputs.shape[2], int) else 224
     compared = wrong = 0
-    for entry in reference.tenon('classify', model, '--source', pictures, '--preprocess', words, '--top', str(TOP)):
+    for entry in reference.tenon('classify', model, '--source', images, '--preprocess', words, '--top', str(TOP)):
         logits = session.run(None, {inputs.name: prepared(entry['image'], side, *rest)})[0].ravel().astype(np.float64)
         if logits.min() >= 0 and abs(logits.sum() - 1) < 1e-3:
             scores = logits
@@ -55,7 +55,7 @@ def main():
                 wrong += 1
                 print('%s: got class %d %.4f, expected %d %.4f' %
                       (os.path.basename(entry['image']), got['class'], got['score'], want, scores[want]))
-    print('%s: %d pictures compared, %d classes differ' % (name, compared, wrong))
+    print('%s: %d images compared, %d classes differ' % (name, compared, wrong))
     return 1 if wrong or not compared else 0
 
 

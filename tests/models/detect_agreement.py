@@ -77,9 +77,9 @@ def expected(session, kind, path):
     while order and len(found) < MOST:
         first = order.pop(0)
         found.append(first)
-        rivals = [at for at in order if classes[at] == classes[first]]
-        overlaps = iou(boxes[first], boxes[rivals]) if rivals else []
-        hidden = {at for at, overlap in zip(rivals, overlaps) if overlap > IOU}
+        candidates = [at for at in order if classes[at] == classes[first]]
+        overlaps = iou(boxes[first], boxes[candidates]) if candidates else []
+        hidden = {at for at, overlap in zip(candidates, overlaps) if overlap > IOU}
         order = [at for at in order if at not in hidden]
     boxes = (boxes[found] - [left, top, left, top]) / ratio
     boxes[:, 0::2] = boxes[:, 0::2].clip(0, image.shape[1])
@@ -103,11 +103,11 @@ def unmatched(these, those):
 
 
 def main():
-    model, pictures = reference.data('models', 'detect', sys.argv[1]), reference.data('coco', 'val80')
+    model, images = reference.data('models', 'detect', sys.argv[1]), reference.data('coco', 'val80')
     kind = sys.argv[1].split('n_')[0].split('_')[0]
     session = reference.session(onnxruntime, model)
     compared = wrong = 0
-    for entry in reference.tenon('detect', model, '--source', pictures):
+    for entry in reference.tenon('detect', model, '--source', images):
         got = [(one['class'], one['score'], np.array(one['box'])) for one in entry['detections']]
         want = expected(session, kind, entry['image'])
         compared += sum(score >= LEAST_SCORE for _, score, _ in want)

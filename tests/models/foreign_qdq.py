@@ -62,8 +62,8 @@ class Net:
         onnx.save(onnx.shape_inference.infer_shapes(model), path)
 
 
-def picture(path, seed):
-    net = Net('picture', [1, 3, 20, 20], seed)
+def image(path, seed):
+    net = Net('image', [1, 3, 20, 20], seed)
     x = net.node('Relu', net.conv('x', 3, 16, stride=2))
     y = net.conv(x, 16, 16, group=16)
     y = net.node('Mul', y, net.node('Sigmoid', y))
@@ -138,7 +138,7 @@ def compare(net, style, seed, folder):
 
 def main():
     failed = 0
-    for net in (picture, words, steps):
+    for net in (image, words, steps):
         for style in STYLES:
             for seed in range(SEEDS):
                 with tempfile.TemporaryDirectory() as folder:

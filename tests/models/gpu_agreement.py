@@ -39,7 +39,7 @@ FREE = {'audio/silero_vad_16k_op15': {'input': [1, 576], 'state': [2, 1, 128]}}
 
 
 def inputs_of(name, session, low, high):
-    """Patches of 8x8 pixels with noise: values that differ, as those of a picture do."""
+    """Patches of 8x8 pixels with noise: values that differ, as those of an image do."""
     random = np.random.default_rng(7)
     arrays = {}
     for one in session.get_inputs():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tenon quantize writes, against Tenon's own engine of the same recipe and run by ONNX Runtime. Tenon computes the
 same bits of either. ONNX Runtime rounds the same values to the same steps, but for a few that a last bit of its sums in
-floating point moves to the next one; what follows them differs by little, so that all pictures together differ by less
+floating point moves to the next one; what follows them differs by little, so that all images together differ by less
 than quantisation changes.
 usage: qdq_agreement.py SAMPLES"""
 import os
@@ -13,10 +13,10 @@ import reference
 
 np, cv2, onnx, onnxruntime = reference.imported('numpy', 'cv2', 'onnx', 'onnxruntime')
 
-PICTURES, SIDE = ['%05d.jpg' % at for at in range(1, 24, 2)], 320
+IMAGES, SIDE = ['%05d.jpg' % at for at in range(1, 24, 2)], 320
 SURE, LEAST_SAME_CLASS = 0.3, 0.99  # candidates that both sides give the same class
 MOST_OF_LOSS = 0.5  # mean difference of the two, of what quantisation itself changes
-FIRST, MOST_MOVED = 6, 1e-4  # tensors of bytes from the picture on, and the share of them that is one step apart
+FIRST, MOST_MOVED = 6, 1e-4  # tensors of bytes from the image on, and the share of them that is one step apart
 UNTIMED = ['-q', '--budget', '0', '--timing-cache', '-']
 
 
@@ -49,7 +49,7 @@ def main(samples):
     import evaluate
     model, same, off, loss, moved, fine = os.path.join(samples, 'detector.onnx'), [], [], [], [], True
     with tempfile.TemporaryDirectory() as folder:
-        recipe = ['--data', os.path.join(samples, 'pictures'), '--preprocess', 'yolo', '--calib-count', '4',
+        recipe = ['--data', os.path.join(samples, 'images'), '--preprocess', 'yolo', '--calib-count', '4',
                   '--calibrator', 'mse', '--max-error', '1e9']
         tenon(folder, 'quantize', model, '-o', 'q.onnx', '-q', *recipe)
         tenon(folder, 'build', model, '-o', 'q.tenon', '--precision', 'int8', *UNTIMED, *recipe)
@@ -57,8 +57,8 @@ def main(samples):
         for name in ('q', 'shown'):
             tenon(folder, 'build', name + '.onnx', '-o', name + '_onnx.tenon', *UNTIMED)
         shown, exact = session(os.path.join(folder, 'shown.onnx')), session(model)
-        for picture in PICTURES:
-            blob = evaluate.letterbox(cv2.imread(os.path.join(samples, 'pictures', picture)), SIDE)[0][None]
+        for image in IMAGES:
+            blob = evaluate.letterbox(cv2.imread(os.path.join(samples, 'images', image)), SIDE)[0][None]
             np.save(os.path.join(folder, 'x.npy'), blob)
 
             def run(engine):
@@ -75,7 +75,7 @@ def main(samples):
             same.append((ours[0, 4:].argmax(0) == theirs[0, 4:].argmax(0))[sure].mean())
             for one, list_ in ((ours, off), (real, loss)):
                 list_.append(np.abs(one - theirs)[0][:, sure].mean())
-            print(f'{picture}: {sure.sum()} candidates, {100 * same[-1]:.1f} % of one class; {off[-1]:.3g} apart where '
+            print(f'{image}: {sure.sum()} candidates, {100 * same[-1]:.1f} % of one class; {off[-1]:.3g} apart where '
                   f'quantisation makes {loss[-1]:.3g}; the first bytes differ in {moved[-1]:.2g}, the two engines by '
                   f'{np.abs(ours - read).max():.3g}')
     fine &= min(same) >= LEAST_SAME_CLASS and sum(off) <= MOST_OF_LOSS * sum(loss) and max(moved) <= MOST_MOVED

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/rows.h"
 #include "ops/case.h"
 #include "ops/elementwise_program.h"
 

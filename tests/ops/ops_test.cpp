@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backends/strided_copy.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "case.h"
 #include "support/compare.h"
 
@@ -46,18 +46,18 @@ std::vector<Tensor> run(const Case& one, const backends::Problem& problem, backe
     outputs.push_back(memory.back().data() + guard);
   }
   const Tensor workspace(DType::u8, {static_cast<int64_t>(step.workspace_bytes()) + 1});
-  Team team(problem.threads);
+  ThreadPool thread_pool(problem.threads);
   struct Context {
     backends::Step& step;
     std::byte **inputs, **outputs, *workspace;
-    Team& team;
-  } context{step, inputs.data(), outputs.data(), const_cast<std::byte*>(workspace.data<std::byte>()), team};
+    ThreadPool& thread_pool;
+  } context{step, inputs.data(), outputs.data(), const_cast<std::byte*>(workspace.data<std::byte>()), thread_pool};
   // Twice: a step keeps nothing of its last run.
   for (int turn = 0; turn < 2; ++turn)
-    team.run(
+    thread_pool.run(
         [](void* opaque, int id) {
           auto& all = *static_cast<Context*>(opaque);
-          all.step.run(all.inputs, all.outputs, all.team.worker(id, all.workspace));
+          all.step.run(all.inputs, all.outputs, all.thread_pool.worker(id, all.workspace));
         },
         &context);
   std::vector<Tensor> results;

@@ -32,10 +32,10 @@ TEST(TimingCache, KeepsWhatWasMeasuredWithItsSource) {
   EXPECT_EQ(record.kernel, "direct");
   EXPECT_EQ(record.microseconds, 1.5);
   EXPECT_EQ(record.source, 0xfedcba9876543210u);
-  ASSERT_EQ(record.rivals.size(), 1u);
-  EXPECT_EQ(record.rivals[0].kernel, "winograd");
-  EXPECT_EQ(record.rivals[0].microseconds, 2.25);
-  EXPECT_EQ(record.rivals[0].source, 7u);
+  ASSERT_EQ(record.candidates.size(), 1u);
+  EXPECT_EQ(record.candidates[0].kernel, "winograd");
+  EXPECT_EQ(record.candidates[0].microseconds, 2.25);
+  EXPECT_EQ(record.candidates[0].source, 7u);
 }
 
 /// Records of an engine, which anybody may have made, have no source.
@@ -46,7 +46,7 @@ TEST(TimingCache, TakesNothingThatWasNotMeasuredHere) {
   EXPECT_EQ(records.count("Relu"), 0u);
   ASSERT_EQ(records.count("Conv"), 1u);
   EXPECT_EQ(records.at("Conv").kernel, "winograd");
-  EXPECT_TRUE(records.at("Conv").rivals.empty());
+  EXPECT_TRUE(records.at("Conv").candidates.empty());
 }
 
 TEST(TimingCache, KeepsKnownTimesAndTakesNewNamesAndNewSources) {
@@ -58,8 +58,8 @@ TEST(TimingCache, KeepsKnownTimesAndTakesNewNamesAndNewSources) {
   const Record record = kept(folder).at("Conv");
   EXPECT_EQ(record.kernel, "winograd");
   EXPECT_EQ(record.source, 22u);
-  ASSERT_EQ(record.rivals.size(), 3u);
-  EXPECT_EQ(record.rivals[2].kernel, "tomorrow") << "another version's kernel is lost";
+  ASSERT_EQ(record.candidates.size(), 3u);
+  EXPECT_EQ(record.candidates[2].kernel, "tomorrow") << "another version's kernel is lost";
 }
 
 TEST(TimingCache, PassesOverFilesOfEarlierVersionsAndOtherForms) {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backends/cuda/kernel.h"
+#include "backends/cuda/runtime/kernel.h"
 #include "compile/tune.h"
 #include "ops/op.h"
 #include "support/net.h"
@@ -43,9 +43,9 @@ std::string key_of_convolution() {
   return plan.records.begin()->first;
 }
 
-std::map<std::string, Rival> by_name(const Record& record) {
-  std::map<std::string, Rival> names;
-  for (const Rival& rival : timed_of(record)) names[rival.kernel] = rival;
+std::map<std::string, Candidate> by_name(const Record& record) {
+  std::map<std::string, Candidate> names;
+  for (const Candidate& candidate : timed_of(record)) names[candidate.kernel] = candidate;
   return names;
 }
 
@@ -53,40 +53,40 @@ std::map<std::string, Rival> by_name(const Record& record) {
 Record retold(const Record& record) {
   Record changed = record;
   changed.microseconds = told;
-  for (Rival& rival : changed.rivals) rival.microseconds = told;
+  for (Candidate& candidate : changed.candidates) candidate.microseconds = told;
   return changed;
 }
 
 TEST(Tune, MeasuresWithSources) {
   const auto names = by_name(tuned({}));
   ASSERT_GE(names.size(), 3u);
-  for (const auto& [name, rival] : names) {
-    EXPECT_NE(rival.source, 0u) << name;
-    EXPECT_LT(rival.microseconds, told) << name;
+  for (const auto& [name, candidate] : names) {
+    EXPECT_NE(candidate.source, 0u) << name;
+    EXPECT_LT(candidate.microseconds, told) << name;
   }
 }
 
 TEST(Tune, KeepsWhatIsKnown) {
   const Record record = tuned({{key_of_convolution(), retold(tuned({}))}});
-  for (const auto& [name, rival] : by_name(record)) EXPECT_EQ(rival.microseconds, told) << name;
+  for (const auto& [name, candidate] : by_name(record)) EXPECT_EQ(candidate.microseconds, told) << name;
 }
 
 TEST(Tune, TimesANewKernelBesideKnownOnes) {
   Record known = retold(tuned({}));
-  const std::string added = known.rivals.back().kernel;
-  known.rivals.pop_back();
+  const std::string added = known.candidates.back().kernel;
+  known.candidates.pop_back();
   const Record record = tuned({{key_of_convolution(), known}});
   EXPECT_EQ(record.kernel, added);
   EXPECT_LT(record.microseconds, told);
-  for (const Rival& rival : record.rivals) EXPECT_EQ(rival.microseconds, told) << rival.kernel;
-  EXPECT_EQ(record.rivals.size(), known.rivals.size() + 1);
+  for (const Candidate& candidate : record.candidates) EXPECT_EQ(candidate.microseconds, told) << candidate.kernel;
+  EXPECT_EQ(record.candidates.size(), known.candidates.size() + 1);
 }
 
 TEST(Tune, TimesAChangedKernelAgain) {
   Record known = retold(tuned({}));
-  const std::string changed = known.rivals.front().kernel;
-  ++known.rivals.front().source;
-  known.rivals.push_back({"kernel of yesterday", 1, 5});
+  const std::string changed = known.candidates.front().kernel;
+  ++known.candidates.front().source;
+  known.candidates.push_back({"kernel of yesterday", 1, 5});
   const auto names = by_name(tuned({{key_of_convolution(), known}}));
   EXPECT_LT(names.at(changed).microseconds, told);
   EXPECT_EQ(names.at(known.kernel).microseconds, told);
@@ -97,10 +97,10 @@ TEST(Tune, TimesAChangedKernelAgain) {
 TEST(Tune, MeasuresWhatAnEngineOnlyTells) {
   Record record = retold(tuned({}));
   record.source = 0;
-  for (Rival& rival : record.rivals) rival.source = 0;
+  for (Candidate& candidate : record.candidates) candidate.source = 0;
   const Records own{{key_of_convolution(), record}};
   EXPECT_EQ(tuned({}, 0, own).microseconds, told) << "without time it is what there is";
-  for (const auto& [name, rival] : by_name(tuned({}, -1, own))) EXPECT_LT(rival.microseconds, told) << name;
+  for (const auto& [name, candidate] : by_name(tuned({}, -1, own))) EXPECT_LT(candidate.microseconds, told) << name;
 }
 
 TEST(Sources, AreKnownOfEveryKernel) {
@@ -121,7 +121,7 @@ TEST(Sources, DifferByFamily) {
 
 TEST(Sources, OfAGpuKernelAreItsOwnTexts) {
   cuda::Kernel kernel;
-  kernel.file = "src/backends/cuda/softmax.cpp";
+  kernel.file = "src/backends/cuda/reduction/softmax.cpp";
   const auto hash = [&](const std::string& file, const std::vector<std::string>& defines, const std::string& text) {
     return cuda::source_of({&kernel, {"name", {{file, defines, text}}, {}}});
   };
@@ -130,7 +130,7 @@ TEST(Sources, OfAGpuKernelAreItsOwnTexts) {
   EXPECT_EQ(softmax, hash("softmax.cu", {"A=1"}, std::string(cuda::kernel_text("softmax.cu"))));
   EXPECT_NE(softmax, hash("softmax.cu", {"A=2"}, ""));
   EXPECT_NE(softmax, hash("softmax.cu", {"A=1"}, std::string(cuda::kernel_text("softmax.cu")) + " "));
-  kernel.file = "src/backends/cuda/topk.cpp";
+  kernel.file = "src/backends/cuda/reduction/topk.cpp";
   EXPECT_NE(softmax, hash("softmax.cu", {"A=1"}, ""));
   kernel.file = "elsewhere.cpp";
   EXPECT_EQ(hash("softmax.cu", {"A=1"}, ""), 0u);
@@ -161,7 +161,7 @@ TEST(Sources, ChangeWithTheFilesThatAKernelLeadsTo) {
   folder.write(cpu + "kernels/tiles_isa.cpp", "#include \"backends/cpu/kernels/simd.h\"\n");
   folder.write(cpu + "kernels/simd.h", "");
   folder.write("backends/backend.h", "");
-  folder.write("backends/cuda/pad.cpp", "");
+  folder.write("backends/cuda/movement/pad.cpp", "");
   const auto before = hashes_of(folder);
   EXPECT_EQ(before.size(), 4u);
   const auto changed = [&](const std::string& path) {
@@ -174,13 +174,13 @@ TEST(Sources, ChangeWithTheFilesThatAKernelLeadsTo) {
     return names;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(changed(cpu + "kernels/simd.h"), (Names{cpu + "conv.cpp", cpu + "kernels/tiles"}));
+  EXPECT_EQ(changed(cpu + "kernels/simd.h"), (Names{cpu + "conv.cpp", "kernels/tiles"}));
   EXPECT_EQ(changed(cpu + "pool.cpp"), Names{cpu + "pool.cpp"});
-  EXPECT_EQ(changed("backends/cuda/pad.cpp"), Names{"backends/cuda/pad.cpp"});
+  EXPECT_EQ(changed("backends/cuda/movement/pad.cpp"), Names{"backends/cuda/movement/pad.cpp"});
   EXPECT_EQ(changed("backends/backend.h"), Names{});
   const auto other = hashes_of(folder, "other");
   EXPECT_NE(other.at(cpu + "pool.cpp"), before.at(cpu + "pool.cpp"));
-  EXPECT_EQ(other.at("backends/cuda/pad.cpp"), before.at("backends/cuda/pad.cpp"));
+  EXPECT_EQ(other.at("backends/cuda/movement/pad.cpp"), before.at("backends/cuda/movement/pad.cpp"));
 }
 
 }  // namespace

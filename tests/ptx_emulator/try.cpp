@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "backends/cuda/driver.h"
+#include "backends/cuda/runtime/driver.h"
 
 extern "C" {
 int cuModuleLoadData(tenon::cuda::Module*, const void*);

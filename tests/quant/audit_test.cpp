@@ -18,32 +18,32 @@ namespace {
 
 constexpr int64_t side = 16;
 
-/// A picture of soft blobs in 0..1, another for each seed.
+/// An image of soft blobs in 0..1, another for each seed.
 Tensor blobs(unsigned seed) {
-  Tensor picture(DType::f32, {1, 3, side, side});
+  Tensor image(DType::f32, {1, 3, side, side});
   const Tensor noise = test::random_tensor({12}, seed);
   const float* r = noise.data<float>();
   for (int64_t c = 0; c < 3; ++c)
     for (int64_t y = 0; y < side; ++y)
       for (int64_t x = 0; x < side; ++x)
-        picture.data<float>()[(c * side + y) * side + x] =
+        image.data<float>()[(c * side + y) * side + x] =
             0.5f + 0.4f * std::sin(r[c] * 9 + (r[3] + r[4 + c]) * static_cast<float>(x) +
                                    (r[7] + r[8 + c]) * static_cast<float>(y));
-  return picture;
+  return image;
 }
 
-Tensor scaled(const Tensor& picture, float factor, float mean = 0) {
-  Tensor result = picture.copy();
+Tensor scaled(const Tensor& image, float factor, float mean = 0) {
+  Tensor result = image.copy();
   for (int64_t at = 0; at < result.elements(); ++at)
     result.data<float>()[at] = result.data<float>()[at] * factor - mean;
   return result;
 }
 
-std::vector<Picture> pictures(int count, const std::function<Tensor(int)>& make) {
-  std::vector<Picture> list;
+std::vector<Image> images(int count, const std::function<Tensor(int)>& make) {
+  std::vector<Image> list;
   for (int at = 0; at < count; ++at) {
-    list.push_back(picture_of(make(at).data<float>(), 3, side, side, true));
-    list.back().name = "picture " + std::to_string(at);
+    list.push_back(image_of(make(at).data<float>(), 3, side, side, true));
+    list.back().name = "image " + std::to_string(at);
   }
   return list;
 }
@@ -56,64 +56,64 @@ std::vector<std::string> named(const std::vector<plan::Suspicion>& suspicions) {
 
 using Names = std::vector<std::string>;
 
-TEST(Suspicions, AreNoneForDifferentPictures) {
-  EXPECT_EQ(named(suspicions_of(pictures(16, [](int at) { return blobs(static_cast<unsigned>(at)); }))), Names{});
+TEST(Suspicions, AreNoneForDifferentImages) {
+  EXPECT_EQ(named(suspicions_of(images(16, [](int at) { return blobs(static_cast<unsigned>(at)); }))), Names{});
   EXPECT_EQ(named(suspicions_of({})), Names{});
 }
 
-TEST(Suspicions, NameDarkPictures) {
+TEST(Suspicions, NameDarkImages) {
   for (const float white : {1.f, 255.f})
     EXPECT_EQ(named(suspicions_of(
-                  pictures(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 0.06f * white); }))),
-              Names{"the pictures are nearly black"})
+                  images(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 0.06f * white); }))),
+              Names{"the images are nearly black"})
         << white;
 }
 
 TEST(Suspicions, KnowBytesLessTheirMean) {
   const auto bytes = [](float light) {
     return named(suspicions_of(
-        pictures(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 255 * light, 117); })));
+        images(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 255 * light, 117); })));
   };
   EXPECT_EQ(bytes(1), Names{});
-  EXPECT_EQ(bytes(0.1f), Names{"the pictures are nearly black"});
+  EXPECT_EQ(bytes(0.1f), Names{"the images are nearly black"});
 }
 
-TEST(Suspicions, BarsAroundPicturesSayNothing) {
+TEST(Suspicions, BarsAroundImagesSayNothing) {
   const auto barred = [](int at) {
-    Tensor picture = scaled(blobs(static_cast<unsigned>(at)), 0.06f);
+    Tensor image = scaled(blobs(static_cast<unsigned>(at)), 0.06f);
     for (int64_t c = 0; c < 3; ++c)
       for (int64_t y = 0; y < side; ++y)
         for (int64_t x = 0; x < side; ++x)
-          if (y < 3 || y >= side - 3) picture.data<float>()[(c * side + y) * side + x] = 114 / 255.f;
-    return picture;
+          if (y < 3 || y >= side - 3) image.data<float>()[(c * side + y) * side + x] = 114 / 255.f;
+    return image;
   };
-  EXPECT_EQ(named(suspicions_of(pictures(16, barred))), Names{"the pictures are nearly black"});
+  EXPECT_EQ(named(suspicions_of(images(16, barred))), Names{"the images are nearly black"});
 }
 
 TEST(Suspicions, NameAScaleThatWasTakenTwice) {
   EXPECT_EQ(
-      named(suspicions_of(pictures(16, [](int at) { return scaled(blobs(static_cast<unsigned>(at)), 1 / 255.f); }))),
-      Names{"the pictures look scaled twice"});
+      named(suspicions_of(images(16, [](int at) { return scaled(blobs(static_cast<unsigned>(at)), 1 / 255.f); }))),
+      Names{"the images look scaled twice"});
 }
 
-TEST(Suspicions, NamePicturesOfOneScene) {
-  const auto found = suspicions_of(pictures(8, [](int at) {
-    Tensor picture = blobs(1);
-    picture.data<float>()[at * 7] = 1;
-    return scaled(picture, 1 - 0.01f * static_cast<float>(at));
+TEST(Suspicions, NameImagesOfOneScene) {
+  const auto found = suspicions_of(images(8, [](int at) {
+    Tensor image = blobs(1);
+    image.data<float>()[at * 7] = 1;
+    return scaled(image, 1 - 0.01f * static_cast<float>(at));
   }));
-  EXPECT_EQ(named(found), Names{"the 8 pictures show one scene"});
+  EXPECT_EQ(named(found), Names{"the 8 images show one scene"});
 }
 
-TEST(Suspicions, NamePicturesOfOneColour) {
-  const auto found = suspicions_of(pictures(8, [](int at) {
+TEST(Suspicions, NameImagesOfOneColour) {
+  const auto found = suspicions_of(images(8, [](int at) {
     if (at != 3) return blobs(static_cast<unsigned>(at));
     Tensor flat = blobs(1);
     std::fill_n(flat.data<float>(), flat.elements(), 0.5f);
     return flat;
   }));
-  ASSERT_EQ(named(found), Names{"1 of 8 pictures hold one colour alone"});
-  EXPECT_EQ(found[0].why, "picture 3");
+  ASSERT_EQ(named(found), Names{"1 of 8 images hold one colour alone"});
+  EXPECT_EQ(found[0].why, "image 3");
 }
 
 TEST(Certainty, IsHigherForAListWithOneHighScore) {
@@ -145,7 +145,7 @@ TEST(Certainty, OfProbabilitiesIsThatOfWhatTheSoftmaxReads) {
               certainty({Tensor::of<float>(DType::f32, {1, 4}, scores)}), 1e-5);
 }
 
-TEST(Certainty, IsThatOfOnePictureOfABatch) {
+TEST(Certainty, IsThatOfOneImageOfABatch) {
   const Tensor both = Tensor::of<float>(DType::f32, {2, 4}, std::vector<float>{1, 2, 1, 2, 0, 0, 9, 0});
   const Tensor flat = Tensor::of<float>(DType::f32, {1, 4}, std::vector<float>{1, 2, 1, 2});
   const Tensor sure = Tensor::of<float>(DType::f32, {1, 4}, std::vector<float>{0, 0, 9, 0});
@@ -161,7 +161,7 @@ class Source : public Calibrator {
     if (at_ == count_) return false;
     const float growth = growing_ ? static_cast<float>(at_ + 1) / static_cast<float>(count_) : 1;
     batch.inputs = {{"", scaled(blobs(static_cast<unsigned>(at_)), factor_ * growth, mean_)}};
-    batch.names = {"picture " + std::to_string(at_++)};
+    batch.names = {"image " + std::to_string(at_++)};
     return true;
   }
 
@@ -231,10 +231,10 @@ TEST(Audit, HoldsRangesSourcesSaturationAndDeadChannels) {
   float low = 1, high = 0;
   std::string lowest, highest;
   for (int at = 0; at < 16; ++at) {
-    const Tensor picture = blobs(static_cast<unsigned>(at));
-    for (const float value : picture.values<float>()) {
-      if (value < low) low = value, lowest = "picture " + std::to_string(at);
-      if (value > high) high = value, highest = "picture " + std::to_string(at);
+    const Tensor image = blobs(static_cast<unsigned>(at));
+    for (const float value : image.values<float>()) {
+      if (value < low) low = value, lowest = "image " + std::to_string(at);
+      if (value > high) high = value, highest = "image " + std::to_string(at);
     }
   }
   EXPECT_FLOAT_EQ(static_cast<float>(input->low), low);
@@ -249,13 +249,13 @@ TEST(Audit, HoldsRangesSourcesSaturationAndDeadChannels) {
 
 TEST(Audit, ValuesOfAnotherScaleThanTheModelsAreNamed) {
   EXPECT_EQ(named(evidence(8).suspicions), Names{});
-  EXPECT_EQ(named(evidence(8, 255).suspicions), Names{"the pictures' values look too large for this model"});
+  EXPECT_EQ(named(evidence(8, 255).suspicions), Names{"the images' values look too large for this model"});
   EXPECT_EQ(named(evidence(8, 255, {}, 0.3f, false, 117).suspicions), Names{});  // meant to be bytes
 }
 
 TEST(Audit, AScaleThatChangesNoClassIsNoFault) {
   EXPECT_EQ(suspicions_of_classifier(0.02f), Names{});
-  EXPECT_EQ(suspicions_of_classifier(2.5f), Names{"the pictures' values look too large for this model"});
+  EXPECT_EQ(suspicions_of_classifier(2.5f), Names{"the images' values look too large for this model"});
 }
 
 /// A map of scores that rise with the last colour.
@@ -272,7 +272,7 @@ ir::Graph blueness() {
   return graph;
 }
 
-/// Two pictures a batch, with their first and last colours dimmed, and a mean taken from the first.
+/// Two images a batch, with their first and last colours dimmed, and a mean taken from the first.
 class Tinted : public Calibrator {
  public:
   Tinted(int batches, float first, float last, float mean)
@@ -281,16 +281,16 @@ class Tinted : public Calibrator {
     if (at_ == batches_) return false;
     Tensor both(DType::f32, {2, 3, side, side});
     batch.names.clear();
-    for (int picture = 0; picture < 2; ++picture) {
-      const int number = 2 * at_ + picture;
+    for (int image = 0; image < 2; ++image) {
+      const int number = 2 * at_ + image;
       const Tensor one = blobs(static_cast<unsigned>(number));
       constexpr int64_t pixels = side * side;
       for (int64_t at = 0; at < 3 * pixels; ++at)
-        both.data<float>()[picture * 3 * pixels + at] = one.data<float>()[at] * (at < pixels       ? first_
+        both.data<float>()[image * 3 * pixels + at] = one.data<float>()[at] * (at < pixels       ? first_
                                                                                  : at < 2 * pixels ? 1
                                                                                                    : last_) -
                                                         (at < pixels ? mean_ : 0);
-      batch.names.push_back("picture " + std::to_string(number));
+      batch.names.push_back("image " + std::to_string(number));
     }
     ++at_;
     batch.inputs = {{"", std::move(both)}};

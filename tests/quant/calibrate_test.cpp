@@ -26,7 +26,7 @@ class Samples : public Calibrator {
       const Tensor one = test::random_tensor({1, 3, 8, 8}, static_cast<unsigned>(100 + at_));
       std::copy_n(one.data<float>(), one.elements(), whole.data<float>() + row * one.elements());
       if (at_ == bad_) whole.data<float>()[row * one.elements() + 5] = NAN;
-      batch.names.push_back("picture " + std::to_string(at_));
+      batch.names.push_back("image " + std::to_string(at_));
     }
     batch.inputs = {{"", whole}};
     return true;
@@ -81,8 +81,8 @@ TEST(calibrate, tries_in_floating_point_what_the_written_graph_computes) {
   ir::Graph written = graph, trial = graph;
   materialise(written, recipe);
   round_weights(trial, recipe);
-  Team team(2);
-  Lab lab(trial, {}, team);
+  ThreadPool thread_pool(2);
+  Lab lab(trial, {}, thread_pool);
   for (const auto& [name, quantiser] : recipe.values) lab.watch(name, {.round = &quantiser});
   for (unsigned seed = 1; seed < 6; ++seed) {
     const Tensor x = test::random_tensor({1, 3, 8, 8}, seed);
@@ -120,7 +120,7 @@ TEST(calibrate, names_a_sample_that_is_not_finite) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::usage);
-    EXPECT_EQ(error.where(), "picture 5");
+    EXPECT_EQ(error.where(), "image 5");
   }
 }
 
@@ -133,7 +133,7 @@ TEST(calibrate, names_the_sample_of_a_batch_that_is_not_finite) {
     calibrate(graph, samples, setting);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.where(), "picture 6");
+    EXPECT_EQ(error.where(), "image 6");
   }
 }
 

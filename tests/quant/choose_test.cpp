@@ -26,24 +26,24 @@ ir::Graph chain() {
   return graph;
 }
 
-/// Each layer saves one microsecond of a hundred, and costs `harm[layer]` points.
+/// Each layer saves one microsecond of a hundred, and costs `sensitivity[layer]` points.
 struct World {
   ir::Graph graph = chain();
   Recipe recipe;
-  std::vector<double> harm;
+  std::vector<double> sensitivity;
   int made = 0, scored = 0;
   std::vector<std::set<std::string>> tried;
   double saves = 1;
   Objective objective = Objective::latency;
-  std::function<double(const Recipe&)> lost = {};  // instead of the sum of harm
-  double rounding_saves = 0, rounding_harm = 0;    // of each layer in bf16, microseconds and points
+  std::function<double(const Recipe&)> lost = {};  // instead of the sum of sensitivity
+  double rounding_saves = 0, rounding_sensitivity = 0;    // of each layer in bf16, microseconds and points
 
-  explicit World(std::vector<double> points) : harm(std::move(points)) {
+  explicit World(std::vector<double> points) : sensitivity(std::move(points)) {
     for (const ir::Node& node : graph.nodes) {
       const std::string& name = graph.value(node.outputs[0]).name;
       recipe.values[graph.value(node.inputs[0]).name] = Quantiser::of({0, 255});
       recipe.anchors[name] = {{0.1f, 0.2f}, {}};
-      recipe.evidence.layers.push_back({node.label(), true, "", harm[std::stoul(node.label().substr(1))]});
+      recipe.evidence.layers.push_back({node.label(), true, "", sensitivity[std::stoul(node.label().substr(1))]});
     }
   }
   double drop(const Recipe& how) const {
@@ -51,19 +51,19 @@ struct World {
     double sum = 0;
     for (const auto& [name, weights] : how.anchors)
       for (const ir::Node& node : graph.nodes)
-        if (graph.value(node.outputs[0]).name == name) sum += harm[std::stoul(node.label().substr(1))];
+        if (graph.value(node.outputs[0]).name == name) sum += sensitivity[std::stoul(node.label().substr(1))];
     return sum;
   }
-  std::optional<Pace> run(double limit, plan::Search& search) {
+  std::optional<LatencyCheck> run(double limit, plan::Search& search) {
     search.points = {{0, 90}};
     search.limit = limit;
     std::map<std::string, double> rounding;
     if (rounding_saves > 0) {
       for (const ir::Node& node : graph.nodes) rounding[graph.value(node.outputs[0]).name] = rounding_saves;
-      const double all = rounding_harm * layers;
+      const double all = rounding_sensitivity * layers;
       search.points = {{0.1, 90}, {0.1 - rounding_saves * layers / 1e3, 90 - all, all, all, all, 0, {}, false, "bf16"}};
     }
-    Pace last;
+    LatencyCheck last;
     const auto make = [&](const Recipe& how, const std::set<std::string>& rounded) {
       ++made;
       if (objective == Objective::size) return last = by_size(graph, how, {});
@@ -75,7 +75,7 @@ struct World {
     };
     const auto score = [&](const plan::Plan&) {
       ++scored;
-      const double lost = drop(last.recipe) + rounding_harm * static_cast<double>(last.rounded.size());
+      const double lost = drop(last.recipe) + rounding_sensitivity * static_cast<double>(last.rounded.size());
       return Score{90 - lost, lost, lost - 0.1, lost + 0.1};
     };
     return choose({graph, recipe, limit, objective, make, score, rounding}, search);
@@ -108,11 +108,11 @@ TEST(choose, takes_everything_at_once_where_that_loses_little_enough) {
   EXPECT_EQ(search.points[0].floats.size(), static_cast<size_t>(layers));
 }
 
-/// Three layers do the harm: they and no other must leave.
+/// Three layers do the sensitivity: they and no other must leave.
 TEST(choose, leaves_out_the_harmful_layers_alone) {
-  std::vector<double> harm(layers, 0.001);
-  harm[5] = 3, harm[17] = 2, harm[30] = 1;
-  World world(harm);
+  std::vector<double> sensitivity(layers, 0.001);
+  sensitivity[5] = 3, sensitivity[17] = 2, sensitivity[30] = 1;
+  World world(sensitivity);
   plan::Search search;
   const auto best = world.run(0.1, search);
   ASSERT_TRUE(best);
@@ -138,9 +138,9 @@ TEST(choose, finds_how_many_layers_must_leave) {
 
 TEST(choose, keeps_to_seven_scores_and_the_limit_whatever_the_harm) {
   for (const double limit : {0.05, 1.0, 7.0, 19.0}) {
-    std::vector<double> harm;
-    for (int at = 0; at < layers; ++at) harm.push_back(std::fmod(0.37 * (at + 1), 1.0));
-    World world(harm);
+    std::vector<double> sensitivity;
+    for (int at = 0; at < layers; ++at) sensitivity.push_back(std::fmod(0.37 * (at + 1), 1.0));
+    World world(sensitivity);
     plan::Search search;
     const auto best = world.run(limit, search);
     EXPECT_LE(world.scored, 7);
@@ -171,7 +171,7 @@ TEST(choose, stays_with_floating_point_where_eight_bits_are_slower) {
 
 TEST(choose, rounds_part_of_the_layers_where_all_of_them_lose_too_much) {
   World world(std::vector<double>(layers, 5));
-  world.rounding_saves = 0.5, world.rounding_harm = 0.05;
+  world.rounding_saves = 0.5, world.rounding_sensitivity = 0.05;
   plan::Search search;
   const auto best = world.run(1, search);
   ASSERT_TRUE(best);
@@ -188,10 +188,10 @@ TEST(choose, rounds_part_of_the_layers_where_all_of_them_lose_too_much) {
 }
 
 TEST(choose, rounds_what_eight_bits_harm_beside_what_they_do_not) {
-  std::vector<double> harm(layers, 0.001);
-  for (int at = 0; at < 10; ++at) harm[static_cast<size_t>(at)] = 5;
-  World world(harm);
-  world.rounding_saves = 0.5, world.rounding_harm = 0.0001;
+  std::vector<double> sensitivity(layers, 0.001);
+  for (int at = 0; at < 10; ++at) sensitivity[static_cast<size_t>(at)] = 5;
+  World world(sensitivity);
+  world.rounding_saves = 0.5, world.rounding_sensitivity = 0.0001;
   plan::Search search;
   const auto best = world.run(0.1, search);
   ASSERT_TRUE(best);
@@ -200,10 +200,10 @@ TEST(choose, rounds_what_eight_bits_harm_beside_what_they_do_not) {
 }
 
 TEST(choose, takes_all_in_bf16_where_that_is_the_fastest_within_the_limit) {
-  std::vector<double> harm(layers, 5);
-  harm[0] = 0.01;
-  World world(harm);
-  world.rounding_saves = 0.9, world.rounding_harm = 0.001;
+  std::vector<double> sensitivity(layers, 5);
+  sensitivity[0] = 0.01;
+  World world(sensitivity);
+  world.rounding_saves = 0.9, world.rounding_sensitivity = 0.001;
   world.saves = 0.91;
   world.lost = [](const Recipe& how) { return how.anchors.empty() ? 0 : 5; };
   plan::Search search;
@@ -212,9 +212,9 @@ TEST(choose, takes_all_in_bf16_where_that_is_the_fastest_within_the_limit) {
 }
 
 TEST(choose, leaves_pinned_layers_in_eight_bits) {
-  std::vector<double> harm(layers, 0.001);
-  harm[5] = 3, harm[17] = 2;
-  World world(harm);
+  std::vector<double> sensitivity(layers, 0.001);
+  sensitivity[5] = 3, sensitivity[17] = 2;
+  World world(sensitivity);
   const std::string held = world.graph.value(world.graph.nodes[5].outputs[0]).name;
   world.recipe.pinned = {held};
   plan::Search search;

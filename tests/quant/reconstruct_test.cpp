@@ -68,18 +68,18 @@ void check_windows(const char* what, const std::string& op, const Tensor& x, con
 int64_t rows_last(int64_t at, int64_t row, int64_t rows, int64_t) { return at * rows + row; }
 
 TEST(windows, hold_what_a_convolution_multiplies) {
-  constexpr int64_t pictures = 2;
+  constexpr int64_t images = 2;
   const auto rows_first = [](int64_t at, int64_t row, int64_t rows, int64_t positions) {
-    const int64_t pixels = positions / pictures;
+    const int64_t pixels = positions / images;
     return (at / pixels * rows + row) * pixels + at % pixels;
   };
   for (const Shape& shape : convolutions) {
     const Tensor weights = test::random_tensor(shape.weights, 2);
-    check_windows(shape.what, "Conv", test::random_tensor({pictures, 6, 7, 9}, 1), weights, shape.attributes,
+    check_windows(shape.what, "Conv", test::random_tensor({images, 6, 7, 9}, 1), weights, shape.attributes,
                   rows_first);
     ir::Attributes last = shape.attributes;
     last["layout"] = std::string("NHWC");
-    check_windows(shape.what, "Conv", test::random_tensor({pictures, 7, 9, 6}, 1), weights, last, rows_last);
+    check_windows(shape.what, "Conv", test::random_tensor({images, 7, 9, 6}, 1), weights, last, rows_last);
   }
 }
 
@@ -89,8 +89,8 @@ TEST(windows, hold_what_products_multiply) {
                 {{"transB", int64_t{1}}}, rows_last);
 }
 
-/// Soft blobs: neighbours are alike, as in pictures.
-Tensor picture(unsigned seed) {
+/// Soft blobs: neighbours are alike, as in images.
+Tensor image(unsigned seed) {
   constexpr int64_t side = 16;
   const Tensor noise = test::random_tensor({3, 6}, seed);
   Tensor image(DType::f32, {1, 3, side, side});
@@ -128,16 +128,16 @@ struct Net {
     setting.threads = 2;
     setting.options.target_error = 1e9;
     setting.options.reconstruct = reconstructed;
-    test::Samples data(32, picture);
+    test::Samples data(32, image);
     return calibrate(graph, data, setting);
   }
-  /// Of rounded weights alone, on pictures that calibration has not seen: the squared error over the power.
+  /// Of rounded weights alone, on images that calibration has not seen: the squared error over the power.
   double error(const Recipe& recipe) const {
     ir::Graph rounded = graph;
     round_weights(rounded, recipe);
     double wrong = 0, all = 0;
     for (unsigned seed = 100; seed < 110; ++seed) {
-      const Tensor x = picture(seed);
+      const Tensor x = image(seed);
       const Tensor a = ops::interpret(graph, {x})[0], b = ops::interpret(rounded, {x})[0];
       for (int64_t at = 0; at < a.elements(); ++at) {
         wrong += std::pow(a.data<float>()[at] - b.data<float>()[at], 2);
@@ -148,7 +148,7 @@ struct Net {
   }
 };
 
-TEST(reconstruct, makes_weights_err_less_on_other_pictures) {
+TEST(reconstruct, makes_weights_err_less_on_other_images) {
   const Net net;
   const Recipe plain = net.recipe(false), better = net.recipe(true);
   EXPECT_LT(better.error, plain.error);

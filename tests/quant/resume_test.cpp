@@ -28,7 +28,7 @@ class Samples : public Calibrator {
     if (mortal_ && at_ == pause_at) std::this_thread::sleep_for(std::chrono::milliseconds(3100));
     if (mortal_ && at_ == die_at) ::kill(::getpid(), SIGKILL);
     batch.inputs = {{"", test::random_tensor({1, 3, 8, 8}, static_cast<unsigned>(at_))}};
-    batch.names = {"picture " + std::to_string(at_++)};
+    batch.names = {"image " + std::to_string(at_++)};
     return true;
   }
   std::string read_cache() override { return std::filesystem::exists(cache_) ? test::read_text(cache_) : ""; }

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "../ops/case.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 #include "support/net.h"
 
 /// Steady state allocates nothing: every malloc and operator new of this program is counted, on all threads.
@@ -118,16 +118,16 @@ TEST_F(Allocations, NoneInAnyKernel) {
       for (const Tensor& tensor : expected)
         outputs.emplace_back(tensor.dtype(), tensor.dims()), to.push_back(outputs.back().data<std::byte>());
       const Tensor workspace(DType::u8, {static_cast<int64_t>(step->workspace_bytes()) + 1});
-      Team team(problem.threads);
+      ThreadPool thread_pool(problem.threads);
       struct Context {
         backends::Step& step;
         std::byte **from, **to, *workspace;
-        Team& team;
-      } context{*step, from.data(), to.data(), const_cast<std::byte*>(workspace.data<std::byte>()), team};
+        ThreadPool& thread_pool;
+      } context{*step, from.data(), to.data(), const_cast<std::byte*>(workspace.data<std::byte>()), thread_pool};
       const auto run = [&] {
-        team.run([](void* opaque, int id) {
+        thread_pool.run([](void* opaque, int id) {
           auto& all = *static_cast<Context*>(opaque);
-          all.step.run(all.from, all.to, all.team.worker(id, all.workspace));
+          all.step.run(all.from, all.to, all.thread_pool.worker(id, all.workspace));
         }, &context);
       };
       run();

@@ -34,8 +34,8 @@ TEST(Dynamic, GivesWhatTheReferenceGivesAtEverySize) {
   ir::Graph graph = ir::parse(text, {random_tensor({16, 8, 3, 3}, 1)});
   graph.tidy();
   ops::infer(graph);
-  Team team(2);
-  runtime::DynamicProgram program(graph, plan, team);
+  ThreadPool thread_pool(2);
+  runtime::DynamicProgram program(graph, plan, thread_pool);
   for (int64_t size : {5, 9, 9, 4}) {
     const Tensor x = random_tensor({1, size, size + 1, 8}, static_cast<unsigned>(size));
     const std::vector<Tensor> got = program.run(std::vector<Tensor>{x}), expected = ops::interpret(graph, {x});

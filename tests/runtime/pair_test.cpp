@@ -29,8 +29,8 @@ ir::Graph expansion(const std::string& image, int64_t middle, int64_t window, co
 }
 
 std::vector<float> run(const plan::Plan& plan, int threads, const Tensor& x, std::string& tactic) {
-  Team team(threads);
-  runtime::Program program(plan, {}, team);
+  ThreadPool thread_pool(threads);
+  runtime::Program program(plan, {}, thread_pool);
   std::vector<Tensor> outputs(1);
   for (int turn = 0; turn < 2; ++turn) program.run(std::vector<Tensor>{x}, outputs);
   const auto values = outputs[0].values<float>();

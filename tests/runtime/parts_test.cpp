@@ -51,7 +51,7 @@ TEST(Parts, TogetherGiveWhatTheWholeGives) {
   const std::vector<Tensor> inputs{random_tensor({1, 4, 30}, 1), random_tensor({1, 3, 30}, 2)};
   const std::vector<Tensor> expected = ops::interpret(graph, inputs);
   for (const bool bounded : {false, true}) {
-    if (bounded) passes::run_pass(graph, "bound_suppression");
+    if (bounded) passes::run_pass(graph, "bound_nms");
     const std::vector<Tensor> got = together(graph, inputs);
     ASSERT_EQ(got.size(), expected.size());
     for (size_t at = 0; at < got.size(); ++at) {

@@ -38,7 +38,7 @@ constexpr int list[] = {
 }  // namespace a
 '''
 CUDA = '''// A kernel.
-extern "C" __global__ void __launch_bounds__(THREADS, f(2)) kernel(Trail trail,
+extern "C" __global__ void __launch_bounds__(THREADS, f(2)) kernel(Breadcrumb breadcrumb,
                                                                   const Params p) {
   for (int i = 0; i < p.n; ++i) {
     p.to[i] = 0;

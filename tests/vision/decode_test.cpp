@@ -15,12 +15,12 @@
 namespace tenon::vision {
 namespace {
 
-struct PictureCase {
+struct ImageCase {
   const char* name;
   int width, height;
   uint32_t sum;
 };
-#include "data/pictures.inc"
+#include "data/images.inc"
 
 const std::string folder = TENON_VISION_TEST_DATA "/";
 
@@ -48,7 +48,7 @@ class Folder {
 };
 
 TEST(Decode, EqualsOpenCv) {
-  for (const PictureCase& c : picture_cases) {
+  for (const ImageCase& c : image_cases) {
     const Image image = decode_image(folder + c.name);
     EXPECT_EQ(image.width, c.width) << c.name;
     EXPECT_EQ(image.height, c.height) << c.name;
@@ -57,7 +57,7 @@ TEST(Decode, EqualsOpenCv) {
 }
 
 TEST(Decode, EveryTruncationIsRefusedOrWhole) {
-  for (const PictureCase& c : picture_cases) {
+  for (const ImageCase& c : image_cases) {
     const std::vector<uint8_t> bytes = read_file(folder + c.name);
     for (size_t size = 0; size < bytes.size(); ++size) {
       const std::vector<uint8_t> part(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
@@ -71,7 +71,7 @@ TEST(Decode, EveryTruncationIsRefusedOrWhole) {
 }
 
 TEST(Decode, BrokenBytesNeverCrash) {
-  for (const PictureCase& c : picture_cases) {
+  for (const ImageCase& c : image_cases) {
     std::vector<uint8_t> bytes = read_file(folder + c.name);
     uint32_t state = 1;
     for (int round = 0; round < 300; ++round) {
@@ -79,7 +79,7 @@ TEST(Decode, BrokenBytesNeverCrash) {
       for (int change = 0; change < 3; ++change) {
         state = state * 1664525u + 1013904223u;
         uint8_t& target = broken[(state >> 8) % broken.size()];
-        // The high bytes of sizes stay as they are: large pictures are legal and slow.
+        // The high bytes of sizes stay as they are: large images are legal and slow.
         if (&target - broken.data() > 24) target = static_cast<uint8_t>(state >> 24);
       }
       try {

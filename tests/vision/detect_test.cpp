@@ -11,7 +11,7 @@
 namespace tenon::vision {
 namespace {
 
-// A 128x64 picture in a 64x64 input: half size, 16 pixels of border above and below.
+// A 128x64 image in a 64x64 input: half size, 16 pixels of border above and below.
 constexpr Transform transform{0.5, 0.5, 0, 16, 128, 64, 64, 64};
 constexpr int64_t grid = 8 * 8 + 4 * 4 + 2 * 2;
 
@@ -34,7 +34,7 @@ void set_row(Tensor& tensor, int64_t row, std::initializer_list<float> values) {
   std::copy(values.begin(), values.end(), tensor.data<float>() + row * tensor.dims().back());
 }
 
-TEST(Detect, Yolov8PlanesOfTheLastPicture) {
+TEST(Detect, Yolov8PlanesOfTheLastImage) {
   Tensor out(DType::f32, {2, 4 + 3, grid});
   float* data = out.data<float>() + 7 * grid;
   const float column[] = {32, 32, 16, 8, 0.1f, 0.9f, 0.3f};

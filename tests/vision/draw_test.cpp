@@ -22,7 +22,7 @@ TEST(Draw, PaintsTheEdgeAndNotTheMiddle) {
   EXPECT_GT(image.row(52)[52 * 3] + image.row(52)[52 * 3 + 1], 0) << "the label stands above";
 }
 
-TEST(Draw, AnyBoxStaysInsideAnyPicture) {
+TEST(Draw, AnyBoxStaysInsideAnyImage) {
   for (const auto& [width, height] : {std::pair(1, 1), std::pair(3, 40), std::pair(64, 48)})
     for (const float size : {0.0f, 1.0f, 30.0f, 5000.0f}) {
       Image image(width, height);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden.inc: checksums of what OpenCV 4 and Pillow compute from a picture of noise.
+"""Writes golden.inc: checksums of what OpenCV 4 and Pillow compute from an image of noise.
 
 usage: make_golden.py > golden.inc      (needs numpy, opencv-python 4.x, Pillow below 13)
 """
@@ -24,34 +24,34 @@ def noise(width, height):
     return ((mixed >> 13) & 0xFF).astype(np.uint8).reshape(height, width, 3)
 
 
-def crc(picture):
-    return zlib.crc32(np.ascontiguousarray(picture).tobytes())
+def crc(image):
+    return zlib.crc32(np.ascontiguousarray(image).tobytes())
 
 
-def letterbox(picture, width, height):
-    rows, columns = picture.shape[:2]
+def letterbox(image, width, height):
+    rows, columns = image.shape[:2]
     ratio = min(height / rows, width / columns)
     new = (round(columns * ratio), round(rows * ratio))
     across, down = (width - new[0]) / 2, (height - new[1]) / 2
     if new != (columns, rows):
-        picture = cv2.resize(picture, new, interpolation=cv2.INTER_LINEAR)
+        image = cv2.resize(image, new, interpolation=cv2.INTER_LINEAR)
     sides = round(down - 0.1), round(down + 0.1), round(across - 0.1), round(across + 0.1)
-    return cv2.copyMakeBorder(picture, *sides, cv2.BORDER_CONSTANT, value=(114, 114, 114))
+    return cv2.copyMakeBorder(image, *sides, cv2.BORDER_CONSTANT, value=(114, 114, 114))
 
 
-def corner_box(picture, width, height):
-    rows, columns = picture.shape[:2]
+def corner_box(image, width, height):
+    rows, columns = image.shape[:2]
     ratio = min(height / rows, width / columns)
     out = np.full((height, width, 3), 114, np.uint8)
     new = (int(columns * ratio), int(rows * ratio))
-    out[: new[1], : new[0]] = cv2.resize(picture, new, interpolation=cv2.INTER_LINEAR)
+    out[: new[1], : new[0]] = cv2.resize(image, new, interpolation=cv2.INTER_LINEAR)
     return out
 
 
-def center_crop(picture, short, size):
-    rows, columns = picture.shape[:2]
+def center_crop(image, short, size):
+    rows, columns = image.shape[:2]
     new = (short, int(short * rows / columns)) if columns <= rows else (int(short * columns / rows), short)
-    image = Image.fromarray(picture)
+    image = Image.fromarray(image)
     if new != (columns, rows):
         image = image.resize(new, Image.BILINEAR)
     left, top = int(round((new[0] - size) / 2.0)), int(round((new[1] - size) / 2.0))
@@ -72,21 +72,21 @@ if __name__ == "__main__":
                      (cv2.__version__, PIL.__version__))
     sys.stdout.write("constexpr ResizeCase resize_cases[] = {\n")
     for width, height, to_width, to_height in RESIZES:
-        picture, size = noise(width, height), (to_width, to_height)
+        image, size = noise(width, height), (to_width, to_height)
         sums = (
-            crc(cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR)),
-            crc(np.asarray(Image.fromarray(picture).resize(size, Image.BILINEAR))),
-            crc(cv2.resize(picture, size, interpolation=cv2.INTER_NEAREST)),
+            crc(cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)),
+            crc(np.asarray(Image.fromarray(image).resize(size, Image.BILINEAR))),
+            crc(cv2.resize(image, size, interpolation=cv2.INTER_NEAREST)),
         )
         print("    {%d, %d, %d, %d, 0x%08xu, 0x%08xu, 0x%08xu}," % (width, height, *size, *sums))
     sys.stdout.write("};\nconstexpr FitCase fit_cases[] = {\n")
     for width, height in FITS:
-        picture = noise(width, height)
+        image = noise(width, height)
         for name, made in (
-            ("yolo=640x640", letterbox(picture, 640, 640)),
-            ("yolo=512x288", letterbox(picture, 512, 288)),
-            ("yolox=416x416", corner_box(picture, 416, 416)),
-            ("imagenet=224x224", center_crop(picture, 256, 224)),
+            ("yolo=640x640", letterbox(image, 640, 640)),
+            ("yolo=512x288", letterbox(image, 512, 288)),
+            ("yolox=416x416", corner_box(image, 416, 416)),
+            ("imagenet=224x224", center_crop(image, 256, 224)),
         ):
             print('    {%d, %d, "%s", 0x%08xu},' % (width, height, name, crc(made)))
     print("};")

@@ -7,7 +7,7 @@
 
 namespace tenon::vision {
 
-/// The picture that make_golden.py calls noise(width, height).
+/// The image that make_golden.py calls noise(width, height).
 inline Image noise(int width, int height) {
   Image image(width, height);
   for (size_t at = 0; at < image.pixels.size(); ++at) {

@@ -33,7 +33,7 @@ TEST(Resize, EqualsOpenCvAndPillowBitForBit) {
   }
 }
 
-TEST(Preprocess, PlacesPicturesAsTheTrainersDo) {
+TEST(Preprocess, PlacesImagesAsTheTrainersDo) {
   for (const FitCase& c : fit_cases) {
     SCOPED_TRACE(testing::Message() << c.width << "x" << c.height << " " << c.spec);
     EXPECT_EQ(crc32(fit(noise(c.width, c.height), parse_spec(c.spec)).pixels), c.sum);

@@ -156,9 +156,9 @@ class Maker {
   uint32_t place_of(const Operand& operand, int bits) {
     if (operand.kind == Operand::Kind::reg) return places_[static_cast<size_t>(operand.reg)];
     if (operand.kind == Operand::Kind::number) {
-      const bool is_narrowed = operand.form == 'd' && bits == 32;
+      const bool is_cast = operand.form == 'd' && bits == 32;
       return number(
-          is_narrowed ? std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(operand.bits))) : operand.bits,
+          is_cast ? std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(operand.bits))) : operand.bits,
           bits);
     }
     if (operand.symbol == "_") return take(bits);
@@ -322,11 +322,11 @@ class Maker {
     }
     made.offset = 0;
     put_address(made, operands[0]);
-    const bool is_narrow = made.narrow_address;
+    const bool is_16_bit = made.narrow_address;
     const int64_t offset = made.offset;
     put_address(made, operands[1]);
     made.target = static_cast<int>(operands[1].reg >= 0 ? operands[1].bits : 0);
-    made.offset = offset, made.narrow_address = is_narrow;
+    made.offset = offset, made.narrow_address = is_16_bit;
     made.element_bytes = static_cast<uint8_t>(operands[2].bits);
     put(made, operands.back(), 32);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of libcuda.so.1, by the declarations in backends/cuda/driver.h. Memory of the device is the host's.
-#include "backends/cuda/driver.h"
+// The functions of libcuda.so.1, by the declarations in backends/cuda/runtime/driver.h. Memory of the device is the
+// host's.
+#include "backends/cuda/runtime/driver.h"
 
 #include <sys/mman.h>
 

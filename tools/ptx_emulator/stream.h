@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/driver.h"
+#include "backends/cuda/runtime/driver.h"
 #include "cards.h"
 #include "cubin.h"
 #include "interpret.h"

@@ -6,7 +6,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/isa.h"
-#include "backends/cpu/survey.h"
+#include "backends/cpu/device_query.h"
 #include "backends/cpu/timer.h"
 #include "backends/kernel.h"
 #include "backends/sources.h"
@@ -31,8 +31,8 @@ class CpuBackend : public backends::Backend {
   Capabilities capabilities(const Device&) const override {
     Capabilities can;
     can.isa = isa_name(detect_isa());
-    can.fast_integers = has_byte_dot(active_isa());
-    can.rounds_layers = has_brain_dot(active_isa());
+    can.fast_integers = has_int8_dot(active_isa());
+    can.rounds_layers = has_bf16_dot(active_isa());
     return can;
   }
 
@@ -109,21 +109,23 @@ class CpuBackend : public backends::Backend {
     return list;
   }
 
-  backends::TimingPolicy timing() const override { return {.rounds = 5, .more_rounds = 10, .visits = 3, .near = 1.25}; }
+  backends::TimingPolicy timing() const override {
+    return {.repeats = 5, .more_repeats = 10, .rounds = 3, .near = 1.25};
+  }
 
   std::unique_ptr<backends::TacticTimer> timer(const Device&, int threads) const override {
     return make_timer(threads);
   }
 
-  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team&) const override {
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool&) const override {
     return std::make_shared<HostCompiled>(std::move(schedule));
   }
 
-  std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }
+  std::string device_query(nlohmann::ordered_json& facts) const override { return device_query_text(facts); }
 
  private:
   static void require_bf16(const std::string& where) {
-    if (has_brain_dot(active_isa())) return;
+    if (has_bf16_dot(active_isa())) return;
     throw Error(
         Code::unsupported, "this processor does not multiply bf16",
         {.where = where,

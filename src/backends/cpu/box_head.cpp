@@ -3,8 +3,8 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/loops.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/rows.h"
 
 namespace tenon::cpu {
 namespace {

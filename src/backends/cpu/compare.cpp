@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/loops.h"
+#include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/rows.h"
 
 namespace tenon::cpu {

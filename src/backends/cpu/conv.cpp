@@ -3,7 +3,7 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/packed_bytes.h"
+#include "backends/cpu/kernels/int8/packed_bytes.h"
 #include "ops/op.h"
 #include "ops/round_weights.h"
 
@@ -81,11 +81,11 @@ const ConvTactic* conv_tactic_named(const Problem& problem, const char* name) {
 namespace {
 
 constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
-constexpr bool is_brain(const char* name) { return name[0] == 'b'; }
+constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
 
-Tensor weights_of(const Problem& problem, bool brain) {
+Tensor weights_of(const Problem& problem, bool bf16) {
   const Tensor& given = problem.inputs[1].constant;
-  if (!brain) return given;
+  if (!bf16) return given;
   Tensor rounded(DType::f32, given.dims());
   ops::round_weights(given, DType::bf16, rounded);
   return rounded;
@@ -95,7 +95,7 @@ class ConvStep : public backends::Step {
  public:
   ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
       : packed_(tactic.packed_floats(shape) * sizeof(float)) {
-    tactic.pack(shape, weights_of(problem, is_brain(tactic.name)).data<float>(), floats());
+    tactic.pack(shape, weights_of(problem, is_bf16(tactic.name)).data<float>(), floats());
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     kernel_ = tactic.make(shape, epilogue, floats(), bias, problem.threads);
@@ -124,7 +124,7 @@ Reason refuses(const Problem& problem) {
   const ConvTactic* tactic = conv_tactic_named(problem, name);
   if (!tactic) return Reason::instruction_set;
   if (problem.strict && is_winograd(name)) return {Reason::strict, "summation"};
-  if (is_brain(name) && !problem.bf16) return {Reason::precision, "bf16"};
+  if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   ConvShape shape{};
   if (problem.inputs[0].dtype != DType::f32 || problem.inputs[1].dtype != DType::f32)
     return {Reason::element_type, "elements", "f32"};
@@ -157,9 +157,9 @@ const backends::KernelRegistrar register_depthwise({"Conv", depthwise, 4, refuse
 const backends::KernelRegistrar register_stem({"Conv", stem, 4, refuses<stem>, make<stem>, "stem"});
 const backends::KernelRegistrar register_gemv({"Conv", gemv, 0, refuses<gemv>, make<gemv>, "direct"});
 const backends::KernelRegistrar register_bf16_dot({"Conv", bf16_dot, 5, refuses<bf16_dot>, make<bf16_dot>,
-                                                   "brain brain_dots"});
+                                                   "bf16 bf16_dots"});
 const backends::KernelRegistrar register_bf16_tiles({"Conv", bf16_tiles, 6, refuses<bf16_tiles>, make<bf16_tiles>,
-                                                     "brain brain_tiles"});
+                                                     "bf16 bf16_tiles"});
 
 }  // namespace
 }  // namespace tenon::cpu

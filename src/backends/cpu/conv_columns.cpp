@@ -6,7 +6,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
@@ -59,7 +59,7 @@ class ColumnsStep : public backends::Step {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     const auto* w = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
-    const int64_t blocks = (plane_ + block_ - 1) / block_, picture = in_[0] * in_[1] * in_[2];
+    const int64_t blocks = (plane_ + block_ - 1) / block_, image_size = in_[0] * in_[1] * in_[2];
     int64_t begin, end;
     worker.share(batch_ * groups_ * blocks, begin, end);
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -67,7 +67,7 @@ class ColumnsStep : public backends::Step {
       GemmShape part = shape_;
       part.n = part.ldb = std::min(block_, plane_ - first);
       for (int64_t c = 0; c < channels_; ++c)
-        lay_out(x + (image * channels_ + c) * picture, columns + c * taps_ * part.n, first, part.n);
+        lay_out(x + (image * channels_ + c) * image_size, columns + c * taps_ * part.n, first, part.n);
       const int64_t row = image * rows_;
       gemm(isa_, part, w + group * rows_ * depth_, columns, y + row * plane_ + first, nullptr, columns + columns_);
       for (int64_t m = 0; m < rows_; ++m) {

@@ -91,7 +91,7 @@ class ConvPairStep : public backends::Step {
     auto* out = reinterpret_cast<float*>(outputs[0]);
     std::byte* own = worker.workspace + static_cast<size_t>(worker.id) * worker_bytes();
     auto* strip_data = reinterpret_cast<float*>(own);
-    const Worker alone{0, 1, worker.barrier, worker.team, own + strip_floats_ * sizeof(float)};
+    const Worker alone{0, 1, worker.barrier, worker.thread_pool, own + strip_floats_ * sizeof(float)};
     const int64_t row = a_.out_w * a_.out_c;
     each_strip(worker.id, worker.count, [&](const Strip& strip) {
       if (strip.kept > 0)

@@ -5,7 +5,7 @@
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {

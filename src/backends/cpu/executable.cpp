@@ -51,7 +51,8 @@ HostCompiled::HostCompiled(backends::Schedule schedule) : Compiled(std::move(sch
   }
 }
 
-std::unique_ptr<backends::Executable> HostCompiled::executable(Team& threads, std::shared_ptr<backends::Arena>) const {
+std::unique_ptr<backends::Executable> HostCompiled::executable(ThreadPool& threads,
+                                                               std::shared_ptr<backends::Arena>) const {
   return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads);
 }
 
@@ -59,8 +60,8 @@ std::shared_ptr<const backends::Step> HostCompiled::step(size_t at) const {
   return steps_[at]->shared() ? steps_[at] : make_step(schedule_.steps[at]);
 }
 
-HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team)
-    : compiled_(std::move(compiled)), team_(team), slots_(graph().inputs.size()) {
+HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool)
+    : compiled_(std::move(compiled)), thread_pool_(thread_pool), slots_(graph().inputs.size()) {
   for (size_t at = 0; at < schedule().steps.size(); ++at) steps_.push_back({compiled_->step(at), {}, {}});
   // The workspace lies behind the arena, in the same allocation.
   size_t workspace = 0;
@@ -110,7 +111,7 @@ void HostExecutable::point_at(std::span<const Tensor> inputs) {
 
 void HostExecutable::work(void* context, int id) {
   auto& self = *static_cast<HostExecutable*>(context);
-  const Worker worker = self.team_.worker(id, self.workspace_);
+  const Worker worker = self.thread_pool_.worker(id, self.workspace_);
   using Clock = std::chrono::steady_clock;
   for (size_t at = 0; at < self.steps_.size(); ++at) {
     BoundStep& step = self.steps_[at];
@@ -139,8 +140,8 @@ void HostExecutable::fail(std::exception_ptr fault) {
   if (!failed_.exchange(true)) fault_ = std::move(fault);
 }
 
-void HostExecutable::run_team() {
-  team_.run(&HostExecutable::work, this);
+void HostExecutable::run_pool() {
+  thread_pool_.run(&HostExecutable::work, this);
   if (!failed_.exchange(false)) return;
   times_ = nullptr;
   observer_ = nullptr;
@@ -162,7 +163,7 @@ void HostExecutable::collect(std::span<const Tensor> inputs, std::span<Tensor> o
 void HostExecutable::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) {
   aim_at(targets);
   point_at(inputs);
-  run_team();
+  run_pool();
   collect(inputs, outputs);
   for (size_t at = 0; at < targets.size(); ++at)
     if (targets[at]) backends::fill(outputs[at], targets[at]);
@@ -186,7 +187,7 @@ std::vector<LayerTime> HostExecutable::profile(std::span<const Tensor> inputs, i
   point_at(inputs);
   std::vector<double> times(steps_.size(), 0);
   times_ = &times;
-  for (int iteration = 0; iteration < iterations; ++iteration) run_team();
+  for (int iteration = 0; iteration < iterations; ++iteration) run_pool();
   times_ = nullptr;
   std::vector<LayerTime> layers;
   for (size_t at = 0; at < steps_.size(); ++at) {

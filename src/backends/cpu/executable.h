@@ -6,7 +6,7 @@
 
 #include "backends/executable.h"
 #include "backends/kernel.h"
-#include "base/team.h"
+#include "base/thread_pool.h"
 
 namespace tenon::cpu {
 
@@ -14,7 +14,7 @@ namespace tenon::cpu {
 class HostCompiled : public backends::Compiled {
  public:
   explicit HostCompiled(backends::Schedule schedule);
-  std::unique_ptr<backends::Executable> executable(Team& threads,
+  std::unique_ptr<backends::Executable> executable(ThreadPool& threads,
                                                    std::shared_ptr<backends::Arena> arena) const override;
   /// A step of one session, where it cannot be shared.
   std::shared_ptr<const backends::Step> step(size_t at) const;
@@ -28,7 +28,7 @@ class HostCompiled : public backends::Compiled {
 /// Steps with resolved addresses in one arena, run by all threads of a pool with a barrier behind each.
 class HostExecutable : public backends::Executable {
  public:
-  HostExecutable(std::shared_ptr<const HostCompiled> compiled, Team& team);
+  HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool);
   const backends::Schedule& schedule() const override { return compiled_->schedule(); }
   using Executable::run;
   /// Kernels write to a target where its output has storage of its own.
@@ -69,13 +69,13 @@ class HostExecutable : public backends::Executable {
   void collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   static void work(void* self, int id);
   /// Lets the pool work; throws what a step threw.
-  void run_team();
+  void run_pool();
   void fail(std::exception_ptr fault);
   const ir::Graph& graph() const { return schedule().graph; }
   const backends::Layout& layout() const { return schedule().layout; }
 
   std::shared_ptr<const HostCompiled> compiled_;
-  Team& team_;
+  ThreadPool& thread_pool_;
   std::map<size_t, Tensor> own_inputs_;  // once asked for
   std::vector<BoundStep> steps_;
   std::vector<std::vector<InputSlot>> slots_;        // per graph input

@@ -4,8 +4,8 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/conv_int8.h"
-#include "backends/cpu/kernels/loops.h"
+#include "backends/cpu/kernels/int8/conv_int8.h"
+#include "backends/cpu/kernels/f32/loops.h"
 
 namespace tenon::cpu {
 namespace {
@@ -22,15 +22,15 @@ bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() 
 float scale_at(const Problem& problem, size_t at, int64_t channel = 0) {
   if (!has(problem, at)) return 1;
   const Tensor& scales = problem.inputs[at].constant;
-  if (!scales) return 1;  // it is live
+  if (!scales) return 1;  // it is dynamic
   return scales.data<float>()[scales.elements() == 1 ? 0 : channel];
 }
 int32_t zero_at(const Problem& problem, size_t at) {
   return has(problem, at) && problem.inputs[at].constant ? *problem.inputs[at].constant.data<uint8_t>() : 0;
 }
 
-/// A picture of numbers, or of planes, that has to become bytes with channels last before the kernels can read it.
-struct Picture {
+/// An image of numbers, or of planes, that has to become bytes with channels last before the kernels can read it.
+struct Image {
   bool needed = false, planes, numbers;
   int64_t batch, height, width, channels;
   int64_t image, row, pixel, channel;  // strides, in elements
@@ -39,9 +39,9 @@ struct Picture {
   size_t bytes() const { return needed ? static_cast<size_t>(batch * height * width * channels) : 0; }
 };
 
-Picture picture_of(const Problem& problem) {
+Image image_of(const Problem& problem) {
   const Operand& x = problem.inputs[0];
-  Picture p{};
+  Image p{};
   p.planes = problem.node->text("input_layout", "") == "NCHW";
   p.numbers = x.dtype == DType::f32;
   p.needed = p.planes || p.numbers;
@@ -54,7 +54,7 @@ Picture picture_of(const Problem& problem) {
 }
 
 /// Whether scale and zero point of the input are known only when it runs.
-bool is_live(const Problem& problem) {
+bool is_dynamic(const Problem& problem) {
   return has(problem, x_scale) && has(problem, x_zero) && !problem.inputs[x_scale].constant &&
          !problem.inputs[x_zero].constant;
 }
@@ -63,7 +63,7 @@ bool is_live(const Problem& problem) {
 struct Lists {
   std::vector<float> multiplier, inverse_scale, residual_scale;
   std::vector<int16_t> weights;
-  std::shared_ptr<Int8Live> live = std::make_shared<Int8Live>();
+  std::shared_ptr<Int8Dynamic> dynamic = std::make_shared<Int8Dynamic>();
 };
 
 /// The problem as its kernels take it; the reason when it is none.
@@ -71,17 +71,17 @@ Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
   if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32))
     return {Reason::element_type, "elements", "u8 or f32"};
-  const bool live = is_live(problem);
-  if (live && (from != DType::u8 || to != DType::f32 || epilogue_of(*problem.node).residual != Residual::none))
+  const bool dynamic = is_dynamic(problem);
+  if (dynamic && (from != DType::u8 || to != DType::f32 || epilogue_of(*problem.node).residual != Residual::none))
     return {Reason::scales, "constant where the input is no u8, the result no f32 or a residual is added"};
-  for (size_t at = live ? w_scale : x_scale; at < problem.inputs.size(); ++at)
+  for (size_t at = dynamic ? w_scale : x_scale; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return {Reason::not_constant, "scales and zero points"};
   if (const Reason reason = conv_shape_of(problem, conv.shape)) return reason;
-  if (const Picture picture = picture_of(problem); picture.needed) {
+  if (const Image image = image_of(problem); image.needed) {
     conv.shape.in_nchw = false;
-    conv.shape.in_pixel = picture.channels;
-    conv.shape.in_row = picture.width * conv.shape.in_pixel;
-    conv.shape.in_image = picture.height * conv.shape.in_row;
+    conv.shape.in_pixel = image.channels;
+    conv.shape.in_row = image.width * conv.shape.in_pixel;
+    conv.shape.in_image = image.height * conv.shape.in_row;
   }
   const double factor = scale_at(problem, x_scale);
   for (int64_t channel = 0; channel < conv.shape.out_c; ++channel) {
@@ -102,45 +102,45 @@ Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   conv.residual_zero = zero_at(problem, r_zero);
   conv.inverse_scale = has(problem, y_scale) ? lists.inverse_scale.data() : nullptr;
   conv.out_zero = zero_at(problem, y_zero);
-  conv.live = live ? lists.live.get() : nullptr;
+  conv.dynamic = dynamic ? lists.dynamic.get() : nullptr;
   return {};
 }
 
 class Int8ConvStep : public backends::Step {
  public:
-  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, std::shared_ptr<Int8Live> live, const Picture& picture,
+  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, std::shared_ptr<Int8Dynamic> dynamic, const Image& image,
                bool residual)
       : kernel_(std::move(kernel)),
-        live_(std::move(live)),
-        picture_(picture),
-        picture_at_((kernel_->workspace_bytes() + 63) / 64 * 64),
+        dynamic_(std::move(dynamic)),
+        image_(image),
+        image_at_((kernel_->workspace_bytes() + 63) / 64 * 64),
         residual_(residual) {}
   size_t workspace_bytes() const override {
-    return picture_.needed ? picture_at_ + picture_.bytes() : kernel_->workspace_bytes();
+    return image_.needed ? image_at_ + image_.bytes() : kernel_->workspace_bytes();
   }
   size_t packed_bytes() const override { return kernel_->packed_bytes(); }
-  bool shared() const override { return !live_; }
+  bool shared() const override { return !dynamic_; }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
-    if (live_ && worker.id == 0)
-      *live_ = {*reinterpret_cast<const float*>(inputs[x_scale]), *reinterpret_cast<const uint8_t*>(inputs[x_zero])};
-    if (picture_.needed) {
-      auto* const bytes = reinterpret_cast<uint8_t*>(worker.workspace + picture_at_);
+    if (dynamic_ && worker.id == 0)
+      *dynamic_ = {*reinterpret_cast<const float*>(inputs[x_scale]), *reinterpret_cast<const uint8_t*>(inputs[x_zero])};
+    if (image_.needed) {
+      auto* const bytes = reinterpret_cast<uint8_t*>(worker.workspace + image_at_);
       convert(inputs[0], bytes, worker);
       x = bytes;
     }
-    if (picture_.needed || live_) worker.sync();
-    kernel_->run(x, live_ ? live_->zero : picture_.zero,
+    if (image_.needed || dynamic_) worker.sync();
+    kernel_->run(x, dynamic_ ? dynamic_->zero : image_.zero,
                  residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0], worker);
   }
 
  private:
   static constexpr int64_t most = 256;  // pixels of a row converted together
 
-  /// This worker's rows of the picture, as bytes with channels last.
+  /// This worker's rows of the image, as bytes with channels last.
   void convert(const std::byte* x, uint8_t* to, const Worker& worker) const {
     constexpr int64_t together = 4;
-    const Picture& p = picture_;
+    const Image& p = image_;
     int64_t begin, end;
     worker.share(p.batch * p.height, begin, end);
     for (int64_t row = begin; row < end; ++row) {
@@ -166,30 +166,30 @@ class Int8ConvStep : public backends::Step {
   }
   /// A channel of `count` pixels as bytes.
   void take(const std::byte* x, int64_t from, int64_t count, uint8_t* line) const {
-    const int64_t step = picture_.pixel;
-    if (!picture_.numbers) {
+    const int64_t step = image_.pixel;
+    if (!image_.numbers) {
       for (int64_t at = 0; at < count; ++at) line[at] = reinterpret_cast<const uint8_t*>(x)[from + at * step];
       return;
     }
     float numbers[most];
     for (int64_t at = 0; at < count; ++at) numbers[at] = reinterpret_cast<const float*>(x)[from + at * step];
-    loops_.quantise_u8(line, numbers, picture_.scale, picture_.zero, count);
+    loops_.quantise_u8(line, numbers, image_.scale, image_.zero, count);
   }
 
   std::unique_ptr<Int8Kernel> kernel_;
-  std::shared_ptr<Int8Live> live_;  // or null; the kernel reads it
+  std::shared_ptr<Int8Dynamic> dynamic_;  // or null; the kernel reads it
   const Loops& loops_ = loops(active_isa());
-  Picture picture_;
-  size_t picture_at_;
+  Image image_;
+  size_t image_at_;
   bool residual_;
 };
 
-// Where int8_tactics() lists the kernels that need more than a set of vectors, or to be told of live zero points.
+// Where int8_tactics() lists the kernels that need more than a set of vectors, or to be told of dynamic zero points.
 constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6;
 
 template <size_t index>
 Reason refuses(const Problem& problem) {
-  if ((index == dot_at || index == columns_at) && !has_byte_dot(active_isa()))
+  if ((index == dot_at || index == columns_at) && !has_int8_dot(active_isa()))
     return {Reason::instruction, "products of four bytes"};
   if (index == tiles_at && active_isa() != Isa::amx) return {Reason::instruction, "tiles"};
   Int8Conv conv{};
@@ -203,14 +203,14 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   Int8Conv conv{};
   Lists lists;
   conv_of(problem, conv, lists);
-  conv.zero_last = conv.live && (index == pairs_at || index == dot_at);
+  conv.zero_last = conv.dynamic && (index == pairs_at || index == dot_at);
   return std::make_unique<Int8ConvStep>(int8_tactics()[index].make(conv, active_isa(), problem.threads),
-                                        conv.live ? lists.live : nullptr, picture_of(problem),
+                                        conv.dynamic ? lists.dynamic : nullptr, image_of(problem),
                                         conv.epilogue.residual != Residual::none);
 }
 
-const backends::KernelRegistrar pairs({"tenon:Int8Conv", "int8_pairs", 2, refuses<0>, make<0>, "int8_direct"});
-const backends::KernelRegistrar words({"tenon:Int8Conv", "int8_words", 1, refuses<1>, make<1>, "int8_direct"});
+const backends::KernelRegistrar pairs({"tenon:Int8Conv", "int8x2", 2, refuses<0>, make<0>, "int8_direct"});
+const backends::KernelRegistrar words({"tenon:Int8Conv", "int8_int16", 1, refuses<1>, make<1>, "int8_direct"});
 const backends::KernelRegistrar dot({"tenon:Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>, "int8_direct"});
 const backends::KernelRegistrar depthwise({"tenon:Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>,
                                            "int8_depthwise"});

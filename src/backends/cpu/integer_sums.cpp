@@ -3,7 +3,7 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/conv_int8.h"
+#include "backends/cpu/kernels/int8/conv_int8.h"
 
 namespace tenon::cpu {
 namespace {
@@ -30,8 +30,8 @@ struct Lists {
   std::vector<int16_t> weights;
 };
 
-/// Weights as [rows][inner], less their zero points: one, or one for each row. `turned`: they lie as [inner][rows].
-void take_weights(const Problem& problem, int64_t rows, int64_t inner, bool turned, Lists& lists) {
+/// Weights as [rows][inner], less their zero points: one, or one for each row. `transposed`: they lie as [inner][rows].
+void take_weights(const Problem& problem, int64_t rows, int64_t inner, bool transposed, Lists& lists) {
   const Operand& w = problem.inputs[w_at];
   const auto* data = w.constant.data<std::byte>();
   lists.ones.assign(static_cast<size_t>(rows), 1);
@@ -43,7 +43,7 @@ void take_weights(const Problem& problem, int64_t rows, int64_t inner, bool turn
     }
     for (int64_t at = 0; at < inner; ++at)
       lists.weights.push_back(
-          static_cast<int16_t>(byte_at(w, data, turned ? at * rows + row : row * inner + at) - zero));
+          static_cast<int16_t>(byte_at(w, data, transposed ? at * rows + row : row * inner + at) - zero));
   }
 }
 
@@ -105,17 +105,17 @@ Reason product_of(const Problem& problem, ConvShape& s) {
 /// Exact sums of bytes times constant weights; the input's zero point is known only when it runs.
 class IntegerSumsStep : public backends::Step {
  public:
-  IntegerSumsStep(const Problem& problem, const ConvShape& shape, bool turned, bool planes)
+  IntegerSumsStep(const Problem& problem, const ConvShape& shape, bool transposed, bool planes)
       : shape_(shape), is_signed_(problem.inputs[x_at].dtype == DType::i8), planes_(planes) {
     Lists lists;
-    take_weights(problem, shape.out_c, shape.in_c / shape.groups * shape.kernel_h * shape.kernel_w, turned, lists);
+    take_weights(problem, shape.out_c, shape.in_c / shape.groups * shape.kernel_h * shape.kernel_w, transposed, lists);
     Int8Conv conv{};
     conv.shape = shape;
     conv.weights = lists.weights.data();
     conv.multiplier = lists.ones.data();
     conv.sums = true;
     const bool tiles = active_isa() == Isa::amx;
-    for (const char* name : {"int8_words", "int8_tiles", "int8_depthwise"})  // the last that takes it
+    for (const char* name : {"int8_int16", "int8_tiles", "int8_depthwise"})  // the last that takes it
       for (const Int8Tactic& tactic : int8_tactics())
         if (tactic.name == std::string_view(name) && (tiles || tactic.name != "int8_tiles"sv) && !tactic.refuses(conv))
           kernel_ = tactic.make(conv, active_isa(), problem.threads);

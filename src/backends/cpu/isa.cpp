@@ -55,14 +55,14 @@ Isa detect_isa() {
   return isa;
 }
 
-bool has_byte_dot(Isa isa) {
+bool has_int8_dot(Isa isa) {
   if (isa < Isa::avx2 || detect_isa() < isa) return false;
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (isa >= Isa::avx512) return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & (1u << 11));
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 4));
 }
 
-bool has_brain_dot(Isa isa) {
+bool has_bf16_dot(Isa isa) {
   if (isa < Isa::avx512 || detect_isa() < isa) return false;
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 5));

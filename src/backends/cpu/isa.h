@@ -23,9 +23,9 @@ bool parse_isa(std::string_view text, Isa& isa);
 const char* isa_name(Isa isa);
 
 // Whether this machine multiplies four bytes at once on vectors of that set: AVX512-VNNI, or AVX-VNNI for avx2.
-bool has_byte_dot(Isa isa);
+bool has_int8_dot(Isa isa);
 
 // Whether this machine multiplies pairs of bfloat16 on vectors of that set: AVX512-BF16.
-bool has_brain_dot(Isa isa);
+bool has_bf16_dot(Isa isa);
 
 }  // namespace tenon::cpu

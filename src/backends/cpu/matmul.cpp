@@ -3,7 +3,7 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/packed_bytes.h"
+#include "backends/cpu/kernels/int8/packed_bytes.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {
@@ -94,11 +94,11 @@ class MatMulStep : public backends::Step {
 
 constexpr const char* bf16_dot = "bf16_dot";
 constexpr const char* bf16_tiles = "bf16_tiles";
-constexpr bool is_brain(const char* name) { return name[0] == 'b'; }
+constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
 
 template <const char* const& name>
 Reason refuses(const Problem& problem) {
-  if (is_brain(name) && !problem.bf16) return {Reason::precision, "bf16"};
+  if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   const Product product(problem);
   if (product.reason) return product.reason;
   const ConvTactic* tactic = conv_tactic_named(problem, name);
@@ -117,13 +117,13 @@ const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, m
 const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>, "direct"});
 const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>, "direct"});
 const backends::KernelRegistrar matmul_bf16_dot({"MatMul", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>,
-                                                 "brain brain_dots"});
+                                                 "bf16 bf16_dots"});
 const backends::KernelRegistrar gemm_bf16_dot({"Gemm", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>,
-                                               "brain brain_dots"});
+                                               "bf16 bf16_dots"});
 const backends::KernelRegistrar matmul_bf16_tiles({"MatMul", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>,
-                                                   "brain brain_tiles"});
+                                                   "bf16 bf16_tiles"});
 const backends::KernelRegistrar gemm_bf16_tiles({"Gemm", bf16_tiles, 4, refuses<bf16_tiles>, make<bf16_tiles>,
-                                                 "brain brain_tiles"});
+                                                 "bf16 bf16_tiles"});
 
 }  // namespace
 }  // namespace tenon::cpu

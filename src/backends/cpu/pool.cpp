@@ -4,7 +4,7 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/pool_window.h"
 #include "ops/op.h"
 
@@ -48,7 +48,7 @@ class PoolStep : public backends::Step {
   }
 
  private:
-  /// Calls with each tap of the window that lies inside the picture, in order.
+  /// Calls with each tap of the window that lies inside the image, in order.
   template <class Visit>
   void taps(const float* x, int64_t top, int64_t left, Visit visit) const {
     for (int64_t ky = 0; ky < window_.kernel[0]; ++ky) {
@@ -73,7 +73,7 @@ class PoolStep : public backends::Step {
     if (include_pad_) count = padded(top, 0) * padded(left, 1);
     ops_.scale(y, 1.f / static_cast<float>(count), channels);
   }
-  /// Taps of a window that lie inside the padded picture.
+  /// Taps of a window that lie inside the padded image.
   int64_t padded(int64_t begin, size_t axis) const {
     int64_t count = 0;
     for (int64_t k = 0; k < window_.kernel[axis]; ++k) {

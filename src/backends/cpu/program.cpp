@@ -4,8 +4,8 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/loops.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/rows.h"
 #include "ops/elementwise_program.h"

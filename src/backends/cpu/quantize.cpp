@@ -6,7 +6,7 @@
 #include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/loops.h"
+#include "backends/cpu/kernels/f32/loops.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {

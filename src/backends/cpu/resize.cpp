@@ -10,7 +10,7 @@ using backends::Operand;
 using backends::Problem;
 using backends::Reason;
 
-/// Nearest upsampling of channels-last pictures by whole factors: pixels are repeated.
+/// Nearest upsampling of channels-last images by whole factors: pixels are repeated.
 class RepeatStep : public backends::Step {
  public:
   explicit RepeatStep(const Problem& problem)

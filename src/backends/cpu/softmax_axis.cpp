@@ -5,8 +5,8 @@
 #include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/loops.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/rows.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {

@@ -87,7 +87,7 @@ class UnfusedStep : public backends::Step {
 
 class HostTimer : public backends::TacticTimer {
  public:
-  explicit HostTimer(int threads) : team_(threads) {}
+  explicit HostTimer(int threads) : thread_pool_(threads) {}
   void prepare(std::span<const Problem* const>) override {}
 
   std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) override {
@@ -102,9 +102,9 @@ class HostTimer : public backends::TacticTimer {
   void set_members(std::vector<Member> members) override { members_ = std::move(members); }
 
   double run(size_t tactic) override {
-    Run run{steps_[tactic].get(), inputs_.data(), outputs_.data(), &team_, workspace_};
+    Run run{steps_[tactic].get(), inputs_.data(), outputs_.data(), &thread_pool_, workspace_};
     const auto begin = Clock::now();
-    team_.run(work, &run);
+    thread_pool_.run(work, &run);
     return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   }
 
@@ -113,13 +113,13 @@ class HostTimer : public backends::TacticTimer {
     backends::Step* step;
     std::byte* const* inputs;
     std::byte* const* outputs;
-    Team* team;
+    ThreadPool* thread_pool;
     std::byte* workspace;
   };
 
   static void work(void* context, int id) {
     const auto& run = *static_cast<Run*>(context);
-    const Worker worker = run.team->worker(id, run.workspace);
+    const Worker worker = run.thread_pool->worker(id, run.workspace);
     run.step->run(run.inputs, run.outputs, worker);
     worker.sync();
   }
@@ -145,7 +145,7 @@ class HostTimer : public backends::TacticTimer {
     return all;
   }
 
-  Team team_;
+  ThreadPool thread_pool_;
   std::vector<Member> members_;
   std::vector<std::unique_ptr<backends::Step>> steps_;
   std::vector<std::shared_ptr<std::byte>> memory_;

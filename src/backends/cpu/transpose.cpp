@@ -3,7 +3,7 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/loops.h"
+#include "backends/cpu/kernels/f32/loops.h"
 
 namespace tenon::cpu {
 namespace {

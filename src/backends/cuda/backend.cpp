@@ -5,13 +5,13 @@
 
 #include <map>
 
-#include "backends/cuda/custom_op.h"
-#include "backends/cuda/executable.h"
-#include "backends/cuda/kernel.h"
-#include "backends/cuda/kernel_pack.h"
-#include "backends/cuda/management.h"
-#include "backends/cuda/survey.h"
-#include "backends/cuda/timer.h"
+#include "backends/cuda/runtime/custom_op.h"
+#include "backends/cuda/runtime/executable.h"
+#include "backends/cuda/runtime/kernel.h"
+#include "backends/cuda/runtime/kernel_pack.h"
+#include "backends/cuda/runtime/management.h"
+#include "backends/cuda/runtime/device_query.h"
+#include "backends/cuda/runtime/timer.h"
 
 namespace tenon::cuda {
 namespace {
@@ -113,17 +113,19 @@ class CudaBackend : public backends::Backend {
     return refused(problem, properties(device));
   }
 
-  backends::TimingPolicy timing() const override { return {.rounds = 1, .more_rounds = 6, .visits = 1, .near = 1.25}; }
+  backends::TimingPolicy timing() const override {
+    return {.repeats = 1, .more_repeats = 6, .rounds = 1, .near = 1.25};
+  }
 
   std::unique_ptr<backends::TacticTimer> timer(const tenon::Device& device, int) const override {
     return make_timer(device.index);
   }
 
-  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, Team& threads) const override {
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool& threads) const override {
     return std::make_shared<DeviceCompiled>(std::move(schedule), threads);
   }
 
-  std::string survey(nlohmann::ordered_json& facts) const override { return survey_text(facts); }
+  std::string device_query(nlohmann::ordered_json& facts) const override { return device_query_text(facts); }
   std::unique_ptr<backends::Meter> meter(const tenon::Device& device) const override {
     return make_meter(device.index);
   }
@@ -137,7 +139,7 @@ class CudaBackend : public backends::Backend {
   static std::vector<passes::PassRecord> shape_for(Precision precision, ir::Graph& graph,
                                                    const std::vector<std::string>& skip) {
     if (computes_in_16_bits(precision))
-      return passes::narrow(graph, precision == Precision::bf16 ? DType::bf16 : DType::f16, skip);
+      return passes::cast_to_16_bits(graph, precision == Precision::bf16 ? DType::bf16 : DType::f16, skip);
     if (precision == Precision::tf32) return passes::round_products(graph, skip);
     return passes::join_attention(graph, skip);
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/rotary_embedding.h"
 
-#include "backends/cuda/convolution.h"
-#include "backends/cuda/simple_step.h"
+#include "backends/cuda/convolution/convolution.h"
+#include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As kernels/rotary_embedding.cu has it.
+/// As rotary_embedding.cu has it.
 template <size_t Inputs>
 struct Params {
   Address inputs[Inputs], y;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes OUTPUT: a table of the names and contents of FILES. Those of src/ops stand in one text, without their includes.
-set(out "#include \"backends/cuda/kernels/texts.h\"\n\nnamespace tenon::cuda {\n")
+set(out "#include \"backends/cuda/runtime/texts.h\"\n\nnamespace tenon::cuda {\n")
 string(APPEND out "const std::vector<KernelText> kernel_texts = {\n")
 foreach(path ${FILES})
   get_filename_component(name ${path} NAME)

@@ -145,14 +145,14 @@ void matmul(NodeImport& node) {
 TENON_IMPORT(matmul, "QLinearMatMul");
 
 void gemm(NodeImport& node) {
-  const int64_t turned = node.integer("transB", 0);
+  const int64_t transposed = node.integer("transB", 0);
   const float alpha = node.real("alpha", 1);
-  std::vector<ir::ValueId> inputs{numbers(node, 0), numbers(node, 3, turned ? 0 : 1)};
+  std::vector<ir::ValueId> inputs{numbers(node, 0), numbers(node, 3, transposed ? 0 : 1)};
   if (node.has(6)) {
     if (!are_known(node, {1, 4, 6})) return node.unsupported("a bias or scale that is not constant");
     inputs.push_back(bias_numbers(node, 6, 1, 4, alpha));
   }
-  const ir::Attributes attributes{{"alpha", alpha}, {"transA", node.integer("transA", 0)}, {"transB", turned}};
+  const ir::Attributes attributes{{"alpha", alpha}, {"transA", node.integer("transA", 0)}, {"transB", transposed}};
   if (node.has(7)) return quantise(node, node.add("Gemm", inputs, attributes), 7);
   node.op = "Gemm";
   node.inputs = std::move(inputs);

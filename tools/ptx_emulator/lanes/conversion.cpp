@@ -55,7 +55,8 @@ void to_floats(Warp& w, const Instruction& i) {
   for_lanes(lanes_for_results(w), [&](int l) {
     const auto x = static_cast<D>(a[l]);
     if constexpr (sizeof(S) == 8) d[l] = static_cast<S>(x);
-    else if constexpr (sizeof(S) == 2) d[l] = static_cast<S>(narrow_bits(static_cast<double>(x), f16_format, R, false));
+    else if constexpr (sizeof(S) == 2)
+      d[l] = static_cast<S>(float16_bits(static_cast<double>(x), f16_format, R, false));
     else if constexpr (R == Rounding::nearest) d[l] = static_cast<S>(x);
     else d[l] = f32_of(static_cast<double>(x), R);
   });
@@ -118,7 +119,7 @@ void narrow(Warp& w, const Instruction& i) {
   D* d = w.lanes<D>(i.at[0]);
   const float *high = w.lanes<float>(i.at[1]), *low = w.lanes<float>(i.at[COUNT]);
   constexpr int bits = FORMAT < 2 ? 16 : 8;
-  const auto of = [](float x) { return narrow_bits(RELU && x < 0 ? 0.f : x, format<FORMAT>(), R, SAT); };
+  const auto of = [](float x) { return float16_bits(RELU && x < 0 ? 0.f : x, format<FORMAT>(), R, SAT); };
   for_lanes(lanes_for_results(w),
             [&](int l) { d[l] = static_cast<D>(of(low[l]) | (COUNT == 2 ? of(high[l]) << bits : 0)); });
 }
@@ -128,7 +129,7 @@ void widen_pair(Warp& w, const Instruction& i) {
   uint32_t* d = w.lanes<uint32_t>(i.at[0]);
   const uint16_t* a = w.lanes<uint16_t>(i.at[1]);
   const auto of = [](uint32_t byte) {
-    return narrow_bits(value_of(byte & 255, format<FORMAT>()), f16_format, Rounding::nearest, false);
+    return float16_bits(value_of(byte & 255, format<FORMAT>()), f16_format, Rounding::nearest, false);
   };
   for_lanes(lanes_for_results(w), [&](int l) { d[l] = of(a[l]) | of(a[l] >> 8) << 16; });
 }
@@ -245,7 +246,7 @@ Run to_float_of(const std::string& to, const std::string& from, const Words& wor
 }
 
 template <int FORMAT, int COUNT, class D, bool SAT>
-Run narrow_of(const Words& words) {
+Run bits16_of(const Words& words) {
   const bool relu = has(words, "relu");
   if (rounding_of(words) == Rounding::zero)
     return relu ? narrow<FORMAT, Rounding::zero, SAT, true, COUNT, D>
@@ -255,8 +256,8 @@ Run narrow_of(const Words& words) {
 }
 template <uint16_t (*BITS)(float), int FORMAT, int COUNT, class D>
 Run half_of(const Words& words) {
-  if (has(words, "satfinite")) return narrow_of<FORMAT, COUNT, D, true>(words);
-  if (rounding_of(words) == Rounding::zero) return narrow_of<FORMAT, COUNT, D, false>(words);
+  if (has(words, "satfinite")) return bits16_of<FORMAT, COUNT, D, true>(words);
+  if (rounding_of(words) == Rounding::zero) return bits16_of<FORMAT, COUNT, D, false>(words);
   return has(words, "relu") ? f16_of_f32<BITS, true, COUNT> : f16_of_f32<BITS, false, COUNT>;
 }
 
@@ -278,8 +279,8 @@ Run floats(const std::string& to, const std::string& from, const Words& words) {
   if (to == "bf16") return half_of<bf16_bits, 1, 1, uint16_t>(words);
   if (to == "f16x2") return half_of<f16_bits, 0, 2, uint32_t>(words);
   if (to == "bf16x2") return half_of<bf16_bits, 1, 2, uint32_t>(words);
-  if (to == "e4m3x2") return narrow_of<2, 2, uint16_t, true>(words);
-  if (to == "e5m2x2") return narrow_of<3, 2, uint16_t, true>(words);
+  if (to == "e4m3x2") return bits16_of<2, 2, uint16_t, true>(words);
+  if (to == "e5m2x2") return bits16_of<3, 2, uint16_t, true>(words);
   if (to == "tf32") return has(words, "rna") ? tf32_of_f32<true> : tf32_of_f32<false>;
   return nullptr;
 }

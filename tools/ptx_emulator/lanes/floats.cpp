@@ -112,7 +112,7 @@ struct Fused {
   static double of(double a, double b, double c) { return __builtin_fma(a, b, c); }
 };
 /// Of numbers of 16 bits, rounded once.
-struct FusedNarrow {
+struct FusedFloat16 {
   static float of(float a, float b, float c) { return odd_sum(a * b, c); }
 };
 struct FusedRelu {
@@ -253,7 +253,7 @@ template <class F>
 Run narrow(const Words& words) {
   const std::string& op = words[0];
   if (op == "fma")
-    return has(words, "relu") ? with_flags<F, FusedRelu, 3>(words) : with_flags<F, FusedNarrow, 3>(words);
+    return has(words, "relu") ? with_flags<F, FusedRelu, 3>(words) : with_flags<F, FusedFloat16, 3>(words);
   if (op == "ex2") return with_flags<F, Exp2, 1>(words);
   if (op == "tanh") return with_flags<F, Tanh, 1>(words);
   return common<F>(words);

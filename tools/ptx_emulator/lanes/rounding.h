@@ -34,7 +34,7 @@ inline double to_integer(double x, Rounding rounding) {
 
 /// The bits of x in a format. What lies beyond the largest becomes infinity, or with `saturates` the largest; a format
 /// without infinity has NaN for it.
-inline uint32_t narrow_bits(double x, const Format& format, Rounding rounding, bool saturates) {
+inline uint32_t float16_bits(double x, const Format& format, Rounding rounding, bool saturates) {
   const int bias = (1 << (format.exponent_bits - 1)) - 1, mantissa = format.mantissa_bits;
   const uint32_t sign = static_cast<uint32_t>(std::signbit(x)) << (format.exponent_bits + mantissa);
   const uint32_t exponents = ((1u << format.exponent_bits) - 1) << mantissa;

@@ -19,8 +19,8 @@ class ConvKernel {
   virtual ~ConvKernel() = default;
   // Bytes shared by all workers during run().
   virtual size_t workspace_bytes() const = 0;
-  // Called by every worker of the team with the same arguments; allocates nothing. The caller puts a barrier after
-  // it. The result does not depend on the number of workers, not even in the last bit.
+  // Called by every worker of the thread pool with the same arguments; allocates nothing. The caller puts a barrier
+  // after it. The result does not depend on the number of workers, not even in the last bit.
   virtual void run(const float* in, const float* residual, float* out, const Worker& worker) const = 0;
 };
 

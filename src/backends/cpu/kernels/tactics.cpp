@@ -10,8 +10,8 @@ namespace {
 std::vector<ConvTactic> collect(Isa isa) {
   std::vector<ConvTactic> all{direct_tactic(isa),    gemv_tactic(isa),      winograd4_tactic(isa),
                               winograd2_tactic(isa), depthwise_tactic(isa), stem_tactic(isa)};
-  if (has_brain_dot(isa)) all.push_back(brain_dots_tactic());
-  if (isa == Isa::amx) all.push_back(brain_tiles_tactic());
+  if (has_bf16_dot(isa)) all.push_back(bf16_dots_tactic());
+  if (isa == Isa::amx) all.push_back(bf16_tiles_tactic());
   return all;
 }
 

@@ -9,8 +9,8 @@ namespace tenon::cpu {
 ConvTactic direct_tactic(Isa isa);
 ConvTactic gemv_tactic(Isa isa);
 ConvTactic stem_tactic(Isa isa);
-ConvTactic brain_dots_tactic();   // where has_brain_dot
-ConvTactic brain_tiles_tactic();  // for Isa::amx
+ConvTactic bf16_dots_tactic();   // where has_bf16_dot
+ConvTactic bf16_tiles_tactic();  // for Isa::amx
 ConvTactic depthwise_tactic(Isa isa);
 ConvTactic winograd4_tactic(Isa isa);
 ConvTactic winograd2_tactic(Isa isa);

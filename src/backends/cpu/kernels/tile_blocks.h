@@ -89,7 +89,7 @@ void run_round(const TilePlan& plan, Kernel& kernel, const TileRound& round, int
   const int64_t group_out = s.out_c / s.groups, blocks = (group_out + kTileBlock - 1) / kTileBlock;
   std::byte* const copies = own + 2 * kPair;
   const PixelCursor cursor(s, round.first);
-  const bool rows = plan.source == TileSource::picture, in_place = plan.source == TileSource::in_place;
+  const bool rows = plan.source == TileSource::image, in_place = plan.source == TileSource::in_place;
   const Outputs all(s, plan.slots, rows ? round.image : cursor.image, rows ? round.y0 : cursor.y, cursor.x,
                     kernel.has_residual());
   const Tiling tiling(round.count);

@@ -35,7 +35,7 @@ bool are_windows(const ConvShape& s) {
          s.in_image == s.in_h * s.in_row && group_in(s) >= 4;
 }
 
-// Pixels of a row of a picture: the border on the right serves as that on the left of the next row, too.
+// Pixels of a row of an image: the border on the right serves as that on the left of the next row, too.
 int64_t columns_of(const ConvShape& s) {
   const int64_t seen = (s.out_w - 1) * s.stride_w + int64_t{s.kernel_w - 1} * s.dilation_w + 1;
   const int64_t right = std::max<int64_t>(0, seen - s.pad_left - s.in_w);
@@ -60,21 +60,21 @@ void choose_source(TilePlan& plan) {
     plan.step = s.in_pixel;
     return;
   }
-  const TileRuns picture = s.dilation_w == 1 ? cut(plan.unit, s.kernel_h, s.kernel_w * c, exactly)
+  const TileRuns image = s.dilation_w == 1 ? cut(plan.unit, s.kernel_h, s.kernel_w * c, exactly)
                                              : cut(plan.unit, taps, c, exactly);
   const int64_t columns = columns_of(s), slots = columns / s.stride_w;
   // Cycles of an output, and of copying what it reads.
   const auto blocks = static_cast<double>(blocks_of(s));
-  const double overlapping = blocks * cycles_of(plan, picture, slots) + c * s.stride_h * s.stride_w / 24.,
+  const double overlapping = blocks * cycles_of(plan, image, slots) + c * s.stride_h * s.stride_w / 24.,
                apart = blocks * cycles_of(plan, plan.runs, s.out_w) + s.kernel_h * (8 + s.kernel_w * c / 24.);
-  if (!s.in_nchw && (taps == 1 || picture.length < 4 || apart < overlapping)) {
+  if (!s.in_nchw && (taps == 1 || image.length < 4 || apart < overlapping)) {
     plan.source = TileSource::windows;
     plan.step = align_up(plan.runs.chunks() * plan.runs.chunk, kChunkBytes);
     if (!tiles) plan.step |= kChunkBytes;  // rows read together lie in different sets of L1
     return;
   }
-  plan.source = TileSource::picture;
-  plan.runs = picture;
+  plan.source = TileSource::image;
+  plan.runs = image;
   plan.columns = columns;
   plan.slots = slots;
   plan.step = s.stride_w * c;
@@ -94,7 +94,7 @@ void plan_split(TilePlan& plan, bool is_residual, int threads) {
   for (int n = 1; n <= threads; ++n) {
     if (threads % n) continue;
     const int m = threads / n;
-    const int64_t places = plan.source == TileSource::picture ? ceil_div(rows, m) * plan.slots
+    const int64_t places = plan.source == TileSource::image ? ceil_div(rows, m) * plan.slots
                                                               : ceil_div(rows * s.out_w, m);
     const int64_t cost =
         ceil_div(places, 2 * kTile) * ceil_div(blocks, n) * pair_cycles +
@@ -110,7 +110,7 @@ void plan_rounds(TilePlan& plan) {
   const ConvShape& s = plan.shape;
   const int64_t target =
       tile_packed_bytes(plan) / plan.channel_splits > kResidentWeights ? kLongRoundBytes : kRoundBytes;
-  if (plan.source == TileSource::picture) {
+  if (plan.source == TileSource::image) {
     const int64_t rows = ceil_div(s.batch * s.out_h, plan.pixel_splits), c = group_in(s) * plan.element;
     const int64_t pitch = plan.columns * c, reach = int64_t{s.kernel_h - 1} * s.dilation_h;
     const int64_t row_bytes = pitch * s.stride_h + s.out_w * group_out(s) * plan.element;
@@ -130,7 +130,7 @@ void plan_rounds(TilePlan& plan) {
 
 int64_t run_offset(const TilePlan& plan, int64_t run) {
   const ConvShape& s = plan.shape;
-  if (plan.source != TileSource::picture) return 0;
+  if (plan.source != TileSource::image) return 0;
   const int64_t c = group_in(s) * plan.element, per_row = plan.runs.count / s.kernel_h;
   const int64_t row = run / per_row * s.dilation_h;
   return row % s.stride_h * plan.plane_bytes + row / s.stride_h * plan.columns * c + run % per_row * s.dilation_w * c;

@@ -19,7 +19,7 @@ enum class TileUnit : uint8_t { tiles, vectors };
 enum class TileSource : uint8_t {
   in_place,  // pixels as they lie are windows
   windows,   // copied beside each other
-  picture    // rows copied with their border, in which windows overlap
+  image    // rows copied with their border, in which windows overlap
 };
 
 // K is cut into runs of bytes that lie behind each other for every output, a run into equal chunks; the last one begins
@@ -32,7 +32,7 @@ struct TileRuns {
 };
 
 // Inputs of an output lie in chunks at the same offsets from its place for all outputs, and places are `step` apart.
-// Of a picture, rows `stride_h` apart lie behind each other, in one of stride_h planes: so the same step leads from the
+// Of an image, rows `stride_h` apart lie behind each other, in one of stride_h planes: so the same step leads from the
 // last output of a row to the first of the next, over `slots - out_w` that are none.
 struct TilePlan {
   ConvShape shape;
@@ -43,16 +43,16 @@ struct TilePlan {
   const std::byte* packed;  // [group][block of output channels][chunk][chunk bytes / 4][kTileBlock][4]
   const int64_t* offsets;   // of chunks, in bytes
   int64_t step, slots;
-  int64_t columns;       // picture: pixels of a copied row, its border included
-  int64_t plane_bytes;   // picture: from plane to plane
-  int64_t block_rows;    // picture: rows of outputs copied together
+  int64_t columns;       // image: pixels of a copied row, its border included
+  int64_t plane_bytes;   // image: from plane to plane
+  int64_t block_rows;    // image: rows of outputs copied together
   int64_t block_places;  // of outputs multiplied together, those that are none included
   int pixel_splits, channel_splits;
   int64_t together;  // blocks of output channels that each pair of tiles is multiplied by in turn
   size_t copy_bytes, worker_bytes;
 };
 
-// Planes (in_nchw) are copied as a picture. Fills all but `packed`; `offsets` has to live as long as the plan.
+// Planes (in_nchw) are copied as an image. Fills all but `packed`; `offsets` has to live as long as the plan.
 // `is_residual`: something is added to the outputs.
 void plan_tiles(TilePlan& plan, const ConvShape& shape, TileUnit unit, int element, bool is_residual, int threads,
                 std::vector<int64_t>& offsets);

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "backends/cpu/kernels/tile_plan.h"
-#include "backends/cpu/kernels/windows_isa.h"
+#include "backends/cpu/kernels/f32/windows_isa.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 // A round of a worker: places from `first` on, rows of outputs from y0 to before y1 of an image where there is a
-// picture.
+// image.
 struct TileRound {
   int64_t first, count, image, y0, y1;
 };
@@ -23,7 +23,7 @@ struct TileChannels {
 // Calls f(row of the input or -1, where it goes, pixels on its left, inside and on its right) for all rows that the
 // round's windows see.
 template <class F>
-void each_picture_row(const TilePlan& plan, const TileRound& round, std::byte* to, const F& f) {
+void each_image_row(const TilePlan& plan, const TileRound& round, std::byte* to, const F& f) {
   const ConvShape& s = plan.shape;
   const int64_t pitch = plan.columns * (s.in_c / s.groups) * plan.element;
   const int64_t reach = int64_t{s.kernel_h - 1} * s.dilation_h, first = round.y0 * s.stride_h - s.pad_top;
@@ -49,8 +49,8 @@ void each_round(const TilePlan& plan, const Worker& worker, const F& f) {
   const int64_t blocks = (s.out_c / s.groups + kTileBlock - 1) / kTileBlock * s.groups;
   const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
   const int64_t n0 = blocks * part_n / plan.channel_splits, n1 = blocks * (part_n + 1) / plan.channel_splits;
-  // Of a picture whole rows are cut, otherwise runs of places.
-  const bool rows = plan.source == TileSource::picture;
+  // Of an image whole rows are cut, otherwise runs of places.
+  const bool rows = plan.source == TileSource::image;
   const int64_t images = rows ? s.batch : 1, all = rows ? s.batch * s.out_h : s.batch * s.out_h * s.out_w;
   const int64_t begin = all * part_m / plan.pixel_splits, end = all * (part_m + 1) / plan.pixel_splits;
   if (n0 >= n1 || begin >= end) return;

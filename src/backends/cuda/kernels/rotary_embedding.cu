@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of dense numbers, one for each of a batch, head and place in the sequence, of which the first 2 * half are turned
-// in pairs. ELEMENT: type of input and output; CACHE: of sines and cosines, [cached][half]; POSITIONS: whether places
-// have positions among those, the nearest for one outside; INTERLEAVED: neighbours are pairs.
+// Rows of dense numbers, one for each of a batch, head and place in the sequence, of which the first 2 * half are
+// turned in pairs. ELEMENT: type of input and output; CACHE: of sines and cosines, [cached][half]; POSITIONS: whether
+// places have positions among those, the nearest for one outside; INTERLEAVED: neighbours are pairs.
 typedef ELEMENT T;
 struct Params {
   const T* x;
@@ -16,8 +16,8 @@ struct Params {
 };
 
 extern "C" __global__ void __launch_bounds__(256)
-rotary_embedding(const Trail trail, const __grid_constant__ Params p) {
-  wait_for_previous(trail);
+rotary_embedding(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
   const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
   if (i >= p.count) return;
   const int unit = (int)(i % p.units);

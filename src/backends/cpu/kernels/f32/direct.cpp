@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/f32/direct.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/support.h"
+#include "backends/cpu/kernels/tactics.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+// Floats of K per block: a weight panel of 384 x 16 floats is 24 KB of L1.
+constexpr int kBlockK = 384;
+// Activations of a pixel block: near L1 when all weights stay in L2, otherwise most of L2 so that weights pass rarely.
+constexpr int64_t kSmallBlockBytes = 48 << 10, kLargeBlockBytes = 192 << 10, kResidentWeights = 256 << 10;
+constexpr int64_t kMinTiles = 4, kMaxTiles = 170;
+
+const DirectOps& ops_of(Isa isa) {
+  switch (vectors_of(isa)) {
+    case Isa::avx512: return avx512::direct_ops;
+    case Isa::avx2: return avx2::direct_ops;
+    case Isa::fused: return fused::direct_ops;
+    default: return portable::direct_ops;
+  }
+}
+
+int64_t group_in(const ConvShape& s) { return s.in_c / s.groups; }
+int64_t group_out(const ConvShape& s) { return s.out_c / s.groups; }
+int64_t sum_length(const ConvShape& s) { return group_in(s) * s.kernel_h * s.kernel_w; }
+
+// Cuts pixels and output channels between the workers so that the slowest has least to do, in cycles: 6 per tile and
+// step of K, and 8 bytes of weights or activations per cycle; 4 of activations that other workers may have written.
+void plan_split(DirectPlan& plan, const DirectOps& ops, int threads) {
+  const ConvShape& s = plan.shape;
+  const int64_t tiles = ceil_div(s.batch * s.out_h * s.out_w, ops.tile_pixels);
+  const int64_t blocks = ceil_div(group_out(s), ops.block) * s.groups;
+  const int64_t weights = blocks * ops.block * plan.k * 4, inputs = s.batch * s.in_h * s.in_w * s.in_c * 4;
+  int64_t best = INT64_MAX;
+  for (int n = 1; n <= threads; ++n) {
+    if (threads % n) continue;
+    const int m = threads / n;
+    const int64_t cost =
+        ceil_div(tiles, m) * ceil_div(blocks, n) * plan.k * 6 + weights / n / 8 + inputs / m / (n > 1 ? 4 : 8);
+    if (cost >= best) continue;
+    best = cost;
+    plan.pixel_splits = m;
+    plan.channel_splits = n;
+  }
+  const int64_t reach = s.kernel_h * s.kernel_w > 1 ? s.stride_h * s.stride_w : 1;
+  const int64_t tile_bytes = 4 * group_in(s) * reach * ops.tile_pixels;
+  const int64_t target = weights / plan.channel_splits <= kResidentWeights ? kSmallBlockBytes : kLargeBlockBytes;
+  const int64_t most = std::min(kMaxTiles, ceil_div(tiles, plan.pixel_splits));
+  plan.block_tiles = static_cast<int>(std::min(most, std::max(kMinTiles, target / tile_bytes)));
+}
+
+class DirectKernel final : public ConvKernel {
+ public:
+  DirectKernel(const DirectOps& ops, bool gemv, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
+               const float* bias, int threads)
+      : ops_(ops), gemv_(gemv) {
+    plan_.epilogue = epilogue;
+    plan_.packed = packed;
+    plan_windows(plan_, shape, kBlockK);
+    plan_split(plan_, ops, threads);
+    const int64_t out = group_out(shape), padded = align_up(out, ops.block);
+    bias_ = AlignedFloats(padded * shape.groups);
+    for (int64_t g = 0; g < (bias ? shape.groups : 0); ++g) {
+      std::copy_n(bias + g * out, out, bias_.data() + g * padded);
+    }
+    zeros_ = AlignedFloats(plan_.rows ? shape.kernel_w * group_in(shape) : plan_.chunk);
+    plan_.bias = bias_.data();
+    plan_.zeros = zeros_.data();
+    plan_.worker_bytes = set_apart(ops.worker_bytes(plan_));
+  }
+
+  size_t workspace_bytes() const override {
+    return gemv_ ? 0 : plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits;
+  }
+  void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
+    (gemv_ ? ops_.gemv : ops_.run)(plan_, in, residual, out, worker);
+  }
+
+ private:
+  const DirectOps& ops_;
+  bool gemv_;
+  DirectPlan plan_{};
+  AlignedFloats bias_, zeros_;
+};
+
+Reason direct_refuses(const ConvShape& s, const Epilogue&) {
+  return s.in_nchw ? Reason(Reason::layout, "NHWC") : Reason();
+}
+
+Reason gemv_refuses(const ConvShape& s, const Epilogue&) {
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  if (s.out_h != 1 || s.out_w != 1 || s.in_h != 1 || s.in_w != 1) return {Reason::window, "the whole of one pixel"};
+  return s.groups != 1 ? Reason(Reason::grouped) : Reason();
+}
+
+template <Isa kIsa>
+size_t packed_floats(const ConvShape& s) {
+  return align_up(group_out(s), ops_of(kIsa).block) * s.groups * sum_length(s);
+}
+
+// [group][block][tap][channel of the group][output channel of the block], zeros behind the last output channel.
+template <Isa kIsa>
+void pack(const ConvShape& s, const float* weights, float* packed) {
+  const int64_t block = ops_of(kIsa).block, c = group_in(s), out = group_out(s), taps = s.kernel_h * s.kernel_w;
+  for (int64_t g = 0; g < s.groups; ++g) {
+    for (int64_t n0 = 0; n0 < out; n0 += block) {
+      const int64_t used = std::min(block, out - n0);
+      const float* from = weights + (g * out + n0) * c * taps;
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        for (int64_t i = 0; i < c; ++i, packed += block) {
+          for (int64_t n = 0; n < block; ++n) packed[n] = n < used ? from[(n * c + i) * taps + tap] : 0.f;
+        }
+      }
+    }
+  }
+}
+
+template <Isa kIsa, bool kGemv>
+std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
+                                 const float* bias, int threads) {
+  return std::make_unique<DirectKernel>(ops_of(kIsa), kGemv, shape, epilogue, packed, bias, threads);
+}
+
+template <Isa kIsa, bool kGemv>
+ConvTactic tactic() {
+  return {kGemv ? "gemv" : "direct", kGemv ? gemv_refuses : direct_refuses, packed_floats<kIsa>, pack<kIsa>,
+          make<kIsa, kGemv>};
+}
+
+template <bool kGemv>
+ConvTactic tactic_for(Isa isa) {
+  switch (vectors_of(isa)) {
+    case Isa::avx512: return tactic<Isa::avx512, kGemv>();
+    case Isa::avx2: return tactic<Isa::avx2, kGemv>();
+    case Isa::fused: return tactic<Isa::fused, kGemv>();
+    default: return tactic<Isa::portable, kGemv>();
+  }
+}
+
+}  // namespace
+
+ConvTactic direct_tactic(Isa isa) { return tactic_for<false>(isa); }
+ConvTactic gemv_tactic(Isa isa) { return tactic_for<true>(isa); }
+
+size_t gemm_workspace_floats(Isa isa, const GemmShape& g) {
+  const int64_t block = ops_of(isa).block;
+  return align_up((g.k + 1) * block, 16) + (g.trans_a ? g.m * g.k : 0);
+}
+
+void gemm(Isa isa, const GemmShape& g, const float* a, const float* b, float* c, const float* bias, float* workspace) {
+  const DirectOps& ops = ops_of(isa);
+  const int64_t block = ops.block;
+  float* const padded_bias = workspace + g.k * block;
+  int64_t lda = g.lda;
+  if (g.trans_a) {
+    float* rows = workspace + align_up((g.k + 1) * block, 16);
+    for (int64_t k = 0; k < g.k; ++k) {
+      for (int64_t m = 0; m < g.m; ++m) rows[m * g.k + k] = a[k * g.lda + m];
+    }
+    a = rows;
+    lda = g.k;
+  }
+  for (int64_t n0 = 0; n0 < g.n; n0 += block) {
+    const int64_t used = std::min(block, g.n - n0);
+    if (used < block) std::memset(workspace, 0, (g.k + 1) * block * sizeof(float));
+    if (g.trans_b) {
+      for (int64_t n = 0; n < used; ++n) {
+        for (int64_t k = 0; k < g.k; ++k) workspace[k * block + n] = b[(n0 + n) * g.ldb + k];
+      }
+    } else {
+      for (int64_t k = 0; k < g.k; ++k) std::copy_n(b + k * g.ldb + n0, used, workspace + k * block);
+    }
+    if (bias) std::copy_n(bias + n0, used, padded_bias);
+    ops.gemm_panel(a, lda, g.m, workspace, g.k, bias ? padded_bias : nullptr, c + n0, g.ldc, static_cast<int>(used));
+  }
+}
+
+}  // namespace tenon::cpu

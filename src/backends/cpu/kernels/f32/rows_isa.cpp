@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/f32/epilogue.h"
+#include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/kernels/vecmath.h"
+
+
+namespace tenon::cpu {
+namespace TENON_ISA_NAMESPACE {
+namespace {
+
+template <class F>
+TENON_INLINE void map1(float* dst, const float* src, int64_t count, F f) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) store(dst + at, f(load(src + at)));
+  if (at < count) store_n(dst + at, f(load_n(src + at, (int)(count - at))), (int)(count - at));
+}
+
+template <class F>
+TENON_INLINE void map2(float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count, F f) {
+  const Vec a0 = set1(*a), b0 = set1(*b);
+  int64_t at = 0;
+  if (a_step && b_step) {
+    for (; at + kLanes <= count; at += kLanes) store(dst + at, f(load(a + at), load(b + at)));
+    if (at < count)
+      store_n(dst + at, f(load_n(a + at, (int)(count - at)), load_n(b + at, (int)(count - at))), (int)(count - at));
+  } else if (a_step) {
+    map1(dst, a, count, [&](Vec x) { return f(x, b0); });
+  } else if (b_step) {
+    map1(dst, b, count, [&](Vec x) { return f(a0, x); });
+  } else {
+    for (; at < count; ++at) store_n(dst + at, f(a0, b0), 1);
+  }
+}
+
+template <class E>
+void binary_of(float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
+  if constexpr (E::operands == 2)
+    map2(dst, a, a_step, b, b_step, count, [](Vec x, Vec y) { return E::apply(Value(x), Value(y)).v; });
+}
+
+template <class E>
+void unary_of(float alpha, float beta, float* dst, const float* src, int64_t count) {
+  if constexpr (E::operands == 1)
+    map1(dst, src, count, [&](Vec x) { return expr::apply<E>(Value(x), Value(alpha), Value(beta)).v; });
+}
+
+void binary(expr::Id f, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
+  switch (f) {
+#define TENON_CASE(name, file) \
+  case expr::Id::name: return binary_of<expr::name>(dst, a, a_step, b, b_step, count);
+    TENON_EXPRESSIONS(TENON_CASE)
+#undef TENON_CASE
+  }
+}
+
+void unary(expr::Id f, float alpha, float beta, float* dst, const float* src, int64_t count) {
+  switch (f) {
+#define TENON_CASE(name, file) \
+  case expr::Id::name: return unary_of<expr::name>(alpha, beta, dst, src, count);
+    TENON_EXPRESSIONS(TENON_CASE)
+#undef TENON_CASE
+  }
+}
+
+void scale(float* dst, float factor, int64_t count) {
+  const Vec f = set1(factor);
+  map1(dst, dst, count, [&](Vec x) { return mul(x, f); });
+}
+
+void blend(float* dst, const float* a, float wa, const float* b, float wb, int64_t count) {
+  const Vec va = set1(wa), vb = set1(wb);
+  map2(dst, a, 1, b, 1, count, [&](Vec x, Vec y) { return add(mul(x, va), mul(y, vb)); });
+}
+
+// Sixteen places folded pairwise, each with the one half of them further on.
+template <int kVectors, class Join>
+TENON_INLINE float fold_places(const Vec (&v)[kVectors], const Join& join) {
+#if defined(__AVX512F__)
+  const __m256 eight = join(_mm512_castps512_ps256(v[0]), _mm512_extractf32x8_ps(v[0], 1));
+  __m128 four = join(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#elif defined(__AVX2__)
+  const __m256 eight = join(v[0], v[1]);
+  __m128 four = join(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+  __m128 four = join(join(v[0], v[2]), join(v[1], v[3]));
+#endif
+  four = join(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(join(four, _mm_shuffle_ps(four, four, 1)));
+}
+
+// Sixteen sums side by side on every instruction set, added up pairwise, so that all give the same bits.
+void softmax(float* dst, const float* src, int64_t count) {
+  constexpr int kPlaces = 16, kVectors = kPlaces / kLanes;
+  // Calls f(vector of places, first element, how many).
+  const auto each = [&](const auto& f) __attribute__((always_inline)) {
+    for (int64_t at = 0; at < count; at += kPlaces) {
+      TENON_UNROLL
+      for (int i = 0; i < kVectors; ++i) {
+        const int64_t left = count - at - i * kLanes;
+        if (left > 0) f(i, at + i * kLanes, left < kLanes ? (int)left : kLanes);
+      }
+    }
+  };
+  const auto part = [&](const float* p, int n, float behind) __attribute__((always_inline)) {
+    if (n == kLanes) return load(p);
+    alignas(64) float lanes[kLanes];
+    store(lanes, set1(behind));
+    store_n(lanes, load_n(p, n), n);
+    return load(lanes);
+  };
+  Vec v[kVectors];
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[i] = set1(src[0]);
+  each([&](int i, int64_t at, int n) __attribute__((always_inline)) { v[i] = max(v[i], part(src + at, n, src[0])); });
+  const Vec top = set1(fold_places(v, [](auto a, auto b) { return a > b ? a : b; }));
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[i] = zero();
+  each([&](int i, int64_t at, int n) __attribute__((always_inline)) {
+    const Vec x = exp(sub(part(src + at, n, -kInfinity), top));
+    if (n == kLanes) store(dst + at, x);
+    else store_n(dst + at, x, n);
+    v[i] = add(v[i], n == kLanes ? x : part(dst + at, n, 0));
+  });
+  scale(dst, 1.f / fold_places(v, [](auto a, auto b) { return a + b; }), count);
+}
+
+}  // namespace
+
+extern const RowOps row_ops;
+const RowOps row_ops = {binary, unary, scale, blend, softmax};
+
+}  // namespace TENON_ISA_NAMESPACE
+}  // namespace tenon::cpu

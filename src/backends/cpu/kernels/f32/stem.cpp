@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/f32/stem.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/support.h"
+#include "backends/cpu/kernels/tactics.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr int64_t kMaxChannels = 4;
+
+const StemOps& ops_of(Isa isa) {
+  switch (vectors_of(isa)) {
+    case Isa::avx512: return avx512::stem_ops;
+    case Isa::avx2: return avx2::stem_ops;
+    case Isa::fused: return fused::stem_ops;
+    default: return portable::stem_ops;
+  }
+}
+
+int64_t sum_length(const ConvShape& s) { return s.in_c * s.kernel_h * s.kernel_w; }
+
+class StemKernel final : public ConvKernel {
+ public:
+  StemKernel(const StemOps& ops, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
+             const float* bias, int threads)
+      : ops_(ops), threads_(threads), bias_(align_up(shape.out_c, ops.block)) {
+    if (bias) std::copy_n(bias, shape.out_c, bias_.data());
+    // Each phase reaches the last tap of the last pixel. Behind the rows and a row of zeros lie the offsets of all K
+    // taps and what each slot holds.
+    const int64_t reach = (shape.kernel_w - 1) * shape.dilation_w / shape.stride_w;
+    const int64_t k = sum_length(shape), phase = align_up(shape.out_w + reach, 16);
+    const int64_t slots = int64_t{shape.kernel_h - 1} * shape.dilation_h + 1;
+    const int64_t rows = align_up((slots + 1) * shape.in_c * shape.stride_w * phase, 16);
+    const int64_t worker_floats = set_apart((rows + 2 * align_up(k + slots, 8)) * 4) / 4;
+    plan_ = {shape, epilogue, packed, bias_.data(), k, phase, slots, worker_floats};
+  }
+
+  size_t workspace_bytes() const override { return threads_ * plan_.worker_floats * sizeof(float); }
+  void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
+    ops_.run(plan_, in, residual, out, worker);
+  }
+
+ private:
+  const StemOps& ops_;
+  int threads_;
+  AlignedFloats bias_;
+  StemPlan plan_{};
+};
+
+Reason refuses(const ConvShape& s, const Epilogue&) {
+  if (!s.in_nchw) return {Reason::layout, "NCHW"};
+  if (s.in_c > kMaxChannels) return {Reason::too_many, kMaxChannels, "input channels"};
+  return s.groups != 1 ? Reason(Reason::grouped) : Reason();
+}
+
+template <Isa kIsa>
+size_t packed_floats(const ConvShape& s) {
+  return align_up(s.out_c, ops_of(kIsa).block) * sum_length(s);
+}
+
+template <Isa kIsa>
+void pack(const ConvShape& s, const float* weights, float* packed) {
+  const int64_t block = ops_of(kIsa).block;
+  for (int64_t n0 = 0; n0 < s.out_c; n0 += block) {
+    for (int ky = 0; ky < s.kernel_h; ++ky) {
+      for (int64_t c = 0; c < s.in_c; ++c) {
+        for (int kx = 0; kx < s.kernel_w; ++kx, packed += block) {
+          for (int64_t n = 0; n < block; ++n) {
+            packed[n] = n0 + n < s.out_c ? weights[(((n0 + n) * s.in_c + c) * s.kernel_h + ky) * s.kernel_w + kx] : 0.f;
+          }
+        }
+      }
+    }
+  }
+}
+
+template <Isa kIsa>
+std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
+                                 const float* bias, int threads) {
+  return std::make_unique<StemKernel>(ops_of(kIsa), shape, epilogue, packed, bias, threads);
+}
+
+template <Isa kIsa>
+ConvTactic tactic() {
+  return {"stem", refuses, packed_floats<kIsa>, pack<kIsa>, make<kIsa>};
+}
+
+}  // namespace
+
+ConvTactic stem_tactic(Isa isa) {
+  switch (vectors_of(isa)) {
+    case Isa::avx512: return tactic<Isa::avx512>();
+    case Isa::avx2: return tactic<Isa::avx2>();
+    case Isa::fused: return tactic<Isa::fused>();
+    default: return tactic<Isa::portable>();
+  }
+}
+
+}  // namespace tenon::cpu

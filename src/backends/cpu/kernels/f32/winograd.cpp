@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/f32/winograd.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/support.h"
+#include "backends/cpu/kernels/tactics.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr int64_t kTransformedBytes = 200 << 10;  // transformed tiles of one block, kept in L2 over all output channels
+
+const WinogradOps& ops_of(Isa isa) {
+  switch (vectors_of(isa)) {
+    case Isa::avx512: return avx512::winograd_ops;
+    case Isa::avx2: return avx2::winograd_ops;
+    case Isa::fused: return fused::winograd_ops;
+    default: return portable::winograd_ops;
+  }
+}
+
+constexpr double kG4[6][3] = {{1. / 4, 0, 0},
+                              {-1. / 6, -1. / 6, -1. / 6},
+                              {-1. / 6, 1. / 6, -1. / 6},
+                              {1. / 24, 1. / 12, 1. / 6},
+                              {1. / 24, -1. / 12, 1. / 6},
+                              {0, 0, 1}};
+constexpr double kG2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
+
+void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
+  const ConvShape& s = plan.shape;
+  const int64_t points = int64_t{plan.m + 2} * (plan.m + 2);
+  plan.tiles_h = ceil_div(s.out_h, plan.m);
+  plan.tiles_w = ceil_div(s.out_w, plan.m);
+  plan.tiles = s.batch * plan.tiles_h * plan.tiles_w;
+  plan.channels = align_up(s.in_c, ops.lanes);
+  plan.blocks = ceil_div(s.out_c, ops.block);
+  plan.by_channels = plan.blocks >= threads && s.out_c > s.batch * s.out_h * s.out_w;
+  const int64_t mine = plan.by_channels ? plan.tiles : ceil_div(plan.tiles, threads);
+  if (plan.by_channels) {
+    plan.block_tiles = plan.tiles;
+  } else {
+    const int64_t target = std::max<int64_t>(2, kTransformedBytes / (points * 4 * plan.channels * ops.tile_pixels));
+    plan.block_tiles = std::min(mine, target * ops.tile_pixels);
+  }
+  // 16 floats keep the points from meeting in one cache set.
+  plan.v_point = plan.block_tiles * plan.channels + 16;
+  plan.m_point = plan.block_tiles * ops.block + 16;
+  plan.v_floats = set_apart(points * plan.v_point * 4) / 4;
+  plan.m_floats = set_apart(points * plan.m_point * 4) / 4;
+  plan.v_buffers = plan.by_channels ? 1 : threads;
+}
+
+class WinogradKernel final : public ConvKernel {
+ public:
+  WinogradKernel(const WinogradOps& ops, int m, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
+                 const float* bias, int threads)
+      : ops_(ops), threads_(threads), bias_(align_up(shape.out_c, ops.block)), zeros_(shape.in_c) {
+    plan_.shape = shape;
+    plan_.epilogue = epilogue;
+    plan_.m = m;
+    plan_.packed = packed;
+    if (bias) std::copy_n(bias, shape.out_c, bias_.data());
+    plan_.bias = bias_.data();
+    plan_.zeros = zeros_.data();
+    plan_blocks(plan_, ops, threads);
+  }
+
+  size_t workspace_bytes() const override {
+    return (plan_.v_buffers * plan_.v_floats + threads_ * plan_.m_floats) * sizeof(float);
+  }
+  void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
+    ops_.run(plan_, in, residual, out, worker);
+  }
+
+ private:
+  const WinogradOps& ops_;
+  int threads_;
+  AlignedFloats bias_, zeros_;
+  WinogradPlan plan_{};
+};
+
+Reason refuses(const ConvShape& s, const Epilogue&) {
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  if (s.kernel_h != 3 || s.kernel_w != 3) return {Reason::window, "3x3"};
+  if (s.stride_h != 1 || s.stride_w != 1) return {Reason::strides, "1"};
+  if (s.dilation_h != 1 || s.dilation_w != 1) return Reason::dilated;
+  return s.groups != 1 ? Reason(Reason::grouped) : Reason();
+}
+
+template <Isa kIsa, int kM>
+size_t packed_floats(const ConvShape& s) {
+  const WinogradOps& ops = ops_of(kIsa);
+  return (kM + 2) * (kM + 2) * align_up(s.in_c, ops.lanes) * align_up(s.out_c, ops.block);
+}
+
+// G g G^T in double, rounded once.
+template <Isa kIsa, int kM>
+void pack(const ConvShape& s, const float* weights, float* packed) {
+  constexpr int t = kM + 2;
+  const auto& g = []() -> const double(&)[t][3] {
+    if constexpr (kM == 4) return kG4;
+    else return kG2;
+  }();
+  const WinogradOps& ops = ops_of(kIsa);
+  const int64_t channels = align_up(s.in_c, ops.lanes), block = ops.block;
+  std::fill_n(packed, packed_floats<kIsa, kM>(s), 0.f);
+  for (int64_t n = 0; n < s.out_c; ++n) {
+    for (int64_t c = 0; c < s.in_c; ++c) {
+      const float* w = weights + (n * s.in_c + c) * 9;
+      double half[t][3];
+      for (int a = 0; a < t; ++a) {
+        for (int x = 0; x < 3; ++x) half[a][x] = g[a][0] * w[x] + g[a][1] * w[3 + x] + g[a][2] * w[6 + x];
+      }
+      float* to = packed + ((n / block * t * t) * channels + c) * block + n % block;
+      for (int p = 0; p < t * t; ++p, to += channels * block) {
+        const double* h = half[p / t];
+        const double* q = g[p % t];
+        *to = static_cast<float>(h[0] * q[0] + h[1] * q[1] + h[2] * q[2]);
+      }
+    }
+  }
+}
+
+template <Isa kIsa, int kM>
+std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
+                                 const float* bias, int threads) {
+  return std::make_unique<WinogradKernel>(ops_of(kIsa), kM, shape, epilogue, packed, bias, threads);
+}
+
+template <int kM>
+ConvTactic tactic_for(Isa isa) {
+  constexpr const char* name = kM == 4 ? "winograd4" : "winograd2";
+  switch (vectors_of(isa)) {
+    case Isa::avx512:
+      return {name, refuses, packed_floats<Isa::avx512, kM>, pack<Isa::avx512, kM>, make<Isa::avx512, kM>};
+    case Isa::avx2: return {name, refuses, packed_floats<Isa::avx2, kM>, pack<Isa::avx2, kM>, make<Isa::avx2, kM>};
+    case Isa::fused: return {name, refuses, packed_floats<Isa::fused, kM>, pack<Isa::fused, kM>, make<Isa::fused, kM>};
+    default: return {name, refuses, packed_floats<Isa::portable, kM>, pack<Isa::portable, kM>, make<Isa::portable, kM>};
+  }
+}
+
+}  // namespace
+
+ConvTactic winograd4_tactic(Isa isa) { return tactic_for<4>(isa); }
+ConvTactic winograd2_tactic(Isa isa) { return tactic_for<2>(isa); }
+
+}  // namespace tenon::cpu

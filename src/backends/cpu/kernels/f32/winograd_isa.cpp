@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/f32/winograd.h"
+#include "backends/cpu/kernels/f32/epilogue.h"
+#include "backends/cpu/kernels/f32/micro.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// The one-dimensional transforms of F(m, 3); both sides apply them to rows, then to columns.
+template <int kM>
+struct Transform;
+
+template <>
+struct Transform<4> {
+  static TENON_INLINE void input(const Vec (&d)[6], Vec (&o)[6]) {
+    const Vec two = set1(2.f), four = set1(4.f), five = set1(5.f);
+    const Vec a = fnma(four, d[2], d[4]), b = fnma(four, d[1], d[3]);
+    const Vec e = sub(d[4], d[2]), f = sub(d[3], d[1]);
+    o[0] = fma(four, d[0], fnma(five, d[2], d[4]));
+    o[1] = add(a, b);
+    o[2] = sub(a, b);
+    o[3] = fma(two, f, e);
+    o[4] = fnma(two, f, e);
+    o[5] = fma(four, d[1], fnma(five, d[3], d[5]));
+  }
+  static TENON_INLINE void output(const Vec (&v)[6], Vec (&o)[4]) {
+    const Vec a = add(v[1], v[2]), b = sub(v[1], v[2]), c = add(v[3], v[4]), d = sub(v[3], v[4]);
+    o[0] = add(v[0], add(a, c));
+    o[1] = fma(set1(2.f), d, b);
+    o[2] = fma(set1(4.f), c, a);
+    o[3] = add(fma(set1(8.f), d, b), v[5]);
+  }
+};
+
+template <>
+struct Transform<2> {
+  static TENON_INLINE void input(const Vec (&d)[4], Vec (&o)[4]) {
+    o[0] = sub(d[0], d[2]);
+    o[1] = add(d[1], d[2]);
+    o[2] = sub(d[2], d[1]);
+    o[3] = sub(d[1], d[3]);
+  }
+  static TENON_INLINE void output(const Vec (&v)[4], Vec (&o)[2]) {
+    o[0] = add(v[0], add(v[1], v[2]));
+    o[1] = sub(sub(v[1], v[2]), v[3]);
+  }
+};
+
+// Channels c.. of one tile: at(y, x) gives the vector of an input pixel.
+template <int kM, class Load>
+TENON_INLINE void transform_input(const Load& at, float* v, int64_t v_point) {
+  constexpr int t = kM + 2;
+  Vec columns[t][t];
+  TENON_UNROLL
+  for (int x = 0; x < t; ++x) {
+    Vec d[t];
+    TENON_UNROLL
+    for (int y = 0; y < t; ++y) d[y] = at(y, x);
+    Transform<kM>::input(d, columns[x]);
+  }
+  TENON_UNROLL
+  for (int y = 0; y < t; ++y) {
+    Vec d[t], o[t];
+    TENON_UNROLL
+    for (int x = 0; x < t; ++x) d[x] = columns[x][y];
+    Transform<kM>::input(d, o);
+    TENON_UNROLL
+    for (int x = 0; x < t; ++x) store(v + (y * t + x) * v_point, o[x]);
+  }
+}
+
+template <int kM>
+__attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const float* in, int64_t tile, float* v) {
+  constexpr int t = kM + 2;
+  const ConvShape& s = plan.shape;
+  const int64_t image = tile / (plan.tiles_h * plan.tiles_w), rest = tile - image * plan.tiles_h * plan.tiles_w;
+  const int64_t y0 = rest / plan.tiles_w * kM - s.pad_top, x0 = rest % plan.tiles_w * kM - s.pad_left;
+  const float* base = in + image * s.in_image + y0 * s.in_row + x0 * s.in_pixel;
+  const int64_t row = s.in_row, pixel = s.in_pixel, whole = s.in_c / kLanes * kLanes;
+  const int left = static_cast<int>(s.in_c - whole);
+  const bool inside = y0 >= 0 && x0 >= 0 && y0 + t <= s.in_h && x0 + t <= s.in_w;
+  if (inside) {
+    for (int64_t c = 0; c < whole; c += kLanes) {
+      const float* p = base + c;
+      transform_input<kM>([=](int y, int x) __attribute__((always_inline)) { return load(p + y * row + x * pixel); },
+                          v + c, plan.v_point);
+    }
+    if (!left) return;
+  }
+  const float* source[t][t];
+  for (int y = 0; y < t; ++y) {
+    for (int x = 0; x < t; ++x) {
+      const bool valid = y0 + y >= 0 && y0 + y < s.in_h && x0 + x >= 0 && x0 + x < s.in_w;
+      source[y][x] = valid ? base + y * row + x * pixel : plan.zeros;
+    }
+  }
+  for (int64_t c = inside ? whole : 0; c < whole; c += kLanes) {
+    transform_input<kM>([&](int y, int x) __attribute__((always_inline)) { return load(source[y][x] + c); }, v + c,
+                        plan.v_point);
+  }
+  if (left) {
+    transform_input<kM>(
+        [&](int y, int x) __attribute__((always_inline)) { return load_n(source[y][x] + whole, left); }, v + whole,
+        plan.v_point);
+  }
+}
+
+// Transforms the products of one tile and block of output channels back, with bias, residual and activation.
+template <int kM, class Act>
+TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, const float* products, int64_t block,
+                                   int64_t tile, const float* residual, float* out) {
+  constexpr int t = kM + 2;
+  const ConvShape& s = plan.shape;
+  const int64_t image = tile / (plan.tiles_h * plan.tiles_w), rest = tile - image * plan.tiles_h * plan.tiles_w;
+  const int64_t y0 = rest / plan.tiles_w * kM, x0 = rest % plan.tiles_w * kM;
+  const int rows = static_cast<int>(smaller(kM, s.out_h - y0)), columns = static_cast<int>(smaller(kM, s.out_w - x0));
+  float* to = out + image * s.out_image + y0 * s.out_row + x0 * s.out_pixel;
+  const float* r = residual ? residual + image * s.res_image + y0 * s.res_row + x0 * s.res_pixel : nullptr;
+  for (int h = 0; h < kBlock; h += kLanes) {
+    const int64_t channel = block * kBlock + h;
+    const int n = static_cast<int>(smaller(kLanes, s.out_c - channel));
+    if (n <= 0) return;
+    Vec half[kM][t], result[kM][kM];
+    TENON_UNROLL
+    for (int x = 0; x < t; ++x) {
+      Vec v[t], o[kM];
+      TENON_UNROLL
+      for (int y = 0; y < t; ++y) v[y] = load(products + h + (y * t + x) * plan.m_point);
+      Transform<kM>::output(v, o);
+      TENON_UNROLL
+      for (int y = 0; y < kM; ++y) half[y][x] = o[y];
+    }
+    const Vec bias = load(plan.bias + channel);
+    TENON_UNROLL
+    for (int y = 0; y < kM; ++y) {
+      Transform<kM>::output(half[y], result[y]);
+      TENON_UNROLL
+      for (int x = 0; x < kM; ++x) result[y][x] = add(result[y][x], bias);
+    }
+    if (n == kLanes && rows == kM && columns == kM && !r) {
+      TENON_UNROLL
+      for (int y = 0; y < kM; ++y) {
+        TENON_UNROLL
+        for (int x = 0; x < kM; ++x) {
+          store(to + channel + y * s.out_row + x * s.out_pixel, activate<Act>(result[y][x], e));
+        }
+      }
+      continue;
+    }
+    for (int y = 0; y < rows; ++y) {
+      for (int x = 0; x < columns; ++x) {
+        Vec v = result[y][x], a = zero();
+        if (r) a = load_n(r + channel + y * s.res_row + x * s.res_pixel, n);
+        if (e.residual == Residual::before) v = add(v, a);
+        v = activate<Act>(v, e);
+        if (e.residual == Residual::after) v = add(v, a);
+        float* p = to + channel + y * s.out_row + x * s.out_pixel;
+        if (n == kLanes) {
+          store(p, v);
+        } else {
+          store_n(p, v, n);
+        }
+      }
+    }
+  }
+}
+
+template <int kM>
+__attribute__((noinline)) void transform_outputs(const WinogradPlan& plan, const Epilogue& e, const float* products,
+                                                 int64_t block, int64_t first, int64_t count, const float* residual,
+                                                 float* out) {
+  with_activation(e.act, [&]<class Act>() __attribute__((always_inline)) {
+    for (int64_t t = 0; t < count; ++t) {
+      transform_output<kM, Act>(plan, e, products + t * kBlock, block, first + t, residual, out);
+    }
+  });
+}
+
+// `count` groups of R rows of a times one panel; each group fetches kFetch quarters of another panel.
+template <int R, int kFetch>
+__attribute__((noinline)) void multiply_rows(const float* a, int64_t k, int64_t count, const float* panel, float* c,
+                                             const char* fetch) {
+  for (int64_t t = 0; t < count; ++t, a += R * k, c += R * kBlock) {
+    Sums<R> sums;
+    sums.clear();
+    const float* rows[R];
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) rows[i] = a + i * k;
+    accumulate<R, true, kFetch>(sums, rows, k, panel, fetch);
+    sums.store_to(c, kBlock);
+  }
+}
+
+template <int kM>
+void multiply_block(const WinogradPlan& plan, const float* v, float* products, int64_t block, int64_t tiles) {
+  constexpr int points = (kM + 2) * (kM + 2);
+  const int64_t k = plan.channels, count = (tiles + kTilePixels - 1) / kTilePixels, large = tiles % count;
+  const int small = static_cast<int>(tiles / count);
+  const float* panel = plan.packed + block * points * k * kBlock;
+  const int64_t panel_bytes = k * kBlock * static_cast<int64_t>(sizeof(float));
+  // As in the direct kernel: a quarter of the next panel by each of the first four groups.
+  const int64_t fetching = count < 4 ? 1 : 4;
+  for (int p = 0; p < points; ++p, panel += k * kBlock) {
+    const char* const next = reinterpret_cast<const char*>(panel) + panel_bytes;
+    const auto run = [&]<int R>(int64_t first, int64_t begin, int64_t end) __attribute__((always_inline)) {
+      const float* a = v + p * plan.v_point + first * k;
+      float* c = products + p * plan.m_point + first * kBlock;
+      const int64_t middle = begin > fetching ? begin : end < fetching ? end : fetching;
+      if (fetching == 1) {
+        multiply_rows<R, 4>(a, k, middle - begin, panel, c, next);
+      } else {
+        multiply_rows<R, 1>(a, k, middle - begin, panel, c, next + begin * panel_bytes / 4);
+      }
+      const int64_t done = (middle - begin) * R;
+      multiply_rows<R, 0>(a + done * k, k, end - middle, panel, c + done * kBlock, nullptr);
+    };
+    if (large)
+      with_rows(small + 1,
+                [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, 0, large); });
+    with_rows(small, [&]<int R>() __attribute__((always_inline)) {
+      run.template operator()<R>(large * (small + 1), large, count);
+    });
+  }
+}
+
+template <int kM>
+void run_tiles(const WinogradPlan& plan, const float* in, const float* residual, float* out, const Worker& w) {
+  const Epilogue e = normalised(plan.epilogue);
+  if (e.residual == Residual::none) residual = nullptr;
+  float* const floats = reinterpret_cast<float*>(w.workspace);
+  float* const products = floats + plan.v_buffers * plan.v_floats + w.id * plan.m_floats;
+  const int64_t t0 = plan.tiles * w.id / w.count, t1 = plan.tiles * (w.id + 1) / w.count;
+  if (plan.by_channels) {
+    for (int64_t t = t0; t < t1; ++t) transform_tile<kM>(plan, in, t, floats + t * plan.channels);
+    if (w.count > 1) w.barrier(w.thread_pool);
+    const int64_t n0 = plan.blocks * w.id / w.count, n1 = plan.blocks * (w.id + 1) / w.count;
+    for (int64_t n = n0; n < n1; ++n) {
+      multiply_block<kM>(plan, floats, products, n, plan.tiles);
+      transform_outputs<kM>(plan, e, products, n, 0, plan.tiles, residual, out);
+    }
+    return;
+  }
+  float* const v = floats + w.id * plan.v_floats;
+  const int64_t rounds = (t1 - t0 + plan.block_tiles - 1) / plan.block_tiles;
+  for (int64_t i = 0; i < rounds; ++i) {
+    const int64_t first = t0 + (t1 - t0) * i / rounds, count = t0 + (t1 - t0) * (i + 1) / rounds - first;
+    for (int64_t t = 0; t < count; ++t) transform_tile<kM>(plan, in, first + t, v + t * plan.channels);
+    for (int64_t n = 0; n < plan.blocks; ++n) {
+      multiply_block<kM>(plan, v, products, n, count);
+      transform_outputs<kM>(plan, e, products, n, first, count, residual, out);
+    }
+  }
+}
+
+void run(const WinogradPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
+  if (plan.m == 4) {
+    run_tiles<4>(plan, in, residual, out, worker);
+  } else {
+    run_tiles<2>(plan, in, residual, out, worker);
+  }
+}
+
+}  // namespace
+
+extern const WinogradOps winograd_ops;
+const WinogradOps winograd_ops = {kBlock, kLanes, kTilePixels, run};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/int8/int8.h"
+#include "backends/reason.h"
+
+namespace tenon::cpu {
+
+using backends::Reason;
+
+// A convolution of bytes. Strides of the shape are in elements of each tensor.
+struct Int8Conv {
+  ConvShape shape;
+  Epilogue epilogue;
+  const int16_t* weights;   // OIHW, -255..255
+  const float* multiplier;  // out_c: input scale times weight scale
+  const float* bias;        // out_c, or null
+  int32_t in_zero;
+  const float* residual_scale;  // out_c, or null
+  int32_t residual_zero;
+  const float* inverse_scale;  // of the output, out_c; null: the output is f32
+  int32_t out_zero;
+  bool sums;             // the output is i32: exact sums, without all that comes after them
+  const Int8Dynamic* dynamic;  // or null: every run reads the scale and zero point of the input there; `multiplier` is
+                               // the weights' scale alone and the output f32
+  bool zero_last;        // with `dynamic`, where in_zero is 0: the kernel adds up bytes as they are, and the zero point
+                         // counts when sums are finished; "int8_dot" and "int8x2" need it
+};
+
+class Int8Kernel {
+ public:
+  virtual ~Int8Kernel() = default;
+  virtual size_t workspace_bytes() const = 0;
+  virtual size_t packed_bytes() const = 0;
+  // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers. `in_zero` is that
+  // of the Int8Conv or the dynamic one; only "int8_int16", "int8_tiles", "int8_columns" and "int8_depthwise" take
+  // another.
+  virtual void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
+                   const Worker& worker) const = 0;
+};
+
+// One way to compute it. The weights may be gone after make().
+struct Int8Tactic {
+  const char* name;
+  Reason (*refuses)(const Int8Conv&);
+  std::unique_ptr<Int8Kernel> (*make)(const Int8Conv&, Isa isa, int threads);
+};
+
+std::span<const Int8Tactic> int8_tactics();
+
+}  // namespace tenon::cpu

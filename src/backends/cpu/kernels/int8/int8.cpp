@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/int8/int8.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/int8/packed_bytes.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr int64_t kMostPanelBytes = 12 << 10;  // of a block's weights, beside the windows in L1
+constexpr int64_t kSmallBlockBytes = 24 << 10, kLargeBlockBytes = 128 << 10, kResidentWeights = 256 << 10;
+constexpr int64_t kMinTiles = 4, kMaxTiles = 170, kMaxTilesOfSums = 24;
+constexpr int64_t kMostPieces = 16;  // that a run is cut into
+
+// How a window's numbers lie: neighbours that are multiplied together are never of two runs.
+struct WindowRuns {
+  int64_t count, numbers;  // of them, and in each
+  bool rows;               // a run is a row of the kernel, or else a tap
+};
+
+WindowRuns runs_of(const ConvShape& s) {
+  const bool rows = s.groups == 1 && s.dilation_w == 1;
+  return {rows ? s.kernel_h : int64_t{s.kernel_h} * s.kernel_w, rows ? s.kernel_w * s.in_c : group_in(s), rows};
+}
+
+bool are_pixels(const ConvShape& s) {
+  return s.kernel_h == 1 && s.kernel_w == 1 && s.pad_top == 0 && s.pad_left == 0 &&
+         (s.out_h - 1) * s.stride_h < s.in_h && (s.out_w - 1) * s.stride_w < s.in_w;
+}
+
+// Of windows that are pixels: whether they lie one behind the other in the image.
+bool are_neighbours(const ConvShape& s) {
+  return s.stride_h == 1 && s.stride_w == 1 && s.in_h == s.out_h && s.in_w == s.out_w &&
+         s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
+}
+
+class Int8DirectKernel final : public Int8Kernel {
+ public:
+  Int8DirectKernel(const Int8Conv& conv, Isa isa, Int8Form form, int threads)
+      : ops_(int8_ops(isa)), run_(ops_.runs[static_cast<size_t>(form)]), lists_(conv, ops_.block) {
+    const bool words = form == Int8Form::words;
+    plan_.shape = conv.shape;
+    plan_.output = lists_.output();
+    plan_.in_zero = conv.in_zero;
+    plan_.number_bytes = words ? 2 : 1;
+    plan_runs(words);
+    pack(conv, words);
+    plan_split(threads);
+    plan_workspace();
+  }
+
+  size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
+  size_t packed_bytes() const override { return packed_.size(); }
+  void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
+           const Worker& worker) const override {
+    Int8Plan plan = plan_;
+    plan.in_zero = in_zero;
+    run_(plan, in, residual, out, worker);
+  }
+
+ private:
+  int64_t units() const { return plan_.run_count * plan_.run_units; }
+
+  void plan_runs(bool words) {
+    const ConvShape& s = plan_.shape;
+    const int64_t per_unit = words ? 2 : 4, pixel = s.in_c * plan_.number_bytes;
+    const WindowRuns runs = runs_of(s);
+    numbers_ = runs.numbers;
+    plan_.pixels = are_pixels(s);
+    plan_.in_place = plan_.pixels && !words && are_neighbours(s) && numbers_ % per_unit == 0;
+    plan_.pitch = plan_.in_place ? s.in_pixel : pixel;
+    plan_.band_row = ((s.out_w - 1) * s.stride_w + int64_t{s.kernel_w - 1} * s.dilation_w + 1) * pixel;
+    const int64_t pieces = cut_runs(runs.count, ceil_div(numbers_, per_unit));
+    for (int64_t run = 0; run < runs.count; ++run) {
+      const int64_t y = runs.rows ? run : run / s.kernel_w, x = runs.rows ? 0 : run % s.kernel_w;
+      for (int64_t piece = 0; piece < pieces; ++piece)
+        runs_.push_back(y * s.dilation_h * plan_.band_row + x * s.dilation_w * pixel + piece * plan_.run_units * 4);
+    }
+    plan_.runs = runs_.data();
+  }
+
+  // Cuts runs of so many units into equal pieces, so that few panels hold them; returns how many pieces.
+  int64_t cut_runs(int64_t count, int64_t length) {
+    const int64_t most = kMostPanelBytes / (ops_.block * 4);
+    int64_t best = INT64_MAX, pieces = 1;
+    for (int64_t p = 1; p <= kMostPieces; ++p) {
+      if (length % p) continue;
+      const int64_t each = length / p, together = std::clamp<int64_t>(most / each, 1, count * p);
+      const int64_t panels = ceil_div(count * p, together);
+      const int64_t cost = std::max<int64_t>(0, each - most) * 1000 + panels * kMostPieces + p;
+      if (cost >= best) continue;
+      best = cost;
+      pieces = p;
+      plan_.run_count = count * p;
+      plan_.run_units = each;
+      plan_.run_block = ceil_div(plan_.run_count, panels);
+    }
+    return pieces;
+  }
+
+  void pack(const Int8Conv& conv, bool words) {
+    const ConvShape& s = plan_.shape;
+    const int64_t per_unit = words ? 2 : 4, block = ops_.block, padded = align_up(group_out(s), block);
+    const int64_t run_slots = ceil_div(numbers_, per_unit) * per_unit;  // of numbers
+    packed_ = PackedBytes(static_cast<size_t>(s.groups * padded * units() * 4));
+    start_.assign(static_cast<size_t>(s.groups * padded), 0);
+    each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
+      const int64_t at = k / numbers_ * run_slots + k % numbers_;
+      const int64_t unit = ((group * padded / block + n) * units() + at / per_unit) * block + channel;
+      std::byte* const to = packed_.data() + unit * 4;
+      if (words) reinterpret_cast<int16_t*>(to)[at % 2] = w;
+      else reinterpret_cast<int8_t*>(to)[at % 4] = static_cast<int8_t>(w);
+      if (!words) start_[group * padded + n * block + channel] -= conv.in_zero * w;
+    });
+    plan_.packed = packed_.data();
+    plan_.start = start_.data();
+  }
+
+  // As DirectKernel cuts its work, but by pixels: tiles need not be whole.
+  void plan_split(int threads) {
+    const ConvShape& s = plan_.shape;
+    const int64_t pixels = s.batch * s.out_h * s.out_w;
+    const int64_t blocks = ceil_div(group_out(s), ops_.block) * s.groups;
+    const auto weights = static_cast<int64_t>(packed_.size());
+    const int64_t inputs = s.batch * s.in_h * s.in_w * s.in_c;
+    int64_t best = INT64_MAX;
+    for (int n = 1; n <= threads; ++n) {
+      if (threads % n) continue;
+      const int m = threads / n;
+      const int64_t cost =
+          ceil_div(pixels, m) * ceil_div(blocks, n) * units() + weights / n / 8 + inputs / m / (n > 1 ? 4 : 8);
+      if (cost >= best) continue;
+      best = cost;
+      plan_.pixel_splits = m;
+      plan_.channel_splits = n;
+    }
+    const int64_t target = weights / plan_.channel_splits <= kResidentWeights ? kSmallBlockBytes : kLargeBlockBytes;
+    const int64_t most = std::min(plan_.run_block < plan_.run_count ? kMaxTilesOfSums : kMaxTiles,
+                                  ceil_div(ceil_div(pixels, plan_.pixel_splits), ops_.tile_pixels));
+    const int64_t pixel_bytes =
+        plan_.pixels ? plan_.pitch : std::max<int64_t>(1, s.stride_h * plan_.band_row / s.out_w);
+    const int64_t wanted = std::max(kMinTiles, target / (pixel_bytes * ops_.tile_pixels));
+    plan_.block_pixels = std::min(most, wanted) * ops_.tile_pixels;
+  }
+
+  void plan_workspace() {
+    const bool once = plan_.run_block == plan_.run_count;
+    const int64_t places = once ? kTilesTogether * ops_.tile_pixels : plan_.block_pixels;
+    plan_.sums_bytes = static_cast<size_t>(places * ops_.block * 4);
+    plan_.list_bytes = plan_.pixels ? 0 : align_up(static_cast<size_t>(plan_.block_pixels) * sizeof(void*), 64);
+    plan_.worker_bytes = set_apart(plan_.sums_bytes + plan_.list_bytes + copied_bytes());
+  }
+
+  size_t copied_bytes() const {
+    const ConvShape& s = plan_.shape;
+    if (plan_.in_place) return 0;
+    if (plan_.pixels) return static_cast<size_t>(plan_.block_pixels * plan_.pitch);
+    // A block may begin and end within rows, and within images.
+    const int64_t rows = (plan_.block_pixels + s.out_w - 2) / s.out_w + 1, images = (rows + s.out_h - 2) / s.out_h + 1;
+    return static_cast<size_t>((rows * s.stride_h + images * (int64_t{s.kernel_h - 1} * s.dilation_h + 1)) *
+                               plan_.band_row);
+  }
+
+  const Int8Ops& ops_;
+  void (*run_)(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
+  Int8Lists lists_;
+  Int8Plan plan_{};
+  int64_t numbers_;  // of a run before it is cut
+  std::vector<int64_t> runs_;
+  PackedBytes packed_;
+  std::vector<int32_t> start_;
+};
+
+Reason refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? Reason(Reason::layout, "NHWC") : Reason(); }
+
+// vpmaddubsw adds two products of an unsigned and a signed byte within 16 signed bits: 255 * 128 fits, more does not.
+Reason refuses_pairs(const Int8Conv& conv) {
+  if (const Reason reason = refuses_bytes(conv)) return reason;
+  const ConvShape& s = conv.shape;
+  const int64_t c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w, k = c * taps;
+  if (runs_of(s).numbers % 2) return {Reason::not_multiple, "weights of a kernel row", 2};
+  for (int64_t o = 0; o < s.out_c; ++o) {
+    const int16_t* const weights = conv.weights + o * k;
+    for (int64_t at = 0; at + 1 < k; at += 2) {  // tap after tap, as they are packed
+      const int a = weights[at % c * taps + at / c], b = weights[(at + 1) % c * taps + (at + 1) / c];
+      if (std::max(a, 0) + std::max(b, 0) > 128 || std::min(a, 0) + std::min(b, 0) < -128)
+        return {Reason::overflow, "sums of two products", 16};
+    }
+  }
+  return {};
+}
+
+template <Int8Form kForm>
+std::unique_ptr<Int8Kernel> make(const Int8Conv& conv, Isa isa, int threads) {
+  return std::make_unique<Int8DirectKernel>(conv, isa, kForm, threads);
+}
+
+}  // namespace
+
+Reason refuses_bytes(const Int8Conv& conv) {
+  if (const Reason reason = refuses_direct(conv)) return reason;
+  const int64_t count = conv.shape.out_c * group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
+  for (int64_t at = 0; at < count; ++at)
+    if (conv.weights[at] < INT8_MIN || conv.weights[at] > INT8_MAX) return {Reason::element_type, "weights", "8 bits"};
+  return {};
+}
+
+const Int8Ops& int8_ops(Isa isa) {
+  switch (vectors_of(isa)) {
+    case Isa::avx512: return avx512::int8_ops;
+    case Isa::avx2: return avx2::int8_ops;
+    default: return portable::int8_ops;
+  }
+}
+
+std::span<const Int8Tactic> int8_tactics() {
+  static constexpr Int8Tactic tactics[] = {
+      {"int8x2", refuses_pairs, make<Int8Form::pairs>}, {"int8_int16", refuses_direct, make<Int8Form::words>},
+      {"int8_dot", refuses_bytes, make<Int8Form::dot>},     {"int8_depthwise", refuses_depthwise, make_depthwise},
+      {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
+      {"int8_columns", refuses_columns, make_columns},
+  };
+  return tactics;
+}
+
+}  // namespace tenon::cpu

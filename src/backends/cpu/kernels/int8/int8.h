@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the baseline halves (int8.cpp, int8_depthwise.cpp, int8_winograd.cpp) and the per-instruction-set halves of the
+// integer convolutions share. Every result is the same on every instruction set and for every number of workers, bit
+// for bit: sums are exact, and the float steps after them are single IEEE operations in one order.
+#pragma once
+
+#include <cstddef>
+
+#include "backends/cpu/kernels/shape.h"
+
+namespace tenon::cpu {
+
+// What is known of the input only when it runs.
+struct Int8Dynamic {
+  float scale;
+  int32_t zero;
+};
+
+// From an exact sum to an output: x = sum * multiplier + bias, then residual and activation as the epilogue says, then
+// round(x * inverse_scale) + out_zero within a byte; ties go to even.
+struct Int8Output {
+  Epilogue epilogue;
+  const float* multiplier;  // input scale times weight scale; [group][whole blocks]
+  const float* bias;        // likewise, as the next two
+  const float* residual_scale;
+  const float* inverse_scale;  // null: the output is f32, x itself
+  float same_inverse;          // that of all channels; 0 where they differ
+  int32_t residual_zero, out_zero;
+  const Int8Dynamic* dynamic;        // or null: a scale that the multiplier is multiplied by, read by each run
+  const int32_t* weight_sums;  // or null: sums are of bytes, and this times the dynamic zero point is subtracted
+  bool sums;     // the output is i32, the sums
+  bool bounded;  // no input makes an output that leaves 31 bits before it is brought within a byte
+};
+
+// How the inputs and weights that fill 32 bits are multiplied.
+enum class Int8Form : uint8_t {
+  words,  // two of 16 bits, by vpmaddwd: any weights
+  pairs,  // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
+  dot     // four of 8, by vpdpbusd: any weights
+};
+
+// Tiles whose sums are finished together, as what finishes them is faster the longer it goes on.
+constexpr int kTilesTogether = 4;
+
+// Sums over windows that are read where they lie: in a copy of some rows of the image, as words less the zero point
+// or as bytes. A window is runs of neighbouring numbers, a kernel row or a tap each. Windows of one tap without padding
+// are pixels one behind the other, copied or in the image itself.
+struct Int8Plan {
+  ConvShape shape;
+  Int8Output output;
+  const std::byte* packed;  // [group][block of output channels][run][unit][block] of 32 bits
+  const int32_t* start;     // where sums begin, for the zero point of bytes; [group][whole blocks]
+  const int64_t* runs;      // bytes from a window's begin to that of each run
+  int64_t run_count, run_units;  // and units of 32 bits in each, weights of 0 where numbers do not fill the last
+  int64_t run_block;             // runs multiplied before the next tile is; a panel of their weights stays in L1
+  int32_t in_zero;
+  bool pixels, in_place;  // windows are pixels; nothing is copied
+  int64_t pitch;          // bytes from pixel to pixel where windows are pixels
+  int64_t band_row;       // bytes of a copied row otherwise
+  int64_t number_bytes;   // of a number that is multiplied
+  int pixel_splits, channel_splits;
+  int64_t block_pixels;                    // outputs whose windows are copied together
+  size_t sums_bytes, list_bytes, worker_bytes;  // parts of a worker's workspace; the rest is for copies
+};
+
+// F(2x2, 3x3) in words, with twice the usual weight transform on either side, so that it stays within integers: sums
+// are four times those of the convolution.
+struct Int8WinogradPlan {
+  ConvShape shape;
+  Int8Output output;
+  const std::byte* packed;  // [block of output channels][point][pair of channels][block][2] of 16 bits
+  const uint8_t* zeros;     // in_c times the zero point
+  int32_t in_zero;
+  int64_t tiles_h, tiles_w, tiles;  // per image, per image, all images
+  int64_t channels;                 // in_c padded to whole vectors of words
+  int64_t blocks;
+  bool by_channels;     // workers share all transformed tiles and split output channels; otherwise they split tiles
+  int64_t block_tiles;  // tiles transformed and multiplied together
+  int64_t v_point, m_point;  // elements from point to point of transformed inputs and of products
+  size_t v_bytes, m_bytes;   // one buffer of each
+  int v_buffers;
+};
+
+constexpr int kWinogradPoints = 16;
+
+// One input channel for each output channel.
+struct Int8DepthwisePlan {
+  ConvShape shape;
+  Int8Output output;
+  const int16_t* packed;  // [block of channels][pair of taps][see depthwise_place][2]
+  const int32_t* start;   // for each zero point of one; a block in the order of depthwise_place
+  int32_t in_zero;
+  int64_t zeros_bytes;  // of a pixel of padding, whole blocks; each worker has one in its workspace
+  int row_splits, channel_splits;
+};
+
+constexpr int kMostTaps = 64;
+
+// Where the weights of a block's channel stand among those of a pair of taps: first all that pair_low yields.
+inline int depthwise_place(int lanes, int channel) {
+  return channel % 8 / 4 * lanes + channel / 8 * 4 + channel % 4;
+}
+
+struct Int8Ops {
+  int block, tile_pixels;  // output channels per weight panel, pixels per tile
+  // By Int8Form.
+  void (*runs[3])(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
+  void (*winograd)(const Int8WinogradPlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
+  void (*depthwise)(const Int8DepthwisePlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
+};
+
+namespace portable { extern const Int8Ops int8_ops; }
+namespace avx2 { extern const Int8Ops int8_ops; }
+namespace avx512 { extern const Int8Ops int8_ops; }
+
+}  // namespace tenon::cpu

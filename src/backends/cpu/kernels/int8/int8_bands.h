@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of an image in which windows lie as they are: words less the zero point, or bytes. They are rows with their
+// padding, or for kernels of one tap the pixels that are read.
+#pragma once
+
+#include "backends/cpu/kernels/int8/int8.h"
+
+#include "backends/cpu/kernels/int8/int8_windows.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// Pixels of all channels from column -pad_left to fill a copied row; a `row` of null lies outside the image.
+template <class Element>
+TENON_INLINE void copy_band_row(const Int8Plan& plan, const uint8_t* row, Element* to) {
+  const ConvShape& s = plan.shape;
+  const int64_t c = s.in_c, pixels = plan.band_row / (c * static_cast<int64_t>(sizeof(Element)));
+  if (!row) {
+    copy_padding(to, pixels * c, plan.in_zero);
+    return;
+  }
+  const int64_t left = smaller(pixels, s.pad_left > 0 ? s.pad_left : 0), first = left - s.pad_left;
+  const int64_t inside = smaller(pixels - left, s.in_w - first > 0 ? s.in_w - first : 0);
+  to = copy_padding(to, left * c, plan.in_zero);
+  if (s.in_pixel == c) {
+    to = copy_taps(to, row + first * c, inside * c, plan.in_zero);
+  } else {
+    for (int64_t x = first; x < first + inside; ++x) to = copy_taps(to, row + x * s.in_pixel, c, plan.in_zero);
+  }
+  copy_padding(to, (pixels - left - inside) * c, plan.in_zero);
+}
+
+// Copies the rows that the outputs [first, first + count) read and lists where the window of each begins.
+template <class Element>
+__attribute__((noinline)) void copy_bands(const Int8Plan& plan, const uint8_t* in, int64_t first, int64_t count,
+                                          std::byte* band, const std::byte** windows) {
+  const ConvShape& s = plan.shape;
+  PixelCursor cursor(s, first);
+  const std::byte* const* const end = windows + count;
+  while (windows != end) {
+    const int64_t image = cursor.image, top = cursor.y;
+    const std::byte* const begin = band;
+    int64_t bottom = top;
+    for (; windows != end && cursor.image == image; cursor.next()) {
+      bottom = cursor.y;
+      *windows++ = begin + (cursor.y - top) * s.stride_h * plan.band_row +
+                   cursor.x * s.stride_w * s.in_c * static_cast<int64_t>(sizeof(Element));
+    }
+    const int64_t y0 = top * s.stride_h - s.pad_top;
+    const int64_t y1 = bottom * s.stride_h - s.pad_top + int64_t{s.kernel_h - 1} * s.dilation_h + 1;
+    for (int64_t y = y0; y < y1; ++y, band += plan.band_row) {
+      const bool inside = y >= 0 && y < s.in_h;
+      copy_band_row(plan, inside ? in + image * s.in_image + y * s.in_row : nullptr, reinterpret_cast<Element*>(band));
+    }
+  }
+}
+
+// Copies the pixels that `count` windows of one pixel each are, one behind the other.
+template <class Element>
+__attribute__((noinline)) void copy_pixels(const Int8Plan& plan, const uint8_t* in, int64_t first, int64_t count,
+                                           std::byte* pixels) {
+  const ConvShape& s = plan.shape;
+  auto* to = reinterpret_cast<Element*>(pixels);
+  PixelCursor cursor(s, first);
+  for (int64_t left = count; left > 0;) {
+    const int64_t n = smaller(left, s.out_w - cursor.x);
+    const uint8_t* const from =
+        in + cursor.image * s.in_image + cursor.y * s.stride_h * s.in_row + cursor.x * s.stride_w * s.in_pixel;
+    if (s.stride_w == 1 && s.in_pixel == s.in_c) {
+      to = copy_taps(to, from, n * s.in_c, plan.in_zero);
+    } else {
+      for (int64_t i = 0; i < n; ++i) to = copy_taps(to, from + i * s.stride_w * s.in_pixel, s.in_c, plan.in_zero);
+    }
+    left -= n;
+    cursor.x += n - 1;
+    cursor.next();
+  }
+}
+
+}  // namespace
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/int8/int8_columns.h"
+
+#include <cmath>
+#include <vector>
+
+#include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/int8/packed_bytes.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+constexpr int kTaps = 3, kVectors = 4;
+
+class Int8ColumnKernel final : public Int8Kernel {
+ public:
+  Int8ColumnKernel(const Int8Conv& conv, const Int8ColumnOps& ops, int threads)
+      : ops_(ops), block_(kVectors * ops.lanes), lists_(conv, block_, false) {
+    const ConvShape& s = conv.shape;
+    const int64_t padded = align_up(s.out_c, block_);
+    plan_.shape = s;
+    plan_.output = lists_.output();
+    for (const float** list : {&plan_.output.multiplier, &plan_.output.bias, &plan_.output.inverse_scale})
+      *list = in_places(*list, padded);
+    packed_ = PackedBytes(static_cast<size_t>(padded * kTaps * 4));
+    auto* const packed = reinterpret_cast<int8_t*>(packed_.data());
+    start_.assign(static_cast<size_t>(padded), 0);
+    for (int64_t c = 0; c < s.out_c; ++c)
+      for (int tap = 0; tap < kTaps * kTaps; ++tap) {
+        const int16_t w = conv.weights[c * kTaps * kTaps + tap];
+        const int64_t block = c / block_, place = column_place(ops.lanes, c % block_);
+        packed[((block * kTaps + tap % kTaps) * block_ + place) * 4 + tap / kTaps] = static_cast<int8_t>(w);
+        start_[block * block_ + place] -= w;
+      }
+    plan_.packed = packed;
+    plan_.start = start_.data();
+    fold_clamps(conv);
+    const int64_t rows = s.batch * s.out_h, blocks = padded / block_;
+    int64_t best = INT64_MAX;
+    for (int n = 1; n <= threads; ++n) {
+      const int64_t cost = ceil_div(rows, threads / n) * ceil_div(blocks, n);
+      if (threads % n || cost >= best) continue;
+      best = cost;
+      plan_.row_splits = threads / n;
+      plan_.channel_splits = n;
+    }
+  }
+
+  size_t workspace_bytes() const override { return 0; }
+  size_t packed_bytes() const override { return packed_.size(); }
+  void run(const uint8_t* in, int32_t in_zero, const uint8_t*, void* out, const Worker& worker) const override {
+    Int8ColumnPlan plan = plan_;
+    plan.in_zero = in_zero;
+    ops_.run(plan, in, static_cast<uint8_t*>(out), worker);
+  }
+
+ private:
+  const float* in_places(const float* list, int64_t padded) {
+    AlignedFloats& values = places_.emplace_back(static_cast<size_t>(padded));
+    for (int64_t c = 0; c < padded; ++c)
+      values[static_cast<size_t>(c / block_ * block_ + column_place(ops_.lanes, c % block_))] = list[c];
+    return values.data();
+  }
+
+  // Rounding keeps order, so that a clamp ahead of it is one of bytes.
+  void fold_clamps(const Int8Conv& conv) {
+    const Epilogue& e = conv.epilogue;
+    const float scale = plan_.output.same_inverse;
+    const bool clamps = e.act == expr::Id::Identity || e.act == expr::Id::Relu || e.act == expr::Id::Clip;
+    plan_.folds = clamps && (scale != 0 || e.act == expr::Id::Identity);
+    plan_.low = 0, plan_.high = 255;
+    if (!plan_.folds || e.act == expr::Id::Identity) return;
+    const auto byte = [&](float real) {
+      const auto zero = static_cast<float>(conv.out_zero);
+      return static_cast<uint8_t>(std::nearbyint(std::clamp(real * scale, -zero, 255 - zero)) + zero);
+    };
+    plan_.low = byte(e.act == expr::Id::Relu ? 0 : e.alpha);
+    if (e.act == expr::Id::Clip) plan_.high = byte(e.beta);
+  }
+
+  const Int8ColumnOps& ops_;
+  int64_t block_;
+  Int8Lists lists_;
+  std::vector<AlignedFloats> places_;
+  Int8ColumnPlan plan_{};
+  PackedBytes packed_;
+  std::vector<int32_t> start_;
+};
+
+}  // namespace
+
+Reason refuses_columns(const Int8Conv& conv) {
+  const ConvShape& s = conv.shape;
+  if (const Reason reason = refuses_bytes(conv)) return reason;
+  if (s.groups != s.in_c || s.groups != s.out_c) return {Reason::group, "one input and one output channel"};
+  if (s.kernel_h != kTaps || s.kernel_w != kTaps || s.dilation_h != 1 || s.dilation_w != 1)
+    return {Reason::window, "3x3"};
+  if (s.stride_w > 2) return {Reason::strides, "1 or 2"};
+  if (!conv.inverse_scale) return {Reason::element_type, "results", "bytes"};
+  if (conv.epilogue.residual != Residual::none) return Reason::residual;
+  return is_bounded(conv) ? Reason() : Reason(Reason::overflow, "outputs", 31);
+}
+
+std::unique_ptr<Int8Kernel> make_columns(const Int8Conv& conv, Isa isa, int threads) {
+  return std::make_unique<Int8ColumnKernel>(
+      conv, vectors_of(isa) == Isa::avx512 ? avx512::int8_column_ops : avx2::int8_column_ops, threads);
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/kernels/int8/int8.h"
+#include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/support.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+class Int8DepthwiseKernel final : public Int8Kernel {
+ public:
+  Int8DepthwiseKernel(const Int8Conv& conv, const Int8Ops& ops, int threads)
+      : ops_(ops), threads_(threads), lists_(conv, ops.block, false) {
+    const ConvShape& s = conv.shape;
+    const int64_t padded = align_up(s.out_c, ops.block), taps = int64_t{s.kernel_h} * s.kernel_w;
+    const int64_t pairs = ceil_div(taps, 2);
+    packed_.assign(static_cast<size_t>(padded * pairs * 2), 0);
+    start_.assign(static_cast<size_t>(padded), 0);
+    for (int64_t c = 0; c < s.out_c; ++c) {
+      const int64_t block = c / ops.block;
+      const int place = depthwise_place(ops.block / 2, static_cast<int>(c % ops.block));
+      for (int64_t t = 0; t < taps; ++t) {
+        const int16_t w = conv.weights[c * taps + t];
+        packed_[((block * pairs + t / 2) * ops.block + place) * 2 + t % 2] = w;
+        start_[block * ops.block + place] -= w;
+      }
+    }
+    plan_.shape = s;
+    plan_.output = lists_.output();
+    plan_.packed = packed_.data();
+    plan_.start = start_.data();
+    plan_.zeros_bytes = align_up(padded, 64);
+    const int64_t rows = s.batch * s.out_h, blocks = padded / ops.block;
+    int64_t best = INT64_MAX;
+    for (int n = 1; n <= threads; ++n) {
+      const int64_t cost = ceil_div(rows, threads / n) * ceil_div(blocks, n);
+      if (threads % n || cost >= best) continue;
+      best = cost;
+      plan_.row_splits = threads / n;
+      plan_.channel_splits = n;
+    }
+  }
+
+  size_t workspace_bytes() const override { return static_cast<size_t>(threads_ * plan_.zeros_bytes); }
+  size_t packed_bytes() const override { return packed_.size() * sizeof(int16_t); }
+  void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
+           const Worker& worker) const override {
+    Int8DepthwisePlan plan = plan_;
+    plan.in_zero = in_zero;
+    ops_.depthwise(plan, in, residual, out, worker);
+  }
+
+ private:
+  const Int8Ops& ops_;
+  int threads_;
+  Int8DepthwisePlan plan_{};
+  std::vector<int16_t> packed_;
+  std::vector<int32_t> start_;
+  Int8Lists lists_;
+};
+
+}  // namespace
+
+Reason refuses_depthwise(const Int8Conv& conv) {
+  const ConvShape& s = conv.shape;
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  if (s.groups != s.in_c || s.groups != s.out_c) return {Reason::group, "one input and one output channel"};
+  return s.kernel_h * s.kernel_w >= kMostTaps ? Reason(Reason::too_many, kMostTaps - 1, "taps") : Reason();
+}
+
+std::unique_ptr<Int8Kernel> make_depthwise(const Int8Conv& conv, Isa isa, int threads) {
+  return std::make_unique<Int8DepthwiseKernel>(conv, int8_ops(isa), threads);
+}
+
+}  // namespace tenon::cpu

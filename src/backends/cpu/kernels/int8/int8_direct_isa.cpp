@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+
+#include "backends/cpu/kernels/int8/int8_bands.h"
+#include "backends/cpu/kernels/int8/int8_micro.h"
+#include "backends/cpu/kernels/int8/int8_outputs.h"
+#include "backends/cpu/kernels/int8/int8_pipelined.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+// So far ahead weights are fetched beside the first tiles: what memory takes to answer.
+constexpr int64_t kFetchedAhead = 24 << 10;
+
+// A panel of runs of a job's weights.
+struct Panel {
+  Runs runs;
+  const std::byte* weights;
+  int64_t bytes;
+  Panel(const Int8Plan& plan, const Job& job, int64_t run)
+      : runs{plan.runs + run, smaller(plan.run_block, plan.run_count - run), plan.run_units},
+        weights(job.weights + run * plan.run_units * kBlock * 4),
+        bytes(runs.count * plan.run_units * kBlock * 4) {}
+  const std::byte* fetched(int64_t tile) const {
+    return tile < 4 ? weights + kFetchedAhead + bytes * tile / 4 : weights;
+  }
+};
+
+// The sums of all panels but the last over `count` pixels, if there are others; returns where the last begins.
+template <Int8Form kForm, int kVectors, class Rows>
+int64_t sum_panels(const Int8Plan& plan, const Job& job, Rows windows, int64_t count, int32_t* sums) {
+  int64_t run = 0;
+  for (; plan.run_count - run > plan.run_block; run += plan.run_block) {
+    const Panel panel(plan, job, run);
+    with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+      for (int64_t t = 0; t < tiles; ++t)
+        multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
+                                           run ? nullptr : job.start, sums + (done + t * R) * kBlock,
+                                           panel.fetched(t));
+    });
+  }
+  return run;
+}
+
+// All of K over `count` pixels, for kVectors vectors of channels. Sums of one tile lie over those of the last where
+// nothing is added to them.
+template <Int8Form kForm, int kVectors, class Rows>
+void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows windows, int64_t count, int32_t* sums,
+               Outputs& outputs) {
+  const Finish finish = finish_of(o);
+  const int64_t run = sum_panels<kForm, kVectors>(plan, job, windows, count, sums);
+  const Panel panel(plan, job, run);
+  with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+    for (int64_t t = 0; t < tiles;) {
+      int32_t* const first = run ? sums + (done + t * R) * kBlock : sums;
+      int64_t places = 0;
+      for (const int64_t end = smaller(tiles, t + kTilesTogether); t < end; ++t, places += R)
+        multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
+                                           run ? nullptr : job.start, first + places * kBlock, panel.fetched(t));
+      finish(o, job, first, kBlock, places, outputs);
+    }
+  });
+}
+
+#ifdef __AVX512F__
+// Whether sums can be finished while the next are multiplied: blocks are whole, outputs dense and their steps few.
+bool can_pipeline(const Int8Plan& plan, const Int8Output& o, const Job& job, const Outputs& outputs) {
+  return plan.run_units >= 4 && o.inverse_scale && o.bounded && job.channels == kBlock && outputs.dense() &&
+         o.epilogue.act == expr::Id::Clip && o.epilogue.residual != Residual::after;
+}
+
+// The same as run_tiles() where can_pipeline().
+template <class Rows>
+void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows windows, int64_t count,
+                   int32_t* sums, Outputs& outputs) {
+  const int64_t run = sum_panels<Int8Form::dot, 2>(plan, job, windows, count, sums);
+  const Panel panel(plan, job, run);
+  const ConvShape& s = plan.shape;
+  for (int i = 0; !run && i < kPipelined; ++i) __builtin_memcpy(sums + i * kBlock, job.start, kBlock * sizeof(int32_t));
+  const auto finish = [&]<class Act, Residual kResidual>() __attribute__((always_inline)) {
+    const ByteRows<Act, kResidual> bytes(o, job);
+    outputs.take(count, [&](int64_t, int64_t, int64_t out, int64_t residual) __attribute__((always_inline)) {
+      with_tiles<kPipelined>(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+        const Target to{reinterpret_cast<uint8_t*>(job.out) + out + done * s.out_pixel, s.out_pixel,
+                        job.residual + residual + done * s.res_pixel, s.res_pixel};
+        multiply_and_finish<R>(windows.from(done), panel.runs, panel.weights, panel.fetched(0),
+                               run ? sums + done * kBlock : sums, run ? R * kBlock : 0, tiles, bytes, to);
+      });
+    });
+  };
+  const bool residual = o.epilogue.residual != Residual::none, folds = o.same_inverse != 0;
+  if (folds && residual) finish.template operator()<expr::Identity, Residual::before>();
+  else if (folds) finish.template operator()<expr::Identity, Residual::none>();
+  else if (residual) finish.template operator()<expr::Clip, Residual::before>();
+  else finish.template operator()<expr::Clip, Residual::none>();
+}
+#endif
+
+// The outputs [first, first + count) of blocks n0 to n1 of channels.
+template <Int8Form kForm, class Rows>
+void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, int64_t first, int64_t count, int64_t n0,
+                int64_t n1, const uint8_t* residual, void* out, int32_t* sums) {
+  const ConvShape& s = plan.shape;
+  const PixelCursor cursor(s, first);
+  const int64_t group_in = s.in_c / s.groups, group_out = s.out_c / s.groups;
+  const int64_t blocks = (group_out + kBlock - 1) / kBlock, out_size = output.inverse_scale ? 1 : 4;
+  for (int64_t n = n0; n < n1; ++n) {
+    const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
+    const Rows shifted = windows.shifted(group * group_in * plan.number_bytes);
+    Job job;
+    job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
+    job.at = n * kBlock;
+    job.weights = plan.packed + n * plan.run_count * plan.run_units * kBlock * 4;
+    job.start = plan.start + n * kBlock;
+    job.residual = residual ? residual + channel : nullptr;
+    job.out = static_cast<std::byte*>(out) + channel * out_size;
+    Outputs outputs(s, s.out_w, cursor.image, cursor.y, cursor.x, residual);
+#ifdef __AVX512F__
+    if constexpr (kForm == Int8Form::dot) {
+      if (can_pipeline(plan, output, job, outputs)) {
+        run_pipelined(plan, output, job, shifted, count, sums, outputs);
+        continue;
+      }
+    }
+#endif
+    if (job.channels > kLanes) run_tiles<kForm, 2>(plan, output, job, shifted, count, sums, outputs);
+    else run_tiles<kForm, 1>(plan, output, job, shifted, count, sums, outputs);
+  }
+}
+
+template <Int8Form kForm>
+void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) {
+  using Element = std::conditional_t<kForm == Int8Form::words, int16_t, uint8_t>;
+  const ConvShape& s = plan.shape;
+  if (worker.id >= plan.pixel_splits * plan.channel_splits) return;
+  const int64_t blocks = (s.out_c / s.groups + kBlock - 1) / kBlock * s.groups;
+  const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
+  const int64_t n0 = blocks * part_n / plan.channel_splits, n1 = blocks * (part_n + 1) / plan.channel_splits;
+  const int64_t pixels = s.batch * s.out_h * s.out_w;
+  const int64_t p0 = pixels * part_m / plan.pixel_splits, p1 = pixels * (part_m + 1) / plan.pixel_splits;
+  if (n0 >= n1 || p0 >= p1) return;
+
+  std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
+  auto* const sums = reinterpret_cast<int32_t*>(own);
+  auto* const list = reinterpret_cast<const std::byte**>(own + plan.sums_bytes);
+  std::byte* const copies = own + plan.sums_bytes + plan.list_bytes;
+  Int8Output output = plan.output;
+  output.epilogue = normalised(output.epilogue);
+  if (output.epilogue.residual == Residual::none) residual = nullptr;
+
+  const int64_t rounds = (p1 - p0 + plan.block_pixels - 1) / plan.block_pixels;
+  for (int64_t round = 0; round < rounds; ++round) {
+    const int64_t first = p0 + (p1 - p0) * round / rounds, count = p0 + (p1 - p0) * (round + 1) / rounds - first;
+    if (plan.pixels) {
+      const auto* windows = reinterpret_cast<const std::byte*>(in) + first * plan.pitch;
+      if (!plan.in_place) copy_pixels<Element>(plan, in, first, count, copies), windows = copies;
+      run_blocks<kForm>(plan, output, PitchedRows{windows, plan.pitch}, first, count, n0, n1, residual, out, sums);
+    } else {
+      copy_bands<Element>(plan, in, first, count, copies, list);
+      run_blocks<kForm>(plan, output, ListedRows{list, 0}, first, count, n0, n1, residual, out, sums);
+    }
+  }
+}
+
+#ifdef __AVX2__
+constexpr Int8Form kDot = Int8Form::dot;
+#else
+constexpr Int8Form kDot = Int8Form::pairs;  // never chosen
+#endif
+
+}  // namespace
+
+extern const Int8Ops int8_ops;
+const Int8Ops int8_ops = {
+    kBlock,
+    kTilePixels,
+    {run<Int8Form::words>, run<Int8Form::pairs>, run<kDot>},
+    run_winograd8,
+    run_depthwise8};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

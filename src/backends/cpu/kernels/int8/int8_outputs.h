@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of neighbouring outputs to bytes, or to what else Int8Output asks for, a block of channels at a time.
+#pragma once
+
+#include "backends/cpu/kernels/int8/int8_finish.h"
+#include "backends/cpu/kernels/int8/int8_silu.h"
+#include "backends/cpu/kernels/outputs.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+namespace {
+
+// The float steps of Int8Output for a block of channels, whose factors stay in registers, where the sums are bounded.
+// Rounding keeps order: clamps ahead of it are clamps of bytes. Without an activation a clip is one of these, too.
+template <class Act, Residual kResidual>
+class ByteRows {
+ public:
+  TENON_INLINE ByteRows(const Int8Output& o, const Job& job)
+      : epilogue_(o.epilogue),
+        channels_(job.channels),
+        residual_zero_(iset1(o.residual_zero)),
+        zero_point_(iset16(o.out_zero)) {
+    TENON_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      multiplier_[v] = load(o.multiplier + job.at + v * kLanes);
+      bias_[v] = load(o.bias + job.at + v * kLanes);
+      inverse_[v] = load(o.inverse_scale + job.at + v * kLanes);
+      if (kResidual != Residual::none) residual_scale_[v] = load(o.residual_scale + job.at + v * kLanes);
+    }
+    float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
+    if constexpr (std::is_same_v<Act, expr::Identity>) {
+      const float alpha = o.epilogue.alpha * o.same_inverse, beta = o.epilogue.beta * o.same_inverse;
+      if (alpha > low) low = alpha < high ? alpha : high;
+      if (beta < high) high = beta > low ? beta : low;
+    }
+    if constexpr (kNearly) {
+      // How far near_silu() may be from what the exact steps give: what is that near to halfway is taken again.
+      Vec error[2];
+      TENON_UNROLL
+      for (int v = 0; v < 2; ++v) {
+        error[v] = silu_error(inverse_[v]);
+        if (kResidual == Residual::after)
+          error[v] = fused(residual_scale_[v], mul(inverse_[v], set1(1.5e-4f)), error[v]);
+      }
+      certain_ = sub(set1(0.5f), largest(max(error[0], error[1])));
+    }
+    low_ = iset8(static_cast<int32_t>(__builtin_rintf(low)) + o.out_zero);
+    high_ = iset8(static_cast<int32_t>(__builtin_rintf(high)) + o.out_zero);
+  }
+
+#ifdef __AVX512F__
+  // Two rows of kBlock sums in few registers beside them: what is constant is read anew.
+  TENON_INLINE void pair(const IVec (&a)[2], const IVec (&b)[2], const uint8_t* residual, int64_t residual_step,
+                         uint8_t* out, int64_t step) const {
+    const ByteRows* rows = this;
+    __asm__ volatile("" : "+r"(rows));
+    const IVec first = rows->words(a, residual), second = rows->words(b, residual + residual_step);
+    const IVec in_order = _mm512_permutexvar_epi32(rows->order_, to_bytes_in_lanes(first, second));
+    const IVec v = clamp_bytes(in_order, rows->low_, rows->high_);
+    extract_half<0>(out, v);
+    extract_half<1>(out + step, v);
+  }
+#endif
+
+  // `count` rows of sums, `pitch` apart.
+  TENON_INLINE void run(const int32_t* sums, int64_t pitch, int64_t count, const uint8_t* residual,
+                        int64_t residual_step, uint8_t* out, int64_t step) const {
+    const int all = channels_ > kLanes ? kBlock : kLanes, n = channels_ == all ? -1 : channels_;
+    int64_t at = 0;
+    if (channels_ > kLanes) {
+      for (; at + 2 <= count; at += 2, sums += 2 * pitch, out += 2 * step) {
+        const IVec v = four<2>(sums, pitch, residual, residual_step);
+        store_half<0>(out, v, n);
+        store_half<1>(out + step, v, n);
+        if (kResidual != Residual::none) residual += 2 * residual_step;
+      }
+      if (at < count) store_half<0>(out, four<2>(sums, 0, residual, 0), n);
+      return;
+    }
+    for (; at + 4 <= count; at += 4, sums += 4 * pitch, out += 4 * step) {
+      const IVec v = four<1>(sums, pitch, residual, residual_step);
+      store_quarter<0>(out, v, n);
+      store_quarter<1>(out + step, v, n);
+      store_quarter<2>(out + 2 * step, v, n);
+      store_quarter<3>(out + 3 * step, v, n);
+      if (kResidual != Residual::none) residual += 4 * residual_step;
+    }
+    for (; at < count; ++at, sums += pitch, out += step) {
+      store_quarter<0>(out, four<1>(sums, 0, residual, 0), n);
+      if (kResidual != Residual::none) residual += residual_step;
+    }
+  }
+
+ private:
+  static constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
+
+#ifdef __AVX512F__
+  TENON_INLINE IVec words(const IVec (&sums)[2], const uint8_t* residual) const {
+    Vec x[2];
+    TENON_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      x[i] = add(mul(to_float(sums[i]), multiplier_[i]), bias_[i]);
+      if constexpr (kResidual == Residual::before) {
+        const IVec r = isub(widen_u8(residual + i * kLanes), residual_zero_);
+        x[i] = add(x[i], mul(to_float(r), residual_scale_[i]));
+      }
+      if constexpr (!std::is_same_v<Act, expr::Identity>) x[i] = activate<Act>(x[i], epilogue_);
+      x[i] = mul(x[i], inverse_[i]);
+    }
+    return to_words(to_int(x[0]), to_int(x[1]), zero_point_);
+  }
+#endif
+
+  // Four vectors of bytes: kEach of a row of sums, `pitch` apart.
+  template <int kEach>
+  TENON_INLINE IVec four(const int32_t* sums, int64_t pitch, const uint8_t* residual, int64_t residual_step) const {
+    constexpr int kRows = kTogether / kEach;
+    alignas(64) uint8_t copies[kRows][kBlock];
+    Vec x[kTogether], y[kTogether], r[kTogether];
+    IVec n[kTogether];
+#define TENON_EACH TENON_UNROLL for (int i = 0; i < kTogether; ++i)
+    TENON_EACH x[i] = to_float(iload(sums + i / kEach * pitch + i % kEach * kLanes));
+    TENON_EACH x[i] = mul(x[i], multiplier_[i % kEach]);
+    TENON_EACH x[i] = add(x[i], bias_[i % kEach]);
+    if constexpr (kResidual != Residual::none) {
+      const bool part = channels_ < kEach * kLanes;
+      TENON_UNROLL
+      for (int row = 0; part && row < kRows; ++row)
+        load_bytes_n(copies[row], residual + row * residual_step, channels_);
+      TENON_EACH r[i] = to_float(isub(widen_u8((part ? copies[i / kEach] : residual + i / kEach * residual_step) +
+                                               i % kEach * kLanes),
+                                      residual_zero_));
+      TENON_EACH r[i] = mul(r[i], residual_scale_[i % kEach]);
+    }
+    if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
+    bool known = false;
+    if constexpr (kNearly) {
+      TENON_EACH y[i] = mul(x[i], inverse_[i % kEach]);
+      near_silu(x, y);
+      if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
+      known = rounds_alike(y, certain_, n);
+    }
+    if (!known) {
+      if constexpr (!std::is_same_v<Act, expr::Identity>) TENON_EACH x[i] = activate<Act>(x[i], epilogue_);
+      if constexpr (kResidual == Residual::after) TENON_EACH x[i] = add(x[i], r[i]);
+      TENON_EACH x[i] = mul(x[i], inverse_[i % kEach]);
+      TENON_EACH n[i] = to_int(x[i]);
+    }
+#undef TENON_EACH
+    const IVec v = to_bytes(to_words(n[0], n[1], zero_point_), to_words(n[2], n[3], zero_point_));
+    return clamp_bytes(v, low_, high_);
+  }
+
+  const Epilogue epilogue_;
+  const int channels_;
+  const IVec residual_zero_, zero_point_;
+  Vec multiplier_[2], bias_[2], inverse_[2], residual_scale_[2];
+  IVec low_, high_;
+  Vec certain_;
+#ifdef __AVX512F__
+  const IVec order_ = order_of_bytes();
+#endif
+};
+
+// The same for outputs of f32 without a residual: factors of a block of channels in registers.
+template <class Act>
+class RealRows {
+ public:
+  TENON_INLINE RealRows(const Int8Output& o, const Job& job) : epilogue_(o.epilogue), channels_(job.channels) {
+    const Vec scale = set1(o.dynamic ? o.dynamic->scale : 1);
+    const IVec zero = iset1(o.dynamic ? o.dynamic->zero : 0);
+    TENON_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      const int64_t at = job.at + v * kLanes;
+      multiplier_[v] = mul(scale, load(o.multiplier + at));
+      bias_[v] = load(o.bias + at);
+      before_[v] = o.weight_sums ? imul(zero, iload(o.weight_sums + at)) : izero();
+    }
+  }
+
+  TENON_INLINE void run(const int32_t* sums, int64_t pitch, int64_t count, float* out, int64_t step) const {
+    const int second = channels_ - kLanes;
+    for (int64_t i = 0; i < count; ++i, sums += pitch, out += step) {
+      if (second < 0) {
+        store_n(out, real(sums, 0), channels_);
+        continue;
+      }
+      store(out, real(sums, 0));
+      if (second == kLanes) store(out + kLanes, real(sums, 1));
+      else if (second > 0) store_n(out + kLanes, real(sums, 1), second);
+    }
+  }
+
+ private:
+  TENON_INLINE Vec real(const int32_t* sums, int v) const {
+    const Vec sum = to_float(isub(iload(sums + v * kLanes), before_[v]));
+    return activate<Act>(add(mul(sum, multiplier_[v]), bias_[v]), epilogue_);
+  }
+
+  const Epilogue epilogue_;
+  const int channels_;
+  Vec multiplier_[2], bias_[2];
+  IVec before_[2];
+};
+
+// Finishes `count` places whose sums are `pitch` apart.
+using Finish = void (*)(const Int8Output&, const Job&, const int32_t* sums, int64_t pitch, int64_t count, Outputs&);
+
+template <class Act, Residual kResidual>
+void finish_bytes(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
+                  Outputs& outputs) {
+  const ByteRows<Act, kResidual> rows(o, job);
+  const ConvShape& s = outputs.shape();
+  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
+    rows.run(sums + at * pitch, pitch, n, job.residual + residual, s.res_pixel,
+             reinterpret_cast<uint8_t*>(job.out) + out, s.out_pixel);
+  });
+}
+
+template <class Act>
+void finish_reals(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
+                  Outputs& outputs) {
+  const RealRows<Act> rows(o, job);
+  const int64_t step = outputs.shape().out_pixel;
+  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t) __attribute__((always_inline)) {
+    rows.run(sums + at * pitch, pitch, n, reinterpret_cast<float*>(job.out) + out, step);
+  });
+}
+
+template <class Act>
+void finish_any(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
+                Outputs& outputs) {
+  const Finisher<Act> finisher(o);
+  const ConvShape& s = outputs.shape();
+  const int64_t size = o.inverse_scale ? 1 : 4;
+  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) {
+    for (int64_t i = 0; i < n; ++i)
+      finisher.pixel(sums + (at + i) * pitch, job, job.residual ? job.residual + residual + i * s.res_pixel : nullptr,
+                     job.out + (out + i * s.out_pixel) * size);
+  });
+}
+
+// The way to finish; the epilogue of `o` is normalised() and says whether there is a residual.
+inline Finish finish_of(const Int8Output& o) {
+  Finish finish = nullptr;
+  const Residual residual = o.epilogue.residual;
+  const auto choose = [&]<class Act>() {
+    if (residual == Residual::none) finish = finish_bytes<Act, Residual::none>;
+    else if (residual == Residual::before) finish = finish_bytes<Act, Residual::before>;
+    else finish = finish_bytes<Act, Residual::after>;
+  };
+  const bool bytes = o.inverse_scale && o.bounded;
+  const bool folds = o.epilogue.act == expr::Id::Clip && o.same_inverse != 0 && residual != Residual::after;
+  if (bytes && folds) choose.template operator()<expr::Identity>();
+  else if (bytes) with_activation(o.epilogue.act, choose);
+  else if (!o.inverse_scale && !o.sums && residual == Residual::none)
+    with_activation(o.epilogue.act, [&]<class Act>() { finish = finish_reals<Act>; });
+  else with_activation(o.epilogue.act, [&]<class Act>() { finish = finish_any<Act>; });
+  return finish;
+}
+
+}  // namespace
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE

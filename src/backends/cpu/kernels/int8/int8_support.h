@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the baseline halves of the integer convolutions share.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "backends/cpu/kernels/int8/int8.h"
+#include "backends/cpu/kernels/int8/int8_tactics.h"
+#include "backends/cpu/kernels/support.h"
+
+namespace tenon::cpu {
+
+inline int64_t group_in(const ConvShape& s) { return s.in_c / s.groups; }
+inline int64_t group_out(const ConvShape& s) { return s.out_c / s.groups; }
+
+// Calls f(group, block, k, channel of the block, weight), k being tap times channels plus channel.
+template <class F>
+void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
+  const ConvShape& s = conv.shape;
+  const int64_t c = group_in(s), out = group_out(s), taps = int64_t{s.kernel_h} * s.kernel_w;
+  for (int64_t o = 0; o < s.out_c; ++o)
+    for (int64_t i = 0; i < c; ++i)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        f(o / out, o % out / block, tap * c + i, static_cast<int>(o % out % block),
+          conv.weights[(o * c + i) * taps + tap]);
+}
+
+// Whether every output stays within 31 bits before it is brought within a byte: Int8Output::bounded. No activation
+// gives more than four times its input, or one.
+inline bool is_bounded(const Int8Conv& conv) {
+  constexpr double most = 1 << 28, most_slope = 4;
+  const ConvShape& s = conv.shape;
+  const bool clips = conv.epilogue.act == expr::Id::Clip;
+  const double alpha = std::abs(conv.epilogue.alpha), beta = std::abs(conv.epilogue.beta);
+  if (!clips && !(alpha * std::max(1.0, beta) <= most_slope && beta <= most_slope)) return false;
+  const int64_t k = group_in(s) * s.kernel_h * s.kernel_w;
+  for (int64_t o = 0; o < s.out_c; ++o) {
+    double sum = 0;
+    for (int64_t at = 0; at < k; ++at) sum += std::abs(conv.weights[o * k + at]);
+    double high = 255 * sum * std::abs(conv.multiplier[o]) + 1;
+    if (conv.bias) high += std::abs(conv.bias[o]);
+    if (conv.residual_scale) high += 255 * std::abs(conv.residual_scale[o]);
+    if (clips && conv.epilogue.alpha > 0) high += conv.epilogue.alpha;
+    if (clips && conv.epilogue.beta < 0) high -= conv.epilogue.beta;
+    if (!(high * conv.inverse_scale[o] < most)) return false;
+  }
+  return true;
+}
+
+// Int8Output with lists of whole blocks for each group, or of whole blocks for all channels.
+class Int8Lists {
+ public:
+  Int8Lists(const Int8Conv& conv, int64_t block, bool by_group = true)
+      : channels_(conv.shape.out_c), group_(by_group ? group_out(conv.shape) : channels_), block_(block) {
+    output_ = {conv.epilogue, list(conv.multiplier), list(conv.bias), list(conv.residual_scale), nullptr, 0,
+               conv.residual_zero, conv.out_zero, conv.dynamic, nullptr, conv.sums, false};
+    if (conv.zero_last) output_.weight_sums = weight_sums(conv);
+    if (!conv.inverse_scale) return;
+    output_.bounded = is_bounded(conv);
+    output_.inverse_scale = list(conv.inverse_scale);
+    const bool same = std::all_of(conv.inverse_scale, conv.inverse_scale + channels_,
+                                  [&](float inverse) { return inverse == conv.inverse_scale[0]; });
+    output_.same_inverse = same ? conv.inverse_scale[0] : 0;
+  }
+  const Int8Output& output() const { return output_; }
+
+ private:
+  // Zeros where there is none.
+  const float* list(const float* given) {
+    const int64_t padded = align_up(group_, block_);
+    AlignedFloats& values = lists_.emplace_back(padded * (channels_ / group_));
+    for (int64_t o = 0; given && o < channels_; ++o) values[o / group_ * padded + o % group_] = given[o];
+    return values.data();
+  }
+
+  const int32_t* weight_sums(const Int8Conv& conv) {
+    const ConvShape& s = conv.shape;
+    const int64_t padded = align_up(group_, block_), k = group_in(s) * s.kernel_h * s.kernel_w;
+    sums_.assign(static_cast<size_t>(padded * (channels_ / group_)), 0);
+    for (int64_t o = 0; o < channels_; ++o)
+      sums_[static_cast<size_t>(o / group_ * padded + o % group_)] =
+          std::accumulate(conv.weights + o * k, conv.weights + (o + 1) * k, int32_t{0});
+    return sums_.data();
+  }
+
+  int64_t channels_, group_, block_;
+  std::vector<AlignedFloats> lists_;
+  std::vector<int32_t> sums_;
+  Int8Output output_;
+};
+
+}  // namespace tenon::cpu

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/int8/int8_tiles.h"
+
+#include <vector>
+
+#include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/int8/packed_bytes.h"
+
+namespace tenon::cpu {
+
+namespace {
+
+class Int8TilesKernel final : public Int8Kernel {
+ public:
+  Int8TilesKernel(const Int8Conv& conv, int threads) : lists_(conv, kTileBlock) {
+    plan_tiles(plan_, conv.shape, TileUnit::tiles, 1, conv.epilogue.residual != Residual::none, threads, offsets_);
+    plan_.output = lists_.output();
+    packed_ = PackedBytes(static_cast<size_t>(tile_packed_bytes(plan_)));
+    const ConvShape& s = conv.shape;
+    const int64_t padded = align_up(group_out(s), kTileBlock), c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w;
+    start_.assign(static_cast<size_t>(s.groups * padded), 0);
+    for (int64_t o = 0; o < s.out_c; ++o)
+      for (int64_t i = 0; i < c; ++i)
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const int16_t w = conv.weights[(o * c + i) * taps + tap];
+          packed_.data()[tile_weight_at(plan_, o, tap * c + i)] = static_cast<std::byte>(w);
+          start_[static_cast<size_t>(o / group_out(s) * padded + o % group_out(s))] -= w;
+        }
+    plan_.packed = packed_.data();
+    plan_.start = start_.data();
+  }
+
+  size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
+  size_t packed_bytes() const override { return packed_.size(); }
+  void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
+           const Worker& worker) const override {
+    Int8TilePlan plan = plan_;
+    plan.in_zero = in_zero;
+    amx::run_int8_tiles(plan, in, residual, out, worker);
+  }
+
+ private:
+  Int8Lists lists_;
+  Int8TilePlan plan_{};
+  PackedBytes packed_;
+  std::vector<int32_t> start_;
+  std::vector<int64_t> offsets_;
+};
+
+}  // namespace
+
+Reason refuses_tiles(const Int8Conv& conv) {
+  if (const Reason reason = refuses_bytes(conv)) return reason;
+  const ConvShape& s = conv.shape;
+  if (s.in_c == 0 || s.out_c == 0 || s.out_h == 0 || s.out_w == 0) return Reason::empty;
+  return s.groups > 1 && group_out(s) < 8 ? Reason(Reason::group, "half a tile of channels") : Reason();
+}
+
+std::unique_ptr<Int8Kernel> make_tiles(const Int8Conv& conv, Isa, int threads) {
+  return std::make_unique<Int8TilesKernel>(conv, threads);
+}
+
+}  // namespace tenon::cpu

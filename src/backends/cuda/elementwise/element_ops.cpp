@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+
+#include "backends/cuda/elementwise/map.h"
+
+namespace tenon::cuda {
+namespace {
+
+/// Ops on elements of any type, as maps: comparisons, truths, choices, conversions, arithmetic of integers.
+
+/// A CUDA type that computes as the element type does; truths are bytes of 0 and 1. Empty where there is none.
+std::string number_type(DType type) {
+  switch (type) {
+    case DType::boolean: return "u8";
+    case DType::i32: return "int";
+    case DType::i64: return "i64";
+    default: return type == DType::f8e4m3fn ? "" : type_name(type);
+  }
+}
+
+bool is_whole(DType type) { return type == DType::i64 || type == DType::i32 || type == DType::u8 || type == DType::i8; }
+
+/// The operand as what operators take: a float where it is one.
+std::string read(const Operand& operand, const std::string& name) {
+  return is_real(operand.dtype) ? "f32_of(" + name + ")" : name;
+}
+
+/// A value as an element of the result: of_f32 where that is a float.
+std::string written(const Operand& y, const std::string& value) {
+  return is_real(y.dtype) ? "of_f32<" + number_type(y.dtype) + ">(" + value + ")"
+                          : "(" + number_type(y.dtype) + ")(" + value + ")";
+}
+
+const std::map<std::string, const char*>& comparisons() {
+  static const std::map<std::string, const char*> table = {
+      {"Equal", "=="}, {"Less", "<"}, {"LessOrEqual", "<="}, {"Greater", ">"}, {"GreaterOrEqual", ">="}};
+  return table;
+}
+
+/// Of truths and of integers: "a" and "b" are the operands. A quotient by 0, which has no meaning, is 0.
+const std::map<std::string, const char*>& truths() {
+  static const std::map<std::string, const char*> table = {
+      {"And", "a & b"}, {"Or", "a | b"}, {"Xor", "a ^ b"}, {"Not", "!a"}};
+  return table;
+}
+const std::map<std::string, const char*>& integers() {
+  static const std::map<std::string, const char*> table = {
+      {"Add", "a + b"},         {"Sub", "a - b"},
+      {"Mul", "a * b"},         {"Max", "a > b ? a : b"},
+      {"Min", "a < b ? a : b"}, {"Div", "b == 0 ? 0 : b == -1 ? 0 - a : a / b"},
+      {"Neg", "0 - a"},         {"Abs", "a < 0 ? 0 - a : a"}};
+  return table;
+}
+bool same_types(const Problem& problem, size_t first, size_t count) {
+  for (size_t at = first; at < count; ++at)
+    if (problem.inputs[at].dtype != problem.inputs[first].dtype) return false;
+  return true;
+}
+
+/// The statements that set "r" of an op; else why there are none.
+using BodyOf = Reason (*)(const Problem&, std::string& body);
+
+Reason comparison_of(const Problem& problem, std::string& body) {
+  const Operand &a = problem.inputs[0], &b = problem.inputs[1];
+  if (a.dtype != b.dtype && !(is_real(a.dtype) && is_real(b.dtype))) return Reason::mixed_types;
+  body = "    r = " + read(a, "v0") + " " + comparisons().at(problem.node->op) + " " + read(b, "v1") + ";\n";
+  return {};
+}
+
+Reason is_nan_of(const Problem& problem, std::string& body) {
+  const Operand& x = problem.inputs[0];
+  if (!is_real(x.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  body = "    r = " + read(x, "v0") + " != " + read(x, "v0") + ";\n";
+  return {};
+}
+
+Reason choice_of(const Problem& problem, std::string& body) {
+  const DType type = problem.outputs[0].dtype;
+  if (problem.inputs[1].dtype != type || problem.inputs[2].dtype != type) return Reason::mixed_types;
+  body = "    r = v0 ? v1 : v2;\n";
+  return {};
+}
+
+Reason conversion_of(const Problem& problem, std::string& body) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (is_real(x.dtype) && is_real(y.dtype)) return Reason::other_kernel;
+  if (y.dtype == DType::boolean) body = "    r = " + read(x, "v0") + " != 0;\n";
+  else if (is_real(x.dtype) && size_of(y.dtype) == 1)
+    return {Reason::element_type, "elements", "types with a conversion"};
+  else body = "    r = " + written(y, read(x, "v0")) + ";\n";
+  return {};
+}
+
+/// Whether operands and result are all truths or all integers.
+Reason types_of(const Problem& problem) {
+  const DType type = problem.inputs[0].dtype;
+  if (!same_types(problem, 0, problem.inputs.size()) || type != problem.outputs[0].dtype) return Reason::mixed_types;
+  if (type != DType::boolean && !is_whole(type))
+    return {Reason::element_type, "elements", "a type with this operation"};
+  return {};
+}
+
+Reason remainder_of(const Problem& problem, std::string& body) {
+  if (const Reason reason = types_of(problem)) return reason;
+  const DType type = problem.inputs[0].dtype;
+  if (!is_whole(type)) return {Reason::element_type, "elements", "a type with this operation"};
+  body = "    const auto a = v0, b = v1;\n    const " + number_type(type) + " n = b == 0 || b == -1 ? 0 : a % b;\n";
+  body += problem.node->integer("fmod", 0) ? "    r = n;\n" : "    r = n != 0 && (n < 0) != (b < 0) ? n + b : n;\n";
+  return {};
+}
+
+Reason arithmetic_of(const Problem& problem, std::string& body) {
+  if (const Reason reason = types_of(problem)) return reason;
+  const auto& table = problem.inputs[0].dtype == DType::boolean ? truths() : integers();
+  const auto found = table.find(problem.node->op);
+  if (found == table.end()) return {Reason::element_type, "elements", "a type with this operation"};
+  const std::string b = problem.inputs.size() > 1 ? ", b = " + read(problem.inputs[1], "v1") : "";
+  body = "    const auto a = " + read(problem.inputs[0], "v0") + b +
+         ";\n    r = " + written(problem.outputs[0], found->second) + ";\n";
+  return {};
+}
+
+template <BodyOf body_of>
+Reason map_of(const Problem& problem, Map& map) {
+  if (problem.inputs.size() > 3) return {Reason::too_many, 3, "operands"};
+  for (const Operand& operand : problem.inputs)
+    if (!operand) return {Reason::absent, "an operand"};
+  if (const Reason reason = body_of(problem, map.body)) return reason;
+  map.plain = true;
+  map.dims = problem.outputs[0].dims;
+  for (const auto* operands : {&problem.inputs, &problem.outputs})
+    for (const Operand& operand : *operands) {
+      const std::string type = number_type(operand.dtype);
+      if (type.empty()) return {Reason::element_type, "elements", "a type with arithmetic"};
+      map.add(operand, type);
+    }
+  return map.simplify() ? Reason() : Reason(Reason::too_many, most_map_axes, "axes");
+}
+
+struct Register {
+  Register() {
+    for (const auto& [op, text] : comparisons()) add<comparison_of>(op);
+    for (const auto* table : {&truths(), &integers()})
+      for (const auto& [op, text] : *table) add<arithmetic_of>(op);
+    add<is_nan_of>("IsNaN"), add<choice_of>("Where"), add<conversion_of>("Cast"), add<remainder_of>("Mod");
+  }
+  template <BodyOf body_of>
+  static void add(const std::string& op) {
+    Kernel kernel = map_kernel<map_of<body_of>>(op);
+    kernel.name = "numbers";
+    kernel.rank = 0;
+    KernelRegistrar{kernel};
+  }
+};
+const Register registered;
+
+}  // namespace
+}  // namespace tenon::cuda

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/elementwise/map.h"
+
+#include <algorithm>
+
+namespace tenon::cuda {
+
+void Map::add(const Operand& operand, const std::string& type) {
+  Dims own = dims;
+  const size_t missing = dims.rank() - operand.dims.rank();
+  for (size_t axis = 0; axis < dims.rank(); ++axis) {
+    const bool repeats = axis < missing || (operand.dims[axis - missing] == 1 && dims[axis] != 1);
+    own[axis] = repeats ? 0 : operand.strides[axis - missing];
+  }
+  strides.push_back(own);
+  types.push_back(type);
+  sizes.push_back(static_cast<int>(size_of(operand.dtype)));
+  aligned.push_back(operand.aligned);
+}
+
+bool Map::simplify() {
+  Dims kept;
+  std::vector<Dims> kept_strides(strides.size());
+  for (size_t axis = 0; axis < dims.rank(); ++axis) {
+    if (dims[axis] == 1) continue;
+    const size_t last = kept.rank();
+    bool joins = last > 0;
+    for (size_t k = 0; joins && k < strides.size(); ++k)
+      joins = kept_strides[k][last - 1] == strides[k][axis] * dims[axis];
+    if (joins) {
+      kept[last - 1] *= dims[axis];
+      for (size_t k = 0; k < strides.size(); ++k) kept_strides[k][last - 1] = strides[k][axis];
+    } else {
+      kept.push_back(dims[axis]);
+      for (size_t k = 0; k < strides.size(); ++k) kept_strides[k].push_back(strides[k][axis]);
+    }
+  }
+  if (kept.rank() == 0) {
+    kept.push_back(1);
+    for (Dims& list : kept_strides) list.push_back(0);
+  }
+  dims = kept;
+  strides = kept_strides;
+  if (dims.rank() > most_map_axes || strides.size() > most_map_operands + 1) return false;
+
+  // A vector is 16 bytes of the widest type; each operand is contiguous or one value along the last axis.
+  const int widest = *std::max_element(sizes.begin(), sizes.end());
+  for (vector = 16 / widest; vector > 1; vector /= 2) {
+    bool fits = dims.back() % vector == 0;
+    for (size_t k = 0; fits && k < strides.size(); ++k) {
+      const bool result = k + 1 == strides.size();
+      const int64_t inner = strides[k].back();
+      if (inner == 0 && !result) continue;
+      fits = inner == 1 && aligned[k];
+      for (size_t axis = 0; fits && axis + 1 < dims.rank(); ++axis) fits = strides[k][axis] % vector == 0;
+    }
+    if (fits) break;
+  }
+  return dims.elements() / vector < int64_t{1} << 31;
+}
+
+Source Map::source() const {
+  const size_t operands = strides.size() - 1;
+  std::string text = "struct Params { u64 operand[9]; i64 strides[9][6]; u32 dims[6]; u32 count; };\n";
+  for (size_t k = 0; k <= operands; ++k)
+    text += "struct __align__(" + std::to_string(sizes[k] * vector) + ") V" + std::to_string(k) + " { " + types[k] +
+            " e[" + std::to_string(vector) + "]; };\n";
+  text +=
+      "extern \"C\" __global__ void __launch_bounds__(256) map(const Breadcrumb breadcrumb, const __grid_constant__ "
+      "Params p) {\n"
+      "  wait_for_previous(breadcrumb);\n"
+      "  const u32 i = blockIdx.x * 256 + threadIdx.x;\n  if (i >= p.count) return;\n  u32 rest = i, at;\n";
+  for (size_t k = 0; k <= operands; ++k) text += "  i64 o" + std::to_string(k) + " = 0;\n";
+  for (size_t axis = dims.rank(); axis-- > 0;) {
+    const std::string a = std::to_string(axis);
+    text += axis ? "  at = rest % p.dims[" + a + "]; rest /= p.dims[" + a + "];\n" : "  at = rest;\n";
+    for (size_t k = 0; k <= operands; ++k)
+      text += "  o" + std::to_string(k) + " += at * p.strides[" + std::to_string(k) + "][" + a + "];\n";
+  }
+  for (size_t k = 0; k < operands; ++k) {
+    const std::string n = std::to_string(k);
+    const bool whole = strides[k].back() != 0 && vector > 1;
+    text += "  const " + (whole ? "V" + n : types[k]) + " in" + n + " = *(const " + (whole ? "V" + n : types[k]) +
+            "*)((const " + types[k] + "*)p.operand[" + n + "] + o" + n + ");\n";
+  }
+  text += "  V" + std::to_string(operands) + " out;\n#pragma unroll\n  for (int e = 0; e < " + std::to_string(vector) +
+          "; ++e) {\n";
+  for (size_t k = 0; k < operands; ++k) {
+    const std::string n = std::to_string(k);
+    const std::string element = strides[k].back() != 0 && vector > 1 ? "in" + n + ".e[e]" : "in" + n;
+    text += body.empty() ? "    out.e[e] = " + element + ";\n"
+            : plain      ? "    const " + types[k] + " v" + n + " = " + element + ";\n"
+                         : "    const float v" + n + " = f32_of(" + element + ");\n";
+  }
+  if (!body.empty() && plain) text += "    " + types[operands] + " r;\n" + body + "    out.e[e] = r;\n";
+  else if (!body.empty()) text += "    float r;\n" + body + "    out.e[e] = of_f32<" + types[operands] + ">(r);\n";
+  text += "  }\n  *(V" + std::to_string(operands) + "*)((" + types[operands] + "*)p.operand[" +
+          std::to_string(operands) + "] + o" + std::to_string(operands) + ") = out;\n}\n";
+  return {"map.cu", {}, text};
+}
+
+MapLaunch::MapLaunch(const Map& map, Device& device) : function_(device.function(map.source(), "map")) {
+  for (size_t axis = 0; axis < map.dims.rank(); ++axis) {
+    const bool last = axis + 1 == map.dims.rank();
+    params_.dims[axis] = static_cast<unsigned>(last ? map.dims[axis] / map.vector : map.dims[axis]);
+    for (size_t k = 0; k < map.strides.size(); ++k)
+      params_.strides[k][axis] = map.strides[k][axis] * (last ? map.vector : 1);
+  }
+  params_.count = static_cast<unsigned>(map.dims.elements() / map.vector);
+  grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
+}
+
+void MapLaunch::enqueue(Device& device, const Launch& at, const std::vector<Address>& addresses) const {
+  MapParams params = params_;
+  std::copy(addresses.begin(), addresses.end(), params.operand);
+  launch(device, function_, grid_, at, params);
+}
+
+namespace {
+
+class MapStep : public Step {
+ public:
+  MapStep(const Map& map, Device& device) : device_(device), operands_(map.strides.size() - 1), launch_(map, device) {}
+  bool reads(size_t input) const override { return input < operands_; }
+  void enqueue(const Launch& at) const override {
+    std::vector<Address> addresses(at.inputs, at.inputs + operands_);
+    addresses.push_back(at.outputs[0]);
+    launch_.enqueue(device_, at, addresses);
+  }
+
+ private:
+  Device& device_;
+  size_t operands_;
+  MapLaunch launch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> make_map_step(const Map& map, Device& device) { return std::make_unique<MapStep>(map, device); }
+
+}  // namespace tenon::cuda

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices of a dense tensor seen as outer x size x inner, picked along size. ELEMENT: any type of its bytes; INDEX: type
+// of the indices, counted from the end where negative. An index that is outside reads the nearest slice.
+typedef ELEMENT T;
+struct Params {
+  const T* x;
+  const INDEX* at;
+  T* y;
+  i64 size, inner, indices, count;  // count = outer * indices * inner
+};
+
+extern "C" __global__ void __launch_bounds__(256)
+    gather(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
+  if (i >= p.count) return;
+  const i64 rest = i / p.inner, outer = rest / p.indices;
+  i64 index = p.at[rest % p.indices];
+  if (index < 0) index += p.size;
+  index = index < 0 ? 0 : index >= p.size ? p.size - 1 : index;
+  p.y[i] = p.x[(outer * p.size + index) * p.inner + i % p.inner];
+}

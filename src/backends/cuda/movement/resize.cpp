@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/resize_axes.h"
+
+#include "backends/cuda/convolution/convolution.h"
+
+namespace tenon::cuda {
+namespace {
+
+namespace resizing = ops::resizing;
+
+/// As resize.cu has it.
+struct Params {
+  Address x, y, offset_a, offset_b, weight_a, weight_b;
+  int64_t xs[4], ys[4];
+  unsigned dims[4], count;
+};
+
+/// The two axes that change; one that does not stands in where fewer do.
+std::vector<size_t> resized_axes(const Problem& problem) {
+  const auto axes = backends::resize_axes(problem);
+  std::vector<size_t> changed;
+  for (size_t axis = 0; axis < axes.size(); ++axis)
+    if (axes[axis].in != axes[axis].out || axes[axis].scale != 1) changed.push_back(axis);
+  for (size_t axis = 0; changed.size() < 2; ++axis)
+    if (changed.empty() || changed[0] != axis) changed.push_back(axis);
+  return changed;
+}
+
+struct Table {
+  size_t taps = 1;
+  std::vector<int64_t> offsets;
+  std::vector<float> weights;
+};
+
+Table table_of(const Problem& problem, size_t axis) {
+  Table table;
+  const auto all = resizing::taps_of(*problem.node, backends::resize_axes(problem)[axis]);
+  for (const auto& taps : all) table.taps = std::max(table.taps, taps.index.size());
+  for (const auto& taps : all)
+    for (size_t k = 0; k < table.taps; ++k) {
+      const bool used = k < taps.index.size();
+      table.offsets.push_back(taps.index[used ? k : 0] * problem.inputs[0].strides[axis]);
+      table.weights.push_back(used ? static_cast<float>(taps.weight[k]) : 0.f);
+    }
+  return table;
+}
+
+int vector_of(const Problem& problem, const std::vector<size_t>& axes) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const auto size = static_cast<int64_t>(16 / size_of(x.dtype));
+  bool fits = axes[0] < 3 && axes[1] < 3 && x.strides[3] == 1 && y.strides[3] == 1 && y.dims[3] % size == 0 &&
+              x.aligned && y.aligned;
+  for (size_t at = 0; at < 3; ++at) fits = fits && x.strides[at] % size == 0 && y.strides[at] % size == 0;
+  return fits ? static_cast<int>(size) : 1;
+}
+
+Reason refuses(const Problem& problem, const Properties&) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const bool bytes =
+      (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && problem.node->text("mode", "nearest") == "nearest";
+  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype)
+    return {Reason::element_type, "elements", "f32, f16 or bf16, or of bytes where the nearest is taken"};
+  if (x.dims.rank() != 4 || x.dims.elements() == 0) return {Reason::shape, "the input", "four axes, none empty"};
+  for (size_t at = 1; at < problem.inputs.size(); ++at)
+    if (problem.inputs[at] && !problem.inputs[at].constant) return {Reason::not_constant, "its sizes"};
+  if (problem.node->text("coordinate_transformation_mode", "") == "tf_crop_and_resize")
+    return {Reason::attribute, "coordinate_transformation_mode", "another than tf_crop_and_resize"};
+  if (resized_axes(problem).size() > 2) return {Reason::too_many, 2, "axes that change"};
+  return y.dims.elements() >= int64_t{1} << 31 ? Reason(Reason::too_large) : Reason();
+}
+
+/// How often every row and every column of channels last stands in the result; 0, 0 where that is not all it does.
+std::pair<int, int> repeats_of(const Problem& problem) {
+  constexpr int64_t most = 4, most_rows = 65535;
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const auto axes = resized_axes(problem);
+  if (axes != std::vector<size_t>{1, 2} || vector_of(problem, axes) == 1) return {0, 0};
+  int64_t factors[2];
+  for (size_t at = 0; at < 2; ++at) {
+    const size_t axis = axes[at];
+    const int64_t factor = factors[at] = y.dims[axis] / x.dims[axis];
+    const Table table = table_of(problem, axis);
+    if (table.taps != 1 || factor < 1 || factor > most || y.dims[axis] != x.dims[axis] * factor) return {0, 0};
+    for (int64_t i = 0; i < y.dims[axis]; ++i)
+      if (table.offsets[static_cast<size_t>(i)] != i / factor * x.strides[axis]) return {0, 0};
+  }
+  if (x.dims[0] * x.dims[1] > most_rows) return {0, 0};
+  return {static_cast<int>(factors[0]), static_cast<int>(factors[1])};
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  const auto axes = resized_axes(problem);
+  std::vector<Tactic> list;
+  if (const auto [rows, columns] = repeats_of(problem); rows > 0) {
+    Source source{"repeat.cu", {}, ""};
+    source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("VEC", vector_of(problem, axes)),
+                      define("CHANNELS", problem.inputs[0].dims[3]), define("FH", rows), define("FW", columns)};
+    list.push_back({"repeat", {source}, {1}});
+  }
+  Source source{"resize.cu", {}, ""};
+  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
+                    define("TAPS_A", static_cast<int64_t>(table_of(problem, axes[0]).taps)),
+                    define("TAPS_B", static_cast<int64_t>(table_of(problem, axes[1]).taps)),
+                    define("AXIS_A", static_cast<int64_t>(axes[0])),
+                    define("AXIS_B", static_cast<int64_t>(axes[1])),
+                    define("VEC", vector_of(problem, axes))};
+  list.push_back({"taps", {source}, {}});
+  return list;
+}
+
+/// As repeat.cu has it.
+struct RepeatParams {
+  Address x, y;
+  int64_t xs[3], ys[3];
+  unsigned height, width;
+};
+
+class RepeatStep : public Step {
+ public:
+  RepeatStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "repeat")) {
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    for (size_t at = 0; at < 3; ++at) params_.xs[at] = x.strides[at], params_.ys[at] = y.strides[at];
+    params_.height = static_cast<unsigned>(x.dims[1]), params_.width = static_cast<unsigned>(x.dims[2]);
+    const int64_t vectors = x.dims[3] / vector_of(problem, resized_axes(problem));
+    grid_ = {ceil_div(x.dims[2] * vectors, 128), x.dims[0] * x.dims[1], 1, 128, 0};
+  }
+  bool reads(size_t input) const override { return input == 0; }
+  void enqueue(const Launch& at) const override {
+    RepeatParams params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    launch(device_, function_, grid_, at, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  RepeatParams params_{};
+  Grid grid_;
+};
+
+class ResizeStep : public Step {
+ public:
+  ResizeStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device), function_(device.function(tactic.sources[0], "resize")) {
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    const auto axes = resized_axes(problem);
+    const int vector = vector_of(problem, axes);
+    const Table a = table_of(problem, axes[0]), b = table_of(problem, axes[1]);
+    std::vector<char> bytes;
+    const auto add = [&](const auto& list) {
+      const size_t begin = bytes.size();
+      const auto* from = reinterpret_cast<const char*>(list.data());
+      bytes.insert(bytes.end(), from, from + list.size() * sizeof list[0]);
+      bytes.resize((bytes.size() + 15) / 16 * 16);
+      return begin;
+    };
+    const size_t begins[] = {add(a.offsets), add(b.offsets), add(a.weights), add(b.weights)};
+    tables_ = Buffer::kept(bytes.size());
+    tables_.upload(bytes.data(), bytes.size());
+    params_.offset_a = tables_.address() + begins[0], params_.offset_b = tables_.address() + begins[1];
+    params_.weight_a = tables_.address() + begins[2], params_.weight_b = tables_.address() + begins[3];
+    for (size_t at = 0; at < 4; ++at) {
+      params_.xs[at] = at == axes[0] || at == axes[1] ? 0 : x.strides[at];
+      params_.ys[at] = y.strides[at];
+      params_.dims[at] = static_cast<unsigned>(y.dims[at] / (at == 3 ? vector : 1));
+    }
+    params_.count = static_cast<unsigned>(y.dims.elements() / vector);
+    grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
+  }
+  bool reads(size_t input) const override { return input == 0; }
+  void enqueue(const Launch& at) const override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0];
+    launch(device_, function_, grid_, at, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Buffer tables_;
+  Params params_{};
+  Grid grid_;
+};
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  if (!tactic.numbers.empty()) return std::make_unique<RepeatStep>(problem, device, tactic);
+  return std::make_unique<ResizeStep>(problem, device, tactic);
+}
+
+const KernelRegistrar registered({"Resize", "taps", 1, refuses, tactics, make});
+
+}  // namespace
+}  // namespace tenon::cuda

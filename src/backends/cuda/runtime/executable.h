@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "backends/cuda/runtime/kernel.h"
+#include "backends/cuda/runtime/streams.h"
+#include "backends/cuda/runtime/timing.h"
+#include "backends/executable.h"
+#include "base/thread_pool.h"
+
+namespace tenon::cuda {
+
+/// Weights of convolutions in 16 bits become rounded as all kernels shall round them.
+void round_weights(std::span<Problem> problems, ThreadPool& thread_pool);
+
+struct DeviceArena : backends::Arena {
+  DeviceArena(int index, size_t bytes) : device(index), memory(bytes, "the arena") {}
+  int device;
+  Buffer memory;
+  std::mutex running;  // held by the executable that runs
+};
+
+/// The kernels of a schedule on a GPU, with their weights uploaded once. A node that no GPU kernel takes has none.
+class DeviceCompiled : public backends::Compiled {
+ public:
+  DeviceCompiled(backends::Schedule schedule, ThreadPool& thread_pool);
+  std::unique_ptr<backends::Executable> executable(ThreadPool& threads,
+                                                   std::shared_ptr<backends::Arena> arena) const override;
+  /// nullptr for a step on the host.
+  const Step* step(size_t at) const { return steps_[at].get(); }
+  const std::string& kernel(size_t at) const { return kernels_[at]; }
+  std::shared_ptr<const backends::Step> host_step(size_t at) const;
+  /// The step by another tactic, in memory of its own.
+  std::unique_ptr<Step> step_by(size_t at, const std::string& tactic, ThreadPool& thread_pool) const;
+  /// The elements of a constant on the device.
+  Address constant(ir::ValueId value) const;
+  Device& device() const { return device_; }
+  size_t weights_bytes() const { return weights_.bytes(); }
+  /// Does the work; where memory does not suffice, the Error says what the engine takes.
+  void explain_memory(const std::function<void()>& work) const;
+
+ private:
+  /// The choice's step, or the best guess whose workspace keeps to the limit, which then is the choice.
+  std::unique_ptr<Step> fitting_step(const Problem& problem, Choice& choice);
+  /// What it takes of the device's memory at least, before kernels have packed their weights.
+  std::string needs() const;
+  void make_steps(ThreadPool& thread_pool);
+
+  Device& device_;
+  Weights weights_;  // before what has slices of it
+  mutable std::mutex mutex_;
+  mutable std::map<ir::ValueId, Buffer> constants_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<std::string> kernels_;
+  std::map<size_t, std::shared_ptr<const backends::Step>> host_steps_;
+};
+
+/// A schedule in one arena, the whole as recorded graphs. A node that no GPU kernel takes runs on the CPU, with copies
+/// of its operands before and after.
+class DeviceExecutable : public backends::StreamExecutable {
+ public:
+  DeviceExecutable(std::shared_ptr<const DeviceCompiled> compiled, ThreadPool& thread_pool,
+                   std::shared_ptr<backends::Arena> arena);
+  ~DeviceExecutable() override;
+  const backends::Schedule& schedule() const override { return compiled_->schedule(); }
+  using Executable::run;
+  /// Outputs without targets are page-locked memory.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) override;
+  /// Page-locked memory: a run given this copies nothing on the host.
+  Tensor input(size_t at) override;
+  std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations) override;
+  MemoryUse memory() const override;
+  std::shared_ptr<backends::Arena> arena() const override { return arena_; }
+
+  uint64_t input_address(size_t at) const override { return inputs_.at(graph().inputs[at]).address(); }
+  uint64_t output_address(size_t at) override;
+  void enqueue(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) override;
+  std::vector<double> time(int iterations) override;
+  bool has_host_steps() const override { return mirror_.data() != nullptr; }
+  int width() const override { return width_; }
+  std::unique_ptr<Variant> variant(const std::string& key, const std::string& tactic) override;
+  void exchange(Variant& variant) override;
+
+ private:
+  struct HostStep;
+  struct DeviceVariant;
+  /// Steps [first, last): recorded, or one host step.
+  struct Segment {
+    size_t first, last;
+    Recording recording;
+  };
+  struct BoundStep {
+    ir::NodeId node;
+    std::string kernel;
+    const Step* step;           // null for a host step
+    std::unique_ptr<Step> own;  // where it is not the compiled one
+    std::unique_ptr<HostStep> host;
+    std::vector<Address> inputs, outputs;
+  };
+  static constexpr int most_streams = 4;
+  void reserve_operands();
+  void bind();
+  void add_operands(BoundStep& step);
+  std::vector<Segment> record();
+  void enqueue_concurrently(size_t first, size_t last);
+  std::vector<std::vector<Footprint>> footprints(size_t first, size_t last) const;
+  /// The steps that left the last breadcrumbs, and those behind them that leave none.
+  std::string under_way() const;
+  /// Does the work; a fault meanwhile is the end of the device.
+  template <class Work>
+  auto watched(const Work& work) try {
+    return work();
+  } catch (const Fault& fault) {
+    device_.give_up(fault, under_way());
+  }
+  void reserve_workspace(size_t bytes);
+  Address address_of(ir::ValueId value) const;
+  void enqueue(const BoundStep& step, Stream stream, size_t stream_at = 0) const;
+  std::unique_ptr<HostStep> bind_host_step(size_t at) const;
+  void run_host(BoundStep& step);
+  void run_segments();
+  std::vector<double> time_segments(int iterations);
+  void upload(std::span<const Tensor> inputs);
+  void download(std::span<const Tensor> targets);
+  void enqueue_all(std::span<const Address> inputs, std::span<const Address> outputs, Stream stream);
+  std::vector<LayerTime> time_layers(std::span<const Tensor> inputs, int iterations);
+  const ir::Graph& graph() const { return schedule().graph; }
+  const backends::Layout& layout() const { return schedule().layout; }
+
+  std::shared_ptr<const DeviceCompiled> compiled_;
+  ThreadPool& thread_pool_;
+  Device& device_;
+  Clock clock_;
+  std::shared_ptr<DeviceArena> arena_;
+  std::vector<Buffer> workspaces_;  // the last is in use; recordings may hold earlier ones
+  std::map<ir::ValueId, Buffer> inputs_;
+  std::map<ir::ValueId, PinnedBuffer> staging_;  // of graph inputs and outputs
+  PinnedBuffer mirror_;                          // of the arena, where there are host steps
+  PinnedBuffer breadcrumbs_;                          // by stream_at: one more than the step that began last
+  std::vector<BoundStep> steps_;
+  std::vector<Segment> segments_;
+  std::vector<std::unique_ptr<Clock>> branches_;  // streams of streams beside the first
+  std::map<size_t, Mark> marks_;                  // while it is recorded: steps that others wait for
+  int width_ = 1;
+};
+
+}  // namespace tenon::cuda

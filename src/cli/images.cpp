@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/images.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "backends/backend.h"
+#include "cli/flags.h"
+#include "cli/frames.h"
+#include "cli/report.h"
+#include "cli/signals.h"
+#include "engine/engine.h"
+#include "vision/decode.h"
+#include "vision/labels.h"
+#include "vision/video.h"
+
+namespace fs = std::filesystem;
+
+namespace tenon::cli {
+
+namespace {
+constexpr int64_t usual_side = 640;
+
+/// --preprocess, or what the model says of itself, or the preset.
+std::string spec_of(const ImageOptions& options, const Engine& engine, const std::string& preset) {
+  if (!options.preprocess.empty()) return options.preprocess;
+  const auto own = engine.metadata().find(vision::spec_key);
+  return own != engine.metadata().end() ? own->second : preset;
+}
+/// The same before a model is built.
+std::string stated_spec(const ImageOptions& options, const std::string& preset) {
+  if (is_engine_file(options.path())) return spec_of(options, Engine::load(options.path()), preset);
+  return options.preprocess.empty() ? preset : options.preprocess;
+}
+
+/// Sizes for the image input: the model's own, with batch 1, and those of the preprocessing or 640 for free sides.
+Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
+  const std::vector<TensorInfo> infos = options.stated_inputs();
+  if (infos.size() != 1 || infos[0].shape.size() != 4)
+    throw Error(Code::unsupported, "the model does not take one image",
+                {.where = options.model, .hint = "tenon run takes any model"});
+  Shapes shapes = parse_shapes(options.shapes);
+  if (shapes.count(infos[0].name)) return shapes;
+  std::vector<int64_t> sizes = infos[0].shape;
+  const vision::Spec spec = vision::parse_spec(stated_spec(options, preset));
+  const bool last = sizes[3] == 3 && sizes[1] != 3;
+  const int64_t height = spec.height > 0 ? spec.height : usual_side, width = spec.width > 0 ? spec.width : usual_side;
+  const int64_t otherwise[4] = {1, last ? height : 3, last ? width : height, last ? 3 : width};
+  for (size_t axis = 0; axis < 4; ++axis)
+    if (sizes[axis] < 0) sizes[axis] = otherwise[axis];
+  shapes[infos[0].name] = sizes;
+  return shapes;
+}
+}  // namespace
+
+void ImageOptions::add_to(CLI::App& app) {
+  Flags flags(app);
+  ModelOptions::add_to(app);
+  flags.add("-s,--source", source, "An image, a folder of images, or a video").required().value("PATH");
+  flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE");
+  flags
+      .add("--preprocess", preprocess,
+           "How images become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255. "
+           "Default: as the engine was built with, or what the model looks like")
+      .value("SPEC");
+  add_json(app, json);
+}
+
+ImageModel::ImageModel(const ImageOptions& options, const std::string& preset)
+    : ImageModel(options, preset, image_shapes(options, preset)) {}
+
+ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes)
+    : engine_(options.open(shapes)) {
+  const std::vector<TensorInfo> infos = engine_.inputs();
+  if (infos[0].dtype != DType::f32)
+    throw Error(Code::unsupported, "the image input is not f32", {.where = infos[0].name});
+  lanes_.push_back(lane(options.threads, shapes));
+  if (backends::backend(engine_.device()).capabilities(engine_.device()).concurrent)
+    lanes_.push_back(lane(options.threads, shapes));
+  prepare_as(spec_of(options, engine_, preset));
+  uses_preset_ = options.preprocess.empty() && !engine_.metadata().count(vision::spec_key);
+  const auto names = engine_.metadata().find("names");
+  if (!options.labels.empty()) labels_ = vision::labels_from_file(options.labels);
+  else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
+}
+
+ImageModel::Lane ImageModel::lane(int threads, const Shapes& shapes) const {
+  Lane lane{engine_.session(threads, shapes), {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, {}};
+  lane.input = lane.session.input(0);
+  std::memset(lane.input.data(), 0, lane.input.bytes());
+  return lane;
+}
+
+void ImageModel::prepare_as(const std::string& spec) {
+  spec_ = vision::resolve(vision::parse_spec(spec), lanes_[0].input.dims());
+}
+
+const std::vector<Tensor>& ImageModel::run(const vision::Image& image, vision::Transform& transform) {
+  Lane& lane = lanes_[0];
+  transform = vision::preprocess(image, spec_, lane.input.data<float>());
+  lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs);
+  return lane.outputs;
+}
+
+void ImageModel::settle(Lane& lane, const Seen& seen) {
+  if (!lane.under_way.valid()) return;
+  lane.under_way.get();
+  seen(lane.source_image, lane.outputs, lane.transform);
+}
+
+void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
+  Lane& lane = lanes_[next_];
+  next_ = (next_ + 1) % lanes_.size();
+  settle(lane, seen);
+  // The image gets a used one's memory in exchange.
+  lane.source_image.path = source_image.path, lane.source_image.frame = source_image.frame;
+  std::swap(lane.source_image.image, source_image.image);
+  lane.transform = vision::preprocess(lane.source_image.image, spec_, lane.input.data<float>());
+  const auto work = [&lane] { lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs); };
+  const bool beside = lanes_.size() > 1;
+  lane.under_way = std::async(beside ? std::launch::async : std::launch::deferred, work);
+  if (!beside) settle(lane, seen);
+}
+
+void ImageModel::finish(const Seen& seen) {
+  for (size_t at = 0; at < lanes_.size(); ++at) settle(lanes_[(next_ + at) % lanes_.size()], seen);
+}
+
+void require_source(const std::string& source) {
+  std::error_code fault;
+  if (!fs::exists(source, fault))
+    throw Error(Code::io, "cannot open the source",
+                {.where = source, .why = fault ? fault.message() : "No such file or directory"});
+}
+
+namespace {
+/// Gives 1 where the video ends before its time or has damaged parts. What came before that counts.
+int64_t for_each_frame(const std::string& source, const std::function<void(SourceImage&)>& each) {
+  Frames frames(source);
+  SourceImage source_image{.path = source, .frame = 0};
+  const auto next = [&] {
+    try {
+      return frames.next(source_image.image);
+    } catch (const Error& error) {
+      if (source_image.frame == 0) throw;
+      return false;
+    }
+  };
+  for (; interrupted() == 0 && next(); ++source_image.frame) each(source_image);
+  const std::string fault = frames.fault();
+  if (fault.empty()) return 0;
+  const Error error(
+      Code::io, "the video is damaged",
+      {.where = source, .why = fault + fmt::format("; {} could be read", counted(source_image.frame, "frame"))});
+  if (source_image.frame == 0) throw error;
+  fmt::print(stderr, "{}\n", error.text());
+  return 1;
+}
+}  // namespace
+
+int64_t for_each_image(const std::string& source, const std::function<void(SourceImage&)>& each) {
+  if (vision::is_video_name(source) && !fs::is_directory(source)) return for_each_frame(source, each);
+  SourceImage source_image;
+  std::vector<std::string> paths{source};
+  if (fs::is_directory(source)) {
+    paths.clear();
+    for (const fs::directory_entry& entry : fs::directory_iterator(source))
+      if (entry.is_regular_file() && vision::is_image_name(entry.path().string()))
+        paths.push_back(entry.path().string());
+    std::sort(paths.begin(), paths.end());
+    if (paths.empty())
+      throw Error(Code::io, "the folder has no images",
+                  {.where = source, .hint = "images are .jpg, .jpeg and .png files"});
+  }
+  int64_t unreadable = 0;
+  for (const std::string& path : paths) {
+    if (interrupted() != 0) break;
+    source_image.path = path;
+    try {
+      source_image.image = vision::decode_image(path);
+    } catch (const Error& error) {
+      if (paths.size() == 1) throw;
+      ++unreadable;
+      fmt::print(stderr, "{}\n", error.text());
+      continue;
+    }
+    each(source_image);
+  }
+  return unreadable;
+}
+
+double frame_rate(const std::string& source) {
+  return vision::is_video_name(source) && !fs::is_directory(source) ? vision::VideoReader(source).fps() : 0;
+}
+
+}  // namespace tenon::cli

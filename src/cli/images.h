@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <tenon/tenon.hpp>
+
+#include <functional>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "vision/preprocess.h"
+
+namespace tenon::cli {
+
+/// What detect and classify share: a network of one image input, and the images to give it.
+struct ImageOptions : ModelOptions {
+  std::string source, output_dir, json, labels, preprocess;
+  void add_to(CLI::App& app);
+};
+
+/// An image, or a frame of a video (`frame` counts from 0; -1 for images).
+struct SourceImage {
+  std::string path;
+  int64_t frame = -1;
+  vision::Image image;
+};
+
+/// Takes an image whose run has ended, its outputs, which are gone after that, and how it lies in the input.
+using Seen = std::function<void(SourceImage&, const std::vector<Tensor>& outputs, const vision::Transform&)>;
+
+/// Sessions with their preprocessing.
+class ImageModel {
+ public:
+  /// `preset` is used where --preprocess is not given. Throws Error(unsupported) for a model without one image input.
+  ImageModel(const ImageOptions& options, const std::string& preset);
+  /// The outputs, valid until the next run, and how the image lies in the input.
+  const std::vector<Tensor>& run(const vision::Image& image, vision::Transform& transform);
+  /// Takes over an image and gives `seen` those whose runs have ended, in order. On a GPU an image is prepared and
+  /// copied there while the one before is worked on; on the CPU each is seen before the next is taken.
+  void feed(SourceImage& source_image, const Seen& seen);
+  /// Gives `seen` what is left.
+  void finish(const Seen& seen);
+  /// Changes how images are prepared; sizes stay the model's.
+  void prepare_as(const std::string& spec);
+  const vision::Spec& spec() const { return spec_; }
+  /// Whether neither the options nor the model say how images become the input.
+  bool uses_preset() const { return uses_preset_; }
+  const std::vector<std::string>& labels() const { return labels_; }
+  /// Images that the input holds; run fills the first of them.
+  int64_t batch() const { return lanes_[0].input.dims()[0]; }
+
+ private:
+  /// A session and the image that it works on.
+  struct Lane {
+    Session session;
+    Tensor input;
+    std::vector<Tensor> outputs;
+    SourceImage source_image;
+    vision::Transform transform;
+    std::future<void> under_way;  // last, as it ends before the rest goes
+  };
+  ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes);
+  Lane lane(int threads, const Shapes& shapes) const;
+  static void settle(Lane& lane, const Seen& seen);
+
+  Engine engine_;
+  std::vector<Lane> lanes_;
+  size_t next_ = 0;  // of the lanes, for the next image
+  vision::Spec spec_;
+  bool uses_preset_;
+  std::vector<std::string> labels_;
+};
+
+/// Calls `each` for the images of a file, a folder (by name, not below it) or the frames of a video. An image that
+/// cannot be read is named on stderr and passed over, and so is the damaged rest of a video; gives the number of those.
+/// Throws Error(io) where nothing can be read.
+int64_t for_each_image(const std::string& source, const std::function<void(SourceImage&)>& each);
+
+/// Throws Error(io) where there is no such file or folder, so that a wrong name is known before a model is built.
+void require_source(const std::string& source);
+
+/// Frames per second of a video source; 0 for images.
+double frame_rate(const std::string& source);
+
+}  // namespace tenon::cli

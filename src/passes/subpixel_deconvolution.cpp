@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+/// One axis of a transposed convolution as `stride` convolutions that share their window: result stride * q + r is the
+/// sum over d of weight[r + begin - stride * (first + d)] * x[q + first + d], where there is such a weight.
+struct Axis {
+  int64_t stride, begin, kernel, in, out;
+  int64_t first = 0, window = 0;  // of x that all of them see
+  int64_t steps() const { return (out + stride - 1) / stride; }
+  int64_t pad_end() const { return steps() - 1 + first + window - in; }
+  int64_t tap(int64_t phase, int64_t at) const { return phase + begin - stride * (first + at); }
+};
+
+int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+/// False where the convolution would have to leave out pixels at an edge.
+bool set_window(Axis& axis) {
+  int64_t last = floor_div(axis.begin, axis.stride);
+  axis.first = floor_div(axis.begin - axis.kernel + axis.stride, axis.stride);
+  for (int64_t phase = 0; phase < axis.stride; ++phase) {
+    last = std::max(last, floor_div(phase + axis.begin, axis.stride));
+    axis.first = std::min(axis.first, -floor_div(axis.kernel - 1 - phase - axis.begin, axis.stride));
+  }
+  axis.window = last - axis.first + 1;
+  return axis.first <= 0 && axis.window >= 1 && axis.pad_end() >= 0;
+}
+
+/// Weights and bias of the convolution whose channels are all phases of all results.
+struct Taps {
+  Tensor weights, bias;
+};
+Taps taps_of(const Tensor& weights, const Tensor* given_bias, const Axis& rows, const Axis& columns) {
+  const int64_t channels = weights.dims()[0], results = weights.dims()[1], phases = rows.stride * columns.stride;
+  Tensor taps(DType::f32, {phases * results, channels, rows.window, columns.window}),
+      bias(DType::f32, {phases * results});
+  std::fill_n(taps.data<float>(), taps.elements(), 0.f);
+  std::fill_n(bias.data<float>(), bias.elements(), 0.f);
+  for (int64_t r = 0; r < rows.stride; ++r)
+    for (int64_t s = 0; s < columns.stride; ++s)
+      for (int64_t m = 0; m < results; ++m) {
+        const int64_t row = (r * columns.stride + s) * results + m;
+        if (given_bias) bias.data<float>()[row] = given_bias->data<float>()[m];
+        for (int64_t c = 0; c < channels; ++c)
+          for (int64_t h = 0; h < rows.window; ++h)
+            for (int64_t w = 0; w < columns.window; ++w) {
+              const int64_t kh = rows.tap(r, h), kw = columns.tap(s, w);
+              if (kh < 0 || kh >= rows.kernel || kw < 0 || kw >= columns.kernel) continue;
+              taps.data<float>()[((row * channels + c) * rows.window + h) * columns.window + w] =
+                  weights.data<float>()[((c * results + m) * rows.kernel + kh) * columns.kernel + kw];
+            }
+      }
+  return {taps, bias};
+}
+
+bool gather(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "ConvTranspose" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1 ||
+      node.inputs.size() > 3 || node.has("residual"))
+    return false;
+  const Tensor* constant_weights = graph.constant(node.inputs[1]);
+  const Tensor* constant_bias = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
+  const bool biased = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *given = shape_of(graph, node.outputs[0]);
+  if (!constant_weights || constant_weights->dtype() != DType::f32 || constant_weights->dims().rank() != 4 || !from ||
+      !given || from->size() != 4 || (biased && (!constant_bias || constant_bias->dtype() != DType::f32)))
+    return false;
+  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1});
+  auto pads = node.integers("pads", {0, 0, 0, 0});
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  if (automatic == "VALID") pads = {0, 0, 0, 0};
+  if ((automatic != "NOTSET" && automatic != "VALID") || !node.integers("output_shape").empty() ||
+      dilations != std::vector<int64_t>{1, 1})
+    return false;
+  // Copies: values move when others are added.
+  const Tensor weights = *constant_weights;
+  const ir::Shape to = *given;
+  const int64_t results = weights.dims()[1];
+  Axis axes[2];
+  for (size_t at = 0; at < 2; ++at) {
+    const ir::Dim &in = (*from)[at + 1], &out = to[at + 1];
+    if (!in.is_constant() || !out.is_constant()) return false;
+    axes[at] = {strides[at], pads[at], weights.dims()[at + 2], in.value(), out.value()};
+    if (axes[at].out < 1 || !set_window(axes[at])) return false;
+  }
+  const auto& [rows, columns] = axes;
+  const int64_t phases = rows.stride * columns.stride;
+  const Taps made = taps_of(weights, biased ? constant_bias : nullptr, rows, columns);
+  const std::string name = graph.value(node.outputs[0]).name;
+  const DType type = graph.value(node.outputs[0]).dtype;
+  const ir::Dim batch = to[0];
+  const auto known = [&](ir::ValueId value, const ir::Shape& shape) {
+    graph.value(value).dtype = type, graph.value(value).shape = shape;
+    return value;
+  };
+  ir::Attributes attributes{
+      {"layout", std::string("NHWC")},
+      {"pads", std::vector<int64_t>{-rows.first, -columns.first, rows.pad_end(), columns.pad_end()}}};
+  for (const char* word : {"activation", "alpha", "beta"})
+    if (const auto found = node.attributes.find(word); found != node.attributes.end()) attributes.insert(*found);
+  const ir::ValueId product =
+      known(graph.apply("Conv",
+                        {node.inputs[0], graph.add_constant(name + ".weights", made.weights),
+                         graph.add_constant(name + ".bias", made.bias)},
+                        attributes, node.origins, name + ".phases"),
+            {batch, ir::Dim(rows.steps()), ir::Dim(columns.steps()), ir::Dim(phases * results)});
+  const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& sizes, const char* suffix) {
+    ir::Shape shape{batch};
+    std::vector<int64_t> target{-1};
+    for (int64_t size : sizes) shape.push_back(ir::Dim(size)), target.push_back(size);
+    return known(graph.apply("Reshape", {value, constant(graph, name + suffix + ".sizes", target)}, {}, node.origins,
+                             name + suffix),
+                 shape);
+  };
+  const ir::ValueId split =
+      reshaped(product, {rows.steps(), columns.steps(), rows.stride, columns.stride, results}, ".split");
+  const Perm perm{0, 1, 3, 2, 4, 5};
+  const ir::ValueId woven = known(graph.apply("Transpose", {split}, {{"perm", perm}}, node.origins, name + ".woven"),
+                                  permuted(*shape_of(graph, split), perm));
+  ir::ValueId result =
+      reshaped(woven, {rows.steps() * rows.stride, columns.steps() * columns.stride, results}, ".whole");
+  if (rows.steps() * rows.stride != rows.out || columns.steps() * columns.stride != columns.out)
+    result = known(
+        graph.apply("Slice",
+                    {result, constant(graph, name + ".begin", {0, 0}),
+                     constant(graph, name + ".end", {rows.out, columns.out}), constant(graph, name + ".axes", {1, 2})},
+                    {}, node.origins, name),
+        to);
+  replace(graph, id, result);
+  return true;
+}
+
+}  // namespace
+
+bool subpixel_deconvolution(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return gather(graph, id); });
+}
+
+}  // namespace tenon::passes

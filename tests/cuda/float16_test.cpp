@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass before a build in f16: where types change, that the result stays close, and the way back.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "passes/passes.h"
+#include "support/noise.h"
+
+namespace tenon::tests {
+namespace {
+
+using test::noise;
+
+/// Two convolutions with a pool between them, a global average, a product, and a softmax.
+ir::Graph network() {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(1), ir::Dim(8), ir::Dim(8), ir::Dim(16)});
+  graph.inputs = {x};
+  const auto conv = [&](ir::ValueId from, int64_t in, int64_t out, unsigned seed) {
+    return graph.apply("Conv", {from, graph.add_constant("", noise({out, in, 3, 3}, seed, 0.1f))},
+                       {{"layout", std::string("NHWC")},
+                        {"pads", std::vector<int64_t>{1, 1, 1, 1}},
+                        {"activation", std::string("relu")}},
+                       {}, "conv" + std::to_string(seed));
+  };
+  ir::ValueId y = conv(x, 16, 32, 1);
+  y = graph.apply("MaxPool", {y},
+                  {{"layout", std::string("NHWC")},
+                   {"kernel_shape", std::vector<int64_t>{2, 2}},
+                   {"strides", std::vector<int64_t>{2, 2}}},
+                  {}, "pool");
+  y = conv(y, 32, 32, 2);
+  y = graph.apply("GlobalAveragePool", {y}, {{"layout", std::string("NHWC")}}, {}, "average");
+  const int64_t sizes[] = {1, 32};
+  y = graph.apply("Reshape", {y, graph.add_constant("", Tensor::of<int64_t>(DType::i64, {2}, sizes))}, {}, {}, "flat");
+  y = graph.apply("Gemm", {y, graph.add_constant("", noise({10, 32}, 3, 0.5f)), graph.add_constant("", noise({10}, 4))},
+                  {{"transB", int64_t{1}}}, {}, "logits");
+  graph.outputs = {graph.apply("Softmax", {y}, {{"axis", int64_t{1}}}, {}, "scores")};
+  graph.output_names = {"scores"};
+  graph.tidy();
+  ops::infer(graph);
+  return graph;
+}
+
+size_t float16_values(const ir::Graph& graph, DType type = DType::f16) {
+  size_t count = 0;
+  for (const ir::Value& value : graph.values) count += value.dtype == type;
+  return count;
+}
+
+void keeps_ends_and_stays_close(DType type, float tolerance) {
+  const ir::Graph before = network();
+  ir::Graph after = before;
+  passes::narrow(after, type);
+  EXPECT_EQ(after.value(after.inputs[0]).dtype, DType::f32);
+  EXPECT_EQ(after.value(after.outputs[0]).dtype, DType::f32);
+  EXPECT_GE(float16_values(after, type), 5u) << ir::print(after);
+  EXPECT_EQ(float16_values(after, type == DType::f16 ? DType::bf16 : DType::f16), 0u);
+  for (const ir::Node& node : after.nodes) {
+    EXPECT_NE(node.op, "Gemm") << "products become convolutions";
+    if (node.op == "Softmax") {
+      EXPECT_EQ(after.value(node.inputs[0]).dtype, DType::f32);
+    }
+  }
+  const Tensor x = noise({1, 8, 8, 16}, 5);
+  const Tensor expected = ops::interpret(before, {x})[0], got = ops::interpret(after, {x})[0];
+  ASSERT_TRUE(expected.dims() == got.dims());
+  for (int64_t at = 0; at < got.elements(); ++at)
+    EXPECT_NEAR(got.data<float>()[at], expected.data<float>()[at], tolerance * expected.data<float>()[at] + 1e-5);
+}
+
+TEST(CastToF16, KeepsInputsAndOutputsAndStaysClose) { keeps_ends_and_stays_close(DType::f16, 2e-3f); }
+TEST(CastToBf16, KeepsInputsAndOutputsAndStaysClose) { keeps_ends_and_stays_close(DType::bf16, 2e-2f); }
+
+TEST(CastToF16, IsUndoneByWidening) {
+  ir::Graph graph = network();
+  passes::run_pass(graph, passes::Pass{"cast_to_f16", "", passes::cast_to_f16});
+  for (const char* pass : {"cast_to_f32", "remove_identity"}) passes::run_pass(graph, pass);
+  EXPECT_EQ(float16_values(graph), 0u) << ir::print(graph);
+  for (const ir::Node& node : graph.nodes) EXPECT_NE(node.op, "Cast");
+}
+
+TEST(CastToF16, LeavesSmallProductsAlone) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(4), ir::Dim(3)});
+  graph.inputs = {x};
+  graph.outputs = {graph.apply("MatMul", {x, graph.add_constant("", noise({3, 5}, 1))}, {}, {}, "y")};
+  graph.output_names = {"y"};
+  graph.tidy();
+  ops::infer(graph);
+  EXPECT_FALSE(passes::run_pass(graph, passes::Pass{"cast_to_f16", "", passes::cast_to_f16}).changed);
+}
+
+}  // namespace
+}  // namespace tenon::tests

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposes around attention are views: nothing runs for them, and the results stay.
+#include <gtest/gtest.h>
+
+#include "ops/op.h"
+#include "plan/plan.h"
+#include "runtime/program.h"
+#include "support/net.h"
+
+using namespace tenon;
+using test::random_tensor;
+
+namespace {
+
+/// Queries, keys and values in one row each, heads of 4 side by side; the result's rows likewise.
+constexpr const char* text = R"(graph "g"
+input %x : f32[2,5,24]
+const %heads : i64[5] = {2, 5, 3, 2, 4}
+const %parts : i64[3] = {1, 1, 1}
+const %four : i64[4] = {2, 5, 2, 4}
+const %rows : i64[3] = {2, 5, 8}
+%r : f32[2,5,24] = Relu(%x)
+%h : f32[2,5,3,2,4] = Reshape(%r, %heads)
+%a : f32[2,5,1,2,4], %b : f32[2,5,1,2,4], %c : f32[2,5,1,2,4] = Split(%h, %parts) {axis=2}
+%qr : f32[2,5,2,4] = Reshape(%a, %four)
+%kr : f32[2,5,2,4] = Reshape(%b, %four)
+%vr : f32[2,5,2,4] = Reshape(%c, %four)
+%q : f32[2,2,5,4] = Transpose(%qr) {perm=[0, 2, 1, 3]}
+%k : f32[2,2,5,4] = Transpose(%kr) {perm=[0, 2, 1, 3]}
+%v : f32[2,2,5,4] = Transpose(%vr) {perm=[0, 2, 1, 3]}
+%o : f32[2,2,5,4] = tenon:DotAttention(%q, %k, %v) {scale=0.5}
+%t : f32[2,5,2,4] = Transpose(%o) {perm=[0, 2, 1, 3]}
+%y : f32[2,5,8] = Reshape(%t, %rows)
+output %y as "y"
+)";
+
+}  // namespace
+
+TEST(Turned, TransposesAroundAttentionAreViews) {
+  plan::Plan plan;
+  plan.graph = ir::parse(text);
+  ops::infer(plan.graph);
+  const plan::Layout layout = plan::lay_out(plan.graph);
+  size_t runs = 0;
+  for (char one : layout.runs) runs += one != 0;
+  EXPECT_EQ(runs, 2u) << "the activation and the attention";
+  const Tensor x = random_tensor({2, 5, 24}, 1);
+  const Tensor expected = ops::interpret(plan.graph, {x})[0];
+  ThreadPool thread_pool(1);
+  runtime::Program program(plan, {}, thread_pool);
+  std::vector<Tensor> outputs(1);
+  program.run(std::vector<Tensor>{x}, outputs);
+  for (int64_t at = 0; at < expected.elements(); ++at)
+    ASSERT_FLOAT_EQ(outputs[0].data<float>()[at], expected.data<float>()[at]) << at;
+}
