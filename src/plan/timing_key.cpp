@@ -23,11 +23,11 @@ std::vector<Candidate> timed_of(const Record& record) {
   return timed;
 }
 
-Record current(const Record& record, const Sources& candidates) {
+Record current(const Record& record, const Sources& sources) {
   std::vector<Candidate> timed = timed_of(record);
   std::erase_if(timed, [&](const Candidate& candidate) {
-    const auto candidate = candidates.find(candidate.kernel);
-    return candidate == candidates.end() || candidate.source == 0 || candidate.source != candidate->second;
+    const auto source = sources.find(candidate.kernel);
+    return source == sources.end() || candidate.source == 0 || candidate.source != source->second;
   });
   return record_or_none(std::move(timed));
 }

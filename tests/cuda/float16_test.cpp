@@ -54,7 +54,7 @@ size_t float16_values(const ir::Graph& graph, DType type = DType::f16) {
 void keeps_ends_and_stays_close(DType type, float tolerance) {
   const ir::Graph before = network();
   ir::Graph after = before;
-  passes::narrow(after, type);
+  passes::cast_to_16_bits(after, type);
   EXPECT_EQ(after.value(after.inputs[0]).dtype, DType::f32);
   EXPECT_EQ(after.value(after.outputs[0]).dtype, DType::f32);
   EXPECT_GE(float16_values(after, type), 5u) << ir::print(after);

@@ -13,7 +13,7 @@ using cuda::conflict;
 using cuda::footprint;
 using cuda::Footprint;
 using cuda::StreamChoice;
-using cuda::streams;
+using cuda::choose_streams;
 
 plan::Place pixels(int64_t offset, int64_t channels, int64_t pitch) {
   plan::Place place;
@@ -23,7 +23,7 @@ plan::Place pixels(int64_t offset, int64_t channels, int64_t pitch) {
   return place;
 }
 
-TEST(Lanes, SlicesOfChannelsAreApart) {
+TEST(Streams, SlicesOfChannelsAreApart) {
   const Footprint low = footprint(4096, pixels(0, 16, 48), 1, true);
   const Footprint high = footprint(4096, pixels(16, 32, 48), 1, true);
   const Footprint both = footprint(4096, pixels(8, 16, 48), 1, false);
@@ -50,7 +50,7 @@ std::vector<Footprint> touches(std::initializer_list<int> reads, int writes) {
   return list;
 }
 
-TEST(Lanes, BranchesRunBesideEachOtherAndMeet) {
+TEST(Streams, BranchesRunBesideEachOtherAndMeet) {
   // 0 -> 1 -> 2 and 0 -> 3, which 4 adds; 5 overwrites what 1 reads.
   const std::vector<StreamChoice> plan = choose_streams(
       {touches({9}, 0), touches({0}, 1), touches({1}, 2), touches({0}, 3), touches({2, 3}, 4), touches({4}, 0)}, 4);
@@ -65,7 +65,7 @@ TEST(Lanes, BranchesRunBesideEachOtherAndMeet) {
   EXPECT_TRUE(plan[5].waits.empty());
 }
 
-TEST(Lanes, AsManyAsThereMayBe) {
+TEST(Streams, AsManyAsThereMayBe) {
   const std::vector<StreamChoice> plan =
       choose_streams({touches({9}, 0), touches({0}, 1), touches({0}, 2), touches({0}, 3), touches({0}, 4)}, 2);
   EXPECT_EQ(plan[1].stream_at, 0);
@@ -75,7 +75,7 @@ TEST(Lanes, AsManyAsThereMayBe) {
   EXPECT_TRUE(plan[4].waits.empty()) << "step 2, before it on its stream_at, has waited for step 0";
 }
 
-TEST(Lanes, DepthKeepsTheMemoryOfBranchesApart) {
+TEST(Streams, DepthKeepsTheMemoryOfBranchesApart) {
   ir::Graph graph;
   const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(64)});
   graph.inputs = {x};

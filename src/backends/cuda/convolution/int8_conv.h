@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "backends/cuda/common/int8_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "ops/op.h"
 
@@ -49,16 +50,7 @@ std::vector<int32_t> zero_sums(const Int8Conv& conv, const std::vector<int8_t>& 
 /// Whether the activation is approximate, so that results may lie a step beside the CPU's.
 inline bool is_loose(const Int8Conv& conv) { return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict; }
 
-/// As int8.cuh has it.
-struct Finish {
-  float inverse, r_scale, r_base, alpha, beta;
-  int y_zero;
-};
 Finish finish_of(const Int8Conv& conv);
-/// As int8.cuh has it.
-struct Lists {
-  Address bias, scale, zero_sums, inverses, r_scales;
-};
 /// The lists for kernels, each of `width` numbers.
 std::vector<uint32_t> numbers_of(const Int8Conv& conv, const std::vector<int32_t>& zero_sums, int64_t width);
 /// Where they are once these numbers lie at an address.
