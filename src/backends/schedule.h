@@ -29,11 +29,13 @@ struct Storage {
 struct Layout {
   std::vector<Place> places;  // per value
   std::vector<Storage> storages;
-  std::vector<char> runs;     // per node: 0 when views make it free
+  std::vector<char> runs;  // per node: 0 when views make it free
   int64_t arena_bytes = 0, lower_bound = 0;
 };
 
 struct Schedule;
+/// The tactic of a group whose members run as steps of their own.
+inline constexpr const char* unfused = "unfused";
 
 struct ScheduledStep {
   std::vector<ir::NodeId> nodes;  // several where one kernel runs them, in order

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/reason.h"
 #include "plan/plan.h"
 
 /// What a build decided and what it knew, node by node. Times are in microseconds; below 0: not known.
@@ -18,7 +19,7 @@ constexpr double unknown = -1;
 struct Candidate {
   std::string kernel;
   double microseconds = unknown;
-  std::string refusal;
+  backends::Reason refusal = {};
 };
 
 /// A step of the plan.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -36,7 +35,7 @@ std::optional<Precision> precision_of(const Problem& problem) {
   if (types.count(DType::f16)) return Precision::fp16;
   if (types.count(DType::bf16)) return Precision::bf16;
   if (!types.count(DType::f32)) return std::nullopt;
-  const bool rounds = problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul");
+  const bool rounds = problem.tf32 && ops::has_trait(problem.node->op, ops::Trait::product);
   return rounds ? Precision::tf32 : Precision::fp32;
 }
 
@@ -47,8 +46,7 @@ void set_precision(Row& row, std::optional<Precision> precision, const Problem& 
                                              : std::string(name(problem.outputs[0].dtype));
 }
 
-/// Of the first node where a row stands for several.
-bool is_product(const std::string& op) { return ops::has_trait(op.substr(0, op.find(' ')), ops::Trait::product); }
+bool is_product(const std::string& op) { return ops::has_trait(op, ops::Trait::product); }
 
 double time_of(const plan::Record& record, const std::string& kernel) {
   if (record.kernel == kernel && record.microseconds > 0) return record.microseconds;
@@ -74,7 +72,8 @@ void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) 
   const auto add = [&](const std::string& kernel, double microseconds) {
     const bool ran = microseconds < plan::never;
     if (kernel != row.kernel)
-      row.candidates.push_back({kernel, ran ? microseconds : unknown, ran ? "" : "it does not run on this device"});
+      row.candidates.push_back(
+          {kernel, ran ? microseconds : unknown, ran ? backends::Reason() : backends::Reason::fails});
   };
   if (record) {
     add(record->kernel, record->microseconds);
@@ -104,40 +103,6 @@ std::map<std::string, double> rounds_of(const std::vector<LayerTime>& layers) {
   for (const LayerTime& layer : layers) rounds[layer.inside] = layer.rounds;
   return rounds;
 }
-
-/// A row and the one behind it become one where both nodes run as one step.
-struct Pairing {
-  const ir::Graph& graph;
-  const plan::Plan& plan;
-  const std::function<Problem(ir::NodeId)>& problem_of;
-  std::map<ir::NodeId, Row> firsts;  // by the second node
-
-  /// Whether the row waits for its partner.
-  bool hold(ir::NodeId id, const plan::Layout& layout, Row& row) {
-    const ir::NodeId second = plan::second_of_pair(graph, id);
-    if (second == ir::no_node || !layout.runs[second]) return false;
-    const backends::Pair pair{problem_of(id), problem_of(second)};
-    const auto record = plan.records.find(backends::signature(pair));
-    if (record == plan.records.end()) return false;
-    if (const backends::PairKernel* kernel = plan::choose(pair, plan.records)) {
-      row.kernel = kernel->name;
-      row.alone = record->second.microseconds;
-      row.candidates.clear();
-    }
-    const std::string with = " with " + graph.node(second).label();
-    for (const plan::Candidate& candidate : record->second.candidates)
-      row.candidates.push_back({candidate.kernel + with, candidate.microseconds, {}});
-    if (row.kernel != record->second.kernel) return false;
-    firsts[second] = std::move(row);
-    return true;
-  }
-  Row join(Row& first, const Row& second) const {
-    first.op += " + " + second.op;
-    first.sizes = first.sizes.substr(0, first.sizes.find(" ->")) + second.sizes.substr(second.sizes.find(" ->"));
-    first.origins.insert(first.origins.end(), second.origins.begin(), second.origins.end());
-    return std::move(first);
-  }
-};
 
 /// Beside the last node of a group that runs unfused: the fastest kernel for the whole of it.
 void weigh_group(Row& row, const ir::Graph& graph, const passes::Group& group,
@@ -214,19 +179,14 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
               const std::vector<LayerTime>& layers, int threads) {
   Writer writer{.report = report, .plan = plan, .times = times_of(layers), .rounds = rounds_of(layers)};
   const backends::Backend& backend = writer.backend;
-  const backends::Capabilities can = backend.capabilities(plan.device);
   if (!writer.here)
     report.notes.push_back(plan.device.str() + " is not here: refusals of its kernels are not shown");
-  const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
-    return plan::problem_of(graph, id, layout, threads, plan);
-  };
-  Pairing pairing{graph, plan, problem_of, {}};
   const std::vector<passes::Group> groups = passes::groups_of(graph, backend.groups());
   const std::map<std::string, plan::Record> of_groups = plan::group_records(graph, plan);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
     if (!layout.runs[id]) continue;
     const ir::Node& node = graph.node(id);
-    const Problem problem = problem_of(id);
+    const Problem problem = plan::problem_of(graph, id, layout, threads, plan);
     if (const plan::BlockChoice choice =
             writer.here ? plan::choose_blocks(graph, problem, id, plan) : plan::BlockChoice();
         choice.blocks) {
@@ -237,9 +197,6 @@ void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, co
     for (const passes::Group& group : groups)
       if (group.last() == id) weigh_group(row, graph, group, of_groups);
     if (row.kernel.starts_with("bf16_")) set_precision(row, Precision::bf16, problem);
-    if (can.pairs && pairing.hold(id, layout, row)) continue;
-    if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
-      row = pairing.join(first->second, row);
     writer.add(std::move(row));
   }
 }

@@ -46,8 +46,8 @@ std::string row_text(const Report& report, const Row& row) {
   if (!rest.empty()) text += indent + "with " + rest + "\n";
   std::string timed, refused;
   for (const Candidate& candidate : row.candidates) {
-    if (!candidate.refusal.empty())
-      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", candidate.kernel, candidate.refusal);
+    if (candidate.refusal)
+      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", candidate.kernel, candidate.refusal.text());
     else if (candidate.kernel != "ref")
       timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", candidate.kernel, time_text(candidate.microseconds));
   }

@@ -66,6 +66,16 @@ bool has_trait(const ir::OpId& op, Trait trait) {
   return found && found->traits.has(trait);
 }
 
+bool has_trait(const ir::Node& node, Trait trait) {
+  const OpDef* found = find(node.op);
+  return found && found->traits.of(node).has(trait);
+}
+
+Traits traits_of(const ir::OpId& op) {
+  const OpDef* found = find(op);
+  return found ? found->traits : Traits();
+}
+
 std::vector<const OpDef*> all() {
   std::vector<const OpDef*> all;
   for (const auto& [id, op] : registry()) all.push_back(&op);

@@ -33,6 +33,7 @@ const std::vector<Pass>& pipeline() {
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
       {"lower_einsum", "turns sums over shared labels into products", lower_einsum},
+      {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the
       // convolution.
       {"fold_pad", "moves zero padding into convolutions and pools", fold_pad},

@@ -2,18 +2,13 @@
 #include "backends/cpu/schedule_kernels.h"
 
 #include "backends/cpu/control_flow.h"
-#include "base/check.h"
 
 namespace tenon::cpu {
 namespace {
 
 std::unique_ptr<backends::Step> make_step(const backends::ScheduledStep& scheduled) {
   const backends::Problem& problem = scheduled.problems[0];
-  if (scheduled.nodes.size() == 1) return backends::kernel_for(problem, scheduled.tactic).make(problem);
-  const backends::Pair pair{problem, scheduled.problems[1]};
-  const backends::PairKernel* kernel = backends::pair_kernel(pair);
-  TENON_CHECK(kernel && kernel->name == scheduled.tactic, "no kernel runs the pair as one step: " + scheduled.tactic);
-  return kernel->make(pair);
+  return backends::kernel_for(problem, scheduled.tactic).make(problem);
 }
 
 }  // namespace

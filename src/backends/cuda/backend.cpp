@@ -75,8 +75,7 @@ class CudaBackend : public backends::Backend {
   }
 
   std::span<const passes::GroupPattern> groups() const override {
-    static constexpr passes::GroupPattern patterns[] = {passes::inverted_bottleneck_at, passes::conv_max_pool_at,
-                                                        passes::max_pools_at};
+    static const std::vector<passes::GroupPattern> patterns = passes::patterns_of(has_kernel);
     return patterns;
   }
 
@@ -117,9 +116,7 @@ class CudaBackend : public backends::Backend {
   }
 
   std::vector<backends::Refusal> refusals(const Problem& problem, const tenon::Device& device) const override {
-    std::vector<backends::Refusal> list;
-    for (auto& [kernel, reason] : refused(problem, properties(device))) list.push_back({kernel, reason});
-    return list;
+    return refused(problem, properties(device));
   }
 
   backends::TimingPolicy timing() const override {
