@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/passes.h"
+#include "passes/bodies.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {

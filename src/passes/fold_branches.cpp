@@ -2,7 +2,6 @@
 #include "ops/control_flow.h"
 #include "ops/op.h"
 #include "passes/bodies.h"
-#include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {

@@ -10,12 +10,6 @@ bool cast_to_f32(ir::Graph& graph);
 bool constant_folding(ir::Graph& graph);
 bool shape_folding(ir::Graph& graph);
 bool remove_identity(ir::Graph& graph);
-/// The branch that a constant condition takes in the place of the node.
-bool fold_branches(ir::Graph& graph);
-/// Loops of one round or of few small ones, as their rounds one behind the other.
-bool fold_loops(ir::Graph& graph);
-/// Lets nodes capture what their bodies read, and nothing else.
-bool drop_captures(ir::Graph& graph);
 bool common_subexpressions(ir::Graph& graph);
 bool fold_batch_norm(ir::Graph& graph);
 bool fold_scale(ir::Graph& graph);

@@ -97,6 +97,29 @@ bool fits_loop(const ir::Graph& graph, const ir::Node& node, const ir::Graph& bo
          (form->scans == 0 || ops::always_goes_on(body));
 }
 
+/// The node in a graph of its own.
+ir::Graph alone(const ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  ir::Graph single;
+  std::map<ir::ValueId, ir::ValueId> here{{ir::no_value, ir::no_value}};
+  const auto places = [&](const std::vector<ir::ValueId>& ids) {
+    std::vector<ir::ValueId> list;
+    for (const ir::ValueId value : ids) {
+      if (!here.count(value)) {
+        const ir::Value& from = graph.value(value);
+        here[value] = single.add_value(from.name, from.dtype, from.shape);
+        single.value(here[value]).constant = from.constant;
+        single.value(here[value]).content = from.content;
+      }
+      list.push_back(here[value]);
+    }
+    return list;
+  };
+  const std::vector<ir::ValueId> inputs = places(node.inputs), outputs = places(node.outputs);
+  single.add_node(node.op, inputs, outputs, node.attributes, node.origins);
+  return single;
+}
+
 /// What its sizes decide becomes constant.
 void fold(ir::Graph& body) {
   for (const char* pass : {"shape_folding", "constant_folding", "fold_branches", "fold_loops", "fold_inlined"})
@@ -107,8 +130,8 @@ Blocks blocks_of(const ir::Graph& graph, ir::NodeId id, const Plan& plan, int th
   const ir::Node& node = graph.node(id);
   const std::vector<std::string> names = ops::bodies_of(node);
   if (names.empty()) return nullptr;
-  ir::Graph around = graph;
-  std::map<std::string, ir::Graph> bodies = ops::infer_bodies(around, id);
+  ir::Graph single = alone(graph, id);
+  std::map<std::string, ir::Graph> bodies = ops::infer_bodies(single, 0);
   auto blocks = std::make_shared<std::vector<backends::Schedule>>();
   for (const std::string& name : names) {
     const auto body = bodies.find(name);

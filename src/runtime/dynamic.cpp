@@ -21,6 +21,8 @@ constexpr int64_t most_deciding =
 
 constexpr int64_t few_elements = 1 << 14;  // of all operands: waking a thread pool takes longer than such a node
 
+constexpr size_t most_variants = 512, most_packed = 2;  // of a node; those that hold weights
+
 bool may_decide_sizes(const Tensor& tensor) {
   return (tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32) && tensor.elements() <= most_deciding;
 }
@@ -51,7 +53,6 @@ struct DynamicProgram::Prepared {
   std::unique_ptr<backends::Step> step;
   std::string kernel = "ref";
   ThreadPool* thread_pool = nullptr;
-  Tensor workspace;
   std::vector<std::byte*> inputs, outputs;
   bool open = false;  // sizes or kernels may follow from elements of small integer operands, which it does not know
 
@@ -69,11 +70,12 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
     : graph_(graph),
       plan_(plan),
       thread_pool_(thread_pool),
-      by_content_(graph.nodes.size(), 0),
       prepared_(graph.nodes.size()),
       times_(graph.nodes.size(), 0),
       rounds_(graph.nodes.size(), 0) {
   for (const ir::Node& node : graph.nodes) plain_.push_back(backends::kernels_for(node.op).size() < 2);
+  for (const ir::Value& value : graph.values) uses_.push_back(value.users.size());
+  for (const ir::ValueId output : graph.outputs) ++uses_[output];
 }
 DynamicProgram::~DynamicProgram() = default;
 
@@ -151,7 +153,9 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   if (&kernel == &backends::reference_kernel()) return prepared;
   prepared->kernel = kernel.name;
   prepared->step = kernel.make(problem);
-  prepared->workspace = Tensor(DType::u8, {static_cast<int64_t>(prepared->step->workspace_bytes())});
+  if (const auto bytes = static_cast<int64_t>(prepared->step->workspace_bytes());
+      !workspace_ || workspace_.elements() < bytes)
+    workspace_ = Tensor(DType::u8, {bytes});
   prepared->inputs.resize(operands.size());
   prepared->outputs.resize(outputs.size());
   return prepared;
@@ -166,17 +170,35 @@ void DynamicProgram::evaluate_bodies(ir::NodeId id, std::span<const Tensor> oper
   ops::evaluate(graph_.node(id), operands, results, run);
 }
 
+DynamicProgram::Prepared& DynamicProgram::prepared_for(ir::NodeId id, std::span<const Tensor> operands) {
+  Variants& variants = prepared_[static_cast<size_t>(id)];
+  const size_t count = variants.all.size();
+  for (size_t step = 0; step < count; ++step) {
+    const size_t at = (variants.last + step) % count;
+    if (!variants.all[at]->matches(operands)) continue;
+    variants.last = at;
+    return *variants.all[at];
+  }
+  std::unique_ptr<Prepared> prepared = prepare(id, operands, variants.by_content);
+  if (prepared->open && !prepared->step) {
+    // A kernel that needs no elements serves whatever they are; what needs them once does again.
+    variants.by_content = true;
+    prepared = prepare(id, operands, true);
+  }
+  const bool packs = prepared->step && prepared->step->packed_bytes() > 0;
+  if (count < (packs ? most_packed : most_variants)) {
+    variants.last = count;
+    variants.all.push_back(std::move(prepared));
+  } else {
+    variants.last = (variants.last + 1) % count;
+    variants.all[variants.last] = std::move(prepared);
+  }
+  return *variants.all[variants.last];
+}
+
 void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
   if (plain_[static_cast<size_t>(id)]) return evaluate_bodies(id, operands, results);
-  std::unique_ptr<Prepared>& prepared = prepared_[id];
-  if (!prepared || !prepared->matches(operands)) {
-    // A kernel that needs no elements serves whatever they are; what needed them once will again.
-    prepared = prepare(id, operands, by_content_[static_cast<size_t>(id)]);
-    if (prepared->open && !prepared->step) {
-      by_content_[static_cast<size_t>(id)] = 1;
-      prepared = prepare(id, operands, true);
-    }
-  }
+  Prepared* const prepared = &prepared_for(id, operands);
   if (!prepared->step) return ops::evaluate(graph_.node(id), operands, results);
   for (size_t at = 0; at < operands.size(); ++at)
     prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
@@ -185,42 +207,45 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     if (operand) results[at] = allocate(graph_.node(id), operand);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
+  struct Run {
+    Prepared& prepared;
+    std::byte* workspace;
+  } run{*prepared, workspace_.data<std::byte>()};
   prepared->thread_pool->run(
       [](void* pointer, int worker) {
-        Prepared& prepared = *static_cast<Prepared*>(pointer);
+        const auto& [prepared, workspace] = *static_cast<Run*>(pointer);
         prepared.step->run(prepared.inputs.data(), prepared.outputs.data(),
-                           prepared.thread_pool->worker(worker, prepared.workspace.data<std::byte>()));
+                           prepared.thread_pool->worker(worker, workspace));
       },
-      prepared.get());
+      &run);
 }
 
 std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
   using Clock = std::chrono::steady_clock;
   const FlushDenormals flush;
-  std::vector<Tensor> values(graph_.values.size());
-  std::vector<size_t> uses(graph_.values.size());
-  for (size_t id = 0; id < graph_.values.size(); ++id) {
-    values[id] = graph_.values[id].constant;
-    uses[id] = graph_.values[id].users.size();
-  }
-  for (size_t at = 0; at < inputs.size(); ++at) values[graph_.inputs[at]] = inputs[at];
-  for (ir::ValueId output : graph_.outputs) ++uses[output];
+  values_.resize(graph_.values.size());
+  for (size_t id = 0; id < values_.size(); ++id) values_[id] = graph_.values[id].constant;
+  left_ = uses_;
+  for (size_t at = 0; at < inputs.size(); ++at) values_[graph_.inputs[at]] = inputs[at];
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
     const ir::Node& node = graph_.node(id);
     if (!node.alive) continue;
     const auto begin = Clock::now();
-    std::vector<Tensor> operands, results(node.outputs.size());
-    for (ir::ValueId input : node.inputs) operands.push_back(input == ir::no_value ? Tensor() : values[input]);
-    evaluate(id, operands, results);
+    operands_.clear();
+    for (ir::ValueId input : node.inputs) operands_.push_back(input == ir::no_value ? Tensor() : values_[input]);
+    results_.assign(node.outputs.size(), Tensor());
+    evaluate(id, operands_, results_);
     for (size_t at = 0; at < node.outputs.size(); ++at)
-      if (node.outputs[at] != ir::no_value) values[node.outputs[at]] = std::move(results[at]);
+      if (node.outputs[at] != ir::no_value) values_[node.outputs[at]] = std::move(results_[at]);
     for (ir::ValueId input : node.inputs)
-      if (input != ir::no_value && --uses[input] == 0) values[input] = Tensor();
+      if (input != ir::no_value && --left_[input] == 0) values_[input] = Tensor();
     times_[id] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     ++rounds_[id];
   }
+  operands_.clear();
   std::vector<Tensor> results;
-  for (ir::ValueId output : graph_.outputs) results.push_back(values[output]);
+  for (ir::ValueId output : graph_.outputs) results.push_back(values_[output]);
+  std::fill(values_.begin(), values_.end(), Tensor());
   return results;
 }
 
@@ -244,7 +269,7 @@ void DynamicProgram::add_times(std::vector<LayerTime>& layers, const std::string
     if (!node.alive) continue;
     const size_t own = layers.size();
     const char* without = ops::bodies_of(node).empty() ? "ref" : "bodies";
-    layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id] ? prepared_[id]->kernel : without,
+    layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id].all.empty() ? without : prepared_[id].all[prepared_[id].last]->kernel,
                       times_[id] / iterations, inside, static_cast<double>(rounds_[id]) / iterations});
     for (const auto& [name, attribute] : node.attributes)
       if (const auto* body = std::get_if<ir::GraphRef>(&attribute))

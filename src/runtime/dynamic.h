@@ -30,6 +30,13 @@ class DynamicProgram {
 
  private:
   struct Prepared;
+  /// What a node was made ready for. Sizes that grow from round to round come again in the next run, in the same order.
+  struct Variants {
+    std::vector<std::unique_ptr<Prepared>> all;
+    size_t last = 0;
+    bool by_content = false;  // its kernel is made for what its small operands hold
+  };
+  Prepared& prepared_for(ir::NodeId id, std::span<const Tensor> operands);
   void evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
   void evaluate_bodies(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
   std::unique_ptr<Prepared> prepare(ir::NodeId id, std::span<const Tensor> operands, bool by_content);
@@ -39,12 +46,16 @@ class DynamicProgram {
   const plan::Plan& plan_;
   ThreadPool& thread_pool_;
   ThreadPool alone_{1};  // for small nodes
-  std::vector<char> plain_;                          // per node: only the reference kernel runs it
-  std::vector<char> by_content_;                     // per node: its kernel is made for what its small operands hold
-  std::vector<std::unique_ptr<Prepared>> prepared_;  // per node
+  std::vector<char> plain_;         // per node: only the reference kernel runs it
+  std::vector<Variants> prepared_;  // per node
   std::map<const ir::Graph*, std::unique_ptr<BodyProgram>> bodies_;
-  std::vector<double> times_;     // per node, microseconds
-  std::vector<int64_t> rounds_;   // per node, how often it ran
+  Tensor workspace_;             // of the step that takes most
+  std::vector<double> times_;    // per node, microseconds
+  std::vector<int64_t> rounds_;  // per node, how often it ran
+  std::vector<size_t> uses_;     // per value
+  // Of the run under way.
+  std::vector<Tensor> values_, operands_, results_;
+  std::vector<size_t> left_;  // uses of each value that are to come
 };
 
 }  // namespace tenon::runtime

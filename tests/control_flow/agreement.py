@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares models with bodies with ONNX Runtime, on one thread and on two.
-usage: TENON=path agreement.py [--device NAME] [--keep FOLDER] [CASE...]"""
+usage: TENON=path agreement.py [--device NAME] [--rtol R] [--atol A] [--keep FOLDER] [CASE...]"""
 import argparse
 import os
 import subprocess
@@ -32,6 +32,8 @@ def write(folder, model, runs):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--device', default='cpu')
+    parser.add_argument('--rtol', default='1e-4')
+    parser.add_argument('--atol', default='1e-5')
     parser.add_argument('--keep')
     parser.add_argument('cases', nargs='*')
     options = parser.parse_args()
@@ -44,7 +46,7 @@ def main():
         folders = [os.path.join(root, name) for name in options.cases or CASES]
         for threads in ('1', '2'):
             words = [os.environ['TENON'], 'verify', '-q', '--device', options.device, '--threads', threads,
-                     '--rtol', '1e-4', '--atol', '1e-5', '--strict-ops']
+                     '--rtol', options.rtol, '--atol', options.atol, '--strict-ops']
             bad |= subprocess.run(words + folders, check=False).returncode
     return 1 if bad else 0
 

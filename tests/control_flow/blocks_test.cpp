@@ -56,7 +56,7 @@ TEST(Blocks, AreScheduledTunedAndTimed) {
 /// What is small is not worth waiting for other threads.
 TEST(Blocks, OfFewElementsRunOnOneThread) {
   const Folder folder;
-  const Engine engine = build_net(folder, loop_net(16, 3));
+  const Engine engine = build_net(folder, loop_net(16, 9));
   ThreadPool thread_pool(2);
   runtime::Program program(plan_of(engine), plan_of(engine).shapes, thread_pool);
   const auto* step = step_with_blocks(program.executable()->schedule());

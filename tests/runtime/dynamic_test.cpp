@@ -57,7 +57,7 @@ namespace {
 constexpr const char* growing = R"(graph "g"
 input %n : i64[]
 input %x : f32[1,64]
-const %on : bool[] = {true}
+const %on : bool[] = {1}
 const %none : f32[0,64] = {}
 const %w : f32[64,64] = @0
 %y : f32[1,64], %all : f32[R,64] = Loop(%n, %on, %x, %none) {body={graph "body"
