@@ -118,7 +118,9 @@ TEST(Blocks, KeepToTheLimitOfRounds) {
     const Engine engine = build_net(folder, loop_net(size, 30), options);
     Session session = engine.session(2);
     std::vector<Tensor> outputs(2);
-    EXPECT_EQ(error_of([&] { session.run(std::vector<Tensor>{random_tensor({1, size}, 7)}, outputs); }),
+    EXPECT_EQ(error_of([&] {
+                session.run(std::vector<Tensor>{random_tensor({1, size}, 7)}, outputs);
+              }),
               "resource: a loop runs longer than it may, it has run 20 rounds, those of inner loops counted along");
   }
 }
