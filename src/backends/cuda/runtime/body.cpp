@@ -14,10 +14,6 @@ namespace {
 constexpr int64_t most_launches = 8192;  // of an unrolled loop: a recording of more takes long to make
 constexpr size_t boundary = 256;         // of memory regions, as allocations of the device have it
 
-size_t dense_bytes(const Operand& operand) {
-  return operand ? static_cast<size_t>(operand.dims.elements()) * size_of(operand.dtype) : 0;
-}
-
 /// Launches of one walk through the body; below 0 where the host has a part in it.
 int64_t launches_of(const backends::Schedule& body) {
   int64_t launches = 0;
