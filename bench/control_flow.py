@@ -4,14 +4,13 @@
 before, against ONNX Runtime and, where given, another build of Tenon.
 
 Each is timed in turn, several rounds, by `tenon bench` and by ONNX Runtime's own sessions; prints a Markdown table of
-medians in ms, and the others' times over Tenon's.
+least times in ms, as what other processes take of the cores is of no interest, and the others' over Tenon's.
 
   bench/control_flow.py build/release/bin/tenon [--other OLD_TENON] [--threads N]
 """
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -72,7 +71,7 @@ MODELS = {
 def tenon(command, path, threads):
     words = [command, 'bench', path, '--threads', str(threads), '--json', '-', '-q', '--timing-cache', '-']
     report = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
-    return (report[0] if isinstance(report, list) else report.get('results', [report])[0])['latency_ms']['median']
+    return (report[0] if isinstance(report, list) else report.get('results', [report])[0])['latency_ms']['min']
 
 
 def onnx_runtime(session, inputs, seconds=1.0):
@@ -82,7 +81,7 @@ def onnx_runtime(session, inputs, seconds=1.0):
         begin = time.perf_counter()
         session.run(None, inputs)
         times.append((time.perf_counter() - begin) * 1e3)
-    return statistics.median(times)
+    return min(times)
 
 
 def main():
@@ -109,7 +108,7 @@ def main():
                 times['ONNX Runtime'].append(onnx_runtime(session, inputs))
                 if options.other:
                     times['other'].append(tenon(options.other, path, options.threads))
-            best = [statistics.median(times[each]) for each in names]
+            best = [min(times[each]) for each in names]
             print('| ' + name + ' | ' + ' | '.join('%.3f' % one for one in best) + ' | ' +
                   ' | '.join('%.2f' % (one / best[0]) for one in best[1:]) + ' |', flush=True)
 

@@ -93,12 +93,11 @@ class Rounds {
   /// Throws Error(resource) when there have been too many.
   void next(const ir::Node& node) {
     if (left_-- > 0) return;
-    throw Error(
-        Code::resource, "a loop runs longer than it may",
-        {.where = "node " + node.label() + " (" + node.op + ")",
-         .why = "it has run " + std::to_string(limits_in_force().loop_rounds) +
-                " rounds, those of inner loops counted along",
-         .hint = "raise the limit with --max-rounds where this is meant"});
+    throw Error(Code::resource, "a loop runs longer than it may",
+                {.where = "node " + node.label() + " (" + node.op + ")",
+                 .why = "it has run " + std::to_string(limits_in_force().loop_rounds) +
+                        " rounds, those of inner loops counted along",
+                 .hint = "raise the limit with --max-rounds where this is meant"});
   }
 
  private:

@@ -35,8 +35,7 @@ std::vector<ir::ValueId> inline_body(ir::Graph& graph, const ir::Graph& body, co
     return list;
   };
   for (const ir::Node& node : body.nodes)
-    if (node.alive)
-      graph.add_node(node.op, places(node.inputs), places(node.outputs), node.attributes, node.origins);
+    if (node.alive) graph.add_node(node.op, places(node.inputs), places(node.outputs), node.attributes, node.origins);
   return places(body.outputs);
 }
 

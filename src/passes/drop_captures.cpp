@@ -7,6 +7,7 @@ namespace {
 
 /// Whether anything in the body reads its input, counted from behind.
 bool reads(const ir::Graph& body, size_t from_behind) {
+  if (from_behind >= body.inputs.size()) return true;
   const ir::ValueId input = body.inputs[body.inputs.size() - 1 - from_behind];
   return !body.value(input).users.empty() || body.is_output(input);
 }

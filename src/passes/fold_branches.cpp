@@ -14,8 +14,7 @@ bool fold_branches(ir::Graph& graph) {
     if (!condition || condition->dtype() != DType::boolean || condition->elements() != 1) return false;
     const bool holds = *condition->data<uint8_t>() != 0;
     const ir::GraphRef body = node.graph(ops::bodies_of(node)[holds ? 0 : 1]);
-    const std::vector<ir::ValueId> results =
-        inline_body(graph, *body, {node.inputs.begin() + 1, node.inputs.end()});
+    const std::vector<ir::ValueId> results = inline_body(graph, *body, {node.inputs.begin() + 1, node.inputs.end()});
     for (size_t at = 0; at < node.outputs.size(); ++at)
       if (node.outputs[at] != ir::no_value) graph.replace_uses(node.outputs[at], results[at]);
     graph.remove(id);

@@ -100,6 +100,11 @@ void BodyProgram::begin_profile() {
   nodes_.begin_profile();
 }
 
+void BodyProgram::end_profile() {
+  profiling_ = false;
+  nodes_.end_profile();
+}
+
 void BodyProgram::add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const {
   if (layers_.empty()) return nodes_.add_times(layers, inside, iterations);
   for (LayerTime layer : layers_) {

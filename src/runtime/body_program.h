@@ -20,6 +20,7 @@ class BodyProgram {
   BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool);
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void begin_profile();
+  void end_profile();
   void add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const;
   /// Microseconds that a profile took beside the runs.
   double profiling_time() const { return extra_; }
@@ -39,10 +40,10 @@ class BodyProgram {
   ThreadPool& thread_pool_;
   ThreadPool alone_{1};
   DynamicProgram nodes_;
-  std::vector<Seen> seen_;                         // inputs of the last run
-  bool tried_ = false;                             // to plan for these
-  std::unique_ptr<backends::Executable> whole_;    // for these
-  std::vector<Tensor> outputs_, targets_;          // of the run under way
+  std::vector<Seen> seen_;                       // inputs of the last run
+  bool tried_ = false;                           // to plan for these
+  std::unique_ptr<backends::Executable> whole_;  // for these
+  std::vector<Tensor> outputs_, targets_;        // of the run under way
   bool profiling_ = false;
   std::vector<LayerTime> layers_;  // of the whole, summed up
   int64_t rounds_ = 0;             // in them

@@ -164,7 +164,10 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
 void DynamicProgram::evaluate_bodies(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
   const ops::RunBody run = [&](const ir::Graph& body, std::vector<Tensor> values) {
     std::unique_ptr<BodyProgram>& program = bodies_[&body];
-    if (!program) program = std::make_unique<BodyProgram>(body, plan_, thread_pool_);
+    if (!program) {
+      program = std::make_unique<BodyProgram>(body, plan_, thread_pool_);
+      if (profiling_) program->begin_profile();
+    }
     return program->run(values);
   };
   ops::evaluate(graph_.node(id), operands, results, run);
@@ -230,7 +233,7 @@ std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
     const ir::Node& node = graph_.node(id);
     if (!node.alive) continue;
-    const auto begin = Clock::now();
+    const auto begin = profiling_ ? Clock::now() : Clock::time_point();
     operands_.clear();
     for (ir::ValueId input : node.inputs) operands_.push_back(input == ir::no_value ? Tensor() : values_[input]);
     results_.assign(node.outputs.size(), Tensor());
@@ -239,6 +242,7 @@ std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
       if (node.outputs[at] != ir::no_value) values_[node.outputs[at]] = std::move(results_[at]);
     for (ir::ValueId input : node.inputs)
       if (input != ir::no_value && --left_[input] == 0) values_[input] = Tensor();
+    if (!profiling_) continue;
     times_[id] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     ++rounds_[id];
   }
@@ -254,13 +258,20 @@ std::vector<LayerTime> DynamicProgram::profile(std::span<const Tensor> inputs, i
   for (int iteration = 0; iteration < iterations; ++iteration) run(inputs);
   std::vector<LayerTime> layers;
   add_times(layers, {}, std::max(1, iterations));
+  end_profile();
   return layers;
 }
 
 void DynamicProgram::begin_profile() {
+  profiling_ = true;
   std::fill(times_.begin(), times_.end(), 0);
   std::fill(rounds_.begin(), rounds_.end(), 0);
   for (const auto& [body, program] : bodies_) program->begin_profile();
+}
+
+void DynamicProgram::end_profile() {
+  profiling_ = false;
+  for (const auto& [body, program] : bodies_) program->end_profile();
 }
 
 void DynamicProgram::add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const {
@@ -269,8 +280,10 @@ void DynamicProgram::add_times(std::vector<LayerTime>& layers, const std::string
     if (!node.alive) continue;
     const size_t own = layers.size();
     const char* without = ops::bodies_of(node).empty() ? "ref" : "bodies";
-    layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id].all.empty() ? without : prepared_[id].all[prepared_[id].last]->kernel,
-                      times_[id] / iterations, inside, static_cast<double>(rounds_[id]) / iterations});
+    const Variants& variants = prepared_[id];
+    layers.push_back({node.op + " " + node.label(), node.origins,
+                      variants.all.empty() ? without : variants.all[variants.last]->kernel, times_[id] / iterations,
+                      inside, static_cast<double>(rounds_[id]) / iterations});
     for (const auto& [name, attribute] : node.attributes)
       if (const auto* body = std::get_if<ir::GraphRef>(&attribute))
         if (const auto found = bodies_.find(body->get()); found != bodies_.end()) {

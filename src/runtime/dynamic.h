@@ -22,8 +22,9 @@ class DynamicProgram {
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   /// Runs `iterations` times and gives each node's mean time.
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
-  /// From here on times are summed up, from 0.
+  /// Between these two, times are summed up, from 0.
   void begin_profile();
+  void end_profile();
   /// Adds the times since then, of a run's mean, with those of bodies behind them; `inside` is the node that it is the
   /// body of.
   void add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const;
@@ -45,7 +46,7 @@ class DynamicProgram {
   const ir::Graph& graph_;
   const plan::Plan& plan_;
   ThreadPool& thread_pool_;
-  ThreadPool alone_{1};  // for small nodes
+  ThreadPool alone_{1};             // for small nodes
   std::vector<char> plain_;         // per node: only the reference kernel runs it
   std::vector<Variants> prepared_;  // per node
   std::map<const ir::Graph*, std::unique_ptr<BodyProgram>> bodies_;
@@ -53,6 +54,7 @@ class DynamicProgram {
   std::vector<double> times_;    // per node, microseconds
   std::vector<int64_t> rounds_;  // per node, how often it ran
   std::vector<size_t> uses_;     // per value
+  bool profiling_ = false;
   // Of the run under way.
   std::vector<Tensor> values_, operands_, results_;
   std::vector<size_t> left_;  // uses of each value that are to come

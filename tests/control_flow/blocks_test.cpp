@@ -118,7 +118,26 @@ TEST(Blocks, KeepToTheLimitOfRounds) {
     const Engine engine = build_net(folder, loop_net(size, 30), options);
     Session session = engine.session(2);
     std::vector<Tensor> outputs(2);
-    EXPECT_EQ(error_of([&] { session.run(std::vector<Tensor>{random_tensor({1, size}, 7)}, outputs); }),
+    EXPECT_EQ(error_of([&] {
+                session.run(std::vector<Tensor>{random_tensor({1, size}, 7)}, outputs);
+              }),
               "resource: a loop runs longer than it may, it has run 20 rounds, those of inner loops counted along");
   }
+}
+
+TEST(Blocks, AreRefusedWhereTheyAreNestedTooDeep) {
+  const Folder folder;
+  const auto nested = [](int depth) {
+    std::string body = node("innermost", "Neg", {"x"}, {"y0"}) + value(12, "y0", {4});
+    for (int level = 1; level <= depth; ++level) {
+      const std::string number = std::to_string(level);
+      const std::string other = node("other" + number, "Abs", {"x"}, {"z" + number}) + value(12, "z" + number, {4});
+      body =
+          node("if" + number, "If", {"c"}, {"y" + number}, graph("then_branch", body) + graph("else_branch", other)) +
+          value(12, "y" + number, {4});
+    }
+    return model(input("x", {4}) + input("c", {}, boolean) + body);
+  };
+  EXPECT_EQ(error_of([&] { build_net(folder, nested(16)); }), "none");
+  EXPECT_NE(error_of([&] { build_net(folder, nested(17)); }).find("nested deeper than 16 levels"), std::string::npos);
 }

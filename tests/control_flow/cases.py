@@ -89,10 +89,11 @@ def lstm(name, count, batch, size, hidden, trips, sizes=None):
          value('y1', [batch, hidden])])
     add(name, [*trips, node('Loop', 'n on hs cs', 'h c y', body=body)], [value('x', sizes or [count, batch, size])],
         [value('y'), value('h'), value('c')],
-        [{'x': floats(count, batch, size)} for _ in range(2)] + ([{'x': floats(count + 3, batch, size)}] if sizes else []),
+        [{'x': floats(steps, batch, size)} for steps in (count, count, count + 3 if sizes else count)],
         [constant('w', floats(size, 4 * hidden)), constant('r', floats(hidden, 4 * hidden)),
-         constant('b', floats(4 * hidden)), constant('hs', floats(batch, hidden)), constant('cs', floats(batch, hidden)),
-         constant('on', TRUE)] + ([constant('n', np.array(count))] if not trips else [constant('at', np.array(0))]))
+         constant('b', floats(4 * hidden)), constant('hs', floats(batch, hidden)),
+         constant('cs', floats(batch, hidden)), constant('on', TRUE)] +
+        ([constant('n', np.array(count))] if not trips else [constant('at', np.array(0))]))
 
 
 def recurrent():
@@ -194,8 +195,8 @@ def scans():
 def convolutions():
     """Convolutions in a body, whose layout is its own."""
     body = graph('step', [node('Conv', 's w', 'a', pads=[1, 1, 1, 1]), node('Relu', 'a', 'r'),
-                          node('Conv', 'r w2', 'b', pads=[1, 1, 1, 1]), node('Add', 'b x', 'm'), node('Tanh', 'm', 's1'),
-                          node('Identity', 'c', 'on1')],
+                          node('Conv', 'r w2', 'b', pads=[1, 1, 1, 1]), node('Add', 'b x', 'm'),
+                          node('Tanh', 'm', 's1'), node('Identity', 'c', 'on1')],
                  loop_inputs(value('s', [1, 8, 12, 12])), [value('on1', [], T.BOOL), value('s1', [1, 8, 12, 12])])
     add('convolutions', [node('Conv', 'x0 w', 'x', pads=[1, 1, 1, 1]), node('Loop', 'n on x', 'y', body=body),
                          node('Conv', 'y w', 'z')],
@@ -216,7 +217,8 @@ def decoder():
         [value('on1', [], T.BOOL), value('token1', [1], T.INT64), value('ks1', ['t1', 32]),
          value('logits', [1, 50])])
     add('decoder', [node('Loop', 'n on start none', 'token9 cache logits9', body=body)],
-        [value('start', [1], T.INT64), value('n', [], T.INT64)], [value('token9', kind=T.INT64), value('cache'), value('logits9')],
+        [value('start', [1], T.INT64), value('n', [], T.INT64)],
+        [value('token9', kind=T.INT64), value('cache'), value('logits9')],
         [{'start': np.array([s]), 'n': np.array(n)} for s, n in ((3, 6), (11, 12), (11, 12), (4, 1))],
         [constant('table', floats(50, 32, scale=1)), constant('wq', floats(32, 32)), constant('wk', floats(32, 32)),
          constant('head', floats(32, 50)), constant('last', np.array([17])), constant('first', np.array([0])),
@@ -231,7 +233,8 @@ def detector():
         node('Unsqueeze', 'i zero', 'at'), node('Gather', 'scores at', 's', axis=1),
         node('NonMaxSuppression', 'boxes s most overlap least', 'rows'),
         node('Slice', 'rows two three one', 'column'), node('Squeeze', 'column one', 'kept'),
-        node('Shape', 'kept', 'count'), node('Squeeze', 'count zero', 'count0'), node('Greater', 'count0 nought', 'any'),
+        node('Shape', 'kept', 'count'), node('Squeeze', 'count zero', 'count0'),
+        node('Greater', 'count0 nought', 'any'),
         node('If', 'any', 'b', then_branch=some, else_branch=none),
         node('Concat', 'all b', 'all1', axis=1), node('Identity', 'c', 'on1')],
         loop_inputs(value('all', [1, 'm', 4])), [value('on1', [], T.BOOL), value('all1', [1, 'm1', 4])])

@@ -83,8 +83,8 @@ class BoundSchedule {
 
   const ScheduleKernels& kernels_;
   std::vector<BoundStep> steps_;
-  std::vector<std::vector<Slot>> inputs_;  // per graph input
-  std::map<int, Aimed> aimed_;             // by storage
+  std::vector<std::vector<Slot>> inputs_;    // per graph input
+  std::map<int, Aimed> aimed_;               // by storage
   std::vector<std::pair<Slot, int>> arena_;  // operands in other storages
   size_t workspace_at_ = 0, workspace_bytes_ = 0;
   std::byte* memory_ = nullptr;

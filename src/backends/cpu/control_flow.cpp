@@ -37,8 +37,7 @@ void Block::run(const Worker& outer, Faults& faults) {
         faults.note();
       }
     worker.sync();
-    if (timed_ && worker.id == 0)
-      times_[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    if (timed_ && worker.id == 0) times_[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   }
   if (bound_.steps() == 0) worker.sync();
   if (worker.id == 0) ++rounds_;
@@ -71,8 +70,7 @@ void Block::add_times(std::vector<LayerTime>& layers, const std::string& inside,
                       static_cast<double>(rounds_) / iterations});
     if (const auto* step = dynamic_cast<const ControlStep*>(&bound_.step(at)))
       step->add_times(layers, inside + node.label() + "/", iterations);
-    for (size_t inner = own + 1; inner < layers.size(); ++inner)
-      layers[own].microseconds -= layers[inner].microseconds;
+    for (size_t inner = own + 1; inner < layers.size(); ++inner) layers[own].microseconds -= layers[inner].microseconds;
     layers[own].microseconds = std::max(0.0, layers[own].microseconds);
   }
 }

@@ -57,8 +57,8 @@ void HostExecutable::point_at(std::span<const Tensor> inputs) {
 void HostExecutable::aim_at(std::span<const Tensor> targets) {
   for (size_t at = 0; at < graph().outputs.size(); ++at)
     if (bound_.can_aim(at))
-      bound_.aim_output(at, !targets.empty() && targets[at] ? const_cast<std::byte*>(targets[at].data<std::byte>())
-                                                            : nullptr);
+      bound_.aim_output(
+          at, !targets.empty() && targets[at] ? const_cast<std::byte*>(targets[at].data<std::byte>()) : nullptr);
 }
 
 void HostExecutable::work(void* context, int id) {

@@ -50,7 +50,7 @@ class HostExecutable : public backends::Executable {
   ThreadPool& thread_pool_;
   std::map<size_t, Tensor> own_inputs_;  // once asked for
   BoundSchedule bound_;
-  std::shared_ptr<std::byte> memory_;  // arena and workspace
+  std::shared_ptr<std::byte> memory_;       // arena and workspace
   std::vector<double>* times_ = nullptr;    // per step, while profiling
   backends::Observer* observer_ = nullptr;  // of the present run
   Faults faults_;

@@ -15,7 +15,7 @@ using backends::Operand;
 
 /// One entry along an axis of a stack of them.
 struct Slice {
-  Dims dims, strides;    // of an entry
+  Dims dims, strides;            // of an entry
   int64_t length = 0, step = 0;  // entries; bytes between two
   bool reversed = false;
   bool dense = false;

@@ -20,7 +20,7 @@ class ScheduleKernels {
 
  private:
   const backends::Schedule& schedule_;
-  std::vector<std::shared_ptr<const backends::Step>> steps_;   // null where a step has blocks
+  std::vector<std::shared_ptr<const backends::Step>> steps_;           // null where a step has blocks
   std::vector<std::vector<std::unique_ptr<ScheduleKernels>>> blocks_;  // per step
   size_t packed_bytes_ = 0;
 };

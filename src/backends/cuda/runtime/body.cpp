@@ -14,10 +14,6 @@ namespace {
 constexpr int64_t most_launches = 8192;  // of an unrolled loop: a recording of more takes long to make
 constexpr size_t boundary = 256;         // of memory regions, as allocations of the device have it
 
-size_t dense_bytes(const Operand& operand) {
-  return operand ? static_cast<size_t>(operand.dims.elements()) * size_of(operand.dtype) : 0;
-}
-
 /// Launches of one walk through the body; below 0 where the host has a part in it.
 int64_t launches_of(const backends::Schedule& body) {
   int64_t launches = 0;
@@ -48,8 +44,7 @@ bool can_unroll(const Problem& problem, const ops::LoopForm& form, const backend
   for (size_t at = 0; at < form.scanned; ++at)
     if (!is_leading(problem.inputs[form.first_scanned() + at], form.scanned_axes[at].axis)) return false;
   for (size_t at = 0; at < form.scans; ++at)
-    if (const Operand& stack = problem.outputs[form.carried + at];
-        stack && !is_leading(stack, form.scan_axes[at].axis))
+    if (const Operand& stack = problem.outputs[form.carried + at]; stack && !is_leading(stack, form.scan_axes[at].axis))
       return false;
   return form.first_scan() == 0 || form.scanned > 0 || ops::always_goes_on(body.graph);
 }
@@ -81,8 +76,8 @@ int64_t rounds_of(const Problem& problem) {
   if (condition && !condition.constant) return -1;
   if (condition && *condition.constant.data<uint8_t>() == 0) return 0;
   if (!trips.constant) return -1;
-  return std::max<int64_t>(0, trips.dtype == DType::i64 ? *trips.constant.data<int64_t>()
-                                                        : *trips.constant.data<int32_t>());
+  return std::max<int64_t>(
+      0, trips.dtype == DType::i64 ? *trips.constant.data<int64_t>() : *trips.constant.data<int32_t>());
 }
 
 std::string choose_blocks(const Problem& problem, const std::vector<backends::Schedule>& blocks) {

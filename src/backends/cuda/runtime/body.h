@@ -27,9 +27,9 @@ class Body {
   const backends::Schedule& schedule() const { return schedule_; }
   /// Where its values lie while it runs.
   struct Places {
-    Address memory = 0;             // of bytes()
-    std::vector<Address> inputs;    // of the body's inputs
-    std::map<int, Address> aimed;   // storages that lie elsewhere than in its arena
+    Address memory = 0;            // of bytes()
+    std::vector<Address> inputs;   // of the body's inputs
+    std::map<int, Address> aimed;  // storages that lie elsewhere than in its arena
   };
   /// Of the arena and behind it the workspace.
   size_t bytes() const { return workspace_at_ + workspace_bytes_; }

@@ -290,6 +290,8 @@ MemoryUse DeviceExecutable::memory() const {
   use.weights_bytes = static_cast<int64_t>(compiled_->weights_bytes());
   for (const auto& [id, buffer] : inputs_) use.input_bytes += static_cast<int64_t>(buffer.bytes());
   for (const Buffer& buffer : workspaces_) use.workspace_bytes += static_cast<int64_t>(buffer.bytes());
+  for (const BoundStep& step : steps_)
+    if (step.hop) use.workspace_bytes += static_cast<int64_t>(step.hop->bytes());
   use.device_bytes =
       static_cast<int64_t>(arena_->memory.bytes()) + use.weights_bytes + use.input_bytes + use.workspace_bytes;
   return use;

@@ -46,6 +46,7 @@ class BranchHop : public HostHop {
     const Recording& taken = recordings_[*read_.data() != std::byte{0} ? 0 : 1];
     if (taken) taken.replay(stream);
   }
+  size_t bytes() const override { return memory_.bytes(); }
 
  private:
   Address condition_;
@@ -86,6 +87,7 @@ class LoopHop : public HostHop {
     });
   }
 
+  size_t bytes() const override { return memory_.bytes(); }
   void run(Stream stream) override {
     ops::Rounds limit;
     const int64_t rounds = begin(stream);

@@ -15,6 +15,8 @@ class HostHop {
   virtual ~HostHop() = default;
   /// Puts the work on the stream, waiting for it where a condition is wanted.
   virtual void run(Stream stream) = 0;
+  /// Of the device's memory that its bodies run in.
+  virtual size_t bytes() const = 0;
 };
 
 /// Of a node with its operands at these addresses; 0 for absent ones. Records its bodies by way of the stream.
