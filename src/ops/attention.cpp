@@ -39,6 +39,7 @@ void infer(Inference& ctx) {
     const bool joined = rank == 3;
     if ((rank != 3 && rank != 4) || k->size() != rank || v->size() != rank)
       ctx.fail("queries, keys and values are " + ir::str(*q) + ", " + ir::str(*k) + " and " + ir::str(*v));
+    if (past && past->size() != 4) ctx.fail("the past of the keys is " + ir::str(*past), "it has 4 axes");
     if (joined && (q_heads < 1 || kv_heads < 1)) ctx.fail("heads are not counted", "give q_num_heads and kv_num_heads");
     const ir::Dim heads = joined ? ir::Dim(q_heads) : (*q)[1], own = joined ? ir::Dim(kv_heads) : (*k)[1];
     const ir::Dim key_size = joined ? k->back().floor_div(kv_heads) : k->back();
@@ -63,6 +64,8 @@ struct Cache {
 
 Cache cache_of(Evaluation& ctx, size_t input, size_t past_at) {
   const Heads fresh = heads_of(ctx, input, "kv_num_heads");
+  if (ctx.has(past_at) && ctx.input(past_at).dims().rank() != 4)
+    ctx.fail("the past of input " + std::to_string(input) + " is " + ctx.input(past_at).dims().str(), "it has 4 axes");
   const int64_t before = ctx.has(past_at) ? ctx.input(past_at).dims()[2] : 0;
   if (ctx.has(past_at) && !(ctx.input(past_at).dims() == Dims{fresh.batch, fresh.heads, before, fresh.size}))
     ctx.fail("the past of input " + std::to_string(input) + " is " + ctx.input(past_at).dims().str());

@@ -73,7 +73,8 @@ backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Bran
     schedule.layout = lay_out(schedule.graph, true, can.host_memory);
     for (ScheduledStep& step : schedule.steps) step.problems[0] = scheduler.problem(step.nodes[0]);
   }
-  for (ScheduledStep& step : schedule.steps) scheduler.choose_tactic(step);
+  for (ScheduledStep& step : schedule.steps)
+    if (step.tactic.empty()) scheduler.choose_tactic(step);
   return schedule;
 }
 
