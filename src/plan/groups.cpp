@@ -22,14 +22,19 @@ std::map<std::string, Record> group_records(const ir::Graph& graph, const Plan& 
   return found;
 }
 
-ir::Graph device_graph(ir::Graph graph, const Plan& plan) {
+std::vector<passes::Group> chosen_groups(const ir::Graph& graph, const Plan& plan) {
   const std::map<std::string, Record> records = group_records(graph, plan);
-  if (records.empty()) return graph;
+  if (records.empty()) return {};
   std::vector<passes::Group> groups = passes::groups_of(graph, backends::backend(plan.device).groups());
   std::erase_if(groups, [&](const passes::Group& group) {
     const auto record = records.find(passes::result_of(graph, group));
     return record == records.end() || record->second.kernel == unfused;
   });
+  return groups;
+}
+
+ir::Graph device_graph(ir::Graph graph, const Plan& plan) {
+  const std::vector<passes::Group> groups = chosen_groups(graph, plan);
   return groups.empty() ? graph : passes::with_groups(std::move(graph), groups);
 }
 

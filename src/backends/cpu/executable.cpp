@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "backends/host_arena.h"
 #include "base/check.h"
 #include "base/memory.h"
 
@@ -18,6 +19,7 @@ using backends::Place;
 using backends::ScheduledStep;
 
 constexpr size_t page = 4096;
+constexpr size_t most_spared = size_t{16} << 20;  // bytes
 
 std::shared_ptr<std::byte> allocate(size_t bytes) {
   const auto counted = static_cast<int64_t>(bytes);
@@ -37,9 +39,14 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
           }};
 }
 
-std::unique_ptr<backends::Step> make_step(const ScheduledStep& scheduled) {
+/// `tactic`: what runs it, the step's own where that takes it.
+std::unique_ptr<backends::Step> make_step(const ScheduledStep& scheduled, std::string* tactic = nullptr) {
   const backends::Problem& problem = scheduled.problems[0];
-  if (scheduled.nodes.size() == 1) return backends::kernel_for(problem, scheduled.tactic).make(problem);
+  if (scheduled.nodes.size() == 1) {
+    const backends::Kernel& kernel = backends::kernel_for(problem, scheduled.tactic);
+    if (tactic && *tactic != kernel.name) *tactic = kernel.name;
+    return kernel.make(problem);
+  }
   const backends::Pair pair{problem, scheduled.problems[1]};
   const backends::PairKernel* kernel = backends::pair_kernel(pair);
   TENON_CHECK(kernel && kernel->name == scheduled.tactic, "no kernel runs the pair as one step: " + scheduled.tactic);
@@ -49,22 +56,25 @@ std::unique_ptr<backends::Step> make_step(const ScheduledStep& scheduled) {
 }  // namespace
 
 HostCompiled::HostCompiled(backends::Schedule schedule) : Compiled(std::move(schedule)) {
-  for (const ScheduledStep& scheduled : schedule_.steps) {
-    steps_.push_back(make_step(scheduled));
+  for (ScheduledStep& scheduled : schedule_.steps) {
+    for (backends::Problem& problem : scheduled.problems) problem.weights = schedule_.weights.get();
+    steps_.push_back(make_step(scheduled, &scheduled.tactic));
     packed_bytes_ += steps_.back()->packed_bytes();
   }
 }
 
 std::unique_ptr<backends::Executable> HostCompiled::executable(ThreadPool& threads,
-                                                               std::shared_ptr<backends::Arena>) const {
-  return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads);
+                                                               std::shared_ptr<backends::Arena> arena) const {
+  return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads,
+                                          std::move(arena));
 }
 
 std::shared_ptr<const backends::Step> HostCompiled::step(size_t at) const {
   return steps_[at]->shared() ? steps_[at] : make_step(schedule_.steps[at]);
 }
 
-HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool)
+HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool,
+                               std::shared_ptr<backends::Arena> arena)
     : compiled_(std::move(compiled)), thread_pool_(thread_pool), slots_(graph().inputs.size()) {
   for (size_t at = 0; at < schedule().steps.size(); ++at) steps_.push_back({compiled_->step(at), {}, {}});
   // The workspace lies behind the arena, in the same allocation.
@@ -72,7 +82,17 @@ HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, Thr
   for (const BoundStep& step : steps_) workspace = std::max(workspace, step.step->workspace_bytes());
   const auto arena_bytes = static_cast<size_t>(layout().arena_bytes);
   const size_t begin = workspace == 0 ? arena_bytes : (arena_bytes + page - 1) / page * page;
-  arena_ = allocate(begin + workspace);
+  if (auto* const common = dynamic_cast<backends::HostArena*>(arena.get())) {
+    if (!common->memory || common->bytes < begin + workspace) {
+      // What has grown once, as a cache of attention does, will grow again.
+      const size_t spare = common->memory && begin + workspace < most_spared * 4 ? (begin + workspace) / 4 : 0;
+      common->memory = allocate(begin + workspace + spare);
+      common->bytes = begin + workspace + spare;
+    }
+    arena_ = common->memory;
+  } else {
+    arena_ = allocate(begin + workspace);
+  }
   if (workspace > 0) workspace_ = arena_.get() + begin;
   find_outputs();
   for (size_t at = 0; at < steps_.size(); ++at) add_operands(at);
@@ -80,7 +100,7 @@ HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, Thr
 
 std::byte* HostExecutable::place(ir::ValueId value, size_t step, size_t operand, bool is_input) {
   if (value == ir::no_value) return nullptr;
-  if (const Tensor* constant = graph().constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
+  if (const Tensor* constant = schedule().constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
   const Place& place = layout().places[value];
   const int64_t bytes = place.offset * static_cast<int64_t>(size_of(graph().value(value).dtype));
   if (place.storage >= 0) {
@@ -156,7 +176,7 @@ void HostExecutable::collect(std::span<const Tensor> inputs, std::span<Tensor> o
   for (size_t at = 0; at < outputs.size(); ++at) {
     const ir::ValueId id = graph().outputs[at];
     const Place& place = layout().places[id];
-    if (const Tensor* constant = graph().constant(id)) outputs[at] = *constant;
+    if (const Tensor* constant = schedule().constant(id)) outputs[at] = *constant;
     else if (const auto own = output_storages_.find(at); own != output_storages_.end() && own->second.memory)
       outputs[at] = Tensor::view(graph().value(id).dtype, place.dims, own->second.memory);
     else if (place.storage >= 0) outputs[at] = Tensor::view(graph().value(id).dtype, place.dims, address(id));
