@@ -41,8 +41,10 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
   plan::Shared shared;
   ThreadPool thread_pool(threads);
   const runtime::Program own(plan, plan.shapes, thread_pool, &shared);
-  // Binding alone, and all that run() does before its first step.
-  std::vector<double> binding, making;
+  plan::Plan bare = plan;  // as it would be planned and packed without steps
+  bare.steps.clear(), bare.shapes.clear();
+  // Binding alone, all that run() does before its first step, and the same with nothing to go by.
+  std::vector<double> binding, making, planning;
   for (int64_t round = 0; round < 5; ++round)
     for (int64_t size = from; size <= to; ++size) {
       Shapes shapes = plan.shapes;
@@ -51,9 +53,11 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
       const double bound = microseconds([&] { shared.bind(plan, shapes, threads); });
       const double made = microseconds([&] { runtime::Program program(plan, shapes, thread_pool, &shared); });
       if (round > 0) binding.push_back(bound), making.push_back(made);
+      else planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, team); }));
     }
   fmt::print("new sizes, bound   {:10.1f} us, the median of {}\n", median(binding), binding.size());
   fmt::print("new sizes, ready   {:10.1f} us, steps made and memory taken\n", median(making));
+  fmt::print("planned anew       {:10.1f} us\n", median(planning));
   return 0;
 }
 

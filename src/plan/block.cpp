@@ -124,7 +124,8 @@ struct Binder {
 
   ScheduledStep single(ir::NodeId id, const Block::Choice& choice) const {
     const bool own = choice.step && !choice.is_first && !choice.is_second;
-    ScheduledStep step{{id}, {problem(id)}, {}, own ? choice.step->tactic : std::string()};
+    ScheduledStep step{{id}, {}, {}, own ? choice.step->tactic : std::string()};
+    step.problems.push_back(problem(id));  // a list in braces would be copied
     if (on_host) return step;
     step.tactic = backend.choose(step.problems[0], plan.device, step.tactic);
     if (!step.tactic.empty()) return step;
@@ -159,6 +160,7 @@ backends::Schedule bind(const Plan& plan, const Block& block, Layout layout, int
   schedule.layout = std::move(layout), schedule.decided = std::move(decided);
   const Binder binder{plan, backend, block, schedule, backend.capabilities(plan.device).host_memory};
   std::map<ir::NodeId, ScheduledStep> pairs;  // by the second
+  schedule.steps.reserve(block.choices.size());
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(block.choices.size()); ++id) {
     if (!schedule.layout.runs[id]) continue;
     const Block::Choice& choice = block.choices[id];
