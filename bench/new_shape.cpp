@@ -53,7 +53,7 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
       const double bound = microseconds([&] { shared.bind(plan, shapes, threads); });
       const double made = microseconds([&] { runtime::Program program(plan, shapes, thread_pool, &shared); });
       if (round > 0) binding.push_back(bound), making.push_back(made);
-      else planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, team); }));
+      else planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, thread_pool); }));
     }
   fmt::print("new sizes, bound   {:10.1f} us, the median of {}\n", median(binding), binding.size());
   fmt::print("new sizes, ready   {:10.1f} us, steps made and memory taken\n", median(making));
