@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <tenon/tenon.hpp>
 
+#include "backends/host_arena.h"
 #include "engine/engine.h"
 #include "runtime/program.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using namespace tenon;
 using Clock = std::chrono::steady_clock;
+constexpr int rounds = 40;
 
 template <class Work>
 double microseconds(const Work& work) {
@@ -43,15 +45,18 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
   const runtime::Program own(plan, plan.shapes, thread_pool, &shared);
   plan::Plan bare = plan;  // as it would be planned and packed without steps
   bare.steps.clear(), bare.shapes.clear();
+  const auto arena = std::make_shared<backends::HostArena>();  // as programs of one session share it
   // Binding alone, all that run() does before its first step, and the same with nothing to go by.
   std::vector<double> binding, making, planning;
-  for (int64_t round = 0; round < 5; ++round)
+  for (int round = 0; round < rounds; ++round)
     for (int64_t size = from; size <= to; ++size) {
       Shapes shapes = plan.shapes;
       shapes.at(input).at(axis) = size;
       if (shapes == plan.shapes) continue;
       const double bound = microseconds([&] { shared.bind(plan, shapes, threads); });
-      const double made = microseconds([&] { runtime::Program program(plan, shapes, thread_pool, &shared); });
+      std::unique_ptr<runtime::Program> program;
+      const double made = microseconds(
+          [&] { program = std::make_unique<runtime::Program>(plan, shapes, thread_pool, &shared, arena); });
       if (round > 0) binding.push_back(bound), making.push_back(made);
       else planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, thread_pool); }));
     }
