@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// From a model to an engine.
@@ -30,6 +31,12 @@ struct BuildOptions {
   Device device = {};  ///< the CPU; or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
   Shapes shapes = {};             ///< sizes of inputs that are dynamic in the model; a missing batch is 1
+  /// Ranges of sizes, each tuned at its best ones; sizes outside all of them are then refused. None: any sizes run,
+  /// and `shapes` are tuned for. Inputs that a profile leaves out have the sizes of `shapes`.
+  std::vector<Profile> profiles = {};
+  /// Values that live from run to run: the output that gives each, and the input that takes it in the next run. See
+  /// State.
+  std::vector<std::pair<std::string, std::string>> state = {};
   int threads = 0;                ///< 0: the cores this process may use
   double budget_seconds = -1;     ///< time for tuning; below 0: until every tactic is measured, 0: none
   std::string timing_cache = {};  ///< file; "" is the user's cache folder, "-" is none

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Built models.
@@ -25,6 +26,12 @@ struct TensorInfo {
 };
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+/// Sizes of the inputs that an engine is for: any from `min` to `max`, with tactics measured at `opt`.
+struct Profile {
+  std::string name;
+  Shapes min, opt, max;
+};
 
 struct LoadOptions {
   Logger logger = {};                 ///< also of the engine's sessions
@@ -60,9 +67,19 @@ class TENON_API Engine {
   const Device& device() const;
   /// The arithmetic it was built for.
   Precision precision() const;
+  /// What it was built for; none: any sizes, tuned for one. Runs of other sizes than the profiles' throw Error(usage)
+  /// naming input, axis and range.
+  std::vector<Profile> profiles() const;
+  /// Of each value that is carried from run to run: the output that gives it, and the input that takes it.
+  std::vector<std::pair<std::string, std::string>> carried() const;
+  /// What a first run takes as carried: zeros. Sizes that the model leaves open are those of the same name among the
+  /// other inputs of the first run, or else 0, as of a cache that is empty; `sizes` says otherwise, by input.
+  State state(const Shapes& sizes = {}) const;
   /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
   /// at most the cores there are.
   Session session(int threads = 0, const Shapes& shapes = {}) const;
+  /// A session of that profile alone, ready for its best sizes.
+  Session session(const std::string& profile, int threads = 0) const;
   /// The same with the arena of `other`, a session on the same GPU whose arena is at least as large: for engines that
   /// run in turn, as a detector and the classifier of what it finds. Runs of the two wait for one another, but those of
   /// enqueue(), which the caller orders; device_output() holds until the other runs. Throws Error(usage) where the

@@ -33,6 +33,31 @@ struct MemoryUse {
   int64_t device_bytes = 0;
 };
 
+/// What runs of an engine carry from one to the next (BuildOptions::state): caches of attention, states of recurrent
+/// layers. It belongs to its user, who may keep several for one session, and to one run at a time.
+class TENON_API State {
+ public:
+  State(State&&) noexcept;
+  State& operator=(State&&) noexcept;
+  ~State();
+  /// Lets it be as Engine::state gave it.
+  void reset();
+  /// Another of the same content, which goes its own way.
+  State fork() const;
+  /// What the next run will take as that input: memory of the state, valid until then; empty before the first run where
+  /// its sizes are not known yet. Throws Error(usage) for an input that is not carried.
+  Tensor get(const std::string& input) const;
+  /// Lets the next run take a copy of this. Throws Error(usage) for an input that is not carried, or another type.
+  void set(const std::string& input, const Tensor& tensor);
+
+ private:
+  friend class Engine;
+  friend class Session;
+  struct Impl;
+  explicit State(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
 /// Runs an engine; belongs to one thread at a time and throws Error(usage) when two use it at once.
 /// Inputs may have strides and lie in the memory of the process or, for an engine on a GPU, of that GPU. A run reads
 /// them where they are when they are dense and on the engine's device; it copies them once otherwise.
@@ -46,6 +71,9 @@ class TENON_API Session {
   /// are written right into it, where sizes are known before the run; on a GPU they are copied once more. Throws
   /// Error(usage) naming an input that is missing, unknown, or of wrong type or sizes.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
+  /// The same of an engine that carries values: `inputs` are the others, and what is carried is taken from `state` and
+  /// left there. Outputs that are carried are views of the state, valid until its next run.
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs, State& state);
   /// The steady state: no allocation. `inputs` and `outputs` in the engine's order; outputs are the session's memory,
   /// valid until the next run.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs);

@@ -139,6 +139,18 @@ typedef struct tenon_shape {
   int64_t dims[TENON_MAX_RANK];
 } tenon_shape;
 
+/* A range of sizes that an engine is tuned for. Inputs without a best size have that of the build's `shapes`; those
+ * without a least or most have the best alone. */
+typedef struct tenon_profile {
+  const char* name; /* null where there is one profile */
+  const tenon_shape* min;
+  size_t min_count;
+  const tenon_shape* opt;
+  size_t opt_count;
+  const tenon_shape* max;
+  size_t max_count;
+} tenon_profile;
+
 /* What one engine may take, beside the limits of the process; 0: no limit of its own. */
 typedef struct tenon_limits {
   size_t size;
@@ -165,6 +177,8 @@ typedef struct tenon_build_options {
    * returns 0 to cancel. */
   int (*progress)(void* context, const char* stage, double done, double seconds_left);
   void* progress_context;
+  const tenon_profile* profiles; /* sizes outside all of them are refused; null: any sizes run */
+  size_t profile_count;
 } tenon_build_options;
 TENON_API void tenon_build_options_init(tenon_build_options* options);
 
@@ -205,6 +219,14 @@ TENON_API tenon_code tenon_engine_input(const tenon_engine* engine, size_t at, t
                                         tenon_error** error);
 TENON_API tenon_code tenon_engine_output(const tenon_engine* engine, size_t at, tenon_tensor_info* info,
                                          tenon_error** error);
+/* The profiles that it was built for; 0: any sizes run. */
+TENON_API size_t tenon_engine_profile_count(const tenon_engine* engine);
+/* null behind the last; it lives as long as the engine. */
+TENON_API const char* tenon_engine_profile_name(const tenon_engine* engine, size_t at);
+/* The least, best and most sizes of an input in a profile; each may be null. */
+TENON_API tenon_code tenon_engine_profile_shapes(const tenon_engine* engine, size_t at, const char* input,
+                                                 tenon_shape* min, tenon_shape* opt, tenon_shape* max,
+                                                 tenon_error** error);
 /* "cpu", "cuda:1" */
 TENON_API const char* tenon_engine_device(const tenon_engine* engine);
 /* An entry of the model's metadata_props; null where there is none of that key. */
@@ -221,6 +243,7 @@ typedef struct tenon_session_options {
   int32_t threads; /* 0: as many as the engine was built for, at most the cores there are */
   const tenon_shape* shapes;
   size_t shape_count;
+  const char* profile; /* whose sizes alone the session takes, in the place of `shapes`; null: those of all */
 } tenon_session_options;
 TENON_API void tenon_session_options_init(tenon_session_options* options);
 

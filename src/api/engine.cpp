@@ -25,6 +25,11 @@ BuildOptions options_of(const tenon_build_options* given) {
   options.strict = form.strict != 0;
   options.logger = logger_of(form.logger);
   options.limits = limits_of(form.limits);
+  for (size_t at = 0; at < form.profile_count; ++at) {
+    const tenon_profile& one = (&required(form.profiles, "profiles"))[at];
+    options.profiles.push_back({one.name ? one.name : "", shapes_of(one.min, one.min_count),
+                                shapes_of(one.opt, one.opt_count), shapes_of(one.max, one.max_count)});
+  }
   if (form.progress)
     options.progress = [call = form.progress, context = form.progress_context](const std::string& stage, double done,
                                                                                double seconds_left) {
@@ -43,7 +48,7 @@ tenon_code made(tenon_engine** to, tenon_error** error, const Make& make) {
   return guarded(error, [&] {
     required(to, "engine") = nullptr;
     const Engine engine = make();
-    *to = new tenon_engine{engine, engine.inputs(), engine.outputs(), engine.device().str()};
+    *to = new tenon_engine{engine, engine.inputs(), engine.outputs(), engine.device().str(), engine.profiles()};
   });
 }
 

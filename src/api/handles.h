@@ -23,6 +23,7 @@ struct tenon_engine {
   tenon::Engine engine;
   std::vector<tenon::TensorInfo> inputs, outputs;
   std::string device;
+  std::vector<tenon::Profile> profiles;
 };
 
 struct tenon_session {

@@ -10,8 +10,9 @@ tenon_code tenon_session_new(const tenon_engine* engine, const tenon_session_opt
   return guarded(error, [&] {
     required(session, "session") = nullptr;
     const tenon_session_options form = read(options, tenon_session_options_init, "options");
-    *session = new tenon_session{
-        required(engine, "engine").engine.session(form.threads, shapes_of(form.shapes, form.shape_count))};
+    const tenon::Engine& of = required(engine, "engine").engine;
+    *session = new tenon_session{form.profile ? of.session(std::string(form.profile), form.threads)
+                                              : of.session(form.threads, shapes_of(form.shapes, form.shape_count))};
   });
 }
 

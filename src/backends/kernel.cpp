@@ -36,6 +36,9 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
 }
 
 const Kernel& kernel_for(const Problem& problem, const std::string& name) {
+  const auto [begin, end] = registry().equal_range(problem.node->op);
+  for (auto at = begin; at != end; ++at)
+    if (at->second.name == name && !at->second.refuses(problem)) return at->second;
   const std::vector<const Kernel*> kernels = kernels_for(problem.node->op);
   for (const Kernel* kernel : kernels)
     if (kernel->name == name && !kernel->refuses(problem)) return *kernel;

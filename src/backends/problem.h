@@ -30,6 +30,8 @@ size_t extent(const Operand& operand);
 /// An attribute of nodes whose operands may be rounded, though those of others may not. It is no part of a signature.
 inline constexpr const char* rounding = "rounding";
 
+class WeightCache;
+
 struct Problem {
   const ir::Node* node = nullptr;
   std::vector<Operand> inputs, outputs;
@@ -39,6 +41,7 @@ struct Problem {
   bool bf16 = false;    // or to bf16
   bool fused = false;   // on a CPU: products are added in one rounding, whatever that takes
   bool vendor = true;   // libraries of the GPU's vendor may serve
+  WeightCache* weights = nullptr;  // where packed weights are shared; no part of a signature
 };
 
 /// What a kernel sees of the problem, as text that no locale changes: the key of the timing cache. Where the problem

@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/problem.h"
+#include "backends/weight_cache.h"
 #include "ir/graph.h"
 
 /// What a backend is given to run: steps in order, and where their operands lie.
@@ -29,7 +31,8 @@ struct Storage {
 struct Layout {
   std::vector<Place> places;  // per value
   std::vector<Storage> storages;
-  std::vector<char> runs;  // per node: 0 when views make it free
+  std::vector<char> runs;     // per node: 0 when views make it free
+  std::vector<int> placement = {};  // storages in the order in which they were given offsets
   int64_t arena_bytes = 0, lower_bound = 0;
 };
 
@@ -51,17 +54,29 @@ struct ScheduledStep {
   std::shared_ptr<const std::vector<Schedule>> blocks = {};
 };
 
-/// A graph with concrete sizes and how it runs on a device. Problems refer to the graph's nodes.
+/// How a graph runs on a device with concrete sizes, which stand in the layout: schedules of other sizes may share the
+/// graph. Problems refer to its nodes.
 struct Schedule {
+  explicit Schedule(std::shared_ptr<const ir::Graph> of) : shared(std::move(of)), graph(*shared) {}
+  explicit Schedule(ir::Graph of) : Schedule(std::make_shared<const ir::Graph>(std::move(of))) {}
+  Schedule(Schedule&&) = default;
+
+  /// The elements of a value that is known; nullptr for others.
+  const Tensor* constant(ir::ValueId value) const {
+    for (const auto& [id, tensor] : decided)
+      if (id == value) return &tensor;
+    return graph.constant(value);
+  }
+
+  std::shared_ptr<const ir::Graph> shared;
+  const ir::Graph& graph;  // the same
   Device device;
   int threads = 1;
-  ir::Graph graph;
   Layout layout;
+  std::vector<std::pair<ir::ValueId, Tensor>> decided = {};  // constants that are others for these sizes
   std::vector<ScheduledStep> steps;
   bool concurrent = false;  // steps that need nothing of each other may run at the same time
-  Schedule() = default;
-  Schedule(Schedule&&) = default;
-  Schedule& operator=(Schedule&&) = default;
+  std::shared_ptr<WeightCache> weights = nullptr;  // of the engine
 };
 
 }  // namespace tenon::backends

@@ -131,10 +131,34 @@ void print_blocks(const backends::Schedule& schedule, const std::string& inside)
   }
 }
 
-void print_blocks(const plan::Plan& plan) {
-  ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
-  if (!backends::backend(plan.device).has(plan.device) || !plan::is_static(graph)) return;
-  print_blocks(plan::schedule(plan, plan::device_graph(std::move(graph), plan), plan.threads), "");
+/// "images 1x3x64x64 to 8x3x640x640, best 4x3x320x320"
+std::string range_text(const Profile& profile) {
+  std::string text;
+  for (const auto& [input, best] : profile.opt)
+    text += fmt::format("{}{} {} to {}, best {}", !text.empty()         ? "; "
+                                                  : profile.name.empty() ? ""
+                                                                         : printable(profile.name) + ": ",
+                        printable(input),
+                        shape_text(profile.min.at(input)), shape_text(profile.max.at(input)), shape_text(best));
+  return text;
+}
+
+/// What runs in each profile, at its best sizes; on a device that is not here it is not known.
+void print_steps(const Engine& engine, int threads) {
+  const EngineAccess::Impl& impl = EngineAccess::of(engine);
+  const plan::Plan& plan = impl.plan;
+  const auto print_one = [&](const std::string& title, const Shapes& shapes) {
+    const plan::Bound bound = impl.shared.bind(plan, shapes, threads > 0 ? threads : plan.threads);
+    fmt::print("profile  {}\n", title);
+    if (bound.schedule)
+      fmt::print("runs     on {}, {}\n{}", plan.device.str(), bound.schedule->concurrent ? "branches at the same time"
+                                                                                        : "one step after the other",
+                 plan::print(*bound.schedule)), print_blocks(*bound.schedule, "");
+    if (bound.rest) fmt::print("rest     {} nodes, as their sizes come\n", bound.rest->nodes.size());
+  };
+  if (plan.profiles.empty()) print_one("any sizes", plan.shapes);
+  for (const Profile& profile : plan.profiles)
+    print_one(range_text(profile), profile.opt);
 }
 
 /// An engine: what it was built for, the kernels it chose, and the memory a session takes.
@@ -148,6 +172,12 @@ int plan_of(const Options& options) {
   json["device"] = plan.device.str();
   json["strict"] = plan.goal.strict;
   json["shapes"] = plan.shapes;
+  json["profiles"] = Json::array();
+  for (const Profile& profile : plan.profiles)
+    json["profiles"].push_back(
+        {{"name", profile.name}, {"min", profile.min}, {"opt", profile.opt}, {"max", profile.max}});
+  json["state"] = Json::array();
+  for (const auto& [output, input] : plan.carried) json["state"].push_back({{"output", output}, {"input", input}});
   const MemoryUse memory = engine.session(options.threads).memory();
   json["memory"] = {{"arena_bytes", memory.arena_bytes},
                     {"arena_lower_bound", memory.arena_lower_bound},
@@ -163,13 +193,14 @@ int plan_of(const Options& options) {
   fmt::print("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.goal.isa,
              name(plan.goal.precision), memory.device_bytes > 0 ? " on " + plan.device.str() : "");
   for (const auto& [input, sizes] : plan.shapes)
-    fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
+    if (plan.profiles.empty()) fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
+  for (const Profile& profile : plan.profiles)
+    if (options.stage.empty()) fmt::print("{:<8} {}\n", "profile", range_text(profile));
+  for (const auto& [output, input] : plan.carried)
+    fmt::print("{:<8} {} to {}\n", "state", printable(output), printable(input));
   fmt::print("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
              bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
-  if (options.stage == "plan") print_blocks(plan);
-  if (options.stage == "plan")
-    for (const auto& [problem, record] : plan.records)
-      fmt::print("{:<8} {:10.1f} us  {:<28} {}\n", "tactic", record.microseconds, record.kernel, problem);
+  if (options.stage == "plan") print_steps(engine, options.threads);
   return 0;
 }
 

@@ -107,6 +107,14 @@ void ModelOptions::add_to(CLI::App& app) {
   flags.add("--precision", precision, "Arithmetic: fp32, bf16, int8, best; on a GPU also tf32, fp16, fp8")
       .value("NAME");
   flags.add("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8").value("SIZES");
+  flags.add("--profile", profiles,
+            "A range of sizes, tuned for the best: in:1x3x64x64..1x3x320x320..8x3x640x640. Others are refused (may be "
+            "given again)")
+      .value("[NAME=]SIZES")
+      .one_each();
+  flags.add("--state", state, "An output that the next run takes as an input (may be given again)")
+      .value("OUT=IN")
+      .one_each();
   flags.add("--threads", threads, "Threads; 0 is the cores this process may use").value("N");
   flags.add("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
       .value("TIME");
@@ -147,6 +155,8 @@ BuildOptions ModelOptions::build_options() const {
   if (!device.empty()) options.device = device;
   if (!precision.empty()) options.precision = parse_precision(precision);
   options.shapes = parse_shapes(shapes);
+  for (const std::string& text : profiles) options.profiles.push_back(parse_profile(text));
+  for (const std::string& text : state) options.state.push_back(parse_carried(text));
   options.threads = threads;
   options.budget_seconds = budget.empty() ? -1 : parse_seconds(budget);
   options.timing_cache = timing_cache;

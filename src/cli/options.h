@@ -20,11 +20,12 @@ struct ModelOptions {
   std::string model;
   std::string device, precision;  // empty: an engine's own; cpu and fp32 for a model
   std::string shapes, budget, timing_cache, external_root;
-  std::vector<std::string> skip_passes;
+  std::vector<std::string> skip_passes, profiles, state;
   int threads = 0;
   bool strict = false, no_vendor = false, lenient = false, quiet = false;
 
-  /// MODEL, --device, --precision, --shapes, --threads, --budget, --timing-cache, --skip-pass, --max-memory,
+  /// MODEL, --device, --precision, --shapes, --profile, --state, --threads, --budget, --timing-cache, --skip-pass,
+  /// --max-memory,
   /// --max-rounds, --external-root, --plugin, --lenient, --strict, --no-vendor, -q.
   void add_to(CLI::App& app);
   /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
@@ -45,6 +46,11 @@ void add_json(CLI::App& app, std::string& json);
 
 /// "in:1x3x640x640,b:2" to sizes by name; a name may hold colons. Throws Error(usage).
 Shapes parse_shapes(const std::string& text);
+/// "small=in:1x3x64x64..1x3x320x320..8x3x640x640,b:2": the least, best and most sizes of inputs; of two the second is
+/// the best, too. Throws Error(usage).
+Profile parse_profile(const std::string& text);
+/// "present.0.key=past.0.key": an output, and the input of the next run that takes it. Throws Error(usage).
+std::pair<std::string, std::string> parse_carried(const std::string& text);
 /// "500ms", "5s", "1m", "2" (seconds). Throws Error(usage).
 double parse_seconds(const std::string& text);
 /// "4096", "512M", "4G", in powers of 1024. Throws Error(usage).

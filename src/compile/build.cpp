@@ -30,18 +30,38 @@ using Import = std::function<ir::Graph(std::vector<onnx::Listed>&)>;
 
 const backends::Backend& backend_of(const plan::Plan& plan) { return backends::backend(plan.device); }
 
+/// The sizes that are tuned for, or first tuned for.
+Shapes best_sizes(const BuildOptions& options) {
+  Shapes shapes = options.shapes;
+  if (!options.profiles.empty())
+    for (const auto& [name, sizes] : options.profiles[0].opt) shapes[name] = sizes;
+  return shapes;
+}
+
+/// Does the work for the plan's sizes, or in their place for the best sizes of each profile.
+template <class Work>
+void for_each_profile(plan::Plan& plan, const Work& work) {
+  if (plan.profiles.empty()) return work();
+  for (const Profile& profile : plan.profiles) {
+    plan.shapes = profile.opt;
+    work();
+  }
+  plan.shapes = plan.profiles[0].opt;
+}
+
 /// From an optimised graph to the kernels of the plan's device.
 void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
   tracker.note(backend_of(plan).lower(plan.graph, plan.device, plan.goal, options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
-  const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
+  const ir::Graph concrete = plan::concretise(plan.graph, best_sizes(options));
   for (ir::ValueId input : concrete.inputs) {
     const ir::Value& value = concrete.value(input);
     if (!value.shape || !ir::is_constant(*value.shape)) continue;
     for (const ir::Dim& dim : *value.shape) plan.shapes[value.name].push_back(dim.value());
     plan.shapes.try_emplace(value.name);
   }
-  compile::tune(plan, known, options.budget_seconds, options.progress);
+  plan::set_profiles(plan, options.profiles, options.shapes);
+  for_each_profile(plan, [&] { compile::tune(plan, known, options.budget_seconds, options.progress); });
 }
 
 /// Whether layers of a model that came quantised may be faster in floating point, and can be timed.
@@ -79,7 +99,9 @@ void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
 }
 
 /// The whole compiler: import, optimise, quantise, plan, tune.
-plan::Plan compiled(const Import& import, const BuildOptions& options) {
+plan::Plan compiled(const Import& import, const BuildOptions& given) {
+  BuildOptions options = given;
+  options.shapes = best_sizes(given);
   plan::Plan plan;
   choose_device(plan, options);
   std::vector<onnx::Listed> listed;
@@ -122,7 +144,9 @@ plan::Plan compiled(const Import& import, const BuildOptions& options) {
       });
     cache.add(plan.records);
   }
-  compile::rank(plan, cache, options.budget_seconds, options.progress);
+  for_each_profile(plan, [&] { compile::rank(plan, cache, options.budget_seconds, options.progress); });
+  plan.carried = options.state;
+  plan::check_carried(plan);
   for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
   return plan;
 }
@@ -136,13 +160,15 @@ plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
   plan.goal.vendor = options.vendor;
   plan.goal.isa = host_isa();
   for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
+  if (!options.profiles.empty()) plan::set_profiles(plan, options.profiles, options.shapes);
+  if (!options.state.empty()) plan.carried = options.state, plan::check_carried(plan);
   for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
   if (options.threads > 0) plan.threads = options.threads;
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
   warn_of(cache, options);
-  compile::tune(plan, cache.records(), options.budget_seconds, options.progress);
+  for_each_profile(plan, [&] { compile::tune(plan, cache.records(), options.budget_seconds, options.progress); });
   cache.add(plan.records);
-  compile::rank(plan, cache, options.budget_seconds, options.progress);
+  for_each_profile(plan, [&] { compile::rank(plan, cache, options.budget_seconds, options.progress); });
   return plan;
 }
 
@@ -151,8 +177,10 @@ template <class Work>
 Engine logged(const BuildOptions& options, const Work& work) try {
   const auto budget = Budget::of(options.limits);
   const BudgetScope scope(budget);
+  plan::Plan made = work();
+  plan::make_steps(made);
   auto impl = std::make_shared<EngineAccess::Impl>(
-      EngineAccess::Impl{.plan = work(), .logger = options.logger, .budget = budget});
+      EngineAccess::Impl{.plan = std::move(made), .logger = options.logger, .budget = budget});
   const plan::Plan& plan = impl->plan;
   options.logger.log(Severity::info, "built for " + plan.device.str() + " in " +
                                          std::string(name(plan.goal.precision)) + ": " +

@@ -14,10 +14,12 @@ TensorInfo info(const ir::Value& value, const std::string& name) {
 }  // namespace
 
 Engine engine_of(plan::Plan plan) {
+  plan.steps.clear();
   return EngineAccess::make(std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{.plan = std::move(plan)}));
 }
 
 Engine with_plan(const Engine& engine, plan::Plan plan) {
+  plan.steps.clear();
   const EngineAccess::Impl& impl = EngineAccess::of(engine);
   return EngineAccess::make(std::make_shared<EngineAccess::Impl>(
       EngineAccess::Impl{.plan = std::move(plan), .file = impl.file, .logger = impl.logger, .budget = impl.budget}));
@@ -34,13 +36,15 @@ std::vector<TensorInfo> Engine::outputs() const {
   const ir::Graph& graph = impl_->plan.graph;
   std::vector<TensorInfo> infos;
   for (size_t at = 0; at < graph.outputs.size(); ++at)
-    infos.push_back(info(graph.value(graph.outputs[at]), at < graph.output_names.size()
-                                                             ? graph.output_names[at]
-                                                             : graph.value(graph.outputs[at]).name));
+    infos.push_back(info(graph.value(graph.outputs[at]), plan::output_name(graph, at)));
   return infos;
 }
 
 const std::map<std::string, std::string>& Engine::metadata() const { return impl_->plan.graph.metadata; }
+
+std::vector<Profile> Engine::profiles() const { return impl_->plan.profiles; }
+
+std::vector<std::pair<std::string, std::string>> Engine::carried() const { return impl_->plan.carried; }
 
 const Device& Engine::device() const { return impl_->plan.device; }
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "backends/compiled_cache.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "plan/bind.h"
 #include "plan/plan.h"
 
 namespace tenon {
@@ -15,7 +15,7 @@ namespace tenon {
 /// What an engine is in memory; format.h describes the file.
 struct Engine::Impl {
   plan::Plan plan;
-  mutable backends::CompiledCache compiled = {};     // by its sessions
+  mutable plan::Shared shared = {};                  // by its sessions
   std::shared_ptr<const MappedFile> file = nullptr;  // that the weights are in, of a loaded engine
   Logger logger = {};
   std::shared_ptr<Budget> budget = {};  // of all its sessions; null: the process's limits alone
@@ -35,7 +35,7 @@ struct EngineAccess {
 };
 
 inline const plan::Plan& plan_of(const Engine& engine) { return EngineAccess::of(engine).plan; }
-/// An engine of that plan, with nothing else.
+/// An engine of that plan, with nothing else; its steps are made anew, from its records.
 Engine engine_of(plan::Plan plan);
 /// With the plan in the place of the engine's own: its logger and limits stay.
 Engine with_plan(const Engine& engine, plan::Plan plan);

@@ -9,7 +9,7 @@
 namespace tenon::engine {
 
 constexpr char magic[8] = {'T', 'E', 'N', 'O', 'N', '\r', '\n', '\x1a'};
-constexpr uint32_t version = 2;
+constexpr uint32_t version = 3;
 constexpr uint64_t alignment = 64;
 constexpr uint32_t max_sections = 16;
 
@@ -23,7 +23,8 @@ struct Header {
 
 struct Section {
   char name[16];      // "plan": JSON; "graph": the IR's text; "pool": JSON table of tensors; "data": their bytes;
-                       // "why", not in all: JSON of what the build knows beside the plan
+                       // "steps": JSON of profiles and of what runs in each; "why", not in all: JSON of what the
+                       // build knows beside the plan
   uint64_t offset, bytes;  // bytes without padding
   uint64_t hash;
 };

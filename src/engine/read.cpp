@@ -15,6 +15,7 @@
 #include "base/open_file.h"
 #include "engine/engine.h"
 #include "engine/format.h"
+#include "engine/steps.h"
 #include "ops/op.h"
 #include "ops/verify.h"
 
@@ -88,7 +89,7 @@ std::map<std::string, Section> sections_of(const MappedFile& file, const std::st
     sections[section.name] = {section.offset, section.bytes, std::move(text)};
   }
   if (expected != size) corrupt(path, "bytes follow the last section");
-  for (const char* name : {"plan", "graph", "pool", tensors})
+  for (const char* name : {"plan", "graph", "pool", "steps", tensors})
     if (!sections.count(name)) corrupt(path, std::string("section \"") + name + "\" is missing");
   return sections;
 }
@@ -193,6 +194,13 @@ plan::Plan read(const std::shared_ptr<const MappedFile>& file) {
     read_goal(content, plan, path);
     for (const auto& [key, entry] : content.at("records").items())
       plan.records[engine::json_bytes(key)] = record_of(entry);
+    try {
+      engine::read_steps(json::parse(sections.at("steps").text), plan);
+    } catch (const std::logic_error& error) {
+      corrupt(path, error.what());
+    } catch (const Error& error) {
+      corrupt(path, error.what() + (error.why().empty() ? "" : ", " + error.why()));
+    }
     if (const auto why = sections.find("why"); why != sections.end()) {
       const json told = json::parse(why->second.text);
       for (const json& entry : told.at("sources")) plan.sources.push_back(source_of(entry));

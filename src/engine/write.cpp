@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "engine/engine.h"
 #include "engine/format.h"
+#include "engine/steps.h"
 
 namespace tenon {
 namespace {
@@ -83,9 +84,10 @@ Buffer Engine::serialize() const {
                                                           {"graph", graph},
                                                           {"pool", table},
                                                           {"data", std::move(data)},
+                                                          {"steps", engine::json_of_steps(impl_->plan).dump()},
                                                           {"why", why_text(impl_->plan)}};
 
-  constexpr uint32_t count = 5;
+  constexpr uint32_t count = 6;
   engine::Header header{};
   std::memcpy(header.magic, engine::magic, sizeof header.magic);
   header.version = engine::version;

@@ -46,17 +46,20 @@ std::map<std::string, Record> group_records(const ir::Graph& graph, const Plan& 
   return named;
 }
 
+std::vector<passes::Group> chosen_groups(const ir::Graph& graph, const Plan& plan) {
+  const std::map<std::string, Record> records = group_records(graph, plan);
+  if (records.empty()) return {};
+  std::vector<passes::Group> groups = passes::groups_of(graph, backends::backend(plan.device).groups());
+  std::erase_if(groups, [&](const passes::Group& group) {
+    const auto record = records.find(passes::result_of(graph, group));
+    return record == records.end() || record->second.kernel == unfused;
+  });
+  return groups;
+}
+
 ir::Graph device_graph(ir::Graph graph, const Plan& plan) {
-  Grouped found = grouped(graph, plan);
-  bool any = false;
-  for (const ir::NodeId id : found.groups) {
-    const auto record = found.records.find(id);
-    if (record == found.records.end() || record->second.kernel == unfused) passes::take_apart(found.graph, id);
-    else any = true;
-  }
-  if (!any) return graph;
-  found.graph.tidy();
-  return std::move(found.graph);
+  const std::vector<passes::Group> groups = chosen_groups(graph, plan);
+  return groups.empty() ? graph : passes::with_groups(std::move(graph), groups);
 }
 
 }  // namespace tenon::plan

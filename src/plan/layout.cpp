@@ -7,8 +7,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "ops/op.h"
-#include "plan/plan.h"
+#include "plan/layout.h"
 
 namespace tenon::plan {
 
@@ -45,28 +44,34 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
 
 namespace {
 
+using Kind = LayoutFacts::Kind;
+
 struct Layouter {
+  const LayoutRequest& request;
   const ir::Graph& graph;
   Layout layout;
   std::vector<char> fixed;  // values whose place is decided
   int64_t limit;            // of bytes
 
-  Layouter(const ir::Graph& g, bool host_memory) : graph(g), limit(limits_in_force().memory_bytes) {
-    if (!host_memory) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
+  Layouter(const LayoutRequest& wanted, const std::vector<Dims>& sizes)
+      : request(wanted), graph(wanted.graph), limit(limits_in_force().memory_bytes) {
+    if (!request.host_memory) limit = given_memory_limit() > 0 ? given_memory_limit() : INT64_MAX - 1;
     layout.places.resize(graph.values.size());
     layout.runs.assign(graph.nodes.size(), 1);
     fixed.assign(graph.values.size(), 0);
     for (size_t id = 0; id < graph.values.size(); ++id) {
-      const ir::Value& value = graph.values[id];
-      if (!value.shape || !ir::is_constant(*value.shape)) continue;
-      Dims dims;
-      for (const ir::Dim& dim : *value.shape) dims.push_back(dim.value());
-      layout.places[id].dims = dims;
-      if (bytes_of(static_cast<ir::ValueId>(id)) == INT64_MAX) refuse(value, INT64_MAX);
-      layout.places[id].strides = backends::dense_strides(dims);
+      layout.places[id].dims = sizes[id];
+      if (bytes_of(static_cast<ir::ValueId>(id)) == INT64_MAX) refuse(static_cast<ir::ValueId>(id), INT64_MAX);
+      layout.places[id].strides = backends::dense_strides(sizes[id]);
     }
   }
 
+  const LayoutFacts::Node& facts(ir::NodeId id) const { return request.facts.nodes[static_cast<size_t>(id)]; }
+  const Tensor* constant(ir::ValueId id) const {
+    for (const auto& [value, tensor] : request.decided)
+      if (value == id) return &tensor;
+    return graph.constant(id);
+  }
   const Dims& dims(ir::ValueId id) const { return layout.places[id].dims; }
   bool movable(ir::ValueId id) const {  // may be written into another value's storage
     return id != ir::no_value && !fixed[id] && !graph.value(id).is_constant() &&
@@ -82,11 +87,12 @@ struct Layouter {
     return bytes;
   }
 
-  [[noreturn]] void refuse(const ir::Value& largest, int64_t bytes) const {
+  [[noreturn]] void refuse(ir::ValueId id, int64_t bytes) const {
+    const ir::Value& largest = graph.value(id);
     const ir::Node* node = largest.producer == ir::no_node ? nullptr : &graph.node(largest.producer);
     throw Error(Code::resource, "the model needs more memory than it may take",
                 {.where = (node ? "node " + node->label() + " (" + node->op + "), " : std::string()) + "tensor \"" +
-                          largest.name + "\" " + ir::str(*largest.shape),
+                          largest.name + "\" " + ir::str(ir::Shape(dims(id).begin(), dims(id).end())),
                  .why = "it takes " + (bytes == INT64_MAX ? "more than 64 bits can count" : memory_text(bytes)) +
                         ", the limit is " + memory_text(limit),
                  .hint = "raise the limit with --max-memory, or give smaller --shapes",
@@ -96,19 +102,19 @@ struct Layouter {
   /// Before anything is allocated: the arena must fit beside the inputs.
   void check_memory() const {
     int64_t bytes = layout.arena_bytes;
+    for (ir::ValueId id : graph.inputs)
+      if (__builtin_add_overflow(bytes, bytes_of(id), &bytes)) bytes = INT64_MAX;
+    if (bytes <= limit) return;
     ir::ValueId largest = ir::no_value;
     const auto look = [&](ir::ValueId id) {
       if (id != ir::no_value && !graph.value(id).is_constant() &&
           (largest == ir::no_value || bytes_of(id) > bytes_of(largest)))
         largest = id;
     };
-    for (ir::ValueId id : graph.inputs) {
-      look(id);
-      if (__builtin_add_overflow(bytes, bytes_of(id), &bytes)) bytes = INT64_MAX;
-    }
+    for (ir::ValueId id : graph.inputs) look(id);
     for (const ir::Node& node : graph.nodes)
       for (ir::ValueId id : node.outputs) look(id);
-    if (bytes > limit && largest != ir::no_value) refuse(graph.value(largest), bytes);
+    if (largest != ir::no_value) refuse(largest, bytes);
   }
 
   void own_storage(ir::ValueId id) {
@@ -117,39 +123,26 @@ struct Layouter {
     place.offset = 0;
     place.strides = backends::dense_strides(place.dims);
     const int64_t bytes = bytes_of(id);
-    if (bytes > limit) refuse(graph.value(id), bytes);
+    if (bytes > limit) refuse(id, bytes);
     layout.storages.push_back({bytes, INT32_MAX, -1, 0});
     fixed[id] = 1;
   }
 
-  static bool is_alias(const ir::Node& node) { return ops::has_trait(node.op, ops::Trait::view); }
-
-  static bool permutes(const ir::Node& node) {
-    return ops::has_trait(node.op, ops::Trait::permutes) && node.has("perm");
-  }
-
-  /// Whether all who read it take axes in any order.
-  bool is_transposed_view(const ir::Node& node) const {
-    if (!permutes(node) || graph.is_output(node.outputs[0])) return false;
-    const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
-    return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
-      return ops::has_trait(graph.node(user).op, ops::Trait::any_order) &&
-             std::count(graph.node(user).inputs.begin(), graph.node(user).inputs.begin() + 3, node.outputs[0]) > 0;
-    });
-  }
   /// Where the result of a Transpose lies that moves nothing.
-  Place transposed(const ir::Node& node) const {
+  Place transposed(ir::NodeId id) const {
+    const ir::Node& node = graph.node(id);
     Place place = layout.places[node.inputs[0]];
     const Dims strides = place.strides;
-    const std::vector<int64_t> perm = node.integers("perm");
+    const std::vector<int64_t>& perm = facts(id).perm;
     place.dims = dims(node.outputs[0]);
     for (size_t axis = 0; axis < perm.size(); ++axis) place.strides[axis] = strides[static_cast<size_t>(perm[axis])];
     return place;
   }
 
-  int64_t concat_axis(const ir::Node& node) const {
-    const int64_t rank = static_cast<int64_t>(dims(node.outputs[0]).rank()), axis = node.integer("axis", 0);
-    return axis < 0 ? axis + rank : axis;
+  /// The axis that a node names, counted from the front of that value.
+  size_t axis_of(ir::NodeId id, ir::ValueId of) const {
+    const int64_t axis = facts(id).axis;
+    return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(dims(of).rank()) : axis);
   }
 
   Place slice(const Place& whole, size_t axis, int64_t begin, const Dims& part) const {
@@ -163,7 +156,7 @@ struct Layouter {
   const Place* in_place(ir::ValueId id) const {
     if (id == ir::no_value || graph.value(id).users.size() != 1 || graph.is_output(id)) return nullptr;
     const ir::Node& user = graph.node(graph.value(id).users[0]);
-    if (!ops::has_trait(user.op, ops::Trait::elementwise) || user.outputs.size() != 1 || !fixed[user.outputs[0]])
+    if (!facts(graph.value(id).users[0]).elementwise || user.outputs.size() != 1 || !fixed[user.outputs[0]])
       return nullptr;
     const ir::ValueId out = user.outputs[0];
     if (!(dims(out) == dims(id)) || graph.value(out).dtype != graph.value(id).dtype) return nullptr;
@@ -173,11 +166,13 @@ struct Layouter {
     return &layout.places[out];
   }
 
-  void backward(const ir::Node& node) {
-    if (ops::has_trait(node.op, ops::Trait::joins)) {
+  void backward(ir::NodeId id) {
+    const ir::Node& node = graph.node(id);
+    const Kind kind = facts(id).kind;
+    if (kind == Kind::concat) {
       const ir::ValueId out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
-      const size_t axis = static_cast<size_t>(concat_axis(node));
+      const size_t axis = axis_of(id, out);
       int64_t begin = 0;
       for (size_t at = 0; at < node.inputs.size(); ++at) {
         const ir::ValueId in = node.inputs[at];
@@ -187,29 +182,26 @@ struct Layouter {
         }
         begin += dims(in)[axis];
       }
-    } else if (is_alias(node)) {
+    } else if (kind == Kind::view) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       Dims strides;
       if (fixed[out] && movable(in) && reshape_strides(dims(out), layout.places[out].strides, dims(in), strides)) {
         layout.places[in] = {layout.places[out].storage, layout.places[out].offset, dims(in), strides};
         fixed[in] = 1;
       }
-    } else if (permutes(node) && movable(node.inputs[0]) &&
-               ops::has_trait(graph.producer(node.inputs[0])->op, ops::Trait::any_order) &&
-               graph.only_user(node.inputs[0]) != ir::no_node) {
+    } else if (kind == Kind::transpose && facts(id).transposed_write && movable(node.inputs[0])) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
-      const std::vector<int64_t> perm = node.integers("perm");
+      const std::vector<int64_t>& perm = facts(id).perm;
       Place place{layout.places[out].storage, layout.places[out].offset, dims(in), dims(in)};
       for (size_t axis = 0; axis < perm.size(); ++axis)
         place.strides[static_cast<size_t>(perm[axis])] = layout.places[out].strides[axis];
       layout.places[in] = place;
       fixed[in] = 1;
-    } else if (ops::has_trait(node.op, ops::Trait::splits) && movable(node.inputs[0])) {
+    } else if (kind == Kind::split && movable(node.inputs[0])) {
       // All parts side by side in one storage: the whole can be written there at once.
       const ir::ValueId in = node.inputs[0];
-      int64_t axis = node.integer("axis", 0);
-      if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
+      const size_t axis = axis_of(id, in);
       const auto place_of = [&](ir::ValueId out) {
         return out == ir::no_value ? nullptr : fixed[out] ? &layout.places[out] : in_place(out);
       };
@@ -235,9 +227,9 @@ struct Layouter {
 
   std::optional<Place> view_of_slice(const ir::Node& node) const {
     const Place& in = layout.places[node.inputs[0]];
-    const Tensor* starts = graph.constant(node.inputs[1]);
-    const Tensor* axes = node.inputs.size() > 3 ? graph.constant(node.inputs[3]) : nullptr;
-    const Tensor* steps = node.inputs.size() > 4 ? graph.constant(node.inputs[4]) : nullptr;
+    const Tensor* starts = constant(node.inputs[1]);
+    const Tensor* axes = node.inputs.size() > 3 ? constant(node.inputs[3]) : nullptr;
+    const Tensor* steps = node.inputs.size() > 4 ? constant(node.inputs[4]) : nullptr;
     if (!starts || (node.inputs.size() > 3 && node.inputs[3] != ir::no_value && !axes) ||
         (node.inputs.size() > 4 && node.inputs[4] != ir::no_value && !steps))
       return std::nullopt;
@@ -265,9 +257,10 @@ struct Layouter {
 
   void forward(ir::NodeId id) {
     const ir::Node& node = graph.node(id);
+    const Kind kind = facts(id).kind;
     const ir::ValueId in = node.inputs.empty() ? ir::no_value : node.inputs[0];
     const bool in_arena = in != ir::no_value && layout.places[in].storage >= 0;
-    if (is_alias(node)) {
+    if (kind == Kind::view) {
       const ir::ValueId out = node.outputs[0];
       Dims strides;
       const bool fits = in_arena && reshape_strides(dims(in), layout.places[in].strides, dims(out), strides);
@@ -279,9 +272,9 @@ struct Layouter {
                  same(layout.places[out], {layout.places[in].storage, layout.places[in].offset, dims(out), strides})) {
         layout.runs[id] = 0;
       }
-    } else if (ops::has_trait(node.op, ops::Trait::splits) && in_arena) {
-      int64_t axis = node.integer("axis", 0), begin = 0;
-      if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
+    } else if (kind == Kind::split && in_arena) {
+      const size_t axis = axis_of(id, in);
+      int64_t begin = 0;
       bool all = true;
       for (ir::ValueId out : node.outputs) {
         if (out == ir::no_value) {
@@ -294,18 +287,18 @@ struct Layouter {
         begin += dims(out)[axis];
       }
       if (all) layout.runs[id] = 0;
-    } else if (ops::has_trait(node.op, ops::Trait::slices) && in_arena && !fixed[node.outputs[0]]) {
+    } else if (kind == Kind::slice && in_arena && !fixed[node.outputs[0]]) {
       if (const auto view = view_of_slice(node)) {
         layout.places[node.outputs[0]] = *view;
         fixed[node.outputs[0]] = 1;
         layout.runs[id] = 0;
       }
-    } else if (permutes(node) && in_arena) {
+    } else if (kind == Kind::transpose && in_arena) {
       const ir::ValueId out = node.outputs[0];
-      if (!fixed[out] && is_transposed_view(node)) layout.places[out] = transposed(node), fixed[out] = 1;
-      if (fixed[out] && same(layout.places[out], transposed(node))) layout.runs[id] = 0;
-    } else if (ops::has_trait(node.op, ops::Trait::joins)) {
-      const size_t axis = static_cast<size_t>(concat_axis(node));
+      if (!fixed[out] && facts(id).transposed_view) layout.places[out] = transposed(id), fixed[out] = 1;
+      if (fixed[out] && same(layout.places[out], transposed(id))) layout.runs[id] = 0;
+    } else if (kind == Kind::concat) {
+      const size_t axis = axis_of(id, node.outputs[0]);
       int64_t begin = 0;
       bool all = true;
       for (ir::ValueId input : node.inputs) {
@@ -318,7 +311,8 @@ struct Layouter {
       if (out != ir::no_value && !fixed[out] && !graph.value(out).is_constant()) own_storage(out);
   }
 
-  void lifetimes(bool by_depth) {
+  void lifetimes() {
+    const bool by_depth = request.by_depth;
     const auto touch = [&](ir::ValueId id, int step) {
       if (id == ir::no_value || layout.places[id].storage < 0) return;
       Storage& storage = layout.storages[layout.places[id].storage];
@@ -326,37 +320,38 @@ struct Layouter {
       storage.last = std::max(storage.last, step);
     };
     const int count = static_cast<int>(graph.nodes.size());
-    const std::vector<int> depth = by_depth ? depths(graph) : std::vector<int>();
     for (int step = 0; step < count; ++step) {
-      const int when = by_depth ? depth[static_cast<size_t>(step)] : step;
+      const int when = by_depth ? request.facts.depths[static_cast<size_t>(step)] : step;
       for (ir::ValueId in : graph.nodes[step].inputs) touch(in, when);
       for (ir::ValueId out : graph.nodes[step].outputs) touch(out, when);
     }
     for (ir::ValueId out : graph.outputs) touch(out, count);
-    assign_offsets(layout, count);
+    assign_offsets(layout, count, request.placement);
   }
 };
 
 }  // namespace
 
-std::vector<int> depths(const ir::Graph& graph) {
-  std::vector<int> depth(graph.nodes.size(), 0);
-  for (size_t id = 0; id < graph.nodes.size(); ++id)
-    for (ir::ValueId in : graph.nodes[id].inputs)
-      if (in != ir::no_value && graph.value(in).producer != ir::no_node)
-        depth[id] = std::max(depth[id], depth[static_cast<size_t>(graph.value(in).producer)] + 1);
-  return depth;
-}
-
-Layout lay_out(const ir::Graph& graph, bool by_depth, bool host_memory) {
-  Layouter layouter(graph, host_memory);
+Layout lay_out(const LayoutRequest& request, const std::vector<Dims>& sizes) {
+  const ir::Graph& graph = request.graph;
+  Layouter layouter(request, sizes);
   for (ir::ValueId out : graph.outputs)
     if (layouter.movable(out)) layouter.own_storage(out);
-  for (size_t at = graph.nodes.size(); at-- > 0;) layouter.backward(graph.nodes[at]);
+  for (auto id = static_cast<ir::NodeId>(graph.nodes.size()); id-- > 0;) layouter.backward(id);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) layouter.forward(id);
-  layouter.lifetimes(by_depth);
+  layouter.lifetimes();
   layouter.check_memory();
   return std::move(layouter.layout);
+}
+
+Layout lay_out(const ir::Graph& graph, bool by_depth, bool host_memory, const std::vector<int>* placement) {
+  std::vector<Dims> sizes(graph.values.size());
+  for (size_t id = 0; id < sizes.size(); ++id) {
+    const std::optional<ir::Shape>& shape = graph.values[id].shape;
+    if (shape && ir::is_constant(*shape))
+      for (const ir::Dim& dim : *shape) sizes[id].push_back(dim.value());
+  }
+  return lay_out({graph, layout_facts(graph), {}, by_depth, host_memory, placement}, sizes);
 }
 
 void let_round(ir::Node& node) { node.attributes[backends::rounding] = std::string("bf16"); }

@@ -35,14 +35,26 @@ int64_t place_in_order(std::vector<Storage>& storages, const std::vector<int>& o
   return end;
 }
 
+bool is_order(std::vector<int> order, size_t count) {
+  std::sort(order.begin(), order.end());
+  for (size_t at = 0; at < order.size(); ++at)
+    if (order[at] != static_cast<int>(at)) return false;
+  return order.size() == count;
+}
+
 }  // namespace
 
-void assign_offsets(Layout& layout, int steps) {
+void assign_offsets(Layout& layout, int steps, const std::vector<int>* placement) {
   std::vector<Storage>& storages = layout.storages;
   std::vector<int64_t> live(steps + 1, 0);
   for (const Storage& storage : storages)
     for (int step = storage.first; step <= storage.last; ++step) live[step] += aligned(storage.bytes);
   layout.lower_bound = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+  if (placement && is_order(*placement, storages.size())) {
+    layout.placement = *placement;
+    layout.arena_bytes = place_in_order(storages, *placement);
+    return;
+  }
 
   std::vector<int> order(storages.size());
   std::iota(order.begin(), order.end(), 0);
@@ -79,7 +91,7 @@ void assign_offsets(Layout& layout, int steps) {
   // Local search: what stands highest, or any other, takes another place in the order.
   std::minstd_rand random(1);
   const auto count = static_cast<int64_t>(storages.size());
-  for (int64_t tries = count > 1 ? std::min<int64_t>(2000, search_work / (count * count)) : 0;
+  for (int64_t tries = count > 1 && !placement ? std::min<int64_t>(2000, search_work / (count * count)) : 0;
        tries > 0 && best_bytes > layout.lower_bound; --tries) {
     std::vector<int> changed = best_order;
     const auto highest = std::max_element(changed.begin(), changed.end(), [&](int x, int y) {
@@ -94,6 +106,7 @@ void assign_offsets(Layout& layout, int steps) {
     attempt(changed);
   }
   storages = std::move(best);
+  layout.placement = std::move(best_order);
   layout.arena_bytes = storages.empty() ? 0 : best_bytes;
 }
 

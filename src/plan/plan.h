@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "backends/kernel.h"
 #include "backends/schedule.h"
 #include "ir/graph.h"
+#include "passes/groups.h"
 #include "plan/evidence.h"
+#include "plan/steps.h"
 
 /// From an optimised graph and concrete input sizes to steps with places in one arena.
 namespace tenon::plan {
@@ -58,12 +61,14 @@ ir::Graph planned_part(ir::Graph graph);
 /// Assigns places: concat, split, slice and reshape become views where possible, the rest gets dense storage by
 /// liveness. `by_depth`: for nodes that run in the order of their depths, those of one depth in any order or at once.
 /// Throws Error(resource) where arena and inputs exceed Limits::memory_bytes; without `host_memory` only where that was
-/// given, as its default is what the host has.
-Layout lay_out(const ir::Graph& graph, bool by_depth = false, bool host_memory = true);
+/// given, as its default is what the host has. With `placement` storages are placed in that order, or quickly where it
+/// is one of others, instead of in the best that is found.
+Layout lay_out(const ir::Graph& graph, bool by_depth = false, bool host_memory = true,
+               const std::vector<int>* placement = nullptr);
 /// Of each node, the longest path from the inputs.
 std::vector<int> depths(const ir::Graph& graph);
-/// Gives storages offsets so that those in use together do not overlap; fills arena_bytes and lower_bound.
-void assign_offsets(Layout& layout, int steps);
+/// Gives storages offsets so that those in use together do not overlap; fills placement, arena_bytes and lower_bound.
+void assign_offsets(Layout& layout, int steps, const std::vector<int>* placement = nullptr);
 
 /// Strides of the same elements under other sizes, where no copy is needed.
 bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims& to_strides);
@@ -103,14 +108,60 @@ const backends::Kernel& choose(const backends::Problem& problem, const Records& 
 /// same bits with any. nullptr: nothing.
 const Record* record_for(const std::string& key, const Records& records);
 
+/// The groups of a graph of concrete sizes that were measured faster as one step.
+std::vector<passes::Group> chosen_groups(const ir::Graph& graph, const Plan& plan);
 /// The graph of concrete sizes as the plan's device runs it: groups that were measured faster so are one node.
 ir::Graph device_graph(ir::Graph graph, const Plan& plan);
 /// By the names of their results: what was measured of a graph's groups as one step, and unfused.
 std::map<std::string, Record> group_records(const ir::Graph& graph, const Plan& plan);
 
+/// Puts steps in the order of the depths of their nodes.
+void sort_by_depth(backends::Schedule& schedule);
 enum class Branches : uint8_t { sequential, concurrent, as_recorded };
 /// The steps of a graph as device_graph() gives it, by the kernels that the plan's records say.
 backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Branches branches = Branches::as_recorded);
+
+/// What a concrete graph is planned as: its first part where sizes of the rest depend on data and the device runs it.
+/// Then, or where none of it is planned, the whole is what it was, and the rest runs node by node.
+struct Planned {
+  std::optional<ir::Graph> graph;         // with concrete sizes
+  std::optional<ir::Graph> whole, rest;   // where sizes depend on data
+};
+Planned planned(ir::Graph concrete, const Plan& plan);
+/// Sizes of all inputs: those given, else as the model states them, 1 for those that it leaves open.
+Shapes sizes_of(const Plan& plan, const Shapes& shapes);
+/// Whether every input has sizes there.
+bool covers(const Plan& plan, const Shapes& shapes);
+/// The profile that holds these sizes; 0 where there are none. Throws Error(usage) naming what lies outside.
+size_t profile_for(const Plan& plan, const Shapes& shapes);
+/// Throws Error(usage) naming what lies outside of that one.
+void check_profile(const Plan& plan, size_t profile, const Shapes& shapes);
+/// Throws Error(usage) for a name that no profile has.
+size_t profile_named(const Plan& plan, const std::string& name);
+/// Gives the plan these profiles, in which inputs that are left out have the sizes of `shapes`. Throws Error(usage).
+void set_profiles(Plan& plan, const std::vector<Profile>& profiles, const Shapes& shapes);
+/// Throws Error(usage) where the plan's profiles are none of its graph's.
+void check_profiles(const Plan& plan);
+
+/// An output that the next run takes as an input, by their places.
+struct Carried {
+  size_t output, input;
+};
+std::vector<Carried> carried_of(const Plan& plan);
+/// Throws Error(usage) where what is carried cannot be.
+void check_carried(const Plan& plan);
+/// As its user knows it.
+std::string output_name(const ir::Graph& graph, size_t at);
+
+/// What runs, as text: buffers, then steps in order with tactics and operands.
+std::string print(const backends::Schedule& schedule);
+
+/// The program and device that steps are made for.
+std::string maker_of(const Device& device);
+/// What the plan's records say of a concrete graph, planned() before.
+Steps make_steps(const Plan& plan, const ir::Graph& graph);
+/// Makes the steps of every profile, or of `shapes`.
+void make_steps(Plan& plan);
 
 /// A node of the ONNX model, and what became of it.
 struct Source {
@@ -129,6 +180,9 @@ struct Plan {
   Records records;
   std::vector<Source> sources = {};  // every node of the model, in its order; none in engines of earlier versions
   Evidence evidence = {};            // of a calibration
+  std::vector<Profile> profiles = {};  // that it is for; none: any sizes
+  std::vector<Steps> steps = {};       // of each profile, or of `shapes`; none: not made yet
+  std::vector<std::pair<std::string, std::string>> carried = {};  // outputs, and the inputs that take them
 };
 
 }  // namespace tenon::plan

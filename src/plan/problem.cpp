@@ -11,15 +11,13 @@ backends::Problem bare_problem(const ir::Graph& graph, ir::NodeId id, const Layo
   problem.node = &node;
   problem.threads = threads;
   const auto operand = [&](ir::ValueId value) {
-    backends::Operand result;
-    if (value == ir::no_value) return result;
-    result.dtype = graph.value(value).dtype;
-    result.dims = layout.places[value].dims;
-    result.strides = layout.places[value].strides;
-    result.constant = graph.value(value).constant;
-    result.aligned = layout.places[value].offset * static_cast<int64_t>(size_of(result.dtype)) % 16 == 0;
-    return result;
+    if (value == ir::no_value) return backends::Operand();
+    const ir::Value& of = graph.value(value);
+    const backends::Place& place = layout.places[value];
+    return backends::Operand{of.dtype, place.dims, place.strides, of.constant,
+                             place.offset * static_cast<int64_t>(size_of(of.dtype)) % 16 == 0};
   };
+  problem.inputs.reserve(node.inputs.size()), problem.outputs.reserve(node.outputs.size());
   for (ir::ValueId input : node.inputs) problem.inputs.push_back(operand(input));
   for (ir::ValueId output : node.outputs) problem.outputs.push_back(operand(output));
   return problem;

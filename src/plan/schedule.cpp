@@ -39,7 +39,8 @@ struct Scheduler {
   }
 };
 
-/// Steps in the order of the depths of their nodes.
+}  // namespace
+
 void sort_by_depth(backends::Schedule& schedule) {
   const std::vector<int> depth = depths(schedule.graph);
   std::stable_sort(schedule.steps.begin(), schedule.steps.end(), [&](const ScheduledStep& a, const ScheduledStep& b) {
@@ -47,13 +48,11 @@ void sort_by_depth(backends::Schedule& schedule) {
   });
 }
 
-}  // namespace
-
 backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Branches branches) {
   const Backend& backend = backends::backend(plan.device);
   const backends::Capabilities can = backend.capabilities(plan.device);
-  backends::Schedule schedule;
-  schedule.device = plan.device, schedule.threads = threads, schedule.graph = std::move(graph);
+  backends::Schedule schedule(std::move(graph));
+  schedule.device = plan.device, schedule.threads = threads;
   schedule.layout = lay_out(schedule.graph, false, can.host_memory);
   const Scheduler scheduler{plan, backend, schedule};
   const auto count = static_cast<ir::NodeId>(schedule.graph.nodes.size());

@@ -24,33 +24,33 @@ std::string key_of(const plan::Plan& plan, const Shapes& shapes, int threads) {
 
 }  // namespace
 
-Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool, backends::CompiledCache* cache,
+Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool, plan::Shared* shared,
                  std::shared_ptr<backends::Arena> arena) {
   const backends::Backend& backend = backends::backend(plan.device);
-  const auto compile = [&](ir::Graph graph) -> backends::CompiledCache::Entry {
-    return backend.compile(plan::schedule(plan, plan::device_graph(std::move(graph), plan), thread_pool.threads()),
-                           thread_pool);
-  };
-  const auto compile_all = [&]() -> backends::CompiledCache::Entry {
-    ir::Graph graph = plan::concretise(plan.graph, shapes);
-    if (plan::is_static(graph)) return compile(std::move(graph));
-    graph_ = std::move(graph);
+  plan::Shared own;
+  if (!shared) shared = &own;
+  const auto compile = [&]() -> backends::CompiledCache::Entry {
+    plan::Bound bound = shared->bind(plan, shapes, thread_pool.threads());
+    backends::CompiledCache::Entry compiled;
+    if (bound.schedule) compiled = backend.compile(std::move(*bound.schedule), thread_pool);
+    if (!bound.whole) return compiled;
+    graph_ = std::move(*bound.whole), rest_ = std::move(*bound.rest);
+    if (compiled) executable_ = compiled->executable(thread_pool, arena);
+    dynamic_ = std::make_unique<DynamicProgram>(rest_, plan, thread_pool);
     return nullptr;
   };
-  backends::CompiledCache own;
-  if (const auto compiled = (cache ? *cache : own).get(key_of(plan, shapes, thread_pool.threads()), compile_all)) {
+  if (const auto compiled = shared->compiled.get(key_of(plan, shapes, thread_pool.threads()), compile))
     executable_ = compiled->executable(thread_pool, std::move(arena));
-    return;
-  }
-  if (backend.capabilities(plan.device).parts) {
-    parts_ = plan::parts_of(graph_);
-    if (!parts_.head.nodes.empty())
-      executable_ = compile(std::move(parts_.head))->executable(thread_pool, std::move(arena));
-  }
-  dynamic_ = std::make_unique<DynamicProgram>(executable_ ? parts_.tail : graph_, plan, thread_pool);
 }
 
 bool Program::matches(std::span<const Tensor> inputs) const {
+  if (!dynamic_) {
+    const backends::Schedule& schedule = executable_->schedule();
+    for (size_t at = 0; at < inputs.size(); ++at)
+      if (schedule.layout.places[static_cast<size_t>(schedule.graph.inputs[at])].dims != inputs[at].dims())
+        return false;
+    return true;
+  }
   for (size_t at = 0; at < inputs.size(); ++at) {
     const ir::Value& value = graph().value(graph().inputs[at]);
     if (!value.shape) return false;

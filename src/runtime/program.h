@@ -6,8 +6,7 @@
 
 #include "backends/executable.h"
 #include "base/thread_pool.h"
-#include "plan/plan.h"
-#include "backends/compiled_cache.h"
+#include "plan/bind.h"
 #include "runtime/dynamic.h"
 
 namespace tenon::runtime {
@@ -15,10 +14,10 @@ namespace tenon::runtime {
 /// A plan bound to concrete sizes. Run by one thread at a time.
 class Program {
  public:
-  /// `plan` and `thread pool` must outlive the program. It shares kernels and packed weights with others of the plan
-  /// through `cache`, and takes `arena` where that is on its device and large enough.
-  Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool,
-          backends::CompiledCache* cache = nullptr, std::shared_ptr<backends::Arena> arena = nullptr);
+  /// `plan` and `thread pool` must outlive the program. It shares steps, kernels and packed weights with others of the
+  /// plan through `shared`, and takes `arena` where that is on its device and large enough.
+  Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool, plan::Shared* shared = nullptr,
+          std::shared_ptr<backends::Arena> arena = nullptr);
   /// Whether memory could be planned; otherwise run() goes node by node behind what has fixed sizes, allocating.
   bool is_static() const { return !dynamic_; }
   const ir::Graph& graph() const { return dynamic_ ? graph_ : executable_->schedule().graph; }
@@ -49,7 +48,7 @@ class Program {
   std::vector<Tensor> with_head(std::span<const Tensor> inputs);
 
   ir::Graph graph_;                                   // where sizes depend on data
-  plan::Parts parts_;                                 // of that
+  ir::Graph rest_;                                    // of that, behind what has concrete sizes
   std::unique_ptr<backends::Executable> executable_;  // of all, or of what stands before such sizes
   std::unique_ptr<DynamicProgram> dynamic_;           // of what memory could not be planned for
   std::map<size_t, Tensor> own_inputs_;               // of a dynamic program, once asked for

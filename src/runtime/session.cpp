@@ -45,6 +45,13 @@ Session Engine::session(int threads, const Shapes& shapes) const {
   return Session(std::move(impl));
 }
 
+Session Engine::session(const std::string& profile, int threads) const {
+  const size_t at = plan::profile_named(impl_->plan, profile);
+  Session made = session(threads, impl_->plan.profiles[at].opt);
+  made.impl_->profile = at;
+  return made;
+}
+
 Session Engine::session(Session& other, const Shapes& shapes) const {
   const Session::Impl::Busy busy(*other.impl_);
   const BudgetScope scope(impl_->budget);

@@ -3,9 +3,12 @@
 #include <tenon/session.h>
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 
+#include "backends/host_arena.h"
 #include "engine/engine.h"
 #include "runtime/program.h"
 #include "runtime/work_queue.h"
@@ -45,6 +48,10 @@ struct __attribute__((visibility("hidden"))) Session::Impl {
   std::span<const Tensor> prepared(std::span<const Tensor> inputs);
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets);
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs, State::Impl& state);
+  /// With memory for each output whose sizes are known as `target` gives it.
+  std::vector<Tensor> run_to(const std::map<std::string, Tensor>& inputs,
+                             const std::function<Tensor(size_t output, const Dims& dims)>& target);
   void run_bound();
   /// Lets the session's thread do it behind what is in line there.
   void put_in_line(std::function<std::vector<Tensor>()> work, Done done);
@@ -53,8 +60,10 @@ struct __attribute__((visibility("hidden"))) Session::Impl {
   Tensor on_device(size_t at, bool is_input);
 
   std::shared_ptr<const EngineImpl> engine;
+  std::optional<size_t> profile = {};  // that all its sizes must lie in
   ThreadPool thread_pool;
-  std::shared_ptr<backends::Arena> arena;  // of another session; else each program has its own
+  std::shared_ptr<backends::Arena> arena;  // of another session; else programs on a GPU have their own
+  std::shared_ptr<backends::Arena> own_arena = std::make_shared<backends::HostArena>();  // of those on the host
   std::list<runtime::Program> programs;   // most recently used first
   std::vector<Tensor> bound_inputs, bound_outputs;
   std::vector<Tensor> given, ready;  // inputs of the present run: as they came, as programs read them

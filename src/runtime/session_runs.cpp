@@ -70,10 +70,8 @@ size_t Session::Impl::input_named(const std::string& name) const {
 }
 
 size_t Session::Impl::output_named(const std::string& name) const {
-  const ir::Graph& graph = plan().graph;
-  for (size_t at = 0; at < graph.outputs.size(); ++at)
-    if ((at < graph.output_names.size() ? graph.output_names[at] : graph.value(graph.outputs[at]).name) == name)
-      return at;
+  for (size_t at = 0; at < plan().graph.outputs.size(); ++at)
+    if (plan::output_name(plan().graph, at) == name) return at;
   throw Error(Code::usage, "the model has no output \"" + name + "\"");
 }
 
@@ -93,7 +91,7 @@ void Session::Impl::check_input(size_t at, const Tensor& tensor) const {
 void Session::Impl::check_target(size_t at, const Tensor& tensor) const {
   const ir::Graph& graph = plan().graph;
   const ir::Value& value = graph.value(graph.outputs[at]);
-  const std::string what = "output \"" + (at < graph.output_names.size() ? graph.output_names[at] : value.name) + "\" ";
+  const std::string what = "output \"" + plan::output_name(graph, at) + "\" ";
   if (tensor.dtype() != value.dtype || holds_objects(tensor))
     refuse(what + "cannot be bound to " + std::string(name(tensor.dtype())), "it is " + std::string(name(value.dtype)));
   if (!tensor.is_dense() || !is_aligned(tensor))
@@ -105,8 +103,9 @@ void Session::Impl::check_target(size_t at, const Tensor& tensor) const {
 
 runtime::Program& Session::Impl::add_program(const Shapes& shapes) {
   const auto begin = std::chrono::steady_clock::now();
-  runtime::Program& program =
-      programs.emplace_front(engine->whole_plan(), shapes, thread_pool, &engine->compiled, arena);
+  if (profile) plan::check_profile(plan(), *profile, shapes);
+  runtime::Program& program = programs.emplace_front(engine->whole_plan(), shapes, thread_pool, &engine->shared,
+                                                        arena ? arena : own_arena);
   if (programs.size() > kept_programs) programs.pop_back();
   if (engine->logger.takes(Severity::verbose)) {
     std::string text = "planned for";
@@ -172,6 +171,13 @@ void Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> output
 }
 
 std::vector<Tensor> Session::Impl::run(const std::map<std::string, Tensor>& inputs) {
+  return run_to(inputs, [&](size_t at, const Dims& dims) {
+    return Tensor(plan().graph.value(plan().graph.outputs[at]).dtype, dims);
+  });
+}
+
+std::vector<Tensor> Session::Impl::run_to(const std::map<std::string, Tensor>& inputs,
+                                          const std::function<Tensor(size_t output, const Dims& dims)>& target) {
   const BudgetScope scope(engine->budget);
   const ir::Graph& graph = plan().graph;
   for (size_t at = 0; at < given.size(); ++at) {
@@ -186,7 +192,7 @@ std::vector<Tensor> Session::Impl::run(const std::map<std::string, Tensor>& inpu
   for (size_t at = 0; at < own.size(); ++at)
     if (const std::optional<Dims> sizes = one.output_sizes(at);
         sizes && !one.streams() && size_of(graph.value(graph.outputs[at]).dtype) > 0)
-      own[at] = Tensor(graph.value(graph.outputs[at]).dtype, *sizes);
+      own[at] = target(at, *sizes);
   run(operands, outputs, own);
   for (size_t at = 0; at < own.size(); ++at)
     if (outputs[at] && !own[at]) outputs[at] = outputs[at].copy();

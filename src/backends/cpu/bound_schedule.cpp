@@ -26,7 +26,7 @@ BoundSchedule::BoundSchedule(const ScheduleKernels& kernels) : kernels_(kernels)
 void BoundSchedule::find_outputs() {
   std::map<int, std::set<ir::ValueId>> values;
   for (const ir::ValueId id : graph().outputs)
-    if (const Place& place = layout().places[id]; !graph().constant(id) && place.storage >= 0)
+    if (const Place& place = layout().places[id]; !schedule().constant(id) && place.storage >= 0)
       values[place.storage].insert(id);
   for (const auto& [storage, ids] : values) {
     const ir::ValueId id = *ids.begin();
@@ -44,7 +44,7 @@ int64_t BoundSchedule::bytes_before(ir::ValueId value) const {
 
 std::byte* BoundSchedule::place(ir::ValueId value, size_t step, size_t operand, bool is_input) {
   if (value == ir::no_value) return nullptr;
-  if (const Tensor* constant = graph().constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
+  if (const Tensor* constant = schedule().constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
   const Slot slot{step, operand, is_input, bytes_before(value)};
   const int storage = layout().places[value].storage;
   if (storage >= 0) {
@@ -85,7 +85,7 @@ void BoundSchedule::aim_input(size_t at, const std::byte* memory) {
 
 bool BoundSchedule::can_aim(size_t output) const {
   const ir::ValueId id = graph().outputs[output];
-  return !graph().constant(id) && aimed_.count(layout().places[id].storage) > 0;
+  return !schedule().constant(id) && aimed_.count(layout().places[id].storage) > 0;
 }
 
 void BoundSchedule::aim_output(size_t output, std::byte* memory) {

@@ -3,7 +3,7 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/int8/packed_bytes.h"
+#include "backends/cpu/packing.h"
 #include "ops/op.h"
 #include "ops/round_weights.h"
 
@@ -12,6 +12,23 @@ namespace tenon::cpu {
 using backends::Operand;
 using backends::Problem;
 using backends::Reason;
+
+namespace {
+
+/// A list of integers among a node's attributes, not copied; each is `otherwise` where there is none of so many.
+struct Integers {
+  const int64_t* values;
+  int64_t otherwise;
+  int64_t operator[](size_t at) const { return values ? values[at] : otherwise; }
+};
+Integers integers(const ir::Node& node, const char* name, size_t count, int64_t otherwise) {
+  const auto found = node.attributes.find(name);
+  if (found == node.attributes.end()) return {nullptr, otherwise};
+  const auto* list = std::get_if<std::vector<int64_t>>(&found->second);
+  return {list && list->size() >= count ? list->data() : nullptr, otherwise};
+}
+
+}  // namespace
 
 Reason conv_shape_of(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
@@ -35,21 +52,23 @@ Reason conv_shape_of(const Problem& problem, ConvShape& shape) {
   shape.out_c = y.dims[3];
   shape.kernel_h = static_cast<int>(w.dims[2]);
   shape.kernel_w = static_cast<int>(w.dims[3]);
-  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1});
-  auto pads = node.integers("pads", {0, 0, 0, 0});
+  const Integers strides = integers(node, "strides", 2, 1), dilations = integers(node, "dilations", 2, 1);
+  Integers pads = integers(node, "pads", 4, 0);
   shape.stride_h = static_cast<int>(strides[0]);
   shape.stride_w = static_cast<int>(strides[1]);
   shape.dilation_h = static_cast<int>(dilations[0]);
   shape.dilation_w = static_cast<int>(dilations[1]);
   const std::string auto_pad = node.text("auto_pad", "NOTSET");
-  if (auto_pad == "VALID") pads = {0, 0, 0, 0};
+  if (auto_pad == "VALID") pads = {nullptr, 0};
+  int64_t same[2];
   if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
     const auto begin = [&](int64_t in, int64_t out, int64_t stride, int64_t kernel, int64_t dilation) {
       const int64_t total = std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - in);
       return auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
     };
-    pads = {begin(shape.in_h, shape.out_h, strides[0], w.dims[2], dilations[0]),
-            begin(shape.in_w, shape.out_w, strides[1], w.dims[3], dilations[1])};
+    same[0] = begin(shape.in_h, shape.out_h, strides[0], w.dims[2], dilations[0]);
+    same[1] = begin(shape.in_w, shape.out_w, strides[1], w.dims[3], dilations[1]);
+    pads = {same, 0};
   }
   shape.pad_top = static_cast<int>(pads[0]);
   shape.pad_left = static_cast<int>(pads[1]);
@@ -94,16 +113,15 @@ Tensor weights_of(const Problem& problem, bool bf16) {
 class ConvStep : public backends::Step {
  public:
   ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
-      : packed_(tactic.packed_floats(shape) * sizeof(float)) {
-    tactic.pack(shape, weights_of(problem, is_bf16(tactic.name)).data<float>(), floats());
+      : packed_(packed_weights(problem, tactic, shape, [&] { return weights_of(problem, is_bf16(tactic.name)); })) {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    kernel_ = tactic.make(shape, epilogue, floats(), bias, problem.threads);
+    kernel_ = tactic.make(shape, epilogue, floats_of(*packed_), bias, problem.threads);
     residual_ = epilogue.residual != Residual::none;
     residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
-  size_t packed_bytes() const override { return packed_.size(); }
+  size_t packed_bytes() const override { return packed_->size(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
@@ -111,9 +129,7 @@ class ConvStep : public backends::Step {
   }
 
  private:
-  float* floats() const { return reinterpret_cast<float*>(packed_.data()); }
-
-  PackedBytes packed_;
+  Packed packed_;
   Tensor residual_constant_;
   std::unique_ptr<ConvKernel> kernel_;
   bool residual_;

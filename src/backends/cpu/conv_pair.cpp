@@ -6,6 +6,7 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
+#include "backends/cpu/packing.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/kernel.h"
 #include "ops/inverted_bottleneck.h"
@@ -82,7 +83,7 @@ class ConvPairStep : public backends::Step {
     for (int id = 0; id < threads_; ++id) each_strip(id, threads_, [&](const Strip& strip) { prepare(strip); });
   }
 
-  size_t packed_bytes() const override { return a_packed_.bytes() + b_packed_.bytes(); }
+  size_t packed_bytes() const override { return a_packed_->size() + b_packed_->size(); }
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
@@ -118,10 +119,8 @@ class ConvPairStep : public backends::Step {
   static const float* bias_of(const Problem& problem) {
     return problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
   }
-  static Tensor packed(const ConvTactic& tactic, const ConvShape& shape, const Problem& problem) {
-    Tensor result(DType::f32, {static_cast<int64_t>(tactic.packed_floats(shape))});
-    tactic.pack(shape, problem.inputs[1].constant.data<float>(), result.data<float>());
-    return result;
+  static Packed packed(const ConvTactic& tactic, const ConvShape& shape, const Problem& problem) {
+    return packed_weights(problem, tactic, shape, [&] { return problem.inputs[1].constant; });
   }
 
   int64_t pad_above(const Strip& strip) const { return std::max<int64_t>(0, b_.pad_top - strip.y * b_.stride_h); }
@@ -164,7 +163,7 @@ class ConvPairStep : public backends::Step {
       shape.out_pixel = a_.out_c;
       shape.out_row = row;
       shape.out_image = row * fresh;
-      a_kernels_[fresh] = a_tactic_->make(shape, a_epilogue_, a_packed_.data<float>(), a_bias_, 1);
+      a_kernels_[fresh] = a_tactic_->make(shape, a_epilogue_, floats_of(*a_packed_), a_bias_, 1);
       kernel_bytes_ = std::max(kernel_bytes_, a_kernels_[fresh]->workspace_bytes());
     }
     if (b_kernels_.count(key(strip))) return;
@@ -176,14 +175,14 @@ class ConvPairStep : public backends::Step {
     shape.in_pixel = a_.out_c;
     shape.in_row = row;
     shape.in_image = row * shape.in_h;
-    b_kernels_[key(strip)] = b_tactic_->make(shape, b_epilogue_, b_packed_.data<float>(), b_bias_, 1);
+    b_kernels_[key(strip)] = b_tactic_->make(shape, b_epilogue_, floats_of(*b_packed_), b_bias_, 1);
     kernel_bytes_ = std::max(kernel_bytes_, b_kernels_[key(strip)]->workspace_bytes());
   }
 
   ConvShape a_{}, b_{};
   Epilogue a_epilogue_, b_epilogue_;
   const ConvTactic *a_tactic_ = nullptr, *b_tactic_ = nullptr;
-  Tensor a_packed_, b_packed_;
+  Packed a_packed_, b_packed_;
   const float *a_bias_ = nullptr, *b_bias_ = nullptr;
   int threads_ = 1;
   bool residual_ = false;

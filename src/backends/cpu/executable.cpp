@@ -8,6 +8,7 @@
 #include <new>
 
 #include "backends/cpu/control_flow.h"
+#include "backends/host_arena.h"
 #include "base/memory.h"
 
 namespace tenon::cpu {
@@ -16,6 +17,7 @@ namespace {
 using backends::Place;
 
 constexpr size_t page = 4096;
+constexpr size_t most_spared = size_t{16} << 20;  // bytes
 
 std::shared_ptr<std::byte> allocate(size_t bytes) {
   const auto counted = static_cast<int64_t>(bytes);
@@ -38,15 +40,26 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 }  // namespace
 
 std::unique_ptr<backends::Executable> HostCompiled::executable(ThreadPool& threads,
-                                                               std::shared_ptr<backends::Arena>) const {
-  return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads);
+                                                               std::shared_ptr<backends::Arena> arena) const {
+  return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads,
+                                          std::move(arena));
 }
 
-HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool)
-    : compiled_(std::move(compiled)),
-      thread_pool_(thread_pool),
-      bound_(compiled_->kernels()),
-      memory_(allocate(bound_.bytes())) {
+HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool,
+                               std::shared_ptr<backends::Arena> arena)
+    : compiled_(std::move(compiled)), thread_pool_(thread_pool), bound_(compiled_->kernels()) {
+  const size_t bytes = bound_.bytes();
+  if (auto* const common = dynamic_cast<backends::HostArena*>(arena.get())) {
+    if (!common->memory || common->bytes < bytes) {
+      // What has grown once, as a cache of attention does, will grow again.
+      const size_t spare = common->memory && bytes < most_spared * 4 ? bytes / 4 : 0;
+      common->memory = allocate(bytes + spare);
+      common->bytes = bytes + spare;
+    }
+    memory_ = common->memory;
+  } else {
+    memory_ = allocate(bytes);
+  }
   bound_.place_in(memory_.get());
 }
 
@@ -98,7 +111,7 @@ void HostExecutable::collect(std::span<const Tensor> inputs, std::span<Tensor> o
   for (size_t at = 0; at < outputs.size(); ++at) {
     const ir::ValueId id = graph().outputs[at];
     const Place& place = layout().places[id];
-    if (const Tensor* constant = graph().constant(id)) outputs[at] = *constant;
+    if (const Tensor* constant = schedule().constant(id)) outputs[at] = *constant;
     else if (place.storage >= 0) outputs[at] = Tensor::view(graph().value(id).dtype, place.dims, address(id));
     else outputs[at] = inputs[std::find(graph().inputs.begin(), graph().inputs.end(), id) - graph().inputs.begin()];
   }

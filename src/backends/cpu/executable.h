@@ -12,7 +12,7 @@ namespace tenon::cpu {
 /// The kernels of a schedule.
 class HostCompiled : public backends::Compiled {
  public:
-  explicit HostCompiled(backends::Schedule schedule) : Compiled(std::move(schedule)), kernels_(schedule_) {}
+  explicit HostCompiled(backends::Schedule schedule) : Compiled(std::move(schedule)), kernels_(schedule_, &schedule_) {}
   std::unique_ptr<backends::Executable> executable(ThreadPool& threads,
                                                    std::shared_ptr<backends::Arena> arena) const override;
   const ScheduleKernels& kernels() const { return kernels_; }
@@ -24,7 +24,8 @@ class HostCompiled : public backends::Compiled {
 /// Steps with resolved addresses in one arena, run by all threads of a pool with a barrier behind each.
 class HostExecutable : public backends::Executable {
  public:
-  HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool);
+  HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool,
+                 std::shared_ptr<backends::Arena> arena);
   const backends::Schedule& schedule() const override { return compiled_->schedule(); }
   using Executable::run;
   /// Kernels write to a target where its output has storage of its own.

@@ -203,6 +203,7 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   Int8Conv conv{};
   Lists lists;
   conv_of(problem, conv, lists);
+  conv.cache = problem.weights, conv.constant = problem.inputs[1].constant.data();
   conv.zero_last = conv.dynamic && (index == pairs_at || index == dot_at);
   return std::make_unique<Int8ConvStep>(int8_tactics()[index].make(conv, active_isa(), problem.threads),
                                         conv.dynamic ? lists.dynamic : nullptr, image_of(problem),

@@ -55,17 +55,34 @@ Isa detect_isa() {
   return isa;
 }
 
+namespace {
+
+/// Leaf 7 of the processor's features, asked once: the instruction takes tens of microseconds in a virtual machine.
+struct Features {
+  uint32_t wide = 0;   // ecx of the first part
+  uint32_t later = 0;  // eax of the second
+};
+const Features& features() {
+  static const Features known = [] {
+    Features found;
+    uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) found.wide = ecx;
+    if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) found.later = eax;
+    return found;
+  }();
+  return known;
+}
+
+}  // namespace
+
 bool has_int8_dot(Isa isa) {
   if (isa < Isa::avx2 || detect_isa() < isa) return false;
-  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (isa >= Isa::avx512) return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ecx & (1u << 11));
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 4));
+  return isa >= Isa::avx512 ? features().wide & (1u << 11) : features().later & (1u << 4);
 }
 
 bool has_bf16_dot(Isa isa) {
   if (isa < Isa::avx512 || detect_isa() < isa) return false;
-  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 5));
+  return features().later & (1u << 5);
 }
 
 bool parse_isa(std::string_view text, Isa& isa) {

@@ -3,7 +3,7 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/int8/packed_bytes.h"
+#include "backends/cpu/packing.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {
@@ -59,25 +59,15 @@ struct Product {
 class MatMulStep : public backends::Step {
  public:
   MatMulStep(const ConvTactic& tactic, const Problem& problem, const Product& product)
-      : packed_(tactic.packed_floats(product.shape) * sizeof(float)) {
-    const Tensor& b = problem.inputs[1].constant;
-    Tensor turned;
-    if (!product.transposed) {
-      const int64_t k = product.shape.in_c, n = product.shape.out_c;
-      turned = Tensor(DType::f32, {n, k});
-      for (int64_t row = 0; row < n; ++row)
-        for (int64_t column = 0; column < k; ++column)
-          turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
-    }
-    tactic.pack(product.shape, (product.transposed ? b : turned).data<float>(), floats());
+      : packed_(packed_weights(problem, tactic, product.shape, [&] { return weights_of(problem, product); })) {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     const Epilogue epilogue = epilogue_of(*problem.node);
     residual_ = epilogue.residual != Residual::none;
-    kernel_ = tactic.make(product.shape, epilogue, floats(), bias, problem.threads);
+    kernel_ = tactic.make(product.shape, epilogue, floats_of(*packed_), bias, problem.threads);
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
-  size_t packed_bytes() const override { return packed_.size(); }
+  size_t packed_bytes() const override { return packed_->size(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
@@ -85,9 +75,19 @@ class MatMulStep : public backends::Step {
   }
 
  private:
-  float* floats() const { return reinterpret_cast<float*>(packed_.data()); }
+  /// The constant as [n][k].
+  static Tensor weights_of(const Problem& problem, const Product& product) {
+    const Tensor& b = problem.inputs[1].constant;
+    if (product.transposed) return b;
+    const int64_t k = product.shape.in_c, n = product.shape.out_c;
+    Tensor turned(DType::f32, {n, k});
+    for (int64_t row = 0; row < n; ++row)
+      for (int64_t column = 0; column < k; ++column)
+        turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
+    return turned;
+  }
 
-  PackedBytes packed_;
+  Packed packed_;
   bool residual_;
   std::unique_ptr<ConvKernel> kernel_;
 };

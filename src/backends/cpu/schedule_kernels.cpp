@@ -6,16 +6,22 @@
 namespace tenon::cpu {
 namespace {
 
-std::unique_ptr<backends::Step> make_step(const backends::ScheduledStep& scheduled) {
+/// `own`: is told what runs it.
+std::unique_ptr<backends::Step> make_step(const backends::ScheduledStep& scheduled,
+                                          backends::ScheduledStep* own = nullptr) {
   const backends::Problem& problem = scheduled.problems[0];
-  return backends::kernel_for(problem, scheduled.tactic).make(problem);
+  const backends::Kernel& kernel = backends::kernel_for(problem, scheduled.tactic);
+  if (own && own->tactic != kernel.name) own->tactic = kernel.name;
+  return kernel.make(problem);
 }
 
 }  // namespace
 
-ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule) : schedule_(schedule) {
-  for (const backends::ScheduledStep& scheduled : schedule_.steps) {
-    steps_.push_back(scheduled.blocks ? nullptr : make_step(scheduled));
+ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::Schedule* own) : schedule_(schedule) {
+  for (size_t at = 0; at < schedule_.steps.size(); ++at) {
+    const backends::ScheduledStep& scheduled = schedule_.steps[at];
+    if (own) own->steps[at].problems[0].weights = schedule_.weights.get();
+    steps_.push_back(scheduled.blocks ? nullptr : make_step(scheduled, own ? &own->steps[at] : nullptr));
     if (steps_.back()) packed_bytes_ += steps_.back()->packed_bytes();
     blocks_.emplace_back();
     if (!scheduled.blocks) continue;

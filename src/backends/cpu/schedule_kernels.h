@@ -11,8 +11,8 @@ namespace tenon::cpu {
 /// The kernels of a schedule and of the blocks in it, weights packed: immutable, shared by sessions.
 class ScheduleKernels {
  public:
-  /// The schedule must outlive it.
-  explicit ScheduleKernels(const backends::Schedule& schedule);
+  /// The schedule must outlive it. `own` is the same where its steps may be told the tactics that run them.
+  explicit ScheduleKernels(const backends::Schedule& schedule, backends::Schedule* own = nullptr);
   const backends::Schedule& schedule() const { return schedule_; }
   /// A step of one session, where it cannot be shared. It must not outlive this.
   std::shared_ptr<const backends::Step> step(size_t at) const;

@@ -30,8 +30,9 @@ class CudaBackend : public backends::Backend {
  public:
   std::string name() const override { return "cuda"; }
   void require(const tenon::Device& device) const override { Device::get(device.index); }
-  Capabilities capabilities(const tenon::Device&) const override {
+  Capabilities capabilities(const tenon::Device& device) const override {
     Capabilities can;
+    if (has(device)) can.isa = properties(device).name;
     can.floats = Precision::fp16;
     can.host_memory = can.observable = false;
     can.concurrent = can.parts = can.compiles = can.blocks = true;

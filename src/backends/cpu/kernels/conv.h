@@ -34,6 +34,8 @@ struct ConvTactic {
   // `packed` must outlive the kernel; `bias` (out_c floats or null) is copied.
   std::unique_ptr<ConvKernel> (*make)(const ConvShape&, const Epilogue&, const float* packed, const float* bias,
                                       int threads);
+  // What beside kernel sizes, channels and groups tells packed forms apart; null: nothing.
+  int64_t (*form)(const ConvShape&) = nullptr;
 };
 
 std::span<const ConvTactic> conv_tactics(Isa isa);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/kernels/tactics.h"
+#include "base/hash.h"
 
 namespace tenon::cpu {
 
@@ -82,6 +84,15 @@ void pack(const ConvShape& s, const float* weights, float* packed) {
       }
 }
 
+/// Of the runs that weights are cut by; these depend on the image.
+template <TileUnit kUnit>
+int64_t form(const ConvShape& s) {
+  std::vector<int64_t> offsets;
+  const TileRuns runs = packing_of(s, kUnit, offsets).runs;
+  const int64_t numbers[] = {runs.count, runs.length, runs.chunks_each, runs.chunk};
+  return static_cast<int64_t>(hash64(std::as_bytes(std::span(numbers))));
+}
+
 template <TileUnit kUnit>
 std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                                  const float* bias, int threads) {
@@ -92,11 +103,11 @@ std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogu
 
 ConvTactic bf16_tiles_tactic() {
   constexpr auto unit = TileUnit::tiles;
-  return {"bf16_tiles", refuses<unit>, packed_floats<unit>, pack<unit>, make<unit>};
+  return {"bf16_tiles", refuses<unit>, packed_floats<unit>, pack<unit>, make<unit>, form<unit>};
 }
 ConvTactic bf16_dots_tactic() {
   constexpr auto unit = TileUnit::vectors;
-  return {"bf16_dot", refuses<unit>, packed_floats<unit>, pack<unit>, make<unit>};
+  return {"bf16_dot", refuses<unit>, packed_floats<unit>, pack<unit>, make<unit>, form<unit>};
 }
 
 }  // namespace tenon::cpu

@@ -9,6 +9,10 @@
 #include "backends/cpu/kernels/int8/int8.h"
 #include "backends/reason.h"
 
+namespace tenon::backends {
+class WeightCache;
+}
+
 namespace tenon::cpu {
 
 using backends::Reason;
@@ -30,6 +34,8 @@ struct Int8Conv {
                                // the weights' scale alone and the output f32
   bool zero_last;        // with `dynamic`, where in_zero is 0: the kernel adds up bytes as they are, and the zero point
                          // counts when sums are finished; "int8_dot" and "int8x2" need it
+  backends::WeightCache* cache;  // or null: where packed weights are shared,
+  const void* constant;          // and the memory that `weights` were taken from
 };
 
 class Int8Kernel {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/int8/int8_support.h"
-#include "backends/cpu/kernels/int8/packed_bytes.h"
+#include "backends/cpu/kernels/int8_packing.h"
 
 namespace tenon::cpu {
 
@@ -54,7 +54,7 @@ class Int8DirectKernel final : public Int8Kernel {
   }
 
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
-  size_t packed_bytes() const override { return packed_.size(); }
+  size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
            const Worker& worker) const override {
     Int8Plan plan = plan_;
@@ -106,18 +106,22 @@ class Int8DirectKernel final : public Int8Kernel {
     const ConvShape& s = plan_.shape;
     const int64_t per_unit = words ? 2 : 4, block = ops_.block, padded = align_up(group_out(s), block);
     const int64_t run_slots = ceil_div(numbers_, per_unit) * per_unit;  // of numbers
-    packed_ = PackedBytes(static_cast<size_t>(s.groups * padded * units() * 4));
-    start_.assign(static_cast<size_t>(s.groups * padded), 0);
-    each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
-      const int64_t at = k / numbers_ * run_slots + k % numbers_;
-      const int64_t unit = ((group * padded / block + n) * units() + at / per_unit) * block + channel;
-      std::byte* const to = packed_.data() + unit * 4;
-      if (words) reinterpret_cast<int16_t*>(to)[at % 2] = w;
-      else reinterpret_cast<int8_t*>(to)[at % 4] = static_cast<int8_t>(w);
-      if (!words) start_[group * padded + n * block + channel] -= conv.in_zero * w;
-    });
-    plan_.packed = packed_.data();
-    plan_.start = start_.data();
+    const auto fill = [&](std::byte* bytes, int32_t* start) {
+      each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
+        const int64_t at = k / numbers_ * run_slots + k % numbers_;
+        const int64_t unit = ((group * padded / block + n) * units() + at / per_unit) * block + channel;
+        std::byte* const to = bytes + unit * 4;
+        if (words) reinterpret_cast<int16_t*>(to)[at % 2] = w;
+        else reinterpret_cast<int8_t*>(to)[at % 4] = static_cast<int8_t>(w);
+        if (!words) start[group * padded + n * block + channel] -= conv.in_zero * w;
+      });
+    };
+    static const char tactic = 0;
+    packed_ = packed_int8(conv, &tactic, static_cast<size_t>(s.groups * padded * units() * 4),
+                          static_cast<size_t>(s.groups * padded), {words, numbers_, units(), block, conv.in_zero},
+                          fill);
+    plan_.packed = packed_->bytes.data();
+    plan_.start = packed_->start.data();
   }
 
   // As DirectKernel cuts its work, but by pixels: tiles need not be whole.
@@ -125,7 +129,7 @@ class Int8DirectKernel final : public Int8Kernel {
     const ConvShape& s = plan_.shape;
     const int64_t pixels = s.batch * s.out_h * s.out_w;
     const int64_t blocks = ceil_div(group_out(s), ops_.block) * s.groups;
-    const auto weights = static_cast<int64_t>(packed_.size());
+    const auto weights = static_cast<int64_t>(packed_->bytes.size());
     const int64_t inputs = s.batch * s.in_h * s.in_w * s.in_c;
     int64_t best = INT64_MAX;
     for (int n = 1; n <= threads; ++n) {
@@ -171,8 +175,7 @@ class Int8DirectKernel final : public Int8Kernel {
   Int8Plan plan_{};
   int64_t numbers_;  // of a run before it is cut
   std::vector<int64_t> runs_;
-  PackedBytes packed_;
-  std::vector<int32_t> start_;
+  std::shared_ptr<const Int8Packed> packed_;
 };
 
 Reason refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? Reason(Reason::layout, "NHWC") : Reason(); }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "backends/cpu/kernels/int8_packing.h"
 #include "backends/cpu/kernels/int8/int8_support.h"
-#include "backends/cpu/kernels/int8/packed_bytes.h"
 
 namespace tenon::cpu {
 
@@ -23,18 +23,21 @@ class Int8ColumnKernel final : public Int8Kernel {
     plan_.output = lists_.output();
     for (const float** list : {&plan_.output.multiplier, &plan_.output.bias, &plan_.output.inverse_scale})
       *list = in_places(*list, padded);
-    packed_ = PackedBytes(static_cast<size_t>(padded * kTaps * 4));
-    auto* const packed = reinterpret_cast<int8_t*>(packed_.data());
-    start_.assign(static_cast<size_t>(padded), 0);
-    for (int64_t c = 0; c < s.out_c; ++c)
-      for (int tap = 0; tap < kTaps * kTaps; ++tap) {
-        const int16_t w = conv.weights[c * kTaps * kTaps + tap];
-        const int64_t block = c / block_, place = column_place(ops.lanes, c % block_);
-        packed[((block * kTaps + tap % kTaps) * block_ + place) * 4 + tap / kTaps] = static_cast<int8_t>(w);
-        start_[block * block_ + place] -= w;
-      }
-    plan_.packed = packed;
-    plan_.start = start_.data();
+    const auto fill = [&](std::byte* bytes, int32_t* start) {
+      auto* const packed = reinterpret_cast<int8_t*>(bytes);
+      for (int64_t c = 0; c < s.out_c; ++c)
+        for (int tap = 0; tap < kTaps * kTaps; ++tap) {
+          const int16_t w = conv.weights[c * kTaps * kTaps + tap];
+          const int64_t block = c / block_, place = column_place(ops.lanes, c % block_);
+          packed[((block * kTaps + tap % kTaps) * block_ + place) * 4 + tap / kTaps] = static_cast<int8_t>(w);
+          start[block * block_ + place] -= w;
+        }
+    };
+    static const char tactic = 0;
+    packed_ = packed_int8(conv, &tactic, static_cast<size_t>(padded * kTaps * 4), static_cast<size_t>(padded),
+                          {ops.lanes}, fill);
+    plan_.packed = reinterpret_cast<const int8_t*>(packed_->bytes.data());
+    plan_.start = packed_->start.data();
     fold_clamps(conv);
     const int64_t rows = s.batch * s.out_h, blocks = padded / block_;
     int64_t best = INT64_MAX;
@@ -48,7 +51,7 @@ class Int8ColumnKernel final : public Int8Kernel {
   }
 
   size_t workspace_bytes() const override { return 0; }
-  size_t packed_bytes() const override { return packed_.size(); }
+  size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t*, void* out, const Worker& worker) const override {
     Int8ColumnPlan plan = plan_;
     plan.in_zero = in_zero;
@@ -84,8 +87,7 @@ class Int8ColumnKernel final : public Int8Kernel {
   Int8Lists lists_;
   std::vector<AlignedFloats> places_;
   Int8ColumnPlan plan_{};
-  PackedBytes packed_;
-  std::vector<int32_t> start_;
+  std::shared_ptr<const Int8Packed> packed_;
 };
 
 }  // namespace

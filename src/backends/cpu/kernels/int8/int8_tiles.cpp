@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "backends/cpu/kernels/int8_packing.h"
 #include "backends/cpu/kernels/int8/int8_support.h"
-#include "backends/cpu/kernels/int8/packed_bytes.h"
 
 namespace tenon::cpu {
 
@@ -15,23 +15,28 @@ class Int8TilesKernel final : public Int8Kernel {
   Int8TilesKernel(const Int8Conv& conv, int threads) : lists_(conv, kTileBlock) {
     plan_tiles(plan_, conv.shape, TileUnit::tiles, 1, conv.epilogue.residual != Residual::none, threads, offsets_);
     plan_.output = lists_.output();
-    packed_ = PackedBytes(static_cast<size_t>(tile_packed_bytes(plan_)));
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(group_out(s), kTileBlock), c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w;
-    start_.assign(static_cast<size_t>(s.groups * padded), 0);
-    for (int64_t o = 0; o < s.out_c; ++o)
-      for (int64_t i = 0; i < c; ++i)
-        for (int64_t tap = 0; tap < taps; ++tap) {
-          const int16_t w = conv.weights[(o * c + i) * taps + tap];
-          packed_.data()[tile_weight_at(plan_, o, tap * c + i)] = static_cast<std::byte>(w);
-          start_[static_cast<size_t>(o / group_out(s) * padded + o % group_out(s))] -= w;
-        }
-    plan_.packed = packed_.data();
-    plan_.start = start_.data();
+    const auto fill = [&](std::byte* bytes, int32_t* start) {
+      for (int64_t o = 0; o < s.out_c; ++o)
+        for (int64_t i = 0; i < c; ++i)
+          for (int64_t tap = 0; tap < taps; ++tap) {
+            const int16_t w = conv.weights[(o * c + i) * taps + tap];
+            bytes[tile_weight_at(plan_, o, tap * c + i)] = static_cast<std::byte>(w);
+            start[o / group_out(s) * padded + o % group_out(s)] -= w;
+          }
+    };
+    static const char tactic = 0;
+    const TileRuns& runs = plan_.runs;
+    packed_ = packed_int8(conv, &tactic, static_cast<size_t>(tile_packed_bytes(plan_)),
+                          static_cast<size_t>(s.groups * padded),
+                          {runs.count, runs.length, runs.chunks_each, runs.chunk}, fill);
+    plan_.packed = packed_->bytes.data();
+    plan_.start = packed_->start.data();
   }
 
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
-  size_t packed_bytes() const override { return packed_.size(); }
+  size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
            const Worker& worker) const override {
     Int8TilePlan plan = plan_;
@@ -42,8 +47,7 @@ class Int8TilesKernel final : public Int8Kernel {
  private:
   Int8Lists lists_;
   Int8TilePlan plan_{};
-  PackedBytes packed_;
-  std::vector<int32_t> start_;
+  std::shared_ptr<const Int8Packed> packed_;
   std::vector<int64_t> offsets_;
 };
 

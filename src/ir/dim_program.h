@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ir/dim.h"
+
+namespace tenon::ir {
+
+/// Symbolic sizes as a list of operations on integers, equal parts once: evaluating them all takes nanoseconds each.
+class DimProgram {
+ public:
+  static constexpr int none = -1;
+  /// A symbol's number, by which evaluate() is given its value.
+  int symbol(const std::string& name);
+  /// Where evaluate() leaves the size; `none` where it holds a symbol that symbol() was not asked for.
+  int add(const Dim& dim);
+  /// The values of everything added, from those of the symbols. False where one is beyond 64 bits.
+  bool evaluate(std::span<const int64_t> symbols, std::vector<int64_t>& values) const;
+  size_t symbols() const { return symbols_.size(); }
+
+ private:
+  enum class Kind : uint8_t { constant, symbol, sum, difference, product, floor_quotient };
+  struct Operation {
+    Kind kind;
+    int64_t left, right;  // places of operands; of a constant or symbol, and of a divisor, the number itself
+    auto operator<=>(const Operation&) const = default;
+  };
+  struct Reader;
+  int put(const Operation& operation);
+
+  std::map<std::string, int> symbols_;
+  std::map<Operation, int> known_;
+  std::vector<Operation> operations_;
+};
+
+}  // namespace tenon::ir

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/agreement.h"
+
+#include <tenon/error.h>
+
+#include <algorithm>
+
+#include "ops/op.h"
+
+namespace tenon::plan {
+namespace {
+
+bool is_broadcast(const ir::Node& node, const std::vector<Dims>& sizes) {
+  const Dims& out = sizes[static_cast<size_t>(node.outputs[0])];
+  for (size_t back = 1; back <= out.rank(); ++back) {
+    const int64_t size = out[out.rank() - back];
+    bool has = size == 1;
+    for (const ir::ValueId id : node.inputs) {
+      if (id == ir::no_value) continue;
+      const Dims& in = sizes[static_cast<size_t>(id)];
+      if (in.rank() > out.rank()) return false;
+      if (back > in.rank() || in[in.rank() - back] == 1) continue;
+      if (in[in.rank() - back] != size) return false;
+      has = true;
+    }
+    if (!has) return false;
+  }
+  return true;
+}
+
+bool is_concatenation(const ir::Node& node, size_t axis, const std::vector<Dims>& sizes) {
+  const Dims& out = sizes[static_cast<size_t>(node.outputs[0])];
+  int64_t sum = 0;
+  for (const ir::ValueId id : node.inputs) {
+    const Dims& in = sizes[static_cast<size_t>(id)];
+    if (in.rank() != out.rank()) return false;
+    for (size_t at = 0; at < out.rank(); ++at)
+      if (at != axis && in[at] != out[at]) return false;
+    sum += in[axis];
+  }
+  return sum == out[axis];
+}
+
+/// A product with a constant matrix, and a constant row where something is added.
+bool is_rows_by_matrix(const ir::Graph& graph, const ir::Node& node) {
+  if ((node.op != "MatMul" && node.op != "Gemm") || node.integer("transA", 0) != 0 || node.inputs.size() > 3)
+    return false;
+  const Tensor* matrix = graph.constant(node.inputs[1]);
+  if (!matrix || matrix->dims().rank() != 2) return false;
+  if (node.inputs.size() < 3 || node.inputs[2] == ir::no_value) return true;
+  const Tensor* row = graph.constant(node.inputs[2]);
+  return row && (row->dims().rank() < 2 || row->elements() == row->dims().back());
+}
+
+bool is_product(const ir::Node& node, const std::vector<Dims>& sizes) {
+  const Dims &a = sizes[static_cast<size_t>(node.inputs[0])], &b = sizes[static_cast<size_t>(node.inputs[1])],
+             &y = sizes[static_cast<size_t>(node.outputs[0])];
+  const bool turned = node.integer("transB", 0) != 0;
+  if (a.rank() < 2 || b.rank() != 2 || y.rank() != a.rank()) return false;
+  for (size_t axis = 0; axis + 1 < a.rank(); ++axis)
+    if (a[axis] != y[axis]) return false;
+  return a.back() == b[turned ? 1 : 0] && y.back() == b[turned ? 0 : 1];
+}
+
+}  // namespace
+
+Agreement::Agreement(const ir::Graph& graph) : graph_(graph) {
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) checks_.push_back(check_of(id));
+}
+
+/// Convolutions of images with constant weights.
+bool Agreement::as_window(Check& check) const {
+  const ir::Node& node = graph_.node(check.node);
+  if ((node.op != "Conv" && node.op != "tenon:Int8Conv") || node.text("layout", "") != "NHWC") return false;
+  const Tensor* weights = graph_.constant(node.inputs[1]);
+  const std::string pad = node.text("auto_pad", "NOTSET");
+  if (!weights || weights->dims().rank() != 4 || pad == "VALID") return false;
+  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1}),
+             pads = node.integers("pads", {0, 0, 0, 0});
+  if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4) return false;
+  for (size_t at = 0; at < 2; ++at) {
+    check.kernel[at] = weights->dims()[2 + at], check.stride[at] = strides[at], check.dilation[at] = dilations[at];
+    check.pads[at] = pads[at] + pads[2 + at];
+  }
+  check.in_channels = weights->dims()[1] * node.integer("group", 1), check.out_channels = weights->dims()[0];
+  check.same = pad != "NOTSET", check.in_nchw = node.text("input_layout", "") == "NCHW";
+  return true;
+}
+
+Agreement::Check Agreement::check_of(ir::NodeId id) const {
+  const ir::Node& node = graph_.node(id);
+  Check check{.node = id};
+  if (as_window(check)) {
+    check.kind = Kind::window;
+  } else if (node.outputs.size() == 1 && ops::has_trait(node.op, ops::Trait::elementwise)) {
+    check.kind = Kind::elementwise;
+  } else if (ops::has_trait(node.op, ops::Trait::view)) {
+    check.kind = Kind::view;
+  } else if (node.op == "Concat") {
+    check.kind = Kind::concat;
+    const int64_t axis = node.integer("axis", 0);
+    check.axis = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(graph_.value(node.outputs[0]).shape->size())
+                                              : axis);
+  } else if (is_rows_by_matrix(graph_, node)) {
+    check.kind = Kind::product;
+  }
+  if (check.kind != Kind::inferred) return check;
+  std::map<ir::ValueId, ir::ValueId> copies;
+  for (const ir::ValueId input : node.inputs) {
+    if (input == ir::no_value) {
+      check.inputs.push_back(ir::no_value);
+      continue;
+    }
+    const ir::Value& value = graph_.value(input);
+    if (const auto known = copies.find(input); known != copies.end()) check.inputs.push_back(known->second);
+    else if (value.is_constant()) check.inputs.push_back(check.alone.add_constant("", value.constant));
+    else check.inputs.push_back(check.alone.add_value("", value.dtype, value.shape));
+    copies[input] = check.inputs.back();
+    if (!value.is_constant()) check.alone.inputs.push_back(check.inputs.back());
+  }
+  std::vector<ir::ValueId> outputs;
+  for (const ir::ValueId output : node.outputs)
+    outputs.push_back(output == ir::no_value ? ir::no_value : check.alone.add_value(""));
+  check.alone.add_node(node.op, check.inputs, outputs, node.attributes, node.origins);
+  return check;
+}
+
+bool Agreement::window_holds(const Check& check, const std::vector<Dims>& sizes) const {
+  const ir::Node& node = graph_.node(check.node);
+  const Dims &x = sizes[static_cast<size_t>(node.inputs[0])], &y = sizes[static_cast<size_t>(node.outputs[0])];
+  if (x.rank() != 4 || y.rank() != 4 || x[0] != y[0]) return false;
+  if (x[check.in_nchw ? 1 : 3] != check.in_channels || y[3] != check.out_channels) return false;
+  if (node.inputs.size() > 3 && node.inputs[3] != ir::no_value && !(sizes[static_cast<size_t>(node.inputs[3])] == y))
+    return false;
+  for (size_t at = 0; at < 2; ++at) {
+    const int64_t in = x[at + (check.in_nchw ? 2 : 1)], stride = check.stride[at];
+    const int64_t reach = in + check.pads[at] - check.dilation[at] * (check.kernel[at] - 1) - 1;
+    const int64_t out = check.same ? (in + stride - 1) / stride : reach < 0 ? 0 : reach / stride + 1;
+    if (y[at + 1] != out) return false;
+  }
+  return true;
+}
+
+bool Agreement::infers(const Check& check, const std::vector<Dims>& sizes, const Decided& decided) const {
+  const ir::Node& node = graph_.node(check.node);
+  ir::Graph alone = check.alone;
+  const auto shape_of = [&](ir::ValueId id) {
+    const Dims& dims = sizes[static_cast<size_t>(id)];
+    return ir::Shape(dims.begin(), dims.end());
+  };
+  for (size_t at = 0; at < node.inputs.size(); ++at) {
+    if (check.inputs[at] == ir::no_value) continue;
+    ir::Value& value = alone.value(check.inputs[at]);
+    if (!value.is_constant()) value.shape = shape_of(node.inputs[at]);
+    for (const auto& [id, tensor] : decided)
+      if (id == node.inputs[at]) value.constant = tensor;
+  }
+  try {
+    ops::infer(alone, 0);
+  } catch (const Error&) {
+    return false;
+  }
+  for (size_t at = 0; at < node.outputs.size(); ++at) {
+    if (node.outputs[at] == ir::no_value) continue;
+    const ir::Value& value = alone.value(alone.node(0).outputs[at]);
+    if (!value.shape || *value.shape != shape_of(node.outputs[at])) return false;
+  }
+  return true;
+}
+
+bool Agreement::holds(const Check& check, const std::vector<Dims>& sizes) const {
+  const ir::Node& node = graph_.node(check.node);
+  switch (check.kind) {
+    case Kind::elementwise: return is_broadcast(node, sizes);
+    case Kind::view:
+      return sizes[static_cast<size_t>(node.inputs[0])].elements() ==
+             sizes[static_cast<size_t>(node.outputs[0])].elements();
+    case Kind::window: return window_holds(check, sizes);
+    case Kind::product: return is_product(node, sizes);
+    case Kind::concat: return is_concatenation(node, check.axis, sizes);
+    case Kind::inferred: break;
+  }
+  return false;
+}
+
+bool Agreement::holds(const std::vector<Dims>& sizes, const Decided& decided) const {
+  return std::all_of(checks_.begin(), checks_.end(), [&](const Check& check) {
+    return check.kind == Kind::inferred ? infers(check, sizes, decided) : holds(check, sizes);
+  });
+}
+
+}  // namespace tenon::plan

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "plan/layout.h"
+
+namespace tenon::plan {
+
+/// Whether sizes of all values are those that inference would give, and let every node be. The commonest ops are
+/// checked by plain arithmetic, others by inference of the node alone.
+class Agreement {
+ public:
+  explicit Agreement(const ir::Graph& graph);
+  bool holds(const std::vector<Dims>& sizes, const Decided& decided) const;
+
+ private:
+  enum class Kind : uint8_t { elementwise, view, window, product, concat, inferred };
+  struct Check {
+    ir::NodeId node;
+    Kind kind = Kind::inferred;
+    // Of a window: by spatial axis; where its input has rows and channels; of its weights.
+    int64_t kernel[2] = {}, stride[2] = {}, dilation[2] = {}, pads[2] = {}, in_channels = 0, out_channels = 0;
+    bool same = false, in_nchw = false;
+    size_t axis = 0;            // of a concatenation
+    ir::Graph alone = {};       // of an inferred one
+    std::vector<ir::ValueId> inputs = {};  // of the node in that
+  };
+  Check check_of(ir::NodeId id) const;
+  bool as_window(Check& check) const;
+  bool holds(const Check& check, const std::vector<Dims>& sizes) const;
+  bool window_holds(const Check& check, const std::vector<Dims>& sizes) const;
+  bool infers(const Check& check, const std::vector<Dims>& sizes, const Decided& decided) const;
+
+  const ir::Graph& graph_;
+  std::vector<Check> checks_;
+};
+
+}  // namespace tenon::plan

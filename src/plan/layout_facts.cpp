@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "ops/op.h"
+#include "plan/layout.h"
+
+namespace tenon::plan {
+namespace {
+
+using Kind = LayoutFacts::Kind;
+
+/// Whether all who read it take axes in any order.
+bool is_transposed_view(const ir::Graph& graph, const ir::Node& node) {
+  if (graph.is_output(node.outputs[0])) return false;
+  const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
+  return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
+    return ops::has_trait(graph.node(user).op, ops::Trait::any_order) &&
+           std::count(graph.node(user).inputs.begin(), graph.node(user).inputs.begin() + 3, node.outputs[0]) > 0;
+  });
+}
+
+bool is_transposed_write(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Node* producer = graph.producer(node.inputs[0]);
+  return producer && ops::has_trait(producer->op, ops::Trait::any_order) && graph.only_user(node.inputs[0]) != ir::no_node;
+}
+
+LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  LayoutFacts::Node facts;
+  facts.elementwise = ops::has_trait(node.op, ops::Trait::elementwise);
+  if (ops::has_trait(node.op, ops::Trait::view)) facts.kind = Kind::view;
+  else if (ops::has_trait(node.op, ops::Trait::joins)) facts.kind = Kind::concat;
+  else if (ops::has_trait(node.op, ops::Trait::splits)) facts.kind = Kind::split;
+  else if (ops::has_trait(node.op, ops::Trait::slices)) facts.kind = Kind::slice;
+  else if (ops::has_trait(node.op, ops::Trait::permutes) && node.has("perm")) facts.kind = Kind::transpose;
+  facts.axis = node.integer("axis", 0);
+  if (facts.kind != Kind::transpose) return facts;
+  facts.perm = node.integers("perm");
+  facts.transposed_view = is_transposed_view(graph, node), facts.transposed_write = is_transposed_write(graph, node);
+  return facts;
+}
+
+}  // namespace
+
+LayoutFacts layout_facts(const ir::Graph& graph) {
+  LayoutFacts facts;
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
+    facts.nodes.push_back(facts_of(graph, id));
+  facts.depths = depths(graph);
+  return facts;
+}
+
+std::vector<int> depths(const ir::Graph& graph) {
+  std::vector<int> depth(graph.nodes.size(), 0);
+  for (size_t id = 0; id < graph.nodes.size(); ++id)
+    for (ir::ValueId in : graph.nodes[id].inputs)
+      if (in != ir::no_value && graph.value(in).producer != ir::no_node)
+        depth[id] = std::max(depth[id], depth[static_cast<size_t>(graph.value(in).producer)] + 1);
+  return depth;
+}
+
+}  // namespace tenon::plan

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "plan/plan.h"
+
+namespace tenon::plan {
+namespace {
+
+std::string list_text(const Dims& list) { return ir::str(ir::Shape(list.begin(), list.end())); }
+
+/// "s3+128": bytes into a storage, or the name of an input or constant.
+std::string place_text(const backends::Schedule& schedule, ir::ValueId id) {
+  const ir::Value& value = schedule.graph.value(id);
+  if (schedule.constant(id)) return "const " + printable(value.name);
+  const Place& place = schedule.layout.places[static_cast<size_t>(id)];
+  const int64_t bytes = place.offset * static_cast<int64_t>(size_of(value.dtype));
+  const std::string whole = place.storage < 0 ? printable(value.name) : "s" + std::to_string(place.storage);
+  return bytes ? whole + "+" + std::to_string(bytes) : whole;
+}
+
+std::string operand_text(const backends::Schedule& schedule, ir::ValueId id, const backends::Operand& operand) {
+  if (id == ir::no_value) return "_";
+  std::string text = place_text(schedule, id) + " " + std::string(name(operand.dtype)) + list_text(operand.dims);
+  if (!operand.dense()) text += "/" + list_text(operand.strides);
+  return text;
+}
+
+std::string step_text(const backends::Schedule& schedule, const backends::ScheduledStep& step) {
+  std::string ops, in, out;
+  for (size_t part = 0; part < step.nodes.size(); ++part) {
+    const ir::Node& node = schedule.graph.node(step.nodes[part]);
+    ops += (part ? " + " : "") + printable(node.op + " " + node.label());
+    // The first input of the second of two is what the first makes, and stays inside.
+    for (size_t at = part > 0 ? 1 : 0; at < node.inputs.size(); ++at)
+      in += (in.empty() ? "" : ", ") + operand_text(schedule, node.inputs[at], step.problems[part].inputs[at]);
+    if (part + 1 < step.nodes.size()) continue;
+    for (size_t at = 0; at < node.outputs.size(); ++at)
+      out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], step.problems[part].outputs[at]);
+  }
+  const std::string tactic = step.host ? "host:" + step.host->tactic : step.tactic;
+  return fmt::format("{:<20} {}\n          {}\n          -> {}\n", tactic, ops, in, out);
+}
+
+}  // namespace
+
+std::string print(const backends::Schedule& schedule) {
+  const ir::Graph& graph = schedule.graph;
+  int64_t constants = 0;
+  for (const ir::Value& value : graph.values)
+    if (value.is_constant() && size_of(value.dtype)) constants += static_cast<int64_t>(value.constant.bytes());
+  std::string text = fmt::format("buffer   arena {} bytes\nbuffer   constants {} bytes\n",
+                                 schedule.layout.arena_bytes, constants);
+  for (const ir::ValueId id : graph.inputs)
+    text += fmt::format("buffer   input {} {}{}\n", printable(graph.value(id).name),
+                        name(graph.value(id).dtype),
+                        list_text(schedule.layout.places[static_cast<size_t>(id)].dims));
+  for (size_t at = 0; at < schedule.layout.storages.size(); ++at) {
+    const Storage& storage = schedule.layout.storages[at];
+    text += fmt::format("buffer   s{} at {}, {} bytes\n", at, storage.offset, storage.bytes);
+  }
+  for (size_t at = 0; at < graph.outputs.size(); ++at)
+    text += fmt::format("output   {} is {}\n", printable(output_name(graph, at)),
+                        place_text(schedule, graph.outputs[at]));
+  for (size_t at = 0; at < schedule.steps.size(); ++at)
+    text += fmt::format("step {:>4} {}", at, step_text(schedule, schedule.steps[at]));
+  return text;
+}
+
+}  // namespace tenon::plan

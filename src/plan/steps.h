@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <tenon/device.h>
+
+#include <string>
+#include <vector>
+
+/// What a build decides about how a plan runs. An engine file holds it.
+namespace tenon::plan {
+
+/// A step, by the name of what it gives: names hold for all sizes, node numbers do not.
+struct StepChoice {
+  std::string result;     // the first of its node
+  std::string tactic;     // of the device; "" where it has none
+  std::string host = {};  // of the host, in that case
+  bool operator==(const StepChoice&) const = default;
+};
+
+/// How a graph runs within a profile, in order.
+struct Steps {
+  std::string maker;                // the device and program that they are for; "": not made yet
+  std::vector<std::string> groups;  // results of fusion groups that run as one step
+  std::vector<StepChoice> steps;    // none where sizes depend on data
+  bool concurrent = false;          // those that need nothing of each other may run at the same time
+  std::vector<int> placement;       // of the memory between them, at the best sizes
+  bool operator==(const Steps&) const = default;
+};
+
+}  // namespace tenon::plan

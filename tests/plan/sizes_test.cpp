@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/sizes.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "ir/dim_program.h"
+#include "ops/op.h"
+#include "support/net.h"
+
+/// Sizes that are evaluated are those that inference gives, and runs with them give the same bits.
+namespace tenon {
+namespace {
+
+using namespace test;
+
+TEST(DimProgram, GivesTheValuesOfItsText) {
+  ir::DimProgram program;
+  const int n = program.symbol("N"), h = program.symbol("H");
+  EXPECT_EQ(n, 0);
+  EXPECT_EQ(h, 1);
+  const std::pair<const char*, int64_t> cases[] = {{"7", 7},           {"N", 3},          {"2*N+1", 7},
+                                                   {"N*H", 33},        {"H-N", 8},        {"-2*N+H", 5},
+                                                   {"(H+1)//4", 3},    {"(-H)//4", -3},   {"N*((H+1)//4)//2", 3},
+                                                   {"((H+1)//4)//2+N", 4}};
+  std::vector<int> places;
+  for (const auto& [text, value] : cases) {
+    const auto dim = ir::Dim::parse(text);
+    places.push_back(dim ? program.add(*dim) : ir::DimProgram::none);
+  }
+  std::vector<int64_t> values;
+  ASSERT_TRUE(program.evaluate(std::vector<int64_t>{3, 11}, values));
+  for (size_t at = 0; at < places.size(); ++at)
+    if (places[at] != ir::DimProgram::none)
+      EXPECT_EQ(values[static_cast<size_t>(places[at])], cases[at].second) << cases[at].first;
+  EXPECT_EQ(program.add(*ir::Dim::parse("N+M")), ir::DimProgram::none);
+  ASSERT_FALSE(program.evaluate(std::vector<int64_t>{INT64_MAX, 2}, values)) << "beyond 64 bits";
+}
+
+/// A block by its text, its inputs at these sizes; whether it can be evaluated.
+struct Evaluated {
+  explicit Evaluated(const std::string& text, const Shapes& best) {
+    plan.graph = ir::parse(text, {random_tensor({4, 3, 3, 3}, 1)});
+    ops::infer(plan.graph);
+    plan.shapes = best;
+    const plan::Planned part = plan::planned(plan::concretise(plan.graph, best), plan);
+    const plan::Steps steps = plan::make_steps(plan, *part.graph);
+    block = plan::block_of(plan, steps, *part.graph, false);
+    sizes = plan::Sizes::of(plan.graph, block.graph, block.layout);
+  }
+  bool holds(const Shapes& shapes) {
+    decided.clear();
+    return sizes && sizes->evaluate(shapes, dims, decided);
+  }
+  /// As inference has them.
+  void expect_inferred(const Shapes& shapes) {
+    ASSERT_TRUE(holds(shapes));
+    const ir::Graph graph = plan::concretise(plan.graph, shapes);
+    const plan::Layout layout = plan::lay_out(graph);
+    for (size_t id = 0; id < dims.size(); ++id)
+      for (size_t other = 0; other < graph.values.size(); ++other)
+        if (graph.values[other].name == block.graph->values[id].name)
+          EXPECT_EQ(dims[id].str(), layout.places[other].dims.str()) << graph.values[other].name;
+  }
+
+  plan::Plan plan;
+  plan::Block block;
+  std::unique_ptr<const plan::Sizes> sizes;
+  std::vector<Dims> dims;
+  plan::Decided decided;
+};
+
+TEST(Sizes, AreThoseOfInference) {
+  Evaluated net(R"(graph "g"
+input %x : f32[N,3,H,W]
+const %w : f32[4,3,3,3] = @0
+%a : ? = Conv(%x, %w) {pads=[1,1,1,1], strides=[2,2]} from ["c"]
+%b : ? = MaxPool(%a) {kernel_shape=[2,2], strides=[2,2]} from ["m"]
+%c : ? = Relu(%b) from ["r"]
+%d : ? = Concat(%b, %c) {axis=1} from ["k"]
+%y : ? = ReduceMean(%d) {keepdims=0} from ["p"]
+output %y as "y"
+)", {{"x", {1, 3, 16, 16}}});
+  ASSERT_TRUE(net.sizes) << "made of the batch, height and width";
+  for (const auto& [n, h, w] : {std::tuple(1, 16, 16), std::tuple(5, 17, 40), std::tuple(2, 31, 7)})
+    net.expect_inferred({{"x", {n, 3, h, w}}});
+  EXPECT_FALSE(net.holds({{"x", {1, 4, 16, 16}}})) << "the weights are for three channels";
+  EXPECT_FALSE(net.holds({{"x", {1, 3, 2, 2}}})) << "nothing is left for the pool";
+  EXPECT_FALSE(net.holds({{"x", {1, 3, 16}}}));
+  EXPECT_FALSE(net.holds({{"z", {1, 3, 16, 16}}}));
+}
+
+TEST(Sizes, ThatMustAgreeAreChecked) {
+  Evaluated sum(R"(graph "g"
+input %a : f32[N,4]
+input %b : f32[N,4]
+%y : f32[N,4] = Add(%a, %b) from ["s"]
+output %y as "y"
+)", {{"a", {3, 4}}, {"b", {3, 4}}});
+  ASSERT_TRUE(sum.sizes);
+  EXPECT_TRUE(sum.holds({{"a", {7, 4}}, {"b", {7, 4}}}));
+  EXPECT_FALSE(sum.holds({{"a", {7, 4}}, {"b", {6, 4}}}));
+  Evaluated open(R"(graph "g"
+input %a : f32[N,4]
+input %b : f32[M,4]
+%y : ? = MatMul(%a, %b) from ["p"]
+output %y as "y"
+)", {{"a", {3, 4}}, {"b", {4, 4}}});
+  EXPECT_TRUE(!open.sizes || !open.holds({{"a", {7, 4}}, {"b", {5, 4}}})) << "rows of one are columns of the other";
+}
+
+class NewSizes : public ::testing::Test {
+ protected:
+  /// Runs at these sizes of a session made for others, and of an engine that knows no others.
+  void expect_same_bits(const std::string& net, const std::vector<Dims>& sizes) {
+    BuildOptions options = quick_build();
+    options.shapes = {{"x", {sizes[0].begin(), sizes[0].end()}}};
+    const Engine engine = build_net(folder_, net, options);
+    Session session = engine.session(2);
+    for (const Dims& dims : sizes) {
+      const Tensor x = random_tensor(dims, 3);
+      const std::string got = bytes_of(session.run({{"x", x}})[0]);
+      Session own = engine.session(2, {{"x", {dims.begin(), dims.end()}}});
+      EXPECT_EQ(got, bytes_of(own.run({{"x", x}})[0])) << dims.str();
+      const Shapes shapes{{"x", {dims.begin(), dims.end()}}};
+      const Tensor expected = ops::interpret(plan::concretise(plan_of(engine).graph, shapes), {x})[0];
+      ASSERT_EQ(got.size(), expected.bytes());
+      const auto* values = reinterpret_cast<const float*>(got.data());
+      for (int64_t at = 0; at < expected.elements(); ++at)
+        ASSERT_NEAR(values[at], expected.data<float>()[at], 1e-4) << dims.str() << " at " << at;
+    }
+  }
+  Folder folder_;
+};
+
+TEST_F(NewSizes, OfABatchRun) { expect_same_bits(small_net(), {{2, 3, 8, 8}, {7, 3, 8, 8}, {1, 3, 8, 8}}); }
+
+TEST_F(NewSizes, OfAImageRun) {
+  const std::string pads = integers("pads", {1, 1, 1, 1});
+  const std::string net = model(
+      input("x", {-1, 3, -2, -3}) + random_weights("w1", {8, 3, 3, 3}, 1) + random_weights("w2", {8, 8, 1, 1}, 2) +
+      random_weights("w3", {8, 1, 3, 3}, 3) + random_weights("w4", {8, 8, 3, 3}, 4) +
+      node("a", "Conv", {"x", "w1"}, {"a"}, pads) + node("b", "Relu", {"a"}, {"b"}) +
+      node("c", "Conv", {"b", "w2"}, {"c"}) + node("d", "Conv", {"c", "w3"}, {"d"}, pads + integer("group", 8)) +
+      node("e", "Conv", {"d", "w4"}, {"e"}, pads) + node("f", "Concat", {"e", "b"}, {"f"}, integer("axis", 1)) +
+      node("shape", "Shape", {"f"}, {"s"}) + tensor("zero", i64, {1}, raw<int64_t>({0})) +
+      tensor("rest", i64, {1}, raw<int64_t>({-1})) + tensor("one", i64, {1}, raw<int64_t>({1})) +
+      node("n", "Slice", {"s", "zero", "one"}, {"n"}) + node("t", "Concat", {"n", "rest"}, {"t"}, integer("axis", 0)) +
+      node("g", "Reshape", {"f", "t"}, {"g"}) + node("h", "Softmax", {"g"}, {"y"}, integer("axis", 1)) + output("y"));
+  expect_same_bits(net, {{1, 3, 8, 8}, {2, 3, 9, 12}, {3, 3, 16, 5}, {1, 3, 40, 33}});
+}
+
+}  // namespace
+}  // namespace tenon

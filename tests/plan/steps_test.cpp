@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/steps.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "support/net.h"
+
+/// What a build decides is what runs: from the engine's steps, not from its records.
+namespace tenon {
+namespace {
+
+using namespace test;
+
+class Steps : public ::testing::Test {
+ protected:
+  Steps() : engine_(build_net(folder_, small_net())) {}
+  static Engine with(plan::Plan plan) {
+    return EngineAccess::make(std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{.plan = std::move(plan)}));
+  }
+  static Session ready(const Engine& engine, int threads = 1) { return engine.session(threads); }
+  std::string error_with(const std::function<void(plan::Steps&)>& change) const {
+    plan::Plan plan = plan_of(engine_);
+    change(plan.steps.at(0));
+    const Engine engine = with(std::move(plan));
+    return error_of([&] { engine.session(1); });
+  }
+  static std::vector<std::string> tactics(const Engine& engine) {
+    Session session = engine.session(1);
+    std::vector<std::string> names;
+    for (const LayerTime& layer : session.profile(std::vector<Tensor>{random_tensor({1, 3, 8, 8}, 1)}, 1))
+      names.push_back(layer.tactic);
+    return names;
+  }
+
+  Folder folder_;
+  Engine engine_;
+};
+
+TEST_F(Steps, AreMadeInTheBuildAndComeBack) {
+  const std::vector<plan::Steps>& steps = plan_of(engine_).steps;
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_GE(steps[0].steps.size(), 3u);
+  EXPECT_EQ(steps[0].placement.empty(), false);
+  engine_.save(folder_ / "m.tenon");
+  EXPECT_TRUE(plan_of(Engine::load(folder_ / "m.tenon")).steps == steps);
+}
+
+TEST_F(Steps, RunAsTheySayWhateverIsRecorded) {
+  plan::Plan plan = plan_of(engine_);
+  plan.records.clear();
+  const std::string before = tactics(engine_).back();
+  for (const std::string other : {"blocks", "direct", "gemv"}) {
+    plan.steps[0].steps.back().tactic = other;
+    EXPECT_EQ(tactics(with(plan)).back(), other) << before;
+  }
+  plan.steps[0].steps.back().tactic = "kernel of tomorrow";
+  EXPECT_EQ(tactics(with(plan)).size(), plan.steps[0].steps.size()) << "one that is not there is passed over";
+}
+
+TEST_F(Steps, ThatAreNotTheGraphsAreRefused) {
+  const std::string what = "bad_engine: the engine's steps are not those of its graph, ";
+  EXPECT_EQ(error_with([](plan::Steps&) {}), "none");
+  EXPECT_EQ(error_with([](plan::Steps& s) { s.steps[1].result = "nobody"; }),
+            what + "a step runs what is not there");
+  EXPECT_EQ(error_with([](plan::Steps& s) { s.steps.push_back(s.steps[0]); }), what + "a node runs in two steps");
+  EXPECT_EQ(error_with([](plan::Steps& s) { s.steps.pop_back(); }), what + "a node has no step");
+  EXPECT_EQ(error_with([](plan::Steps& s) { std::swap(s.steps[0], s.steps[1]); }), what + "its steps are out of order");
+  EXPECT_EQ(error_with([](plan::Steps& s) { s.placement[0] += 1000; }), what + "its memory is not that of its graph");
+  EXPECT_EQ(error_with([](plan::Steps& s) { s.groups.push_back("x"); }), what + "a fusion group is not there");
+}
+
+/// Of another processor or version: planned once, from the records.
+TEST_F(Steps, OfAnotherMakerAreMadeAnew) {
+  EXPECT_EQ(error_with([](plan::Steps& s) {
+              s.maker = "cpu avx1024, Tenon 9";
+              s.steps[0].result = "nobody";
+            }),
+            "none");
+}
+
+TEST_F(Steps, WeightsArePackedOnceForSessionsSizesAndThreads) {
+  const EngineAccess::Impl& impl = EngineAccess::of(engine_);
+  Session one = engine_.session(1);
+  const size_t packed = impl.shared.weights().count();
+  EXPECT_GT(packed, 0u);
+  Session two = engine_.session(2), other = engine_.session(1, {{"x", {5, 3, 8, 8}}});
+  other.run({{"x", random_tensor({3, 3, 8, 8}, 1)}});
+  EXPECT_EQ(impl.shared.weights().count(), packed);
+}
+
+TEST_F(Steps, ArePrintedAsTheyRun) {
+  plan::Plan plan;
+  plan.graph = ir::parse(R"(graph "g"
+input %x : f32[N,4]
+const %w : f32[4,2] = {1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0}
+%a : f32[N,2] = MatMul(%x, %w) from ["product"]
+%b : f32[N,2] = Softmax(%a) {axis=-1} from ["soft"]
+%y : f32[N,4] = Concat(%a, %b) {axis=1} from ["both"]
+output %y as "y"
+)");
+  plan.shapes = {{"x", {3, 4}}};
+  const Engine engine = with(plan);
+  plan::Bound bound = EngineAccess::of(engine).shared.bind(plan_of(engine), plan.shapes, 1);
+  ASSERT_TRUE(bound.schedule);
+  for (backends::ScheduledStep& step : bound.schedule->steps) step.tactic = "one";
+  EXPECT_EQ(plan::print(*bound.schedule), R"(buffer   arena 64 bytes
+buffer   constants 32 bytes
+buffer   input x f32[3,4]
+buffer   s0 at 0, 48 bytes
+output   y is s0
+step    0 one                  MatMul product
+          x f32[3,4], const w f32[4,2]
+          -> s0 f32[3,2]/[4,1]
+step    1 one                  Softmax soft
+          s0 f32[3,2]/[4,1]
+          -> s0+8 f32[3,2]/[4,1]
+)");
+}
+
+}  // namespace
+}  // namespace tenon
