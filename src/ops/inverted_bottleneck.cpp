@@ -62,6 +62,9 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("tenon:InvertedBottleneck", 1, 8, 1, 1, infer, evaluate,
          {attr::part("expand.", "Conv"), attr::part("depthwise.", "Conv"), attr::part("project.", "Conv")},
          Trait::product | Trait::convolution | Trait::group | Traits::weights_at({1, 3, 5}));
+TENON_OP("tenon:ConvPair", 5, 8, 1, 1, infer, evaluate,
+         {attr::part("expand.", "Conv"), attr::part("depthwise.", "Conv")},
+         Trait::product | Trait::convolution | Trait::group | Traits::weights_at({1, 3}));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -5,7 +5,8 @@
 /// Internal op InvertedBottleneck: a pointwise convolution that widens, a depthwise one and a pointwise one that
 /// narrows, all of channels last, each with bias and activation (the block of MobileNetV2); the first or the last may
 /// be absent. Inputs: x, then weights and bias of each of the three convolutions in turn, then what the last one adds,
-/// if anything. The attributes of each convolution stand behind its prefix: "expand.activation".
+/// if anything. The attributes of each convolution stand behind its prefix: "expand.activation". ConvPair is the same
+/// without the third, where the second may have groups of any size and may add.
 namespace tenon::ops {
 
 struct BottleneckPart {

@@ -14,7 +14,7 @@ bool is_pointwise(const ir::Graph& graph, const ir::Node& node) {
 }
 
 /// A convolution of f32 in groups, of channels last, and the pointwise one before it that it alone reads. They stand as
-/// an inverted bottleneck without its end.
+/// a pair.
 std::optional<Group> conv_pair_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& second = graph.node(id);
   if (!is_channels_last(second) || second.integer("group", 1) <= 1 ||
@@ -25,7 +25,7 @@ std::optional<Group> conv_pair_at(const ir::Graph& graph, ir::NodeId id, const s
   const ir::Node& first = graph.node(maker);
   if (!is_pointwise(graph, first)) return std::nullopt;
   Group group{{maker, id},
-              "tenon:InvertedBottleneck",
+              "tenon:ConvPair",
               std::vector<ir::ValueId>(ops::bottleneck_residual, ir::no_value),
               second.outputs,
               ops::bottleneck_attributes(&first, &second, nullptr)};
@@ -40,7 +40,7 @@ std::optional<Group> conv_pair_at(const ir::Graph& graph, ir::NodeId id, const s
   return group;
 }
 
-const GroupRegistrar registered("tenon:InvertedBottleneck", conv_pair_at);
+const GroupRegistrar registered("tenon:ConvPair", conv_pair_at);
 
 }  // namespace
 }  // namespace tenon::passes

@@ -209,8 +209,7 @@ Reason refuses(const Problem& problem) {
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ConvPairStep>(Pair(problem)); }
 
-const backends::KernelRegistrar registered({"tenon:InvertedBottleneck", "strips", 1, refuses, make,
-                                            "direct depthwise"});
+const backends::KernelRegistrar registered({"tenon:ConvPair", "strips", 1, refuses, make, "direct depthwise"});
 
 }  // namespace
 }  // namespace tenon::cpu
