@@ -43,7 +43,8 @@ bool is_concatenation(const ir::Node& node, size_t axis, const std::vector<Dims>
 
 /// A product with a constant matrix, and a constant row where something is added.
 bool is_rows_by_matrix(const ir::Graph& graph, const ir::Node& node) {
-  if ((node.op != "MatMul" && node.op != "Gemm") || node.integer("transA", 0) != 0 || node.inputs.size() > 3)
+  if (!ops::has_trait(node.op, ops::Trait::integer_form) || ops::has_trait(node.op, ops::Trait::convolution) ||
+      node.integer("transA", 0) != 0 || node.inputs.size() > 3)
     return false;
   const Tensor* matrix = graph.constant(node.inputs[1]);
   if (!matrix || matrix->dims().rank() != 2) return false;
@@ -71,7 +72,9 @@ Agreement::Agreement(const ir::Graph& graph) : graph_(graph) {
 /// Convolutions of images with constant weights.
 bool Agreement::as_window(Check& check) const {
   const ir::Node& node = graph_.node(check.node);
-  if ((node.op != "Conv" && node.op != "tenon:Int8Conv") || node.text("layout", "") != "NHWC") return false;
+  if (!ops::has_trait(node.op, ops::Trait::convolution) || ops::has_trait(node.op, ops::Trait::group) ||
+      node.text("layout", "") != "NHWC")
+    return false;
   const Tensor* weights = graph_.constant(node.inputs[1]);
   const std::string pad = node.text("auto_pad", "NOTSET");
   if (!weights || weights->dims().rank() != 4 || pad == "VALID") return false;
@@ -96,7 +99,7 @@ Agreement::Check Agreement::check_of(ir::NodeId id) const {
     check.kind = Kind::elementwise;
   } else if (ops::has_trait(node.op, ops::Trait::view)) {
     check.kind = Kind::view;
-  } else if (node.op == "Concat") {
+  } else if (ops::has_trait(node.op, ops::Trait::joins)) {
     check.kind = Kind::concat;
     const int64_t axis = node.integer("axis", 0);
     check.axis = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(graph_.value(node.outputs[0]).shape->size())

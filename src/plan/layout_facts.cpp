@@ -21,7 +21,8 @@ bool is_transposed_view(const ir::Graph& graph, const ir::Node& node) {
 
 bool is_transposed_write(const ir::Graph& graph, const ir::Node& node) {
   const ir::Node* producer = graph.producer(node.inputs[0]);
-  return producer && ops::has_trait(producer->op, ops::Trait::any_order) && graph.only_user(node.inputs[0]) != ir::no_node;
+  return producer && ops::has_trait(producer->op, ops::Trait::any_order) &&
+         graph.only_user(node.inputs[0]) != ir::no_node;
 }
 
 LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
