@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "engine/format.h"
 #include "session.h"
 
 namespace tenon::python {
@@ -172,11 +173,40 @@ void bind_engines(nb::module_& module) {
           },
           nb::arg("path"), "Writes the engine's file, whole or not at all.")
       .def("serialize", &serialized, "The bytes that save() writes.")
+      .def(
+          "inspect", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("inspect")(self); },
+          nb::sig("def inspect(self) -> dict[str, typing.Any]"),
+          "What the engine is: device, precision, inputs, outputs, metadata, sizes, and its steps with their kernels and\n"
+          "the times of the build, in microseconds.")
+      .def(
+          "why",
+          [](nb::handle self, const std::string& node, bool measure, int threads, int iterations) {
+            return nb::module_::import_("tenon._explain").attr("why")(self, node, measure, threads, iterations);
+          },
+          nb::arg("node") = "", nb::kw_only(), nb::arg("measure") = true, nb::arg("threads") = 0,
+          nb::arg("iterations") = 10,
+          nb::sig("def why(self, node: str = \"\", *, measure: bool = True, threads: int = 0, iterations: int = 10) -> "
+                  "tenon._explain.Why"),
+          "Why each step runs as it does: kernel, time, the candidates with their times or why they refuse, and what to\n"
+          "do. A dict that prints as text; with `node` the text is of this ONNX node alone. Without `measure` nothing runs\n"
+          "and times are those of the build.")
+      .def(
+          "__reduce__", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("reduce")(self); },
+          nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"), "An engine is pickled as the path of its file.")
+      .def(
+          "_repr_html_", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("as_html")(self); },
+          nb::sig("def _repr_html_(self) -> str"))
+      .def("__repr__",
+           [](const PyEngine& self) {
+             return "tenon.Engine(" + self.get().device().str() + ", " + std::string(name(self.get().precision())) +
+                    (self.path.empty() ? ")" : ", " + self.path + ")");
+           })
       .def("close", &PyEngine::close, "Frees its memory; sessions made before go on.")
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Engine"))
       .def(
           "__exit__", [](PyEngine& self, const nb::args&) { self.close(); },
           nb::sig("def __exit__(self, *what: object) -> None"));
+  module.attr("engine_magic") = nb::bytes(engine::magic, sizeof engine::magic);
   module.def("load_path", &load_path, nb::arg("path"), nb::arg("limits") = nb::none());
   module.def("load_bytes", &load_bytes, nb::arg("data"), nb::arg("limits") = nb::none());
 }

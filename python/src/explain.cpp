@@ -57,7 +57,7 @@ nb::object devices() {
   std::string text;
   {
     const nb::gil_scoped_release free;
-    for (const backends::Backend* backend : backends::backends()) text += backend->survey(facts);
+    for (const backends::Backend* backend : backends::backends()) text += backend->device_query(facts);
   }
   return parsed(facts);
 }

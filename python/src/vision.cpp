@@ -89,11 +89,11 @@ nb::object column(const std::vector<vision::Detection>& found, size_t width, T (
 }
 
 /// (boxes [n,4], scores [n], classes [n]).
-nb::tuple detect(const vision::Head& head, const nb::list& outputs, int64_t picture, const vision::Transform& transform,
+nb::tuple detect(const vision::Head& head, const nb::list& outputs, int64_t image, const vision::Transform& transform,
                  float confidence, float iou, int most) {
   Held held;
   const auto values = tensors(held, outputs);
-  const auto found = vision::detect(head, values, picture, transform, {confidence, iou, most});
+  const auto found = vision::detect(head, values, image, transform, {confidence, iou, most});
   return nb::make_tuple(
       column<float>(found, 4, [](const vision::Detection& one, size_t at) { return one.box[at]; }),
       column<float>(found, 1, [](const vision::Detection& one, size_t) { return one.score; }),
