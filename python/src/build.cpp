@@ -4,10 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <filesystem>
 #include <utility>
 
-#include "onnx/import.h"
 #include "session.h"
 
 namespace tenon::python {
@@ -161,33 +159,6 @@ std::map<std::string, DType> types_of(const std::vector<TensorInfo>& infos) {
   return types;
 }
 
-std::vector<TensorInfo> infos_of(const ir::Graph& graph) {
-  std::vector<TensorInfo> infos;
-  for (const ir::ValueId id : graph.inputs) {
-    const ir::Value& value = graph.value(id);
-    infos.push_back({value.name, value.dtype, {}});
-    if (!value.shape) continue;
-    for (const ir::Dim& dim : *value.shape) infos.back().shape.push_back(dim.is_constant() ? dim.value() : -1);
-  }
-  return infos;
-}
-
-/// Inputs as the model states them: -1 for sizes that are free.
-std::vector<TensorInfo> stated_inputs(nb::handle model, const std::string& external_root, bool lenient) {
-  onnx::ImportOptions how;
-  how.external_root = external_root;
-  how.lenient = lenient;
-  if (nb::isinstance<nb::str>(model)) {
-    const auto path = nb::cast<std::string>(model);
-    const nb::gil_scoped_release free;
-    return infos_of(onnx::import_file(path, how));
-  }
-  const auto bytes = nb::cast<nb::bytes>(model);
-  const std::span view(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
-  const nb::gil_scoped_release free;
-  return infos_of(onnx::import_bytes(view, external_root, "a model in memory", nullptr, how));
-}
-
 template <class T>
 void take(const nb::dict& given, const char* name, T& to) {
   if (given.contains(name) && !given[name].is_none()) to = nb::cast<T>(given[name]);
@@ -322,10 +293,10 @@ PyEngine* retune_engine(const PyEngine& engine, const nb::dict& given) {
 }  // namespace
 
 void bind_build(nb::module_& module) {
-  module.def("build", &build_model, nb::arg("model"), nb::arg("options"));
-  module.def("retune", &retune_engine, nb::arg("engine"), nb::arg("options"));
-  module.def("stated_inputs", &stated_inputs, nb::arg("model"), nb::arg("external_root") = "",
-             nb::arg("lenient") = false);
+  module.def("build", &build_model, nb::arg("model"), nb::arg("options"),
+             nb::sig("def build(model: str | bytes, options: dict[str, typing.Any]) -> Engine"));
+  module.def("retune", &retune_engine, nb::arg("engine"), nb::arg("options"),
+             nb::sig("def retune(engine: Engine, options: dict[str, typing.Any]) -> Engine"));
   module.def("load_plugin", &load_plugin, nb::arg("path"),
              "Loads a plugin with custom ops, for the process, before models that use them are built.");
 }

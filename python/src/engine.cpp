@@ -207,8 +207,10 @@ void bind_engines(nb::module_& module) {
           "__exit__", [](PyEngine& self, const nb::args&) { self.close(); },
           nb::sig("def __exit__(self, *what: object) -> None"));
   module.attr("engine_magic") = nb::bytes(engine::magic, sizeof engine::magic);
-  module.def("load_path", &load_path, nb::arg("path"), nb::arg("limits") = nb::none());
-  module.def("load_bytes", &load_bytes, nb::arg("data"), nb::arg("limits") = nb::none());
+  module.def("load_path", &load_path, nb::arg("path"), nb::arg("limits") = nb::none(),
+             nb::sig("def load_path(path: str, limits: Limits | None = None) -> Engine"));
+  module.def("load_bytes", &load_bytes, nb::arg("data"), nb::arg("limits") = nb::none(),
+             nb::sig("def load_bytes(data: typing.Any, limits: Limits | None = None) -> Engine"));
 }
 
 }  // namespace tenon::python

@@ -65,10 +65,15 @@ nb::object devices() {
 }  // namespace
 
 void bind_explain(nb::module_& module) {
-  module.def("why", &why, nb::arg("engine"), nb::arg("layers"), nb::arg("threads"), nb::arg("node"));
-  module.def("audit", &audit, nb::arg("engine"));
-  module.def("tuned_shapes", &tuned_shapes, nb::arg("engine"), nb::sig("def tuned_shapes(engine: Engine) -> dict[str, tuple[int, ...]]"));
-  module.def("devices", &devices, nb::sig("def devices() -> dict[str, typing.Any]"), "What this machine has, and what of it is used.");
+  module.def("why", &why, nb::arg("engine"), nb::arg("layers"), nb::arg("threads"), nb::arg("node"),
+             nb::sig("def why(engine: Engine, layers: list[LayerTime], threads: int, node: str) -> "
+                     "tuple[dict[str, typing.Any], str]"));
+  module.def("audit", &audit, nb::arg("engine"),
+             nb::sig("def audit(engine: Engine) -> tuple[dict[str, typing.Any], str]"));
+  module.def("tuned_shapes", &tuned_shapes, nb::arg("engine"),
+             nb::sig("def tuned_shapes(engine: Engine) -> dict[str, tuple[int, ...]]"));
+  module.def("devices", &devices, nb::sig("def devices() -> dict[str, typing.Any]"),
+             "What this machine has, and what of it is used.");
 }
 
 }  // namespace tenon::python

@@ -24,10 +24,11 @@ NB_MODULE(_core, module) {
   nb::register_exception_translator(&translate);
   // Objects that live as long as the process are no leak.
   nb::set_leak_warnings(false);
-  module.attr("__version__") = tenon::version();
+  module.attr("version") = tenon::version();
   bind_tensors(module);
   bind_sessions(module);
   bind_engines(module);
+  bind_models(module);
   bind_build(module);
   bind_explain(module);
   bind_vision(module);

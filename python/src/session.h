@@ -85,6 +85,10 @@ class PyEngine {
 /// Puts `call` (of what a run throws or gives) behind a Python object with set_result and set_exception.
 nb::object exception_of(const std::exception_ptr& error);
 
+/// Inputs as a model (a path, or bytes) states them: -1 for sizes that are free.
+std::vector<TensorInfo> stated_inputs(nb::handle model, const std::string& external_root, bool lenient);
+
+void bind_models(nb::module_& module);
 void bind_sessions(nb::module_& module);
 void bind_engines(nb::module_& module);
 void bind_build(nb::module_& module);

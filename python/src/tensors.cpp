@@ -255,6 +255,16 @@ void bind_tensors(nb::module_& module) {
             return std::pair<int, int>(self.on_cpu() ? dlpack::device_cpu : dlpack::device_cuda, device.index);
           },
           "Type and index of the device, as DLPack counts them.")
+      .def_static(
+          "at",
+          [](uintptr_t address, const std::vector<int64_t>& shape, const std::string& dtype, const std::string& device) {
+            const Dims dims{std::span<const int64_t>(shape)};
+            for (const Named& one : names)
+              if (dtype == one.name) return Tensor::view(one.type, dims, Dims(), reinterpret_cast<void*>(address), device);
+            throw Error(Code::usage, "no type is called \"" + dtype + "\"");
+          },
+          nb::arg("address"), nb::arg("shape"), nb::arg("dtype"), nb::arg("device") = "cpu",
+          "Dense elements at an address of the process or of a GPU, which the caller keeps alive.")
       .def("__repr__", [](const Tensor& self) {
         return "tenon.Tensor(" + self.dims().str() + ", " + dtype_name(self.dtype()) + ", " + self.device().str() + ")";
       });

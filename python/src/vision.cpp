@@ -3,6 +3,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -140,7 +141,10 @@ void bind_specs(nb::module_& module) {
       .def("resolve", &resolved, nb::arg("sizes"), "With width, height and layout of an input's sizes.")
       .def("__str__", &Spec::str)
       .def("__repr__", [](const Spec& self) { return "Preprocess(\"" + self.str() + "\")"; })
-      .def("__eq__", [](const Spec& self, const Spec& other) { return self == other; });
+      .def("__eq__", [](const Spec& self, nb::handle other) {
+        return nb::isinstance<Spec>(other) && self == nb::cast<const Spec&>(other);
+      }, nb::sig("def __eq__(self, other: object) -> bool"))
+      .def("__hash__", [](const Spec& self) { return nb::hash(nb::str(self.str().c_str())); });
   nb::class_<vision::Transform>(module, "Transform", "How points of the image lie in the input: x * scale + offset.")
       .def_ro("scale_x", &vision::Transform::scale_x)
       .def_ro("scale_y", &vision::Transform::scale_y)
@@ -148,7 +152,8 @@ void bind_specs(nb::module_& module) {
       .def_ro("offset_y", &vision::Transform::offset_y)
       .def_ro("source_width", &vision::Transform::source_width)
       .def_ro("source_height", &vision::Transform::source_height);
-  module.def("prepare", &prepare, nb::arg("images"), nb::arg("preprocess"));
+  module.def("prepare", &prepare, nb::arg("images"), nb::arg("preprocess"),
+             nb::sig("def prepare(images: list[typing.Any], preprocess: Preprocess) -> tuple[typing.Any, list[Transform]]"));
 }
 
 }  // namespace
@@ -159,21 +164,26 @@ void bind_vision(nb::module_& module) {
       .def_prop_ro("kind", [](const vision::Head& self) { return vision::name(self.kind); })
       .def_ro("classes", &vision::Head::classes)
       .def_ro("candidates", &vision::Head::candidates);
-  module.def("decode_image", &decode, nb::arg("source"));
+  module.def("decode_image", &decode, nb::arg("source"), nb::sig("def decode_image(source: str | bytes) -> typing.Any"));
   module.def(
       "recognise",
       [](const nb::list& outputs, int width, int height, size_t labels) {
         Held held;
         return vision::recognise(tensors(held, outputs), width, height, labels);
       },
-      nb::arg("outputs"), nb::arg("width"), nb::arg("height"), nb::arg("labels"));
+      nb::arg("outputs"), nb::arg("width"), nb::arg("height"), nb::arg("labels"),
+      nb::sig("def recognise(outputs: list[typing.Any], width: int, height: int, labels: int) -> Head | None"));
   module.def("detect", &detect, nb::arg("head"), nb::arg("outputs"), nb::arg("image"), nb::arg("transform"),
-             nb::arg("confidence"), nb::arg("iou"), nb::arg("most"));
+             nb::arg("confidence"), nb::arg("iou"), nb::arg("most"),
+             nb::sig("def detect(head: Head, outputs: list[typing.Any], image: int, transform: Transform, "
+                     "confidence: float, iou: float, most: int) -> tuple[typing.Any, typing.Any, typing.Any]"));
   module.def("draw", &draw, nb::arg("image"), nb::arg("boxes"), nb::arg("scores"), nb::arg("classes"),
-             nb::arg("labels"));
+             nb::arg("labels"),
+             nb::sig("def draw(image: typing.Any, boxes: list[list[float]], scores: list[float], classes: list[int], "
+                     "labels: list[str]) -> typing.Any"));
   module.def(
       "encode_image", [](const Pixels& pixels, const std::string& path) { vision::encode_image(image_of(pixels), path); },
-      nb::arg("image"), nb::arg("path"));
+      nb::arg("image"), nb::arg("path"), nb::sig("def encode_image(image: typing.Any, path: str) -> None"));
   module.def("labels_from_metadata", &vision::labels_from_metadata, nb::arg("text"));
   module.def("labels_from_file", &vision::labels_from_file, nb::arg("path"));
   module.def("is_image_name", &vision::is_image_name, nb::arg("path"));
@@ -183,11 +193,12 @@ void bind_vision(nb::module_& module) {
       .def(nb::init<const std::string&>(), nb::arg("path"))
       .def_prop_ro("fps", &vision::VideoReader::fps)
       .def_prop_ro("frames", &vision::VideoReader::frames)
-      .def("next", &next_frame);
+      .def("next", &next_frame, nb::sig("def next(self) -> typing.Any"), "The next frame; None at the end.");
   nb::class_<vision::VideoWriter>(module, "VideoWriter", "Writes an MP4 file, which appears at finish().")
       .def(nb::init<const std::string&, int, int, double>(), nb::arg("path"), nb::arg("width"), nb::arg("height"),
            nb::arg("fps"))
-      .def("add", [](vision::VideoWriter& self, const Pixels& pixels) { self.add(image_of(pixels)); }, nb::arg("frame"))
+      .def("add", [](vision::VideoWriter& self, const Pixels& pixels) { self.add(image_of(pixels)); }, nb::arg("frame"),
+           nb::sig("def add(self, frame: typing.Any) -> None"))
       .def("finish", &vision::VideoWriter::finish);
 }
 

@@ -23,11 +23,11 @@ from ._core import (
     Session,
     Tensor,
     TensorInfo,
-    __version__,
     devices,
     limits,
     load_plugin,
     set_limits,
+    version as __version__,
 )
 from ._errors import Code, Error
 from ._logging import Severity

@@ -209,7 +209,8 @@ def calibrator_of(
     if isinstance(data, Calibrator) or (hasattr(data, "next_batch") and hasattr(data, "write_calibration_cache")):
         if not getattr(data, "input_names", ()):
             data.input_names = [info.name for info in inputs]
-        return data
+        calibrator: Calibrator = data
+        return calibrator
     if isinstance(data, (str, os.PathLike)):
         return _of_folder(os.fspath(data), inputs, _resolved(preprocess, inputs, shapes), cache, count)
     if data is None:

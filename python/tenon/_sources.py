@@ -96,7 +96,8 @@ def _of_file(path: str, trust: bool) -> Source:
         with zipfile.ZipFile(path) as archive:
             names = [name.partition("/")[2] or name for name in archive.namelist()]
     if any(name.startswith("code/") for name in names) and "constants.pkl" in names:
-        return Source(torch.jit.load(path, map_location="cpu"))
+        load: Any = torch.jit.load
+        return Source(load(path, map_location="cpu"))
     if path.endswith(".pt2") or any(name.startswith(("models/", "serialized_exported_program")) for name in names):
         return Source(torch.export.load(path).module())
     if path.endswith(".safetensors"):

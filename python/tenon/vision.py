@@ -122,13 +122,13 @@ class Detections:
 
     def save(self, path: Any) -> str:
         """Writes plot() as JPEG or PNG; into a folder under the image's own name."""
-        path = os.fspath(path)
+        path = str(path)
         if os.path.isdir(path) or not os.path.splitext(path)[1]:
             os.makedirs(path, exist_ok=True)
             stem = os.path.splitext(os.path.basename(self.path))[0] or "image"
-            path = os.path.join(path, stem + ("_%06d" % self.frame if self.frame >= 0 else "") + ".jpg")
+            path = os.path.join(str(path), stem + ("_%06d" % self.frame if self.frame >= 0 else "") + ".jpg")
         imwrite(path, self.plot())
-        return path
+        return str(path)
 
     def to_coco(self, image_id: int = 0) -> List[Dict[str, Any]]:
         """COCO's result entries: bbox is x y width height, category_id the class."""
@@ -190,8 +190,9 @@ class ImageModel:
         from . import _build
 
         self.stated = preprocess is not None
-        if not isinstance(engine, _core.Engine) and not _build.is_engine_file(_build.model_of(engine)):
-            inputs = _core.stated_inputs(_build.model_of(engine))
+        source = engine if isinstance(engine, _core.Engine) else _build.model_of(engine)
+        if isinstance(source, bytes) or (isinstance(source, str) and not _build.is_engine_file(source)):
+            inputs = _core.stated_inputs(source)
             options.setdefault("shapes", self._sizes(inputs, preprocess or preset))
         self.engine: _core.Engine = _build.open(engine, **options)
         inputs = self.engine.inputs
@@ -291,7 +292,7 @@ def detect(
                 outputs, transforms = model.run(pixels)
         for at, (path, frame, image) in enumerate(images):
             found = _core.detect(head, outputs, at, transforms[at], confidence, iou, max_detections)
-            yield Detections(*found, names, image, path, frame)
+            yield Detections(found[0], found[1], found[2], names, image, path, frame)
 
 
 def classify(

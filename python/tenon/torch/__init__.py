@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenon inside PyTorch.
+
+    fast = tenon.torch.compile(module, (example,))         # a callable with the module's signature
+    fast = torch.compile(module, backend="tenon")          # what Tenon takes; the rest stays with PyTorch
+    tenon.torch.explain()                                  # which graphs were taken, and why others were not
+    tenon.torch.compare(module, engine, data)              # how far an engine's outputs are from the module's
+"""
+
+from __future__ import annotations
+
+from ._backend import Decision, backend, explain, reset
+from ._compare import Comparison, compare
+from ._compile import Compiled, compile
+
+__all__ = ["Comparison", "Compiled", "Decision", "backend", "compare", "compile", "explain", "reset"]
