@@ -19,8 +19,8 @@ Logger python_logger() {
         if (!Py_IsInitialized()) return;
         const nb::gil_scoped_acquire hold;
         try {
-          nb::module_::import_("tenon._logging").attr("emit")(static_cast<int>(severity),
-                                                               nb::str(text.data(), text.size()));
+          nb::module_::import_("tenon._logging")
+              .attr("emit")(static_cast<int>(severity), nb::str(text.data(), text.size()));
         } catch (nb::python_error& fault) {
           fault.discard_as_unraisable("tenon: a log message");
         }
@@ -226,7 +226,8 @@ BuildOptions options_of(const nb::dict& given, const std::vector<TensorInfo>& in
   take_calibration(given, inputs, options, raised);
   if (given.contains("accuracy") && !given["accuracy"].is_none())
     options.judge = std::make_shared<PyJudge>(nb::borrow(given["accuracy"]), raised);
-  if (given.contains("max_drop") && !given["max_drop"].is_none()) options.max_drop = nb::cast<double>(given["max_drop"]);
+  if (given.contains("max_drop") && !given["max_drop"].is_none())
+    options.max_drop = nb::cast<double>(given["max_drop"]);
   Limits limits;
   take(given, "workspace", limits.workspace_bytes);
   take(given, "max_memory", limits.memory_bytes);
@@ -255,8 +256,7 @@ template <class Make>
 PyEngine* made(const nb::dict& given, const std::vector<TensorInfo>& inputs, const Make& make) {
   const auto raised = std::make_shared<Raised>();
   BuildOptions options = options_of(given, inputs, raised);
-  const nb::object progress =
-      given.contains("progress") ? nb::borrow(given["progress"]) : nb::borrow(nb::none());
+  const nb::object progress = given.contains("progress") ? nb::borrow(given["progress"]) : nb::borrow(nb::none());
   options.progress = progress_of(progress, raised);
   std::optional<Engine> engine;
   try {

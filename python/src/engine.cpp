@@ -91,15 +91,18 @@ PyEngine* load_bytes(nb::handle object, std::optional<Limits> limits) {
 void bind_info(nb::module_& module) {
   nb::class_<TensorInfo>(module, "TensorInfo", "Name, element type and sizes of an input or output.")
       .def_ro("name", &TensorInfo::name, "The ONNX name.")
-      .def_prop_ro("dtype", [](const TensorInfo& self) { return dtype_name(self.dtype); },
-                   "Such as \"float32\", by NumPy's and PyTorch's names.")
+      .def_prop_ro(
+          "dtype", [](const TensorInfo& self) { return dtype_name(self.dtype); },
+          "Such as \"float32\", by NumPy's and PyTorch's names.")
       .def_prop_ro(
           "shape", [](const TensorInfo& self) { return nb::tuple(nb::cast(self.shape)); },
           nb::sig("def shape(self) -> tuple[int, ...]"), "Sizes, outermost first; -1 may change from run to run.")
       .def("__repr__", [](const TensorInfo& self) {
         std::string sizes;
-        for (const int64_t size : self.shape) sizes += (sizes.empty() ? "" : "x") + (size < 0 ? "?" : std::to_string(size));
-        return "TensorInfo(" + self.name + ", " + dtype_name(self.dtype) + ", " + (sizes.empty() ? "scalar" : sizes) + ")";
+        for (const int64_t size : self.shape)
+          sizes += (sizes.empty() ? "" : "x") + (size < 0 ? "?" : std::to_string(size));
+        return "TensorInfo(" + self.name + ", " + dtype_name(self.dtype) + ", " + (sizes.empty() ? "scalar" : sizes) +
+               ")";
       });
   nb::class_<Limits>(module, "Limits", "What models may take; 0 where there is no limit.")
       .def(nb::init<>())
@@ -110,21 +113,27 @@ void bind_info(nb::module_& module) {
   module.def("set_limits", &set_limits, nb::arg("limits"), "Sets the limits of the process.");
 }
 
-}  // namespace
+using EngineClass = nb::class_<PyEngine>;
 
-void bind_engines(nb::module_& module) {
-  bind_info(module);
-  nb::class_<PyEngine>(module, "Engine", nb::dynamic_attr(),
-                       "A built model: immutable, shared freely between threads. Calling it runs it on an idle session\n"
-                       "of its own. As a context manager it frees its memory at the end.")
-      .def_prop_ro("inputs", [](const PyEngine& self) { return self.signature->inputs; }, "TensorInfo of each input.")
-      .def_prop_ro("outputs", [](const PyEngine& self) { return self.signature->outputs; }, "TensorInfo of each output.")
-      .def_prop_ro("metadata", [](const PyEngine& self) { return self.get().metadata(); }, "The model's metadata_props.")
-      .def_prop_ro("device", [](const PyEngine& self) { return self.get().device().str(); }, "\"cpu\" or \"cuda:N\".")
+void bind_facts(EngineClass& engine) {
+  engine
+      .def_prop_ro(
+          "inputs", [](const PyEngine& self) { return self.signature->inputs; }, "TensorInfo of each input.")
+      .def_prop_ro(
+          "outputs", [](const PyEngine& self) { return self.signature->outputs; }, "TensorInfo of each output.")
+      .def_prop_ro(
+          "metadata", [](const PyEngine& self) { return self.get().metadata(); }, "The model's metadata_props.")
+      .def_prop_ro(
+          "device", [](const PyEngine& self) { return self.get().device().str(); }, "\"cpu\" or \"cuda:N\".")
       .def_prop_ro(
           "precision", [](const PyEngine& self) { return std::string(name(self.get().precision())); },
           "The arithmetic it was built for: \"fp32\", \"fp16\", \"int8\", …")
-      .def_prop_ro("path", [](const PyEngine& self) { return self.path; }, "Its file; \"\" where it has none yet.")
+      .def_prop_ro(
+          "path", [](const PyEngine& self) { return self.path; }, "Its file; \"\" where it has none yet.");
+}
+
+void bind_runs(EngineClass& engine) {
+  engine
       .def(
           "__call__",
           [](const PyEngine& self, const nb::args& values, const nb::kwargs& named) {
@@ -132,7 +141,8 @@ void bind_engines(nb::module_& module) {
             return as_value(run(self, arguments.inputs));
           },
           nb::sig("def __call__(self, *inputs: typing.Any, **named: typing.Any) -> typing.Any"),
-          "Runs on inputs in the model's order or by name, from any thread. Gives the output as an array, or a tuple of\n"
+          "Runs on inputs in the model's order or by name, from any thread. Gives the output as an array, or a tuple "
+          "of\n"
           "several.")
       .def(
           "run",
@@ -153,8 +163,13 @@ void bind_engines(nb::module_& module) {
           nb::kw_only(), nb::arg("threads") = 0, nb::arg("shapes") = Shapes(), nb::arg("device") = "",
           nb::sig("def session(self, *, threads: int = 0, shapes: collections.abc.Mapping[str, "
                   "collections.abc.Sequence[int]] = {}, device: str = \"\") -> Session"),
-          "A session of its own, for one thread at a time. `shapes` are the sizes that it is made for, by input; `threads`\n"
-          "0 is as many as the engine was built for; `device` another device than the engine's.")
+          "A session of its own, for one thread at a time. `shapes` are the sizes that it is made for, by input; "
+          "`threads`\n"
+          "0 is as many as the engine was built for; `device` another device than the engine's.");
+}
+
+void bind_files(EngineClass& engine) {
+  engine
       .def(
           "on",
           [](const PyEngine& self, const std::string& device) {
@@ -172,11 +187,16 @@ void bind_engines(nb::module_& module) {
             self.path = path;
           },
           nb::arg("path"), "Writes the engine's file, whole or not at all.")
-      .def("serialize", &serialized, "The bytes that save() writes.")
+      .def("serialize", &serialized, "The bytes that save() writes.");
+}
+
+void bind_reports(EngineClass& engine) {
+  engine
       .def(
           "inspect", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("inspect")(self); },
           nb::sig("def inspect(self) -> dict[str, typing.Any]"),
-          "What the engine is: device, precision, inputs, outputs, metadata, sizes, and its steps with their kernels and\n"
+          "What the engine is: device, precision, inputs, outputs, metadata, sizes, and its steps with their kernels "
+          "and\n"
           "the times of the build, in microseconds.")
       .def(
           "why",
@@ -187,8 +207,10 @@ void bind_engines(nb::module_& module) {
           nb::arg("iterations") = 10,
           nb::sig("def why(self, node: str = \"\", *, measure: bool = True, threads: int = 0, iterations: int = 10) -> "
                   "tenon._explain.Why"),
-          "Why each step runs as it does: kernel, time, the candidates with their times or why they refuse, and what to\n"
-          "do. A dict that prints as text; with `node` the text is of this ONNX node alone. Without `measure` nothing runs\n"
+          "Why each step runs as it does: kernel, time, the candidates with their times or why they refuse, and what "
+          "to\n"
+          "do. A dict that prints as text; with `node` the text is of this ONNX node alone. Without `measure` nothing "
+          "runs\n"
           "and times are those of the build.")
       .def(
           "__reduce__", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("reduce")(self); },
@@ -202,10 +224,24 @@ void bind_engines(nb::module_& module) {
                     (self.path.empty() ? ")" : ", " + self.path + ")");
            })
       .def("close", &PyEngine::close, "Frees its memory; sessions made before go on.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Engine"))
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Engine"))
       .def(
           "__exit__", [](PyEngine& self, const nb::args&) { self.close(); },
           nb::sig("def __exit__(self, *what: object) -> None"));
+}
+
+}  // namespace
+
+void bind_engines(nb::module_& module) {
+  bind_info(module);
+  EngineClass engine(module, "Engine", nb::dynamic_attr(),
+                     "A built model: immutable, shared freely between threads. Calling it runs it on an idle session\n"
+                     "of its own. As a context manager it frees its memory at the end.");
+  bind_facts(engine);
+  bind_runs(engine);
+  bind_files(engine);
+  bind_reports(engine);
   module.attr("engine_magic") = nb::bytes(engine::magic, sizeof engine::magic);
   module.def("load_path", &load_path, nb::arg("path"), nb::arg("limits") = nb::none(),
              nb::sig("def load_path(path: str, limits: Limits | None = None) -> Engine"));

@@ -95,9 +95,7 @@ PySession::PySession(const Engine& engine, int threads, const Shapes& shapes) : 
   session_ = std::make_unique<Session>(engine.session(threads, shapes));
 }
 
-PySession::~PySession() {
-  close();
-}
+PySession::~PySession() { close(); }
 
 Session& PySession::get() {
   if (!session_) throw Error(Code::usage, "the session is closed", {.hint = "make another: engine.session()"});
@@ -155,15 +153,14 @@ nb::object run_async(nb::handle self, Arguments arguments, bool dict) {
   auto& session = nb::cast<PySession&>(self);
   nb::object future = nb::module_::import_("tenon._future").attr("Future")();
   std::map<std::string, Tensor> inputs = arguments.inputs;
-  auto pending = std::make_unique<Pending>(
-      Pending{future, nb::borrow(self), std::move(arguments), &session.signature, dict});
+  auto pending =
+      std::make_unique<Pending>(Pending{future, nb::borrow(self), std::move(arguments), &session.signature, dict});
   Session& native = session.get();
   {
     Pending* given = pending.get();
     const nb::gil_scoped_release free;
-    native.run_async(std::move(inputs), [given](std::vector<Tensor> outputs, std::exception_ptr error) {
-      settle(given, outputs, error);
-    });
+    native.run_async(std::move(inputs),
+                     [given](std::vector<Tensor> outputs, std::exception_ptr error) { settle(given, outputs, error); });
   }
   static_cast<void>(pending.release());
   return future;
@@ -195,7 +192,11 @@ std::vector<Tensor> tensors_of(Held& held, nb::handle values, const std::vector<
 
 }  // namespace
 
-void bind_sessions(nb::module_& module) {
+namespace {
+
+using SessionClass = nb::class_<PySession>;
+
+void bind_layer_times(nb::module_& module) {
   nb::class_<LayerTime>(module, "LayerTime", "How long a step of the engine takes.")
       .def_ro("name", &LayerTime::name, "The step's name.")
       .def_ro("origins", &LayerTime::origins, "ONNX nodes that it stands for.")
@@ -204,9 +205,10 @@ void bind_sessions(nb::module_& module) {
       .def("__repr__", [](const LayerTime& self) {
         return "LayerTime(" + self.name + ", " + self.tactic + ", " + std::to_string(self.microseconds) + " us)";
       });
-  nb::class_<PySession>(module, "Session",
-                        "A running engine, for one thread at a time. Made by Engine.session(); as a context manager it "
-                        "frees its memory at the end.")
+}
+
+void bind_runs(SessionClass& session) {
+  session
       .def(
           "__call__",
           [](PySession& self, const nb::args& values, const nb::kwargs& named) {
@@ -225,7 +227,8 @@ void bind_sessions(nb::module_& module) {
               {
                 const nb::gil_scoped_release free;
                 session.run();
-                for (size_t at = 0; at < self.signature.outputs.size(); ++at) outputs.push_back(session.output(at).copy());
+                for (size_t at = 0; at < self.signature.outputs.size(); ++at)
+                  outputs.push_back(session.output(at).copy());
               }
               return as_dict(self.signature, outputs);
             }
@@ -233,8 +236,10 @@ void bind_sessions(nb::module_& module) {
             return as_dict(self.signature, run(self.get(), arguments.inputs));
           },
           nb::arg("inputs") = nb::none(),
-          nb::sig("def run(self, inputs: collections.abc.Mapping[str, typing.Any] | None = None) -> dict[str, typing.Any]"),
-          "Runs on a dict of arrays by input name, and gives a dict of arrays by output name. Without one it runs on what\n"
+          nb::sig(
+              "def run(self, inputs: collections.abc.Mapping[str, typing.Any] | None = None) -> dict[str, typing.Any]"),
+          "Runs on a dict of arrays by input name, and gives a dict of arrays by output name. Without one it runs on "
+          "what\n"
           "bind_input and bind_output have set, and gives copies of the outputs.")
       .def(
           "run_bound",
@@ -251,16 +256,20 @@ void bind_sessions(nb::module_& module) {
           },
           nb::arg("inputs"),
           nb::sig("def run_async(self, inputs: collections.abc.Mapping[str, typing.Any]) -> tenon._future.Future"),
-          "The run of these inputs behind those put there before. Gives a concurrent.futures.Future of run()'s result,\n"
-          "which `await` takes too. The arrays must not change until it is done.")
+          "The run of these inputs behind those put there before. Gives a concurrent.futures.Future of run()'s "
+          "result,\n"
+          "which `await` takes too. The arrays must not change until it is done.");
+}
+
+void bind_bindings(SessionClass& session) {
+  session
       .def(
           "bind_input",
           [](PySession& self, const std::string& name, nb::handle value) {
             const Tensor tensor = bindable(self, name, value, self.signature.input(name).dtype, false);
             self.get().bind_input(name, tensor);
           },
-          nb::arg("name"), nb::arg("value").none(),
-          "What runs read as that input, from where it lies; None unbinds.")
+          nb::arg("name"), nb::arg("value").none(), "What runs read as that input, from where it lies; None unbinds.")
       .def(
           "bind_output",
           [](PySession& self, const std::string& name, nb::handle value) {
@@ -279,7 +288,8 @@ void bind_sessions(nb::module_& module) {
             session.enqueue(in, out, reinterpret_cast<void*>(stream));
           },
           nb::arg("inputs"), nb::arg("outputs"), nb::arg("stream"),
-          "On a GPU: puts a run on a CUDA stream (its address) and returns. Tensors in the engine's order, dense and on\n"
+          "On a GPU: puts a run on a CUDA stream (its address) and returns. Tensors in the engine's order, dense and "
+          "on\n"
           "that GPU, of the sizes of the last run; None stands for the session's own memory.")
       .def(
           "input",
@@ -292,7 +302,11 @@ void bind_sessions(nb::module_& module) {
           nb::keep_alive<0, 1>(), "The session's own memory of an input on the GPU.")
       .def(
           "device_output", [](PySession& self, size_t at) { return self.get().device_output(at); }, nb::arg("index"),
-          nb::keep_alive<0, 1>(), "The session's own memory of an output on the GPU.")
+          nb::keep_alive<0, 1>(), "The session's own memory of an output on the GPU.");
+}
+
+void bind_measures(SessionClass& session) {
+  session
       .def(
           "profile",
           [](PySession& self, nb::handle inputs, int iterations) {
@@ -310,7 +324,8 @@ void bind_sessions(nb::module_& module) {
             return session.profile(values, iterations);
           },
           nb::arg("inputs"), nb::arg("iterations") = 10,
-          nb::sig("def profile(self, inputs: collections.abc.Mapping[str, typing.Any], iterations: int = 10) -> list[LayerTime]"),
+          nb::sig("def profile(self, inputs: collections.abc.Mapping[str, typing.Any], iterations: int = 10) -> "
+                  "list[LayerTime]"),
           "Mean time of each step over some runs, in microseconds.")
       .def(
           "device_times",
@@ -333,12 +348,26 @@ void bind_sessions(nb::module_& module) {
             return dict;
           },
           nb::sig("def memory(self) -> dict[str, int]"), "Bytes that the session takes, known before its first run.")
-      .def_prop_ro("threads", [](PySession& self) { return self.get().threads(); }, "Threads of a run.")
+      .def_prop_ro(
+          "threads", [](PySession& self) { return self.get().threads(); }, "Threads of a run.")
       .def("close", &PySession::close, "Frees its memory; it cannot run afterwards.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Session"))
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Session"))
       .def(
           "__exit__", [](PySession& self, const nb::args&) { self.close(); },
           nb::sig("def __exit__(self, *what: object) -> None"));
+}
+
+}  // namespace
+
+void bind_sessions(nb::module_& module) {
+  bind_layer_times(module);
+  SessionClass session(module, "Session",
+                       "A running engine, for one thread at a time. Made by Engine.session(); as a context manager it "
+                       "frees its memory at the end.");
+  bind_runs(session);
+  bind_bindings(session);
+  bind_measures(session);
 }
 
 }  // namespace tenon::python

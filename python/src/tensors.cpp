@@ -58,8 +58,16 @@ std::optional<DType> type_of(const char* format, size_t bytes) {
     case 'd': return DType::f64;
     case 'e': return DType::f16;
     case '?': return DType::boolean;
-    case 'b': case 'h': case 'i': case 'l': case 'q': return integer(bytes, true);
-    case 'B': case 'H': case 'I': case 'L': case 'Q': return integer(bytes, false);
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q': return integer(bytes, true);
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q': return integer(bytes, false);
     default: return std::nullopt;
   }
 }
@@ -151,8 +159,7 @@ bool Held::from_buffer(nb::handle object, Tensor& tensor, const std::string& nam
   }
   if (reinterpret_cast<uintptr_t>(buffer.buf) % static_cast<size_t>(buffer.itemsize) != 0)
     throw unusable(name, "its elements are not aligned");
-  tensor = dense || step == 0 ? Tensor::view(*type, dims, buffer.buf)
-                              : Tensor::view(*type, dims, strides, buffer.buf);
+  tensor = dense || step == 0 ? Tensor::view(*type, dims, buffer.buf) : Tensor::view(*type, dims, strides, buffer.buf);
   return true;
 }
 
@@ -201,8 +208,7 @@ nb::object to_python(const Tensor& tensor, nb::handle owner) {
     nb::list strings;
     for (const std::string& one : tensor.strings()) strings.append(nb::str(one.c_str(), one.size()));
     std::vector<int64_t> sizes(tensor.dims().begin(), tensor.dims().end());
-    const nb::object flat =
-        nb::module_::import_("numpy").attr("array")(strings, nb::arg("dtype") = nb::str("O"));
+    const nb::object flat = nb::module_::import_("numpy").attr("array")(strings, nb::arg("dtype") = nb::str("O"));
     return flat.attr("reshape")(nb::tuple(nb::cast(sizes)));
   }
   if (tensor.dtype() == DType::sequence) {
@@ -215,9 +221,9 @@ nb::object to_python(const Tensor& tensor, nb::handle owner) {
   if (tensor.dtype() == DType::i4) type = dlpack::DataType{dlpack::type_int, 8, 1};
   const bool foreign = !type || type->code > dlpack::type_bool || type->code == dlpack::type_bfloat;
   if (foreign || !tensor.on_cpu()) return nb::cast(tensor);
-  const nb::object keep = owner ? nb::borrow(owner) : nb::capsule(new Tensor(tensor), [](void* kept) noexcept {
-    delete static_cast<Tensor*>(kept);
-  });
+  const nb::object keep =
+      owner ? nb::borrow(owner)
+            : nb::capsule(new Tensor(tensor), [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
   std::array<size_t, Dims::max_rank> shape{};
   const Dims strides = tensor.strides();
   for (size_t axis = 0; axis < tensor.dims().rank(); ++axis) shape[axis] = static_cast<size_t>(tensor.dims()[axis]);
@@ -232,13 +238,19 @@ void bind_tensors(nb::module_& module) {
                      "Elements that Tenon holds, where NumPy has no type or no memory for them (bfloat16, a GPU).\n"
                      "Others take it by DLPack, without a copy: torch.from_dlpack(tensor).")
       .def_prop_ro(
-          "shape", [](const Tensor& self) { return nb::tuple(nb::cast(std::vector<int64_t>(self.dims().begin(), self.dims().end()))); },
+          "shape",
+          [](const Tensor& self) {
+            return nb::tuple(nb::cast(std::vector<int64_t>(self.dims().begin(), self.dims().end())));
+          },
           nb::sig("def shape(self) -> tuple[int, ...]"), "Sizes, outermost first.")
-      .def_prop_ro("dtype", [](const Tensor& self) { return dtype_name(self.dtype()); }, "Such as \"float32\".")
-      .def_prop_ro("device", [](const Tensor& self) { return self.device().str(); }, "\"cpu\" or \"cuda:0\".")
+      .def_prop_ro(
+          "dtype", [](const Tensor& self) { return dtype_name(self.dtype()); }, "Such as \"float32\".")
+      .def_prop_ro(
+          "device", [](const Tensor& self) { return self.device().str(); }, "\"cpu\" or \"cuda:0\".")
       .def_prop_ro("nbytes", &Tensor::bytes, "Bytes of its elements.")
-      .def_prop_ro("data_ptr", [](const Tensor& self) { return reinterpret_cast<uintptr_t>(self.data()); },
-                   "Address of the first element, on its device.")
+      .def_prop_ro(
+          "data_ptr", [](const Tensor& self) { return reinterpret_cast<uintptr_t>(self.data()); },
+          "Address of the first element, on its device.")
       .def(
           "__dlpack__",
           [](const Tensor& self, nb::kwargs options) {
@@ -257,10 +269,12 @@ void bind_tensors(nb::module_& module) {
           "Type and index of the device, as DLPack counts them.")
       .def_static(
           "at",
-          [](uintptr_t address, const std::vector<int64_t>& shape, const std::string& dtype, const std::string& device) {
+          [](uintptr_t address, const std::vector<int64_t>& shape, const std::string& dtype,
+             const std::string& device) {
             const Dims dims{std::span<const int64_t>(shape)};
             for (const Named& one : names)
-              if (dtype == one.name) return Tensor::view(one.type, dims, Dims(), reinterpret_cast<void*>(address), device);
+              if (dtype == one.name)
+                return Tensor::view(one.type, dims, Dims(), reinterpret_cast<void*>(address), device);
             throw Error(Code::usage, "no type is called \"" + dtype + "\"");
           },
           nb::arg("address"), nb::arg("shape"), nb::arg("dtype"), nb::arg("device") = "cpu",

@@ -80,7 +80,8 @@ std::vector<Tensor> tensors(Held& held, const nb::list& outputs) {
 }
 
 template <class T>
-nb::object column(const std::vector<vision::Detection>& found, size_t width, T (*value)(const vision::Detection&, size_t)) {
+nb::object column(const std::vector<vision::Detection>& found, size_t width,
+                  T (*value)(const vision::Detection&, size_t)) {
   auto* keep = new std::vector<T>(found.size() * width);
   for (size_t row = 0; row < found.size(); ++row)
     for (size_t at = 0; at < width; ++at) (*keep)[row * width + at] = value(found[row], at);
@@ -95,10 +96,11 @@ nb::tuple detect(const vision::Head& head, const nb::list& outputs, int64_t imag
   Held held;
   const auto values = tensors(held, outputs);
   const auto found = vision::detect(head, values, image, transform, {confidence, iou, most});
-  return nb::make_tuple(
-      column<float>(found, 4, [](const vision::Detection& one, size_t at) { return one.box[at]; }),
-      column<float>(found, 1, [](const vision::Detection& one, size_t) { return one.score; }),
-      column<int32_t>(found, 1, [](const vision::Detection& one, size_t) { return static_cast<int32_t>(one.class_id); }));
+  return nb::make_tuple(column<float>(found, 4, [](const vision::Detection& one, size_t at) { return one.box[at]; }),
+                        column<float>(found, 1, [](const vision::Detection& one, size_t) { return one.score; }),
+                        column<int32_t>(found, 1, [](const vision::Detection& one, size_t) {
+                          return static_cast<int32_t>(one.class_id);
+                        }));
 }
 
 nb::object draw(const Pixels& pixels, const std::vector<std::array<float, 4>>& boxes, const std::vector<float>& scores,
@@ -128,22 +130,28 @@ void bind_specs(nb::module_& module) {
   nb::class_<Spec>(module, "Preprocess",
                    "How an image becomes a network's input: geometry, then (pixel * scale - mean) / std.\n"
                    "Preprocess(\"yolo\"), Preprocess(\"imagenet\"), Preprocess(\"letterbox=640x640,scale=1/255\").")
-      .def("__init__", [](Spec* self, const std::string& text) { new (self) Spec(vision::parse_spec(text)); },
-           nb::arg("spec"))
+      .def(
+          "__init__", [](Spec* self, const std::string& text) { new (self) Spec(vision::parse_spec(text)); },
+          nb::arg("spec"))
       .def_ro("width", &Spec::width, "Of the network's input; 0 until it is known.")
       .def_ro("height", &Spec::height, "Of the network's input; 0 until it is known.")
-      .def_prop_ro("mean", [](const Spec& self) { return nb::tuple(nb::cast(self.mean)); },
-                   nb::sig("def mean(self) -> tuple[float, ...]"))
-      .def_prop_ro("std", [](const Spec& self) { return nb::tuple(nb::cast(self.std)); },
-                   nb::sig("def std(self) -> tuple[float, ...]"))
+      .def_prop_ro(
+          "mean", [](const Spec& self) { return nb::tuple(nb::cast(self.mean)); },
+          nb::sig("def mean(self) -> tuple[float, ...]"))
+      .def_prop_ro(
+          "std", [](const Spec& self) { return nb::tuple(nb::cast(self.std)); },
+          nb::sig("def std(self) -> tuple[float, ...]"))
       .def_ro("scale", &Spec::scale, "What pixels of 0 to 255 are multiplied with.")
       .def_prop_ro("colour", [](const Spec& self) { return self.colour == vision::Colour::bgr ? "bgr" : "rgb"; })
       .def("resolve", &resolved, nb::arg("sizes"), "With width, height and layout of an input's sizes.")
       .def("__str__", &Spec::str)
       .def("__repr__", [](const Spec& self) { return "Preprocess(\"" + self.str() + "\")"; })
-      .def("__eq__", [](const Spec& self, nb::handle other) {
-        return nb::isinstance<Spec>(other) && self == nb::cast<const Spec&>(other);
-      }, nb::sig("def __eq__(self, other: object) -> bool"))
+      .def(
+          "__eq__",
+          [](const Spec& self, nb::handle other) {
+            return nb::isinstance<Spec>(other) && self == nb::cast<const Spec&>(other);
+          },
+          nb::sig("def __eq__(self, other: object) -> bool"))
       .def("__hash__", [](const Spec& self) { return nb::hash(nb::str(self.str().c_str())); });
   nb::class_<vision::Transform>(module, "Transform", "How points of the image lie in the input: x * scale + offset.")
       .def_ro("scale_x", &vision::Transform::scale_x)
@@ -152,8 +160,9 @@ void bind_specs(nb::module_& module) {
       .def_ro("offset_y", &vision::Transform::offset_y)
       .def_ro("source_width", &vision::Transform::source_width)
       .def_ro("source_height", &vision::Transform::source_height);
-  module.def("prepare", &prepare, nb::arg("images"), nb::arg("preprocess"),
-             nb::sig("def prepare(images: list[typing.Any], preprocess: Preprocess) -> tuple[typing.Any, list[Transform]]"));
+  module.def(
+      "prepare", &prepare, nb::arg("images"), nb::arg("preprocess"),
+      nb::sig("def prepare(images: list[typing.Any], preprocess: Preprocess) -> tuple[typing.Any, list[Transform]]"));
 }
 
 }  // namespace
@@ -164,7 +173,8 @@ void bind_vision(nb::module_& module) {
       .def_prop_ro("kind", [](const vision::Head& self) { return vision::name(self.kind); })
       .def_ro("classes", &vision::Head::classes)
       .def_ro("candidates", &vision::Head::candidates);
-  module.def("decode_image", &decode, nb::arg("source"), nb::sig("def decode_image(source: str | bytes) -> typing.Any"));
+  module.def("decode_image", &decode, nb::arg("source"),
+             nb::sig("def decode_image(source: str | bytes) -> typing.Any"));
   module.def(
       "recognise",
       [](const nb::list& outputs, int width, int height, size_t labels) {
@@ -182,7 +192,8 @@ void bind_vision(nb::module_& module) {
              nb::sig("def draw(image: typing.Any, boxes: list[list[float]], scores: list[float], classes: list[int], "
                      "labels: list[str]) -> typing.Any"));
   module.def(
-      "encode_image", [](const Pixels& pixels, const std::string& path) { vision::encode_image(image_of(pixels), path); },
+      "encode_image",
+      [](const Pixels& pixels, const std::string& path) { vision::encode_image(image_of(pixels), path); },
       nb::arg("image"), nb::arg("path"), nb::sig("def encode_image(image: typing.Any, path: str) -> None"));
   module.def("labels_from_metadata", &vision::labels_from_metadata, nb::arg("text"));
   module.def("labels_from_file", &vision::labels_from_file, nb::arg("path"));
@@ -197,8 +208,9 @@ void bind_vision(nb::module_& module) {
   nb::class_<vision::VideoWriter>(module, "VideoWriter", "Writes an MP4 file, which appears at finish().")
       .def(nb::init<const std::string&, int, int, double>(), nb::arg("path"), nb::arg("width"), nb::arg("height"),
            nb::arg("fps"))
-      .def("add", [](vision::VideoWriter& self, const Pixels& pixels) { self.add(image_of(pixels)); }, nb::arg("frame"),
-           nb::sig("def add(self, frame: typing.Any) -> None"))
+      .def(
+          "add", [](vision::VideoWriter& self, const Pixels& pixels) { self.add(image_of(pixels)); }, nb::arg("frame"),
+          nb::sig("def add(self, frame: typing.Any) -> None"))
       .def("finish", &vision::VideoWriter::finish);
 }
 

@@ -59,6 +59,47 @@ def _shapes(shapes: Optional[Mapping[str, Sequence[int]]]) -> Dict[str, list[int
     return {name: [int(size) for size in sizes] for name, sizes in (shapes or {}).items()}
 
 
+# Options of build() that the compiled module takes under their own names.
+_PLAIN = (
+    "precision",
+    "device",
+    "method",
+    "percentile",
+    "calibration_batch",
+    "max_error",
+    "objective",
+    "accuracy",
+    "max_drop",
+    "threads",
+    "workspace",
+    "max_memory",
+    "strict",
+    "vendor",
+    "lenient",
+)
+
+
+def _options(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """From the arguments of build() to what the compiled module takes."""
+    if given["effort"] not in ("normal", "high"):
+        raise Error(Code.usage, '"%s" is no effort' % given["effort"], hint="give normal or high")
+    entries = dict(given["metadata"] or {})
+    if given["preprocess"] is not None:
+        entries["tenon.preprocess"] = str(_core.Preprocess(str(given["preprocess"])))
+    return {
+        **{name: given[name] for name in _PLAIN},
+        "shapes": _shapes(given["shapes"]),
+        "calibration_count": given["max_samples"],
+        "reconstruct": given["effort"] == "high",
+        "keep": dict(given["keep"] or {}),
+        "budget": -1.0 if given["budget"] is None else float(given["budget"]),
+        "timing_cache": os.fspath(given["timing_cache"]),
+        "external_root": os.fspath(given["external_root"]),
+        "metadata": entries,
+        "skip_passes": list(given["skip_passes"]),
+    }
+
+
 def build(
     model: Any,
     *,
@@ -117,44 +158,16 @@ def build(
 
     Raises Error: usage, invalid_model, unsupported, resource, io.
     """
+    given = dict(locals())
     source = model_of(model)
-    if effort not in ("normal", "high"):
-        raise Error(Code.usage, '"%s" is no effort' % effort, hint="give normal or high")
-    entries = dict(metadata or {})
-    if preprocess is not None:
-        entries["tenon.preprocess"] = str(_core.Preprocess(str(preprocess)))
-    options: Dict[str, Any] = {
-        "precision": precision,
-        "device": device,
-        "shapes": _shapes(shapes),
-        "method": method,
-        "percentile": percentile,
-        "calibration_count": max_samples,
-        "calibration_batch": calibration_batch,
-        "max_error": max_error,
-        "reconstruct": effort == "high",
-        "keep": dict(keep or {}),
-        "objective": objective,
-        "accuracy": accuracy,
-        "max_drop": max_drop,
-        "threads": threads,
-        "budget": -1.0 if budget is None else float(budget),
-        "timing_cache": os.fspath(timing_cache),
-        "workspace": workspace,
-        "max_memory": max_memory,
-        "strict": strict,
-        "vendor": vendor,
-        "lenient": lenient,
-        "external_root": os.fspath(external_root),
-        "metadata": entries,
-        "skip_passes": list(skip_passes),
-    }
+    options = _options(given)
     if calibration is not None or calibration_cache is not None:
         from ._calibration import calibrator_of
 
         inputs = _core.stated_inputs(source, os.fspath(external_root), lenient)
+        spec = options["metadata"].get("tenon.preprocess")
         options["calibrator"] = calibrator_of(
-            calibration, inputs, options["shapes"], entries.get("tenon.preprocess"), calibration_cache, max_samples
+            calibration, inputs, options["shapes"], spec, calibration_cache, max_samples
         )
     return _with_progress(progress, options, lambda: _core.build(source, options))
 

@@ -31,9 +31,7 @@ class Error(RuntimeError):
     node:  the ONNX node at fault
     """
 
-    def __init__(
-        self, code: int, what: str, where: str = "", why: str = "", hint: str = "", node: str = ""
-    ) -> None:
+    def __init__(self, code: int, what: str, where: str = "", why: str = "", hint: str = "", node: str = "") -> None:
         super().__init__(what)
         self.code = Code(code)
         self.what = what

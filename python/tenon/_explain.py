@@ -81,7 +81,9 @@ def describe(info: _core.TensorInfo) -> Dict[str, Any]:
 def reduce(engine: _core.Engine) -> Tuple[Callable[..., Any], Tuple[Any, ...]]:
     if not engine.path:
         raise Error(
-            Code.usage, "an engine without a file cannot be pickled", hint="engine.save(path) first, where others see it"
+            Code.usage,
+            "an engine without a file cannot be pickled",
+            hint="engine.save(path) first, where others see it",
         )
     from ._build import load
 

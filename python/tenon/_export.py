@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+from . import _core
 from ._errors import Code, Error
 from ._sources import Source, find
 
@@ -48,7 +49,9 @@ def difference(found: Any, expected: Any) -> Dict[str, float]:
     found, expected = numpy.asarray(found, numpy.float64), numpy.asarray(expected, numpy.float64)
     if found.shape != expected.shape:
         raise Error(
-            Code.gate_failed, "an output has other sizes than PyTorch's", why="%s, not %s" % (found.shape, expected.shape)
+            Code.gate_failed,
+            "an output has other sizes than PyTorch's",
+            why="%s, not %s" % (found.shape, expected.shape),
         )
     if found.size == 0:
         return {"relative": 0.0, "largest": 0.0, "cosine": 1.0}
@@ -93,14 +96,19 @@ def to_program(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.onnx.export(
-            module, examples, dynamo=True, dynamic_shapes=shapes, opset_version=opset, verbose=False,
+            module,
+            examples,
+            dynamo=True,
+            dynamic_shapes=shapes,
+            opset_version=opset,
+            verbose=False,
             input_names=list(input_names) if input_names else None,
             output_names=list(output_names) if output_names else None,
         )
 
 
 def input_names_of(examples: Sequence[Any]) -> Optional[List[str]]:
-    """"images" for a network of one image; else PyTorch's own names."""
+    """ "images" for a network of one image; else PyTorch's own names."""
     if len(examples) == 1 and getattr(examples[0], "dim", lambda: 0)() == 4 and examples[0].shape[1] == 3:
         return ["images"]
     return None
@@ -137,24 +145,30 @@ def export(
     source: Source = find(model, weights=weights, trust=trust)
     if checkpoint is not None:
         source.load_weights(checkpoint)
-    module = source.module.eval() if hasattr(source.module, "eval") else source.module
+    module = source.module
     if example_inputs is None:
         generator = torch.Generator().manual_seed(0)
         sizes = [list(shape) for shape in input_shapes or source.input_shapes]
         example_inputs = tuple(torch.randn([batch_size, *shape], generator=generator) for shape in sizes)
     names = input_names_of(example_inputs)
     with torch.no_grad():
-        program = to_program(module, example_inputs, dynamic_batch=dynamic_batch, opset=opset, input_names=names)
         expected = module(*example_inputs)
+        ends = ["output"] if len(flat(expected)) == 1 else None
+        program = to_program(
+            module, example_inputs, dynamic_batch=dynamic_batch, opset=opset, input_names=names, output_names=ends
+        )
     entries = {**source.metadata, **(metadata or {})}
     program.model.metadata_props.update(entries)
     path = os.fspath(output)
     if os.path.dirname(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     program.save(path)
-    proto = program.model
-    inputs = {value.name: [size if isinstance(size, int) else str(size) for size in value.shape] for value in proto.inputs}
-    report = ExportReport(path, inputs, [value.name for value in proto.outputs], proto.opset_imports.get("", 0))
+    graph = _core.model_graph(path)
+    inputs: Dict[str, List[Any]] = {
+        info.name: ["batch" if size < 0 else size for size in info.shape] for info in graph["inputs"]
+    }
+    version = int(program.model.graph.opset_imports.get("", 0))
+    report = ExportReport(path, inputs, [info.name for info in graph["outputs"]], version)
     report.notes += source.notes
     _check(report, example_inputs, expected, max_error)
     return report

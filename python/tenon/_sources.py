@@ -17,8 +17,8 @@ IMAGENET = "imagenet"
 class Source:
     """A module with what is known about it."""
 
-    def __init__(self, module: Any, input_shapes: Optional[List[List[int]]] = None) -> None:
-        self.module = module
+    def __init__(self, module: Any, input_shapes: Optional[List[List[int]]] = None, ready: bool = False) -> None:
+        self.module = module if ready else module.eval()
         self.input_shapes = input_shapes or [[3, 224, 224]]
         self.metadata: Dict[str, str] = {}
         self.notes: List[str] = []
@@ -72,8 +72,11 @@ def state_dict(path: str) -> Dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise Error(
-            Code.unsupported, "the file holds more than weights, and may run code", where=path,
-            why=str(error).splitlines()[0], hint="save model.state_dict(), or .safetensors",
+            Code.unsupported,
+            "the file holds more than weights, and may run code",
+            where=path,
+            why=str(error).splitlines()[0],
+            hint="save model.state_dict(), or .safetensors",
         ) from None
     for key in ("state_dict", "model_state_dict", "model", "ema"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
@@ -99,7 +102,7 @@ def _of_file(path: str, trust: bool) -> Source:
         load: Any = torch.jit.load
         return Source(load(path, map_location="cpu"))
     if path.endswith(".pt2") or any(name.startswith(("models/", "serialized_exported_program")) for name in names):
-        return Source(torch.export.load(path).module())
+        return Source(torch.export.load(path).module(), ready=True)
     if path.endswith(".safetensors"):
         raise _weights_alone(path)
     try:
@@ -110,7 +113,9 @@ def _of_file(path: str, trust: bool) -> Source:
         raise _weights_alone(path)
     if not trust:
         raise Error(
-            Code.unsupported, "loading this file would run code that is in it", where=path,
+            Code.unsupported,
+            "loading this file would run code that is in it",
+            where=path,
             why="it is a pickle of more than weights",
             hint="--trust loads it, if you know where it comes from; better: a state dict, TorchScript or torch.export",
         )
@@ -118,7 +123,10 @@ def _of_file(path: str, trust: bool) -> Source:
         loaded = torch.load(path, map_location="cpu", weights_only=False)
     except ModuleNotFoundError as error:
         raise Error(
-            Code.unsupported, "the file needs a package that is not installed", where=path, why=str(error),
+            Code.unsupported,
+            "the file needs a package that is not installed",
+            where=path,
+            why=str(error),
             hint="pip install %s" % str(error.name).partition(".")[0],
         ) from None
     if isinstance(loaded, dict):
@@ -137,7 +145,9 @@ def _of_file(path: str, trust: bool) -> Source:
 
 def _weights_alone(path: str) -> Error:
     return Error(
-        Code.usage, "the file holds weights and no model", where=path,
+        Code.usage,
+        "the file holds weights and no model",
+        where=path,
         hint="name the model as well: --model resnet50 --checkpoint %s" % path,
     )
 
@@ -161,6 +171,15 @@ def _names_text(names: List[str]) -> str:
 
 
 def _of_name(name: str, weights: str) -> Source:
+    import torch
+
+    # Random weights are the same each time, so that an export and a benchmark speak of one model.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return _named(name, weights)
+
+
+def _named(name: str, weights: str) -> Source:
     import torchvision
 
     if name in torchvision.models.list_models():
@@ -192,8 +211,11 @@ def _of_name(name: str, weights: str) -> Source:
 
     near = difflib.get_close_matches(name, known, 1)
     raise Error(
-        Code.usage, 'no model is called "%s"' % name,
-        hint='did you mean "%s"?' % near[0] if near else "give a name of torchvision or timm, a file, or module:factory",
+        Code.usage,
+        'no model is called "%s"' % name,
+        hint='did you mean "%s"?' % near[0]
+        if near
+        else "give a name of torchvision or timm, a file, or module:factory",
     )
 
 
@@ -210,7 +232,9 @@ def _downloaded(make: Any, name: str, weights: str) -> Any:
     except Exception as error:
         if weights == "default":
             raise Error(
-                Code.io, "the weights of %s cannot be had" % name, why=str(error).splitlines()[0],
+                Code.io,
+                "the weights of %s cannot be had" % name,
+                why=str(error).splitlines()[0],
                 hint="--weights none takes random ones, --checkpoint a file of yours",
             ) from None
         return None

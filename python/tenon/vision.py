@@ -54,7 +54,9 @@ def _each(source: Any) -> Iterator[Tuple[str, int, Any]]:
         if os.path.isdir(path):
             names = [name for name in sorted(os.listdir(path)) if _core.is_image_name(name)]
             if not names:
-                raise Error(Code.io, "the folder has no images", where=path, hint="images are .jpg, .jpeg and .png files")
+                raise Error(
+                    Code.io, "the folder has no images", where=path, hint="images are .jpg, .jpeg and .png files"
+                )
             for name in names:
                 yield os.path.join(path, name), -1, imread(os.path.join(path, name))
         elif _core.is_video_name(path):
@@ -111,14 +113,14 @@ class Detections:
             counts[label] = counts.get(label, 0) + 1
         found = ", ".join("%d %s" % (count, label) for label, count in counts.items()) or "nothing"
         return "tenon.Detections(%s%s: %s)" % (
-            self.path or "image", " frame %d" % self.frame if self.frame >= 0 else "", found
+            self.path or "image",
+            " frame %d" % self.frame if self.frame >= 0 else "",
+            found,
         )
 
     def plot(self) -> Any:
         """The image with boxes, names and scores drawn: uint8, height x width x 3, RGB."""
-        return _core.draw(
-            self.image, self.boxes.tolist(), self.scores.tolist(), self.classes.tolist(), self.names
-        )
+        return _core.draw(self.image, self.boxes.tolist(), self.scores.tolist(), self.classes.tolist(), self.names)
 
     def save(self, path: Any) -> str:
         """Writes plot() as JPEG or PNG; into a folder under the image's own name."""
@@ -285,7 +287,9 @@ def detect(
             head = _core.recognise(outputs, *model.side, len(names))
             if head is None:
                 raise Error(
-                    Code.unsupported, "the outputs are not those of a known detector", hint="engine.run gives them as arrays"
+                    Code.unsupported,
+                    "the outputs are not those of a known detector",
+                    hint="engine.run gives them as arrays",
                 )
             if head.kind == "yolox" and not model.stated:
                 model.prepare_as("yolox")

@@ -58,8 +58,9 @@ void become_python(int argc, char** argv) {
   words.insert(words.end(), argv + 1, argv + argc);
   words.push_back(nullptr);
   execvp(words[0], words.data());
-  throw Error(Code::unsupported, "\"tenon " + std::string(argv[1]) + "\" needs Python",
-              {.where = python, .why = std::strerror(errno), .hint = "install Python 3.9 or newer, then pip install tenon"});
+  throw Error(
+      Code::unsupported, "\"tenon " + std::string(argv[1]) + "\" needs Python",
+      {.where = python, .why = std::strerror(errno), .hint = "install Python 3.9 or newer, then pip install tenon"});
 }
 
 }  // namespace tenon::cli

@@ -82,16 +82,26 @@ class GpuMemory:
         if stream is None:
             call("cuMemcpyHtoD_v2", address(to), ctypes.c_void_p(source), ctypes.c_size_t(size))
         else:
-            call("cuMemcpyHtoDAsync_v2", address(to), ctypes.c_void_p(source), ctypes.c_size_t(size),
-                 ctypes.c_void_p(stream))
+            call(
+                "cuMemcpyHtoDAsync_v2",
+                address(to),
+                ctypes.c_void_p(source),
+                ctypes.c_size_t(size),
+                ctypes.c_void_p(stream),
+            )
 
     def to_host(self, to: int, source: int, size: int, stream: Optional[int] = None) -> None:
         self._here()
         if stream is None:
             call("cuMemcpyDtoH_v2", ctypes.c_void_p(to), address(source), ctypes.c_size_t(size))
         else:
-            call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(to), address(source), ctypes.c_size_t(size),
-                 ctypes.c_void_p(stream))
+            call(
+                "cuMemcpyDtoHAsync_v2",
+                ctypes.c_void_p(to),
+                address(source),
+                ctypes.c_size_t(size),
+                ctypes.c_void_p(stream),
+            )
 
     def between(self, to: int, source: int, size: int, stream: Optional[int] = None) -> None:
         self._here()

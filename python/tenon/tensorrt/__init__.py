@@ -20,6 +20,7 @@ from ._calibrator import (
     IInt8LegacyCalibrator,
     IInt8MinMaxCalibrator,
 )
+from ._context import IExecutionContext
 from ._enums import (
     BuilderFlag,
     CalibrationAlgoType,
@@ -43,7 +44,7 @@ from ._enums import (
 from ._inspector import EngineInspector, IPluginRegistry, get_plugin_registry, init_libnvinfer_plugins
 from ._network import ILayer, INetworkDefinition, ITensor
 from ._parser import OnnxParser, ParserError
-from ._runtime import ICudaEngine, IExecutionContext, IProfiler, Profiler, Runtime
+from ._runtime import ICudaEngine, IProfiler, Profiler, Runtime
 from ._types import Dims, Dims2, Dims3, Dims4, DimsHW, ILogger, Logger, NotOffered, Weights, lacking, nptype, volume
 from ._types import HostMemory as IHostMemory
 

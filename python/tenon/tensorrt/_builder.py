@@ -182,7 +182,9 @@ class IBuilderConfig(Managed):
         return False
 
     def __getattr__(self, name: str) -> Any:
-        raise lacking("IBuilderConfig", {"algorithm_selector": "tenon tunes by itself; tenon why says what it chose"}, name)
+        raise lacking(
+            "IBuilderConfig", {"algorithm_selector": "tenon tunes by itself; tenon why says what it chose"}, name
+        )
 
 
 class Builder(Managed):
@@ -281,7 +283,9 @@ def _shapes(network: INetworkDefinition, config: IBuilderConfig) -> Dict[str, Li
             sizes = list(profile.get_shape(tensor.name)[1])
         if any(size < 0 for size in sizes):
             raise Error(
-                2, "Network has dynamic or shape inputs, but no optimization profile has been defined.", where=tensor.name
+                2,
+                "Network has dynamic or shape inputs, but no optimization profile has been defined.",
+                where=tensor.name,
             )
         shapes[tensor.name] = sizes
     return shapes
@@ -315,7 +319,10 @@ def build_engine(logger: Any, network: INetworkDefinition, config: IBuilderConfi
     shapes = _shapes(network, config)
     entries = {
         PROFILES_KEY: json.dumps(
-            [{name: [list(sizes) for sizes in three] for name, three in one._shapes.items()} for one in config._profiles]
+            [
+                {name: [list(sizes) for sizes in three] for name, three in one._shapes.items()}
+                for one in config._profiles
+            ]
         ),
         VERBOSITY_KEY: str(int(config.profiling_verbosity)),
     }
@@ -333,8 +340,14 @@ def build_engine(logger: Any, network: INetworkDefinition, config: IBuilderConfi
     return engine
 
 
-def _calibrate(logger: Any, network: INetworkDefinition, config: IBuilderConfig, options: Dict[str, Any], model: Any,
-               shapes: Dict[str, List[int]]) -> None:
+def _calibrate(
+    logger: Any,
+    network: INetworkDefinition,
+    config: IBuilderConfig,
+    options: Dict[str, Any],
+    model: Any,
+    shapes: Dict[str, List[int]],
+) -> None:
     quantised = any(layer._op in ("QuantizeLinear", "DequantizeLinear") for layer in network._layers)
     calibrator = config.int8_calibrator
     if quantised:

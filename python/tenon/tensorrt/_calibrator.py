@@ -73,8 +73,9 @@ METHODS = {
 class Adapter(Calibrator):
     """A script's calibrator as Tenon's: batches lie at the addresses that it gives, at the network's input sizes."""
 
-    def __init__(self, script: Any, inputs: Sequence[_core.TensorInfo], shapes: Mapping[str, Sequence[int]],
-                 logger: Any) -> None:
+    def __init__(
+        self, script: Any, inputs: Sequence[_core.TensorInfo], shapes: Mapping[str, Sequence[int]], logger: Any
+    ) -> None:
         self._script, self._inputs, self._shapes, self._logger = script, inputs, shapes, logger
         self.input_names = [info.name for info in inputs]
         self._read: Optional[bytes] = None

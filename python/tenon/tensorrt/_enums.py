@@ -75,13 +75,10 @@ TensorLocation = _numbered("TensorLocation", "DEVICE HOST")
 DeviceType = _numbered("DeviceType", "GPU DLA")
 LayerInformationFormat = _numbered("LayerInformationFormat", "ONELINE JSON")
 TensorFormat = _numbered("TensorFormat", "LINEAR CHW2 HWC8 CHW4 CHW16 CHW32 DHWC8 CDHW32 HWC DLA_LINEAR DLA_HWC4 HWC16")
-TacticSource = _numbered(
-    "TacticSource", "CUBLAS CUBLAS_LT CUDNN EDGE_MASK_CONVOLUTIONS JIT_CONVOLUTIONS"
-)
+TacticSource = _numbered("TacticSource", "CUBLAS CUBLAS_LT CUDNN EDGE_MASK_CONVOLUTIONS JIT_CONVOLUTIONS")
 EngineCapability = _numbered("EngineCapability", "STANDARD SAFETY DLA_STANDALONE", DEFAULT=0)
 PreviewFeature = _numbered(
-    "PreviewFeature",
-    "FASTER_DYNAMIC_SHAPES_0805 DISABLE_EXTERNAL_TACTIC_SOURCES_FOR_CORE_0805 PROFILE_SHARING_0806",
+    "PreviewFeature", "FASTER_DYNAMIC_SHAPES_0805 DISABLE_EXTERNAL_TACTIC_SOURCES_FOR_CORE_0805 PROFILE_SHARING_0806"
 )
 OnnxParserFlag = _numbered("OnnxParserFlag", "NATIVE_INSTANCENORM")
 ErrorCode = _numbered(
@@ -99,15 +96,44 @@ LayerType = _numbered(
 )
 
 _LAYER_OF_OP = {
-    "Conv": "CONVOLUTION", "ConvTranspose": "DECONVOLUTION", "Gemm": "MATRIX_MULTIPLY", "MatMul": "MATRIX_MULTIPLY",
-    "MaxPool": "POOLING", "AveragePool": "POOLING", "GlobalAveragePool": "REDUCE", "Softmax": "SOFTMAX",
-    "Concat": "CONCATENATION", "Reshape": "SHUFFLE", "Transpose": "SHUFFLE", "Flatten": "SHUFFLE",
-    "Squeeze": "SHUFFLE", "Unsqueeze": "SHUFFLE", "Slice": "SLICE", "Split": "SLICE", "Resize": "RESIZE",
-    "Upsample": "RESIZE", "TopK": "TOPK", "Gather": "GATHER", "Constant": "CONSTANT", "Shape": "SHAPE",
-    "QuantizeLinear": "QUANTIZE", "DequantizeLinear": "DEQUANTIZE", "NonMaxSuppression": "NMS", "Cast": "CAST",
-    "Identity": "IDENTITY", "Where": "SELECT", "Einsum": "EINSUM", "BatchNormalization": "SCALE", "Pad": "PADDING",
-    "PRelu": "PARAMETRIC_RELU", "LRN": "LRN", "InstanceNormalization": "NORMALIZATION",
-    "LayerNormalization": "NORMALIZATION", "GridSample": "GRID_SAMPLE", "OneHot": "ONE_HOT", "NonZero": "NON_ZERO",
+    "Conv": "CONVOLUTION",
+    "ConvTranspose": "DECONVOLUTION",
+    "Gemm": "MATRIX_MULTIPLY",
+    "MatMul": "MATRIX_MULTIPLY",
+    "MaxPool": "POOLING",
+    "AveragePool": "POOLING",
+    "GlobalAveragePool": "REDUCE",
+    "Softmax": "SOFTMAX",
+    "Concat": "CONCATENATION",
+    "Reshape": "SHUFFLE",
+    "Transpose": "SHUFFLE",
+    "Flatten": "SHUFFLE",
+    "Squeeze": "SHUFFLE",
+    "Unsqueeze": "SHUFFLE",
+    "Slice": "SLICE",
+    "Split": "SLICE",
+    "Resize": "RESIZE",
+    "Upsample": "RESIZE",
+    "TopK": "TOPK",
+    "Gather": "GATHER",
+    "Constant": "CONSTANT",
+    "Shape": "SHAPE",
+    "QuantizeLinear": "QUANTIZE",
+    "DequantizeLinear": "DEQUANTIZE",
+    "NonMaxSuppression": "NMS",
+    "Cast": "CAST",
+    "Identity": "IDENTITY",
+    "Where": "SELECT",
+    "Einsum": "EINSUM",
+    "BatchNormalization": "SCALE",
+    "Pad": "PADDING",
+    "PRelu": "PARAMETRIC_RELU",
+    "LRN": "LRN",
+    "InstanceNormalization": "NORMALIZATION",
+    "LayerNormalization": "NORMALIZATION",
+    "GridSample": "GRID_SAMPLE",
+    "OneHot": "ONE_HOT",
+    "NonZero": "NON_ZERO",
 }
 _ELEMENTWISE = {"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor", "Equal", "Greater", "Less"}
 _ACTIVATIONS = {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "Selu", "HardSigmoid", "Clip", "Softplus", "Gelu"}

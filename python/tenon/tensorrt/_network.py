@@ -86,8 +86,15 @@ class ITensor:
 class ILayer:
     """An ONNX node. Its precision may be asked for: FLOAT or HALF keeps it out of INT8."""
 
-    def __init__(self, network: "INetworkDefinition", index: int, name: str, op: str, inputs: List[Optional[ITensor]],
-                 outputs: List[ITensor]) -> None:
+    def __init__(
+        self,
+        network: "INetworkDefinition",
+        index: int,
+        name: str,
+        op: str,
+        inputs: List[Optional[ITensor]],
+        outputs: List[ITensor],
+    ) -> None:
         self._network, self._index = network, index
         self._op, self._inputs, self._outputs = op, inputs, outputs
         self._precision: Optional[DataType] = None

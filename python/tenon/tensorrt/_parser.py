@@ -12,8 +12,11 @@ from ._network import INetworkDefinition
 from ._types import Managed, tell
 
 _CODES = {
-    Code.invalid_model: "INVALID_GRAPH", Code.unsupported: "UNSUPPORTED_NODE", Code.resource: "MEM_ALLOC_FAILED",
-    Code.io: "MODEL_DESERIALIZE_FAILED", Code.usage: "INVALID_VALUE",
+    Code.invalid_model: "INVALID_GRAPH",
+    Code.unsupported: "UNSUPPORTED_NODE",
+    Code.resource: "MEM_ALLOC_FAILED",
+    Code.io: "MODEL_DESERIALIZE_FAILED",
+    Code.usage: "INVALID_VALUE",
 }
 
 
@@ -27,7 +30,9 @@ class ParserError:
         return ErrorCode[_CODES.get(self._error.code, "INTERNAL_ERROR")]
 
     def desc(self) -> str:
-        return " ".join(part for part in (self._error.what, self._error.where, self._error.why, self._error.hint) if part)
+        return " ".join(
+            part for part in (self._error.what, self._error.where, self._error.why, self._error.hint) if part
+        )
 
     def file(self) -> str:
         return "onnx"

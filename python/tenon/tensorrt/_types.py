@@ -10,8 +10,13 @@ from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
 from ._enums import DataType, Severity
 
 NUMPY_NAMES = {
-    DataType.FLOAT: "float32", DataType.HALF: "float16", DataType.INT8: "int8", DataType.INT32: "int32",
-    DataType.BOOL: "bool", DataType.UINT8: "uint8", DataType.INT64: "int64",
+    DataType.FLOAT: "float32",
+    DataType.HALF: "float16",
+    DataType.INT8: "int8",
+    DataType.INT32: "int32",
+    DataType.BOOL: "bool",
+    DataType.UINT8: "uint8",
+    DataType.INT64: "int64",
 }
 TENON_NAMES = {**NUMPY_NAMES, DataType.BF16: "bfloat16", DataType.FP8: "float8_e4m3fn", DataType.INT4: "int4"}
 

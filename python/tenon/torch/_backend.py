@@ -101,8 +101,12 @@ def _taken(
     graph: torch.fx.GraphModule, values: Sequence[Any], free: Sequence[int], options: Dict[str, Any]
 ) -> Callable[..., Any]:
     # What dynamo gives as examples are real tensors; none is written.
-    examples = tuple(torch.empty_strided(values[at].shape, values[at].stride(), dtype=values[at].dtype,
-                                         device=values[at].device).fill_(1) for at in free)
+    examples = tuple(
+        torch.empty_strided(
+            values[at].shape, values[at].stride(), dtype=values[at].dtype, device=values[at].device
+        ).fill_(1)
+        for at in free
+    )
     model = to_bytes(_Frozen(graph, values, free).eval(), examples)
     options.setdefault("device", str(examples[0].device))
     engine = _build.build(model, **options)

@@ -57,7 +57,10 @@ class Runner:
             return outputs
         run = self._session.run if self._session is not None else self.engine.run
         values = run({info.name: one for info, one in zip(self.engine.inputs, tensors)})
-        return [torch.utils.dlpack.from_dlpack(value) if hasattr(value, "__dlpack__") else value for value in values.values()]
+        return [
+            torch.utils.dlpack.from_dlpack(value) if hasattr(value, "__dlpack__") else value
+            for value in values.values()
+        ]
 
 
 class Compiled(torch.nn.Module):
@@ -74,7 +77,9 @@ class Compiled(torch.nn.Module):
         leaves, spec = pytree.tree_flatten((args, kwargs))
         if spec != self._inputs:
             raise Error(
-                Code.usage, "the arguments have another structure than the example's", why="%s, not %s" % (spec, self._inputs)
+                Code.usage,
+                "the arguments have another structure than the example's",
+                why="%s, not %s" % (spec, self._inputs),
             )
         tensors = [one for one in leaves if isinstance(one, torch.Tensor)]
         outputs: List[Any] = list(self._run(tensors))
