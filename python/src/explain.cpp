@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "backends/backend.h"
+#include "backends/kernel.h"
 #include "base/nearest.h"
 #include "engine/engine.h"
-#include "explain/switch.h"
+#include "ops/op.h"
 #include "session.h"
 
 namespace tenon::python {
@@ -62,6 +63,28 @@ nb::object devices() {
   return parsed(facts);
 }
 
+/// Every operator that models may use: from the registries.
+nb::list operators() {
+  nb::list list;
+  for (const ops::OpDef* op : ops::all()) {
+    if (op->id.is_internal()) continue;
+    nb::list attributes, kernels;
+    for (const auto& attribute : op->attributes)
+      if (!attribute.is_internal) attributes.append(nb::str(attribute.name.c_str()));
+    for (const backends::Kernel* kernel : backends::kernels_for(op->id.str()))
+      kernels.append(nb::str(kernel->name.c_str()));
+    nb::dict entry;
+    entry["name"] = nb::str(op->id.str().c_str());
+    entry["attributes"] = attributes;
+    entry["half"] = op->traits.has(ops::Trait::half);
+    entry["eight_bits"] = op->traits.has(ops::Trait::eight_bits);
+    entry["elementwise"] = op->traits.has(ops::Trait::elementwise);
+    entry["kernels"] = kernels;
+    list.append(entry);
+  }
+  return list;
+}
+
 }  // namespace
 
 void bind_explain(nb::module_& module) {
@@ -72,6 +95,7 @@ void bind_explain(nb::module_& module) {
              nb::sig("def audit(engine: Engine) -> tuple[dict[str, typing.Any], str]"));
   module.def("tuned_shapes", &tuned_shapes, nb::arg("engine"),
              nb::sig("def tuned_shapes(engine: Engine) -> dict[str, tuple[int, ...]]"));
+  module.def("operators", &operators, nb::sig("def operators() -> list[dict[str, typing.Any]]"));
   module.def("devices", &devices, nb::sig("def devices() -> dict[str, typing.Any]"),
              "What this machine has, and what of it is used.");
 }

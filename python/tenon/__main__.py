@@ -45,7 +45,7 @@ def _own(arguments: List[str]) -> int:
         print("error: %s" % error, file=sys.stderr)
         return int(error.code)
     except ImportError as error:
-        print("error: %s\n  hint: pip install %s" % (error, _extra(str(error.name))), file=sys.stderr)
+        print("error: %s\n  you can: pip install %s" % (error, _extra(str(error.name))), file=sys.stderr)
         return int(Code.unsupported)
     except (OSError, EOFError) as error:
         print("error: %s" % error, file=sys.stderr)

@@ -174,8 +174,8 @@ def batch(
 ) -> Dict[str, Any]:
     """One row for each image of `source` into the Parquet file `output`: path, error, width, height, result (JSON).
 
-    A run that was interrupted goes on where it was. With `ray` ("local", "auto" or an address) `workers` processes work;
-    a worker that dies loses nothing. Options are those of RowMaker.
+    A run that was interrupted goes on where it was. With `ray` ("local", "auto" or an address) `workers`
+    processes work; a worker that dies loses nothing. Options are those of RowMaker.
     """
     items = sources(source)
     if not items:

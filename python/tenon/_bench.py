@@ -48,7 +48,7 @@ def summary(times: Sequence[float], batch: int) -> Dict[str, float]:
     }
 
 
-def _pytorch(source: Source, device: str, threads: int) -> List[Contender]:
+def _pytorch(source: Source, device: str, threads: int, compiled: bool) -> List[Contender]:
     import torch
 
     if threads:
@@ -91,7 +91,8 @@ def _pytorch(source: Source, device: str, threads: int) -> List[Contender]:
     contenders = [Contender("pytorch", "pytorch", size, runner(module))]
     if device != "cpu":
         contenders.append(Contender("pytorch cuda graph", "pytorch", size, graph))
-    contenders.append(Contender("pytorch compiled", "pytorch", size, runner(torch.compile(module))))
+    if compiled:
+        contenders.append(Contender("pytorch compiled", "pytorch", size, runner(torch.compile(module))))
     return contenders
 
 
@@ -230,6 +231,7 @@ def bench(
     trust: bool = False,
     device: str = "cpu",
     threads: int = 0,
+    compiled: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> Dict[str, Any]:
     """Latency, throughput, size, memory and fidelity of every way to run a PyTorch model, as a dict for JSON.
@@ -250,7 +252,7 @@ def bench(
     with tempfile.TemporaryDirectory() as folder:
         onnx_model = os.path.join(folder, "model.onnx")
         notes = list(source.notes)
-        contenders = _pytorch(source, device, threads)
+        contenders = _pytorch(source, device, threads, compiled)
         try:
             export(source.module, onnx_model, input_shapes=[shape], dynamic_batch=True, max_error=1e9)
             contenders += _onnxruntime(onnx_model, device, threads)

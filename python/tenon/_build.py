@@ -238,7 +238,7 @@ def open(model_or_engine: Any, **options: Any) -> _core.Engine:
 
 
 def run(model_or_engine: Any, inputs: Mapping[str, Any], **options: Any) -> Dict[str, Any]:
-    """One run of an engine, or of a model that is built first without tuning: for trying out. Arrays by name, in and out.
+    """One run of an engine, or of a model that is built first without tuning: for trying out. Arrays by name.
 
     Options are those of build(), `budget` is 0 unless given.
     """

@@ -42,10 +42,9 @@ class Error(RuntimeError):
 
     def __str__(self) -> str:
         lines = [self.what]
-        for name in ("where", "why", "hint"):
-            text = getattr(self, name)
+        for label, text in (("where:", self.where), ("why:", self.why), ("you can:", self.hint)):
             if text:
-                lines.append(f"  {name}: {text}")
+                lines.append("  %-8s %s" % (label, text))
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -127,5 +127,5 @@ class Monitor:
 
 
 def monitor(interval: float = 0.02, process: Optional[int] = None, gpu: int = 0) -> Monitor:
-    """with tenon.monitor() as m: …   samples memory every `interval` seconds; then m.host_peak, m.gpu_peak, m.as_dict()."""
+    """with tenon.monitor() as m: …   samples memory every `interval` seconds; then m.host_peak, m.as_dict()."""
     return Monitor(interval, process, gpu)

@@ -34,7 +34,7 @@ constexpr const char* program =
     "import importlib.util, sys\n"
     "if importlib.util.find_spec('tenon') is None:\n"
     "    sys.stderr.write('error: \"tenon %s\" needs the Python package of Tenon\\n"
-    "  hint: pip install tenon, into the environment of ' % sys.argv[1] + sys.executable + '\\n')\n"
+    "  you can: pip install tenon, into the environment of ' % sys.argv[1] + sys.executable + '\\n')\n"
     "    sys.exit(4)\n"
     "from tenon.__main__ import main\n"
     "sys.exit(main(sys.argv[1:]))\n";

@@ -142,8 +142,8 @@ def test_accuracy_chooses_the_engine(net, data):
         asked.append(engine.precision)
         return 100.0 if len(asked) == 1 else 90.0
 
-    engine = tenon.build(net, precision='int8', calibration=data, accuracy=points, max_drop=1, budget=1, objective='size',
-                         timing_cache='-')
+    engine = tenon.build(net, precision='int8', calibration=data, accuracy=points, max_drop=1, budget=1,
+                         objective='size', timing_cache='-')
     assert len(asked) >= 2 and steps_in_eight_bits(engine) == 0
     with pytest.raises(ZeroDivisionError):
         tenon.build(net, precision='int8', calibration=data, accuracy=lambda _: 1 / 0, max_drop=1, budget=1,

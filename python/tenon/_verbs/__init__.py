@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        print("error: %s\n  hint: %s --help shows how" % (message, self.prog), file=sys.stderr)
+        print("error: %s\n  you can: %s --help shows how" % (message, self.prog), file=sys.stderr)
         sys.exit(2)
 
 

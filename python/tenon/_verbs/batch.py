@@ -15,8 +15,8 @@ EXAMPLES = """  tenon batch model.tenon --source images/ --output rows.parquet
 def main(arguments: List[str]) -> int:
     parser = Parser(
         "batch",
-        'Runs an engine on every image of a folder, and those below it, or of a Parquet file with a column "path" (and\n'
-        '"bytes"), and writes exactly one row for each: path, error, width, height, result. Images that cannot be read\n'
+        'Runs an engine on every image of a folder, and those below it, or of a Parquet file with a column "path"\n'
+        '(and "bytes"), and writes one row for each: path, error, width, height, result. Images that cannot be read\n'
         "become rows with an error. Started again, it goes on where it was.",
         EXAMPLES,
     )

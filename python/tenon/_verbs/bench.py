@@ -9,16 +9,16 @@ from typing import Any, Dict, List
 from . import Parser, write_json
 from .export import parse_shape
 
-EXAMPLES = """  tenon bench --pytorch-model resnet50 --engines engines/ --batch-sizes 1 4 8 16 --iterations 100 --warmup 10 \\
-    --output results/benchmark.json
+EXAMPLES = """  tenon bench --pytorch-model resnet50 --engines engines/ --batch-sizes 1 4 8 16 --iterations 100 \\
+    --warmup 10 --output results/benchmark.json
   tenon plot --results results/benchmark.json --output plots/"""
 
 
 def main(arguments: List[str]) -> int:
     parser = Parser(
         "bench",
-        "Measures PyTorch (eager, compiled, as a CUDA graph), ONNX Runtime where it is installed, and Tenon's engines,\n"
-        "on the same inputs, in turn. Without --pytorch-model and --engines the verb measures one engine, in more detail.",
+        "Measures PyTorch (eager, compiled, as a CUDA graph), ONNX Runtime where installed, and Tenon's engines,\n"
+        "on the same inputs, in turn. Without --pytorch-model and --engines it measures one engine, in more detail.",
         EXAMPLES,
     )
     add = parser.add_argument
@@ -33,6 +33,7 @@ def main(arguments: List[str]) -> int:
     add("--trust", action="store_true", help="as for tenon export")
     add("--device", default="cpu", metavar="NAME", help="where PyTorch and ONNX Runtime run: cpu or cuda (default cpu)")
     add("--threads", type=int, default=0, metavar="N", help="of PyTorch and ONNX Runtime (default: their own choice)")
+    add("--no-compile", action="store_true", help="leave torch.compile out, which needs a compiler and a while")
     add("--monitor", action="store_true", help="sample memory meanwhile, for the JSON")
     add("-o", "--output", "--json", dest="output", metavar="FILE", help="the results as JSON; - is stdout")
     options = parser.parse_args(arguments)
@@ -54,7 +55,7 @@ def main(arguments: List[str]) -> int:
             trust=options.trust,
             input_shape=parse_shape(options.input_shape, parser) if options.input_shape else None,
             device=options.device,
-            threads=options.threads,
+            threads=options.threads, compiled=not options.no_compile,
             say=lambda text: print(text, file=sys.stderr),
         )
 

@@ -13,7 +13,7 @@ EXAMPLES = """  tenon plot --results results/benchmark.json --output plots/"""
 def main(arguments: List[str]) -> int:
     parser = Parser(
         "plot",
-        "Draws the results of `tenon bench --pytorch-model`: latency, throughput, memory, size, speed-up, and accuracy\n"
+        "Draws the results of `tenon bench --pytorch-model`: latency, throughput, memory, size, speed-up, accuracy\n"
         "against time, as PNG and SVG, and index.html with all of them.",
         EXAMPLES,
     )

@@ -4,8 +4,8 @@
     import tenon.tensorrt as trt
 
 It presents version 8.6, with the calls that are older and those by tensor names that came later. With a GPU engines run
-there, and memory is the GPU's (tenon.cuda); without one both are the host's. What is not offered is absent, and says what
-to use instead. docs/from-tensorrt.md lists every name.
+there, and memory is the GPU's (tenon.cuda); without one both are the host's. What is not offered is absent, and says
+what to use instead. docs/from-tensorrt.md lists every name.
 """
 
 from __future__ import annotations
