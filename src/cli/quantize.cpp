@@ -15,7 +15,7 @@
 #include "onnx/import.h"
 #include "onnx/write.h"
 #include "passes/pass.h"
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 #include "quant/export.h"
 #include "quant/trt_cache.h"
 
@@ -54,8 +54,8 @@ int work(Options& options) {
   passes::optimise(plain, quant::passes_of_ours());
   const int threads = how.threads > 0 ? how.threads : usable_cores();
   const std::map<std::string, std::string> names = quant::same_tensors(optimised, imported);
-  const quant::Setting setting{how.calibration, how.shapes, threads, {}, how.progress, how.logger, false, names};
-  const quant::Recipe recipe = quant::calibrate(optimised, *how.calibrator, setting);
+  const compile::Setting setting{how.calibration, how.shapes, threads, {}, how.progress, how.logger, false, names};
+  const quant::Recipe recipe = compile::calibrate(optimised, *how.calibrator, setting);
   quant::export_recipe(optimised, recipe, style, plain);
   for (const auto& [key, text] : how.metadata) plain.metadata[key] = text;
   onnx::write_file(plain, options.output);

@@ -94,7 +94,7 @@ Auditor::Auditor(const ir::Graph& graph, size_t groups) {
 }
 
 void Auditor::note(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs,
-                   const std::vector<Histogram>& histograms, Lab* plain) {
+                   const std::vector<Histogram>& histograms, const Run& run) {
   for (size_t at = 0; at < state_.ends.size(); ++at) {
     Ends& ends = state_.ends[at];
     if (samples_ == 0 || histograms[at].low() < ends.low)
@@ -107,8 +107,8 @@ void Auditor::note(const DataLoader::Batch& batch, const std::vector<Tensor>& ou
   if (std::bit_width(static_cast<uint64_t>(before)) != std::bit_width(static_cast<uint64_t>(samples_)))
     state_.snapshots.push_back(snapshot(histograms));
   if (images_) look(batch);
-  if (plain && channels_ == 3 && state_.gains.size() < most_exchanges) exchange(batch, outputs, *plain);
-  if (plain && state_.rescaled < most_rescaled) rescale(batch, outputs, *plain);
+  if (run && channels_ == 3 && state_.gains.size() < most_exchanges) exchange(batch, outputs, run);
+  if (run && state_.rescaled < most_rescaled) rescale(batch, outputs, run);
 }
 
 void Auditor::pass_over(const DataLoader::Batch& batch) {
@@ -136,14 +136,14 @@ void Auditor::look(const DataLoader::Batch& batch) {
   }
 }
 
-void Auditor::exchange(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
+void Auditor::exchange(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, const Run& run) {
   // Where a mean was taken from each channel it has to be exchanged, too: what is left of it is the other's.
   double apart = 0;
   bool centred = false;
   for (const Image& image : seen_)
     apart += (image.first - image.last) / static_cast<double>(seen_.size()), centred = centred || image.low < 0;
   const float shift = centred ? static_cast<float>(apart / 2) : 0;
-  const std::vector<Tensor> others = plain.run({exchanged(batch.inputs[0], channels_first_, height_ * width_, shift)});
+  const std::vector<Tensor> others = run({exchanged(batch.inputs[0], channels_first_, height_ * width_, shift)});
   const int64_t images = batch.inputs[0].dims()[0];
   for (int64_t image = 0; image < std::ssize(batch.names); ++image) {
     const double gain = certainty(others, image, images) - certainty(outputs, image, images);
@@ -151,12 +151,12 @@ void Auditor::exchange(const DataLoader::Batch& batch, const std::vector<Tensor>
   }
 }
 
-void Auditor::rescale(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain) {
+void Auditor::rescale(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, const Run& run) {
   const std::vector<int64_t> given = best_places(outputs);
   if (given.empty()) return;
   float high = 0;
   for (size_t at = 0; at < batch.names.size(); ++at) high = std::max(high, seen_[seen_.size() - 1 - at].high);
-  const std::vector<int64_t> other = best_places(plain.run({scaled(batch.inputs[0], high > 1.5f ? 1.f / 255 : 255.f)}));
+  const std::vector<int64_t> other = best_places(run({scaled(batch.inputs[0], high > 1.5f ? 1.f / 255 : 255.f)}));
   for (size_t at = 0; at < given.size(); ++at) {
     ++state_.rescaled;
     state_.same_best += given[at] == other[at];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,7 +9,6 @@
 #include "plan/evidence.h"
 #include "quant/data_loader.h"
 #include "quant/histogram.h"
-#include "quant/lab.h"
 
 namespace tenon::quant {
 
@@ -38,12 +38,13 @@ double certainty(const std::vector<Tensor>& outputs, int64_t image = 0, int64_t 
 class Auditor {
  public:
   Auditor(const ir::Graph& graph, size_t groups);
-  /// Whether the input is images, so that note() makes use of `plain`.
+  /// The graph's outputs for inputs in its order.
+  using Run = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+  /// Whether the input is images, so that note() makes use of `run`.
   bool has_images() const { return images_; }
-  /// After a batch has run: `histograms` by scale group; `plain` runs the graph and looks at nothing, and may be
-  /// absent.
+  /// After a batch has run: `histograms` by scale group; `run` runs the graph, and may be empty.
   void note(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs,
-            const std::vector<Histogram>& histograms, Lab* plain);
+            const std::vector<Histogram>& histograms, const Run& run);
   /// After the last batch.
   void finish(const std::vector<Histogram>& histograms);
 
@@ -73,8 +74,8 @@ class Auditor {
 
  private:
   void look(const DataLoader::Batch& batch);
-  void exchange(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
-  void rescale(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, Lab& plain);
+  void exchange(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, const Run& run);
+  void rescale(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, const Run& run);
   bool is_indifferent_to_scale() const;
 
   Snapshot snapshot(const std::vector<Histogram>& histograms) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "quant/cache.h"
-#include "quant/observe.h"
+#include "quant/observations.h"
 
 namespace tenon::quant {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "quant/observe.h"
+#include "quant/observations.h"
+#include "quant/recipe.h"
 #include "quant/structure.h"
 
 namespace tenon::quant {

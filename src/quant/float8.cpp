@@ -7,7 +7,6 @@
 #include "ops/float8.h"
 #include "ops/op.h"
 #include "ops/round_weights.h"
-#include "quant/latency_check.h"
 #include "quant/structure.h"
 #include "quant/weights.h"
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/graph.h"
 #include "plan/evidence.h"
 
 namespace tenon::quant {
@@ -64,5 +65,9 @@ struct Recipe {
   double error = 0;                                ///< at the outputs, on the probes (output_error)
   plan::Evidence evidence;
 };
+
+/// The recipe with these anchors in floating point, for the reasons given; values that only they read are not quantised
+/// any more. `graph` is the optimised graph that the recipe is for.
+Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std::string, std::string>& reasons);
 
 }  // namespace tenon::quant

@@ -21,13 +21,13 @@ struct VideoReader::Impl {
   std::string path;
   AVFormatContext* format = nullptr;
   FfmpegPtr<AVCodecContext> codec;
-  FfmpegPtr<AVFrame> frame{av_frame_alloc()};
-  FfmpegPtr<AVPacket> packet{av_packet_alloc()};
+  FfmpegPtr<AVFrame> frame{av().av_frame_alloc()};
+  FfmpegPtr<AVPacket> packet{av().av_packet_alloc()};
   FfmpegPtr<SwsContext> scaler;
   int stream = -1, scaled_width = 0, scaled_height = 0, scaled_format = -1, damaged = 0;
   bool drained = false, cut = false;
 
-  ~Impl() { avformat_close_input(&format); }
+  ~Impl() { av().avformat_close_input(&format); }
 
   [[noreturn]] void fail(const std::string& what, std::string why) const {
     throw Error(Code::io, what, {.where = path, .why = std::move(why)});
@@ -37,34 +37,33 @@ struct VideoReader::Impl {
   }
 
   void open() {
-    quiet_ffmpeg();
     AVDictionary* options = nullptr;
-    av_dict_set(&options, "protocol_whitelist", "file", 0);
-    av_dict_set(&options, "format_whitelist", containers, 0);
-    const int status = avformat_open_input(&format, ("file:" + path).c_str(), nullptr, &options);
-    av_dict_free(&options);
+    av().av_dict_set(&options, "protocol_whitelist", "file", 0);
+    av().av_dict_set(&options, "format_whitelist", containers, 0);
+    const int status = av().avformat_open_input(&format, ("file:" + path).c_str(), nullptr, &options);
+    av().av_dict_free(&options);
     check(status, "cannot open the video");
-    check(avformat_find_stream_info(format, nullptr), "cannot read the video");
+    check(av().avformat_find_stream_info(format, nullptr), "cannot read the video");
     const AVCodec* decoder = nullptr;
-    stream = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, &decoder, 0);
+    stream = av().av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, &decoder, 0);
     if (stream < 0 || !decoder) fail("cannot open the video", "it has no video stream that this FFmpeg can decode");
-    codec.reset(avcodec_alloc_context3(decoder));
+    codec.reset(av().avcodec_alloc_context3(decoder));
     if (!codec) throw Error(Code::resource, "out of memory", {.where = path});
-    check(avcodec_parameters_to_context(codec.get(), format->streams[stream]->codecpar), "cannot open the video");
+    check(av().avcodec_parameters_to_context(codec.get(), format->streams[stream]->codecpar), "cannot open the video");
     codec->max_pixels = max_pixels;
     if (static_cast<int64_t>(codec->width) * codec->height > max_pixels)
       throw Error(
           Code::resource, "the video is too large",
           {.where = path, .why = std::to_string(codec->width) + "x" + std::to_string(codec->height) + " pixels"});
-    check(avcodec_open2(codec.get(), decoder, nullptr), "cannot open the video");
+    check(av().avcodec_open2(codec.get(), decoder, nullptr), "cannot open the video");
   }
 
   /// Whether the container's index points behind the end of the file.
   bool lacks_bytes() const {
-    const int64_t size = avio_size(format->pb);
-    const int count = avformat_index_get_entries_count(format->streams[stream]);
+    const int64_t size = av().avio_size(format->pb);
+    const int count = av().avformat_index_get_entries_count(format->streams[stream]);
     for (int at = 0; at < count; ++at) {
-      const AVIndexEntry* entry = avformat_index_get_entry(format->streams[stream], at);
+      const AVIndexEntry* entry = av().avformat_index_get_entry(format->streams[stream], at);
       if (size >= 0 && entry && entry->pos > size - entry->size) return true;
     }
     return false;
@@ -73,7 +72,7 @@ struct VideoReader::Impl {
   /// Decodes one frame into `frame`; false at the end.
   bool decode() {
     while (true) {
-      const int status = avcodec_receive_frame(codec.get(), frame.get());
+      const int status = av().avcodec_receive_frame(codec.get(), frame.get());
       if (status == 0) return true;
       if (status == AVERROR_EOF) return false;
       if (status != AVERROR(EAGAIN)) {
@@ -86,17 +85,17 @@ struct VideoReader::Impl {
 
   void feed() {
     while (!drained) {
-      const int status = av_read_frame(format, packet.get());
+      const int status = av().av_read_frame(format, packet.get());
       if (status < 0) {
         drained = true;
         cut = status != AVERROR_EOF || lacks_bytes();
-        avcodec_send_packet(codec.get(), nullptr);
+        av().avcodec_send_packet(codec.get(), nullptr);
         return;
       }
       const bool ours = packet->stream_index == stream;
       if (ours && (packet->flags & AV_PKT_FLAG_CORRUPT)) ++damaged;
-      const int sent = ours ? avcodec_send_packet(codec.get(), packet.get()) : 0;
-      av_packet_unref(packet.get());
+      const int sent = ours ? av().avcodec_send_packet(codec.get(), packet.get()) : 0;
+      av().av_packet_unref(packet.get());
       if (sent < 0 && ++damaged > max_damaged_packets) fail("cannot decode the video", ffmpeg_text(sent));
       if (ours && sent >= 0) return;
     }
@@ -108,12 +107,13 @@ struct VideoReader::Impl {
       fail("cannot decode the video", "a frame has no usable size");
     if (!scaler || width != scaled_width || height != scaled_height || frame->format != scaled_format) {
       const auto format_in = static_cast<AVPixelFormat>(frame->format);
-      scaler.reset(sws_getContext(width, height, format_in, width, height, AV_PIX_FMT_RGB24,
-                                  SWS_BICUBIC | SWS_ACCURATE_RND, nullptr, nullptr, nullptr));
+      scaler.reset(av().sws_getContext(width, height, format_in, width, height, AV_PIX_FMT_RGB24,
+                                       SWS_BICUBIC | SWS_ACCURATE_RND, nullptr, nullptr, nullptr));
       if (!scaler) fail("cannot decode the video", "its pixel format cannot be converted to RGB");
       const int matrix = frame->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : frame->colorspace;
-      sws_setColorspaceDetails(scaler.get(), sws_getCoefficients(matrix), frame->color_range == AVCOL_RANGE_JPEG,
-                               sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
+      av().sws_setColorspaceDetails(scaler.get(), av().sws_getCoefficients(matrix),
+                                    frame->color_range == AVCOL_RANGE_JPEG, av().sws_getCoefficients(SWS_CS_DEFAULT), 1,
+                                    0, 1 << 16, 1 << 16);
       scaled_width = width;
       scaled_height = height;
       scaled_format = frame->format;
@@ -124,7 +124,8 @@ struct VideoReader::Impl {
     buffer.resize(static_cast<size_t>(pitch) * static_cast<size_t>(height) + 64);
     uint8_t* planes[] = {buffer.data(), nullptr, nullptr, nullptr};
     const int pitches[] = {pitch, 0, 0, 0};
-    check(sws_scale(scaler.get(), frame->data, frame->linesize, 0, height, planes, pitches), "cannot decode the video");
+    check(av().sws_scale(scaler.get(), frame->data, frame->linesize, 0, height, planes, pitches),
+          "cannot decode the video");
     for (int y = 0; y < height; ++y)
       std::copy_n(buffer.data() + static_cast<size_t>(y) * static_cast<size_t>(pitch), out.pitch(), out.row(y));
   }
@@ -132,9 +133,7 @@ struct VideoReader::Impl {
   std::vector<uint8_t> buffer;
 };
 
-bool video_available() { return true; }
-
-VideoReader::VideoReader(const std::string& path) : impl_(std::make_unique<Impl>()) {
+VideoReader::VideoReader(const std::string& path) : impl_((require_ffmpeg(path), std::make_unique<Impl>())) {
   impl_->path = path;
   if (!impl_->frame || !impl_->packet) throw Error(Code::resource, "out of memory", {.where = path});
   impl_->open();
@@ -146,7 +145,7 @@ VideoReader& VideoReader::operator=(VideoReader&&) noexcept = default;
 bool VideoReader::next(Image& frame) {
   if (!impl_->decode()) return false;
   impl_->convert(frame);
-  av_frame_unref(impl_->frame.get());
+  av().av_frame_unref(impl_->frame.get());
   return true;
 }
 
@@ -158,7 +157,7 @@ int VideoReader::width() const { return impl_->codec->width; }
 int VideoReader::height() const { return impl_->codec->height; }
 
 double VideoReader::fps() const {
-  const AVRational rate = av_guess_frame_rate(impl_->format, impl_->format->streams[impl_->stream], nullptr);
+  const AVRational rate = av().av_guess_frame_rate(impl_->format, impl_->format->streams[impl_->stream], nullptr);
   const double fps = rate.den > 0 ? av_q2d(rate) : 0;
   return fps > 0 && fps <= 1000 ? fps : default_fps;
 }

@@ -81,10 +81,10 @@ def main():
     tenon.call('session_output', session, c_size_t(0), byref(own))
     assert own.data == ctypes.addressof(got) and list(own.dims[:own.rank]) == list(y.dims[:y.rank])
     try:
-        tenon.call('session_bind_input', session, b'images', None)
+        tenon.call('session_bind_input', session, b'photos', None)
         raise AssertionError('an unknown input was bound')
     except Failure as fault:
-        assert 'no input "images"' in str(fault), fault
+        assert 'no input "photos"' in str(fault), fault
     tenon.c.tenon_session_free(session)
     tenon.c.tenon_engine_free(engine)
     print('ok', y.name.decode(), list(y.dims[:y.rank]))

@@ -10,7 +10,7 @@
 #include "onnx/import.h"
 #include "passes/pass.h"
 #include "quant/cache.h"
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 #include "support/net.h"
 
 namespace tenon::quant {
@@ -205,22 +205,22 @@ ir::Graph classifier(float bias) {
 
 Names suspicions_of_classifier(float bias) {
   Source source(8, 255);
-  Setting setting;
+  compile::Setting setting;
   setting.threads = 2;
   setting.options.method = CalibrationMethod::mse;
   setting.options.target_error = 1e9;
-  return named(calibrate(classifier(bias), source, setting).evidence.suspicions);
+  return named(compile::calibrate(classifier(bias), source, setting).evidence.suspicions);
 }
 
 plan::Evidence evidence(int count, float factor = 1, std::map<std::string, std::string> keep = {}, float third = 0.3f,
                         bool growing = false, float mean = 0) {
   Source source(count, factor, growing, mean);
-  Setting setting;
+  compile::Setting setting;
   setting.threads = 2;
   setting.options.method = CalibrationMethod::mse;
   setting.options.target_error = 1e9;
   setting.options.keep = std::move(keep);
-  return calibrate(net(third), source, setting).evidence;
+  return compile::calibrate(net(third), source, setting).evidence;
 }
 
 TEST(Audit, HoldsRangesSourcesSaturationAndDeadChannels) {
@@ -305,11 +305,11 @@ class Tinted : public Calibrator {
 TEST(Audit, NamesColoursThatTheModelIsSurerOfExchanged) {
   const auto found = [](int batches, float first, float last, float mean = 0) {
     Tinted source(batches, first, last, mean);
-    Setting setting;
+    compile::Setting setting;
     setting.threads = 2;
     setting.options.method = CalibrationMethod::mse;
     setting.options.target_error = 1e9;
-    return named(calibrate(blueness(), source, setting).evidence.suspicions);
+    return named(compile::calibrate(blueness(), source, setting).evidence.suspicions);
   };
   EXPECT_EQ(found(10, 0.8f, 0.4f), Names{"red and blue look exchanged"});
   EXPECT_EQ(found(10, 0.4f, 0.8f), Names{});

@@ -6,7 +6,7 @@
 #include "onnx/import.h"
 #include "ops/op.h"
 #include "passes/pass.h"
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 #include "quant/materialise.h"
 #include "support/net.h"
 
@@ -49,7 +49,7 @@ std::string unlike_net() {
 
 struct Case {
   ir::Graph graph;
-  Setting setting;
+  compile::Setting setting;
   Case() {
     const test::Folder folder;
     folder.write("m.onnx", unlike_net());
@@ -61,7 +61,7 @@ struct Case {
   Recipe recipe(bool by_channel) {
     setting.by_channel = by_channel;
     test::Samples samples = test::random_samples(24, {1, 3, 8, 8});
-    return calibrate(graph, samples, setting);
+    return compile::calibrate(graph, samples, setting);
   }
   /// Squared error over the power of the exact outputs, on inputs that calibration has not seen.
   double error(const ir::Graph& rounded) const {

@@ -8,7 +8,7 @@
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 #include "quant/materialise.h"
 #include "support/net.h"
 
@@ -25,10 +25,10 @@ struct Case {
     passes::optimise(optimised);
     passes::optimise(plain, passes_of_ours());
     test::Samples samples = test::random_samples(4, {4, 3, 8, 8});
-    Setting setting;
+    compile::Setting setting;
     setting.options.method = CalibrationMethod::mse;
     setting.options.target_error = 1e9;
-    recipe = calibrate(optimised, samples, setting);
+    recipe = compile::calibrate(optimised, samples, setting);
   }
   /// The written file, read back.
   ir::Graph written(Style style) {

@@ -6,7 +6,7 @@
 #include "onnx/import.h"
 #include "ops/op.h"
 #include "passes/pass.h"
-#include "quant/calibrate.h"
+#include "compile/calibrate.h"
 #include "support/net.h"
 
 namespace tenon::quant {
@@ -42,12 +42,12 @@ struct Case {
     folder.write("m.onnx", net());
     graph = onnx::import_file(folder / "m.onnx");
     passes::optimise(graph);
-    Setting setting;
+    compile::Setting setting;
     setting.by_channel = false;
     setting.options.method = CalibrationMethod::min_max;
     setting.options.target_error = 1e9;
     test::Samples samples = test::random_samples(16, {1, 16, 8, 8});
-    recipe = float8_part(graph, calibrate(graph, samples, setting));
+    recipe = float8_part(graph, compile::calibrate(graph, samples, setting));
   }
 };
 

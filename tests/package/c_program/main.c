@@ -74,7 +74,7 @@ static void check_faults(tenon_engine* engine, tenon_session* session) {
   tenon_tensor_init(&tensor);
   tenon_tensor_info_init(&info);
   REQUIRE(tenon_engine_input(engine, 7, &info, NULL) == TENON_USAGE);
-  REQUIRE(tenon_session_bind_input(session, "images", &tensor, &error) == TENON_USAGE);
+  REQUIRE(tenon_session_bind_input(session, "photos", &tensor, &error) == TENON_USAGE);
   tenon_error_free(error);
   tensor.dtype = TENON_U8;
   REQUIRE(tenon_session_bind_input(session, "images", &tensor, &error) == TENON_USAGE);

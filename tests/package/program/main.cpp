@@ -20,7 +20,7 @@ int main(int, char** argv) {
     caught += error.code() == tenon::Code::io;
   }
   try {
-    session.run({{"images", tensor}});
+    session.run({{"photos", tensor}});
   } catch (const tenon::Error& error) {
     caught += error.code() == tenon::Code::usage;
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/attention/attention_params.h"
 #include "backends/cuda/attention/attention.h"
 
 #include <algorithm>
@@ -10,13 +11,7 @@ namespace {
 
 constexpr int64_t most_columns = 128, most_blocks = 65535;
 
-/// As attention.cuh has it.
-struct Params {
-  Address q, k, v, mask, y;
-  Side q_side, k_side, v_side, mask_side, y_side;
-  int heads, m, n;
-  float scale;
-};
+using Params = AttentionParams;
 
 }  // namespace
 

@@ -5,17 +5,10 @@
 typedef ELEMENT T;
 constexpr int CHUNK = 16 / sizeof(T);
 
-struct Side {
-  i64 batch[2], row, column;  // strides
-};
-struct Params {
-  const T *q, *k, *v;
-  const float* mask;
-  T* y;
-  Side q_side, k_side, v_side, mask_side, y_side;
-  int heads, m, n;
-  float scale;
-};
+#include "side_params.h"
+using tenon::cuda::Side;
+#include "attention_params.h"
+typedef tenon::cuda::AttentionParams Params;
 
 // Rows [first, first + COUNT) of `WIDTH` columns into shared memory, zeros where there are none.
 template <int COUNT, int WIDTH, int PADDED>

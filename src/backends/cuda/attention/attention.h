@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "backends/cuda/attention/side_params.h"
 #include "backends/cuda/runtime/kernel.h"
 
 /// What the kernels of DotAttention share.
 namespace tenon::cuda {
 
-/// Strides of an operand in elements along (batch, batch, rows, columns), 0 where it broadcasts. As the kernels have
-/// it.
-struct Side {
-  int64_t batch[2], row, column;
-};
 Side side_of(const Operand& operand);
 /// Whether rows come in chunks of so many elements, each aligned.
 bool in_chunks(const Operand& operand, int64_t chunk);

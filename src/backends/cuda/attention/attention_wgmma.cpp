@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/attention/attention_wgmma_params.h"
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/convolution/hopper.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As attention_wgmma.cu has it.
-struct alignas(128) Params {
-  TensorMap q, k, v, y;
-  Address mask;
-  Side mask_side;
-  int heads, m, n, groups, items;
-  float scale;
-};
+using Params = AttentionWgmmaParams;
 
 /// The macros of attention_wgmma.cu.
 struct Form {

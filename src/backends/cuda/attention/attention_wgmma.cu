@@ -8,16 +8,10 @@
 #include "pipeline.cuh"
 
 typedef ELEMENT T;
-struct Side {
-  i64 batch[2], row, column;  // strides
-};
-struct Params {
-  TensorMap q, k, v, y;
-  const float* mask;
-  Side mask_side;
-  int heads, m, n, groups, items;  // groups of PER tiles of a head's queries; items: groups of all heads
-  float scale;
-};
+#include "side_params.h"
+using tenon::cuda::Side;
+#include "attention_wgmma_params.h"
+typedef tenon::cuda::AttentionWgmmaParams Params;
 
 constexpr bool ONE = COUNT > 0;
 constexpr int ROW_D = SD * 2, ROW_E = SE * 2;  // bytes

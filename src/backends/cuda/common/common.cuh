@@ -5,6 +5,10 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
+// What headers of parameters, which the host reads too, call a pointer.
+template <class T>
+using Pointer = T*;
+#define POINTER(type) Pointer<type>
 
 // ---- 16-bit floats, by their bits; `float16` is the one of this compile: BF16 1: bf16, else f16
 struct half {

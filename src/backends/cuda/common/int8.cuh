@@ -15,17 +15,9 @@ typedef int Steps;
 typedef i8 Weight;
 #endif
 
-struct Finish {
-  float inverse, r_scale, r_base;  // 1 / scale of the result; scale of the residual; 2^23 + its zero point
-  float alpha, beta;
-  int y_zero;  // YZ 1: less the bits of 1.5 * 2^23
-};
-// Numbers by channel; the last two where LISTED.
-struct Lists {
-  const float *bias, *scale;
-  const int* zero_sums;
-  const float *inverses, *r_scales;
-};
+#include "int8_params.h"
+using tenon::cuda::Finish;
+using tenon::cuda::Lists;
 __device__ __forceinline__ float inverse_of(const float* inverses, int channel, const Finish& f) {
   return LISTED ? inverses[channel] : f.inverse;
 }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An image with channels first as channels last in TY, BLOCK x BLOCK pixels as the channels of one: channel
 // (row * BLOCK + column) * C + c, padded with zeros to CH. ELEMENT: type of the input.
-struct Params {
-  const ELEMENT* x;
-  TY* y;
-  i64 xs[4];  // strides: image, row, pixel, channel
-  int in_h, in_w, out_h, out_w, count;
-};
+#include "blocks_params.h"
+typedef tenon::cuda::BlocksParams Params;
 
 __device__ __forceinline__ void store8(float16* to, const float (&v)[8]) {
   *(uint4*)to =

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/convolution/conv_cluster_params.h"
 #include "backends/cuda/convolution/hopper.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As conv_cluster.cu has it.
-struct alignas(128) Params {
-  TensorMap a, b;
-  Address numbers, to, other, border_sums, border_rows, border_columns;
-  int64_t to_pitch, other_pitch;
-  int pixels, out_h, out_w, classes;
-  Finish finish;
-};
+using Params = ConvClusterParams;
 
 constexpr int64_t most_pixels = 64 * 256;
 

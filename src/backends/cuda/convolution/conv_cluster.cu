@@ -19,17 +19,8 @@ constexpr int AT_SUMS = (STAGES * STAGE + 1023) / 1024 * 1024, AT_LISTS = AT_SUM
               AT_BARRIERS = AT_PLACES + PLACES;
 static_assert(CIN * EB % KB == 0 && NK >= SPLIT, "depth");
 
-struct Params {
-  TensorMap a, b;
-  const float* numbers;  // by channel: bias, scale, what the zero point adds, inverses, scales of the residual
-  u8* to;
-  const u8* other;
-  const int* border_sums;  // [class][channel]
-  const u8 *border_rows, *border_columns;
-  i64 to_pitch, other_pitch;  // bytes from pixel to pixel
-  int pixels, out_h, out_w, classes;
-  Finish finish;
-};
+#include "conv_cluster_params.h"
+typedef tenon::cuda::ConvClusterParams Params;
 
 // The block's slabs of depth, `count` from k0 on, and where the copy engine finds them.
 struct Slabs {

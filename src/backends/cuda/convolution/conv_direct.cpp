@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/convolution/conv_direct_params.h"
 #include "backends/cuda/convolution/conv_step.h"
 #include "backends/cuda/convolution/convolution.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As conv_direct.cu has it.
-struct Params {
-  Address x, w, bias, residual, y;
-  int64_t xs[4], ys[4], rs[4];
-  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-  int pixels, depth, tiles;
-  float alpha, beta;
-};
+using Params = ConvDirectParams;
 
 class DirectStep : public ConvStep<Params> {
  public:

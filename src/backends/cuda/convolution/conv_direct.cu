@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution of floats by direct.cuh, in f32. TX, TY: types of input and output (and residual); ACT, RESIDUAL.
-struct Params {
-  const TX* x;
-  const float *w, *bias;  // w: [group][depth][channels_out]
-  const TY* residual;
-  TY* y;
-  i64 xs[4], ys[4], rs[4];  // strides: image, row, pixel, channel
-  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-  int pixels, depth, tiles;  // tiles of channels in a group
-  float alpha, beta;
-};
+#include "conv_direct_params.h"
+typedef tenon::cuda::ConvDirectParams Params;
 
 extern "C" __global__ void __launch_bounds__(256)
     conv_direct(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/convolution/conv_few_params.h"
 #include "backends/cuda/convolution/conv_step.h"
 #include "backends/cuda/convolution/convolution.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As conv_few.cu has it.
-struct Params {
-  Address x, w, bias, residual, y;
-  int64_t xs[3], ys[3], rs[3];
-  int out_h, out_w, pixels;
-  float alpha, beta;
-};
+using Params = ConvFewParams;
 
 constexpr int64_t most_results = 4, most_channels = 256;
 

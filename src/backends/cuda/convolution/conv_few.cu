@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A 1x1 convolution with few results: a thread makes all OUT channels of a pixel from CIN contiguous ones. TX, TY
 // types; VEC channels a load; ACT, RESIDUAL (of TY). Weights: [result][channel] in f32.
-struct Params {
-  const TX* x;
-  const float *w, *bias;
-  const TY* residual;
-  TY* y;
-  i64 xs[3], ys[3], rs[3];
-  int out_h, out_w, pixels;
-  float alpha, beta;
-};
+#include "conv_few_params.h"
+typedef tenon::cuda::ConvFewParams Params;
 struct __align__(VEC * sizeof(TX)) Vec {
   TX e[VEC];
 };

@@ -4,24 +4,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/convolution/conv_max_pool_params.h"
 #include "backends/cuda/convolution/int8_conv.h"
 #include "backends/cuda/convolution/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As conv_max_pool.cu has it.
-struct Params {
-  Address x, w;
-  Lists lists;
-  Address y;
-  int64_t image, ys[3];
-  int row, pixel, channel;
-  int in_h, in_w, conv_h, conv_w, out_h, out_w;
-  int pad_top, pad_left, pool_top, pool_left, skew, tiles_x, tiles_y, tiles, x_zero;
-  float x_scale, x_inverse;
-  Finish finish;
-};
+using Params = ConvMaxPoolParams;
 
 constexpr int strip_columns = 7;  // of maxima that a warp makes
 constexpr int most_registers = 65536, most_threads = 512;

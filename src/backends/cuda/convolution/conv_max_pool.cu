@@ -33,18 +33,8 @@ __device__ __forceinline__ float larger(float a, float b) {
 #endif
 typedef Number Line[NT][4];  // columns 2 g and 2 g + 1, two channels each
 
-struct Params {
-  const ELEMENT* x;
-  const uint2* w;
-  Lists lists;
-  Y* y;
-  i64 image, ys[3];  // strides
-  int row, pixel, channel;
-  int in_h, in_w, conv_h, conv_w, out_h, out_w;
-  int pad_top, pad_left, pool_top, pool_left, skew, tiles_x, tiles_y, tiles, x_zero;
-  float x_scale, x_inverse;
-  Finish finish;
-};
+#include "conv_max_pool_params.h"
+typedef tenon::cuda::ConvMaxPoolParams Params;
 
 __device__ __forceinline__ void multiply(Number (&sum)[4], const u32 (&a)[4], uint2 b) {
 #if BYTES

@@ -3,22 +3,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/cuda/convolution/conv_mma_params.h"
 #include "backends/cuda/convolution/int8_conv.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As conv_mma.cu has it.
-struct Params {
-  Address x, w;
-  Lists lists;  // of floats only the bias
-  Address residual, y, partial, counters;
-  int64_t xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-  int pixels, chunks, steps, tiles_n, groups, splits, c_real;
-  uint32_t fill;
-  Finish finish;  // of floats only alpha and beta
-};
+using Params = ConvMmaParams;
 
 constexpr int row_bytes = 128;
 

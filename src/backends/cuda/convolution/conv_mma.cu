@@ -21,20 +21,8 @@ struct __align__(16) FourSums {
 };
 typedef Sum Sums[MI][NJ][4];
 
-struct Params {
-  const X *x, *w;
-  Lists lists;
-  const Other* residual;
-  TY* y;
-  Sum* partial;
-  u32* counters;
-  i64 xs[3], ys[3], rs[3];  // strides: image, row, pixel
-  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-  int pixels, chunks, steps, tiles_n, groups, splits;
-  int c_real;  // c_in is padded to whole chunks
-  u32 fill;
-  Finish finish;
-};
+#include "conv_mma_params.h"
+typedef tenon::cuda::ConvMmaParams Params;
 
 __device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
   const int bytes = valid ? 16 : 0;

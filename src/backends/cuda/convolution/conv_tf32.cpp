@@ -2,19 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/convolution/conv_tf32_params.h"
 #include "backends/cuda/convolution/hopper.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As conv_tf32.cu has it.
-struct alignas(128) Params {
-  TensorMap a, b;
-  Address bias, other, to;
-  int64_t to_pitch, other_pitch;
-  int pixels, tiles, out_h, out_w;
-  float alpha, beta;
-};
+using Params = ConvTf32Params;
 
 /// The macros of conv_tf32.cu.
 struct Form {

@@ -12,14 +12,8 @@ static_assert(BN % 16 == 0 && (BN * KB % 1024 == 0 || (!BRES && KSUB == 1)), "al
 // The residual of a small tile is asked for before the tile's products.
 constexpr bool EARLY = RESIDUAL && MI * BN <= (NWG == 4 ? 64 : 128);
 
-struct Params {
-  TensorMap a, b;
-  const float *bias, *other;
-  float* to;
-  i64 to_pitch, other_pitch;  // elements from pixel to pixel
-  int pixels, tiles, out_h, out_w;
-  float alpha, beta;
-};
+#include "conv_tf32_params.h"
+typedef tenon::cuda::ConvTf32Params Params;
 
 __device__ __forceinline__ float rounded(float x) {
   u32 bits;

@@ -2,20 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/convolution/conv_wgmma_params.h"
 #include "backends/cuda/convolution/hopper.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As conv_wgmma.cu has it.
-struct alignas(128) Params {
-  TensorMap a, b;
-  TensorMap y, residual;
-  Address numbers, to, other, border_sums, border_rows, border_columns;
-  int64_t to_pitch, other_pitch;
-  int pixels, tiles, out_h, out_w, tiles_w, tiles_h, classes;
-  Finish finish;
-};
+using Params = ConvWgmmaParams;
 
 /// The macros of conv_wgmma.cu.
 struct Form {

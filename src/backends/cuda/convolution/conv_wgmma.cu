@@ -30,17 +30,8 @@ constexpr int AT_OUT = AT_STAGES + STAGES * STAGE, AT_BIAS = AT_OUT + NWG * NBUF
 static_assert(BN % GC == 0 && OUT_BYTES % 1024 == 0, "alignment");
 constexpr int THREADS = pipeline_threads(NWG);
 
-struct Params {
-  TensorMap a, b, y, residual;
-  const float* numbers;  // by tile of channels
-  u8* to;
-  const u8* other;
-  const int* border_sums;  // [class][channel]
-  const u8 *border_rows, *border_columns;
-  i64 to_pitch, other_pitch;  // bytes from pixel to pixel
-  int pixels, tiles, out_h, out_w, tiles_w, tiles_h, classes;
-  Finish finish;
-};
+#include "conv_wgmma_params.h"
+typedef tenon::cuda::ConvWgmmaParams Params;
 
 struct Barriers {
   Ring<STAGES> ring;

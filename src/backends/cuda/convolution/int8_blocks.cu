@@ -3,13 +3,8 @@
 // (row * BLOCK + column) * C + c, padded to CH (a multiple of 16), with the padding that a convolution wants around it.
 // ELEMENT: float, which is quantised, or u8. What lies outside of the image is the zero point. Behind
 // quantise.cuh.
-struct Params {
-  const ELEMENT* x;
-  u8* y;
-  i64 xs[4];  // strides: image, row, pixel, channel
-  int in_h, in_w, out_h, out_w, pad_top, pad_left, count, zero;
-  float scale, inverse;
-};
+#include "int8_blocks_params.h"
+typedef tenon::cuda::Int8BlocksParams Params;
 
 extern "C" __global__ void __launch_bounds__(256)
     int8_blocks(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {

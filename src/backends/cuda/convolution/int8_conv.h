@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "backends/cuda/common/int8_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
 /// The internal ops Int8Conv (ops/int8_conv.cpp) and Float8Conv (ops/float8_conv.cpp) as the GPU kernels see them.
@@ -48,16 +49,7 @@ inline bool is_loose(const Int8Conv& conv) {
   return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict;
 }
 
-/// As int8.cuh has it.
-struct Finish {
-  float inverse, r_scale, r_base, alpha, beta;
-  int y_zero;
-};
 Finish finish_of(const Int8Conv& conv);
-/// As int8.cuh has it.
-struct Lists {
-  Address bias, scale, zero_sums, inverses, r_scales;
-};
 /// The lists for kernels, each of `width` numbers.
 std::vector<uint32_t> numbers_of(const Int8Conv& conv, const std::vector<int32_t>& zero_sums, int64_t width);
 /// Where they are once these numbers lie at an address.

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "backends/cuda/convolution/int8_direct_params.h"
 #include "backends/cuda/convolution/int8_conv.h"
 #include "backends/cuda/convolution/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As int8_direct.cu has it.
-struct Params {
-  Address x, w;
-  Lists lists;
-  Address residual, y, dynamic_scale, dynamic_zero;
-  int64_t xs[4], ys[4], rs[4];
-  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-  int pixels, depth, tiles, x_zero;
-  float x_scale;
-  Finish finish;
-};
+using Params = Int8DirectParams;
 
 class Int8DirectStep : public ConvStep<Params> {
  public:

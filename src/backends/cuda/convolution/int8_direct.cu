@@ -8,21 +8,8 @@ typedef float4 Four;
 typedef int4 Four;
 #endif
 
-struct Params {
-  const TX* x;
-  const Weight* w;  // [group][depth][channels_out]
-  Lists lists;
-  const u8* residual;
-  TY* y;
-  const float* dynamic_scale;
-  const u8* dynamic_zero;  // null: 0
-  i64 xs[4], ys[4], rs[4];  // strides: image, row, pixel, channel
-  int in_h, in_w, out_h, out_w, c_in, c_out, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-  int pixels, depth, tiles;  // tiles of channels in a group
-  int x_zero;
-  float x_scale;
-  Finish finish;
-};
+#include "int8_direct_params.h"
+typedef tenon::cuda::Int8DirectParams Params;
 
 __device__ __forceinline__ int number_of(u8 x, const Params&, int zero) { return x - zero; }
 #if FP8

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/convolution/int8_blocks_params.h"
 #include "backends/cuda/convolution/blocks_step.h"
 #include "backends/cuda/convolution/int8_blocks.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As int8_blocks.cu has it.
-struct Params {
-  Address x, y;
-  int64_t xs[4];
-  int in_h, in_w, out_h, out_w, pad_top, pad_left, count, zero;
-  float scale, inverse;
-};
+using Params = Int8BlocksParams;
 
 /// The convolution over padded blocks. All taps of a row lie side by side in memory: they are the channels of one tap,
 /// and pixels overlap.

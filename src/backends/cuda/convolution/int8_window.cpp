@@ -3,22 +3,14 @@
 #include <cstring>
 #include <optional>
 
+#include "backends/cuda/convolution/int8_window_params.h"
 #include "backends/cuda/convolution/int8_blocks.h"
 #include "backends/cuda/convolution/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As int8_window.cu has it.
-struct Params {
-  Address x, w;
-  Lists lists;
-  Address residual, y;
-  int64_t xs[4], ys[3], rs[3];
-  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y, tiles, x_zero;
-  float x_scale, x_inverse;
-  Finish finish;
-};
+using Params = Int8WindowParams;
 
 constexpr int64_t most_shared = 96 << 10;
 constexpr int tile_columns = 32;

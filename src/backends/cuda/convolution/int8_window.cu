@@ -16,18 +16,8 @@ typedef ELEMENT X;
 typedef u8 X;
 #endif
 
-struct Params {
-  const X* x;
-  const uint2* w;
-  Lists lists;
-  const u8* residual;
-  u8* y;
-  i64 xs[4], ys[3], rs[3];                             // strides: image, row, pixel, channel
-  int in_h, in_w, blocks_h, blocks_w, out_h, out_w;    // blocks: pixels in shared memory
-  int pad_top, pad_left, tiles_x, tiles_y, tiles, x_zero;
-  float x_scale, x_inverse;
-  Finish finish;
-};
+#include "int8_window_params.h"
+typedef tenon::cuda::Int8WindowParams Params;
 
 #if IMAGE
 struct __align__(2 * sizeof(X)) Pair {

@@ -4,19 +4,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/convolution/inverted_bottleneck_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "ops/half.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As inverted_bottleneck.cu has it.
-struct Params {
-  Address x, w, bias, residual, y, partial, counters;
-  int64_t xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, c_in, c_out, pad_top, pad_left, tiles_h, tiles_w, hidden, splits;
-  float alpha_e, beta_e, alpha_d, beta_d, alpha, beta;
-};
+using Params = InvertedBottleneckParams;
 
 constexpr float largest_f16 = 65504;
 

@@ -29,18 +29,8 @@ constexpr int TAP_ROW = WINDOW == 3 ? 8 : 16, TAPS = WINDOW * TAP_ROW, PAIRS = W
 constexpr int P_AT = EXPAND ? 32 * X_ROW : 0, T_AT = P_AT + CO * P_ROW, B_AT = T_AT + 32 * TAPS, RECORD = B_AT + 128;
 static_assert(WARPS % COLS == 0 && CI % 8 == 0 && CO % 32 == 0 && (WINDOW == 3 || WINDOW == 5), "tile");
 
-struct Params {
-  const float16* x;
-  const u8* w;
-  const float* bias;
-  const float16* residual;
-  float16* y;
-  float* partial;
-  u32* counters;
-  i64 xs[3], ys[3], rs[3];  // strides: image, row, pixel
-  int in_h, in_w, out_h, out_w, c_in, c_out, pad_top, pad_left, tiles_h, tiles_w, hidden, splits;
-  float alpha_e, beta_e, alpha_d, beta_d, alpha, beta;
-};
+#include "inverted_bottleneck_params.h"
+typedef tenon::cuda::InvertedBottleneckParams Params;
 
 __device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");

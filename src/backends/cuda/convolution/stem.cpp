@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/convolution/blocks_params.h"
 #include "backends/cuda/convolution/blocks.h"
 #include "backends/cuda/convolution/blocks_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As blocks.cu has it.
-struct Params {
-  Address x, y;
-  int64_t xs[4];
-  int in_h, in_w, out_h, out_w, count;
-};
+using Params = BlocksParams;
 
 /// Threads that share the chunks of a pixel, as the kernel has it.
 int64_t groups_of(const Blocks& blocks) { return blocks.channels / 8 <= 4 ? 1 : blocks.channels / 8; }

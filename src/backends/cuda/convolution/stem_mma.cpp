@@ -2,19 +2,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/convolution/stem_mma_params.h"
 #include "backends/cuda/convolution/blocks.h"
 #include "backends/cuda/convolution/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As stem_mma.cu has it.
-struct Params {
-  Address x, w, bias, y;
-  int64_t xs[4], ys[3];
-  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y;
-  float alpha, beta;
-};
+using Params = StemMmaParams;
 
 constexpr int64_t block_channels = 16, most_registers = 64;
 constexpr int tile_columns = 32;

@@ -7,15 +7,8 @@
 constexpr int TW = 32, PH = TH + TAPS_H - 1, PW = TW + TAPS_W - 1, TAPS = TAPS_H * TAPS_W, OWN = WIDTH / 4;
 static_assert(C * BLOCK * BLOCK <= 16, "channels");
 
-struct Params {
-  const ELEMENT* x;
-  const uint2* w;
-  const float* bias;
-  float16* y;
-  i64 xs[4], ys[3];  // strides: image, row, pixel, channel
-  int in_h, in_w, blocks_h, blocks_w, out_h, out_w, pad_top, pad_left, tiles_x, tiles_y;
-  float alpha, beta;
-};
+#include "stem_mma_params.h"
+typedef tenon::cuda::StemMmaParams Params;
 struct __align__(2 * sizeof(ELEMENT)) Pair {
   ELEMENT e[2];
 };

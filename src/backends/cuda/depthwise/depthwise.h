@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "backends/cuda/depthwise/depthwise_diagonal_params.h"
+#include "backends/cuda/depthwise/depthwise_params.h"
 #include "backends/cuda/convolution/conv_step.h"
 #include "backends/cuda/convolution/convolution.h"
 
 /// What kernels of depthwise convolutions share.
 namespace tenon::cuda {
-
-/// As depthwise.cu and depthwise_tile.cu have it; the latter's tiles along a row and rows of tiles
-/// stand where strips and count do.
-struct DepthwiseParams {
-  Address x, w, bias, residual, y;
-  int64_t xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, strips, count;
-  float alpha, beta;
-};
 
 /// Why it is no depthwise convolution of up to 49 taps over contiguous channels; nullptr where it is.
 inline const char* depthwise_shape(const Problem& problem, ConvShape& shape) {
@@ -53,13 +46,7 @@ class DepthwiseBase : public ConvStep<DepthwiseParams> {
   }
 };
 
-/// As depthwise_mma.cu and depthwise_window.cu have it: tiles of 32 channels, `units` of them in all.
-struct DiagonalParams {
-  Address x, w, bias, y;
-  int64_t xs[3], ys[3];
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, groups, tiles_x, tiles_y, units;
-  float alpha, beta;
-};
+using DiagonalParams = DepthwiseDiagonalParams;
 
 /// Why products by diagonal matrices do not serve a depthwise convolution; nullptr where they do.
 const char* refuses_diagonal(const Problem& problem, const Properties& properties, ConvShape& shape);

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "backends/cuda/depthwise/int8_depthwise_params.h"
 #include "backends/cuda/convolution/int8_conv.h"
 #include "backends/cuda/convolution/conv_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As int8_depthwise.cu has it.
-struct Params {
-  Address x, w;
-  Lists lists;
-  Address residual, y;
-  int64_t xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, strips, count;
-  uint32_t fill;
-  Finish finish;
-};
+using Params = Int8DepthwiseParams;
 
 constexpr int most_taps = 49;
 

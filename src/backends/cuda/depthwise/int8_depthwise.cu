@@ -2,17 +2,8 @@
 // Depthwise convolution of bytes, channels last: a thread makes TW neighbouring pixels of VEC (4 or 8) channels. Behind
 // int8.cuh. Macros: TY type of the result, VEC, TW, KH, KW, SH, SW, DH, DW (kernel, strides, dilations). Weights:
 // [tap][channel]. Taps outside read as the zero point.
-struct Params {
-  const u8* x;
-  const i8* w;
-  Lists lists;
-  const u8* residual;
-  TY* y;
-  i64 xs[3], ys[3], rs[3];
-  int in_h, in_w, out_h, out_w, channels, pad_top, pad_left, strips, count;
-  u32 fill;
-  Finish finish;
-};
+#include "int8_depthwise_params.h"
+typedef tenon::cuda::Int8DepthwiseParams Params;
 struct __align__(VEC) Bytes {
   u32 word[VEC / 4];
 };

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/detection/nms_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As nms.cu has it.
-struct Params {
-  Address boxes, scores, kept, counts, rows, total;
-  int64_t room;
-  int count, classes, lists;
-  float overlap, limit;
-};
+using Params = NmsParams;
 
 constexpr int64_t most_kept = 1024, threads = 256, ranked = 2048;
 

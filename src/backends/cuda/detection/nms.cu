@@ -3,15 +3,8 @@
 // at a time, and keeps those that overlap with none kept before. Then the kept ones are put one after the other. Behind
 // rank.cuh. Macros: CENTRED 1: boxes are centre and size, else two corners; LIMITED 1: there is a least score; MOST
 // boxes of a class at most.
-struct Params {
-  const float4* boxes;  // [batch][count]
-  const float* scores;  // [batch][classes][count]
-  int *kept, *counts;   // [batch * classes][MOST], [batch * classes]
-  i64 *rows, *total;    // [room][3]: batch entry, class, box; zeros behind the last
-  i64 room;
-  int count, classes, lists;  // lists: batch entries times classes
-  float overlap, limit;
-};
+#include "nms_params.h"
+typedef tenon::cuda::NmsParams Params;
 struct Box {
   float top, left, bottom, right;
   __device__ __forceinline__ float area() const { return __fmul_rn(__fsub_rn(bottom, top), __fsub_rn(right, left)); }

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/elementwise/dynamic_quantize_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As dynamic_quantize.cu has it.
-struct Params {
-  Address x, y, scale, zero, parts;
-  int64_t count;
-  int blocks;
-};
+using Params = DynamicQuantizeParams;
 
 constexpr int64_t threads = 256, most_blocks = 512, pair_bytes = 8;
 

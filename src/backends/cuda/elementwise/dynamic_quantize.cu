@@ -2,15 +2,8 @@
 // Numbers as bytes over the range that they have, widened to hold 0: `ends` finds the least and the largest of each
 // block's part, `dynamic_quantize` those of all, the scale and zero point that they give, and the bytes. VEC: numbers
 // that a thread takes at once.
-struct Params {
-  const float* x;
-  u8* y;
-  float* scale;
-  u8* zero;
-  float2* parts;
-  i64 count;
-  int blocks;
-};
+#include "dynamic_quantize_params.h"
+typedef tenon::cuda::DynamicQuantizeParams Params;
 struct alignas(4 * VEC) Numbers {
   float at[VEC];
 };

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/matmul/matmul_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As matmul.cu has it.
-struct Params {
-  Address a, b, bias, residual, c;
-  int64_t a_batch[3], b_batch[3], c_batch[3], r_batch[3];
-  int64_t am, ak, bk, bn, cm, cn, rm, rn;
-  int batch[3];
-  int m, n, k;
-  float alpha, beta;
-};
+using Params = MatmulParams;
 
 constexpr int64_t tile = 64, low_tile = 32, most_blocks = 65535;
 

@@ -11,17 +11,8 @@ constexpr int THREADS = PRODUCTS || FLOAT16 || BM == 32 ? 128 : 256;
 // Rows in shared memory end in a gap, so that neighbours lie in other banks.
 constexpr int A_PITCH = BK + CHUNK, B_PITCH = BN + (PRODUCTS ? 8 : CHUNK), WN = BM == 64 ? 32 : 16;
 
-struct Params {
-  const T *a, *b;
-  const float* bias;  // null where there is none
-  const T* residual;
-  T* c;
-  i64 a_batch[3], b_batch[3], c_batch[3], r_batch[3];  // strides of the batch's axes
-  i64 am, ak, bk, bn, cm, cn, rm, rn;
-  int batch[3];
-  int m, n, k;
-  float alpha, beta;
-};
+#include "matmul_params.h"
+typedef tenon::cuda::MatmulParams Params;
 
 template <int N>
 struct __align__(N * sizeof(T)) Piece {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/movement/gather_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As gather.cu has it.
-struct Params {
-  Address x, at, y;
-  int64_t size, inner, indices, count;
-};
+using Params = GatherParams;
 
 Params shape_of(const Problem& problem) {
   const Dims& dims = problem.inputs[0].dims;

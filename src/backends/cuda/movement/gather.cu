@@ -2,12 +2,8 @@
 // Slices of a dense tensor seen as outer x size x inner, picked along size. ELEMENT: any type of its bytes; INDEX: type
 // of the indices, counted from the end where negative. An index that is outside reads the nearest slice.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  const INDEX* at;
-  T* y;
-  i64 size, inner, indices, count;  // count = outer * indices * inner
-};
+#include "gather_params.h"
+typedef tenon::cuda::GatherParams Params;
 
 extern "C" __global__ void __launch_bounds__(256)
     gather(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {

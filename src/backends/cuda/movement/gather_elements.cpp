@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/movement/gather_elements_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
@@ -6,13 +7,7 @@ namespace {
 
 constexpr size_t most_axes = 6;
 
-/// As gather_elements.cu has it.
-struct Params {
-  Address x, at, y;
-  int64_t xs[most_axes], as[most_axes], ys[most_axes];
-  int64_t size, step;
-  unsigned dims[most_axes], count;
-};
+using Params = GatherElementsParams;
 
 size_t axis_of(const Problem& problem) {
   const int64_t axis = problem.node->integer("axis", 0);

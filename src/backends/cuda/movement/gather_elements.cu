@@ -3,14 +3,8 @@
 // ELEMENT: any type of its bytes; INDEX: type of the indices, counted from the end where negative. An index that is
 // outside reads the nearest element.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  const INDEX* at;
-  T* y;
-  i64 xs[6], as[6], ys[6];  // xs is 0 along the axis
-  i64 size, step;
-  u32 dims[6], count;
-};
+#include "gather_elements_params.h"
+typedef tenon::cuda::GatherElementsParams Params;
 
 extern "C" __global__ void __launch_bounds__(256)
     gather_elements(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {

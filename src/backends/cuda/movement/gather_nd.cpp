@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/movement/gather_nd_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
@@ -6,13 +7,7 @@ namespace {
 
 constexpr size_t most_indices = 6;
 
-/// As gather_nd.cu has it.
-struct Params {
-  Address x, at, y;
-  int64_t sizes[most_indices], steps[most_indices];
-  int64_t slice, count, tuples, batch;
-  int picked;
-};
+using Params = GatherNdParams;
 
 const char* refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &at = problem.inputs[1], &y = problem.outputs[0];

@@ -3,15 +3,8 @@
 // of its bytes; INDEX: type of the indices, counted from the end where negative. An index that is outside reads the
 // nearest slice.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  const INDEX* at;
-  T* y;
-  i64 sizes[6], steps[6];  // of the axes that a tuple picks along
-  i64 slice, count;        // elements of a slice, of the result
-  i64 tuples, batch;       // tuples of an item of the batch, elements between items
-  int picked;              // indices of a tuple
-};
+#include "gather_nd_params.h"
+typedef tenon::cuda::GatherNdParams Params;
 
 extern "C" __global__ void __launch_bounds__(256)
     gather_nd(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/movement/grid_sample_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As grid_sample.cu has it.
-struct Params {
-  Address x, grid, y;
-  int64_t xs[4], gs[4], ys[4];
-  int channels, in_h, in_w, out_h, out_w;
-  unsigned count;
-};
+using Params = GridSampleParams;
 
 bool is_nearest(const ir::Node& node) { return node.text("mode", "linear") == "nearest"; }
 

@@ -3,14 +3,8 @@
 // image and grid; NEAREST 1: the nearest pixel, else linear; PADDING 0: zeros outside, 1: the nearest pixel inside,
 // 2: mirrored at the edges; CORNERS 1: -1 and 1 are the centres of the outermost pixels, else their outer edges.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  const PLACE* grid;
-  T* y;
-  i64 xs[4], gs[4], ys[4];  // strides as in ONNX: image, channel, row, column; image, row, column, coordinate
-  int channels, in_h, in_w, out_h, out_w;
-  u32 count;
-};
+#include "grid_sample_params.h"
+typedef tenon::cuda::GridSampleParams Params;
 
 // Folds a coordinate into [low, low + range].
 __device__ __forceinline__ float reflected(float x, float low, float range) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "backends/cuda/movement/pad_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
 
@@ -9,14 +10,7 @@ namespace {
 
 constexpr size_t most_axes = 6;
 
-/// As pad.cu has it.
-struct Params {
-  Address x, y;
-  int64_t xs[most_axes], ys[most_axes];
-  int sizes[most_axes], before[most_axes];
-  unsigned dims[most_axes], count;
-  uint64_t fill;
-};
+using Params = PadParams;
 
 enum Mode { constant, edge, reflect, wrap };
 

@@ -2,14 +2,8 @@
 // Places behind the edges of a tensor of up to 6 axes. ELEMENT: any type of its bytes; MODE: what stands there, 0 a
 // number, 1 the nearest element, 2 elements mirrored at the edges, 3 those of the other end.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  T* y;
-  i64 xs[6], ys[6];
-  int sizes[6], before[6];
-  u32 dims[6], count;
-  u64 fill;
-};
+#include "pad_params.h"
+typedef tenon::cuda::PadParams Params;
 
 extern "C" __global__ void __launch_bounds__(256) pad(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);

@@ -2,12 +2,8 @@
 // Each pixel of channels last, FH x FW times. A thread has VEC channels of one. Macros: ELEMENT, VEC, CHANNELS, FH, FW.
 typedef ELEMENT T;
 constexpr u32 VECTORS = CHANNELS / VEC;
-struct Params {
-  const T* x;
-  T* y;
-  i64 xs[3], ys[3];  // image, row, pixel
-  u32 height, width;
-};
+#include "repeat_params.h"
+typedef tenon::cuda::RepeatParams Params;
 struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/movement/repeat_params.h"
+#include "backends/cuda/movement/resize_params.h"
 #include "backends/resize_axes.h"
 
 #include "backends/cuda/convolution/convolution.h"
@@ -8,12 +10,7 @@ namespace {
 
 namespace resizing = ops::resizing;
 
-/// As resize.cu has it.
-struct Params {
-  Address x, y, offset_a, offset_b, weight_a, weight_b;
-  int64_t xs[4], ys[4];
-  unsigned dims[4], count;
-};
+using Params = ResizeParams;
 
 /// The two axes that change; one that does not stands in where fewer do.
 std::vector<size_t> resized_axes(const Problem& problem) {
@@ -105,13 +102,6 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   list.push_back({"taps", {source}, {}});
   return list;
 }
-
-/// As repeat.cu has it.
-struct RepeatParams {
-  Address x, y;
-  int64_t xs[3], ys[3];
-  unsigned height, width;
-};
 
 class RepeatStep : public Step {
  public:

@@ -2,15 +2,8 @@
 // Resize by separable taps along two axes of four. ELEMENT: type; TAPS_A, TAPS_B: taps of each axis; VEC elements of
 // the last axis a thread. Tables hold, for each output index, offsets in elements and weights.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  T* y;
-  const i64 *offset_a, *offset_b;
-  const float *weight_a, *weight_b;
-  i64 xs[4], ys[4];  // of the resized axes: 0 in xs
-  u32 dims[4];       // the last in vectors
-  u32 count;
-};
+#include "resize_params.h"
+typedef tenon::cuda::ResizeParams Params;
 struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };

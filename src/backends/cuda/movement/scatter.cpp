@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/movement/scatter_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
@@ -6,14 +7,7 @@ namespace {
 
 constexpr size_t most_axes = 6;
 
-/// As scatter.cu has it.
-struct Params {
-  Address x, at, updates, y;
-  int64_t sizes[most_axes], steps[most_axes];
-  unsigned dims[most_axes];
-  int64_t slice, count, all;
-  int picked;
-};
+using Params = ScatterParams;
 
 bool by_tuples(const Problem& problem) { return problem.node->op == "ScatterND"; }
 

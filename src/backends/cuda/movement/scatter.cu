@@ -3,16 +3,8 @@
 // place. ELEMENT: any type of its bytes; INDEX: type of the indices, counted from the end where negative. An update
 // that is outside is dropped.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  const INDEX* at;
-  const T* updates;
-  T* y;
-  i64 sizes[6], steps[6];  // along the axes of a tuple of indices; of the data, for elements
-  u32 dims[6];             // of the updates, for elements
-  i64 slice, count, all;   // elements that a tuple replaces, of the updates, of the result
-  int picked;              // indices of a tuple; the axis, for elements
-};
+#include "scatter_params.h"
+typedef tenon::cuda::ScatterParams Params;
 
 extern "C" __global__ void __launch_bounds__(256) keep(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/movement/transpose_params.h"
 #include "backends/cuda/elementwise/map.h"
 #include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As transpose.cu has it.
-struct Params {
-  Address x, y;
-  int64_t x_batch, x_row, y_batch, y_row;
-  int rows, columns, tiles_r, tiles_c;
-};
+using Params = TransposeParams;
 
 struct Turn {
   int64_t batch = 1;

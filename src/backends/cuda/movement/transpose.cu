@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies a batch of matrices of WORD, turned: input rows run along `columns`, output rows along `rows`, by tiles in
 // shared memory.
-struct Params {
-  const WORD* x;
-  WORD* y;
-  i64 x_batch, x_row, y_batch, y_row;  // y_row: from one column of the input to the next
-  int rows, columns, tiles_r, tiles_c;
-};
+#include "transpose_params.h"
+typedef tenon::cuda::TransposeParams Params;
 
 extern "C" __global__ void __launch_bounds__(256)
     transpose(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/reduction/arg_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/reduction/lines.h"
 #include "backends/cuda/runtime/simple_step.h"
@@ -6,12 +7,7 @@
 namespace tenon::cuda {
 namespace {
 
-/// As arg.cu has it.
-struct Params {
-  Address x, y;
-  int64_t inner, lines;
-  int size;
-};
+using Params = ArgParams;
 
 constexpr int64_t long_line = 4096;
 

@@ -2,12 +2,8 @@
 // The place of the largest (LARGEST 1) or smallest number of each line, of equal ones the first (LAST 1: the last);
 // what is no number wins. Behind rank.cuh. Macros: TX, LARGEST, LAST, LANES (1, 32 or 256) of a line. Lines are `size`
 // numbers at stride `inner`.
-struct Params {
-  const TX* x;
-  i64* y;
-  i64 inner, lines;
-  int size;
-};
+#include "arg_params.h"
+typedef tenon::cuda::ArgParams Params;
 
 extern "C" __global__ void __launch_bounds__(256) arg(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);

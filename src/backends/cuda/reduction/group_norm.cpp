@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/reduction/group_norm_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As group_norm.cu has it.
-struct Params {
-  Address x, scale, bias, y, parts;
-  int64_t count, plane;                      // elements of a group, of a channel
-  int channels, group, groups, share, most;  // group: channels of one; share: channels of one scale
-  float epsilon;
-};
+using Params = GroupNormParams;
 
 constexpr int64_t each_part = 4096;  // elements of a group that a block takes, where there are not too many
 constexpr int64_t most_parts = 64, most_rows = 65535;

@@ -3,15 +3,8 @@
 // two launches: each block leaves the mean of its part of a group and the squares around it, then all blocks join the
 // parts of their group (Chan, Golub and LeVeque 1979) and make its results. ELEMENT: type; LAST 1: channels last.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  const float *scale, *bias;
-  T* y;
-  float2* parts;
-  i64 count, plane;                          // elements of a group, of a channel
-  int channels, group, groups, share, most;  // group: channels of one; share: channels of one scale; most: parts
-  float epsilon;
-};
+#include "group_norm_params.h"
+typedef tenon::cuda::GroupNormParams Params;
 
 // Where element i of the block's group lies, and its channel.
 __device__ __forceinline__ i64 place_of(const Params& p, i64 i, int& channel) {

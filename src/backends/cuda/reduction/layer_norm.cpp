@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/reduction/layer_norm_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As layer_norm.cu has it.
-struct Params {
-  Address x, scale, bias, y;
-  int64_t rows;
-  int length;
-  float epsilon;
-};
+using Params = LayerNormParams;
 
 constexpr int64_t most_length = 16384;  // a thread holds its part
 constexpr int64_t most_early = 24;      // elements of scale and bias that a thread holds from the beginning

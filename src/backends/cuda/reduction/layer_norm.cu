@@ -4,14 +4,8 @@
 // CENTRED 0: neither the mean is taken off nor a bias added; EARLY 1: scale and bias come from no kernel before this
 // one, and are loaded before that has ended.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  const float *scale, *bias;  // of a row; null where there is none
-  T* y;
-  i64 rows;
-  int length;
-  float epsilon;
-};
+#include "layer_norm_params.h"
+typedef tenon::cuda::LayerNormParams Params;
 template <class E> struct __align__(VEC * sizeof(E) < 16 ? VEC * sizeof(E) : 16) Vec {
   E e[VEC];
 };

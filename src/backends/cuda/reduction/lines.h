@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "backends/cuda/reduction/pitch_params.h"
 #include "backends/cuda/runtime/kernel.h"
 
 namespace tenon::cuda {
@@ -9,10 +10,6 @@ struct Lines {
   int64_t outer = 1, size = 1, inner = 1;
 };
 
-/// Steps between lines and along one.
-struct Pitch {
-  int64_t outer = 0, step = 0, inner = 0;
-};
 
 /// The pitch of a tensor whose axes before `axis` run on, and those behind it, too; false of others.
 inline bool pitch_of(const Operand& operand, size_t axis, Pitch& pitch) {

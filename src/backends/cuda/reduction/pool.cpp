@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/cuda/reduction/pool_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As pool.cu has it.
-struct Params {
-  Address x, y;
-  int64_t xs[4], ys[4];
-  int in_h, in_w, out_h, out_w, channels, stride_h, stride_w, dilation_h, dilation_w;
-  int pad_top, pad_left, pad_bottom, pad_right, count;
-};
+using Params = PoolParams;
 
 bool channels_last(const Problem& problem) { return problem.node->text("layout", "") == "NHWC"; }
 

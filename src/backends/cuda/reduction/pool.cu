@@ -3,13 +3,8 @@
 // its numbers, for the maximum only); FLOAT8: it is e4m3; MAX; VEC channels a thread (1 for any strides); INCLUDE_PAD:
 // the average counts padding.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  T* y;
-  i64 xs[4], ys[4];  // strides: image, row, pixel, channel
-  int in_h, in_w, out_h, out_w, channels, stride_h, stride_w, dilation_h, dilation_w;
-  int pad_top, pad_left, pad_bottom, pad_right, count;
-};
+#include "pool_params.h"
+typedef tenon::cuda::PoolParams Params;
 struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/cuda/reduction/reduce_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
 
@@ -10,13 +11,7 @@ namespace {
 
 constexpr size_t most_axes = 4;  // of rows
 
-/// As reduce.cu has it.
-struct Params {
-  Address x = 0, y = 0;
-  int64_t outer = 1, length = 1, inner = 1;
-  int64_t step = 1, strides[most_axes] = {};  // along a row, and of the axes of rows
-  unsigned dims[most_axes] = {1, 1, 1, 1};
-};
+using Params = ReduceParams;
 
 std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
   const ir::Node& node = *problem.node;

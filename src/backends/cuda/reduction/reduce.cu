@@ -3,13 +3,8 @@
 // where inner is 1. TX, TY: types; OP 0 sum, 1 mean, 2 max, 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of
 // magnitudes. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster
 // of CLUSTER (compute capability 9.0 and later); their other threads are along length.
-struct Params {
-  const TX* x;
-  TY* y;
-  i64 outer, length, inner;
-  i64 step, strides[4];  // along a row, and of the axes of rows
-  u32 dims[4];
-};
+#include "reduce_params.h"
+typedef tenon::cuda::ReduceParams Params;
 struct __align__(VEC * sizeof(TX)) Vec {
   TX e[VEC];
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/reduction/softmax_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
 
@@ -7,13 +8,7 @@ namespace {
 
 constexpr size_t most_axes = 4;  // of rows
 
-/// As softmax.cu has it.
-struct Params {
-  Address x, y;
-  int64_t rows, length, x_step, y_step;  // steps from an element of a row to the next
-  int64_t xs[most_axes], ys[most_axes];  // strides of the axes of rows
-  unsigned dims[most_axes];
-};
+using Params = SoftmaxParams;
 
 /// False where rows lie on too many axes.
 bool shape_of(const Problem& problem, Params& params) {

@@ -2,13 +2,8 @@
 // Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; SHORT: the length where a thread holds a
 // whole row of multiples of 16 bytes, else 0 and LANES lanes share a row.
 typedef ELEMENT T;
-struct Params {
-  const T* x;
-  T* y;
-  i64 rows, length, x_step, y_step;  // steps from an element of a row to the next
-  i64 xs[4], ys[4];
-  u32 dims[4];
-};
+#include "softmax_params.h"
+typedef tenon::cuda::SoftmaxParams Params;
 
 __device__ __forceinline__ void row_of(const Params& p, u32 row, const T*& x, T*& y) {
   x = p.x, y = p.y;

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/reduction/topk_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/reduction/lines.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// As topk.cu has it.
-struct Params {
-  Address x, values, places;
-  int64_t inner;
-  Pitch of_values, of_places;
-  int size, k;
-};
+using Params = TopkParams;
 
 constexpr int64_t most_ranked = 4096, few = 1024;
 

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The k first numbers of a line in falling (LARGEST 1) or rising order, with their places: a block a line. Behind
 // rank.cuh. Macros: TX, LARGEST. Lines are `size` numbers at stride `inner`.
-struct Pitch {
-  i64 outer, step, inner;
-};
-struct Params {
-  const TX* x;
-  TX* values;
-  i64* places;  // null where nobody asks
-  i64 inner;
-  Pitch of_values, of_places;
-  int size, k;
-};
+#include "pitch_params.h"
+using tenon::cuda::Pitch;
+#include "topk_params.h"
+typedef tenon::cuda::TopkParams Params;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     topk(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {

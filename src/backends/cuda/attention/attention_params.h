@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of attention.cuh, for the host and for NVRTC.
+#pragma once
+#ifndef __CUDACC_RTC__
+#include "backends/cuda/runtime/params.h"
+#include "backends/cuda/attention/attention.h"
+#endif
+
+namespace tenon::cuda {
+
+struct AttentionParams {
+  POINTER(const T) q, k, v;
+  POINTER(const float) mask;
+  POINTER(T) y;
+  Side q_side, k_side, v_side, mask_side, y_side;
+  int heads, m, n;
+  float scale;
+};
+
+}  // namespace tenon::cuda

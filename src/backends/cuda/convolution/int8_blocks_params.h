@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of int8_blocks.cu, for the host and for NVRTC.
+#pragma once
+#ifndef __CUDACC_RTC__
+#include "backends/cuda/runtime/params.h"
+#endif
+
+namespace tenon::cuda {
+
+struct Int8BlocksParams {
+  POINTER(const ELEMENT) x;
+  POINTER(u8) y;
+  i64 xs[4];  // strides: image, row, pixel, channel
+  int in_h, in_w, out_h, out_w, pad_top, pad_left, count, zero;
+  float scale, inverse;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of resize.cu, for the host and for NVRTC.
+#pragma once
+#ifndef __CUDACC_RTC__
+#include "backends/cuda/runtime/params.h"
+#endif
+
+namespace tenon::cuda {
+
+struct ResizeParams {
+  POINTER(const T) x;
+  POINTER(T) y;
+  POINTER(const i64) offset_a, offset_b;
+  POINTER(const float) weight_a, weight_b;
+  i64 xs[4], ys[4];  // of the resized axes: 0 in xs
+  u32 dims[4];       // the last in vectors
+  u32 count;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <tenon/tenon.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "backends/backend.h"
+#include "base/open_file.h"
+#include "base/thread_pool.h"
+#include "compile/rank.h"
+#include "compile/tune.h"
+#include "engine/engine.h"
+#include "onnx/import.h"
+#include "onnx/odd_weights.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+#include "plan/sources.h"
+#include "plan/timing_cache.h"
+#include "compile/int8.h"
+#include "compile/latency_check.h"
+#include "quant/structure.h"
+
+namespace tenon {
+
+namespace {
+/// Reads the model, and lists its nodes.
+using Import = std::function<ir::Graph(std::vector<onnx::Listed>&)>;
+
+const backends::Backend& backend_of(const plan::Plan& plan) { return backends::backend(plan.device); }
+
+/// From an optimised graph to the kernels of the plan's device.
+void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
+  tracker.note(backend_of(plan).lower(plan.graph, plan.device, plan.goal, options.skip_passes));
+  plan.sources = tracker.finish(plan.graph);
+  const ir::Graph concrete = plan::concretise(plan.graph, options.shapes);
+  for (ir::ValueId input : concrete.inputs) {
+    const ir::Value& value = concrete.value(input);
+    if (!value.shape || !ir::is_constant(*value.shape)) continue;
+    for (const ir::Dim& dim : *value.shape) plan.shapes[value.name].push_back(dim.value());
+    plan.shapes.try_emplace(value.name);
+  }
+  compile::tune(plan, known, options.budget_seconds, options.progress);
+}
+
+/// Whether layers of a model that came quantised may be faster in floating point, and can be timed.
+bool may_use_f32(const plan::Plan& plan, const BuildOptions& options) {
+  return !backend_of(plan).capabilities(plan.device).fast_integers && options.budget_seconds != 0 &&
+         plan::is_static(plan::concretise(plan.graph, plan.shapes));
+}
+
+std::string host_isa() { return backends::host().capabilities(Device()).isa; }
+
+/// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.
+void choose_device(plan::Plan& plan, const BuildOptions& options) {
+  plan.device = options.device;
+  const backends::Backend& backend = backend_of(plan);
+  backend.require(plan.device);
+  const backends::Capabilities can = backend.capabilities(plan.device);
+  backends::Goal& goal = plan.goal;
+  goal.precision = options.precision;
+  if (goal.precision == Precision::best) goal.precision = options.calibrator ? Precision::int8 : can.floats;
+  backend.require(plan.device, goal.precision, "--precision " + std::string(name(goal.precision)));
+  goal.rounds_to_bf16 = can.rounds_layers && goal.precision == Precision::bf16;
+  goal.strict = options.strict;
+  goal.vendor = options.vendor;
+  goal.isa = host_isa();
+}
+
+/// As the options say; `listed` gets every node of the file.
+onnx::ImportOptions import_options(const BuildOptions& options, std::vector<onnx::Listed>& listed) {
+  const auto warn = [&options](const std::string& text) { options.logger.log(Severity::warning, text); };
+  return {options.external_root, options.lenient, warn, {}, &listed};
+}
+
+void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
+  if (!cache.why_not().empty()) options.logger.log(Severity::warning, "times are not kept: " + cache.why_not());
+}
+
+/// The whole compiler: import, optimise, quantise, plan, tune.
+plan::Plan compiled(const Import& import, const BuildOptions& options) {
+  plan::Plan plan;
+  choose_device(plan, options);
+  std::vector<onnx::Listed> listed;
+  plan.graph = import(listed);
+  options.logger.log(Severity::info, "imported " + std::to_string(listed.size()) + " nodes");
+  plan::SourceTracker tracker(std::move(listed), plan.graph);
+  if (options.logger.takes(Severity::warning))
+    if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.logger.log(Severity::warning, odd);
+  bool eight_bits = is_quantised(plan.goal.precision);
+  const bool came_quantised = quant::is_quantised(plan.graph);
+  if (eight_bits && came_quantised) {
+    eight_bits = false;
+    options.logger.log(Severity::warning, "the model is quantised already and is built as it is, without the data");
+  }
+  const auto& keep = options.calibration.keep;
+  if (!keep.empty() && !eight_bits && !came_quantised)
+    throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
+  const ir::Graph imported = eight_bits ? plan.graph : ir::Graph();
+  tracker.note(passes::optimise(plan.graph, options.skip_passes));
+
+  plan.threads = options.threads > 0 ? options.threads : usable_cores();
+  plan::TimingCache cache(options.timing_cache, plan.goal.isa);
+  warn_of(cache, options);
+  if (eight_bits) {
+    const auto finish_one = [&](plan::Plan& one) {
+      finish(one, tracker, cache.records(), options);
+      cache.add(one.records);
+    };
+    plan = compile::plan_int8({plan, imported, options, cache, finish_one});
+  } else {
+    if (!keep.empty()) {
+      tracker.note(passes::lower(plan.graph, options.skip_passes));
+      compile::kept_to_f32(plan.graph, keep);
+    }
+    finish(plan, tracker, cache.records(), options);
+    if (came_quantised && may_use_f32(plan, options))
+      plan = compile::slower_to_f32(std::move(plan), [&](plan::Plan& one) {
+        compile::tune(one, cache.records(), options.budget_seconds, options.progress);
+        cache.add(one.records);
+      });
+    cache.add(plan.records);
+  }
+  compile::rank(plan, cache, options.budget_seconds, options.progress);
+  for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
+  return plan;
+}
+
+plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
+  plan::Plan plan = plan_of(engine.on(options.device));
+  if (is_quantised(options.precision) && plan.goal.precision != options.precision)
+    throw Error(Code::unsupported, "an engine cannot be calibrated",
+                {.hint = "build the model with --precision " + std::string(name(options.precision))});
+  plan.goal = backend_of(plan).retarget(plan.graph, plan.goal, options.precision, options.skip_passes);
+  plan.goal.vendor = options.vendor;
+  plan.goal.isa = host_isa();
+  for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
+  for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
+  if (options.threads > 0) plan.threads = options.threads;
+  plan::TimingCache cache(options.timing_cache, plan.goal.isa);
+  warn_of(cache, options);
+  compile::tune(plan, cache.records(), options.budget_seconds, options.progress);
+  cache.add(plan.records);
+  compile::rank(plan, cache, options.budget_seconds, options.progress);
+  return plan;
+}
+
+/// Runs `work`, which gives a plan, under the options' limits, and tells their logger how it ended.
+template <class Work>
+Engine logged(const BuildOptions& options, const Work& work) try {
+  const auto budget = Budget::of(options.limits);
+  const BudgetScope scope(budget);
+  auto impl = std::make_shared<EngineAccess::Impl>(
+      EngineAccess::Impl{.plan = work(), .logger = options.logger, .budget = budget});
+  const plan::Plan& plan = impl->plan;
+  options.logger.log(Severity::info, "built for " + plan.device.str() + " in " +
+                                         std::string(name(plan.goal.precision)) + ": " +
+                                         std::to_string(plan.graph.nodes.size()) + " nodes, " +
+                                         std::to_string(plan.records.size()) + " timed problems");
+  return EngineAccess::make(std::move(impl));
+} catch (const Error& error) {
+  options.logger.log(Severity::error, error.text());
+  throw;
+} catch (const std::exception& fault) {
+  options.logger.log(Severity::internal_error, fault.what());
+  throw;
+}
+
+Engine build_bytes(const Buffer& model, const std::string& name, const BuildOptions& options) {
+  const auto import = [&](std::vector<onnx::Listed>& listed) {
+    return onnx::import_bytes(model.bytes(), options.external_root, name, model.keep(),
+                              import_options(options, listed));
+  };
+  return logged(options, [&] { return compiled(import, options); });
+}
+}  // namespace
+
+Engine build(const std::string& model, const BuildOptions& options) {
+  const auto import = [&](std::vector<onnx::Listed>& listed) {
+    return onnx::import_file(model, import_options(options, listed));
+  };
+  return logged(options, [&] { return compiled(import, options); });
+}
+
+Engine build(const Buffer& model, const BuildOptions& options) {
+  return build_bytes(model, "a model in memory", options);
+}
+
+Engine build(std::span<const std::byte> model, const BuildOptions& options) {
+  return build(Buffer(model.data(), model.size(), nullptr), options);
+}
+
+Engine build_fd(int descriptor, const BuildOptions& options) {
+  const std::string name = "file descriptor " + std::to_string(descriptor);
+  const auto file = open_file(descriptor, name);
+  return build_bytes({file->bytes().data(), file->bytes().size(), file}, name, options);
+}
+
+Engine retune(const Engine& engine, const BuildOptions& options) {
+  return logged(options, [&] { return retuned(engine, options); });
+}
+
+Engine Engine::on(const Device& device) const {
+  const backends::Backend& backend = backends::backend(device);
+  backend.require(device);
+  plan::Plan plan = impl_->plan;
+  if (plan.goal.precision == Precision::fp8) backend.require(device, Precision::fp8, "an engine in fp8");
+  plan.device = device;
+  if (device.backend != impl_->plan.device.backend) backend.take_over(plan.graph);
+  return with_plan(*this, std::move(plan));
+}
+
+Engine open(const std::string& path, const BuildOptions& options) {
+  if (!is_engine_file(path)) return build(path, options);
+  return Engine::load(path, {.logger = options.logger, .limits = options.limits});
+}
+
+}  // namespace tenon

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/calibrate.h"
+
+#include <fmt/format.h>
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/memory.h"
+#include "quant/cache.h"
+#include "quant/checkpoint.h"
+#include "compile/calibration_evidence.h"
+#include "compile/memory_budget.h"
+#include "compile/reconstruct.h"
+#include "compile/search.h"
+#include "quant/trt_cache.h"
+
+namespace tenon::compile {
+namespace {
+
+void warn(const Setting& setting, const std::string& text) { setting.logger.log(Severity::warning, text); }
+
+quant::Recipe from_table(const std::string& text, const ir::Graph& graph, const Setting& setting) {
+  const quant::TensorRtTable table = quant::parse_tensorrt_table(text);
+  quant::ForeignRecipe foreign = quant::recipe_of(table, graph, setting.names);
+  if (foreign.covered == 0)
+    throw Error(Code::usage, "the TensorRT calibration table names no tensor of this model",
+                {.why = fmt::format("it has {} tensors", table.scales.size()),
+                 .hint = "tables made after fusion have other names; calibrate with --data"});
+  warn(setting, fmt::format("{}: covers {} of {} layers; the others stay in floating point", table.header,
+                            foreign.covered, foreign.wanted));
+  return std::move(foreign.recipe);
+}
+
+/// What --keep asks for, by node. Throws Error(usage) for a node that eight bits are not considered for.
+quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& options) {
+  quant::Reasons keep(graph.nodes.size());
+  for (const auto& [name, precision] : options.keep) {
+    bool found = false;
+    for (size_t at = 0; at < graph.nodes.size(); ++at) {
+      const ir::Node& node = graph.nodes[at];
+      if (quant::role_of(graph, node) != quant::Role::anchor) continue;
+      if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
+      keep[at] = precision == quant::in_eight_bits ? quant::in_eight_bits : "--keep asks for it";
+      found = true;
+    }
+    if (!found)
+      throw Error(Code::usage, "no layer that could be in eight bits is called \"" + name + "\"",
+                  {.where = "--keep", .hint = "tenon why lists the model's nodes; convolutions and products count"});
+  }
+  return keep;
+}
+
+/// The recipe, with the anchors named that --keep holds in eight bits.
+quant::Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, quant::Recipe recipe) {
+  const quant::Reasons keep = kept_nodes(graph, options);
+  for (size_t at = 0; at < graph.nodes.size(); ++at)
+    if (keep[at] == quant::in_eight_bits) recipe.pinned.insert(quant::result_name(graph, graph.nodes[at]));
+  return recipe;
+}
+
+quant::Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, const quant::CacheKey& key,
+               const std::string& cache) {
+  const Setting setting = fit_batch(graph, asked);
+  const quant::Reasons keep = kept_nodes(graph, setting.options);
+  const quant::Structure structure = quant::structure_of(graph, keep);
+  ThreadPool thread_pool(setting.threads);
+  const quant::Checkpoint from =
+      quant::read_checkpoint(cache, key, setting.options.batch, static_cast<size_t>(structure.groups));
+  if (from.samples > 0)
+    warn(setting, fmt::format("going on after {} samples that an earlier run has seen", from.samples));
+  const quant::Observations seen =
+      observe(graph, structure, data, setting, thread_pool, from, [&](const quant::Checkpoint& so_far) {
+        data.write_cache(quant::write_checkpoint(key, setting.options.batch, so_far));
+      });
+  CalibrationContext context{graph, seen, setting, batch_shapes(graph, setting), thread_pool, keep, {}};
+  if (setting.by_channel && setting.options.method == CalibrationMethod::automatic)
+    context.equalised = choose_factors(context, structure);
+  const Values values = choose_ranges(context, structure);
+  const std::vector<double> errors = errors_alone(context, structure, make_recipe(context, structure, values));
+  quant::Recipe recipe = place(context, structure, values, errors, setting.options.target_error);
+  // Biases are corrected where that helps.
+  quant::Recipe plain = recipe;
+  for (auto& [name, weights] : plain.anchors) weights.bias.clear();
+  plain.error = context.error(plain);
+  if (plain.error < recipe.error) recipe = std::move(plain);
+  // Pairs are faster on many CPUs, and cost error.
+  quant::Recipe pairs = in_pairs(context, recipe);
+  const double target = setting.options.target_error;
+  if (pairs.error <= std::max(std::isinf(target) ? CalibrationOptions().target_error : target, recipe.error))
+    recipe = std::move(pairs);
+  if (setting.options.reconstruct)
+    if (quant::Recipe better = reconstruct(context, recipe); better.error < recipe.error) recipe = std::move(better);
+  recipe.evidence = evidence_of(context, structure, errors, recipe);
+  for (const plan::Suspicion& suspicion : recipe.evidence.suspicions)
+    warn(setting, suspicion.what + ": " + suspicion.why);
+  return recipe;
+}
+
+}  // namespace
+
+quant::Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& setting) {
+  const std::string text = data.read_cache();
+  if (quant::is_tensorrt_table(text)) return from_table(text, graph, setting);
+  quant::CacheKey key = quant::key_of(graph, data.preprocessing(), setting.options);
+  if (!setting.by_channel) key.options += " one scale a tensor";
+  if (!text.empty() && !quant::is_checkpoint(text)) {
+    quant::CachedRecipe cached = quant::read_cache(text, key, graph);
+    if (cached.stale.empty()) return pinned(graph, setting.options, std::move(cached.recipe));
+    warn(setting, "the calibration cache was made with other " + cached.stale + "; calibrating again");
+  }
+  quant::Recipe recipe;
+  try {
+    recipe = measure(graph, data, setting, key, text);
+  } catch (const Error& error) {
+    if (error.code() != Code::resource || !error.hint().empty()) throw;
+    throw Error(Code::resource, error.what(),
+                {.where = error.where(), .why = error.why(),
+                 .hint = "raise --max-memory: calibration takes about " +
+                         memory_text(bytes_of_calibration(graph, setting))});
+  }
+  data.write_cache(quant::write_cache(key, recipe));
+  return pinned(graph, setting.options, std::move(recipe));
+}
+
+}  // namespace tenon::compile

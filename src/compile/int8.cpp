@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/int8.h"
+
+#include <fmt/format.h>
+#include <tenon/judge.h>
+
+#include <limits>
+#include <set>
+
+#include "backends/backend.h"
+#include "compile/rank.h"
+#include "engine/engine.h"
+#include "compile/calibrate.h"
+#include "compile/choose.h"
+#include "compile/calibration_evidence.h"
+#include "quant/export.h"
+#include "quant/float8.h"
+#include "quant/materialise.h"
+
+namespace tenon::compile {
+namespace {
+
+void warn_of_floats(const BuildOptions& options, Precision precision, const std::string& why) {
+  const char* eight = options.precision == Precision::fp8 ? "FP8" : "INT8";
+  options.logger.log(Severity::warning, std::string(eight) + " does not pay on this machine: " + why +
+                                            "; the engine is " + std::string(name(precision)));
+}
+
+class EightBits {
+ public:
+  explicit EightBits(const Int8Task& task)
+      : task_(task),
+        base_(task.base),
+        options_(task.options),
+        can_(backends::backend(base_.device).capabilities(base_.device)),
+        exact_(base_),
+        floats_(base_) {
+    may_measure_ = options_.objective != Objective::size && options_.budget_seconds != 0 &&
+                   plan::is_static(plan::concretise(base_.graph, options_.shapes));
+    exact_.goal.precision = Precision::fp32;
+    floats_.goal.precision = may_round() ? Precision::bf16 : can_.floats;
+    floats_.goal.rounds_to_bf16 = may_round();
+  }
+
+  plan::Plan plan() {
+    // First of all, so that data which does not fit the model is known before the long part.
+    if (options_.judge) judge_floats();
+    recipe_ = calibrated();
+    measures_ = may_measure_ && (!recipe_.anchors.empty() || !rounding_.empty());
+    if (measures_ && !options_.judge) task_.finish(floats_);
+    floats_.evidence = evidence_of({});
+    return options_.judge ? judged() : faster();
+  }
+
+ private:
+  /// Whether layers may be in bf16: where any precision will do, a judge sees what that loses and the CPU has it.
+  bool may_round() const {
+    const auto& keep = options_.calibration.keep;
+    return options_.precision == Precision::best && options_.judge && may_measure_ && can_.rounds_layers &&
+           std::all_of(keep.begin(), keep.end(), [](const auto& wish) { return wish.second == quant::in_eight_bits; });
+  }
+
+  /// Makes what others are judged against, and the plan of 16 bits.
+  void judge_floats() {
+    task_.finish(exact_);
+    const double value = options_.judge->reference(engine_of(exact_));
+    const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
+    search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
+    if (floats_.goal.precision == exact_.goal.precision) {
+      floats_ = exact_;
+      return;
+    }
+    task_.finish(floats_);
+    const Score score = options_.judge->score(engine_of(floats_));
+    search_.points.push_back(
+        {0, score.value, score.drop, score.low, score.high, 0, {}, false, std::string(name(floats_.goal.precision))});
+    if (!may_measure_) return;
+    const Gain gain = gain_of(base_.graph, exact_, floats_);
+    search_.points[0].milliseconds = gain.one_us / 1e3, search_.points[1].milliseconds = gain.other_us / 1e3;
+    if (floats_.goal.rounds_to_bf16) rounding_ = gain.by_anchor;
+  }
+
+  /// Chooses how to quantise the graph.
+  quant::Recipe calibrated() const {
+    if (!options_.calibrator)
+      throw Error(Code::usage, "eight bits need calibration data",
+                  {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
+    Setting setting{options_.calibration,  options_.shapes,   base_.threads,
+                    task_.cache.records(), options_.progress, options_.logger};
+    if (is_float8()) {
+      // Floats have range to spare: nothing is cut off, and their errors are not those of integers.
+      setting.by_channel = setting.options.reconstruct = false;
+      setting.options.target_error = std::numeric_limits<double>::infinity();
+      if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
+    }
+    setting.names = quant::same_tensors(base_.graph, task_.imported);
+    quant::Recipe recipe = calibrate(base_.graph, *options_.calibrator, setting);
+    return is_float8() ? quant::float8_part(base_.graph, recipe) : recipe;
+  }
+
+  bool is_float8() const { return base_.goal.precision == Precision::fp8; }
+
+  /// Errors that calibration measured are those of integers.
+  plan::Evidence evidence_of(const quant::Recipe& how) const {
+    return is_float8() ? plan::Evidence() : evidence_as_placed(base_.graph, recipe_, how);
+  }
+
+  plan::Plan quantised(const quant::Recipe& how, const std::set<std::string>& rounded) const {
+    plan::Plan result = base_;
+    if (how.anchors.empty() && !rounding_.empty())
+      result.goal.precision = (rounded.empty() ? exact_ : floats_).goal.precision;
+    for (ir::Node& node : result.graph.nodes)
+      if (const std::string& name = quant::result_name(result.graph, node);
+          rounded.count(name) && !how.anchors.count(name))
+        plan::let_round(node);
+    if (is_float8()) quant::materialise_float8(result.graph, how);
+    else quant::materialise(result.graph, how);
+    result.evidence = evidence_of(how);
+    task_.finish(result);
+    return result;
+  }
+
+  /// `rounded`: anchors that compute in bf16 where they are not in eight bits.
+  LatencyCheck trial(const quant::Recipe& how, const std::set<std::string>& rounded) const {
+    const auto make = [&](const quant::Recipe& some) { return quantised(some, rounded); };
+    if (options_.objective == Objective::size) return by_size(base_.graph, how, make(how));
+    if (!measures_) return {make(how), 0, 0, how, {}, {}};
+    if (rounding_.empty()) return keep_faster(base_.graph, floats_, how, make);
+    plan::Plan beside = quantised({}, rounded);
+    LatencyCheck check;
+    if (how.anchors.empty()) check.quantised = std::move(beside);
+    else check = keep_faster(base_.graph, beside, how, make);
+    std::tie(check.float_us, check.int8_us) = benchmark(exact_, check.quantised);
+    for (const std::string& name : rounded)
+      if (!check.recipe.anchors.count(name)) check.rounded.insert(name);
+    return check;
+  }
+
+  plan::Plan judged() {
+    const auto try_out = [&](const quant::Recipe& how, const std::set<std::string>& rounded) {
+      return trial(how, rounded);
+    };
+    const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
+    std::optional<LatencyCheck> best =
+        choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_}, search_);
+    exact_.evidence = floats_.evidence;
+    plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
+    result.evidence.search = search_;
+    if (!best) warn_of_floats(options_, result.goal.precision, search_.why);
+    else if (best->recipe.anchors.empty())
+      warn_of_floats(options_, result.goal.precision, "the fastest that loses so little is in bf16 and fp32");
+    return result;
+  }
+
+  plan::Plan faster() {
+    LatencyCheck check = trial(recipe_, {});
+    // Where steps overlap, what is nearly as fast is ranked first, as the engine will be.
+    constexpr double nearly = 1.15;
+    if (measures_ && can_.concurrent && check.int8_us * nearly > check.float_us &&
+        check.int8_us < check.float_us * nearly) {
+      for (plan::Plan* one : {&check.quantised, &floats_})
+        compile::rank(*one, task_.cache, options_.budget_seconds, options_.progress);
+      const auto [int8_ms, float_ms] = compile::time_both(check.quantised, floats_);
+      check.int8_us = int8_ms * 1e3, check.float_us = float_ms * 1e3;
+    }
+    if (!measures_ || check.int8_us < check.float_us) return std::move(check.quantised);
+    warn_of_floats(options_, floats_.goal.precision,
+                   fmt::format("{:.3g} ms against {:.3g} ms", check.int8_us / 1e3, check.float_us / 1e3));
+    return std::move(floats_);
+  }
+
+  const Int8Task& task_;
+  const plan::Plan& base_;
+  const BuildOptions& options_;
+  const backends::Capabilities can_;
+  plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside eight bits may be
+  bool may_measure_ = false, measures_ = false;
+  std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
+  quant::Recipe recipe_;
+  plan::Search search_;
+};
+
+}  // namespace
+
+plan::Plan plan_int8(const Int8Task& task) { return EightBits(task).plan(); }
+
+}  // namespace tenon::compile
