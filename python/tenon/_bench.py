@@ -275,5 +275,6 @@ def bench(
                 if outputs is not None and expected is not None:
                     row["fidelity"] = fidelity(outputs, expected)
             rows += mine
-    facts = {"model": str(model), "input_shape": shape, "iterations": iterations, "warmup": warmup, "notes": notes}
+    name = model if isinstance(model, str) else type(model).__name__
+    facts = {"model": name, "input_shape": shape, "iterations": iterations, "warmup": warmup, "notes": notes}
     return {"format": "tenon benchmark 1", **facts, "environment": environment(device), "results": rows}

@@ -42,7 +42,7 @@ class _Results:
     """Rows by contender and batch, with a colour each."""
 
     def __init__(self, report: Dict[str, Any]) -> None:
-        self.rows = [row for row in report["results"] if "error" not in row]
+        self.rows: List[Row] = [row for row in report["results"] if "error" not in row]
         self.names: List[str] = []
         for row in self.rows:
             if row["name"] not in self.names:
