@@ -79,6 +79,14 @@ def turned(torch, images, boxes, way):
   return images, torch.stack((x1, y1, x2, y2), -1)
 
 
+def follow(torch, average, model, keep):
+  """Moves the running average of the weights towards those of now."""
+  with torch.no_grad():
+    mine, theirs = list(average.state_dict().values()), list(model.state_dict().values())
+    floats = [(m, t) for m, t in zip(mine, theirs) if m.is_floating_point()]
+    torch._foreach_lerp_([m for m, _ in floats], [t.to(m.dtype) for m, t in floats], 1 - keep)
+
+
 def train(args, stock):
   import torch
   from loss import detection_loss
@@ -147,11 +155,7 @@ def train(args, stock):
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
     optimiser.step()
-    keep = 0.9995 * (1 - math.exp(-(step + 1) / 800))
-    with torch.no_grad():
-      mine, theirs = list(average.state_dict().values()), list(model.state_dict().values())
-      floats = [(m, t) for m, t in zip(mine, theirs) if m.is_floating_point()]
-      torch._foreach_lerp_([m for m, _ in floats], [t.to(m.dtype) for m, t in floats], 1 - keep)
+    follow(torch, average, model, 0.9995 * (1 - math.exp(-(step + 1) / 800)))
     step, seen, sums = step + 1, seen + args.batch, sums + torch.stack(terms)
     if step % args.report == 0:
       box, score, dfl = (sums / args.report).tolist()

@@ -19,7 +19,9 @@ struct LayerTime {
   std::string name;
   std::vector<std::string> origins;  ///< ONNX nodes
   std::string tactic;
-  double microseconds = 0;
+  double microseconds = 0;  ///< of all that a run of the engine takes there; of a loop without what its body takes
+  std::string inside = {};  ///< of a step in a body: the node whose body it is, behind those around that one
+  double rounds = 1;        ///< how often a run of the engine comes there
 };
 
 /// Bytes of a session, known before its first run and the same after it.

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace tenon::backends {
 namespace {
 
@@ -26,11 +24,6 @@ std::vector<Registered>& registry() {
 }
 
 }  // namespace
-
-std::vector<size_t> TacticTimer::begin(const ScheduledStep&, const std::string&, const std::string&) {
-  TENON_CHECK(false, "the backend has no kernels for pairs");
-  return {};
-}
 
 bool Backend::has(const Device& device) const {
   try {

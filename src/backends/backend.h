@@ -14,6 +14,7 @@
 #include "backends/executable.h"
 #include "backends/goal.h"
 #include "backends/problem.h"
+#include "backends/reason.h"
 #include "backends/schedule.h"
 #include "base/thread_pool.h"
 #include "passes/groups.h"
@@ -33,14 +34,16 @@ struct Capabilities {
   bool host_memory = true;             // its memory is the host's
   bool concurrent = false;             // steps overlap: the whole takes less than their sum
   bool observable = true;              // executables run with observers
-  bool pairs = false;                  // two convolutions may run as one step
   bool parts = false;                  // of a graph whose sizes depend on data it runs what stands before those sizes
+  bool blocks = false;                 // it may run bodies as steps, where all their sizes are known
   bool compiles = false;               // kernels are compiled when they are first wanted
 };
 
-/// A kernel that does not take a problem, and why.
-struct Refusal {
-  std::string kernel, reason;
+/// One of the nodes that a group stands for, and the tactic that runs it alone.
+struct Member {
+  Problem problem;
+  std::string tactic;
+  std::vector<ir::ValueId> inputs, outputs;  // of the group's members
 };
 
 /// Times tactics of problems on a device, on operands of its own.
@@ -52,8 +55,10 @@ class TacticTimer {
   /// Takes up tactics of a problem and runs each once. Those that cannot be made here, for want of memory, are left
   /// out: returns the indices of the others.
   virtual std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) = 0;
-  /// The same of two nodes that the host may run as one step: 0 is each by its own tactic, 1 both by their kernel.
-  virtual std::vector<size_t> begin(const ScheduledStep& pair, const std::string& first, const std::string& second);
+  /// Whether one of a group's tactics may be `unfused`: else the sum of its members' times stands for that.
+  virtual bool times_members() const { return false; }
+  /// What `unfused` is of the problem that begins next.
+  virtual void set_members(std::vector<Member>) {}
   /// Of the last begin(): those that the device does not run, however much memory there is.
   virtual std::vector<std::string> unable() const { return {}; }
   /// Microseconds of one run.
@@ -108,9 +113,11 @@ class Backend {
   /// Returns what it is now.
   virtual Goal retarget(ir::Graph& graph, const Goal& goal, Precision wanted,
                         const std::vector<std::string>& skip) const = 0;
-  /// The groups that it may run as one step.
+  /// The groups that it may run as one step: those that it has kernels for.
   virtual std::span<const passes::GroupPattern> groups() const { return {}; }
 
+  /// What it asks of the host for the steps that run there.
+  virtual Goal host_goal(const Goal& goal) const { return {.strict = goal.strict}; }
   /// Adds to a problem what its kernels ask of the goal.
   virtual void constrain(Problem& problem, const Goal& goal) const = 0;
   /// The key of a problem's measurements; without a device, what they end with on each.
@@ -122,6 +129,8 @@ class Backend {
                                         std::span<const std::string> tactics) const = 0;
   /// The one of that name where it still takes the problem, else the best guess; "" where none does.
   virtual std::string choose(const Problem& problem, const Device& device, const std::string& tactic) const = 0;
+  /// How it runs a node whose bodies are these schedules, as steps; "" where it does not.
+  virtual std::string choose_blocks(const Problem&, const std::vector<Schedule>&, const Device&) const { return {}; }
   virtual std::vector<Refusal> refusals(const Problem& problem, const Device& device) const = 0;
 
   virtual TimingPolicy timing() const = 0;

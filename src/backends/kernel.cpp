@@ -14,30 +14,7 @@ std::multimap<std::string, Kernel>& registry() {
   return kernels;
 }
 
-std::vector<PairKernel>& pair_registry() {
-  static std::vector<PairKernel> kernels;
-  return kernels;
-}
-
 }  // namespace
-
-PairRegistrar::PairRegistrar(PairKernel kernel, std::source_location at) {
-  kernel.file = at.file_name();
-  pair_registry().push_back(std::move(kernel));
-}
-
-const PairKernel* pair_kernel(const Pair& pair) {
-  for (const PairKernel& kernel : pair_registry())
-    if (!kernel.refuses(pair)) return &kernel;
-  return nullptr;
-}
-
-Problem operands_of(const Pair& pair) {
-  Problem problem = pair.second;
-  problem.inputs = pair.first.inputs;
-  problem.inputs.insert(problem.inputs.end(), pair.second.inputs.begin() + 1, pair.second.inputs.end());
-  return problem;
-}
 
 KernelRegistrar::KernelRegistrar(Kernel kernel, std::source_location at) {
   kernel.file = at.file_name();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/problem.h"
+#include "backends/reason.h"
 #include "base/worker.h"
 
 /// Kernels that run on the host: they answer for a problem, and make a step from it. Other backends fall back on them.
@@ -28,8 +29,8 @@ class Step {
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                                // tried first without measurements: the highest
-  const char* (*refuses)(const Problem&);  // nullptr: it can; else the reason
+  int rank;                           // tried first without measurements: the highest
+  Reason (*refuses)(const Problem&);  // none: it can
   std::unique_ptr<Step> (*make)(const Problem&);
   /// Files of kernels/ that do its work though no header names them: "int8 int8_direct".
   const char* family = "";
@@ -41,28 +42,6 @@ struct KernelRegistrar {
 };
 /// In the op's place: a kernel for every op that computes an expression (ops/expression.h).
 inline constexpr const char* any_expression = "(expression)";
-
-/// A node and the only reader of its result, run as one step so that the result stays in a cache. The step's operands
-/// are the first node's inputs, then the second's but its first one; its outputs are the second's.
-struct Pair {
-  Problem first, second;
-};
-struct PairKernel {
-  std::string name;
-  const char* (*refuses)(const Pair&);
-  std::unique_ptr<Step> (*make)(const Pair&);
-  const char* family = "";
-  const char* file = "";
-};
-struct PairRegistrar {
-  explicit PairRegistrar(PairKernel kernel, std::source_location at = std::source_location::current());
-};
-/// The first that accepts; nullptr when none does.
-const PairKernel* pair_kernel(const Pair& pair);
-/// The operands of its step, as one problem.
-Problem operands_of(const Pair& pair);
-inline constexpr const char* pair_prefix = "pair ";
-std::string signature(const Pair& pair);
 
 /// Kernels of an op, best guess first; "ref" is always last and takes everything.
 std::vector<const Kernel*> kernels_for(const std::string& op);

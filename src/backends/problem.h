@@ -44,6 +44,8 @@ struct Problem {
 /// What a kernel sees of the problem, as text that no locale changes: the key of the timing cache. Where the problem
 /// has threads it begins with their number ("t4 Conv …").
 std::string signature(const Problem& problem);
+/// The op of a signature's node.
+std::string op_of(const std::string& signature);
 /// Whether two signatures differ in nothing but the number of threads.
 bool same_but_threads(const std::string& left, const std::string& right);
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <tenon/device.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,9 +29,13 @@ struct Storage {
 struct Layout {
   std::vector<Place> places;  // per value
   std::vector<Storage> storages;
-  std::vector<char> runs;     // per node: 0 when views make it free
+  std::vector<char> runs;  // per node: 0 when views make it free
   int64_t arena_bytes = 0, lower_bound = 0;
 };
+
+struct Schedule;
+/// The tactic of a group whose members run as steps of their own.
+inline constexpr const char* unfused = "unfused";
 
 struct ScheduledStep {
   std::vector<ir::NodeId> nodes;  // several where one kernel runs them, in order
@@ -42,6 +47,8 @@ struct ScheduledStep {
     std::string tactic;
   };
   std::optional<OnHost> host = {};  // where no tactic of the device takes it
+  /// Of a node that runs its bodies: each as a schedule, in the order of ops::bodies_of.
+  std::shared_ptr<const std::vector<Schedule>> blocks = {};
 };
 
 /// A graph with concrete sizes and how it runs on a device. Problems refer to the graph's nodes.

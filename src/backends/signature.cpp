@@ -70,6 +70,9 @@ void append(std::string& text, const Operand& operand) {
   if (!operand.aligned) text += '~';
 }
 
+/// Of the node, or of a part of it.
+bool says_rounding(const std::string& name) { return name == rounding || name.ends_with(std::string(".") + rounding); }
+
 /// Of all but the threads.
 std::string body_of(const Problem& problem) {
   std::string text = problem.node->op;
@@ -77,7 +80,7 @@ std::string body_of(const Problem& problem) {
   text += " ->";
   for (const Operand& operand : problem.outputs) append(text, operand);
   for (const auto& [name, value] : problem.node->attributes)
-    if (name != rounding) text += ' ' + name + '=' + text_of(value);
+    if (!says_rounding(name)) text += ' ' + name + '=' + text_of(value);
   for (const auto& [set, word] : {std::pair(problem.strict, " strict"), std::pair(problem.tf32, " tf32"),
                                   std::pair(problem.bf16, " bf16"), std::pair(problem.fused, " fused")})
     if (set) text += word;
@@ -90,7 +93,6 @@ std::string threads_of(const Problem& problem) {
 
 /// What stands behind the prefix and the number of threads.
 std::string_view without_threads(std::string_view signature) {
-  if (signature.starts_with(pair_prefix)) signature.remove_prefix(std::string_view(pair_prefix).size());
   const size_t end = signature.find(' ');
   const bool has = end != std::string_view::npos && end > 1 && signature[0] == 't' &&
                    signature.substr(1, end - 1).find_first_not_of("0123456789") == std::string_view::npos;
@@ -101,13 +103,13 @@ std::string_view without_threads(std::string_view signature) {
 
 std::string signature(const Problem& problem) { return threads_of(problem) + body_of(problem); }
 
-std::string signature(const Pair& pair) {
-  return pair_prefix + threads_of(pair.first) + body_of(pair.first) + " | " + body_of(pair.second);
+bool same_but_threads(const std::string& left, const std::string& right) {
+  return without_threads(left) == without_threads(right);
 }
 
-bool same_but_threads(const std::string& left, const std::string& right) {
-  return left.starts_with(pair_prefix) == right.starts_with(pair_prefix) &&
-         without_threads(left) == without_threads(right);
+std::string op_of(const std::string& signature) {
+  const std::string_view text = without_threads(signature);
+  return std::string(text.substr(0, text.find(' ')));
 }
 
 }  // namespace tenon::backends

@@ -200,6 +200,13 @@ Json summary(std::vector<double> times, int64_t batch) {
           {"runs", times.size()}};
 }
 
+/// Of a step in a body with what is around it, and how often it ran.
+std::string shown_name(const LayerTime& layer) {
+  if (layer.inside.empty()) return layer.name;
+  const size_t space = layer.name.find(' ') + 1;
+  return layer.name.substr(0, space) + layer.inside + layer.name.substr(space) + fmt::format(" x {:.4g}", layer.rounds);
+}
+
 Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t batch) {
   const Shapes shapes = shapes_for(infos, parse_shapes(options.shapes), batch);
   if (batch == 0) batch = infos.empty() || shapes.at(infos[0].name).empty() ? 1 : shapes.at(infos[0].name)[0];
@@ -238,7 +245,10 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
   if (interrupted() == 0)
     for (const LayerTime& layer : session.profile(inputs, profiled_runs))
       result["layers"].push_back(
-          {{"name", layer.name}, {"origins", layer.origins}, {"tactic", layer.tactic}, {"us", layer.microseconds}});
+          {{"name", shown_name(layer)},
+           {"origins", layer.origins},
+           {"tactic", layer.tactic},
+           {"us", layer.microseconds}});
   result["complete"] = interrupted() == 0;
   return result;
 }

@@ -3,12 +3,14 @@
 
 #include <filesystem>
 
+#include "backends/backend.h"
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
+#include "ops/control_flow.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 
@@ -110,6 +112,31 @@ int passes_of(const Options& options) {
   return 0;
 }
 
+/// Bodies that run as steps, and these.
+void print_blocks(const backends::Schedule& schedule, const std::string& inside) {
+  for (const backends::ScheduledStep& step : schedule.steps) {
+    if (!step.blocks) continue;
+    const ir::Node& node = schedule.graph.node(step.nodes[0]);
+    const std::vector<std::string> names = ops::bodies_of(node);
+    for (size_t at = 0; at < names.size(); ++at) {
+      const backends::Schedule& block = (*step.blocks)[at];
+      fmt::print("{:<8} {} of {} {}: {}, {}, arena {}\n", "block", names[at], std::string(node.op),
+                 printable(inside + node.label()), counted(static_cast<int64_t>(block.steps.size()), "step"),
+                 counted(block.threads, "thread"), bytes_text(block.layout.arena_bytes));
+      for (const backends::ScheduledStep& inner : block.steps)
+        fmt::print("{:<8} {:<28} {} {}\n", "", inner.tactic, std::string(block.graph.node(inner.nodes[0]).op),
+                   printable(block.graph.node(inner.nodes[0]).label()));
+      print_blocks(block, inside + node.label() + "/");
+    }
+  }
+}
+
+void print_blocks(const plan::Plan& plan) {
+  ir::Graph graph = plan::concretise(plan.graph, plan.shapes);
+  if (!backends::backend(plan.device).has(plan.device) || !plan::is_static(graph)) return;
+  print_blocks(plan::schedule(plan, plan::device_graph(std::move(graph), plan), plan.threads), "");
+}
+
 /// An engine: what it was built for, the kernels it chose, and the memory a session takes.
 int plan_of(const Options& options) {
   const Engine engine = options.open();
@@ -139,6 +166,7 @@ int plan_of(const Options& options) {
     fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
   fmt::print("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
              bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
+  if (options.stage == "plan") print_blocks(plan);
   if (options.stage == "plan")
     for (const auto& [problem, record] : plan.records)
       fmt::print("{:<8} {:10.1f} us  {:<28} {}\n", "tactic", record.microseconds, record.kernel, problem);

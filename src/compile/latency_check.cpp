@@ -54,14 +54,20 @@ struct Runner {
       inputs.push_back(std::move(input));
     }
   }
+  /// Of the graph's nodes; those of bodies are not chosen.
+  std::vector<LayerTime> profile(int iterations) {
+    std::vector<LayerTime> layers = program.profile(inputs, iterations);
+    std::erase_if(layers, [](const LayerTime& layer) { return !layer.inside.empty(); });
+    return layers;
+  }
   void lap() {
     if (program.streams()) {
       // Steps overlap: the whole is not their sum. Each is a median of many replays.
-      if (steps.empty()) steps = program.profile(inputs, 5);
+      if (steps.empty()) steps = profile(5);
       for (const double milliseconds : program.device_times(15)) runs.push_back(milliseconds * 1e3);
       return;
     }
-    std::vector<LayerTime> now = program.profile(inputs, 2);
+    std::vector<LayerTime> now = profile(2);
     if (steps.empty()) steps = std::move(now);
     else
       for (size_t at = 0; at < steps.size(); ++at)
@@ -96,8 +102,8 @@ void benchmark(Runner& one, Runner& other) {
   }
 }
 
-bool is_conversion(const std::string& name) {
-  return name.starts_with("QuantizeLinear") || name.starts_with("DequantizeLinear");
+bool is_conversion(const ir::OpId& op) {
+  return ops::has_trait(op, ops::Trait::quantises) || ops::has_trait(op, ops::Trait::dequantises);
 }
 
 bool is_integer(const ir::Node& node) {
@@ -107,7 +113,7 @@ bool is_integer(const ir::Node& node) {
 /// The integer nodes nearest to a conversion: those that read what is quantised, or make what is read as a number.
 std::set<ir::NodeId> served(const ir::Graph& graph, ir::NodeId conversion) {
   std::set<ir::NodeId> found, seen;
-  const bool down = graph.node(conversion).op == "QuantizeLinear";
+  const bool down = ops::has_trait(graph.node(conversion).op, ops::Trait::quantises);
   std::vector<ir::NodeId> todo{conversion};
   while (!todo.empty()) {
     const ir::NodeId at = todo.back();
@@ -158,7 +164,7 @@ std::map<std::vector<std::string>, double> with_conversions(const Runner& runner
   std::map<std::vector<std::string>, double> sums;
   for (const auto& [id, microseconds] : times) {
     const ir::Node& node = graph.node(id);
-    if (node.origins.empty() || (!is_integer(node) && node.op != "Conv" && node.op != "tenon:ConvMaxPool")) continue;
+    if (node.origins.empty() || (!is_integer(node) && !quant::is_convolution(node))) continue;
     double& sum = sums[node.origins];
     sum += microseconds;
     const auto add = [&](ir::NodeId other) {

@@ -8,6 +8,7 @@
 
 #include "ops/op.h"
 #include "quant/data_loader.h"
+#include "quant/structure.h"
 
 namespace tenon::compile {
 
@@ -31,7 +32,7 @@ namespace {
 ir::ValueId judged(const ir::Graph& graph, ir::ValueId output) {
   const ir::Node* at = graph.producer(output);
   while (at && ops::has_trait(at->op, ops::Trait::view)) at = graph.producer(at->inputs[0]);
-  return at && (at->op == "Softmax" || at->op == "LogSoftmax") ? at->inputs[0] : output;
+  return at && ops::has_trait(at->op, ops::Trait::softmax) ? at->inputs[0] : output;
 }
 }  // namespace
 

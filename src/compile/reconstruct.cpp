@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t most_columns = 1152;  // of weights whose errors may make up for each other
 constexpr int64_t fewest_windows = 8192;
 constexpr int64_t windows_a_column = 12;
-constexpr double damping = 0.01;  // of the mean power of an input: few windows are not all there are
+constexpr double damping = 0.01;                    // of the mean power of an input: few windows are not all there are
 constexpr int64_t most_bytes = int64_t{128} << 20;  // of products at once
 constexpr int most_sweeps = 12;
 constexpr int64_t together = 8;  // windows
@@ -168,7 +168,7 @@ std::vector<Layer> layers_of(const CalibrationContext& context, quant::Recipe& r
   for (const ir::Node& node : context.graph.nodes) {
     if (quant::role_of(context.graph, node) != quant::Role::anchor) continue;
     const auto found = recipe.anchors.find(quant::result_name(context.graph, node));
-    if (found == recipe.anchors.end() || (node.op == "Gemm" && node.integer("transA", 0))) continue;
+    if (found == recipe.anchors.end() || node.integer("transA", 0)) continue;
     layers.push_back({&node,
                       context.graph.value(node.inputs[0]).name,
                       quant::weights_of(context.graph, node, recipe.factors),

@@ -8,13 +8,14 @@
 #include <set>
 
 #include "backends/backend.h"
-#include "backends/sources.h"
 #include "passes/groups.h"
+#include "plan/blocks.h"
 #include "plan/timing_key.h"
 
 namespace tenon::compile {
 namespace {
 
+using backends::Member;
 using backends::Problem;
 using plan::Record;
 using plan::Candidate;
@@ -24,16 +25,21 @@ constexpr double longest_again = 1e4;  // microseconds of a kernel, for another 
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// A problem, or two that may run as one step, to be timed.
+/// A group's nodes as steps of their own.
+struct Unfused {
+  double microseconds = 0;        // of all, each timed alone; 0: not known, or there is no group
+  std::vector<Member> members;    // where they are timed together
+  std::vector<std::string> keys;  // of their records
+};
+
+/// A problem to be timed.
 struct Entry {
   std::string key;
-  backends::ScheduledStep step;
-  std::vector<std::string> tactics;  // all; of a pair each node by its own, and both by their kernel
+  Problem problem;
+  std::vector<std::string> tactics;  // all
   Sources open;                      // those that are to be timed
   Record known;                      // of the others
-  double unfused = 0;                // microseconds of the steps that the problem would replace; 0: there are none
-  const Problem& problem() const { return step.problems[0]; }
-  bool is_pair() const { return step.problems.size() > 1; }
+  Unfused unfused;
 };
 
 /// With each kernel's least time of both.
@@ -70,10 +76,11 @@ class Tuner {
     if (can_.parts) graph_ = plan::planned_part(std::move(graph_));
     if (!plan::is_static(graph_)) return;
     layout_ = plan::lay_out(graph_, false, can_.host_memory);
-    for_each_node([&](ir::NodeId id) { enter(problem_of(id), 0); });
+    for_each_node([&](ir::NodeId id) {
+      if (!enter_blocks(id)) enter(problem_of(id), {});
+    });
     time_entries();
     // With the best kernel of each node known, one step in the place of several may be faster still.
-    if (can_.pairs) for_each_node([&](ir::NodeId id) { enter_pair(id); });
     const std::vector<passes::Group> groups = passes::groups_of(graph_, backend_.groups());
     const ir::Graph fused = passes::with_groups(graph_, groups);
     if (!groups.empty()) enter_groups(groups, fused);
@@ -93,7 +100,7 @@ class Tuner {
   void add(Entry entry, const Sources& sources, Record known) {
     entry.known = std::move(known);
     entry.open = missing(sources, entry.known);
-    if (!entry.known.kernel.empty()) plan_.records[entry.key] = with_unfused(entry.known, entry.unfused);
+    if (!entry.known.kernel.empty()) plan_.records[entry.key] = with_unfused(entry.known, entry.unfused.microseconds);
     if (!entry.open.empty()) entries_.push_back(std::move(entry));
   }
 
@@ -105,56 +112,73 @@ class Tuner {
     return joined(of(known_), of(plan_.records));
   }
 
-  void enter(Problem problem, double unfused) {
+  void enter(Problem problem, Unfused unfused) {
     const std::string key = backend_.key(problem, &plan_.device);
     if (!keys_.insert(key).second) return;
-    Entry entry{key, {}, backend_.tactics(problem, plan_.device), {}, {}, unfused};
-    if (entry.tactics.size() + (unfused > 0) < 2) return;
+    Entry entry{key, {}, backend_.tactics(problem, plan_.device), {}, {}, std::move(unfused)};
+    const bool together = !entry.unfused.members.empty();
+    if (entry.tactics.size() + (together || entry.unfused.microseconds > 0) < 2) return;
     const std::vector<uint64_t> hashes = backend_.sources(problem, plan_.device, entry.tactics);
     Sources sources;
     for (size_t at = 0; at < hashes.size(); ++at) sources[entry.tactics[at]] = hashes[at];
+    if (together) {
+      entry.tactics.insert(entry.tactics.begin(), plan::unfused);
+      sources[plan::unfused] = plan::source_of(entry.unfused.keys, plan_.records);
+    }
     Record known = known_of(key, sources);
     if (!plan_.goal.vendor) {
       Problem with_vendors = problem;
       with_vendors.vendor = true;
       known = joined(known_of(backend_.key(with_vendors, &plan_.device), sources), known);
     }
-    entry.step.problems.push_back(std::move(problem));
+    entry.problem = std::move(problem);
     add(std::move(entry), sources, std::move(known));
   }
 
-  void enter_pair(ir::NodeId id) {
-    const ir::NodeId second = plan::second_of_pair(graph_, id);
-    if (second == ir::no_node || !layout_.runs[second]) return;
-    const backends::Pair pair{problem_of(id), problem_of(second)};
-    const backends::PairKernel* kernel = backends::pair_kernel(pair);
-    const std::string key = backends::signature(pair);
-    if (!kernel || !keys_.insert(key).second) return;
-    const Sources sources{{plan::unfused, plan::source_of(plan::choose(pair.first, plan_.records),
-                                                          plan::choose(pair.second, plan_.records))},
-                          {kernel->name, backends::source_hash(kernel->file, kernel->family)}};
-    Entry entry{key, {}, {plan::unfused, kernel->name}};
-    entry.step.problems = {pair.first, pair.second};
-    add(std::move(entry), sources, known_of(key, sources));
+  /// The steps of the bodies of a node that runs them.
+  bool enter_blocks(ir::NodeId id) {
+    const plan::Blocks blocks = plan::choose_blocks(graph_, problem_of(id), id, plan_).blocks;
+    if (!blocks) return false;
+    for (const backends::Schedule& block : *blocks)
+      plan::each_step(block, [&](const backends::ScheduledStep& step) {
+        if (!step.blocks && step.problems.size() == 1) enter(step.problems[0], {});
+      });
+    blocks_.push_back(blocks);
+    return true;
   }
 
-  /// Groups whose members were all timed.
-  void enter_groups(const std::vector<passes::Group>& groups, const ir::Graph& fused) {
-    std::map<std::string, double> times;  // by the names of their results
-    for (const passes::Group& group : groups) {
-      double sum = 0;
-      bool all = true;
-      for (const ir::NodeId id : group.nodes) {
-        const Record* record = plan::record_of(plan_, problem_of(id));
-        all = all && record;
-        sum += record ? record->microseconds : 0;
-      }
-      if (all) times[passes::result_of(graph_, group)] = sum;
+  /// Unfused, with the best tactic of each; nothing where that is not known.
+  Unfused unfused_of(const passes::Group& group, const ir::Graph& members) const {
+    Unfused unfused;
+    bool all = true;
+    for (size_t at = 0; at < group.nodes.size(); ++at) {
+      const ir::NodeId id = group.nodes[at];
+      Problem problem = problem_of(id);
+      const Record* record = plan::record_of(plan_, problem);
+      all = all && record;
+      unfused.microseconds += record ? record->microseconds : 0;
+      unfused.keys.push_back(backend_.key(problem, &plan_.device));
+      std::string tactic = backend_.choose(problem, plan_.device, record ? record->kernel : std::string());
+      const ir::Node& node = members.nodes[at];
+      unfused.members.push_back({std::move(problem), std::move(tactic), node.inputs, node.outputs});
     }
+    if (!timer_->times_members()) unfused.members.clear();
+    if (!all || !unfused.members.empty()) unfused.microseconds = 0;
+    return unfused;
+  }
+
+  void enter_groups(const std::vector<passes::Group>& groups, const ir::Graph& fused) {
+    std::map<std::string, const passes::Group*> by_result;
+    for (const passes::Group& group : groups) by_result[passes::result_of(graph_, group)] = &group;
     const plan::Layout layout = plan::lay_out(fused, false, can_.host_memory);
-    for (const ir::Value& value : fused.values)
-      if (const auto unfused = times.find(value.name); unfused != times.end())
-        enter(plan::problem_of(fused, value.producer, layout, plan_.threads, plan_), unfused->second);
+    for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(fused.nodes.size()); ++id) {
+      const ir::Node& node = fused.node(id);
+      if (!node.members) continue;
+      const passes::Group& group = *by_result.at(fused.value(node.outputs.back()).name);
+      Unfused unfused = unfused_of(group, *node.members);
+      if (unfused.microseconds > 0 || !unfused.members.empty())
+        enter(plan::problem_of(fused, id, layout, plan_.threads, plan_), std::move(unfused));
+    }
   }
 
   /// What was entered, as far as time allows. A moment in which another has a core may last longer than all rounds of
@@ -163,7 +187,7 @@ class Tuner {
     if (!entries_.empty() && budget_seconds_ != 0) {
       if (can_.compiles) report("compile", 0);
       std::vector<const Problem*> problems;
-      for (const Entry& entry : entries_) problems.push_back(&entry.problem());
+      for (const Entry& entry : entries_) problems.push_back(&entry.problem);
       timer_->prepare(problems);
       for (int round = 0; round < policy_.rounds; ++round)
         for (size_t at = 0; at < entries_.size(); ++at) {
@@ -187,7 +211,7 @@ class Tuner {
     std::vector<std::string> names;
     for (const std::string& tactic : entry.tactics)
       if (entry.open.count(tactic)) names.push_back(tactic);
-    if (round == 0 || entry.is_pair()) return names;
+    if (round == 0) return names;
     const Record& record = plan_.records.at(entry.key);
     std::set<std::string> near{record.kernel};
     for (const Candidate& candidate : record.candidates)
@@ -197,18 +221,11 @@ class Tuner {
   }
 
   void time(const Entry& entry, int round) {
-    std::vector<std::string> tactics = open_tactics(entry, round);
+    const std::vector<std::string> tactics = open_tactics(entry, round);
     // The fastest of several is not timed again alone.
     if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1)) return;
-    std::vector<size_t> ready;
-    if (entry.is_pair()) {
-      tactics = entry.tactics;
-      const auto best = [&](const Problem& problem) { return plan::choose(problem, plan_.records).name; };
-      ready = timer_->begin(entry.step, best(entry.step.problems[0]), best(entry.step.problems[1]));
-      std::erase_if(ready, [&](size_t at) { return !entry.open.count(tactics[at]); });
-    } else {
-      ready = timer_->begin(entry.problem(), tactics);
-    }
+    timer_->set_members(entry.unfused.members);
+    const std::vector<size_t> ready = timer_->begin(entry.problem, tactics);
     std::vector<Candidate> timed;
     const double known = entry.known.kernel.empty() ? plan::never : entry.known.microseconds;
     const std::vector<double> medians = medians_of(ready, round, known);
@@ -219,10 +236,10 @@ class Tuner {
         timed.push_back({tactic, plan::never, source->second});
     const Record found = timed.empty() ? Record() : plan::record_of(std::move(timed));
     Record& own = plan_.records[entry.key];
-    own = round == 0 ? with_unfused(joined(entry.known, found), entry.unfused) : merged(own, found);
+    own = round == 0 ? with_unfused(joined(entry.known, found), entry.unfused.microseconds) : merged(own, found);
     if (own.kernel.empty() || own.microseconds >= plan::never)
       throw Error(Code::unsupported, "no kernel runs on " + plan_.device.str(),
-                  {.where = "node " + entry.problem().node->label(), .why = entry.key});
+                  {.where = "node " + entry.problem.node->label(), .why = entry.key});
   }
 
   /// All in rounds, so that a slow moment of the machine hits all of them, and those that may be the fastest for
@@ -265,6 +282,7 @@ class Tuner {
   ir::Graph graph_;
   const Clock::time_point begin_ = Clock::now();
   plan::Layout layout_;
+  std::vector<plan::Blocks> blocks_;  // whose problems were entered
   std::vector<Entry> entries_;
   std::set<std::string> keys_;  // of all entries so far
 };

@@ -11,7 +11,7 @@ ValueObserver::ValueObserver(ir::Graph graph, const Shapes& shapes, ThreadPool& 
                              const plan::Records& records)
     : thread_pool_(thread_pool) {
   plan_.graph = std::move(graph);
-  plan_.records = plan::without_pairs(records);  // every value is to be seen
+  plan_.records = plan::without_groups(records);  // every value is to be seen
   plan_.threads = thread_pool.threads();
   program_ = std::make_unique<runtime::Program>(plan_, shapes, thread_pool);
   if (!program_->is_static())

@@ -41,7 +41,7 @@ std::string steps(size_t count) { return count == 1 ? "1 step" : fmt::format("{}
 std::string refusals(const Row& row) {
   std::string text;
   for (const Candidate& candidate : row.candidates)
-    if (!candidate.refusal.empty()) text += (text.empty() ? "" : "; ") + candidate.kernel + ": " + candidate.refusal;
+    if (candidate.refusal) text += (text.empty() ? "" : "; ") + candidate.kernel + ": " + candidate.refusal.text();
   return text;
 }
 
@@ -95,7 +95,7 @@ void movement(Report& report) {
   if (rows.empty()) return;
   const Row& worst = costliest(rows);
   std::string todo = "look at the costliest: a different layout or order of axes at export may save it";
-  if (worst.op == "QuantizeLinear" || worst.op == "DequantizeLinear")
+  if (ops::has_trait(worst.op, ops::Trait::quantises) || ops::has_trait(worst.op, ops::Trait::dequantises))
     todo = "keep a lone quantised layer in floating point where two conversions cost more than it saves";
   report.findings.push_back(
       {total(rows),

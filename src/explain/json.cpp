@@ -8,12 +8,23 @@ using Json = nlohmann::ordered_json;
 
 Json time(double microseconds) { return microseconds < 0 ? Json() : Json(microseconds); }
 
+Json json_of(const Candidate& candidate) {
+  if (!candidate.refusal) return {{"kernel", candidate.kernel}, {"us", time(candidate.microseconds)}};
+  Json values = Json::array();
+  for (size_t at = 0; at < candidate.refusal.count(); ++at) {
+    const backends::ReasonValue& value = candidate.refusal.values[at];
+    values.push_back(value.word ? Json(value.word) : Json(value.number));
+  }
+  return {{"kernel", candidate.kernel},
+          {"refused", candidate.refusal.text()},
+          {"code", backends::name(candidate.refusal.code)},
+          {"values", values}};
+}
+
 Json json_of(const Report& report, const Row& row) {
   Json candidates = Json::array();
   for (const Candidate& candidate : row.candidates)
-    candidates.push_back(candidate.refusal.empty()
-                             ? Json{{"kernel", candidate.kernel}, {"us", time(candidate.microseconds)}}
-                             : Json{{"kernel", candidate.kernel}, {"refused", candidate.refusal}});
+    candidates.push_back(json_of(candidate));
   Json json{{"name", row.name},
             {"origins", row.origins},
             {"op", row.op},
@@ -24,6 +35,7 @@ Json json_of(const Report& report, const Row& row) {
             {"us_alone", time(row.alone)},
             {"share", report.share(row)},
             {"candidates", candidates}};
+  if (!row.inside.empty()) json["rounds"] = time(row.rounds);
   if (!row.kept.empty()) json["kept"] = row.kept;
   if (row.error >= 0) json["int8_error"] = row.error;
   if (row.switched >= 0) json[row.precision == Precision::int8 ? "us_float" : "us_int8"] = row.switched;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/reason.h"
 #include "plan/plan.h"
 
 /// What a build decided and what it knew, node by node. Times are in microseconds; below 0: not known.
@@ -18,7 +19,7 @@ constexpr double unknown = -1;
 struct Candidate {
   std::string kernel;
   double microseconds = unknown;
-  std::string refusal;
+  backends::Reason refusal = {};
 };
 
 /// A step of the plan.
@@ -36,6 +37,8 @@ struct Row {
   double switched = unknown;
   std::optional<Precision> precision = {};
   bool on_host = false;  // though the plan is for another device
+  std::string inside = {};  // of a step in a body: the nodes around it, each with a "/" behind it
+  double rounds = 1;        // how often a run comes there; unknown where it was not measured
 };
 
 /// A node of the model. Every one has an entry.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "explain/report.h"
 #include "ops/op.h"
 #include "passes/groups.h"
+#include "plan/blocks.h"
 
 namespace tenon::explain {
 namespace {
@@ -35,7 +35,7 @@ std::optional<Precision> precision_of(const Problem& problem) {
   if (types.count(DType::f16)) return Precision::fp16;
   if (types.count(DType::bf16)) return Precision::bf16;
   if (!types.count(DType::f32)) return std::nullopt;
-  const bool rounds = problem.tf32 && (problem.node->op == "Conv" || problem.node->op == "MatMul");
+  const bool rounds = problem.tf32 && ops::has_trait(problem.node->op, ops::Trait::product);
   return rounds ? Precision::tf32 : Precision::fp32;
 }
 
@@ -46,8 +46,7 @@ void set_precision(Row& row, std::optional<Precision> precision, const Problem& 
                                              : std::string(name(problem.outputs[0].dtype));
 }
 
-/// Of the first node where a row stands for several.
-bool is_product(const std::string& op) { return ops::has_trait(op.substr(0, op.find(' ')), ops::Trait::product); }
+bool is_product(const std::string& op) { return ops::has_trait(op, ops::Trait::product); }
 
 double time_of(const plan::Record& record, const std::string& kernel) {
   if (record.kernel == kernel && record.microseconds > 0) return record.microseconds;
@@ -73,7 +72,8 @@ void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) 
   const auto add = [&](const std::string& kernel, double microseconds) {
     const bool ran = microseconds < plan::never;
     if (kernel != row.kernel)
-      row.candidates.push_back({kernel, ran ? microseconds : unknown, ran ? "" : "it does not run on this device"});
+      row.candidates.push_back(
+          {kernel, ran ? microseconds : unknown, ran ? backends::Reason() : backends::Reason::fails});
   };
   if (record) {
     add(record->kernel, record->microseconds);
@@ -93,43 +93,16 @@ void weigh(Row& row, const Problem& problem, const plan::Plan& plan, bool here) 
 /// Times of a profile by name of the step, in order.
 std::map<std::string, std::deque<double>> times_of(const std::vector<LayerTime>& layers) {
   std::map<std::string, std::deque<double>> times;
-  for (const LayerTime& layer : layers) times[layer.name].push_back(layer.microseconds);
+  for (const LayerTime& layer : layers) times[layer.inside + layer.name].push_back(layer.microseconds);
   return times;
 }
 
-/// A row and the one behind it become one where both nodes run as one step.
-struct Pairing {
-  const ir::Graph& graph;
-  const plan::Plan& plan;
-  const std::function<Problem(ir::NodeId)>& problem_of;
-  std::map<ir::NodeId, Row> firsts;  // by the second node
-
-  /// Whether the row waits for its partner.
-  bool hold(ir::NodeId id, const plan::Layout& layout, Row& row) {
-    const ir::NodeId second = plan::second_of_pair(graph, id);
-    if (second == ir::no_node || !layout.runs[second]) return false;
-    const backends::Pair pair{problem_of(id), problem_of(second)};
-    const auto record = plan.records.find(backends::signature(pair));
-    if (record == plan.records.end()) return false;
-    if (const backends::PairKernel* kernel = plan::choose(pair, plan.records)) {
-      row.kernel = kernel->name;
-      row.alone = record->second.microseconds;
-      row.candidates.clear();
-    }
-    const std::string with = " with " + graph.node(second).label();
-    for (const plan::Candidate& candidate : record->second.candidates)
-      row.candidates.push_back({candidate.kernel + with, candidate.microseconds, {}});
-    if (row.kernel != record->second.kernel) return false;
-    firsts[second] = std::move(row);
-    return true;
-  }
-  Row join(Row& first, const Row& second) const {
-    first.op += " + " + second.op;
-    first.sizes = first.sizes.substr(0, first.sizes.find(" ->")) + second.sizes.substr(second.sizes.find(" ->"));
-    first.origins.insert(first.origins.end(), second.origins.begin(), second.origins.end());
-    return std::move(first);
-  }
-};
+/// How often a run comes to the steps inside these nodes.
+std::map<std::string, double> rounds_of(const std::vector<LayerTime>& layers) {
+  std::map<std::string, double> rounds;
+  for (const LayerTime& layer : layers) rounds[layer.inside] = layer.rounds;
+  return rounds;
+}
 
 /// Beside the last node of a group that runs unfused: the fastest kernel for the whole of it.
 void weigh_group(Row& row, const ir::Graph& graph, const passes::Group& group,
@@ -143,38 +116,88 @@ void weigh_group(Row& row, const ir::Graph& graph, const passes::Group& group,
   row.candidates.push_back({fastest.kernel + with, fastest.microseconds, {}});
 }
 
+/// What rows of a schedule are made from.
+struct Writer {
+  Report& report;
+  const plan::Plan& plan;
+  const backends::Backend& backend = backends::backend(plan.device);
+  const bool here = backend.has(plan.device);
+  std::map<std::string, std::deque<double>> times;
+  std::map<std::string, double> rounds;  // by what is around
+
+  /// Its time, its candidates in order, and into the report.
+  void add(Row row) {
+    std::deque<double>& measured = times[row.inside + row.op.substr(0, row.op.find(' ')) + " " + row.name];
+    row.microseconds = measured.empty() ? row.alone : measured.front();
+    if (!measured.empty()) measured.pop_front();
+    if (!row.inside.empty()) {
+      const auto found = rounds.find(row.inside);
+      row.rounds = found == rounds.end() ? unknown : found->second;
+      row.name = row.inside + row.name;
+    }
+    std::stable_sort(row.candidates.begin(), row.candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return (a.microseconds < 0 ? 1e300 : a.microseconds) < (b.microseconds < 0 ? 1e300 : b.microseconds);
+    });
+    report.rows.push_back(std::move(row));
+  }
+
+  Row row_of(const ir::Node& node, const Problem& problem) const {
+    Row row{node.label(), node.origins, node.op, sizes_of(problem)};
+    set_precision(row, precision_of(problem), problem);
+    return row;
+  }
+
+  Row weighed(const ir::Node& node, const Problem& problem) const {
+    Row row = row_of(node, problem);
+    weigh(row, problem, plan, here);
+    return row;
+  }
+
+  /// A node that runs bodies, and behind it their steps.
+  void add_blocks(const ir::Node& node, const Problem& problem, const std::string& tactic,
+                  const std::vector<backends::Schedule>& blocks, const std::string& inside) {
+    Row row = row_of(node, problem);
+    row.kernel = tactic;
+    row.inside = inside;
+    add(std::move(row));
+    for (const backends::Schedule& block : blocks)
+      for (const backends::ScheduledStep& step : block.steps) {
+        const ir::Node& inner = block.graph.node(step.nodes[0]);
+        const std::string around = inside + node.label() + "/";
+        if (step.blocks) {
+          add_blocks(inner, step.problems[0], step.tactic, *step.blocks, around);
+          continue;
+        }
+        Row body = weighed(inner, step.problems[0]);
+        body.inside = around;
+        add(std::move(body));
+      }
+  }
+};
+
 void add_rows(Report& report, const plan::Plan& plan, const ir::Graph& graph, const plan::Layout& layout,
               const std::vector<LayerTime>& layers, int threads) {
-  auto times = times_of(layers);
-  const backends::Backend& backend = backends::backend(plan.device);
-  const bool here = backend.has(plan.device), pairs = backend.capabilities(plan.device).pairs;
-  if (!here) report.notes.push_back(plan.device.str() + " is not here: refusals of its kernels are not shown");
-  const std::function<Problem(ir::NodeId)> problem_of = [&](ir::NodeId id) {
-    return plan::problem_of(graph, id, layout, threads, plan);
-  };
-  Pairing pairing{graph, plan, problem_of, {}};
+  Writer writer{.report = report, .plan = plan, .times = times_of(layers), .rounds = rounds_of(layers)};
+  const backends::Backend& backend = writer.backend;
+  if (!writer.here)
+    report.notes.push_back(plan.device.str() + " is not here: refusals of its kernels are not shown");
   const std::vector<passes::Group> groups = passes::groups_of(graph, backend.groups());
   const std::map<std::string, plan::Record> of_groups = plan::group_records(graph, plan);
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) {
     if (!layout.runs[id]) continue;
     const ir::Node& node = graph.node(id);
-    const Problem problem = problem_of(id);
-    Row row{node.label(), node.origins, node.op, sizes_of(problem)};
-    set_precision(row, precision_of(problem), problem);
-    weigh(row, problem, plan, here);
+    const Problem problem = plan::problem_of(graph, id, layout, threads, plan);
+    if (const plan::BlockChoice choice =
+            writer.here ? plan::choose_blocks(graph, problem, id, plan) : plan::BlockChoice();
+        choice.blocks) {
+      writer.add_blocks(node, problem, choice.tactic, *choice.blocks, {});
+      continue;
+    }
+    Row row = writer.weighed(node, problem);
     for (const passes::Group& group : groups)
       if (group.last() == id) weigh_group(row, graph, group, of_groups);
     if (row.kernel.starts_with("bf16_")) set_precision(row, Precision::bf16, problem);
-    if (pairs && pairing.hold(id, layout, row)) continue;
-    if (const auto first = pairing.firsts.find(id); first != pairing.firsts.end())
-      row = pairing.join(first->second, row);
-    std::deque<double>& measured = times[row.op.substr(0, row.op.find(' ')) + " " + row.name];
-    row.microseconds = measured.empty() ? row.alone : measured.front();
-    if (!measured.empty()) measured.pop_front();
-    std::stable_sort(row.candidates.begin(), row.candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return (a.microseconds < 0 ? 1e300 : a.microseconds) < (b.microseconds < 0 ? 1e300 : b.microseconds);
-    });
-    report.rows.push_back(std::move(row));
+    writer.add(std::move(row));
   }
 }
 
@@ -183,8 +206,10 @@ void add_profile(Report& report, const std::vector<LayerTime>& layers) {
   report.notes.push_back("sizes depend on the data: kernels are chosen as tensors come, and candidates are not timed");
   for (const LayerTime& layer : layers) {
     const std::string op = layer.name.substr(0, layer.name.find(' '));
-    Row row{layer.origins.empty() ? op : layer.origins.front(), layer.origins, op, "", "-", layer.tactic};
+    Row row{layer.inside + (layer.origins.empty() ? op : layer.origins.front()), layer.origins, op, "", "-",
+            layer.tactic};
     row.microseconds = layer.microseconds;
+    row.inside = layer.inside, row.rounds = layer.rounds;
     report.rows.push_back(std::move(row));
   }
 }

@@ -26,12 +26,19 @@ std::string findings_text(const Report& report) {
   return text;
 }
 
+/// With how often a step of a body runs.
+std::string name_of(const Row& row) {
+  std::string name = printable(row.name);
+  if (!row.inside.empty() && row.rounds >= 0) name += fmt::format(" x {:.4g}", row.rounds);
+  return name;
+}
+
 std::string row_text(const Report& report, const Row& row) {
   std::string text =
       row.microseconds < 0
-          ? fmt::format("{:>10} {:>5}  {:<6} {:<16} {}\n", "?", "?", row.arithmetic, row.kernel, printable(row.name))
+          ? fmt::format("{:>10} {:>5}  {:<6} {:<16} {}\n", "?", "?", row.arithmetic, row.kernel, name_of(row))
           : fmt::format("{:10.1f} {:5.1f}  {:<6} {:<16} {}\n", row.microseconds, 100 * report.share(row),
-                        row.arithmetic, row.kernel, printable(row.name));
+                        row.arithmetic, row.kernel, name_of(row));
   const std::string indent(19, ' ');
   text += fmt::format("{}{} {}\n", indent, row.op, row.sizes);
   std::string rest;
@@ -39,8 +46,8 @@ std::string row_text(const Report& report, const Row& row) {
   if (!rest.empty()) text += indent + "with " + rest + "\n";
   std::string timed, refused;
   for (const Candidate& candidate : row.candidates) {
-    if (!candidate.refusal.empty())
-      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", candidate.kernel, candidate.refusal);
+    if (candidate.refusal)
+      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", candidate.kernel, candidate.refusal.text());
     else if (candidate.kernel != "ref")
       timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", candidate.kernel, time_text(candidate.microseconds));
   }

@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "ops/elementwise_program.h"
+#include "ops/op.h"
 #include "runtime/program.h"
 
 namespace tenon::explain {
@@ -28,16 +29,14 @@ const Tensor* constant(const ir::Graph& graph, const ir::Node& node, size_t at) 
 
 /// Scale, of the channel that reaches farthest, and zero point of the bytes that a node stores; 0 where it stores none.
 std::pair<float, int> grid_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == "tenon:Elementwise") {
-    const ops::Instruction last =
-        ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), node.inputs.size())
-            .back();
-    return last.id == expr::Id::Quant ? std::pair(last.alpha, static_cast<int>(last.beta))
-                                                      : std::pair(0.f, 0);
+  if (const auto program = ops::program_of(node)) {
+    const ops::Instruction& last = program->back();
+    return last.id == expr::Id::Quant ? std::pair(last.alpha, static_cast<int>(last.beta)) : std::pair(0.f, 0);
   }
-  const bool stores = node.op == "QuantizeLinear";
-  if (!stores && node.op != "tenon:Int8Conv") return {0, 0};
-  const Tensor *scale = constant(graph, node, stores ? 1 : 7), *zero = constant(graph, node, stores ? 2 : 8);
+  const int scale_at = ops::traits_of(node.op).output_scale();
+  if (scale_at < 0) return {0, 0};
+  const auto at = static_cast<size_t>(scale_at);
+  const Tensor *scale = constant(graph, node, at), *zero = constant(graph, node, at + 1);
   if (!scale || !zero || zero->dtype() != DType::u8) return {0, 0};
   const std::span<const float> scales = scale->values<float>();
   return {*std::max_element(scales.begin(), scales.end()), *zero->data<uint8_t>()};
@@ -63,7 +62,7 @@ class Counter : public backends::Observer {
  private:
   void add(const ir::Graph& graph, ir::NodeId id) {
     const ir::Node& node = graph.node(id);
-    const bool stores = node.op == "QuantizeLinear";
+    const bool stores = ops::has_trait(node.op, ops::Trait::quantises);
     const auto [step, at] = grid_of(graph, node);
     if (step <= 0 || !program_.schedule().layout.runs[id]) return;
     const ir::ValueId value = stores ? node.inputs[0] : node.outputs[0];

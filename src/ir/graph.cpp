@@ -115,8 +115,7 @@ NodeId Graph::only_user(ValueId id) const {
   return values[id].users.size() == 1 && !is_output(id) ? values[id].users.front() : no_node;
 }
 
-void Graph::tidy() {
-  // Dead nodes: nothing that reaches an output uses them.
+void Graph::remove_unneeded() {
   std::vector<char> needed(nodes.size(), 0);
   std::vector<NodeId> stack;
   const auto need = [&](ValueId value) {
@@ -135,8 +134,9 @@ void Graph::tidy() {
   }
   for (NodeId id = 0; id < static_cast<NodeId>(nodes.size()); ++id)
     if (nodes[id].alive && !needed[id]) remove(id);
+}
 
-  // A stable topological order: of the nodes that are ready, the earliest goes first.
+std::vector<NodeId> Graph::in_order() const {
   std::vector<int> missing(nodes.size(), 0);
   std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
   size_t alive = 0;
@@ -165,6 +165,12 @@ void Graph::tidy() {
     throw Error(Code::invalid_model, "the graph has a cycle", {.where = "nodes " + names});
   }
 
+  return order;
+}
+
+void Graph::tidy() {
+  remove_unneeded();
+  const std::vector<NodeId> order = in_order();
   // Compact: values in use, in order of appearance.
   std::vector<ValueId> renamed(values.size(), no_value);
   std::vector<Value> kept;

@@ -30,10 +30,10 @@ struct Value {
   std::string name;  // unique in its graph
   DType dtype = DType::undefined;
   std::optional<Shape> shape;
-  Tensor constant;                       // empty unless the elements are known
+  Tensor constant;                          // empty unless the elements are known
   std::optional<std::vector<Dim>> content;  // symbolic elements of a small integer tensor (shape arithmetic)
-  NodeId producer = no_node;             // no_node for inputs and constants
-  std::vector<NodeId> users;             // one entry per use
+  NodeId producer = no_node;                // no_node for inputs and constants
+  std::vector<NodeId> users;                // one entry per use
   bool is_constant() const { return static_cast<bool>(constant); }
 };
 
@@ -43,6 +43,8 @@ struct Node {
   std::vector<ValueId> inputs, outputs;
   Attributes attributes;
   std::vector<std::string> origins;  // names of the ONNX nodes it stands for
+  /// Of a fusion group: the nodes it stands for, as a graph on its inputs and outputs. No text form holds them.
+  std::shared_ptr<const Graph> members = {};
   bool alive = true;
 
   bool has(const std::string& name) const { return attributes.count(name) > 0; }
@@ -80,8 +82,8 @@ struct Graph {
   NodeId add_node(OpId op, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes = {},
                   std::vector<std::string> origins = {});
   /// Adds a node with one new output named after `name`; returns that output.
-  ValueId apply(const OpId& op, std::vector<ValueId> inputs, Attributes attributes,
-                std::vector<std::string> origins, const std::string& name = "");
+  ValueId apply(const OpId& op, std::vector<ValueId> inputs, Attributes attributes, std::vector<std::string> origins,
+                const std::string& name = "");
   void set_input(NodeId node, size_t slot, ValueId value);
   void add_input(NodeId node, ValueId value);
   void set_inputs(NodeId node, std::vector<ValueId> values);
@@ -103,6 +105,11 @@ struct Graph {
   void tidy();
 
  private:
+  /// Removes nodes that nothing uses that reaches an output.
+  void remove_unneeded();
+  /// A stable topological order: of the nodes that are ready, the earliest goes first.
+  std::vector<NodeId> in_order() const;
+
   std::map<std::string, ValueId> by_name_;
   std::string unique(const std::string& name);
 };

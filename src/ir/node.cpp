@@ -48,7 +48,7 @@ std::string Node::text(const std::string& name, const std::string& otherwise) co
 
 std::vector<int64_t> Node::integers(const std::string& name, std::vector<int64_t> otherwise) const {
   const auto* value = find<std::vector<int64_t>>(*this, name);
-  return value ? *value : otherwise;
+  return value && !value->empty() ? *value : otherwise;
 }
 
 std::vector<float> Node::reals(const std::string& name, std::vector<float> otherwise) const {

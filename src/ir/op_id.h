@@ -7,7 +7,7 @@ namespace tenon::ir {
 
 /// What an operation is: a name in a domain. "" is ONNX's own domain; "tenon" holds the ops that passes make, which no
 /// model can name; others are as models have them. It is kept in its one text form, "Conv", "tenon:MaxPools",
-/// "com.microsoft:QGemm", and compares with that: op == "Conv" is ONNX's Conv and nothing else.
+/// "com.microsoft:QGemm", and compares with that: what equals "Conv" is ONNX's Conv and nothing else.
 class OpId {
  public:
   static constexpr std::string_view internal_domain = "tenon";

@@ -7,6 +7,20 @@
 namespace tenon::onnx {
 namespace {
 
+constexpr int most_depth = 16;  // of nested subgraphs; the text form has as many
+
+/// Counts the subgraphs that a thread is importing.
+class Nesting {
+ public:
+  Nesting() { ++depth_; }
+  ~Nesting() { --depth_; }
+  Nesting(const Nesting&) = delete;
+  int depth() const { return depth_; }
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
 // Constants are shared with the subgraph instead of passed to it.
 bool is_captured(ir::ValueId value, const Scope& outer) {
   return value != ir::no_value && !outer.graph.value(value).is_constant();
@@ -68,6 +82,10 @@ void import_subgraphs(const Arguments& arguments, const std::string& label, Scop
       if (listed.insert(read).second) reads.push_back(read);
   }
   if (!any) return;
+  const Nesting nesting;
+  if (nesting.depth() > most_depth)
+    scope.job.fail("subgraphs are nested deeper than " + std::to_string(most_depth) + " levels",
+                   "node '" + label + "' has another inside");
   int64_t captured = 0;
   for (std::string_view read : reads) {
     const auto found = scope.names.find(read);

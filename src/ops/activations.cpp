@@ -28,10 +28,6 @@ void shrink(Evaluation& ctx) {
   evaluate_with<Numbers>(ctx, ctx.node().real("bias", 0), ctx.node().real("lambd", 0.5f),
                          [](auto x, auto bias, auto lambd) { return scalar::shrink(x, bias, lambd); });
 }
-void swish(Evaluation& ctx) {
-  evaluate_with<Floats>(ctx, ctx.node().real("alpha", 1), 0,
-                        [](auto x, auto a, auto) { return expr::scaled_sigmoid(x, a * x); });
-}
 bool is_tanh(const ir::Node& node) { return node.text("approximate", "none") == "tanh"; }
 void gelu(Evaluation& ctx) {
   const std::string form = ctx.node().text("approximate", "none");
@@ -127,7 +123,8 @@ const Registrar softsign_op(elementwise_op<expr::Softsign>("Softsign", {}, unary
 const Registrar thresholded_relu_op(elementwise_op<expr::ThresholdedRelu>("ThresholdedRelu", {attr::real("alpha")},
                                                                           unary_traits));
 TENON_OP("Shrink", 1, 1, 1, 1, infer_same, shrink, {attr::real("bias"), attr::real("lambd")}, unary_traits);
-TENON_OP("Swish", 1, 1, 1, 1, infer_same, swish, {attr::real("alpha")}, unary_traits);
+const Registrar swish_op(elementwise_op<expr::Swish>("Swish", {attr::real("alpha")},
+                                                     unary_traits | Trait::eight_bits | Trait::half));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -46,9 +46,10 @@ constexpr auto larger = [](auto a, auto b) { return a > b; };
 constexpr auto smaller = [](auto a, auto b) { return a < b; };
 
 TENON_OP("ArgMax", 1, 1, 1, 1, infer, evaluate<larger>,
-         {attr::integer("axis"), attr::flag("keepdims"), attr::flag("select_last_index").from(12)});
+         {attr::integer("axis"), attr::flag("keepdims"), attr::flag("select_last_index").from(12)}, Reduction::largest);
 TENON_OP("ArgMin", 1, 1, 1, 1, infer, evaluate<smaller>,
-         {attr::integer("axis"), attr::flag("keepdims"), attr::flag("select_last_index").from(12)});
+         {attr::integer("axis"), attr::flag("keepdims"), attr::flag("select_last_index").from(12)},
+         Reduction::smallest);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -77,7 +77,8 @@ void evaluate(Evaluation& ctx) {
 
 TENON_OP("Concat", 1, -1, 1, 1, infer, evaluate,
          {attr::integer("axis").up_to(3), attr::integer("axis").from(4).required()},
-         Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half | Trait::all_data);
+         Trait::moves | Trait::joins | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half |
+             Trait::all_data);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -86,7 +86,8 @@ void evaluate_conv(Evaluation& ctx) {
 }
 
 TENON_OP("Conv", 2, 4, 1, 1, infer_conv, evaluate_conv, window_attributes() + fused_attributes(),
-         Trait::product | Trait::same_type | Trait::same_rank);
+         Trait::product | Trait::convolution | Trait::integer_form | Trait::same_type | Trait::same_rank |
+             Traits::weights_at({1}));
 
 }  // namespace
 }  // namespace tenon::ops

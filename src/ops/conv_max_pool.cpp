@@ -40,9 +40,11 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("tenon:ConvMaxPool", 2, 4, 1, 1, infer, evaluate,
-         {attr::part("conv.", "Conv"), attr::part("pool.", "MaxPool")}, Trait::product);
+         {attr::part("conv.", "Conv"), attr::part("pool.", "MaxPool")},
+         Trait::product | Trait::convolution | Trait::group | Traits::weights_at({1}));
 TENON_OP("tenon:Int8ConvMaxPool", 2, 11, 1, 1, infer, evaluate,
-         {attr::part("conv.", "tenon:Int8Conv"), attr::part("pool.", "MaxPool")}, Trait::product | Trait::quantised);
+         {attr::part("conv.", "tenon:Int8Conv"), attr::part("pool.", "MaxPool")},
+         Trait::product | Trait::convolution | Trait::group | Trait::quantised);
 
 }  // namespace
 }  // namespace tenon::ops

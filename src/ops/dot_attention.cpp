@@ -88,7 +88,7 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("tenon:DotAttention", 3, 4, 1, 1, infer, evaluate,
-         {attr::real("scale").internal(), attr::flag("nan_to_zero").internal()}, Trait::all_data);
+         {attr::real("scale").internal(), attr::flag("nan_to_zero").internal()}, Trait::all_data | Trait::any_order);
 
 }  // namespace
 }  // namespace tenon::ops

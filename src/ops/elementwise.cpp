@@ -48,6 +48,12 @@ Instruction::Operand operand(const std::string& line, const std::string& text, s
 bool is_binary(const Instruction& instruction) { return expression(instruction.id).operands == 2; }
 bool gives_bytes(const std::vector<Instruction>& program) { return program.back().id == expr::Id::Quant; }
 
+std::optional<std::vector<Instruction>> program_of(const ir::Node& node) {
+  const auto found = node.attributes.find("program");
+  if (found == node.attributes.end()) return std::nullopt;
+  return parse_program(std::get<std::vector<std::string>>(found->second), node.inputs.size());
+}
+
 std::vector<Instruction> parse_program(const std::vector<std::string>& lines, size_t inputs) {
   if (lines.empty() || lines.size() > 256) throw std::invalid_argument("a program has 1 to 256 instructions");
   std::vector<Instruction> program;

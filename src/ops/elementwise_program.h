@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ir/graph.h"
 #include "ops/expression_id.h"
 
 namespace tenon::ops {
@@ -24,6 +26,8 @@ struct Instruction {
 bool is_binary(const Instruction& instruction);
 /// Throws std::invalid_argument saying what is wrong with which line.
 std::vector<Instruction> parse_program(const std::vector<std::string>& lines, size_t inputs);
+/// The program of a node that has one.
+std::optional<std::vector<Instruction>> program_of(const ir::Node& node);
 /// Whether the result of a program is bytes.
 bool gives_bytes(const std::vector<Instruction>& program);
 /// One instruction on one element; bytes are whole numbers here.

@@ -85,7 +85,7 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("tenon:Float8Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() + fused_attributes(),
-         Trait::product | Trait::quantised | Trait::any_float);
+         Trait::product | Trait::convolution | Trait::quantised | Trait::any_float | Traits::output_scale_at(7));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -137,7 +137,7 @@ TENON_OP("Gather", 2, 2, 1, 1, infer_gather, evaluate_gather, {attr::integer("ax
 TENON_OP("GatherElements", 2, 2, 1, 1, infer_gather_elements, evaluate_gather_elements, {attr::integer("axis")},
          Trait::moves);
 TENON_OP("GatherND", 2, 2, 1, 1, infer_gather_nd, evaluate_gather_nd,
-         {attr::integer("batch_dims").at_least(0).from(12)}, Trait::moves);
+         {attr::integer("batch_dims").at_least(0).from(12)}, Trait::moves | Trait::tuples);
 
 }  // namespace
 }  // namespace tenon::ops

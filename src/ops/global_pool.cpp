@@ -66,12 +66,12 @@ void evaluate_lp(Evaluation& ctx) {
 }
 
 TENON_OP("GlobalAveragePool", 1, 1, 1, 1, infer_global, evaluate_average, layout_attribute(),
-         Trait::same_type | Trait::same_rank | Trait::eight_bits | Trait::half);
+         Trait::same_type | Trait::same_rank | Trait::eight_bits | Trait::half | Trait::global | Reduction::mean);
 TENON_OP("GlobalMaxPool", 1, 1, 1, 1, infer_global, evaluate_max, layout_attribute(),
-         Trait::same_type | Trait::same_rank | Trait::half);
+         Trait::same_type | Trait::same_rank | Trait::half | Trait::global | Reduction::largest);
 TENON_OP("GlobalLpPool", 1, 1, 1, 1, infer_global, evaluate_lp,
          AttributeDefs{attr::real("p").up_to(1), attr::integer("p").at_least(1).from(2)} + layout_attribute(),
-         Trait::same_type | Trait::same_rank);
+         Trait::same_type | Trait::same_rank | Trait::global);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -16,9 +16,19 @@ void infer_if(Inference& ctx) {
   if (const Tensor* condition = ctx.constant(0)) {
     outputs = infer_subgraph(ctx, truth(ctx, *condition) ? yes : no, inputs);
   } else {
-    outputs = infer_subgraph(ctx, yes, inputs);
-    const std::vector<Known> others = infer_subgraph(ctx, no, inputs);
-    for (size_t at = 0; at < ctx.outputs(); ++at)
+    std::vector<Known> others;
+    try {
+      outputs = infer_subgraph(ctx, yes, inputs);
+    } catch (const Error&) {
+      // A branch that cannot be right for these sizes is one that the condition does not take, if the model is right.
+    }
+    try {
+      others = infer_subgraph(ctx, no, inputs);
+    } catch (const Error&) {
+      if (outputs.empty()) throw;
+    }
+    if (outputs.empty()) outputs = std::move(others);
+    for (size_t at = 0; at < ctx.outputs() && !others.empty(); ++at)
       outputs[at] = merge(ctx, outputs[at], others[at], "m" + std::to_string(at));
   }
   for (size_t at = 0; at < ctx.outputs(); ++at) set_known(ctx, at, outputs[at]);
@@ -36,6 +46,7 @@ void evaluate_if(Evaluation& ctx) {
 TENON_OP("If", 1, -1, 1, -1, infer_if, evaluate_if,
          AttributeDefs{attr::graph("else_branch").required(), attr::graph("then_branch").required()} +
              captures_attribute());
+const FlowRegistrar flow("If", Flow::branch);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -36,7 +36,7 @@ void infer(Inference& ctx) {
   if (epilogue.residual != Residual::none && (!ctx.has(residual_at) || !ctx.has(r_scale) || !ctx.has(r_zero)))
     ctx.fail("a residual is asked for but input 3, 9 or 10 is absent");
   std::optional<ir::Shape> output;
-  if (const ir::Shape *from = ctx.shape(x_at), *by = ctx.shape(w_at); from && by)
+  if (const ir::Shape* from = ctx.shape(x_at), *by = ctx.shape(w_at); from && by)
     if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*from, false) : *from, *by))
       output = move_channel(sizes->output, true);
   if (ctx.has(y_scale) && !ctx.has(y_zero)) ctx.fail("input 8 is absent");
@@ -112,7 +112,7 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("tenon:Int8Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() + fused_attributes(),
-         Trait::product | Trait::quantised | Trait::any_float);
+         Trait::product | Trait::convolution | Trait::quantised | Trait::any_float | Traits::output_scale_at(7));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -26,7 +26,7 @@ namespace {
 template <class T, class Get>
 std::vector<T> operands_of(size_t part, T x, bool adds, const Get& get) {
   std::vector<T> operands{x, get(bottleneck_parts[part].weights), get(bottleneck_parts[part].weights + 1)};
-  if (part == 2 && adds) operands.push_back(get(bottleneck_residual));
+  if (adds) operands.push_back(get(bottleneck_residual));
   return operands;
 }
 
@@ -39,7 +39,8 @@ void infer(Inference& ctx) {
   ir::ValueId x = value(0);
   graph.inputs.push_back(x);
   for (size_t part = bottleneck.first(); part <= bottleneck.last(); ++part) {
-    const std::vector<ir::ValueId> inputs = operands_of(part, x, ctx.has(bottleneck_residual), value);
+    const std::vector<ir::ValueId> inputs =
+        operands_of(part, x, part == bottleneck.last() && ctx.has(bottleneck_residual), value);
     x = graph.apply("Conv", inputs, bottleneck.parts[part].attributes, ctx.node().origins);
   }
   ops::infer(graph);
@@ -53,14 +54,14 @@ void evaluate(Evaluation& ctx) {
   for (size_t part = bottleneck.first(); part <= bottleneck.last(); ++part) {
     ir::Node node = bottleneck.parts[part];
     node.outputs = {0};
-    x = ops::evaluate(node, operands_of(part, x, ctx.has(bottleneck_residual), input))[0];
+    x = ops::evaluate(node, operands_of(part, x, part == bottleneck.last() && ctx.has(bottleneck_residual), input))[0];
   }
   ctx.set(0, x);
 }
 
 TENON_OP("tenon:InvertedBottleneck", 1, 8, 1, 1, infer, evaluate,
          {attr::part("expand.", "Conv"), attr::part("depthwise.", "Conv"), attr::part("project.", "Conv")},
-         Trait::product);
+         Trait::product | Trait::convolution | Trait::group | Traits::weights_at({1, 3, 5}));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -81,7 +81,8 @@ void evaluate_layer(Evaluation& ctx) {
 }
 
 TENON_OP("LayerNormalization", 2, 3, 1, 3, infer_layer, evaluate_layer<true>,
-         {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")}, Trait::half);
+         {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")},
+         Trait::half | Trait::centred);
 TENON_OP("RMSNormalization", 2, 2, 1, 1, infer_layer, evaluate_layer<false>,
          {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")});
 

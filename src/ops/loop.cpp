@@ -20,6 +20,31 @@ Parts parts_of(Context& ctx) {
   return {carried, static_cast<size_t>(captures), ctx.outputs() - carried};
 }
 
+/// Counts the loops that inference is in.
+class Nested {
+ public:
+  Nested() { ++depth_; }
+  ~Nested() { --depth_; }
+  Nested(const Nested&) = delete;
+  bool deep() const { return depth_ > 4; }
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
+/// How often the body runs, where nothing but the trip count decides that.
+std::optional<ir::Dim> rounds_of(Inference& ctx, const ir::Graph& body) {
+  if (!ctx.has(0) || !always_goes_on(body)) return std::nullopt;
+  if (ctx.has(1)) {
+    const Tensor* condition = ctx.constant(1);
+    if (!condition) return std::nullopt;
+    if (!truth(ctx, *condition)) return ir::Dim(0);
+  }
+  const auto trips = ctx.content(0);
+  if (!trips || trips->size() != 1) return std::nullopt;
+  return (*trips)[0].is_constant() ? ir::Dim(std::max<int64_t>(0, (*trips)[0].value())) : (*trips)[0];
+}
+
 void infer_loop(Inference& ctx) {
   const Parts parts = parts_of(ctx);
   const ir::Graph& body = subgraph(ctx, "body", ctx.inputs(), ctx.outputs() + 1);
@@ -31,8 +56,12 @@ void infer_loop(Inference& ctx) {
     if (inputs[at].dtype != DType::sequence) inputs[at].content.reset();
   }
   std::vector<Known> outputs;
-  // Each round can only lose knowledge of a carried value's shape: first sizes, then its rank.
-  for (int round = 0; round < 4; ++round) {
+  const Nested nested;
+  // Each round can only lose knowledge of a carried value's shape: first sizes, then its rank. Loops that stand deep in
+  // others take no rounds, as those of each would be taken in each of the loop's around it.
+  if (nested.deep())
+    for (size_t at = 0; at < parts.carried; ++at) inputs[2 + at].shape.reset();
+  for (int round = 0; round < (nested.deep() ? 1 : 4); ++round) {
     outputs = infer_subgraph(ctx, body, inputs);
     bool stable = true;
     for (size_t at = 0; at < parts.carried; ++at) {
@@ -45,9 +74,11 @@ void infer_loop(Inference& ctx) {
     if (stable) break;
   }
   for (size_t at = 0; at < parts.carried; ++at) set_known(ctx, at, inputs[2 + at]);
+  const std::optional<ir::Dim> known_rounds = rounds_of(ctx, body);
   for (size_t at = 0; at < parts.scans; ++at) {
     Known scan = outputs[1 + parts.carried + at];
-    if (scan.shape) scan.shape->insert(scan.shape->begin(), tagged_unknown(ctx, "rounds"));
+    if (scan.shape)
+      scan.shape->insert(scan.shape->begin(), known_rounds ? *known_rounds : tagged_unknown(ctx, "rounds"));
     scan.content.reset();
     set_known(ctx, parts.carried + at, scan);
   }
@@ -78,15 +109,22 @@ void evaluate_loop(Evaluation& ctx) {
     std::vector<Tensor> results = ctx.run(body, std::move(inputs));
     condition = results[0];
     for (size_t at = 0; at < parts.carried; ++at) carried[at] = std::move(results[1 + at]);
-    for (size_t at = 0; at < parts.scans; ++at) scans[at].push_back(results[1 + parts.carried + at].copy());
+    for (size_t at = 0; at < parts.scans; ++at) scans[at].push_back(std::move(results[1 + parts.carried + at]));
+  }
+  std::vector<ir::Value> empty(body.outputs.size());
+  if (parts.scans > 0 && scans[0].empty()) {
+    std::vector<Tensor> inputs{Tensor(DType::i64, {}), condition};
+    for (size_t at = 2; at < ctx.inputs(); ++at) inputs.push_back(ctx.input(at));
+    empty = promised(body, inputs);
   }
   for (size_t at = 0; at < parts.carried; ++at) ctx.set(at, std::move(carried[at]));
   for (size_t at = 0; at < parts.scans; ++at)
-    ctx.set(parts.carried + at, stack(ctx, scans[at], 0, false, body.value(body.outputs[1 + parts.carried + at])));
+    ctx.set(parts.carried + at, stack(ctx, scans[at], 0, false, empty[1 + parts.carried + at]));
 }
 
 TENON_OP("Loop", 0, -1, 0, -1, infer_loop, evaluate_loop,
          AttributeDefs{attr::graph("body").required()} + captures_attribute());
+const FlowRegistrar flow("Loop", Flow::loop);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -87,7 +87,7 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("MatMul", 2, 4, 1, 1, infer, evaluate, epilogue_attributes(),
-         Trait::product | Trait::same_type | Trait::all_data);
+         Trait::product | Trait::integer_form | Trait::same_type | Trait::all_data | Traits::standard_inputs(2));
 
 }  // namespace
 }  // namespace tenon::ops

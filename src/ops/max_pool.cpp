@@ -43,7 +43,7 @@ TENON_OP("MaxPool", 1, 1, 1, 2, infer_pool, evaluate,
                        attr::integers("kernel_shape").at_least(1).required(), attr::integers("pads").at_least(0),
                        attr::flag("storage_order").from(8), attr::integers("strides").at_least(1)} +
              layout_attribute(),
-         Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
+         Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half | Trait::window | Reduction::largest);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -35,7 +35,8 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("tenon:MaxPools", 1, 1, 2, 4, infer, evaluate,
-         layout_attribute() + AttributeDefs{attr::integers("windows").between(2, 255).required().internal()});
+         layout_attribute() + AttributeDefs{attr::integers("windows").between(2, 255).required().internal()},
+         Trait::group | Reduction::largest);
 
 }  // namespace
 }  // namespace tenon::ops

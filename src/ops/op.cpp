@@ -4,8 +4,10 @@
 #include <tenon/error.h>
 
 #include <map>
+#include <utility>
 
 #include "base/check.h"
+#include "ops/control_flow.h"
 #include "ops/verify.h"
 
 namespace tenon::ops {
@@ -62,6 +64,16 @@ const OpDef* find(const ir::OpId& op) {
 bool has_trait(const ir::OpId& op, Trait trait) {
   const OpDef* found = find(op);
   return found && found->traits.has(trait);
+}
+
+bool has_trait(const ir::Node& node, Trait trait) {
+  const OpDef* found = find(node.op);
+  return found && found->traits.of(node).has(trait);
+}
+
+Traits traits_of(const ir::OpId& op) {
+  const OpDef* found = find(op);
+  return found ? found->traits : Traits();
 }
 
 std::vector<const OpDef*> all() {
@@ -206,28 +218,57 @@ void infer(ir::Graph& graph) {
 
 namespace {
 
-void evaluate_into(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  static const Evaluation::Run run = [](const ir::Graph& graph, std::vector<Tensor> values) {
-    return interpret(graph, std::move(values));
-  };
+/// A body whose inputs stay inputs where they are known, beside constants that its nodes read in their place. What a
+/// size was called outside says nothing inside, where another may be called so.
+ir::Graph keep_inputs(ir::Graph body) {
+  std::map<std::string, ir::Dim> sizes;
+  for (const ir::ValueId input : body.inputs) {
+    if (ir::Value& value = body.value(input); value.shape)
+      for (ir::Dim& dim : *value.shape)
+        if (const std::string name = dim.str(); name.find('?') != std::string::npos)
+          dim = sizes.try_emplace(name, ir::Dim::symbol("?in" + std::to_string(sizes.size()))).first->second;
+    body.value(input).content.reset();
+    if (!body.value(input).is_constant()) continue;
+    const Tensor constant = std::exchange(body.value(input).constant, Tensor());
+    body.replace_uses(input, body.add_constant(body.value(input).name + ".known", constant));
+  }
+  return body;
+}
+
+}  // namespace
+
+std::map<std::string, ir::Graph> infer_bodies(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  std::map<const ir::Graph*, ir::Graph> bodies;
+  {
+    const BodyCollector collector(bodies);
+    infer(graph, id);
+  }
+  std::map<std::string, ir::Graph> named_bodies;
+  for (const auto& [name, attribute] : node.attributes)
+    if (const auto* body = std::get_if<ir::GraphRef>(&attribute))
+      if (const auto found = bodies.find(body->get()); found != bodies.end())
+        named_bodies.emplace(name, keep_inputs(found->second));
+  return named_bodies;
+}
+
+void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs, const RunBody& run) {
   const OpDef& op = definition(node);
   Evaluation evaluation(node, inputs, outputs, run);
   named(node, [&] { op.evaluate(evaluation); });
 }
 
-std::vector<Tensor> evaluate_with(const ir::Node& node, std::span<const Tensor> inputs) {
-  std::vector<Tensor> outputs(node.outputs.size());
-  evaluate_into(node, inputs, outputs);
-  return outputs;
+void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  static const RunBody run = [](const ir::Graph& graph, std::vector<Tensor> values) {
+    return interpret(graph, std::move(values));
+  };
+  evaluate(node, inputs, outputs, run);
 }
-
-}  // namespace
 
 std::vector<Tensor> evaluate(const ir::Node& node, std::span<const Tensor> inputs) {
-  return evaluate_with(node, inputs);
-}
-void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  evaluate_into(node, inputs, outputs);
+  std::vector<Tensor> outputs(node.outputs.size());
+  evaluate(node, inputs, outputs);
+  return outputs;
 }
 
 std::vector<Tensor> interpret(const ir::Graph& graph, std::vector<Tensor> inputs) {
@@ -246,7 +287,7 @@ std::vector<Tensor> interpret(const ir::Graph& graph, std::vector<Tensor> inputs
     if (!node.alive) continue;
     std::vector<Tensor> operands;
     for (ir::ValueId input : node.inputs) operands.push_back(input == ir::no_value ? Tensor() : values[input]);
-    std::vector<Tensor> results = evaluate_with(node, operands);
+    std::vector<Tensor> results = evaluate(node, operands);
     for (size_t at = 0; at < node.outputs.size(); ++at)
       if (node.outputs[at] != ir::no_value) values[node.outputs[at]] = std::move(results[at]);
     for (ir::ValueId input : node.inputs)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -96,36 +97,101 @@ class Evaluation {
 
 /// What others ask about an op.
 enum class Trait : uint32_t {
-  elementwise = 1 << 0,  // an element of the output comes from one of each input, which are broadcast
-  view = 1 << 1,         // the elements of input 0 in the same order, in another shape
-  moves = 1 << 2,        // its work is to move data
-  converts = 1 << 3,     // the same numbers in another type
-  product = 1 << 4,      // a convolution or a product of matrices, or several
-  quantised = 1 << 5,    // computes on integers that stand for numbers
-  same_type = 1 << 6,    // output 0 is of the element type of the data
-  same_rank = 1 << 7,    // output 0 has as many axes as the data
-  same_scale = 1 << 8,   // quantised outputs have the scale of the inputs
-  eight_bits = 1 << 9,   // may be computed in eight bits between layers that are
-  half = 1 << 10,        // of the type of its input, and as good in 16-bit floats
-  any_float = 1 << 11,   // gives whichever float the attribute output_dtype says
-  all_data = 1 << 12,    // every input is data, not input 0 alone
-  random = 1 << 13,      // not the same from run to run
+  elementwise = 1 << 0,       // an element of the output comes from one of each input, which are broadcast
+  view = 1 << 1,              // the elements of input 0 in the same order, in another shape
+  moves = 1 << 2,             // its work is to move data
+  converts = 1 << 3,          // the same numbers in another type
+  product = 1 << 4,           // a convolution or a product of matrices, or several
+  quantised = 1 << 5,         // computes on integers that stand for numbers
+  same_type = 1 << 6,         // output 0 is of the element type of the data
+  same_rank = 1 << 7,         // output 0 has as many axes as the data
+  same_scale = 1 << 8,        // quantised outputs have the scale of the inputs
+  eight_bits = 1 << 9,        // may be computed in eight bits between layers that are
+  half = 1 << 10,             // of the type of its input, and as good in 16-bit floats
+  any_float = 1 << 11,        // gives whichever float the attribute output_dtype says
+  all_data = 1 << 12,         // every input is data, not input 0 alone
+  random = 1 << 13,           // not the same from run to run
+  convolution = 1 << 14,      // a product over windows of spatial axes, weights [outputs, inputs of a group, window]
+  integer_form = 1 << 15,     // a product of input 0 and weights, input 1, that is also there on bytes
+  window = 1 << 16,           // an output comes from neighbours along the spatial axes
+  global = 1 << 17,           // over all spatial axes at once
+  joins = 1 << 18,            // inputs one behind the other along "axis"
+  splits = 1 << 19,           // pieces of input 0 along "axis"
+  slices = 1 << 20,           // from "starts", input 1, of "axes", input 3, by "steps", input 4
+  permutes = 1 << 21,         // axes in the order "perm"
+  any_order = 1 << 22,        // kernels take inputs 0 to 2, and give the output, with axes that lie in any order
+  softmax = 1 << 23,          // shares of exponentials along an axis, or their logarithms
+  logarithm = 1 << 24,        // gives logarithms
+  centred = 1 << 25,          // subtracts the mean
+  tuples = 1 << 26,           // its indices are tuples, on their last axis
+  quantises = 1 << 27,        // stores floats as integers of a scale
+  dequantises = 1 << 28,      // and back
+  general_product = 1 << 29,  // with transA, transB, alpha and beta
+  group = 1 << 30,            // stands for several nodes
 };
 
+/// What an op takes of many numbers.
+enum class Reduction : uint8_t { none, sum, product, mean, largest, smallest, l1, l2, squares, log_sum, log_sum_exp };
+
+/// What is true of an op; `a | b` is both.
 class Traits {
  public:
+  using OfNode = Traits (*)(const ir::Node&);
+
   constexpr Traits() = default;
   constexpr Traits(Trait trait) : bits_(static_cast<uint32_t>(trait)) {}
+  constexpr Traits(Reduction reduction) : reduction_(reduction) {}
+  /// Inputs that hold weights of convolutions.
+  static constexpr Traits weights_at(std::initializer_list<int> inputs) {
+    Traits traits;
+    for (const int input : inputs) traits.weights_ |= static_cast<uint8_t>(1 << input);
+    return traits;
+  }
+  /// The input that holds the scale of the output's integers; their zero point is the next.
+  static constexpr Traits output_scale_at(int input) {
+    Traits traits;
+    traits.output_scale_ = static_cast<int8_t>(input);
+    return traits;
+  }
+  /// How many inputs it has in the standard, where passes add others.
+  static constexpr Traits standard_inputs(int count) {
+    Traits traits;
+    traits.standard_inputs_ = static_cast<int8_t>(count);
+    return traits;
+  }
+  /// What is true of some nodes of it, by their attributes.
+  static constexpr Traits of_some(OfNode some) {
+    Traits traits;
+    traits.of_node_ = some;
+    return traits;
+  }
+
   constexpr bool has(Trait trait) const { return bits_ & static_cast<uint32_t>(trait); }
-  constexpr Traits operator|(Traits other) const {
-    other.bits_ |= bits_;
-    return other;
+  constexpr Reduction reduction() const { return reduction_; }
+  constexpr bool is_weight(size_t input) const { return input < 8 && (weights_ >> input & 1); }
+  constexpr int output_scale() const { return output_scale_; }        // -1: none
+  constexpr int standard_inputs() const { return standard_inputs_; }  // -1: all
+  /// With what is true of this node alone.
+  Traits of(const ir::Node& node) const { return of_node_ ? *this | of_node_(node) : *this; }
+  constexpr Traits operator|(const Traits& other) const {
+    Traits both = *this;
+    both.bits_ |= other.bits_, both.weights_ |= other.weights_;
+    if (other.reduction_ != Reduction::none) both.reduction_ = other.reduction_;
+    if (other.output_scale_ >= 0) both.output_scale_ = other.output_scale_;
+    if (other.standard_inputs_ >= 0) both.standard_inputs_ = other.standard_inputs_;
+    if (other.of_node_) both.of_node_ = other.of_node_;
+    return both;
   }
 
  private:
   uint32_t bits_ = 0;
+  Reduction reduction_ = Reduction::none;
+  uint8_t weights_ = 0;
+  int8_t output_scale_ = -1, standard_inputs_ = -1;
+  OfNode of_node_ = nullptr;
 };
 constexpr Traits operator|(Trait a, Trait b) { return Traits(a) | Traits(b); }
+constexpr Traits operator|(Trait a, Reduction b) { return Traits(a) | Traits(b); }
 
 struct OpDef {
   ir::OpId id;
@@ -144,6 +210,10 @@ struct OpDef {
 const OpDef* find(const ir::OpId& op);
 /// Whether there is such an op, and it has the trait.
 bool has_trait(const ir::OpId& op, Trait trait);
+/// The same of a node, with what its attributes make true.
+bool has_trait(const ir::Node& node, Trait trait);
+/// None of an op that is not there.
+Traits traits_of(const ir::OpId& op);
 /// All ops in order of their names.
 std::vector<const OpDef*> all();
 struct Registrar {

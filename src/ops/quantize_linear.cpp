@@ -136,11 +136,11 @@ TENON_OP("QuantizeLinear", 2, 3, 1, 1, infer_quantize, evaluate_quantize,
          {attr::integer("axis").from(13), attr::integer("block_size").at_least(0).from(21),
           attr::element_type("output_dtype").from(21), attr::element_type("precision").from(23),
           attr::flag("saturate").from(19)},
-         Trait::converts);
+         Trait::converts | Trait::quantises | Traits::output_scale_at(1));
 TENON_OP("DequantizeLinear", 2, 3, 1, 1, infer_dequantize, evaluate_dequantize,
          {attr::integer("axis").from(13), attr::integer("block_size").at_least(0).from(21),
           attr::element_type("output_dtype").from(23)},
-         Trait::converts | Trait::any_float);
+         Trait::converts | Trait::dequantises | Trait::any_float);
 TENON_OP("DynamicQuantizeLinear", 1, 1, 3, 3, infer_dynamic, evaluate_dynamic, {}, Trait::converts | Trait::quantised);
 
 }  // namespace

@@ -101,58 +101,106 @@ void evaluate(Evaluation& ctx) {
 
 struct Rule {
   static constexpr bool shifted = false;
-  template <class T, class S> static S first() { return 0; }
-  template <class S> static S last(S sum, int64_t) { return sum; }
+  template <class T, class S>
+  static S first() {
+    return 0;
+  }
+  template <class S>
+  static S last(S sum, int64_t) {
+    return sum;
+  }
 };
-template <class S> S plus(S a, S b) { return scalar::add(a, b); }
+template <class S>
+S plus(S a, S b) {
+  return scalar::add(a, b);
+}
 /// A real function of an accumulator, cut towards zero for integers.
-template <class S, class F> S real(S value, F&& f) { return scalar::convert<S>(f(static_cast<double>(value))); }
+template <class S, class F>
+S real(S value, F&& f) {
+  return scalar::convert<S>(f(static_cast<double>(value)));
+}
 
 struct AddUp : Rule {
-  template <class S> static S step(S a, S b) { return plus(a, b); }
+  template <class S>
+  static S step(S a, S b) {
+    return plus(a, b);
+  }
 };
 struct Average : AddUp {
-  template <class S> static S last(S sum, int64_t count) {
+  template <class S>
+  static S last(S sum, int64_t count) {
     if constexpr (std::is_integral_v<S>) return count ? static_cast<S>(sum / static_cast<S>(count)) : S(0);
     else return sum / static_cast<double>(count);
   }
 };
 struct Product : Rule {
-  template <class T, class S> static S first() { return 1; }
-  template <class S> static S step(S a, S b) { return scalar::mul(a, b); }
+  template <class T, class S>
+  static S first() {
+    return 1;
+  }
+  template <class S>
+  static S step(S a, S b) {
+    return scalar::mul(a, b);
+  }
 };
 struct Largest : Rule {
-  template <class T, class S> static S first() {
+  template <class T, class S>
+  static S first() {
     if constexpr (std::is_floating_point_v<S>) return -std::numeric_limits<S>::infinity();
     else if constexpr (std::is_same_v<T, Bool>) return 0;
     else return std::numeric_limits<T>::lowest();
   }
-  template <class S> static S step(S a, S b) { return scalar::maximum(a, b); }
+  template <class S>
+  static S step(S a, S b) {
+    return scalar::maximum(a, b);
+  }
 };
 struct Smallest : Rule {
-  template <class T, class S> static S first() {
+  template <class T, class S>
+  static S first() {
     if constexpr (std::is_floating_point_v<S>) return std::numeric_limits<S>::infinity();
     else if constexpr (std::is_same_v<T, Bool>) return 1;
     else return std::numeric_limits<T>::max();
   }
-  template <class S> static S step(S a, S b) { return scalar::minimum(a, b); }
+  template <class S>
+  static S step(S a, S b) {
+    return scalar::minimum(a, b);
+  }
 };
 struct L1 : Rule {
-  template <class S> static S step(S a, S b) { return plus(a, b < S(0) ? scalar::sub(S(0), b) : b); }
+  template <class S>
+  static S step(S a, S b) {
+    return plus(a, b < S(0) ? scalar::sub(S(0), b) : b);
+  }
 };
 struct Squares : Rule {
-  template <class S> static S step(S a, S b) { return plus(a, scalar::mul(b, b)); }
+  template <class S>
+  static S step(S a, S b) {
+    return plus(a, scalar::mul(b, b));
+  }
 };
 struct L2 : Squares {
-  template <class S> static S last(S sum, int64_t) { return real(sum, [](double x) { return std::sqrt(x); }); }
+  template <class S>
+  static S last(S sum, int64_t) {
+    return real(sum, [](double x) { return std::sqrt(x); });
+  }
 };
 struct LogSum : AddUp {
-  template <class S> static S last(S sum, int64_t) { return real(sum, [](double x) { return std::log(x); }); }
+  template <class S>
+  static S last(S sum, int64_t) {
+    return real(sum, [](double x) { return std::log(x); });
+  }
 };
 struct LogSumExp : Rule {
   static constexpr bool shifted = true;
-  template <class S> static S step(S a, S b) { return plus(a, real(b, [](double x) { return std::exp(x); })); }
-  template <class S> static S last(S sum, int64_t) { return real(sum, [](double x) { return std::log(x); }); }
+  template <class S>
+  static S step(S a, S b) {
+    return plus(a, real(b, [](double x) { return std::exp(x); }));
+  }
+  template <class S>
+  static S last(S sum, int64_t) {
+    return real(sum, [](double x) { return std::log(x); });
+  }
 };
 
 /// The axes are an input from an opset on.
@@ -161,17 +209,24 @@ AttributeDefs reduce_attributes(int since) {
           attr::flag("noop_with_empty_axes").from(since)};
 }
 
-TENON_OP("ReduceSum", 1, 2, 1, 1, infer, evaluate<Numbers, AddUp>, reduce_attributes(13), Trait::same_type);
+TENON_OP("ReduceSum", 1, 2, 1, 1, infer, evaluate<Numbers, AddUp>, reduce_attributes(13),
+         Trait::same_type | Reduction::sum);
 TENON_OP("ReduceMean", 1, 2, 1, 1, infer, evaluate<Numbers, Average>, reduce_attributes(18),
-         Trait::same_type | Trait::eight_bits);
-TENON_OP("ReduceProd", 1, 2, 1, 1, infer_prod, evaluate<Numbers, Product>, reduce_attributes(18), Trait::same_type);
-TENON_OP("ReduceMax", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Largest>, reduce_attributes(18), Trait::same_type);
-TENON_OP("ReduceMin", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Smallest>, reduce_attributes(18), Trait::same_type);
-TENON_OP("ReduceL1", 1, 2, 1, 1, infer, evaluate<Numbers, L1>, reduce_attributes(18), Trait::same_type);
-TENON_OP("ReduceL2", 1, 2, 1, 1, infer, evaluate<Numbers, L2>, reduce_attributes(18), Trait::same_type);
-TENON_OP("ReduceSumSquare", 1, 2, 1, 1, infer, evaluate<Numbers, Squares>, reduce_attributes(18), Trait::same_type);
-TENON_OP("ReduceLogSum", 1, 2, 1, 1, infer, evaluate<Numbers, LogSum>, reduce_attributes(18), Trait::same_type);
-TENON_OP("ReduceLogSumExp", 1, 2, 1, 1, infer, evaluate<Floats, LogSumExp>, reduce_attributes(18), Trait::same_type);
+         Trait::same_type | Trait::eight_bits | Reduction::mean);
+TENON_OP("ReduceProd", 1, 2, 1, 1, infer_prod, evaluate<Numbers, Product>, reduce_attributes(18),
+         Trait::same_type | Reduction::product);
+TENON_OP("ReduceMax", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Largest>, reduce_attributes(18),
+         Trait::same_type | Reduction::largest);
+TENON_OP("ReduceMin", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Smallest>, reduce_attributes(18),
+         Trait::same_type | Reduction::smallest);
+TENON_OP("ReduceL1", 1, 2, 1, 1, infer, evaluate<Numbers, L1>, reduce_attributes(18), Trait::same_type | Reduction::l1);
+TENON_OP("ReduceL2", 1, 2, 1, 1, infer, evaluate<Numbers, L2>, reduce_attributes(18), Trait::same_type | Reduction::l2);
+TENON_OP("ReduceSumSquare", 1, 2, 1, 1, infer, evaluate<Numbers, Squares>, reduce_attributes(18),
+         Trait::same_type | Reduction::squares);
+TENON_OP("ReduceLogSum", 1, 2, 1, 1, infer, evaluate<Numbers, LogSum>, reduce_attributes(18),
+         Trait::same_type | Reduction::log_sum);
+TENON_OP("ReduceLogSumExp", 1, 2, 1, 1, infer, evaluate<Floats, LogSumExp>, reduce_attributes(18),
+         Trait::same_type | Reduction::log_sum_exp);
 
 }  // namespace
 }  // namespace tenon::ops

@@ -131,6 +131,11 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
+/// The nearest elements are those of the input.
+Traits of_nearest(const ir::Node& node) {
+  return node.text("mode", "nearest") == "nearest" ? Traits(Trait::same_scale) : Traits();
+}
+
 TENON_OP("Resize", 1, 4, 1, 1, infer, evaluate,
          {attr::flag("antialias").from(18), attr::integers("axes").from(18),
           attr::text("coordinate_transformation_mode")
@@ -142,7 +147,8 @@ TENON_OP("Resize", 1, 4, 1, 1, infer, evaluate,
           attr::text("keep_aspect_ratio_policy").one_of({"stretch", "not_larger", "not_smaller"}).from(18),
           attr::text("mode").one_of({"nearest", "linear", "bilinear", "cubic"}),
           attr::text("nearest_mode").one_of({"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}).from(11)},
-         Trait::moves | Trait::same_type | Trait::same_rank | Trait::half);
+         Trait::moves | Trait::same_type | Trait::same_rank | Trait::half | Trait::eight_bits |
+             Traits::of_some(of_nearest));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -113,14 +113,26 @@ void evaluate_scan(Evaluation& ctx) {
     for (size_t at = 0; at < parts.captures; ++at) inputs.push_back(ctx.input(parts.states + parts.scanned + at));
     std::vector<Tensor> results = ctx.run(body, std::move(inputs));
     for (size_t at = 0; at < parts.states; ++at) states[at] = std::move(results[at]);
-    for (size_t at = 0; at < parts.scans; ++at) scans[at].push_back(results[parts.states + at].copy());
+    for (size_t at = 0; at < parts.scans; ++at) scans[at].push_back(std::move(results[parts.states + at]));
+  }
+  std::vector<ir::Value> empty(body.outputs.size());
+  if (length <= 0) {
+    std::vector<Tensor> inputs;
+    for (size_t at = 0; at < ctx.inputs(); ++at) {
+      inputs.push_back(ctx.input(at));
+      if (at < parts.states || at >= parts.states + parts.scanned) continue;
+      Dims dims = inputs[at].dims();
+      dims.erase(axes[at - parts.states]);
+      inputs[at] = Tensor(inputs[at].dtype(), dims);
+    }
+    empty = promised(body, inputs);
   }
   for (size_t at = 0; at < parts.states; ++at) ctx.set(at, std::move(states[at]));
   for (size_t at = 0; at < parts.scans; ++at) {
-    const size_t rank = scans[at].empty() ? 0 : scans[at][0].dims().rank();
-    const size_t axis = scans[at].empty() ? 0 : normal_axis(ctx, parts.output_axes[at], rank + 1);
-    ctx.set(parts.states + at,
-            stack(ctx, scans[at], axis, parts.output_directions[at] != 0, body.value(body.outputs[parts.states + at])));
+    const ir::Value& one = empty[parts.states + at];
+    const size_t rank = !scans[at].empty() ? scans[at][0].dims().rank() : one.shape ? one.shape->size() : 0;
+    const size_t axis = scans[at].empty() && !one.shape ? 0 : normal_axis(ctx, parts.output_axes[at], rank + 1);
+    ctx.set(parts.states + at, stack(ctx, scans[at], axis, parts.output_directions[at] != 0, one));
   }
 }
 
@@ -131,6 +143,7 @@ TENON_OP("Scan", 1, -1, 1, -1, infer_scan, evaluate_scan,
              attr::integers("scan_input_directions").between(0, 1).from(9), attr::integers("scan_output_axes").from(9),
              attr::integers("scan_output_directions").between(0, 1).from(9)} +
              captures_attribute());
+const FlowRegistrar flow("Scan", Flow::loop);
 
 }  // namespace
 }  // namespace tenon::ops

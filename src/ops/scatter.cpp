@@ -105,7 +105,7 @@ void evaluate_nd(Evaluation& ctx) {
 TENON_OP("ScatterElements", 3, 3, 1, 1, infer_same, evaluate_elements,
          {attr::integer("axis"), attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)});
 TENON_OP("ScatterND", 3, 3, 1, 1, infer_same, evaluate_nd,
-         {attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)});
+         {attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)}, Trait::tuples);
 
 }  // namespace
 }  // namespace tenon::ops

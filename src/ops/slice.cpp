@@ -125,7 +125,7 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("Slice", 3, 5, 1, 1, infer, evaluate,
          {attr::integers("axes").up_to(9), attr::integers("ends").up_to(9).required(),
           attr::integers("starts").up_to(9).required()},
-         Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
+         Trait::moves | Trait::slices | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

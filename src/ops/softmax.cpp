@@ -65,8 +65,9 @@ void hardmax(Evaluation& ctx) {
 }
 
 TENON_OP("Softmax", 1, 1, 1, 1, infer, softmax, {attr::integer("axis")},
-         Trait::same_type | Trait::same_rank | Trait::half);
-TENON_OP("LogSoftmax", 1, 1, 1, 1, infer, log_softmax, {attr::integer("axis")}, Trait::same_type | Trait::same_rank);
+         Trait::same_type | Trait::same_rank | Trait::half | Trait::softmax);
+TENON_OP("LogSoftmax", 1, 1, 1, 1, infer, log_softmax, {attr::integer("axis")},
+         Trait::same_type | Trait::same_rank | Trait::softmax | Trait::logarithm);
 TENON_OP("Hardmax", 1, 1, 1, 1, infer, hardmax, {attr::integer("axis")}, Trait::same_type | Trait::same_rank);
 
 }  // namespace

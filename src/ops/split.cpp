@@ -85,7 +85,7 @@ void evaluate(Evaluation& ctx) {
 
 TENON_OP("Split", 1, 2, 1, -1, infer, evaluate,
          {attr::integer("axis"), attr::integer("num_outputs").at_least(1).from(18), attr::integers("split").up_to(12)},
-         Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
+         Trait::moves | Trait::splits | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

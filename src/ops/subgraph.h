@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/memory.h"
+#include "ops/control_flow.h"
 #include "ops/window.h"
 
 /// Inference through the subgraphs of If, Loop, Scan and SequenceMap.
@@ -71,6 +71,7 @@ inline std::vector<Known> infer_subgraph(Inference& ctx, const ir::Graph& graph,
     if (known.content && value.dtype != DType::sequence) known.content.reset();
     outputs.push_back(std::move(known));
   }
+  BodyCollector::note(graph, std::move(copy));
   return outputs;
 }
 
@@ -90,30 +91,6 @@ inline void set_known(Inference& ctx, size_t output, const Known& known) {
   ctx.set(output, known.dtype, known.dtype == DType::sequence ? std::nullopt : known.shape);
   if (known.content) ctx.set_content(output, *known.content);
 }
-
-/// Counts the rounds of a loop, and of the loops inside it, against Limits::loop_rounds.
-class Rounds {
- public:
-  Rounds() {
-    if (depth_++ == 0) left_ = limits_in_force().loop_rounds;
-  }
-  ~Rounds() { --depth_; }
-  Rounds(const Rounds&) = delete;
-  /// Throws Error(resource) when there have been too many.
-  void next(const ir::Node& node) {
-    if (left_-- > 0) return;
-    throw Error(
-        Code::resource, "a loop runs longer than it may",
-        {.where = "node " + node.label() + " (" + node.op + ")",
-         .why = "it has run " + std::to_string(limits_in_force().loop_rounds) +
-                " rounds, those of inner loops counted along",
-         .hint = "raise the limit with --max-rounds where this is meant"});
-  }
-
- private:
-  static inline thread_local int depth_ = 0;
-  static inline thread_local int64_t left_ = 0;
-};
 
 inline int64_t capture_count(const ir::Node& node) { return node.integer("captures", 0); }
 
@@ -151,6 +128,25 @@ Tensor stack(Context& ctx, const std::vector<Tensor>& items, size_t axis, bool r
                   item.data<char>() + static_cast<size_t>(o) * bytes, bytes);
   }
   return joined;
+}
+
+/// Type and sizes of a body's outputs where no round has given any: those for inputs like these.
+inline std::vector<ir::Value> promised(const ir::Graph& body, const std::vector<Tensor>& inputs) {
+  ir::Graph typed = body;
+  for (size_t at = 0; at < inputs.size(); ++at) {
+    ir::Value& value = typed.value(typed.inputs[at]);
+    if (!inputs[at] || inputs[at].dtype() == DType::sequence) continue;
+    value.dtype = inputs[at].dtype();
+    value.shape = shape_of(inputs[at].dims());
+  }
+  try {
+    infer(typed);
+  } catch (const Error&) {
+    // A body that never runs may be wrong; what is known of its outputs stays.
+  }
+  std::vector<ir::Value> outputs;
+  for (const ir::ValueId output : typed.outputs) outputs.push_back(typed.value(output));
+  return outputs;
 }
 
 /// The one truth value of a tensor.

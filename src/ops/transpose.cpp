@@ -48,7 +48,7 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("Transpose", 1, 1, 1, 1, infer, evaluate, {attr::integers("perm")},
-         Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
+         Trait::moves | Trait::permutes | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

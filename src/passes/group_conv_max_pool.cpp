@@ -32,8 +32,7 @@ bool is_usual_pool(const ir::Node& node) {
          pads.size() == 4 && pads[0] <= 1 && pads[1] <= 1;
 }
 
-}  // namespace
-
+/// A convolution of an image of few channels, and this max pool of its result.
 std::optional<Group> conv_max_pool_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& pool = graph.node(id);
   if (!is_usual_pool(pool)) return std::nullopt;
@@ -45,4 +44,7 @@ std::optional<Group> conv_max_pool_at(const ir::Graph& graph, ir::NodeId id, con
   return Group{{maker, id}, op, conv.inputs, pool.outputs, ops::conv_max_pool_attributes(conv, pool)};
 }
 
+const GroupRegistrar registered("tenon:ConvMaxPool", conv_max_pool_at, 2);
+
+}  // namespace
 }  // namespace tenon::passes

@@ -56,8 +56,8 @@ ir::NodeId expansion_of(const ir::Graph& graph, ir::NodeId id, const std::set<ir
   return channels_of(graph, expand) > graph.constant(expand.inputs[1])->dims()[1] ? maker : ir::no_node;
 }
 
-}  // namespace
-
+/// Around a depthwise convolution of channels last, in 16 bits: the pointwise one before it that adds channels, and the
+/// one behind it. Either may be absent, not both.
 std::optional<Group> inverted_bottleneck_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& depthwise = graph.node(id);
   if (!is_depthwise(graph, depthwise) || adds(depthwise)) return std::nullopt;
@@ -83,4 +83,7 @@ std::optional<Group> inverted_bottleneck_at(const ir::Graph& graph, ir::NodeId i
   return group;
 }
 
+const GroupRegistrar registered("tenon:InvertedBottleneck", inverted_bottleneck_at, 3);
+
+}  // namespace
 }  // namespace tenon::passes

@@ -37,8 +37,7 @@ void collect(const ir::Graph& graph, ir::ValueId x, int64_t window, std::vector<
     }
 }
 
-}  // namespace
-
+/// Max pools of several windows of what this one reads, which may be pools of one another; this is the first of them.
 std::optional<Group> max_pools_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   if (taken.count(id) || !window_of(graph.node(id))) return std::nullopt;
   const ir::ValueId x = graph.node(id).inputs[0];
@@ -62,4 +61,7 @@ std::optional<Group> max_pools_at(const ir::Graph& graph, ir::NodeId id, const s
   return group;
 }
 
+const GroupRegistrar registered("tenon:MaxPools", max_pools_at, 1);
+
+}  // namespace
 }  // namespace tenon::passes

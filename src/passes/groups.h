@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -28,16 +29,17 @@ using GroupPattern = std::optional<Group> (*)(const ir::Graph& graph, ir::NodeId
 std::vector<Group> groups_of(const ir::Graph& graph, std::span<const GroupPattern> patterns);
 /// The name of the last value that a group gives, the same where it is one node.
 const std::string& result_of(const ir::Graph& graph, const Group& group);
-/// The graph with each group as one node in the place of the last. Ids change.
+/// The graph with each group as one node in the place of the last, which keeps them as its members. Ids change.
 ir::Graph with_groups(ir::Graph graph, const std::vector<Group>& groups);
+/// Puts a group's members back in its place, with names and origins. Tidy the graph afterwards.
+void take_apart(ir::Graph& graph, ir::NodeId group);
 
-/// Around a depthwise convolution of channels last, in 16 bits: the pointwise one before it that adds channels, and the
-/// one behind it. Either may be absent, not both.
-std::optional<Group> inverted_bottleneck_at(const ir::Graph& graph, ir::NodeId depthwise,
-                                            const std::set<ir::NodeId>& taken);
-/// A convolution of an image of few channels, and this max pool of its result.
-std::optional<Group> conv_max_pool_at(const ir::Graph& graph, ir::NodeId pool, const std::set<ir::NodeId>& taken);
-/// Max pools of several windows of what this one reads, which may be pools of one another; this is the first of them.
-std::optional<Group> max_pools_at(const ir::Graph& graph, ir::NodeId pool, const std::set<ir::NodeId>& taken);
+/// A pattern, once in its file, of groups that become nodes of this op, the internal one of several with a kernel.
+/// Those of a higher priority are looked for first.
+struct GroupRegistrar {
+  GroupRegistrar(const char* op, GroupPattern pattern, int priority = 0);
+};
+/// The patterns of all ops that `has` is true of.
+std::vector<GroupPattern> patterns_of(const std::function<bool(const ir::OpId&)>& has);
 
 }  // namespace tenon::passes

@@ -18,6 +18,7 @@ bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
 bool lower_einsum(ir::Graph& graph);
+bool lower_attention(ir::Graph& graph);
 bool split_axes_first(ir::Graph& graph);
 bool keep_rows(ir::Graph& graph);
 bool lift_1d(ir::Graph& graph);

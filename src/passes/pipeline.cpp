@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <stdexcept>
 
 #include "ops/op.h"
+#include "passes/bodies.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
 
@@ -21,11 +23,17 @@ const std::vector<Pass>& pipeline() {
       {"shape_folding", "turns known shape arithmetic into constants", shape_folding},
       {"constant_folding", "computes nodes whose inputs are all constant", constant_folding},
       {"remove_identity", "drops nodes that give their input back", remove_identity},
+      // Bodies that run once and always are no bodies; their nodes meet those around them in all that follows.
+      {"fold_branches", "puts the branch that a constant condition takes in the node's place", fold_branches},
+      {"fold_loops", "puts the rounds of short loops one behind the other", fold_loops},
+      {"fold_inlined", "computes what the two above made constant", constant_folding},
+      {"drop_captures", "lets bodies capture only what they read", drop_captures},
       {"common_subexpressions", "computes equal expressions once", common_subexpressions},
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
       {"lower_einsum", "turns sums over shared labels into products", lower_einsum},
+      {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the
       // convolution.
       {"fold_pad", "moves zero padding into convolutions and pools", fold_pad},
@@ -103,28 +111,56 @@ const std::vector<Pass>& for_cpu() {
   return list;
 }
 
+/// Whether a pass meets bodies, too. What is for a GPU alone does not: bodies may have to run on the host.
+enum class Bodies : uint8_t { entered, left };
+
+/// Calls `visit` on each node that is alive, and on those of bodies.
+void visit_nodes(const ir::Graph& graph, const std::function<void(const ir::Node&)>& visit) {
+  for (const ir::Node& node : graph.nodes) {
+    if (!node.alive) continue;
+    visit(node);
+    for (const auto& [name, attribute] : node.attributes)
+      if (const auto* body = std::get_if<ir::GraphRef>(&attribute)) visit_nodes(**body, visit);
+  }
+}
+
 size_t live(const ir::Graph& graph) {
-  return static_cast<size_t>(
-      std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& node) { return node.alive; }));
+  size_t count = 0;
+  visit_nodes(graph, [&](const ir::Node&) { ++count; });
+  return count;
 }
 
 std::set<std::string> origins(const ir::Graph& graph) {
   std::set<std::string> names;
-  for (const ir::Node& node : graph.nodes)
-    if (node.alive) names.insert(node.origins.begin(), node.origins.end());
+  visit_nodes(graph, [&](const ir::Node& node) { names.insert(node.origins.begin(), node.origins.end()); });
   return names;
 }
 
-PassRecord run(ir::Graph& graph, const Pass& pass) {
+/// The graph, then the bodies in it, as the types of what they take are known by then.
+bool run_through(ir::Graph& graph, const Pass& pass, Bodies bodies) {
+  const auto settle = [&] {
+    graph.tidy();
+    ops::infer(graph);
+  };
+  bool changed = pass.run(graph);
+  if (changed) settle();
+  const bool inside = bodies == Bodies::entered && each_body(graph, [&](ir::Graph& body) {
+                        body.tidy();
+                        ops::infer(body);
+                        return run_through(body, pass, bodies);
+                      });
+  if (inside) settle();
+  return changed || inside;
+}
+
+PassRecord run(ir::Graph& graph, const Pass& pass, Bodies bodies = Bodies::entered) {
   PassRecord record{pass.name, false, live(graph), 0, 0, {}};
   const std::set<std::string> before = origins(graph);
   const auto begin = std::chrono::steady_clock::now();
   const std::string prefix = std::string("pass ") + pass.name + ": ";
   try {
-    record.changed = pass.run(graph);
+    record.changed = run_through(graph, pass, bodies);
     if (record.changed) {
-      graph.tidy();
-      ops::infer(graph);
       ir::verify(graph);
       const std::set<std::string> after = origins(graph);
       std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(record.gone));
@@ -160,23 +196,24 @@ const Pass* find(const std::string& name) {
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
 }
 
-std::vector<PassRecord> run_all(ir::Graph& graph, const std::vector<Pass>& list, const std::vector<std::string>& skip) {
+std::vector<PassRecord> run_all(ir::Graph& graph, const std::vector<Pass>& list, const std::vector<std::string>& skip,
+                                Bodies bodies = Bodies::left) {
   for (const std::string& name : skip)
     if (!find(name)) unknown(name);
   prepare(graph);
   std::vector<PassRecord> records;
   for (const Pass& pass : list)
-    if (std::find(skip.begin(), skip.end(), pass.name) == skip.end()) records.push_back(run(graph, pass));
+    if (std::find(skip.begin(), skip.end(), pass.name) == skip.end()) records.push_back(run(graph, pass, bodies));
   return records;
 }
 
 }  // namespace
 
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip) {
-  return run_all(graph, pipeline(), skip);
+  return run_all(graph, pipeline(), skip, Bodies::entered);
 }
 std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip) {
-  return run_all(graph, lowering(), skip);
+  return run_all(graph, lowering(), skip, Bodies::entered);
 }
 std::vector<PassRecord> lower_floats(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_float8(), skip);
@@ -193,14 +230,15 @@ std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::
 std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = join_attention(graph, skip);
   records.push_back(run(graph, {"products_to_convolutions", "computes products by constant weights as convolutions",
-                                products_to_convolutions}));
+                                products_to_convolutions}, Bodies::left));
   return records;
 }
 std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = join_attention(graph, skip);
   const bool bf16 = type == DType::bf16;
   records.push_back(run(graph, bf16 ? Pass{"cast_to_bf16", "computes large layers in bf16", cast_to_bf16}
-                                     : Pass{"cast_to_f16", "computes large layers in f16", cast_to_f16}));
+                                     : Pass{"cast_to_f16", "computes large layers in f16", cast_to_f16},
+                        Bodies::left));
   return records;
 }
 

@@ -31,6 +31,33 @@ bool set_window(Axis& axis) {
   return axis.first <= 0 && axis.window >= 1 && axis.pad_end() >= 0;
 }
 
+/// Weights and bias of the convolution whose channels are all phases of all results.
+struct Taps {
+  Tensor weights, bias;
+};
+Taps taps_of(const Tensor& weights, const Tensor* given_bias, const Axis& rows, const Axis& columns) {
+  const int64_t channels = weights.dims()[0], results = weights.dims()[1], phases = rows.stride * columns.stride;
+  Tensor taps(DType::f32, {phases * results, channels, rows.window, columns.window}),
+      bias(DType::f32, {phases * results});
+  std::fill_n(taps.data<float>(), taps.elements(), 0.f);
+  std::fill_n(bias.data<float>(), bias.elements(), 0.f);
+  for (int64_t r = 0; r < rows.stride; ++r)
+    for (int64_t s = 0; s < columns.stride; ++s)
+      for (int64_t m = 0; m < results; ++m) {
+        const int64_t row = (r * columns.stride + s) * results + m;
+        if (given_bias) bias.data<float>()[row] = given_bias->data<float>()[m];
+        for (int64_t c = 0; c < channels; ++c)
+          for (int64_t h = 0; h < rows.window; ++h)
+            for (int64_t w = 0; w < columns.window; ++w) {
+              const int64_t kh = rows.tap(r, h), kw = columns.tap(s, w);
+              if (kh < 0 || kh >= rows.kernel || kw < 0 || kw >= columns.kernel) continue;
+              taps.data<float>()[((row * channels + c) * rows.window + h) * columns.window + w] =
+                  weights.data<float>()[((c * results + m) * rows.kernel + kh) * columns.kernel + kw];
+            }
+      }
+  return {taps, bias};
+}
+
 bool gather(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "ConvTranspose" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1 ||
@@ -53,7 +80,7 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   // Copies: values move when others are added.
   const Tensor weights = *constant_weights;
   const ir::Shape to = *given;
-  const int64_t channels = weights.dims()[0], results = weights.dims()[1];
+  const int64_t results = weights.dims()[1];
   Axis axes[2];
   for (size_t at = 0; at < 2; ++at) {
     const ir::Dim &in = (*from)[at + 1], &out = to[at + 1];
@@ -63,24 +90,7 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   }
   const auto& [rows, columns] = axes;
   const int64_t phases = rows.stride * columns.stride;
-  Tensor taps(DType::f32, {phases * results, channels, rows.window, columns.window}),
-      bias(DType::f32, {phases * results});
-  std::fill_n(taps.data<float>(), taps.elements(), 0.f);
-  std::fill_n(bias.data<float>(), bias.elements(), 0.f);
-  for (int64_t r = 0; r < rows.stride; ++r)
-    for (int64_t s = 0; s < columns.stride; ++s)
-      for (int64_t m = 0; m < results; ++m) {
-        const int64_t row = (r * columns.stride + s) * results + m;
-        if (biased) bias.data<float>()[row] = constant_bias->data<float>()[m];
-        for (int64_t c = 0; c < channels; ++c)
-          for (int64_t h = 0; h < rows.window; ++h)
-            for (int64_t w = 0; w < columns.window; ++w) {
-              const int64_t kh = rows.tap(r, h), kw = columns.tap(s, w);
-              if (kh < 0 || kh >= rows.kernel || kw < 0 || kw >= columns.kernel) continue;
-              taps.data<float>()[((row * channels + c) * rows.window + h) * columns.window + w] =
-                  weights.data<float>()[((c * results + m) * rows.kernel + kh) * columns.kernel + kw];
-            }
-      }
+  const Taps made = taps_of(weights, biased ? constant_bias : nullptr, rows, columns);
   const std::string name = graph.value(node.outputs[0]).name;
   const DType type = graph.value(node.outputs[0]).dtype;
   const ir::Dim batch = to[0];
@@ -94,10 +104,10 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   for (const char* word : {"activation", "alpha", "beta"})
     if (const auto found = node.attributes.find(word); found != node.attributes.end()) attributes.insert(*found);
   const ir::ValueId product =
-      known(graph.apply(
-                "Conv",
-                {node.inputs[0], graph.add_constant(name + ".weights", taps), graph.add_constant(name + ".bias", bias)},
-                attributes, node.origins, name + ".phases"),
+      known(graph.apply("Conv",
+                        {node.inputs[0], graph.add_constant(name + ".weights", made.weights),
+                         graph.add_constant(name + ".bias", made.bias)},
+                        attributes, node.origins, name + ".phases"),
             {batch, ir::Dim(rows.steps()), ir::Dim(columns.steps()), ir::Dim(phases * results)});
   const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& sizes, const char* suffix) {
     ir::Shape shape{batch};

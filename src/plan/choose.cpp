@@ -3,6 +3,7 @@
 
 #include "backends/backend.h"
 #include "base/check.h"
+#include "ops/op.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
@@ -28,15 +29,9 @@ const backends::Kernel& choose(const backends::Problem& problem, const Records& 
   return backends::kernel_for(problem, record ? record->kernel : std::string());
 }
 
-const backends::PairKernel* choose(const backends::Pair& pair, const Records& records) {
-  const auto record = records.find(backends::signature(pair));
-  if (record == records.end()) return nullptr;
-  const backends::PairKernel* kernel = backends::pair_kernel(pair);
-  return kernel && kernel->name == record->second.kernel ? kernel : nullptr;
-}
-
-Records without_pairs(Records records) {
-  std::erase_if(records, [](const auto& record) { return record.first.starts_with(backends::pair_prefix); });
+Records without_groups(Records records) {
+  std::erase_if(records,
+                [](const auto& record) { return ops::has_trait(backends::op_of(record.first), ops::Trait::group); });
   return records;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/error.h>
 
+#include <algorithm>
+
+#include "ops/control_flow.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
@@ -43,6 +46,16 @@ void set_input(ir::Value& value, const Shapes& shapes) {
   }
 }
 
+bool has_bodies(const ir::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const ir::Node& node) { return !ops::bodies_of(node).empty(); });
+}
+
+bool fold_control_flow(ir::Graph& graph) {
+  const bool branches = passes::run_pass(graph, "fold_branches").changed;
+  return passes::run_pass(graph, "fold_loops").changed || branches;
+}
+
 }  // namespace
 
 ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes) {
@@ -73,6 +86,11 @@ ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes) {
   // What the sizes decide becomes constant: shape arithmetic, and nodes over constants.
   passes::run_pass(result, "shape_folding");
   passes::run_pass(result, "constant_folding");
+  // Conditions and trip counts, too: what bodies become has sizes that decide more.
+  while (has_bodies(result) && fold_control_flow(result)) {
+    passes::run_pass(result, "shape_folding");
+    passes::run_pass(result, "constant_folding");
+  }
   return result;
 }
 

@@ -124,12 +124,16 @@ struct Layouter {
 
   static bool is_alias(const ir::Node& node) { return ops::has_trait(node.op, ops::Trait::view); }
 
-  /// Attention on a GPU reads and writes tensors with their axes in any order.
+  static bool permutes(const ir::Node& node) {
+    return ops::has_trait(node.op, ops::Trait::permutes) && node.has("perm");
+  }
+
+  /// Whether all who read it take axes in any order.
   bool is_transposed_view(const ir::Node& node) const {
-    if (node.op != "Transpose" || !node.has("perm") || graph.is_output(node.outputs[0])) return false;
+    if (!permutes(node) || graph.is_output(node.outputs[0])) return false;
     const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
     return std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
-      return graph.node(user).op == "tenon:DotAttention" &&
+      return ops::has_trait(graph.node(user).op, ops::Trait::any_order) &&
              std::count(graph.node(user).inputs.begin(), graph.node(user).inputs.begin() + 3, node.outputs[0]) > 0;
     });
   }
@@ -170,7 +174,7 @@ struct Layouter {
   }
 
   void backward(const ir::Node& node) {
-    if (node.op == "Concat") {
+    if (ops::has_trait(node.op, ops::Trait::joins)) {
       const ir::ValueId out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
       const size_t axis = static_cast<size_t>(concat_axis(node));
@@ -190,8 +194,8 @@ struct Layouter {
         layout.places[in] = {layout.places[out].storage, layout.places[out].offset, dims(in), strides};
         fixed[in] = 1;
       }
-    } else if (node.op == "Transpose" && movable(node.inputs[0]) && node.has("perm") &&
-               graph.producer(node.inputs[0])->op == "tenon:DotAttention" &&
+    } else if (permutes(node) && movable(node.inputs[0]) &&
+               ops::has_trait(graph.producer(node.inputs[0])->op, ops::Trait::any_order) &&
                graph.only_user(node.inputs[0]) != ir::no_node) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
@@ -201,7 +205,7 @@ struct Layouter {
         place.strides[static_cast<size_t>(perm[axis])] = layout.places[out].strides[axis];
       layout.places[in] = place;
       fixed[in] = 1;
-    } else if (node.op == "Split" && movable(node.inputs[0])) {
+    } else if (ops::has_trait(node.op, ops::Trait::splits) && movable(node.inputs[0])) {
       // All parts side by side in one storage: the whole can be written there at once.
       const ir::ValueId in = node.inputs[0];
       int64_t axis = node.integer("axis", 0);
@@ -275,7 +279,7 @@ struct Layouter {
                  same(layout.places[out], {layout.places[in].storage, layout.places[in].offset, dims(out), strides})) {
         layout.runs[id] = 0;
       }
-    } else if (node.op == "Split" && in_arena) {
+    } else if (ops::has_trait(node.op, ops::Trait::splits) && in_arena) {
       int64_t axis = node.integer("axis", 0), begin = 0;
       if (axis < 0) axis += static_cast<int64_t>(dims(in).rank());
       bool all = true;
@@ -290,17 +294,17 @@ struct Layouter {
         begin += dims(out)[axis];
       }
       if (all) layout.runs[id] = 0;
-    } else if (node.op == "Slice" && in_arena && !fixed[node.outputs[0]]) {
+    } else if (ops::has_trait(node.op, ops::Trait::slices) && in_arena && !fixed[node.outputs[0]]) {
       if (const auto view = view_of_slice(node)) {
         layout.places[node.outputs[0]] = *view;
         fixed[node.outputs[0]] = 1;
         layout.runs[id] = 0;
       }
-    } else if (node.op == "Transpose" && in_arena && node.has("perm")) {
+    } else if (permutes(node) && in_arena) {
       const ir::ValueId out = node.outputs[0];
       if (!fixed[out] && is_transposed_view(node)) layout.places[out] = transposed(node), fixed[out] = 1;
       if (fixed[out] && same(layout.places[out], transposed(node))) layout.runs[id] = 0;
-    } else if (node.op == "Concat") {
+    } else if (ops::has_trait(node.op, ops::Trait::joins)) {
       const size_t axis = static_cast<size_t>(concat_axis(node));
       int64_t begin = 0;
       bool all = true;
@@ -328,9 +332,6 @@ struct Layouter {
       for (ir::ValueId in : graph.nodes[step].inputs) touch(in, when);
       for (ir::ValueId out : graph.nodes[step].outputs) touch(out, when);
     }
-    for (ir::NodeId first = 0; first < count && !by_depth; ++first)
-      if (const ir::NodeId second = second_of_pair(graph, first); second != ir::no_node)
-        for (ir::ValueId in : graph.nodes[first].inputs) touch(in, second);
     for (ir::ValueId out : graph.outputs) touch(out, count);
     assign_offsets(layout, count);
   }
@@ -356,18 +357,6 @@ Layout lay_out(const ir::Graph& graph, bool by_depth, bool host_memory) {
   layouter.lifetimes(by_depth);
   layouter.check_memory();
   return std::move(layouter.layout);
-}
-
-ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first) {
-  const ir::Node& node = graph.node(first);
-  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1) return ir::no_node;
-  const Tensor* weights = graph.constant(node.inputs[1]);
-  if (!weights || weights->dims().rank() != 4 || weights->dims()[2] != 1 || weights->dims()[3] != 1) return ir::no_node;
-  const ir::NodeId second = graph.only_user(node.outputs[0]);
-  if (second == ir::no_node) return ir::no_node;
-  const ir::Node& user = graph.node(second);
-  const bool reads = user.op == "Conv" && user.inputs[0] == node.outputs[0] && user.text("layout", "") == "NHWC";
-  return reads && user.integer("group", 1) > 1 ? second : ir::no_node;
 }
 
 void let_round(ir::Node& node) { node.attributes[backends::rounding] = std::string("bf16"); }

@@ -38,7 +38,7 @@ struct Record {
 };
 using Records = std::map<std::string, Record>;
 /// The record of nodes that run as several steps, not as one.
-inline constexpr const char* unfused = "unfused";
+using backends::unfused;
 
 /// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis
 /// is 1, others throw Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict
@@ -68,11 +68,6 @@ void assign_offsets(Layout& layout, int steps);
 /// Strides of the same elements under other sizes, where no copy is needed.
 bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims& to_strides);
 
-/// The convolution that alone reads this pointwise one's result, one group for each of its channels or few; no_node
-/// when there is none. Both may run as one step, at the place of the second, so inputs of the first stay alive until
-/// there.
-ir::NodeId second_of_pair(const ir::Graph& graph, ir::NodeId first);
-
 /// Lets kernels round the operands of this node to bf16 in a plan that is not of bf16 as a whole.
 void let_round(ir::Node& node);
 /// The problem that kernels of this node see on the plan's device.
@@ -98,11 +93,8 @@ inline constexpr const char* sequential = "sequential";
 /// The record of what was timed: the fastest of all, and the others.
 Record record_of(std::vector<Candidate> timed);
 
-/// The kernel that runs both nodes as one step where it was measured faster; nullptr: they run apart.
-const backends::PairKernel* choose(const backends::Pair& pair, const Records& records);
-
 /// The records of single nodes: with them every value between nodes is computed.
-Records without_pairs(Records records);
+Records without_groups(Records records);
 
 /// The recorded kernel where it still accepts, also one recorded for another number of threads; else the first that
 /// accepts.

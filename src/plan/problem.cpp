@@ -41,9 +41,6 @@ backends::Problem host_problem_of(const ir::Graph& graph, ir::NodeId id, const L
   return problem;
 }
 
-backends::Goal host_goal(const Plan& plan) {
-  if (plan.device.backend == backends::host().name()) return plan.goal;
-  return {.strict = plan.goal.strict};
-}
+backends::Goal host_goal(const Plan& plan) { return backends::backend(plan.device).host_goal(plan.goal); }
 
 }  // namespace tenon::plan

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "backends/backend.h"
 #include "base/hash.h"
+#include "plan/blocks.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
@@ -22,18 +22,6 @@ struct Scheduler {
   std::string recorded(const std::string& key) const {
     const Record* record = record_for(key, plan.records);
     return record ? record->kernel : std::string();
-  }
-
-  /// The step that runs this node and the one behind it; no nodes where they run as two.
-  ScheduledStep pair_at(ir::NodeId first) const {
-    const ir::NodeId second = second_of_pair(schedule.graph, first);
-    if (second == ir::no_node || !schedule.layout.runs[second]) return {};
-    ScheduledStep step{{first, second}, {problem(first), problem(second)}, {}, {}};
-    const backends::Pair pair{step.problems[0], step.problems[1]};
-    const backends::PairKernel* kernel = choose(pair, plan.records);
-    if (!kernel) return {};
-    step.key = backends::signature(pair), step.tactic = kernel->name;
-    return step;
   }
 
   backends::Problem problem(ir::NodeId id) const {
@@ -69,25 +57,17 @@ backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Bran
   schedule.layout = lay_out(schedule.graph, false, can.host_memory);
   const Scheduler scheduler{plan, backend, schedule};
   const auto count = static_cast<ir::NodeId>(schedule.graph.nodes.size());
-  std::map<ir::NodeId, ScheduledStep> pairs;  // by the second
-  std::set<ir::NodeId> firsts;
-  for (ir::NodeId id = 0; can.pairs && id < count; ++id)
-    if (schedule.layout.runs[id])
-      if (ScheduledStep pair = scheduler.pair_at(id); !pair.nodes.empty())
-        firsts.insert(id), pairs.emplace(pair.nodes[1], std::move(pair));
   for (ir::NodeId id = 0; id < count; ++id) {
-    if (!schedule.layout.runs[id] || firsts.count(id)) continue;
-    if (const auto pair = pairs.find(id); pair != pairs.end()) {
-      schedule.steps.push_back(std::move(pair->second));
-      continue;
-    }
+    if (!schedule.layout.runs[id]) continue;
     ScheduledStep step{{id}, {scheduler.problem(id)}, {}, {}};
-    step.key = backend.key(step.problems[0], &plan.device);
+    BlockChoice choice = choose_blocks(schedule.graph, step.problems[0], id, plan);
+    if (choice.blocks) step.blocks = std::move(choice.blocks), step.tactic = std::move(choice.tactic);
+    else step.key = backend.key(step.problems[0], &plan.device);
     schedule.steps.push_back(std::move(step));
   }
   const Record* network = can.concurrent ? record_for(network_key(keys_of(schedule)), plan.records) : nullptr;
-  schedule.concurrent = branches == Branches::concurrent || (branches == Branches::as_recorded && network &&
-                                                             network->kernel == concurrent);
+  schedule.concurrent = branches == Branches::concurrent ||
+                        (branches == Branches::as_recorded && network && network->kernel == concurrent);
   if (schedule.concurrent) {
     sort_by_depth(schedule);
     schedule.layout = lay_out(schedule.graph, true, can.host_memory);

@@ -62,9 +62,4 @@ uint64_t source_of(const std::vector<std::string>& keys, const Records& records)
 
 uint64_t source_of(const backends::Kernel& kernel) { return backends::source_hash(kernel.file, kernel.family); }
 
-uint64_t source_of(const backends::Kernel& first, const backends::Kernel& second) {
-  return hash_of(first.name + ' ' + std::to_string(source_of(first)) + ' ' + second.name + ' ' +
-                 std::to_string(source_of(second)));
-}
-
 }  // namespace tenon::plan

@@ -27,8 +27,6 @@ Sources missing(const Sources& candidates, const Record& known);
 /// One hash of all that the records of these keys know, whatever is the fastest; keys without a record count by their
 /// names.
 uint64_t source_of(const std::vector<std::string>& keys, const Records& records);
-/// Of a node's two kernels that run one after the other.
-uint64_t source_of(const backends::Kernel& first, const backends::Kernel& second);
 uint64_t source_of(const backends::Kernel& kernel);
 
 }  // namespace tenon::plan

@@ -9,6 +9,7 @@
 
 #include "quant/calibrators.h"
 #include "quant/weights.h"
+#include "quant/structure.h"
 
 namespace tenon::quant {
 namespace {
@@ -65,7 +66,7 @@ std::vector<int64_t> best_places(const std::vector<Tensor>& outputs) {
 /// deviation. Trained on inputs of one scale, that is between 0.3 and 30; on inputs of another it moves with the scale.
 double scale_beside_bias(const ir::Graph& graph, double deviation) {
   for (const ir::Node& node : graph.nodes) {
-    if (!node.alive || node.op != "Conv" || node.inputs.size() < 3) continue;
+    if (!node.alive || !is_convolution(node) || node.inputs.size() < 3) continue;
     if (std::find(graph.inputs.begin(), graph.inputs.end(), node.inputs[0]) == graph.inputs.end()) continue;
     const Tensor *weights = graph.constant(node.inputs[1]), *bias = graph.constant(node.inputs[2]);
     if (!weights || !bias || weights->dtype() != DType::f32 || bias->dtype() != DType::f32) continue;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/op.h"
 #include "quant/weights.h"
 
 namespace tenon::quant {
@@ -21,21 +22,21 @@ int64_t last_size(const ir::Graph& graph, ir::ValueId id) {
 bool on_last_axis(const ir::Graph& graph, const ir::Node& node) {
   const auto& shape = graph.value(node.inputs[0]).shape;
   const auto rank = static_cast<int64_t>(shape ? shape->size() : 0);
-  const int64_t axis = node.integer("axis", node.op == "Split" ? 0 : 1);
+  const int64_t axis = node.integer("axis", 0);
   return rank > 0 && (axis < 0 ? axis + rank : axis) == rank - 1;
 }
 
 /// What a carrying node makes of its inputs' classes, by output; empty where channels cannot be followed.
 std::vector<Classes> carried(const ir::Graph& graph, const ir::Node& node, const std::vector<const Classes*>& inputs) {
   const int64_t size = last_size(graph, node.outputs[0]);
-  if (node.op == "Concat") {
+  if (ops::has_trait(node.op, ops::Trait::joins)) {
     if (!on_last_axis(graph, node)) return {};
     Classes all;
     for (const Classes* input : inputs) all.insert(all.end(), input->begin(), input->end());
     return {all};
   }
   const Classes& first = *inputs[0];
-  if (node.op == "Split" && on_last_axis(graph, node)) {
+  if (ops::has_trait(node.op, ops::Trait::splits) && on_last_axis(graph, node)) {
     std::vector<Classes> parts;
     size_t begin = 0;
     for (const ir::ValueId out : node.outputs) {
@@ -47,10 +48,10 @@ std::vector<Classes> carried(const ir::Graph& graph, const ir::Node& node, const
     }
     return parts;
   }
-  const bool moves_channels = node.op == "Tile" || node.op == "DepthToSpace" || node.op == "SpaceToDepth" ||
-                              (node.op == "MaxPool" && node.text("layout", "") != "NHWC");
-  if (moves_channels || size != static_cast<int64_t>(first.size())) return {};
-  if (node.op == "Transpose") {
+  // Others that move entries of the last axis change its size.
+  const bool mixes = ops::has_trait(node.op, ops::Trait::window) && node.text("layout", "") != "NHWC";
+  if (mixes || size != static_cast<int64_t>(first.size())) return {};
+  if (ops::has_trait(node.op, ops::Trait::permutes)) {
     const std::vector<int64_t> order = node.integers("perm", {});
     if (order.empty() || order.back() != static_cast<int64_t>(order.size()) - 1) return {};
   }
@@ -260,8 +261,7 @@ class Equaliser {
 
 }  // namespace
 
-Equalised equalise(const ir::Graph& graph, const Structure& structure, const Observations& seen,
-                   double caution) {
+Equalised equalise(const ir::Graph& graph, const Structure& structure, const Observations& seen, double caution) {
   return Equaliser(graph, structure, seen).result(caution);
 }
 

@@ -59,11 +59,13 @@ Quantiser symmetric(const Quantiser& quantiser) {
   return {std::max(-range.low / 128, range.high / 127), 128};
 }
 
+bool dequantises(const ir::Node* node) { return node && ops::has_trait(node->op, ops::Trait::dequantises); }
+
 /// u8 constants around 128 become i8 around 0, where style wants it: the same grid.
 void make_signed(ir::Graph& graph) {
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
     const ir::Node& node = graph.node(id);
-    if (node.op != "QuantizeLinear" && node.op != "DequantizeLinear") continue;
+    if (!ops::has_trait(node.op, ops::Trait::quantises) && !dequantises(&node)) continue;
     const Tensor* zero = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
     if (!zero || zero->dtype() != DType::u8) continue;
     const auto value = static_cast<int8_t>(zero->data<uint8_t>()[0] - 128);
@@ -77,9 +79,9 @@ void make_signed(ir::Graph& graph) {
 void store_biases(ir::Graph& graph) {
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
     const ir::Node node = graph.node(id);
-    if (node.op != "Conv" || node.inputs.size() < 3 || !graph.constant(node.inputs[2])) continue;
+    if (!is_convolution(node) || node.inputs.size() < 3 || !graph.constant(node.inputs[2])) continue;
     const ir::Node *input = graph.producer(node.inputs[0]), *weights = graph.producer(node.inputs[1]);
-    if (!input || !weights || input->op != "DequantizeLinear" || weights->op != "DequantizeLinear") continue;
+    if (!dequantises(input) || !dequantises(weights)) continue;
     const float scale = graph.constant(input->inputs[1])->data<float>()[0];
     const Tensor &scales = *graph.constant(weights->inputs[1]), &bias = *graph.constant(node.inputs[2]);
     Tensor stored(DType::i32, bias.dims()), sizes(DType::f32, bias.dims());
@@ -98,14 +100,15 @@ void store_biases(ir::Graph& graph) {
   }
 }
 
-/// ONNX's MatMul has no bias.
+/// Biases that the standard's op has not, as a MatMul.
 void split_biases(ir::Graph& graph) {
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
     const ir::Node node = graph.node(id);
-    if (!node.alive || node.op != "MatMul" || node.inputs.size() < 3) continue;
+    const int most = ops::traits_of(node.op).standard_inputs();
+    if (!node.alive || most < 0 || static_cast<int>(node.inputs.size()) <= most) continue;
     const ir::Value old = graph.value(node.outputs[0]);
-    const ir::ValueId sums = graph.apply("MatMul", {node.inputs[0], node.inputs[1]}, node.attributes, node.origins,
-                                         old.name + ".products");
+    const ir::ValueId sums =
+        graph.apply(node.op, {node.inputs[0], node.inputs[1]}, node.attributes, node.origins, old.name + ".products");
     const ir::ValueId result = graph.apply("Add", {sums, node.inputs[2]}, {}, node.origins, old.name);
     for (const ir::ValueId value : {sums, result}) graph.value(value).dtype = old.dtype;
     graph.replace_uses(node.outputs[0], result);
@@ -116,8 +119,8 @@ void split_biases(ir::Graph& graph) {
 }  // namespace
 
 std::vector<std::string> passes_of_ours() {
-  return {"recognise_activations", "lower_einsum", "lift_1d",       "lower_conv3d",
-          "layout_nhwc",           "fuse_epilogue", "fuse_elementwise"};
+  return {"recognise_activations", "lower_einsum", "lower_attention", "lift_1d",
+          "lower_conv3d",          "layout_nhwc",  "fuse_epilogue",   "fuse_elementwise"};
 }
 
 std::map<std::string, std::string> same_tensors(const ir::Graph& optimised, const ir::Graph& plain) {

@@ -23,7 +23,7 @@ float scale_of(float most) { return std::max(most / largest, least_scale); }
 bool fits(const ir::Graph& graph, const ir::Node& anchor) {
   constexpr int64_t whole = 16;
   const WeightView view = weights_of(graph, anchor);
-  const bool two_axes = anchor.op != "Conv" || graph.constant(anchor.inputs[1])->dims().rank() == 4;
+  const bool two_axes = !is_convolution(anchor) || graph.constant(anchor.inputs[1])->dims().rank() == 4;
   return two_axes && view.groups == 1 && view.rows % whole == 0 && view.channels() % whole == 0;
 }
 

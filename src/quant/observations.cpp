@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/observations.h"
 
+#include "quant/structure.h"
+
 #include <algorithm>
 
 namespace tenon::quant {
@@ -21,8 +23,8 @@ void ChannelSums::merge(const ChannelSums& other) {
 }
 
 int channel_axis(const ir::Node& anchor) {
-  const bool last =
-      anchor.op != "Conv" || (anchor.text("layout", "NCHW") == "NHWC" && anchor.text("input_layout", "NHWC") == "NHWC");
+  const bool last = !is_convolution(anchor) ||
+                    (anchor.text("layout", "NCHW") == "NHWC" && anchor.text("input_layout", "NHWC") == "NHWC");
   return last ? -1 : 1;
 }
 

@@ -13,16 +13,15 @@ bool is_activation(const ir::Graph& graph, ir::ValueId id) {
   return id != ir::no_value && !graph.value(id).is_constant() && graph.value(id).dtype == DType::f32;
 }
 
-bool is_nearest(const ir::Node& node) { return node.text("mode", "nearest") == "nearest"; }
-
 bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
-  if ((node.op != "Conv" && node.op != "MatMul" && node.op != "Gemm") || node.inputs.size() < 2) return false;
+  if (!ops::has_trait(node.op, ops::Trait::integer_form) || node.inputs.size() < 2) return false;
   if (!is_activation(graph, node.inputs[0])) return false;
   const Tensor* weights = graph.constant(node.inputs[1]);
   if (!weights || weights->dtype() != DType::f32 || weights->elements() == 0) return false;
   if (node.inputs.size() > 2 && node.inputs[2] != ir::no_value && !graph.constant(node.inputs[2])) return false;
-  if (node.op == "Conv") return weights->dims().rank() >= 3;
-  if (node.op == "Gemm" && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
+  if (is_convolution(node)) return weights->dims().rank() >= 3;
+  if (ops::has_trait(node.op, ops::Trait::general_product) &&
+      (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
     return false;
   return weights->dims().rank() == 2;
 }
@@ -58,7 +57,7 @@ struct Finder {
   bool from_softmax(const ir::Node& node) const {
     const ir::Node* at = graph.producer(node.inputs[0]);
     while (at && role_of(graph, *at) == Role::carries) at = graph.producer(at->inputs[0]);
-    return at && at->op == "Softmax";
+    return at && ops::has_trait(at->op, ops::Trait::softmax);
   }
 
   void place() {
@@ -71,7 +70,7 @@ struct Finder {
       if (!keep.empty() && keep[at] == in_eight_bits) reason.clear();
       else if (!keep.empty() && !keep[at].empty()) reason = keep[at];
       else if (from_softmax(node)) reason = "it is fed by a softmax";
-      else if (node.op == "Conv" && !has_follower[at] && (activation.empty() || activation == "sigmoid"))
+      else if (is_convolution(node) && !has_follower[at] && (activation.empty() || activation == "sigmoid"))
         reason = "it is a bare output convolution";
       result.integer[at] = reason.empty();
     }
@@ -130,7 +129,7 @@ struct Finder {
 
 bool is_quantised(const ir::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
-    const bool stores = node.op == "QuantizeLinear" && !graph.constant(node.inputs[0]);
+    const bool stores = ops::has_trait(node.op, ops::Trait::quantises) && !graph.constant(node.inputs[0]);
     return node.alive && (stores || ops::has_trait(node.op, ops::Trait::quantised));
   });
 }
@@ -139,8 +138,7 @@ Role role_of(const ir::Graph& graph, const ir::Node& node) {
   if (is_anchor(graph, node)) return Role::anchor;
   for (const ir::ValueId out : node.outputs)
     if (out != ir::no_value && graph.value(out).dtype != DType::f32) return Role::other;
-  if (node.op == "Resize") return is_nearest(node) ? Role::carries : Role::optional;
-  const bool carries = ops::has_trait(node.op, ops::Trait::same_scale);
+  const bool carries = ops::has_trait(node, ops::Trait::same_scale);
   // Constants among the parts are on no grid.
   if (carries && ops::has_trait(node.op, ops::Trait::all_data))
     for (const ir::ValueId in : node.inputs)

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/op.h"
 
 namespace tenon::quant {
 
@@ -15,6 +16,8 @@ enum class Role {
   optional,  ///< has integer forms worth taking between anchors: sums, averages, elementwise programs
 };
 Role role_of(const ir::Graph& graph, const ir::Node& node);
+
+inline bool is_convolution(const ir::Node& node) { return ops::has_trait(node.op, ops::Trait::convolution); }
 
 /// What recipes call a node: the name of its first output; empty where that is absent.
 inline const std::string& result_name(const ir::Graph& graph, const ir::Node& node) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "quant/structure.h"
 
 namespace tenon::quant {
 
@@ -13,7 +14,7 @@ WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor, const Fact
   TENON_CHECK(tensor, anchor.label());
   const Dims& dims = tensor->dims();
   WeightView view{tensor->data<float>(), 0, 0, 0, 0, 0};
-  if (anchor.op == "Conv") {
+  if (is_convolution(anchor)) {
     view.rows = dims[0];
     view.inner = tensor->elements() / dims[0];
     view.row_stride = view.inner;
@@ -24,7 +25,7 @@ WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor, const Fact
                           anchor.integers("strides", {1, 1}) == std::vector<int64_t>{1, 1} &&
                           anchor.integers("dilations", {1, 1}) == std::vector<int64_t>{1, 1};
     view.pairable = !winograd && dims[1] % 2 == 0;  // Winograd multiplies words, and pairs end with kernel rows
-  } else if (anchor.op == "Gemm" && anchor.integer("transB", 0)) {
+  } else if (anchor.integer("transB", 0)) {
     view.rows = dims[0], view.inner = dims[1], view.row_stride = dims[1], view.inner_stride = 1;
   } else {
     view.rows = dims[1], view.inner = dims[0], view.row_stride = 1, view.inner_stride = dims[1], view.axis = 1;

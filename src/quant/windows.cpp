@@ -2,12 +2,13 @@
 #include "quant/windows.h"
 
 #include "quant/observations.h"
+#include "quant/structure.h"
 
 namespace tenon::quant {
 
 Windows::Windows(const ir::Node& anchor, const WeightView& view, const Dims& weights, const Dims& sizes)
     : channels_(view.inner / view.taps), taps_(view.taps) {
-  if (anchor.op != "Conv") {
+  if (!is_convolution(anchor)) {
     pixel_step_ = sizes.back();
     positions_ = out_width_ = width_ = sizes.elements() / sizes.back();
     return;

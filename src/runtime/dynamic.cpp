@@ -9,7 +9,9 @@
 #include <optional>
 
 #include "backends/backend.h"
+#include "ops/control_flow.h"
 #include "ops/op.h"
+#include "runtime/body_program.h"
 
 namespace tenon::runtime {
 namespace {
@@ -18,6 +20,8 @@ constexpr int64_t most_deciding =
     64;  // elements of an integer operand that may decide sizes, such as the target of a Reshape
 
 constexpr int64_t few_elements = 1 << 14;  // of all operands: waking a thread pool takes longer than such a node
+
+constexpr size_t most_variants = 512, most_packed = 2;  // of a node; those that hold weights
 
 bool may_decide_sizes(const Tensor& tensor) {
   return (tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32) && tensor.elements() <= most_deciding;
@@ -49,8 +53,8 @@ struct DynamicProgram::Prepared {
   std::unique_ptr<backends::Step> step;
   std::string kernel = "ref";
   ThreadPool* thread_pool = nullptr;
-  Tensor workspace;
   std::vector<std::byte*> inputs, outputs;
+  bool open = false;  // sizes or kernels may follow from elements of small integer operands, which it does not know
 
   bool matches(std::span<const Tensor> operands) const {
     for (size_t at = 0; at < operands.size(); ++at) {
@@ -67,10 +71,18 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
       plan_(plan),
       thread_pool_(thread_pool),
       prepared_(graph.nodes.size()),
-      times_(graph.nodes.size(), 0) {}
+      times_(graph.nodes.size(), 0),
+      rounds_(graph.nodes.size(), 0) {
+  for (const ir::Node& node : graph.nodes) plain_.push_back(backends::kernels_for(node.op).size() < 2);
+  for (const ir::Value& value : graph.values) uses_.push_back(value.users.size());
+  for (const ir::ValueId output : graph.outputs) ++uses_[output];
+}
 DynamicProgram::~DynamicProgram() = default;
 
-std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id, std::span<const Tensor> operands) {
+/// The node alone, in a graph of its own.
+std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::begin_prepared(ir::NodeId id,
+                                                                         std::span<const Tensor> operands,
+                                                                         bool by_content) const {
   const ir::Node& node = graph_.node(id);
   auto prepared = std::make_unique<Prepared>();
   std::vector<ir::ValueId> inputs, outputs;
@@ -83,8 +95,8 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
       inputs.push_back(ir::no_value);
       continue;
     }
-    const bool constant = graph_.value(node.inputs[at]).is_constant();
-    if (constant || may_decide_sizes(operand)) {
+    const bool constant = graph_.value(node.inputs[at]).is_constant(), decides = !constant && may_decide_sizes(operand);
+    if (constant || (decides && by_content)) {
       inputs.push_back(prepared->graph.add_constant("", constant ? operand : operand.copy()));
       if (constant) continue;
       const auto* bytes = operand.data<std::byte>();
@@ -94,19 +106,26 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
       for (int64_t size : operand.dims()) shape.emplace_back(size);
       inputs.push_back(prepared->graph.add_value("", operand.dtype(), shape));
       prepared->graph.inputs.push_back(inputs.back());
+      prepared->open = prepared->open || decides;
     }
   }
   for (ir::ValueId output : node.outputs)
     outputs.push_back(output == ir::no_value ? ir::no_value : prepared->graph.add_value(""));
   prepared->graph.add_node(node.op, inputs, outputs, node.attributes, node.origins);
-  if (backends::kernels_for(node.op).size() < 2 || !std::all_of(operands.begin(), operands.end(), is_dense_array))
-    return prepared;
+  return prepared;
+}
+
+std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id, std::span<const Tensor> operands,
+                                                                  bool by_content) {
+  auto prepared = begin_prepared(id, operands, by_content);
+  if (!std::all_of(operands.begin(), operands.end(), is_dense_array)) return prepared;
 
   ops::infer(prepared->graph);
   const ir::Graph& graph = prepared->graph;
   backends::Problem& problem = prepared->problem;
   problem.node = &graph.node(0);
   backends::host().constrain(problem, plan::host_goal(plan_));
+  const std::vector<ir::ValueId>&inputs = graph.node(0).inputs, &outputs = graph.node(0).outputs;
   for (size_t at = 0; at < operands.size(); ++at) {
     backends::Operand operand{
         operands[at].dtype(), operands[at].dims(), backends::dense_strides(operands[at].dims()), {}};
@@ -134,20 +153,56 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   if (&kernel == &backends::reference_kernel()) return prepared;
   prepared->kernel = kernel.name;
   prepared->step = kernel.make(problem);
-  prepared->workspace = Tensor(DType::u8, {static_cast<int64_t>(prepared->step->workspace_bytes())});
+  if (const auto bytes = static_cast<int64_t>(prepared->step->workspace_bytes());
+      !workspace_ || workspace_.elements() < bytes)
+    workspace_ = Tensor(DType::u8, {bytes});
   prepared->inputs.resize(operands.size());
   prepared->outputs.resize(outputs.size());
   return prepared;
 }
 
-void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
-  std::unique_ptr<Prepared>& prepared = prepared_[id];
-  if (!prepared || !prepared->matches(operands)) prepared = prepare(id, operands);
-  if (!prepared->step) {
-    std::vector<Tensor> values = ops::evaluate(graph_.node(id), operands);
-    std::move(values.begin(), values.end(), results.begin());
-    return;
+void DynamicProgram::evaluate_bodies(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
+  const ops::RunBody run = [&](const ir::Graph& body, std::vector<Tensor> values) {
+    std::unique_ptr<BodyProgram>& program = bodies_[&body];
+    if (!program) {
+      program = std::make_unique<BodyProgram>(body, plan_, thread_pool_);
+      if (profiling_) program->begin_profile();
+    }
+    return program->run(values);
+  };
+  ops::evaluate(graph_.node(id), operands, results, run);
+}
+
+DynamicProgram::Prepared& DynamicProgram::prepared_for(ir::NodeId id, std::span<const Tensor> operands) {
+  Variants& variants = prepared_[static_cast<size_t>(id)];
+  const size_t count = variants.all.size();
+  for (size_t step = 0; step < count; ++step) {
+    const size_t at = (variants.last + step) % count;
+    if (!variants.all[at]->matches(operands)) continue;
+    variants.last = at;
+    return *variants.all[at];
   }
+  std::unique_ptr<Prepared> prepared = prepare(id, operands, variants.by_content);
+  if (prepared->open && !prepared->step) {
+    // A kernel that needs no elements serves whatever they are; what needs them once does again.
+    variants.by_content = true;
+    prepared = prepare(id, operands, true);
+  }
+  const bool packs = prepared->step && prepared->step->packed_bytes() > 0;
+  if (count < (packs ? most_packed : most_variants)) {
+    variants.last = count;
+    variants.all.push_back(std::move(prepared));
+  } else {
+    variants.last = (variants.last + 1) % count;
+    variants.all[variants.last] = std::move(prepared);
+  }
+  return *variants.all[variants.last];
+}
+
+void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
+  if (plain_[static_cast<size_t>(id)]) return evaluate_bodies(id, operands, results);
+  Prepared* const prepared = &prepared_for(id, operands);
+  if (!prepared->step) return ops::evaluate(graph_.node(id), operands, results);
   for (size_t at = 0; at < operands.size(); ++at)
     prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
   for (size_t at = 0; at < results.size(); ++at) {
@@ -155,55 +210,89 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     if (operand) results[at] = allocate(graph_.node(id), operand);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
+  struct Run {
+    Prepared& prepared;
+    std::byte* workspace;
+  } run{*prepared, workspace_.data<std::byte>()};
   prepared->thread_pool->run(
       [](void* pointer, int worker) {
-        Prepared& prepared = *static_cast<Prepared*>(pointer);
+        const auto& [prepared, workspace] = *static_cast<Run*>(pointer);
         prepared.step->run(prepared.inputs.data(), prepared.outputs.data(),
-                           prepared.thread_pool->worker(worker, prepared.workspace.data<std::byte>()));
+                           prepared.thread_pool->worker(worker, workspace));
       },
-      prepared.get());
+      &run);
 }
 
 std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
   using Clock = std::chrono::steady_clock;
   const FlushDenormals flush;
-  std::vector<Tensor> values(graph_.values.size());
-  std::vector<size_t> uses(graph_.values.size());
-  for (size_t id = 0; id < graph_.values.size(); ++id) {
-    values[id] = graph_.values[id].constant;
-    uses[id] = graph_.values[id].users.size();
-  }
-  for (size_t at = 0; at < inputs.size(); ++at) values[graph_.inputs[at]] = inputs[at];
-  for (ir::ValueId output : graph_.outputs) ++uses[output];
+  values_.resize(graph_.values.size());
+  for (size_t id = 0; id < values_.size(); ++id) values_[id] = graph_.values[id].constant;
+  left_ = uses_;
+  for (size_t at = 0; at < inputs.size(); ++at) values_[graph_.inputs[at]] = inputs[at];
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id) {
     const ir::Node& node = graph_.node(id);
     if (!node.alive) continue;
-    const auto begin = Clock::now();
-    std::vector<Tensor> operands, results(node.outputs.size());
-    for (ir::ValueId input : node.inputs) operands.push_back(input == ir::no_value ? Tensor() : values[input]);
-    evaluate(id, operands, results);
+    const auto begin = profiling_ ? Clock::now() : Clock::time_point();
+    operands_.clear();
+    for (ir::ValueId input : node.inputs) operands_.push_back(input == ir::no_value ? Tensor() : values_[input]);
+    results_.assign(node.outputs.size(), Tensor());
+    evaluate(id, operands_, results_);
     for (size_t at = 0; at < node.outputs.size(); ++at)
-      if (node.outputs[at] != ir::no_value) values[node.outputs[at]] = std::move(results[at]);
+      if (node.outputs[at] != ir::no_value) values_[node.outputs[at]] = std::move(results_[at]);
     for (ir::ValueId input : node.inputs)
-      if (input != ir::no_value && --uses[input] == 0) values[input] = Tensor();
+      if (input != ir::no_value && --left_[input] == 0) values_[input] = Tensor();
+    if (!profiling_) continue;
     times_[id] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    ++rounds_[id];
   }
+  operands_.clear();
   std::vector<Tensor> results;
-  for (ir::ValueId output : graph_.outputs) results.push_back(values[output]);
+  for (ir::ValueId output : graph_.outputs) results.push_back(values_[output]);
+  std::fill(values_.begin(), values_.end(), Tensor());
   return results;
 }
 
 std::vector<LayerTime> DynamicProgram::profile(std::span<const Tensor> inputs, int iterations) {
-  std::fill(times_.begin(), times_.end(), 0);
+  begin_profile();
   for (int iteration = 0; iteration < iterations; ++iteration) run(inputs);
   std::vector<LayerTime> layers;
+  add_times(layers, {}, std::max(1, iterations));
+  end_profile();
+  return layers;
+}
+
+void DynamicProgram::begin_profile() {
+  profiling_ = true;
+  std::fill(times_.begin(), times_.end(), 0);
+  std::fill(rounds_.begin(), rounds_.end(), 0);
+  for (const auto& [body, program] : bodies_) program->begin_profile();
+}
+
+void DynamicProgram::end_profile() {
+  profiling_ = false;
+  for (const auto& [body, program] : bodies_) program->end_profile();
+}
+
+void DynamicProgram::add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const {
   for (size_t id = 0; id < times_.size(); ++id) {
     const ir::Node& node = graph_.nodes[id];
-    if (node.alive)
-      layers.push_back({node.op + " " + node.label(), node.origins, prepared_[id] ? prepared_[id]->kernel : "ref",
-                        times_[id] / std::max(1, iterations)});
+    if (!node.alive) continue;
+    const size_t own = layers.size();
+    const char* without = ops::bodies_of(node).empty() ? "ref" : "bodies";
+    const Variants& variants = prepared_[id];
+    layers.push_back({node.op + " " + node.label(), node.origins,
+                      variants.all.empty() ? without : variants.all[variants.last]->kernel, times_[id] / iterations,
+                      inside, static_cast<double>(rounds_[id]) / iterations});
+    for (const auto& [name, attribute] : node.attributes)
+      if (const auto* body = std::get_if<ir::GraphRef>(&attribute))
+        if (const auto found = bodies_.find(body->get()); found != bodies_.end()) {
+          layers[own].microseconds -= found->second->profiling_time() / iterations;
+          found->second->add_times(layers, inside + node.label() + "/", iterations);
+        }
+    for (size_t at = own + 1; at < layers.size(); ++at) layers[own].microseconds -= layers[at].microseconds;
+    layers[own].microseconds = std::max(0.0, layers[own].microseconds);
   }
-  return layers;
 }
 
 }  // namespace tenon::runtime

@@ -60,6 +60,7 @@ backends::Problem problem_of(const ir::Node& node) {
 std::string device_text() {
   ir::Node node;
   node.op = "tenon:Elementwise";
+  node.inputs = {0};
   node.attributes["program"] = std::vector<std::string>{"mul %0 0.3", "clip %1 -1.25 2.5"};
   cuda::Properties properties;
   properties.major = 8, properties.multiprocessors = 100, properties.shared_bytes = 100 << 10;

@@ -37,7 +37,7 @@ extern "C" __global__ void wild(const Breadcrumb breadcrumb, const __grid_consta
 
 /// Takes every LogSoftmax before others do. It copies, and goes astray where a number is above 100.
 const cuda::KernelRegistrar wild(
-    {"LogSoftmax", "wild", 99, [](const cuda::Problem&, const cuda::Properties&) -> const char* { return nullptr; },
+    {"LogSoftmax", "wild", 99, [](const cuda::Problem&, const cuda::Properties&) { return backends::Reason(); },
      [](const cuda::Problem&, const cuda::Properties&) {
        return std::vector<cuda::Tactic>{{"wild", {{"wild.cu", {}, wild_text}}, {}}};
      },

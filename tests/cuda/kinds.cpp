@@ -151,8 +151,8 @@ std::string fault(const Case& one, Kind kind, const backends::Problem& problem, 
   std::map<std::string, std::string> refused;
   bool e4m3 = false;
   for (const auto& [kernel, reason] : cuda::refused(problem, gpu)) {
-    refused[kernel] = reason;
-    e4m3 |= reason.starts_with("e4m3 needs");
+    refused[kernel] = reason.text();
+    e4m3 |= reason.code == backends::Reason::capability && reason.values[0].word == std::string_view("e4m3");
   }
   const auto [kernels, none] = wanted(one, kind);
   if (none) return takes.empty() ? "" : "is taken by " + *takes.begin() + ", though the case says none";

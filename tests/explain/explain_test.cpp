@@ -56,8 +56,8 @@ TEST(Explain, EveryCandidateHasATimeOrAReason) {
     EXPECT_FALSE(row.kernel.empty()) << row.name;
     for (const Candidate& candidate : row.candidates) {
       timed += candidate.microseconds > 0;
-      refused += !candidate.refusal.empty();
-      EXPECT_TRUE(candidate.kernel == "ref" || candidate.microseconds > 0 || !candidate.refusal.empty() ||
+      refused += static_cast<bool>(candidate.refusal);
+      EXPECT_TRUE(candidate.kernel == "ref" || candidate.microseconds > 0 || static_cast<bool>(candidate.refusal) ||
                   row.choices < 2)
           << row.name << " " << candidate.kernel;
     }

@@ -13,9 +13,11 @@ Report report() {
   Row conv{"stem", {"stem", "act"}, "Conv", "1x8x8x3 -> 1x8x8x4", "fp32", "direct", 600, 500, 2};
   conv.switched = 400;
   conv.precision = Precision::fp32;
-  conv.candidates = {{"winograd4", 550, ""}, {"ref", unknown, ""}, {"depthwise", unknown, "only one channel a group"}};
+  conv.candidates = {{"winograd4", 550},
+                 {"ref", unknown},
+                 {"depthwise", unknown, {backends::Reason::group, "one input and one output channel"}}};
   Row move{"turn", {"turn"}, "Transpose", "1x8x8x4 -> 1x4x8x8", "fp32", "transpose", 100, unknown, 1};
-  move.candidates = {{"ref", unknown, ""}};
+  move.candidates = {{"ref", unknown}};
   Row plain{"odd\n", {"odd\n"}, "Det", "4x8x8 -> 4", "fp32", "ref", 300};
   plain.precision = move.precision = Precision::fp32;
   report.rows = {conv, move, plain};
@@ -31,6 +33,16 @@ Report report() {
 
 TEST(ExplainText, ReadsAsTheGoldenFile) {
   EXPECT_EQ(text(report()), test::read_text(TENON_SOURCE_DIR "/tests/explain/report.golden"));
+}
+
+TEST(ExplainText, JsonOfARefusalHasItsCodeAndValues) {
+  Report one = report();
+  one.rows[0].candidates = {{"direct", unknown, {backends::Reason::too_many, 4, "channels"}},
+                        {"stem", unknown, backends::Reason::empty}};
+  const auto candidates = json(one)["steps"][0]["candidates"];
+  EXPECT_EQ(candidates[0].dump(), R"({"kernel":"direct","refused":"more than 4 channels","code":"too_many",)"
+                              R"("values":[4,"channels"]})");
+  EXPECT_EQ(candidates[1].dump(), R"({"kernel":"stem","refused":"nothing to do","code":"empty","values":[]})");
 }
 
 TEST(ExplainText, TellsOfOneNode) {

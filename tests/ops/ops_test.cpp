@@ -95,11 +95,11 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
       SCOPED_TRACE(kernel->name + (views ? " on views" : ""));
       const backends::Problem first = problem_of(one, expected, 1, views);
-      const char* reason = kernel->refuses(first);
+      const backends::Reason reason = kernel->refuses(first);
       if (reason) {
         const bool wanted =
             std::find(wanted_kernels.begin(), wanted_kernels.end(), kernel->name) != wanted_kernels.end();
-        EXPECT_TRUE(views || !wanted) << "refused: " << reason;
+        EXPECT_TRUE(views || !wanted) << "refused: " << reason.text();
         continue;
       }
       std::vector<Tensor> alone;

@@ -6,7 +6,7 @@
 
 #include "../ops/case.h"
 #include "base/thread_pool.h"
-#include "support/net.h"
+#include "support/loops.h"
 
 /// Steady state allocates nothing: every malloc and operator new of this program is counted, on all threads.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -86,6 +86,14 @@ TEST_F(Allocations, NoneInTheSmallNet) {
   const Folder folder;
   const Engine engine = build_net(folder, small_net());
   for (int threads = 1; threads <= 3; ++threads) EXPECT_EQ(count(engine, threads), 0) << threads;
+}
+
+TEST_F(Allocations, NoneInLoops) {
+  const Folder folder;
+  for (const int64_t size : {16, 200}) {
+    const Engine engine = build_net(folder, loop_net(size, 5));
+    for (int threads = 1; threads <= 2; ++threads) EXPECT_EQ(count(engine, threads), 0) << size << " " << threads;
+  }
 }
 
 TEST_F(Allocations, NoneInTheDetector) {

@@ -50,3 +50,59 @@ TEST(Dynamic, GivesWhatTheReferenceGivesAtEverySize) {
   ASSERT_EQ(layers.size(), 6u);
   EXPECT_NE(layers[0].tactic, "ref");
 }
+
+namespace {
+
+/// A loop whose values grow from round to round, around a product by weights.
+constexpr const char* growing = R"(graph "g"
+input %n : i64[]
+input %x : f32[1,64]
+const %on : bool[] = {1}
+const %none : f32[0,64] = {}
+const %w : f32[64,64] = @0
+%y : f32[1,64], %all : f32[R,64] = Loop(%n, %on, %x, %none) {body={graph "body"
+input %i : i64[]
+input %c : bool[]
+input %h : f32[1,64]
+input %rows : f32[R,64]
+const %w : f32[64,64] = @0
+%p : f32[1,64] = MatMul(%h, %w) from ["product"]
+%t : f32[1,64] = Tanh(%p) from ["tanh"]
+%more : f32[S,64] = Concat(%rows, %t) {axis=0} from ["concat"]
+output %c as "c"
+output %t as "t"
+output %more as "more"
+}, captures=0} from ["loop"]
+output %y as "y"
+output %all as "all"
+)";
+
+}  // namespace
+
+/// Bodies run on kernels, not on the reference alone, and are timed by their nodes.
+TEST(Dynamic, RunsBodiesOnKernels) {
+  plan::Plan plan;
+  ir::Graph graph = ir::parse(growing, {random_tensor({64, 64}, 1)});
+  graph.tidy();
+  ops::infer(graph);
+  ThreadPool thread_pool(2);
+  runtime::DynamicProgram program(graph, plan, thread_pool);
+  for (const int64_t rounds : {0, 1, 5, 9}) {
+    const Tensor n = Tensor::of<int64_t>(DType::i64, {}, std::vector<int64_t>{rounds}), x = random_tensor({1, 64}, 3);
+    const std::vector<Tensor> got = program.run(std::vector<Tensor>{n, x}), expected = ops::interpret(graph, {n, x});
+    ASSERT_EQ(got.size(), 2u);
+    for (size_t at = 0; at < got.size(); ++at) {
+      ASSERT_EQ(got[at].dims(), expected[at].dims()) << rounds;
+      for (int64_t element = 0; element < got[at].elements(); ++element)
+        ASSERT_NEAR(got[at].data<float>()[element], expected[at].data<float>()[element], 1e-5) << rounds;
+    }
+  }
+  const Tensor n = Tensor::of<int64_t>(DType::i64, {}, std::vector<int64_t>{6});
+  const auto layers = program.profile(std::vector<Tensor>{n, random_tensor({1, 64}, 2)}, 3);
+  ASSERT_EQ(layers.size(), 4u);
+  EXPECT_EQ(layers[0].name, "Loop loop");
+  EXPECT_EQ(layers[1].inside, "loop/");
+  EXPECT_EQ(layers[1].name, "MatMul product");
+  EXPECT_NE(layers[1].tactic, "ref");
+  EXPECT_EQ(layers[1].rounds, 6);
+}

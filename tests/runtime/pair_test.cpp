@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "backends/backend.h"
 #include "ops/op.h"
+#include "passes/groups.h"
 #include "plan/plan.h"
 #include "runtime/program.h"
 #include "support/net.h"
@@ -15,9 +17,8 @@ namespace {
 ir::Graph expansion(const std::string& image, int64_t middle, int64_t window, const std::string& attributes) {
   const std::string m = std::to_string(middle), k = std::to_string(window);
   const std::string text =
-      "graph \"g\"\ninput %x : f32[" + image + ",16]\n" +
-      "const %w : f32[" + m + ",16,1,1] = @0\nconst %b : f32[" + m + "] = @1\n" +
-      "const %d : f32[" + m + ",1," + k + "," + k + "] = @2\n" +
+      "graph \"g\"\ninput %x : f32[" + image + ",16]\n" + "const %w : f32[" + m + ",16,1,1] = @0\nconst %b : f32[" + m +
+      "] = @1\n" + "const %d : f32[" + m + ",1," + k + "," + k + "] = @2\n" +
       "%e : f32[N,P,Q,M] = Conv(%x, %w, %b) {activation=\"clip\", alpha=0.0, beta=6.0, layout=\"NHWC\"}\n" +
       "%y : f32[N,R,S,M] = Conv(%e, %d, %b) {group=" + m + ", layout=\"NHWC\", " + attributes + "}\n" +
       "output %y as \"y\"\n";
@@ -38,6 +39,15 @@ std::vector<float> run(const plan::Plan& plan, int threads, const Tensor& x, std
   return result;
 }
 
+/// What is measured of the whole graph as a group.
+void record(plan::Plan& plan, const std::string& tactic) {
+  const auto groups = passes::groups_of(plan.graph, backends::host().groups());
+  const ir::Graph whole = passes::with_groups(plan.graph, groups);
+  ASSERT_EQ(whole.nodes.size(), 1u);
+  const plan::Layout layout = plan::lay_out(whole);
+  plan.records = {{backends::signature(plan::problem_of(whole, 0, layout, plan.threads, plan)), {tactic, 1}}};
+}
+
 /// The two as one step give the bits that they give apart, for any number of workers.
 void expect_same_bits(const std::string& image, const Dims& dims, int64_t middle, int64_t window,
                       const std::string& attributes) {
@@ -49,10 +59,8 @@ void expect_same_bits(const std::string& image, const Dims& dims, int64_t middle
   const std::vector<float> expected = run(apart, 1, x, tactic);
   ASSERT_EQ(tactic, "depthwise");
   for (int threads : {1, 2, 3}) {
-    const plan::Layout layout = plan::lay_out(joined.graph);
-    const backends::Pair pair{plan::problem_of(joined.graph, 0, layout, threads, plan::Plan()),
-                              plan::problem_of(joined.graph, 1, layout, threads, plan::Plan())};
-    joined.records[backends::signature(pair)] = {"strips", 1};
+    joined.threads = threads;
+    record(joined, "strips");
     const std::vector<float> got = run(joined, threads, x, tactic);
     ASSERT_EQ(tactic, "strips");
     ASSERT_TRUE(got == expected) << threads << " threads";
@@ -62,10 +70,54 @@ void expect_same_bits(const std::string& image, const Dims& dims, int64_t middle
 }  // namespace
 
 TEST(Pair, OneStepGivesTheBitsOfTwo) {
-
   expect_same_bits("1,9,7", {1, 9, 7, 16}, 24, 3, "pads=[1, 1, 1, 1]");
   expect_same_bits("2,57,61", {2, 57, 61, 16}, 96, 3, "pads=[1, 1, 1, 1], strides=[2, 2]");
   expect_same_bits("1,60,50", {1, 60, 50, 16}, 72, 5, "pads=[2, 2, 2, 2]");
   expect_same_bits("1,41,43", {1, 41, 43, 16}, 144, 3, "pads=[0, 1, 2, 0], strides=[2, 1]");
+  expect_same_bits("2,20,22", {2, 20, 22, 16}, 32, 3, "pads=[1, 1, 1, 1], activation=\"relu\"");
   expect_same_bits("3,30,30", {3, 30, 30, 16}, 40, 3, "dilations=[2, 2], pads=[2, 2, 2, 2]");
+}
+
+TEST(Pair, AGroupKeepsItsMembers) {
+  const ir::Graph graph = expansion("1,9,7", 24, 3, "pads=[1, 1, 1, 1]");
+  ir::Graph whole = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+  ASSERT_EQ(whole.nodes.size(), 1u);
+  ASSERT_EQ(whole.nodes[0].members->nodes.size(), 2u);
+  passes::take_apart(whole, 0);
+  whole.tidy();
+  ir::verify(whole);
+  EXPECT_EQ(ir::print(whole), ir::print(graph));
+}
+
+TEST(Pair, RunsAsTwoWhereNothingElseIsRecorded) {
+  plan::Plan plan;
+  plan.graph = expansion("1,9,7", 24, 3, "pads=[1, 1, 1, 1]");
+  const std::string before = ir::print(plan.graph);
+  EXPECT_EQ(ir::print(plan::device_graph(plan.graph, plan)), before);
+  record(plan, plan::unfused);
+  EXPECT_EQ(ir::print(plan::device_graph(plan.graph, plan)), before);
+  record(plan, "no kernel of this program");
+  EXPECT_EQ(ir::print(plan::device_graph(plan.graph, plan)), before);
+  record(plan, "strips");
+  EXPECT_EQ(plan::device_graph(plan.graph, plan).nodes.size(), 1u);
+}
+
+TEST(AddNorm, IsFoundWhereRowsOfASumAreNormalised) {
+  const auto ops_of = [](const std::string& add, const std::string& norm) {
+    ir::Graph graph = ir::parse(
+        "graph \"g\"\ninput %a : f32[2,5,8]\ninput %b : f32[2,5,8]\ninput %r : f32[5,8]\n"
+        "const %s : f32[8] = {1, 2, 3, 4, 5, 6, 7, 8}\n" +
+            add + norm + "%z : f32[2,5,8] = Mul(%x, %y)\noutput %z as \"z\"\n",
+        {});
+    ops::infer(graph);
+    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+    std::string ops;
+    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
+    return ops;
+  };
+  const std::string add = "%x : f32[2,5,8] = Add(%a, %b)\n", norm = "%y : f32[2,5,8] = RMSNormalization(%x, %s)\n";
+  EXPECT_EQ(ops_of(add, norm), "tenon:AddRmsNorm Mul ");
+  EXPECT_EQ(ops_of(add, "%y : f32[2,5,8] = LayerNormalization(%x, %s, %s)\n"), "tenon:AddLayerNorm Mul ");
+  EXPECT_EQ(ops_of("%x : f32[2,5,8] = Add(%a, %r)\n", norm), "Add RMSNormalization Mul ");
+  EXPECT_EQ(ops_of(add, "%y : f32[2,5,8] = LayerNormalization(%x, %r) {axis=1}\n"), "Add LayerNormalization Mul ");
 }

@@ -6,11 +6,13 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 
 /// Sizes before, of and after the axis of a node.
 struct Axis {
@@ -32,7 +34,7 @@ class ArgStep : public backends::Step {
  public:
   explicit ArgStep(const Problem& problem)
       : axis_(problem, 0),
-        max_(problem.node->op == "ArgMax"),
+        max_(ops::traits_of(problem.node->op).reduction() == ops::Reduction::largest),
         last_(problem.node->integer("select_last_index", 0) != 0),
         loops_(loops(active_isa())) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
@@ -74,10 +76,10 @@ class ArgStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses_arg(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
-  return Axis(problem, 0).count > INT32_MAX ? "a longer axis" : nullptr;
+Reason refuses_arg(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.inputs[0].dims.elements() == 0) return Reason::empty;
+  return Axis(problem, 0).count > INT32_MAX ? Reason(Reason::too_many, INT32_MAX, "entries of the axis") : Reason();
 }
 std::unique_ptr<backends::Step> make_arg(const Problem& problem) { return std::make_unique<ArgStep>(problem); }
 
@@ -120,12 +122,12 @@ class TopKStep : public backends::Step {
   bool largest_;
 };
 
-const char* refuses_topk(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  if (problem.outputs.size() < 2 || !problem.outputs[1]) return "indices are not wanted";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  if (Axis(problem, -1).inner != 1) return "only along the last axis";
-  return problem.inputs.size() > 1 && problem.inputs[1].constant ? nullptr : "k is not constant";
+Reason refuses_topk(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.outputs.size() < 2 || !problem.outputs[1]) return {Reason::absent, "an output"};
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  if (Axis(problem, -1).inner != 1) return {Reason::attribute, "axis", "the last"};
+  return problem.inputs.size() > 1 && problem.inputs[1].constant ? Reason() : Reason(Reason::not_constant, "k");
 }
 std::unique_ptr<backends::Step> make_topk(const Problem& problem) { return std::make_unique<TopKStep>(problem); }
 

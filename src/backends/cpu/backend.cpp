@@ -18,6 +18,7 @@ namespace {
 using backends::Capabilities;
 using backends::Goal;
 using backends::Problem;
+using backends::Reason;
 
 class CpuBackend : public backends::Backend {
  public:
@@ -32,7 +33,7 @@ class CpuBackend : public backends::Backend {
     can.isa = isa_name(detect_isa());
     can.fast_integers = has_int8_dot(active_isa());
     can.rounds_layers = has_bf16_dot(active_isa());
-    can.pairs = true;
+    can.blocks = true;
     return can;
   }
 
@@ -64,6 +65,13 @@ class CpuBackend : public backends::Backend {
     return now;
   }
 
+  std::span<const passes::GroupPattern> groups() const override {
+    static const std::vector<passes::GroupPattern> patterns =
+        passes::patterns_of([](const ir::OpId& op) { return backends::kernels_for(op).size() > 1; });
+    return patterns;
+  }
+
+  backends::Goal host_goal(const backends::Goal& goal) const override { return goal; }
   /// Steps of an engine in INT8 add products in one rounding on every CPU, so that it gives the same bits everywhere,
   /// unless it was built on one that needs many instructions for that.
   void constrain(Problem& problem, const Goal& goal) const override {
@@ -95,10 +103,14 @@ class CpuBackend : public backends::Backend {
     return backends::kernel_for(problem, tactic).name;
   }
 
+  std::string choose_blocks(const Problem&, const std::vector<backends::Schedule>&, const Device&) const override {
+    return "lockstep";
+  }
+
   std::vector<backends::Refusal> refusals(const Problem& problem, const Device&) const override {
     std::vector<backends::Refusal> list;
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
-      if (const char* reason = kernel->refuses(problem)) list.push_back({kernel->name, reason});
+      if (const Reason reason = kernel->refuses(problem)) list.push_back({kernel->name, reason});
     return list;
   }
 

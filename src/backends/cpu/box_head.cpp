@@ -11,6 +11,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 constexpr int64_t most_places = 256, most_logits = 4096;  // turned around together, so that they stay in L1
 
@@ -126,17 +127,18 @@ class BoxHeadStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const auto scales = static_cast<size_t>(problem.node->integer("scales", 0));
   for (const Operand& operand : problem.inputs) {
-    if (operand.dtype != DType::f32) return "only f32";
-    if (!operand.rows_contiguous()) return "rows have gaps";
+    if (operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+    if (!operand.rows_contiguous()) return {Reason::gaps, "rows"};
   }
   for (size_t at = 2 * scales; at < problem.inputs.size(); ++at)
-    if (!problem.inputs[at].dense()) return "places have gaps";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  if (!problem.outputs[0].rows_contiguous()) return "rows of the result have gaps";
-  return problem.inputs[2 * scales].dims.elements() > most_logits ? "too many bins" : nullptr;
+    if (!problem.inputs[at].dense()) return {Reason::gaps, "places"};
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  if (!problem.outputs[0].rows_contiguous()) return {Reason::gaps, "the result's rows"};
+  return problem.inputs[2 * scales].dims.elements() > most_logits ? Reason(Reason::too_many, most_logits, "bins")
+                                                                  : Reason();
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<BoxHeadStep>(problem); }

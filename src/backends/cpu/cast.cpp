@@ -11,6 +11,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 using Convert = void (*)(std::byte* dst, const std::byte* src, int64_t count);
 
 template <class To, class From>
@@ -81,11 +82,11 @@ class CastStep : public backends::Step {
   int64_t count_, from_, to_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   if (problem.inputs[0].dtype == problem.outputs[0].dtype ||
       !conversion(problem.inputs[0].dtype, problem.outputs[0].dtype))
-    return "no loop for these types";
-  return nullptr;
+    return {Reason::element_type, "elements", "types with a conversion"};
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<CastStep>(problem); }
 

@@ -8,6 +8,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 
 constexpr std::pair<const char*, Compare> comparisons[] = {{"Less", Compare::less},
                                                            {"LessOrEqual", Compare::less_equal},
@@ -52,20 +53,20 @@ class SelectStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses_compare(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  return Rows(problem, 2).contiguous() ? nullptr : "rows are not contiguous";
+Reason refuses_compare(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  return Rows(problem, 2).contiguous() ? Reason() : Reason(Reason::not_contiguous, "rows");
 }
 std::unique_ptr<backends::Step> make_compare(const Problem& problem) {
   for (const auto& [op, compare] : comparisons)
     if (problem.node->op == op) return std::make_unique<CompareStep>(problem, compare);
   return nullptr;
 }
-const char* refuses_select(const Problem& problem) {
-  if (size_of(problem.inputs[1].dtype) != 4) return "only elements of 4 bytes";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  return Rows(problem, 3).contiguous() ? nullptr : "rows are not contiguous";
+Reason refuses_select(const Problem& problem) {
+  if (size_of(problem.inputs[1].dtype) != 4) return {Reason::element_type, "elements", "4 bytes"};
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  return Rows(problem, 3).contiguous() ? Reason() : Reason(Reason::not_contiguous, "rows");
 }
 std::unique_ptr<backends::Step> make_select(const Problem& problem) { return std::make_unique<SelectStep>(problem); }
 

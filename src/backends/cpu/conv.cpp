@@ -11,18 +11,21 @@ namespace tenon::cpu {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
-const char* conv_shape_of(const Problem& problem, ConvShape& shape) {
+Reason conv_shape_of(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.dims.rank() != 4) return "only two spatial axes";
-  if (node.text("layout", "") != "NHWC") return "only channels-last";
-  if (!w.constant) return "weights are not constant";
-  if (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant) return "bias is not constant";
+  if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
+  if (node.text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
+  if (!w.constant) return {Reason::not_constant, "the weights"};
+  if (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant)
+    return {Reason::not_constant, "the bias"};
   shape.in_nchw = node.text("input_layout", "") == "NCHW";
   const int h = shape.in_nchw ? 2 : 1, c = shape.in_nchw ? 1 : 3;
-  if (y.dims[3] != 1 && y.strides[3] != 1) return "output channels are not contiguous";
-  if (shape.in_nchw ? !x.dense() : (x.dims[3] != 1 && x.strides[3] != 1)) return "input channels are not contiguous";
+  if (y.dims[3] != 1 && y.strides[3] != 1) return {Reason::not_contiguous, "output channels"};
+  if (shape.in_nchw ? !x.dense() : (x.dims[3] != 1 && x.strides[3] != 1))
+    return {Reason::not_contiguous, "input channels"};
   shape.batch = x.dims[0];
   shape.in_h = x.dims[h];
   shape.in_w = x.dims[h + 1];
@@ -50,7 +53,7 @@ const char* conv_shape_of(const Problem& problem, ConvShape& shape) {
   }
   shape.pad_top = static_cast<int>(pads[0]);
   shape.pad_left = static_cast<int>(pads[1]);
-  if (shape.pad_top < 0 || shape.pad_left < 0) return "negative padding";
+  if (shape.pad_top < 0 || shape.pad_left < 0) return {Reason::padding, "0 or more"};
   shape.groups = static_cast<int>(node.integer("group", 1));
   const auto pitches = [](const Operand& operand, int64_t& image, int64_t& row, int64_t& pixel) {
     image = operand.strides[0];
@@ -62,11 +65,11 @@ const char* conv_shape_of(const Problem& problem, ConvShape& shape) {
   shape.res_image = shape.res_row = shape.res_pixel = 0;
   if (problem.inputs.size() > 3 && problem.inputs[3]) {
     const Operand& residual = problem.inputs[3];
-    if (!(residual.dims == y.dims)) return "the residual is broadcast";
-    if (residual.dims[3] != 1 && residual.strides[3] != 1) return "residual channels are not contiguous";
+    if (!(residual.dims == y.dims)) return {Reason::broadcast, "the residual"};
+    if (residual.dims[3] != 1 && residual.strides[3] != 1) return {Reason::not_contiguous, "the residual's channels"};
     pitches(residual, shape.res_image, shape.res_row, shape.res_pixel);
   }
-  return nullptr;
+  return {};
 }
 
 const ConvTactic* conv_tactic_named(const Problem& problem, const char* name) {
@@ -117,14 +120,15 @@ class ConvStep : public backends::Step {
 };
 
 template <const char* const& name>
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const ConvTactic* tactic = conv_tactic_named(problem, name);
-  if (!tactic) return "not built for this instruction set";
-  if (problem.strict && is_winograd(name)) return "strict summation was asked for";
-  if (is_bf16(name) && !problem.bf16) return "bf16 was not asked for";
+  if (!tactic) return Reason::instruction_set;
+  if (problem.strict && is_winograd(name)) return {Reason::strict, "summation"};
+  if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   ConvShape shape{};
-  if (problem.inputs[0].dtype != DType::f32 || problem.inputs[1].dtype != DType::f32) return "only f32";
-  if (const char* reason = conv_shape_of(problem, shape)) return reason;
+  if (problem.inputs[0].dtype != DType::f32 || problem.inputs[1].dtype != DType::f32)
+    return {Reason::element_type, "elements", "f32"};
+  if (const Reason reason = conv_shape_of(problem, shape)) return reason;
   return tactic->refuses(shape, epilogue_of(*problem.node));
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 using Three = std::array<int64_t, 3>;
 
 /// Convolution over 1 to 3 spatial axes, channels first, any weights: the inputs under a block of outputs are laid out
@@ -125,15 +126,15 @@ class ColumnsStep : public backends::Step {
   size_t columns_, own_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   for (const Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return "only f32";
+    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   const Dims& x = problem.inputs[0].dims;
-  if (x.rank() < 3 || x.rank() > 5) return "only 1 to 3 spatial axes";
-  if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
+  if (x.rank() < 3 || x.rank() > 5) return {Reason::shape, "the input", "1 to 3 spatial axes"};
+  if (problem.node->text("layout", "NCHW") != "NCHW") return {Reason::layout, "NCHW"};
   if (x.elements() == 0 || problem.inputs[1].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0)
-    return "nothing to do";
-  return nullptr;
+    return Reason::empty;
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ColumnsStep>(problem); }
 

@@ -7,28 +7,51 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/support.h"
+#include "backends/kernel.h"
+#include "ops/inverted_bottleneck.h"
 
 namespace tenon::cpu {
 namespace {
 
-using backends::Pair;
+using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 constexpr int64_t strip_bytes = 384 << 10;  // of the result in between: well inside L2, beside weights and inputs
+
+/// A group's two convolutions as problems of their own.
+struct Pair {
+  ops::Bottleneck nodes;
+  Problem first, second;
+
+  explicit Pair(const Problem& whole) : nodes(ops::bottleneck_of(*whole.node)), first(whole), second(whole) {
+    first.node = &nodes.parts[0], second.node = &nodes.parts[1];
+    const auto operand = [&](size_t at) { return at < whole.inputs.size() ? whole.inputs[at] : Operand{}; };
+    Operand between;
+    between.dtype = DType::f32, between.dims = whole.inputs[0].dims;
+    if (operand(1)) between.dims[between.dims.rank() - 1] = operand(1).dims[0];
+    between.strides = backends::dense_strides(between.dims);
+    first.inputs = {operand(0), operand(1), operand(2)}, first.outputs = {between};
+    second.inputs = {between, operand(3), operand(4)};
+    if (operand(ops::bottleneck_residual)) second.inputs.push_back(operand(ops::bottleneck_residual));
+  }
+  Pair(const Pair&) = delete;
+  bool is_one() const { return nodes.has_expansion && !nodes.has_projection; }
+};
 
 struct Shapes {
   ConvShape first, second;
 };
 
-const char* shapes_of(const Pair& pair, Shapes& shapes) {
-  if (const char* reason = conv_shape_of(pair.first, shapes.first)) return reason;
-  if (const char* reason = conv_shape_of(pair.second, shapes.second)) return reason;
+Reason shapes_of(const Pair& pair, Shapes& shapes) {
+  if (const Reason reason = conv_shape_of(pair.first, shapes.first)) return reason;
+  if (const Reason reason = conv_shape_of(pair.second, shapes.second)) return reason;
   const ConvShape& a = shapes.first;
-  if (a.in_nchw || shapes.second.in_nchw) return "reads NHWC only";
+  if (a.in_nchw || shapes.second.in_nchw) return {Reason::layout, "NHWC"};
   if (a.kernel_h != 1 || a.kernel_w != 1 || a.stride_h != 1 || a.stride_w != 1 || a.pad_top != 0 || a.pad_left != 0 ||
       a.groups != 1)
-    return "the first is not pointwise";
-  return a.in_h == a.out_h && a.in_w == a.out_w ? nullptr : "the first is padded";
+    return Reason::pointwise;
+  return a.in_h == a.out_h && a.in_w == a.out_w ? Reason() : Reason(Reason::padding, "0");
 }
 
 /// A pointwise convolution whose result a depthwise one reads, in strips of rows: each worker keeps a strip of the
@@ -50,7 +73,6 @@ class ConvPairStep : public backends::Step {
     b_bias_ = bias_of(pair.second);
     threads_ = pair.second.threads;
     residual_ = b_epilogue_.residual != Residual::none;
-    residual_at_ = pair.first.inputs.size() + 2;
 
     const int64_t row_bytes = a_.out_w * a_.out_c * static_cast<int64_t>(sizeof(float));
     const int64_t window = int64_t{b_.kernel_h - 1} * b_.dilation_h + 1;
@@ -65,7 +87,7 @@ class ConvPairStep : public backends::Step {
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* in = reinterpret_cast<const float*>(inputs[0]);
-    const float* residual = residual_ ? reinterpret_cast<const float*>(inputs[residual_at_]) : nullptr;
+    const float* residual = residual_ ? reinterpret_cast<const float*>(inputs[ops::bottleneck_residual]) : nullptr;
     auto* out = reinterpret_cast<float*>(outputs[0]);
     std::byte* own = worker.workspace + static_cast<size_t>(worker.id) * worker_bytes();
     auto* strip_data = reinterpret_cast<float*>(own);
@@ -165,26 +187,31 @@ class ConvPairStep : public backends::Step {
   const float *a_bias_ = nullptr, *b_bias_ = nullptr;
   int threads_ = 1;
   bool residual_ = false;
-  size_t residual_at_ = 0, strip_floats_ = 0, kernel_bytes_ = 0;
+  size_t strip_floats_ = 0, kernel_bytes_ = 0;
   int64_t strip_rows_ = 1, held_rows_ = 1;
   std::map<int64_t, std::unique_ptr<ConvKernel>> a_kernels_;  // by rows computed
   std::map<Key, std::unique_ptr<ConvKernel>> b_kernels_;
 };
 
-const char* refuses(const Pair& pair) {
+Reason refuses(const Problem& problem) {
+  for (const Operand& operand : problem.inputs)
+    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  const Pair pair(problem);
+  if (!pair.is_one()) return {Reason::form, "pair of convolutions"};
   const Epilogue first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);
-  if (first.residual != Residual::none) return "the first adds a residual";
+  if (first.residual != Residual::none) return Reason::residual;
   const ConvTactic *direct = conv_tactic_named(pair.first, "direct"),
                    *depthwise = conv_tactic_named(pair.second, "depthwise");
   Shapes shapes;
-  if (const char* reason = shapes_of(pair, shapes)) return reason;
-  if (!direct || !depthwise || direct->refuses(shapes.first, first)) return "the first has no direct kernel";
+  if (const Reason reason = shapes_of(pair, shapes)) return reason;
+  if (!direct || !depthwise || direct->refuses(shapes.first, first)) return Reason::other_kernel;
   return depthwise->refuses(shapes.second, second);
 }
 
-std::unique_ptr<backends::Step> make(const Pair& pair) { return std::make_unique<ConvPairStep>(pair); }
+std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ConvPairStep>(Pair(problem)); }
 
-const backends::PairRegistrar registered({"strips", refuses, make, "direct depthwise"});
+const backends::KernelRegistrar registered({"tenon:InvertedBottleneck", "strips", 1, refuses, make,
+                                            "direct depthwise"});
 
 }  // namespace
 }  // namespace tenon::cpu

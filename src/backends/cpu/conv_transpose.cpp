@@ -13,6 +13,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 struct Geometry {
   int64_t kernel[2], stride[2], dilation[2], begin[2];
@@ -175,19 +176,19 @@ class RowsStep : public backends::Step {
   size_t product_ = 0, own_ = 0;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.dtype != DType::f32 || w.dtype != DType::f32) return "only f32";
-  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return "only channels-last";
-  if (problem.node->integer("group", 1) != 1) return "only one group";
+  if (x.dtype != DType::f32 || w.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
+  if (problem.node->integer("group", 1) != 1) return Reason::grouped;
   if (!w.constant || (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant))
-    return "its weights are not constant";
-  if (x.dims.elements() == 0 || y.dims.elements() == 0 || w.dims.elements() == 0) return "nothing to do";
-  if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";
-  if (problem.inputs.size() > 3 && problem.inputs[3] && !problem.inputs[3].dense()) return "the residual is a view";
+    return {Reason::not_constant, "the weights"};
+  if (x.dims.elements() == 0 || y.dims.elements() == 0 || w.dims.elements() == 0) return Reason::empty;
+  if (!x.rows_contiguous() || !y.rows_contiguous()) return {Reason::not_contiguous, "channels"};
+  if (problem.inputs.size() > 3 && problem.inputs[3] && !problem.inputs[3].dense())
+    return {Reason::view, "the residual"};
   const ConvTactic* tactic = product_tactic(problem);
-  return tactic ? tactic->refuses(row_product(problem, w.dims[1] * w.dims[3]), {})
-                : "not built for this instruction set";
+  return tactic ? tactic->refuses(row_product(problem, w.dims[1] * w.dims[3]), {}) : Reason(Reason::instruction_set);
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<RowsStep>(problem); }
 

@@ -9,6 +9,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// One strided copy, cut along its longest outer axis so that workers share it.
 struct Copy {
@@ -61,13 +62,13 @@ size_t axis_of(const Problem& problem, size_t rank, int64_t otherwise) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
-const char* needs_plain_type(const Problem& problem) {
-  return size_of(problem.inputs[0].dtype) ? nullptr : "only types of whole bytes";
+Reason needs_plain_type(const Problem& problem) {
+  return size_of(problem.inputs[0].dtype) ? Reason() : Reason(Reason::element_type, "elements", "whole bytes");
 }
 
-const char* refuses_reshape(const Problem& problem) {
-  if (const char* reason = needs_plain_type(problem)) return reason;
-  return problem.inputs[0].dense() || problem.outputs[0].dense() ? nullptr : "both sides are views";
+Reason refuses_reshape(const Problem& problem) {
+  if (const Reason reason = needs_plain_type(problem)) return reason;
+  return problem.inputs[0].dense() || problem.outputs[0].dense() ? Reason() : Reason(Reason::view, "each side");
 }
 
 /// A copy where one side is dense: it takes the other side's sizes.
@@ -109,9 +110,9 @@ std::unique_ptr<backends::Step> make_split(const Problem& problem) {
   return std::make_unique<CopyStep>(std::move(copies));
 }
 
-const char* refuses_split(const Problem& problem) {
+Reason refuses_split(const Problem& problem) {
   for (const Operand& operand : problem.outputs)
-    if (!operand) return "an output is absent";
+    if (!operand) return {Reason::absent, "an output"};
   return needs_plain_type(problem);
 }
 
@@ -125,9 +126,9 @@ std::unique_ptr<backends::Step> make_transpose(const Problem& problem) {
   return std::make_unique<CopyStep>(std::vector<Copy>{copy});
 }
 
-const char* refuses_slice(const Problem& problem) {
+Reason refuses_slice(const Problem& problem) {
   for (size_t at = 1; at < problem.inputs.size(); ++at)
-    if (problem.inputs[at] && !problem.inputs[at].constant) return "its range is not constant";
+    if (problem.inputs[at] && !problem.inputs[at].constant) return {Reason::not_constant, "its range"};
   return needs_plain_type(problem);
 }
 

@@ -12,12 +12,12 @@ backends::Problem densified(const backends::Problem& problem);
 std::unique_ptr<backends::Step> with_dense_copies(const backends::Problem& problem,
                                                   std::unique_ptr<backends::Step> inner);
 
-using Refuses = const char* (*)(const backends::Problem&);
+using Refuses = backends::Reason (*)(const backends::Problem&);
 using Make = std::unique_ptr<backends::Step> (*)(const backends::Problem&);
 
 /// A kernel for dense operands as one for any.
 template <Refuses refuses>
-const char* refuses_any(const backends::Problem& problem) {
+backends::Reason refuses_any(const backends::Problem& problem) {
   return refuses(densified(problem));
 }
 template <Make make>

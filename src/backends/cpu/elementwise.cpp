@@ -9,6 +9,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 
 std::optional<ops::Formula> formula_of(const Problem& problem) {
   return ops::formula_of(*problem.node, [&](size_t at) {
@@ -53,14 +54,14 @@ class UnaryStep : public backends::Step {
   const RowOps& ops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const auto formula = formula_of(problem);
-  if (!formula) return "no expression of its first operands alone";
+  if (!formula) return {Reason::form, "expression of its first operands alone"};
   const size_t operands = is_binary(*formula) ? 2 : 1;
   for (size_t at = 0; at < operands; ++at)
-    if (problem.inputs[at].dtype != DType::f32) return "only f32";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  return Rows(problem, operands).contiguous() ? nullptr : "rows are not contiguous";
+    if (problem.inputs[at].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  return Rows(problem, operands).contiguous() ? Reason() : Reason(Reason::not_contiguous, "rows");
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) {

@@ -6,16 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <utility>
 
-#include "base/check.h"
+#include "backends/cpu/control_flow.h"
 #include "base/memory.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Place;
-using backends::ScheduledStep;
 
 constexpr size_t page = 4096;
 
@@ -37,101 +35,49 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
           }};
 }
 
-std::unique_ptr<backends::Step> make_step(const ScheduledStep& scheduled) {
-  const backends::Problem& problem = scheduled.problems[0];
-  if (scheduled.nodes.size() == 1) return backends::kernel_for(problem, scheduled.tactic).make(problem);
-  const backends::Pair pair{problem, scheduled.problems[1]};
-  const backends::PairKernel* kernel = backends::pair_kernel(pair);
-  TENON_CHECK(kernel && kernel->name == scheduled.tactic, "no kernel runs the pair as one step: " + scheduled.tactic);
-  return kernel->make(pair);
-}
-
 }  // namespace
-
-HostCompiled::HostCompiled(backends::Schedule schedule) : Compiled(std::move(schedule)) {
-  for (const ScheduledStep& scheduled : schedule_.steps) {
-    steps_.push_back(make_step(scheduled));
-    packed_bytes_ += steps_.back()->packed_bytes();
-  }
-}
 
 std::unique_ptr<backends::Executable> HostCompiled::executable(ThreadPool& threads,
                                                                std::shared_ptr<backends::Arena>) const {
   return std::make_unique<HostExecutable>(std::static_pointer_cast<const HostCompiled>(shared_from_this()), threads);
 }
 
-std::shared_ptr<const backends::Step> HostCompiled::step(size_t at) const {
-  return steps_[at]->shared() ? steps_[at] : make_step(schedule_.steps[at]);
-}
-
 HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, ThreadPool& thread_pool)
-    : compiled_(std::move(compiled)), thread_pool_(thread_pool), slots_(graph().inputs.size()) {
-  for (size_t at = 0; at < schedule().steps.size(); ++at) steps_.push_back({compiled_->step(at), {}, {}});
-  // The workspace lies behind the arena, in the same allocation.
-  size_t workspace = 0;
-  for (const BoundStep& step : steps_) workspace = std::max(workspace, step.step->workspace_bytes());
-  const auto arena_bytes = static_cast<size_t>(layout().arena_bytes);
-  const size_t begin = workspace == 0 ? arena_bytes : (arena_bytes + page - 1) / page * page;
-  arena_ = allocate(begin + workspace);
-  if (workspace > 0) workspace_ = arena_.get() + begin;
-  find_outputs();
-  for (size_t at = 0; at < steps_.size(); ++at) add_operands(at);
-}
-
-std::byte* HostExecutable::place(ir::ValueId value, size_t step, size_t operand, bool is_input) {
-  if (value == ir::no_value) return nullptr;
-  if (const Tensor* constant = graph().constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
-  const Place& place = layout().places[value];
-  const int64_t bytes = place.offset * static_cast<int64_t>(size_of(graph().value(value).dtype));
-  if (place.storage >= 0) {
-    if (const auto output = alone_.find(place.storage); output != alone_.end())
-      output_storages_[output->second].slots.push_back({step, operand, is_input, bytes});
-    return address(value);
-  }
-  const auto input = std::find(graph().inputs.begin(), graph().inputs.end(), value);
-  TENON_CHECK(input != graph().inputs.end(), graph().value(value).name);
-  slots_[input - graph().inputs.begin()].push_back({step, operand, bytes});
-  return nullptr;
-}
-
-void HostExecutable::add_operands(size_t at) {
-  BoundStep& step = steps_[at];
-  const std::vector<ir::NodeId>& nodes = schedule().steps[at].nodes;
-  for (size_t part = 0; part < nodes.size(); ++part) {
-    const std::vector<ir::ValueId>& inputs = graph().node(nodes[part]).inputs;
-    // The first input of the second of two is what the first makes, and stays inside.
-    for (size_t input = part > 0 ? 1 : 0; input < inputs.size(); ++input)
-      step.inputs.push_back(place(inputs[input], at, step.inputs.size(), true));
-  }
-  for (const ir::ValueId output : graph().node(nodes.back()).outputs)
-    step.outputs.push_back(place(output, at, step.outputs.size(), false));
+    : compiled_(std::move(compiled)),
+      thread_pool_(thread_pool),
+      bound_(compiled_->kernels()),
+      memory_(allocate(bound_.bytes())) {
+  bound_.place_in(memory_.get());
 }
 
 void HostExecutable::point_at(std::span<const Tensor> inputs) {
-  for (size_t at = 0; at < slots_.size(); ++at)
-    for (const InputSlot& slot : slots_[at])
-      steps_[slot.step].inputs[slot.operand] = const_cast<std::byte*>(inputs[at].data<std::byte>()) + slot.bytes;
+  for (size_t at = 0; at < inputs.size(); ++at) bound_.aim_input(at, inputs[at].data<std::byte>());
+}
+
+void HostExecutable::aim_at(std::span<const Tensor> targets) {
+  for (size_t at = 0; at < graph().outputs.size(); ++at)
+    if (bound_.can_aim(at))
+      bound_.aim_output(
+          at, !targets.empty() && targets[at] ? const_cast<std::byte*>(targets[at].data<std::byte>()) : nullptr);
 }
 
 void HostExecutable::work(void* context, int id) {
   auto& self = *static_cast<HostExecutable*>(context);
-  const Worker worker = self.thread_pool_.worker(id, self.workspace_);
+  const Worker worker = self.thread_pool_.worker(id, self.bound_.workspace());
   using Clock = std::chrono::steady_clock;
-  for (size_t at = 0; at < self.steps_.size(); ++at) {
-    BoundStep& step = self.steps_[at];
+  for (size_t at = 0; at < self.bound_.steps(); ++at) {
     const auto begin = self.times_ ? Clock::now() : Clock::time_point();
-    // A step that throws must not keep the others waiting at the barrier: the rest is skipped and run() throws.
-    if (!self.failed_.load(std::memory_order_relaxed)) try {
-        step.step->run(step.inputs.data(), step.outputs.data(), worker);
+    if (!self.faults_.any()) try {
+        self.bound_.run(at, worker);
       } catch (...) {
-        self.fail(std::current_exception());
+        self.faults_.note();
       }
     worker.sync();
     if (self.observer_) {
-      if (!self.failed_.load(std::memory_order_relaxed)) try {
+      if (!self.faults_.any()) try {
           self.observer_->after(self.schedule().steps[at].nodes.back(), worker);
         } catch (...) {
-          self.fail(std::current_exception());
+          self.faults_.note();
         }
       worker.sync();
     }
@@ -140,16 +86,12 @@ void HostExecutable::work(void* context, int id) {
   }
 }
 
-void HostExecutable::fail(std::exception_ptr fault) {
-  if (!failed_.exchange(true)) fault_ = std::move(fault);
-}
-
 void HostExecutable::run_pool() {
   thread_pool_.run(&HostExecutable::work, this);
-  if (!failed_.exchange(false)) return;
+  if (!faults_.any()) return;
   times_ = nullptr;
   observer_ = nullptr;
-  std::rethrow_exception(std::exchange(fault_, nullptr));
+  faults_.rethrow();
 }
 
 void HostExecutable::collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
@@ -157,8 +99,6 @@ void HostExecutable::collect(std::span<const Tensor> inputs, std::span<Tensor> o
     const ir::ValueId id = graph().outputs[at];
     const Place& place = layout().places[id];
     if (const Tensor* constant = graph().constant(id)) outputs[at] = *constant;
-    else if (const auto own = output_storages_.find(at); own != output_storages_.end() && own->second.memory)
-      outputs[at] = Tensor::view(graph().value(id).dtype, place.dims, own->second.memory);
     else if (place.storage >= 0) outputs[at] = Tensor::view(graph().value(id).dtype, place.dims, address(id));
     else outputs[at] = inputs[std::find(graph().inputs.begin(), graph().inputs.end(), id) - graph().inputs.begin()];
   }
@@ -179,22 +119,20 @@ void HostExecutable::run(std::span<const Tensor> inputs, std::span<Tensor> outpu
   observer_ = nullptr;
 }
 
-std::byte* HostExecutable::address(ir::ValueId value) const {
-  const Place& place = layout().places[value];
-  TENON_CHECK(place.storage >= 0, graph().value(value).name);
-  return arena_.get() + layout().storages[place.storage].offset +
-         place.offset * static_cast<int64_t>(size_of(graph().value(value).dtype));
-}
+std::byte* HostExecutable::address(ir::ValueId value) const { return bound_.address(value); }
 
 std::vector<LayerTime> HostExecutable::profile(std::span<const Tensor> inputs, int iterations) {
   aim_at({});
   point_at(inputs);
-  std::vector<double> times(steps_.size(), 0);
+  std::vector<double> times(bound_.steps(), 0);
+  const auto control = [&](size_t at) { return dynamic_cast<const ControlStep*>(&bound_.step(at)); };
+  for (size_t at = 0; at < times.size(); ++at)
+    if (const ControlStep* step = control(at)) step->begin_profile();
   times_ = &times;
   for (int iteration = 0; iteration < iterations; ++iteration) run_pool();
   times_ = nullptr;
-  std::vector<LayerTime> layers;
-  for (size_t at = 0; at < steps_.size(); ++at) {
+  std::vector<LayerTime> layers, bodies;
+  for (size_t at = 0; at < times.size(); ++at) {
     const std::vector<ir::NodeId>& nodes = schedule().steps[at].nodes;
     std::vector<std::string> origins;
     for (const ir::NodeId part : nodes)
@@ -202,7 +140,13 @@ std::vector<LayerTime> HostExecutable::profile(std::span<const Tensor> inputs, i
     const ir::Node& node = graph().node(nodes.front());
     layers.push_back(
         {node.op + " " + node.label(), origins, schedule().steps[at].tactic, times[at] / std::max(1, iterations)});
+    const size_t begin = bodies.size();
+    if (const ControlStep* step = control(at)) step->add_times(bodies, node.label() + "/", std::max(1, iterations));
+    for (size_t inner = begin; inner < bodies.size(); ++inner) layers[at].microseconds -= bodies[inner].microseconds;
+    layers[at].microseconds = std::max(0.0, layers[at].microseconds);
   }
+  // Behind all steps, so that these stay in their places.
+  layers.insert(layers.end(), bodies.begin(), bodies.end());
   return layers;
 }
 
@@ -219,7 +163,7 @@ MemoryUse HostExecutable::memory() const {
   MemoryUse use;
   use.arena_bytes = layout().arena_bytes;
   use.arena_lower_bound = layout().lower_bound;
-  use.weights_bytes = static_cast<int64_t>(compiled_->packed_bytes());
+  use.weights_bytes = static_cast<int64_t>(compiled_->kernels().packed_bytes());
   for (const ir::Value& value : graph().values)
     if (value.is_constant() && size_of(value.dtype)) use.weights_bytes += static_cast<int64_t>(value.constant.bytes());
   return use;

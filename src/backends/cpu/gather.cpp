@@ -10,6 +10,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// Gather along one axis: pieces of `inner` elements are copied by index. Indices known beforehand are checked once.
 class GatherStep : public backends::Step {
@@ -43,20 +44,20 @@ class GatherStep : public backends::Step {
   int64_t picked_, outer_ = 1, size_ = 0, bytes_;
 };
 
-const char* refuses(const Problem& problem) {
-  if (size_of(problem.inputs[0].dtype) == 0) return "only types of whole bytes";
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
+Reason refuses(const Problem& problem) {
+  if (size_of(problem.inputs[0].dtype) == 0) return {Reason::element_type, "elements", "whole bytes"};
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
   const Tensor& indices = problem.inputs[1].constant;
-  if (!indices) return "its indices are not constant";
+  if (!indices) return {Reason::not_constant, "its indices"};
   const Dims& dims = problem.inputs[0].dims;
   int64_t axis = problem.node->integer("axis", 0);
   if (axis < 0) axis += static_cast<int64_t>(dims.rank());
   const int64_t size = dims[static_cast<size_t>(axis)];
   for (int64_t at = 0; at < indices.elements(); ++at) {
     const int64_t index = indices.dtype() == DType::i64 ? indices.data<int64_t>()[at] : indices.data<int32_t>()[at];
-    if (index < -size || index >= size) return "an index is out of range";
+    if (index < -size || index >= size) return Reason::out_of_range;
   }
-  return nullptr;
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<GatherStep>(problem); }
 

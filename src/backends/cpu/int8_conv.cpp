@@ -12,6 +12,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 // Inputs behind those of Conv.
 enum : size_t { x_scale = 4, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
@@ -66,15 +67,16 @@ struct Lists {
 };
 
 /// The problem as its kernels take it; the reason when it is none.
-const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
+Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
-  if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32)) return "only u8 and f32";
+  if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32))
+    return {Reason::element_type, "elements", "u8 or f32"};
   const bool dynamic = is_dynamic(problem);
   if (dynamic && (from != DType::u8 || to != DType::f32 || epilogue_of(*problem.node).residual != Residual::none))
-    return "scales that are known only when it runs need bytes, numbers as outputs and no residual";
+    return {Reason::scales, "constant where the input is no u8, the result no f32 or a residual is added"};
   for (size_t at = dynamic ? w_scale : x_scale; at < problem.inputs.size(); ++at)
-    if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
-  if (const char* reason = conv_shape_of(problem, conv.shape)) return reason;
+    if (has(problem, at) && !problem.inputs[at].constant) return {Reason::not_constant, "scales and zero points"};
+  if (const Reason reason = conv_shape_of(problem, conv.shape)) return reason;
   if (const Image image = image_of(problem); image.needed) {
     conv.shape.in_nchw = false;
     conv.shape.in_pixel = image.channels;
@@ -101,7 +103,7 @@ const char* conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   conv.inverse_scale = has(problem, y_scale) ? lists.inverse_scale.data() : nullptr;
   conv.out_zero = zero_at(problem, y_zero);
   conv.dynamic = dynamic ? lists.dynamic.get() : nullptr;
-  return nullptr;
+  return {};
 }
 
 class Int8ConvStep : public backends::Step {
@@ -186,13 +188,13 @@ class Int8ConvStep : public backends::Step {
 constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6;
 
 template <size_t index>
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   if ((index == dot_at || index == columns_at) && !has_int8_dot(active_isa()))
-    return "the processor does not multiply four bytes at once";
-  if (index == tiles_at && active_isa() != Isa::amx) return "the processor has no tiles";
+    return {Reason::instruction, "products of four bytes"};
+  if (index == tiles_at && active_isa() != Isa::amx) return {Reason::instruction, "tiles"};
   Int8Conv conv{};
   Lists lists;
-  if (const char* reason = conv_of(problem, conv, lists)) return reason;
+  if (const Reason reason = conv_of(problem, conv, lists)) return reason;
   return int8_tactics()[index].refuses(conv);
 }
 

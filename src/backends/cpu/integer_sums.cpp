@@ -11,6 +11,7 @@ namespace {
 using namespace std::string_view_literals;
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 enum : size_t { x_at, w_at, x_zero_at, w_zero_at };
 
@@ -46,16 +47,18 @@ void take_weights(const Problem& problem, int64_t rows, int64_t inner, bool tran
   }
 }
 
-const char* refuses_operands(const Problem& problem, int64_t rows) {
+Reason refuses_operands(const Problem& problem, int64_t rows) {
   const Operand &x = problem.inputs[x_at], &w = problem.inputs[w_at];
-  if (!is_byte(x.dtype) || !is_byte(w.dtype)) return "only u8 and i8";
-  if (!w.constant) return "the weights are not constant";
-  if (has(problem, x_zero_at) && problem.inputs[x_zero_at].dims.elements() != 1) return "the input has zero points";
+  if (!is_byte(x.dtype) || !is_byte(w.dtype)) return {Reason::element_type, "elements", "u8 or i8"};
+  if (!w.constant) return {Reason::not_constant, "the weights"};
+  if (has(problem, x_zero_at) && problem.inputs[x_zero_at].dims.elements() != 1)
+    return {Reason::shape, "the input", "one zero point"};
   if (has(problem, w_zero_at)) {
     const Tensor& zeros = problem.inputs[w_zero_at].constant;
-    if (!zeros || (zeros.elements() != 1 && zeros.elements() != rows)) return "zero points of weights vary";
+    if (!zeros || (zeros.elements() != 1 && zeros.elements() != rows))
+      return {Reason::shape, "the weights", "one zero point, or one for each row"};
   }
-  return x.dense() && problem.outputs[0].dense() ? nullptr : "a tensor is a view";
+  return x.dense() && problem.outputs[0].dense() ? Reason() : Reason(Reason::view, "an operand");
 }
 
 /// Sizes as the kernels take them: bytes and sums that lie densely, channels last.
@@ -65,48 +68,47 @@ void lay_out(ConvShape& s) {
   s.out_pixel = s.out_c, s.out_row = s.out_w * s.out_c, s.out_image = s.out_h * s.out_row;
 }
 
-const char* conv_of(const Problem& problem, ConvShape& s) {
+Reason conv_of(const Problem& problem, ConvShape& s) {
   const Operand &x = problem.inputs[x_at], &w = problem.inputs[w_at], &y = problem.outputs[0];
-  if (x.dims.rank() != 4 || w.dims.rank() != 4) return "only two spatial axes";
-  if (const char* reason = refuses_operands(problem, w.dims[0])) return reason;
+  if (x.dims.rank() != 4 || w.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
+  if (const Reason reason = refuses_operands(problem, w.dims[0])) return reason;
   const ir::Node& node = *problem.node;
-  if (node.text("auto_pad", "NOTSET") != "NOTSET") return "its padding is not given";
+  if (node.text("auto_pad", "NOTSET") != "NOTSET") return {Reason::padding, "given in numbers"};
   const size_t h = channels_last(problem) ? 1 : 2, c = channels_last(problem) ? 3 : 1;
   s.batch = x.dims[0], s.in_h = x.dims[h], s.in_w = x.dims[h + 1], s.in_c = x.dims[c];
   s.out_h = y.dims[h], s.out_w = y.dims[h + 1], s.out_c = y.dims[c];
   const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1}),
              pads = node.integers("pads", {0, 0, 0, 0});
-  if (pads[0] < 0 || pads[1] < 0) return "negative padding";
+  if (pads[0] < 0 || pads[1] < 0) return {Reason::padding, "0 or more"};
   s.kernel_h = static_cast<int>(w.dims[2]), s.kernel_w = static_cast<int>(w.dims[3]);
   s.stride_h = static_cast<int>(strides[0]), s.stride_w = static_cast<int>(strides[1]);
   s.dilation_h = static_cast<int>(dilations[0]), s.dilation_w = static_cast<int>(dilations[1]);
   s.pad_top = static_cast<int>(pads[0]), s.pad_left = static_cast<int>(pads[1]);
   s.groups = static_cast<int>(node.integer("group", 1));
   lay_out(s);
-  return nullptr;
+  return {};
 }
 
 /// Rows by a matrix as a convolution of 1x1 over one row of pixels.
-const char* product_of(const Problem& problem, ConvShape& s) {
+Reason product_of(const Problem& problem, ConvShape& s) {
   const Operand &x = problem.inputs[x_at], &w = problem.inputs[w_at];
-  if (x.dims.rank() < 2 || w.dims.rank() != 2) return "only products of rows and one matrix";
-  if (const char* reason = refuses_operands(problem, w.dims[1])) return reason;
+  if (x.dims.rank() < 2 || w.dims.rank() != 2) return {Reason::shape, "the right operand", "two axes"};
+  if (const Reason reason = refuses_operands(problem, w.dims[1])) return reason;
   s.batch = s.in_h = s.out_h = s.kernel_h = s.kernel_w = s.stride_h = s.stride_w = s.dilation_h = s.dilation_w =
       s.groups = 1;
   s.in_c = w.dims[0], s.out_c = w.dims[1];
   s.in_w = s.out_w = s.in_c ? x.dims.elements() / s.in_c : 0;
   lay_out(s);
-  return nullptr;
+  return {};
 }
 
 /// Exact sums of bytes times constant weights; the input's zero point is known only when it runs.
 class IntegerSumsStep : public backends::Step {
  public:
-  IntegerSumsStep(const Problem& problem, const ConvShape& shape, bool planes)
+  IntegerSumsStep(const Problem& problem, const ConvShape& shape, bool transposed, bool planes)
       : shape_(shape), is_signed_(problem.inputs[x_at].dtype == DType::i8), planes_(planes) {
     Lists lists;
-    take_weights(problem, shape.out_c, shape.in_c / shape.groups * shape.kernel_h * shape.kernel_w,
-                 problem.node->op == "MatMulInteger", lists);
+    take_weights(problem, shape.out_c, shape.in_c / shape.groups * shape.kernel_h * shape.kernel_w, transposed, lists);
     Int8Conv conv{};
     conv.shape = shape;
     conv.weights = lists.weights.data();
@@ -180,17 +182,18 @@ class IntegerSumsStep : public backends::Step {
   size_t bytes_at_ = 0, sums_at_ = 0, workspace_ = 0;
 };
 
-template <const char* (*shape_of)(const Problem&, ConvShape&)>
-const char* refuses(const Problem& problem) {
+template <Reason (*shape_of)(const Problem&, ConvShape&)>
+Reason refuses(const Problem& problem) {
   ConvShape shape{};
   return shape_of(problem, shape);
 }
 
-template <const char* (*shape_of)(const Problem&, ConvShape&)>
+template <Reason (*shape_of)(const Problem&, ConvShape&)>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   ConvShape shape{};
   shape_of(problem, shape);
-  return std::make_unique<IntegerSumsStep>(problem, shape, shape_of == conv_of && !channels_last(problem));
+  return std::make_unique<IntegerSumsStep>(problem, shape, shape_of == product_of,
+                                           shape_of == conv_of && !channels_last(problem));
 }
 
 const backends::KernelRegistrar conv({"ConvInteger", "integer_sums", 1, refuses<conv_of>, make<conv_of>,

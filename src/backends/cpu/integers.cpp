@@ -9,6 +9,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 namespace scalar = ops::scalar;
 
 /// dst[i] = f(a[i], b[i]) over broadcast rows of T.
@@ -35,43 +36,52 @@ std::unique_ptr<backends::Step> pairs(const Problem& problem, F f) {
   return std::make_unique<PairStep<T, F>>(problem, f);
 }
 
-template <class T>
-std::unique_ptr<backends::Step> whole_numbers(const Problem& problem) {
-  const std::string& op = problem.node->op;
-  if (op == "Add") return pairs<T>(problem, [](T a, T b) { return scalar::add(a, b); });
-  if (op == "Sub") return pairs<T>(problem, [](T a, T b) { return scalar::sub(a, b); });
-  return pairs<T>(problem, [](T a, T b) { return scalar::mul(a, b); });
+/// Of two truths, and of two integers of one type.
+template <class F>
+std::unique_ptr<backends::Step> make_truths(const Problem& problem) {
+  return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>(F()(a != 0, b != 0)); });
+}
+template <class F>
+std::unique_ptr<backends::Step> make_integers(const Problem& problem) {
+  return problem.inputs[0].dtype == DType::i64 ? pairs<int64_t>(problem, F()) : pairs<int32_t>(problem, F());
 }
 
-std::unique_ptr<backends::Step> make_pairs(const Problem& problem) {
-  const std::string& op = problem.node->op;
-  if (op == "And")
-    return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) & (b != 0)); });
-  if (op == "Or")
-    return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) | (b != 0)); });
-  if (op == "Xor")
-    return pairs<uint8_t>(problem, [](uint8_t a, uint8_t b) { return static_cast<uint8_t>((a != 0) != (b != 0)); });
-  return problem.inputs[0].dtype == DType::i64 ? whole_numbers<int64_t>(problem) : whole_numbers<int32_t>(problem);
-}
+struct Both {
+  bool operator()(bool a, bool b) const { return a & b; }
+};
+struct Either {
+  bool operator()(bool a, bool b) const { return a | b; }
+};
+struct One {
+  bool operator()(bool a, bool b) const { return a != b; }
+};
+struct Sum {
+  auto operator()(auto a, auto b) const { return scalar::add(a, b); }
+};
+struct Difference {
+  auto operator()(auto a, auto b) const { return scalar::sub(a, b); }
+};
+struct Multiple {
+  auto operator()(auto a, auto b) const { return scalar::mul(a, b); }
+};
 
-const char* refuses_rows(const Problem& problem, size_t operands) {
-  if (problem.outputs[0].dims.elements() == 0) return "nothing to do";
-  return Rows(problem, operands).contiguous() ? nullptr : "rows are not contiguous";
+Reason refuses_rows(const Problem& problem, size_t operands) {
+  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
+  return Rows(problem, operands).contiguous() ? Reason() : Reason(Reason::not_contiguous, "rows");
 }
-const char* refuses_bool_pair(const Problem& problem) { return refuses_rows(problem, 2); }
-const char* refuses_whole_pair(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::i64 && problem.inputs[0].dtype != DType::i32) return "only i32 and i64";
+Reason refuses_bool_pair(const Problem& problem) { return refuses_rows(problem, 2); }
+Reason refuses_whole_pair(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::i64 && problem.inputs[0].dtype != DType::i32)
+    return {Reason::element_type, "elements", "i32 or i64"};
   return refuses_rows(problem, 2);
 }
-struct Register {
-  Register() {
-    for (const char* op : {"And", "Or", "Xor"})
-      backends::KernelRegistrar({op, "scalar", 1, refuses_bool_pair, make_pairs});
-    for (const char* op : {"Add", "Sub", "Mul"})
-      backends::KernelRegistrar({op, "whole", 0, refuses_whole_pair, make_pairs});
-  }
-};
-const Register registered;
+
+const backends::KernelRegistrar both({"And", "scalar", 1, refuses_bool_pair, make_truths<Both>});
+const backends::KernelRegistrar either({"Or", "scalar", 1, refuses_bool_pair, make_truths<Either>});
+const backends::KernelRegistrar one({"Xor", "scalar", 1, refuses_bool_pair, make_truths<One>});
+const backends::KernelRegistrar sum({"Add", "whole", 0, refuses_whole_pair, make_integers<Sum>});
+const backends::KernelRegistrar difference({"Sub", "whole", 0, refuses_whole_pair, make_integers<Difference>});
+const backends::KernelRegistrar multiple({"Mul", "whole", 0, refuses_whole_pair, make_integers<Multiple>});
 
 }  // namespace
 }  // namespace tenon::cpu

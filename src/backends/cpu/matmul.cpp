@@ -4,40 +4,42 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/int8/packed_bytes.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// MatMul and Gemm with a constant right operand: a 1x1 convolution over the rows of the left one.
 struct Product {
   ConvShape shape{};
   bool transposed = false;  // the constant is [n][k]
-  const char* reason = nullptr;
+  Reason reason;
 
   explicit Product(const Problem& problem) {
     const ir::Node& node = *problem.node;
     const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
-    const bool gemm = node.op == "Gemm";
-    if (a.dtype != DType::f32 || b.dtype != DType::f32) reason = "only f32";
-    else if (!b.constant || b.dims.rank() != 2) reason = "the right operand is no constant matrix";
-    else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = "operands are views";
+    const bool gemm = ops::has_trait(node.op, ops::Trait::general_product);
+    if (a.dtype != DType::f32 || b.dtype != DType::f32) reason = {Reason::element_type, "elements", "f32"};
+    else if (!b.constant || b.dims.rank() != 2) reason = {Reason::not_constant, "the right operand, a matrix,"};
+    else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = {Reason::view, "an operand"};
     else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
-      reason = "it is scaled or transposed";
+      reason = {Reason::attribute, "transA, alpha and beta", "0, 1 and 1"};
     else if (problem.inputs.size() > 3 &&
              !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims && problem.inputs[3].dense()))
-      reason = "the residual is broadcast, a view or no f32";
+      reason = {Reason::shape, "the residual", "the result's type and sizes, in one piece"};
     if (reason) return;
     transposed = gemm && node.integer("transB", 0);
     const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1],
                   m = a.dims.elements() / std::max<int64_t>(1, k);
-    if (m == 0 || n == 0 || k == 0) reason = "nothing to do";
+    if (m == 0 || n == 0 || k == 0) reason = Reason::empty;
     if (problem.inputs.size() > 2 && problem.inputs[2]) {
       const Operand& bias = problem.inputs[2];
       if (!bias.constant || bias.dtype != DType::f32 || bias.constant.elements() != n || bias.dims.back() != n)
-        reason = "the bias is no constant row";
+        reason = {Reason::not_constant, "the bias, a row,"};
     }
     shape.batch = shape.in_h = shape.out_h = 1;
     shape.in_w = shape.out_w = m;
@@ -95,12 +97,12 @@ constexpr const char* bf16_tiles = "bf16_tiles";
 constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
 
 template <const char* const& name>
-const char* refuses(const Problem& problem) {
-  if (is_bf16(name) && !problem.bf16) return "bf16 was not asked for";
+Reason refuses(const Problem& problem) {
+  if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   const Product product(problem);
   if (product.reason) return product.reason;
   const ConvTactic* tactic = conv_tactic_named(problem, name);
-  return tactic ? tactic->refuses(product.shape, epilogue_of(*problem.node)) : "not built for this instruction set";
+  return tactic ? tactic->refuses(product.shape, epilogue_of(*problem.node)) : Reason(Reason::instruction_set);
 }
 
 template <const char* const& name>

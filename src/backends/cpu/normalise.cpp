@@ -6,12 +6,14 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 bool present(const Problem& problem, size_t input) { return input < problem.inputs.size() && problem.inputs[input]; }
 
@@ -19,7 +21,7 @@ bool present(const Problem& problem, size_t input) { return input < problem.inpu
 class LayerStep : public backends::Step {
  public:
   explicit LayerStep(const Problem& problem)
-      : centred_(problem.node->op == "LayerNormalization"),
+      : centred_(ops::has_trait(problem.node->op, ops::Trait::centred)),
         bias_(present(problem, 2)),
         epsilon_(problem.node->real("epsilon", 1e-5f)),
         loops_(loops(isa_for(problem))) {
@@ -54,20 +56,20 @@ class LayerStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses_layer(const Problem& problem) {
+Reason refuses_layer(const Problem& problem) {
   const Operand& x = problem.inputs[0];
   for (const Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return "only f32";
+    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   for (size_t at = 1; at < problem.outputs.size(); ++at)
-    if (problem.outputs[at]) return "statistics are wanted";
-  if (x.dims.elements() == 0) return "nothing to do";
+    if (problem.outputs[at]) return {Reason::wanted, "statistics"};
+  if (x.dims.elements() == 0) return Reason::empty;
   int64_t axis = problem.node->integer("axis", -1), count = 1;
   if (axis < 0) axis += static_cast<int64_t>(x.dims.rank());
   for (auto at = static_cast<size_t>(axis); at < x.dims.rank(); ++at) count *= x.dims[at];
   for (size_t at : {size_t{1}, size_t{2}})
     if (present(problem, at) && (problem.inputs[at].dims.elements() != count))
-      return "scale and bias are not of a row's size";
-  return nullptr;
+      return {Reason::shape, "scale and bias", "a row's size"};
+  return {};
 }
 std::unique_ptr<backends::Step> make_layer(const Problem& problem) { return std::make_unique<LayerStep>(problem); }
 
@@ -105,12 +107,12 @@ class InstanceStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses_instance(const Problem& problem) {
+Reason refuses_instance(const Problem& problem) {
   for (const Operand& operand : problem.inputs)
-    if (operand.dtype != DType::f32) return "only f32";
-  if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
-  if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
-  return nullptr;
+    if (operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.node->text("layout", "NCHW") != "NCHW") return {Reason::layout, "NCHW"};
+  if (problem.inputs[0].dims.elements() == 0) return Reason::empty;
+  return {};
 }
 std::unique_ptr<backends::Step> make_instance(const Problem& problem) {
   return std::make_unique<InstanceStep>(problem);
@@ -156,16 +158,16 @@ class BatchStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses_batch(const Problem& problem) {
-  if (problem.node->integer("training_mode", 0)) return "training";
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
+Reason refuses_batch(const Problem& problem) {
+  if (problem.node->integer("training_mode", 0)) return {Reason::attribute, "training_mode", "0"};
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   for (size_t at = 1; at < 5; ++at)
     if (problem.inputs[at].dtype != DType::f32 || !problem.inputs[at].constant)
-      return "its statistics are not constant";
+      return {Reason::not_constant, "its statistics"};
   for (size_t at = 1; at < problem.outputs.size(); ++at)
-    if (problem.outputs[at]) return "statistics are wanted";
-  if (problem.inputs[0].dims.elements() == 0) return "nothing to do";
-  return nullptr;
+    if (problem.outputs[at]) return {Reason::wanted, "statistics"};
+  if (problem.inputs[0].dims.elements() == 0) return Reason::empty;
+  return {};
 }
 std::unique_ptr<backends::Step> make_batch(const Problem& problem) { return std::make_unique<BatchStep>(problem); }
 

@@ -10,6 +10,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 bool present(const Problem& problem, size_t input) { return input < problem.inputs.size() && problem.inputs[input]; }
 
@@ -75,15 +76,15 @@ class PadStep : public backends::Step {
   int64_t before_[Dims::max_rank] = {};
 };
 
-const char* refuses_pad(const Problem& problem) {
-  if (problem.node->text("mode", "constant") != "constant") return "only constant margins";
-  if (size_of(problem.inputs[0].dtype) == 0) return "only types of whole bytes";
+Reason refuses_pad(const Problem& problem) {
+  if (problem.node->text("mode", "constant") != "constant") return {Reason::attribute, "mode", "constant"};
+  if (size_of(problem.inputs[0].dtype) == 0) return {Reason::element_type, "elements", "whole bytes"};
   if (!problem.inputs[1].constant || (present(problem, 3) && !problem.inputs[3].constant))
-    return "its margins are not constant";
+    return {Reason::not_constant, "its pads"};
   return problem.inputs[0].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 ||
                  problem.outputs[0].dims.rank() == 0
-             ? "nothing to do"
-             : nullptr;
+             ? Reason(Reason::empty)
+             : Reason();
 }
 std::unique_ptr<backends::Step> make_pad(const Problem& problem) { return std::make_unique<PadStep>(problem); }
 
@@ -128,13 +129,14 @@ class RepeatStep : public backends::Step {
   int64_t size_;
 };
 
-const char* refuses_repeat(const Problem& problem) {
-  if (size_of(problem.inputs[0].dtype) == 0) return "only types of whole bytes";
-  if (problem.outputs[0].dims.rank() < problem.inputs[0].dims.rank()) return "its sizes do not fit";
+Reason refuses_repeat(const Problem& problem) {
+  if (size_of(problem.inputs[0].dtype) == 0) return {Reason::element_type, "elements", "whole bytes"};
+  if (problem.outputs[0].dims.rank() < problem.inputs[0].dims.rank())
+    return {Reason::shape, "the output", "as many axes as the input"};
   return problem.inputs[0].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 ||
                  problem.outputs[0].dims.rank() == 0
-             ? "nothing to do"
-             : nullptr;
+             ? Reason(Reason::empty)
+             : Reason();
 }
 std::unique_ptr<backends::Step> make_repeat(const Problem& problem) { return std::make_unique<RepeatStep>(problem); }
 

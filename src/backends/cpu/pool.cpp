@@ -6,12 +6,14 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/pool_window.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// Max and average pooling over two spatial axes of channels-last tensors, one output pixel's channels at a time.
 class PoolStep : public backends::Step {
@@ -20,7 +22,7 @@ class PoolStep : public backends::Step {
     const ir::Node& node = *problem.node;
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
-    max_ = node.op == "MaxPool" || node.op == "GlobalMaxPool";
+    max_ = ops::traits_of(node.op).reduction() == ops::Reduction::largest;
     include_pad_ = node.integer("count_include_pad", 0) != 0;
   }
 
@@ -87,13 +89,13 @@ class PoolStep : public backends::Step {
   const RowOps& ops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return "only channels-last";
-  if (problem.outputs.size() > 1 && problem.outputs[1]) return "indices are wanted";
-  if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";
-  return nullptr;
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
+  if (problem.outputs.size() > 1 && problem.outputs[1]) return {Reason::wanted, "indices"};
+  if (!x.rows_contiguous() || !y.rows_contiguous()) return {Reason::not_contiguous, "channels"};
+  return {};
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<PoolStep>(problem); }

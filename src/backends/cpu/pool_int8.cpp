@@ -13,6 +13,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 constexpr int64_t most_taps = 64;  // along an axis
 
@@ -71,16 +72,16 @@ class BytePoolStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (x.dtype != DType::u8) return "only u8";
-  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return "only channels-last";
-  if (problem.outputs.size() > 1 && problem.outputs[1]) return "indices are wanted";
-  if (!x.rows_contiguous() || !y.rows_contiguous()) return "channels are not contiguous";
-  if (x.dims.elements() == 0 || y.dims.elements() == 0) return "nothing to do";
+  if (x.dtype != DType::u8) return {Reason::element_type, "elements", "u8"};
+  if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
+  if (problem.outputs.size() > 1 && problem.outputs[1]) return {Reason::wanted, "indices"};
+  if (!x.rows_contiguous() || !y.rows_contiguous()) return {Reason::not_contiguous, "channels"};
+  if (x.dims.elements() == 0 || y.dims.elements() == 0) return Reason::empty;
   for (const int64_t taps : PoolWindow(problem).kernel)
-    if (taps > most_taps) return "the window is too large";
-  return nullptr;
+    if (taps > most_taps) return {Reason::too_many, most_taps, "taps"};
+  return {};
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<BytePoolStep>(problem); }

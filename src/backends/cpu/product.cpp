@@ -7,12 +7,14 @@
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// MatMul and Gemm of any operands: matrices of a batch, in blocks of rows.
 class ProductStep : public backends::Step {
@@ -20,7 +22,7 @@ class ProductStep : public backends::Step {
   explicit ProductStep(const Problem& problem)
       : epilogue_(epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
-    if (problem.node->op == "Gemm") {
+    if (ops::has_trait(problem.node->op, ops::Trait::general_product)) {
       shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);
       alpha_ = problem.node->real("alpha", 1), beta_ = problem.node->real("beta", 1);
     }
@@ -120,11 +122,11 @@ class ProductStep : public backends::Step {
   int c_column_ = 0;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   for (const Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return "only f32";
-  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return "nothing to do";
-  return nullptr;
+    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return Reason::empty;
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }
 

@@ -14,6 +14,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Problem;
+using backends::Reason;
 using ops::Instruction;
 
 constexpr int64_t strip = 512;     // elements a program works on at a time, so that its registers stay in L1
@@ -170,16 +171,18 @@ bool is_table(const Problem& problem) {
   return rows.contiguous() && rows.step(0) == 1;
 }
 
-const char* refuses_table(const Problem& problem) {
-  return is_table(problem) ? nullptr : "not from rows of bytes to bytes";
+Reason refuses_table(const Problem& problem) {
+  return is_table(problem) ? Reason() : Reason(Reason::element_type, "rows on both sides", "bytes");
 }
 
-const char* refuses(const Problem& problem) {
-  if (problem.inputs.empty() || problem.inputs.size() > Rows::most_operands) return "too many operands";
+Reason refuses(const Problem& problem) {
+  if (problem.inputs.empty() || problem.inputs.size() > Rows::most_operands)
+    return {Reason::too_many, Rows::most_operands, "operands"};
   for (const backends::Operand& operand : problem.inputs)
-    if (operand.dtype != DType::f32 && operand.dtype != DType::u8) return "only f32 and bytes";
-  if (is_table(problem)) return "each byte becomes one other";
-  return problem.outputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
+    if (operand.dtype != DType::f32 && operand.dtype != DType::u8)
+      return {Reason::element_type, "elements", "f32 or u8"};
+  if (is_table(problem)) return Reason::other_kernel;
+  return problem.outputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProgramStep>(problem); }

@@ -7,12 +7,14 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// Scale and zero point for runs of equal ones: one run, or the entries of an axis with `inner` elements each.
 struct Scales {
@@ -54,7 +56,7 @@ class ScaleStep : public backends::Step {
   explicit ScaleStep(const Problem& problem)
       : scales_(scales_of(problem)),
         count_(problem.inputs[0].dims.elements()),
-        quantise_(problem.node->op == "QuantizeLinear"),
+        quantise_(ops::has_trait(problem.node->op, ops::Trait::quantises)),
         type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype),
         loops_(loops(isa_for(problem))) {}
 
@@ -120,24 +122,26 @@ class ScaleStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses(const Problem& problem) {
-  const bool quantise = problem.node->op == "QuantizeLinear";
+Reason refuses(const Problem& problem) {
+  const bool quantise = ops::has_trait(problem.node->op, ops::Trait::quantises);
   const Operand &x = problem.inputs[0], &scale = problem.inputs[1], &y = problem.outputs[0];
   const DType whole = quantise ? y.dtype : x.dtype;
-  if ((quantise ? x : y).dtype != DType::f32 || scale.dtype != DType::f32) return "only f32";
-  if (whole != DType::u8 && whole != DType::i8 && (quantise || whole != DType::i32)) return "only 8-bit integers";
-  if (!scale.constant || scale.constant.elements() == 0) return "its scale is not constant";
-  if (problem.node->integer("block_size", 0)) return "only one scale, or one for each entry of an axis";
+  if ((quantise ? x : y).dtype != DType::f32 || scale.dtype != DType::f32)
+    return {Reason::element_type, "elements", "f32"};
+  if (whole != DType::u8 && whole != DType::i8 && (quantise || whole != DType::i32))
+    return {Reason::element_type, "elements", "u8 or i8"};
+  if (!scale.constant || scale.constant.elements() == 0) return {Reason::not_constant, "its scale"};
+  if (problem.node->integer("block_size", 0)) return {Reason::scales, "one, or one for each entry of an axis"};
   if (problem.inputs.size() > 2 && problem.inputs[2]) {
     const Tensor& zero = problem.inputs[2].constant;
-    if (!zero || zero.elements() != scale.constant.elements()) return "its zero point is not constant";
+    if (!zero || zero.elements() != scale.constant.elements()) return {Reason::not_constant, "its zero point"};
     if (zero.dtype() == DType::i32)
       for (int32_t value : zero.values<int32_t>())
-        if (value) return "a zero point of 32 bits";
+        if (value) return {Reason::element_type, "the zero point", "8 bits"};
   }
   if (scale.constant.elements() > 1 && scale.constant.elements() != x.dims[static_cast<size_t>(axis_of(problem))])
-    return "the scale does not fit";
-  return nullptr;
+    return {Reason::scales, "as many as the axis has entries"};
+  return {};
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ScaleStep>(problem); }
@@ -177,9 +181,9 @@ class DynamicStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses_dynamic(const Problem& problem) {
-  if (problem.outputs.size() < 3) return "an output is absent";
-  return nullptr;
+Reason refuses_dynamic(const Problem& problem) {
+  if (problem.outputs.size() < 3) return {Reason::absent, "an output"};
+  return {};
 }
 std::unique_ptr<backends::Step> make_dynamic(const Problem& problem) { return std::make_unique<DynamicStep>(problem); }
 

@@ -13,6 +13,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 bool present(const Problem& problem, size_t input) { return input < problem.inputs.size() && problem.inputs[input]; }
 
@@ -45,11 +46,17 @@ struct Product {
   }
 };
 
+/// Four of an LSTM, three of a GRU.
+int64_t gates_of(const Problem& problem) {
+  const Dims& back = problem.inputs[2].dims;
+  return back[2] ? back[1] / back[2] : 0;
+}
+
 /// LSTM and GRU with their usual activations: the inputs of all steps in one product, then a product for each step.
 class RecurrentStep : public backends::Step {
  public:
   explicit RecurrentStep(const Problem& problem)
-      : gates_(problem.node->op == "LSTM" ? 4 : 3),
+      : gates_(gates_of(problem)),
         reset_last_(problem.node->integer("linear_before_reset", 0) != 0),
         outputs_(problem.outputs.size()),
         ops_(row_ops(isa_for(problem))) {
@@ -200,25 +207,26 @@ class RecurrentStep : public backends::Step {
   const RowOps& ops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const ir::Node& node = *problem.node;
   for (size_t at = 0; at < problem.inputs.size(); ++at)
-    if (problem.inputs[at] && at != 4 && problem.inputs[at].dtype != DType::f32) return "only f32";
+    if (problem.inputs[at] && at != 4 && problem.inputs[at].dtype != DType::f32)
+      return {Reason::element_type, "elements", "f32"};
   for (size_t at : {size_t{1}, size_t{2}, size_t{3}})
-    if (present(problem, at) && !problem.inputs[at].constant) return "its weights are not constant";
-  if (present(problem, 4)) return "sequences of different lengths";
-  if (present(problem, 7)) return "peepholes";
+    if (present(problem, at) && !problem.inputs[at].constant) return {Reason::not_constant, "the weights"};
+  if (present(problem, 4)) return {Reason::shape, "sequences", "one length"};
+  if (present(problem, 7)) return {Reason::wanted, "peepholes"};
   if (node.integer("layout", 0) || node.integer("input_forget", 0) || node.real("clip", 0) != 0)
-    return "an unusual form";
+    return {Reason::attribute, "layout, input_forget and clip", "0"};
   if (node.has("activations")) {
     const auto* names = std::get_if<std::vector<std::string>>(&node.attributes.at("activations"));
-    const std::vector<std::string> usual = node.op == "LSTM" ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                                             : std::vector<std::string>{"Sigmoid", "Tanh"};
+    const std::vector<std::string> usual = gates_of(problem) == 4 ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+                                                                  : std::vector<std::string>{"Sigmoid", "Tanh"};
     for (size_t at = 0; names && at < names->size(); ++at)
-      if ((*names)[at] != usual[at % usual.size()]) return "unusual activations";
+      if ((*names)[at] != usual[at % usual.size()]) return {Reason::activation, "the standard's own"};
   }
-  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[2].dims.elements() == 0) return "nothing to do";
-  return nullptr;
+  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[2].dims.elements() == 0) return Reason::empty;
+  return {};
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) {

@@ -7,29 +7,33 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 enum class After : uint8_t { none, mean, root, log };
-struct Reduction {
+/// How a reduction is done.
+struct Means {
+  ops::Reduction what;
   const char* op;
   Fold fold;
   Before before;
   After after;
 };
-constexpr Reduction reductions[] = {{"ReduceSum", Fold::sum, Before::none, After::none},
-                                    {"ReduceMean", Fold::sum, Before::none, After::mean},
-                                    {"ReduceMax", Fold::max, Before::none, After::none},
-                                    {"ReduceMin", Fold::min, Before::none, After::none},
-                                    {"ReduceProd", Fold::product, Before::none, After::none},
-                                    {"ReduceL1", Fold::sum, Before::absolute, After::none},
-                                    {"ReduceL2", Fold::sum, Before::square, After::root},
-                                    {"ReduceSumSquare", Fold::sum, Before::square, After::none},
-                                    {"ReduceLogSum", Fold::sum, Before::none, After::log}};
+constexpr Means reductions[] = {{ops::Reduction::sum, "ReduceSum", Fold::sum, Before::none, After::none},
+                                {ops::Reduction::mean, "ReduceMean", Fold::sum, Before::none, After::mean},
+                                {ops::Reduction::largest, "ReduceMax", Fold::max, Before::none, After::none},
+                                {ops::Reduction::smallest, "ReduceMin", Fold::min, Before::none, After::none},
+                                {ops::Reduction::product, "ReduceProd", Fold::product, Before::none, After::none},
+                                {ops::Reduction::l1, "ReduceL1", Fold::sum, Before::absolute, After::none},
+                                {ops::Reduction::l2, "ReduceL2", Fold::sum, Before::square, After::root},
+                                {ops::Reduction::squares, "ReduceSumSquare", Fold::sum, Before::square, After::none},
+                                {ops::Reduction::log_sum, "ReduceLogSum", Fold::sum, Before::none, After::log}};
 
 /// One neighbouring group of reduced axes of a dense tensor: outer x count x inner to outer x inner.
 struct Pass {
@@ -43,7 +47,7 @@ constexpr int64_t piece = 16384;  // a longer row is cut, so that workers share 
 /// Reduces one group of axes after the other, the last first; results in between lie in the workspace.
 class ReduceStep : public backends::Step {
  public:
-  ReduceStep(const Problem& problem, const Reduction& how, const std::vector<char>& reduced)
+  ReduceStep(const Problem& problem, const Means& how, const std::vector<char>& reduced)
       : fold_(how.fold), after_(how.after), loops_(loops(isa_for(problem))) {
     // Sizes of neighbouring groups, kept and reduced by turns.
     std::vector<int64_t> sizes;
@@ -132,10 +136,10 @@ class ReduceStep : public backends::Step {
   const Loops& loops_;
 };
 
-const Reduction* reduction_of(const std::string& op) {
-  for (const Reduction& entry : reductions)
-    if (op == entry.op) return &entry;
-  return nullptr;
+const Means& means_of(const Problem& problem) {
+  const ops::Reduction what = ops::traits_of(problem.node->op).reduction();
+  return *std::find_if(std::begin(reductions), std::end(reductions),
+                       [&](const Means& one) { return one.what == what; });
 }
 
 /// Which axes go; nullopt where they are not known.
@@ -154,35 +158,34 @@ std::optional<std::vector<char>> reduced_axes(const Problem& problem) {
   return reduced;
 }
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand& x = problem.inputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (x.dims.elements() == 0) return "nothing to do";
-  if (!reduced_axes(problem)) return "its axes are not constant";
-  return nullptr;
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  if (!reduced_axes(problem)) return {Reason::not_constant, "its axes"};
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) {
-  return std::make_unique<ReduceStep>(problem, *reduction_of(problem.node->op), *reduced_axes(problem));
+  return std::make_unique<ReduceStep>(problem, means_of(problem), *reduced_axes(problem));
 }
 
 /// Global average and maximum of N, C, spatial…: a reduction of all but two axes.
-const char* refuses_global(const Problem& problem) {
+Reason refuses_global(const Problem& problem) {
   const Operand& x = problem.inputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (problem.node->text("layout", "NCHW") != "NCHW") return "only channels first";
-  if (x.dims.elements() == 0) return "nothing to do";
-  return nullptr;
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.node->text("layout", "NCHW") != "NCHW") return {Reason::layout, "NCHW"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  return {};
 }
 std::unique_ptr<backends::Step> make_global(const Problem& problem) {
   std::vector<char> reduced(problem.inputs[0].dims.rank(), 1);
   reduced[0] = reduced[1] = 0;
-  return std::make_unique<ReduceStep>(
-      problem, *reduction_of(problem.node->op == "GlobalAveragePool" ? "ReduceMean" : "ReduceMax"), reduced);
+  return std::make_unique<ReduceStep>(problem, means_of(problem), reduced);
 }
 
 struct Register {
   Register() {
-    for (const Reduction& entry : reductions)
+    for (const Means& entry : reductions)
       backends::KernelRegistrar({entry.op, "lines", 1, refuses_any<refuses>, make_any<make>});
     for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"})
       backends::KernelRegistrar({op, "lines", 1, refuses_any<refuses_global>, make_any<make_global>});

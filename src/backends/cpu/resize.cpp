@@ -8,6 +8,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// Nearest upsampling of channels-last images by whole factors: pixels are repeated.
 class RepeatStep : public backends::Step {
@@ -36,21 +37,22 @@ class RepeatStep : public backends::Step {
   int64_t bytes_;  // of an element
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const ir::Node& node = *problem.node;
-  if (x.dtype != DType::f32 && x.dtype != DType::u8) return "only f32 and u8";
-  if (node.text("mode", "nearest") != "nearest") return "only nearest";
-  if (x.dims.rank() != 4 || x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3]) return "only channels-last images";
-  if (x.dims.elements() == 0 || y.dims[1] % x.dims[1] || y.dims[2] % x.dims[2]) return "only whole factors";
+  if (x.dtype != DType::f32 && x.dtype != DType::u8) return {Reason::element_type, "elements", "f32 or u8"};
+  if (node.text("mode", "nearest") != "nearest") return {Reason::attribute, "mode", "nearest"};
+  if (x.dims.rank() != 4 || x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3]) return {Reason::layout, "NHWC"};
+  if (x.dims.elements() == 0 || y.dims[1] % x.dims[1] || y.dims[2] % x.dims[2])
+    return {Reason::not_multiple, "the output's sizes", "the input's"};
   const std::string transform = node.text("coordinate_transformation_mode", "half_pixel"),
                     rounding = node.text("nearest_mode", "round_prefer_floor");
   // Repetition is what these two give for whole factors.
   const bool repeats =
       (transform == "asymmetric" && rounding == "floor") ||
       ((transform == "half_pixel" || transform == "pytorch_half_pixel") && rounding.rfind("round_prefer", 0) == 0);
-  if (!repeats) return "another rounding of coordinates";
-  return x.rows_contiguous() && y.rows_contiguous() ? nullptr : "channels are not contiguous";
+  if (!repeats) return {Reason::attribute, "coordinates", "rounded to repeat each pixel"};
+  return x.rows_contiguous() && y.rows_contiguous() ? Reason() : Reason(Reason::not_contiguous, "channels");
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<RepeatStep>(problem); }

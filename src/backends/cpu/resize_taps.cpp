@@ -12,6 +12,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 namespace resizing = ops::resizing;
 
 bool changes(const resizing::Axis& axis) { return axis.in != axis.out || axis.scale != 1; }
@@ -97,20 +98,20 @@ class TapsStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (x.dims.elements() == 0 || y.dims.elements() == 0) return "nothing to do";
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.elements() == 0 || y.dims.elements() == 0) return Reason::empty;
   if (problem.node->text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")
-    return "a region of interest";
+    return {Reason::attribute, "coordinate_transformation_mode", "another than tf_crop_and_resize"};
   for (size_t at : {size_t{2}, size_t{3}})
     if (at < problem.inputs.size() && problem.inputs[at] && !problem.inputs[at].constant)
-      return "its scales are not constant";
+      return {Reason::not_constant, "its scales"};
   if (problem.inputs.size() > 3 && problem.inputs[3] && problem.inputs[3].dtype != DType::i64)
-    return "its sizes are not i64";
+    return {Reason::element_type, "its sizes", "i64"};
   const auto axes = backends::resize_axes(problem);
-  if (std::none_of(axes.begin(), axes.end(), changes)) return "nothing changes";
-  return nullptr;
+  if (std::none_of(axes.begin(), axes.end(), changes)) return {Reason::form, "change of sizes"};
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<TapsStep>(problem); }
 

@@ -8,6 +8,7 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 class SoftmaxStep : public backends::Step {
  public:
@@ -45,14 +46,14 @@ class SoftmaxStep : public backends::Step {
   const RowOps& ops_;
 };
 
-const char* refuses(const Problem& problem) {
+Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  if (x.dims.rank() == 0 || x.dims.elements() == 0) return "nothing to do";
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.rank() == 0 || x.dims.elements() == 0) return Reason::empty;
   const int64_t rank = static_cast<int64_t>(x.dims.rank()), axis = problem.node->integer("axis", -1);
-  if ((axis < 0 ? axis + rank : axis) != rank - 1) return "only along the last axis";
+  if ((axis < 0 ? axis + rank : axis) != rank - 1) return {Reason::attribute, "axis", "the last"};
   const auto is_row = [](const Operand& one) { return one.strides.back() == 1 || one.dims.back() == 1; };
-  return is_row(x) && is_row(y) ? nullptr : "rows have gaps";
+  return is_row(x) && is_row(y) ? Reason() : Reason(Reason::gaps, "rows");
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<SoftmaxStep>(problem); }

@@ -7,12 +7,14 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/f32/rows.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 constexpr int64_t tile = 256;  // neighbouring lines done together
 
@@ -20,7 +22,9 @@ constexpr int64_t tile = 256;  // neighbouring lines done together
 class AxisStep : public backends::Step {
  public:
   explicit AxisStep(const Problem& problem)
-      : log_(problem.node->op == "LogSoftmax"), ops_(row_ops(isa_for(problem))), loops_(loops(isa_for(problem))) {
+      : log_(ops::has_trait(problem.node->op, ops::Trait::logarithm)),
+        ops_(row_ops(isa_for(problem))),
+        loops_(loops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
@@ -95,9 +99,9 @@ class AxisStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return "only f32";
-  return problem.inputs[0].dims.elements() == 0 ? "nothing to do" : nullptr;
+Reason refuses(const Problem& problem) {
+  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  return problem.inputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<AxisStep>(problem); }
 

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <new>
 
 #include "backends/kernel.h"
+#include "base/check.h"
 
 namespace tenon::cpu {
 namespace {
 
+using backends::Member;
 using backends::Operand;
 using backends::Problem;
 using Clock = std::chrono::steady_clock;
@@ -23,29 +26,63 @@ std::shared_ptr<std::byte> buffer(size_t bytes) {
   return {memory, [](std::byte* p) { ::operator delete(p, std::align_val_t(4096)); }};
 }
 
-/// Both nodes of a pair one after the other, each by its own kernel: what the pair's kernel has to beat.
-class UnfusedPair : public backends::Step {
+/// The members of a group one after the other, each by its own kernel: what kernels of the whole have to beat.
+class UnfusedStep : public backends::Step {
  public:
-  UnfusedPair(const backends::Pair& pair, const std::string& first, const std::string& second)
-      : firsts_(pair.first.inputs.size()),
-        seconds_(pair.second.inputs.size()),
-        first_(backends::kernel_for(pair.first, first).make(pair.first)),
-        second_(backends::kernel_for(pair.second, second).make(pair.second)),
-        between_(buffer(backends::extent(pair.first.outputs[0]))) {}
-  size_t workspace_bytes() const override { return std::max(first_->workspace_bytes(), second_->workspace_bytes()); }
+  UnfusedStep(const Problem& whole, const std::vector<Member>& members) {
+    std::map<ir::ValueId, size_t> slots;  // of the members' values
+    const std::vector<ir::ValueId>&inputs = whole.node->members->inputs, &outputs = whole.node->members->outputs;
+    const auto bind = [&](const std::vector<ir::ValueId>& values, const std::vector<Operand>& operands, auto& places) {
+      size_t next = 0;
+      for (size_t at = 0; at < operands.size(); ++at)
+        if (operands[at]) places.push_back({at, slots.emplace(values[next++], slots.size()).first->second});
+    };
+    bind(inputs, whole.inputs, inputs_), bind(outputs, whole.outputs, outputs_);
+    const auto slot_of = [&](ir::ValueId value, const Operand& operand) {
+      if (value == ir::no_value) return none;
+      const auto [slot, fresh] = slots.emplace(value, slots.size());
+      if (fresh) between_.push_back({slot->second, buffer(backends::extent(operand))});
+      return slot->second;
+    };
+    for (const Member& member : members) {
+      Bound bound{backends::kernel_for(member.problem, member.tactic).make(member.problem), {}, {}};
+      for (size_t at = 0; at < member.inputs.size(); ++at)
+        bound.inputs.push_back(slot_of(member.inputs[at], member.problem.inputs[at]));
+      for (size_t at = 0; at < member.outputs.size(); ++at)
+        bound.outputs.push_back(slot_of(member.outputs[at], member.problem.outputs[at]));
+      steps_.push_back(std::move(bound));
+    }
+    TENON_CHECK(slots.size() <= most_values, "a group of many values: " + whole.node->label());
+  }
+  size_t workspace_bytes() const override {
+    size_t most = 0;
+    for (const Bound& bound : steps_) most = std::max(most, bound.step->workspace_bytes());
+    return most;
+  }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
-    std::byte* between = between_.get();
-    first_->run(inputs, &between, worker);
-    worker.sync();
-    std::array<std::byte*, 4> operands{between};
-    for (size_t at = 1; at < seconds_; ++at) operands[at] = inputs[firsts_ + at - 1];
-    second_->run(operands.data(), outputs, worker);
+    std::array<std::byte*, most_values> values{}, from{}, to{};
+    for (const auto& [at, slot] : inputs_) values[slot] = inputs[at];
+    for (const auto& [at, slot] : outputs_) values[slot] = outputs[at];
+    for (const auto& [slot, memory] : between_) values[slot] = memory.get();
+    const auto gather = [&](const std::vector<size_t>& slots, auto& list) {
+      for (size_t at = 0; at < slots.size(); ++at) list[at] = slots[at] == none ? nullptr : values[slots[at]];
+    };
+    for (size_t at = 0; at < steps_.size(); ++at) {
+      if (at > 0) worker.sync();
+      gather(steps_[at].inputs, from), gather(steps_[at].outputs, to);
+      steps_[at].step->run(from.data(), to.data(), worker);
+    }
   }
 
  private:
-  size_t firsts_, seconds_;
-  std::unique_ptr<backends::Step> first_, second_;
-  std::shared_ptr<std::byte> between_;
+  static constexpr size_t none = SIZE_MAX, most_values = 32;
+  struct Bound {
+    std::unique_ptr<backends::Step> step;
+    std::vector<size_t> inputs, outputs;  // slots
+  };
+  std::vector<Bound> steps_;
+  std::vector<std::pair<size_t, size_t>> inputs_, outputs_;  // an operand of the whole, its slot
+  std::vector<std::pair<size_t, std::shared_ptr<std::byte>>> between_;
 };
 
 class HostTimer : public backends::TacticTimer {
@@ -55,18 +92,14 @@ class HostTimer : public backends::TacticTimer {
 
   std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) override {
     steps_.clear();
-    for (const std::string& tactic : tactics) steps_.push_back(backends::kernel_for(problem, tactic).make(problem));
+    for (const std::string& tactic : tactics)
+      if (tactic == backends::unfused) steps_.push_back(std::make_unique<UnfusedStep>(problem, members_));
+      else steps_.push_back(backends::kernel_for(problem, tactic).make(problem));
     return start(problem);
   }
 
-  std::vector<size_t> begin(const backends::ScheduledStep& unfused, const std::string& first,
-                            const std::string& second) override {
-    const backends::Pair pair{unfused.problems[0], unfused.problems[1]};
-    steps_.clear();
-    steps_.push_back(std::make_unique<UnfusedPair>(pair, first, second));
-    steps_.push_back(backends::pair_kernel(pair)->make(pair));
-    return start(backends::operands_of(pair));
-  }
+  bool times_members() const override { return true; }
+  void set_members(std::vector<Member> members) override { members_ = std::move(members); }
 
   double run(size_t tactic) override {
     Run run{steps_[tactic].get(), inputs_.data(), outputs_.data(), &thread_pool_, workspace_};
@@ -113,6 +146,7 @@ class HostTimer : public backends::TacticTimer {
   }
 
   ThreadPool thread_pool_;
+  std::vector<Member> members_;
   std::vector<std::unique_ptr<backends::Step>> steps_;
   std::vector<std::shared_ptr<std::byte>> memory_;
   std::vector<std::byte*> inputs_, outputs_;

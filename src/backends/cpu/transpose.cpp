@@ -10,13 +10,14 @@ namespace {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 constexpr int64_t band = 64;  // rows and columns that a worker turns at a time
 
 /// The output's axes with the input's strides, neighbours that stay together merged.
 struct Turn {
   std::vector<int64_t> count, from, to;
-  const char* reason = nullptr;
+  Reason reason;
 
   explicit Turn(const Problem& problem) {
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
@@ -36,12 +37,12 @@ struct Turn {
         to.push_back(y.strides[axis]);
       }
     }
-    if (size_of(x.dtype) != 4) reason = "only elements of 4 bytes";
-    else if (count.size() < 2 || count.size() > 4) reason = "no two axes change places";
-    else if (y.dims.elements() == 0) reason = "nothing to do";
-    else if (to.back() != 1) reason = "the output's rows are not contiguous";
+    if (size_of(x.dtype) != 4) reason = {Reason::element_type, "elements", "4 bytes"};
+    else if (count.size() < 2 || count.size() > 4) reason = {Reason::form, "exchange of two axes"};
+    else if (y.dims.elements() == 0) reason = Reason::empty;
+    else if (to.back() != 1) reason = {Reason::not_contiguous, "the output's rows"};
     else if (std::count(from.begin(), from.end(), 1) != 1 || from.back() == 1)
-      reason = "the input's rows are not contiguous";
+      reason = {Reason::not_contiguous, "the input's rows"};
   }
 };
 
@@ -81,7 +82,7 @@ class TransposeStep : public backends::Step {
   const Loops& loops_;
 };
 
-const char* refuses(const Problem& problem) { return Turn(problem).reason; }
+Reason refuses(const Problem& problem) { return Turn(problem).reason; }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<TransposeStep>(Turn(problem)); }
 
 const backends::KernelRegistrar registered({"Transpose", "squares", 2, refuses, make});

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "backends/cuda/runtime/body.h"
 #include "backends/cuda/runtime/custom_op.h"
 #include "backends/cuda/runtime/executable.h"
 #include "backends/cuda/runtime/kernel.h"
@@ -33,7 +34,7 @@ class CudaBackend : public backends::Backend {
     Capabilities can;
     can.floats = Precision::fp16;
     can.host_memory = can.observable = false;
-    can.concurrent = can.parts = can.compiles = true;
+    can.concurrent = can.parts = can.compiles = can.blocks = true;
     return can;
   }
 
@@ -74,8 +75,7 @@ class CudaBackend : public backends::Backend {
   }
 
   std::span<const passes::GroupPattern> groups() const override {
-    static constexpr passes::GroupPattern patterns[] = {passes::inverted_bottleneck_at, passes::conv_max_pool_at,
-                                                        passes::max_pools_at};
+    static const std::vector<passes::GroupPattern> patterns = passes::patterns_of(has_kernel);
     return patterns;
   }
 
@@ -110,10 +110,13 @@ class CudaBackend : public backends::Backend {
     return cuda::choose(problem, properties(device), tactic).tactic.name;
   }
 
+  std::string choose_blocks(const Problem& problem, const std::vector<backends::Schedule>& blocks,
+                            const tenon::Device&) const override {
+    return cuda::choose_blocks(problem, blocks);
+  }
+
   std::vector<backends::Refusal> refusals(const Problem& problem, const tenon::Device& device) const override {
-    std::vector<backends::Refusal> list;
-    for (auto& [kernel, reason] : refused(problem, properties(device))) list.push_back({kernel, reason});
-    return list;
+    return refused(problem, properties(device));
   }
 
   backends::TimingPolicy timing() const override {

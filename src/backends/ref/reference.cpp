@@ -62,7 +62,7 @@ class ReferenceStep : public Step {
   mutable std::vector<Tensor> operands_, spare_, results_;
 };
 
-const char* refuses_nothing(const Problem&) { return nullptr; }
+Reason refuses_nothing(const Problem&) { return {}; }
 std::unique_ptr<Step> make(const Problem& problem) { return std::make_unique<ReferenceStep>(problem); }
 
 }  // namespace

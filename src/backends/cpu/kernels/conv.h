@@ -7,8 +7,11 @@
 
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/shape.h"
+#include "backends/reason.h"
 
 namespace tenon::cpu {
+
+using backends::Reason;
 
 // A convolution bound to shape, weights and thread count.
 class ConvKernel {
@@ -24,8 +27,7 @@ class ConvKernel {
 // One way to compute a convolution.
 struct ConvTactic {
   const char* name;
-  // nullptr when the tactic can compute this, otherwise a short reason.
-  const char* (*refuses)(const ConvShape&, const Epilogue&);
+  Reason (*refuses)(const ConvShape&, const Epilogue&);
   // The packed form depends on the shape and the instruction set alone, never on the thread count.
   size_t (*packed_floats)(const ConvShape&);
   void (*pack)(const ConvShape&, const float* weights, float* packed);

@@ -25,23 +25,23 @@ Side side_of(const Operand& operand) {
   return {{strides[0], strides[1]}, strides[2], strides[3]};
 }
 
-const char* refuses_attention(const Problem& problem) {
+Reason refuses_attention(const Problem& problem) {
   const Operand& y = problem.outputs[0];
   for (size_t at = 0; at < 3; ++at) {
-    if (problem.inputs[at].dtype != y.dtype) return "operands of other types";
+    if (problem.inputs[at].dtype != y.dtype) return Reason::mixed_types;
     if (problem.inputs[at].dims.rank() < 2 || problem.inputs[at].dims.rank() > 4)
-      return "more than two axes of a batch";
-    if (problem.inputs[at].dims.back() > most_columns) return "more than 128 columns";
+      return {Reason::too_many, 2, "axes of a batch"};
+    if (problem.inputs[at].dims.back() > most_columns) return {Reason::too_many, most_columns, "columns"};
   }
-  if (!(problem.node->real("scale", 1) > 0)) return "its scale is not above 0";
-  if (has_mask(problem) && problem.inputs[3].dtype != DType::f32) return "the mask is not f32";
+  if (!(problem.node->real("scale", 1) > 0)) return {Reason::scales, "positive"};
+  if (has_mask(problem) && problem.inputs[3].dtype != DType::f32) return {Reason::element_type, "the mask", "f32"};
   const size_t rank = y.dims.rank();
   const int64_t m = y.dims[rank - 2], n = problem.inputs[1].dims[rank - 2];
-  if (n == 0 || problem.inputs[0].dims.back() == 0) return "nothing to add";
+  if (n == 0 || problem.inputs[0].dims.back() == 0) return Reason::empty;
   const int64_t rows = y.dims.back() ? y.dims.elements() / y.dims.back() : 0;
   if (m >= int64_t{1} << 30 || n >= int64_t{1} << 30 || rows / std::max<int64_t>(m, 1) > most_blocks)
-    return "too large";
-  return nullptr;
+    return Reason::too_large;
+  return {};
 }
 
 bool in_chunks(const Operand& operand, int64_t chunk) {
@@ -55,10 +55,10 @@ namespace {
 /// Operands of f32, which are divided into numbers of tf32 or rounded to them.
 bool is_wide(const Problem& problem) { return problem.outputs[0].dtype == DType::f32; }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "compute capability 8.0 and later";
-  if (!is_real(problem.outputs[0].dtype)) return "only floats of 16 and 32 bits";
-  if (is_wide(problem) && problem.strict && !problem.tf32) return "strict f32 was asked for";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
+  if (!is_real(problem.outputs[0].dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (is_wide(problem) && problem.strict && !problem.tf32) return {Reason::strict, "f32"};
   return refuses_attention(problem);
 }
 
@@ -190,10 +190,10 @@ int64_t shared_of(const Problem& problem, const PlainForm& form) {
   return 4 * (8 * form.rows * (keys + form.keys + 4) + 2 * form.keys * (keys + values));
 }
 
-const char* refuses_plain(const Problem& problem, const Properties& properties) {
-  if (problem.outputs[0].dtype != DType::f32) return "only f32";
-  if (const char* reason = refuses_attention(problem)) return reason;
-  return shared_of(problem, plain_forms[3]) > properties.shared_bytes ? "too many columns for this GPU" : nullptr;
+Reason refuses_plain(const Problem& problem, const Properties& properties) {
+  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (const Reason reason = refuses_attention(problem)) return reason;
+  return shared_of(problem, plain_forms[3]) > properties.shared_bytes ? Reason(Reason::no_tile) : Reason();
 }
 
 std::vector<Tactic> plain_tactics(const Problem& problem, const Properties& properties) {

@@ -12,6 +12,6 @@ bool in_chunks(const Operand& operand, int64_t chunk);
 
 bool has_mask(const Problem& problem);
 /// nullptr, or why no kernel takes operands of these sizes and types.
-const char* refuses_attention(const Problem& problem);
+Reason refuses_attention(const Problem& problem);
 
 }  // namespace tenon::cuda

@@ -47,17 +47,17 @@ std::string kept_product_text(int64_t width, DType type) {
          " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(add));\n  }\n};\n";
 }
 
-const char* refuses_operands(const Problem& problem, const Properties& properties) {
-  if (properties.capability() != 90 || !driver().TensorMapEncodeTiled) return "it needs compute capability 9.0";
-  if (!is_16_bit(problem.outputs[0].dtype)) return "only 16-bit floats";
-  if (const char* reason = refuses_attention(problem)) return reason;
+Reason refuses_operands(const Problem& problem, const Properties& properties) {
+  if (properties.capability() != 90 || !driver().TensorMapEncodeTiled) return {Reason::capability, "it", "9.0"};
+  if (!is_16_bit(problem.outputs[0].dtype)) return {Reason::element_type, "elements", "f16 or bf16"};
+  if (const Reason reason = refuses_attention(problem)) return reason;
   for (const Operand* operand : {&problem.inputs[0], &problem.inputs[1], &problem.inputs[2], &problem.outputs[0]}) {
-    if (operand->dims.back() % 16) return "columns are no multiple of 16";
-    if (!in_chunks(*operand, 8)) return "rows are not in chunks of 16 bytes";
+    if (operand->dims.back() % 16) return {Reason::not_multiple, "columns", 16};
+    if (!in_chunks(*operand, 8)) return {Reason::unaligned, "rows"};
     for (size_t axis = 0; axis < operand->dims.rank(); ++axis)
-      if (operand->dims[axis] > 1 && operand->strides[axis] <= 0) return "rows repeat";
+      if (operand->dims[axis] > 1 && operand->strides[axis] <= 0) return {Reason::broadcast, "an operand"};
   }
-  return nullptr;
+  return {};
 }
 
 int64_t shared_of(const Problem& problem, const Form& form) {
@@ -88,9 +88,9 @@ std::vector<Form> forms_of(const Problem& problem, const Properties& properties)
   return list;
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (const char* reason = refuses_operands(problem, properties)) return reason;
-  return forms_of(problem, properties).empty() ? "no tile fits into shared memory" : nullptr;
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (const Reason reason = refuses_operands(problem, properties)) return reason;
+  return forms_of(problem, properties).empty() ? Reason(Reason::no_tile) : Reason();
 }
 
 Tactic tactic_of(const Problem& problem, const Form& form) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/convolution/blocks.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -72,20 +73,23 @@ void Blocks::make_problem(const Problem& from) {
     to[((place.n * channels + place.channel) * taps_h + place.tap_h) * taps_w + place.tap_w] = weights[at++];
 }
 
-const char* refuses_blocks(const Problem& problem, const ConvShape& shape, int64_t most_channels) {
-  if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
-  if (shape.stride_h != shape.stride_w) return "strides differ";
-  if (shape.in_c >= 8) return "many channels";
-  if (problem.inputs.size() > 3 && problem.inputs[3]) return "it has a residual";
-  return shape.in_c * shape.stride_h * shape.stride_h > most_channels ? "large blocks" : nullptr;
+Reason refuses_blocks(const Problem& problem, const ConvShape& shape, int64_t most_channels) {
+  if (shape.groups != 1) return Reason::grouped;
+  if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
+  if (shape.stride_h != shape.stride_w) return {Reason::strides, "equal"};
+  if (shape.in_c >= 8) return {Reason::too_many, 7, "channels"};
+  if (problem.inputs.size() > 3 && problem.inputs[3]) return Reason::residual;
+  return shape.in_c * shape.stride_h * shape.stride_h > most_channels
+             ? Reason(Reason::too_many, most_channels, "channels in a block")
+             : Reason();
 }
 
-const char* refuses_blocks(const Problem& problem, ConvShape& shape) {
-  if (problem.node->op != "Conv") return "no convolution";
-  if (const char* reason = conv_shape(problem, shape)) return reason;
-  if (problem.node->text("layout", "") != "NHWC") return "only channels-last results";
-  if (const char* reason = refuses_blocks(problem, shape, most_channels)) return reason;
-  return Blocks(problem).bytes() / 16 >= size_t{1} << 31 ? "too large" : nullptr;
+Reason refuses_blocks(const Problem& problem, ConvShape& shape) {
+  if (!ops::has_trait(problem.node->op, ops::Trait::convolution)) return {Reason::form, "convolution"};
+  if (const Reason reason = conv_shape(problem, shape)) return reason;
+  if (problem.node->text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
+  if (const Reason reason = refuses_blocks(problem, shape, most_channels)) return reason;
+  return Blocks(problem).bytes() / 16 >= size_t{1} << 31 ? Reason(Reason::too_large) : Reason();
 }
 
 }  // namespace tenon::cuda

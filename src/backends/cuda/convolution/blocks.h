@@ -33,8 +33,8 @@ struct Blocks : BlockShape {
 };
 
 /// Why a convolution of any types may not be done so, in blocks of so many channels; nullptr: it may.
-const char* refuses_blocks(const Problem& problem, const ConvShape& shape, int64_t most_channels);
+Reason refuses_blocks(const Problem& problem, const ConvShape& shape, int64_t most_channels);
 /// The same for one of floats.
-const char* refuses_blocks(const Problem& problem, ConvShape& shape);
+Reason refuses_blocks(const Problem& problem, ConvShape& shape);
 
 }  // namespace tenon::cuda

@@ -24,21 +24,43 @@ class DirectStep : public ConvStep<Params> {
     const ops::Epilogue epilogue = conv_epilogue(problem);
     residual_ = epilogue.residual != ops::Residual::none;
     const auto size = [](int64_t value) { return static_cast<int>(value); };
-    params_ = {0, weights_at, weights_at + weights.size() * sizeof(float), 0, 0, {}, {}, {},
-               size(shape.in_h), size(shape.in_w), size(shape.out_h), size(shape.out_w), size(shape.channels_in()),
-               size(out), shape.kernel_w, shape.stride_h, shape.stride_w, shape.dilation_h, shape.dilation_w,
-               shape.pad_top, shape.pad_left, size(shape.pixels()), size(depth), size(ceil_div(out, 64)),
-               epilogue.alpha, epilogue.beta};
+    params_ = {0,
+               weights_at,
+               weights_at + weights.size() * sizeof(float),
+               0,
+               0,
+               {},
+               {},
+               {},
+               size(shape.in_h),
+               size(shape.in_w),
+               size(shape.out_h),
+               size(shape.out_w),
+               size(shape.channels_in()),
+               size(out),
+               shape.kernel_w,
+               shape.stride_h,
+               shape.stride_w,
+               shape.dilation_h,
+               shape.dilation_w,
+               shape.pad_top,
+               shape.pad_left,
+               size(shape.pixels()),
+               size(depth),
+               size(ceil_div(out, 64)),
+               epilogue.alpha,
+               epilogue.beta};
     for (int at = 0; at < 4; ++at)
       params_.xs[at] = shape.x[at], params_.ys[at] = shape.y[at], params_.rs[at] = shape.residual[at];
     grid_ = {ceil_div(shape.pixels(), 64), params_.tiles * shape.groups, 1, 256, 0};
   }
 };
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
-  if (const char* reason = conv_shape(problem, shape)) return reason;
-  return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? "too many groups" : nullptr;
+  if (const Reason reason = conv_shape(problem, shape)) return reason;
+  return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? Reason(Reason::too_many, 65535, "groups")
+                                                                   : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

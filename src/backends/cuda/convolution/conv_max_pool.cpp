@@ -7,6 +7,7 @@
 #include "backends/cuda/convolution/conv_max_pool_params.h"
 #include "backends/cuda/convolution/int8_conv.h"
 #include "backends/cuda/convolution/conv_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -34,7 +35,7 @@ struct Pooled {
   }
   Pooled(const Pooled&) = delete;
 
-  bool is_int8() const { return nodes.conv.op == "tenon:Int8Conv"; }
+  bool is_int8() const { return ops::has_trait(nodes.conv.op, ops::Trait::quantised); }
   int width() const { return static_cast<int>(ceil_div(shape.out_c, 32) * 32); }
   int chunks() const { return shape.kernel_w > 4 ? 2 : 1; }
   /// Rows of the kernel that are one step together.
@@ -49,19 +50,19 @@ struct Pooled {
   /// Registers of a thread that makes so many channels, roughly: weights, three lines of sums, and all others.
   int registers(int channels) const { return (2 * steps() + 12) * channels / 8 + 44; }
 
-  const char* refuses() {
+  Reason refuses() {
     const Operand &x = problem.inputs[0], &w = problem.inputs[1];
     Operand& y = problem.outputs[0];
-    if (x.dims.rank() != 4 || w.dims.rank() != 4) return "only two spatial axes";
+    if (x.dims.rank() != 4 || w.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
     const ir::Node &conv = nodes.conv, &pool = nodes.pool;
-    if (conv.text("layout", "") != "NHWC" || pool.text("layout", "") != "NHWC") return "only channels-last results";
+    if (conv.text("layout", "") != "NHWC" || pool.text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
     if (conv.text("auto_pad", "NOTSET") != "NOTSET" || pool.text("auto_pad", "NOTSET") != "NOTSET")
-      return "padding is not given";
+      return {Reason::padding, "given in numbers"};
     const auto pads = conv.integers("pads", {0, 0, 0, 0}), pool_pads = pool.integers("pads", {0, 0, 0, 0});
-    if (!is_both(conv, "strides", 2) || !is_both(conv, "dilations", 1)) return "the convolution's strides are not 2";
+    if (!is_both(conv, "strides", 2) || !is_both(conv, "dilations", 1)) return {Reason::strides, "2, without dilation"};
     if (!is_both(pool, "kernel_shape", 3) || !is_both(pool, "strides", 2) || !is_both(pool, "dilations", 1))
-      return "the pool is not 3x3 with strides of 2";
-    if (pool_pads[0] > 1 || pool_pads[1] > 1) return "the pool's padding is large";
+      return {Reason::window, "3x3 with strides of 2"};
+    if (pool_pads[0] > 1 || pool_pads[1] > 1) return {Reason::padding, "0 or 1"};
     const bool first = conv.text("input_layout", conv.text("layout", "")) == "NCHW";
     const auto made = [&](size_t axis) {
       return (x.dims[axis + (first ? 2 : 1)] + pads[axis] + pads[axis + 2] - w.dims[axis + 2]) / 2 + 1;
@@ -71,39 +72,42 @@ struct Pooled {
     pool_top = pool_pads[0], pool_left = pool_pads[1];
     y.dims = {x.dims[0], made(0), made(1), w.dims[0]};
     y.strides = backends::dense_strides(y.dims);
-    if (const char* reason = is_int8() ? int8_conv(problem, bytes) : conv_shape(problem, shape)) return reason;
+    if (const Reason reason = is_int8() ? int8_conv(problem, bytes) : conv_shape(problem, shape)) return reason;
     if (is_int8()) shape = bytes.shape;
     if (2 * (out_h - 1) - pool_top + 1 >= shape.out_h || 2 * (out_w - 1) - pool_left >= shape.out_w)
-      return "the last window has but one row, or no column";
+      return {Reason::shape, "the last window", "two rows and a column"};
     std::copy(std::begin(result), std::end(result), shape.y);
     return refuses_shape();
   }
 
  private:
-  const char* refuses_shape() const {
-    if (is_int8() ? shape.y_type != DType::u8 : !is_16_bit(shape.y_type)) return "only results of 16 or 8 bits";
+  Reason refuses_shape() const {
+    if (is_int8() ? shape.y_type != DType::u8 : !is_16_bit(shape.y_type))
+      return {Reason::element_type, "results", "f16, bf16 or u8"};
     const ops::Epilogue epilogue = conv_epilogue(problem);
-    if (has_residual(problem) || epilogue.residual != ops::Residual::none) return "it has a residual";
-    if (!ops::expression(epilogue.activation).is_clamp) return "the activation may not be put behind the pool";
+    if (has_residual(problem) || epilogue.residual != ops::Residual::none) return Reason::residual;
+    if (!ops::expression(epilogue.activation).is_clamp) return {Reason::activation, "a clamp"};
     if (std::any_of(bytes.scale.begin(), bytes.scale.end(), [](float scale) { return !(scale > 0); }))
-      return "a scale is not positive";
-    if (shape.groups != 1 || shape.in_c > 4) return "more than 4 channels, or groups";
-    if (shape.kernel_w > 8 || shape.kernel_h > 8) return "a large window";
-    if (shape.out_c % 8 || shape.out_c > 128) return "too many results, or no multiple of 8";
-    if (shape.y[3] != 1 || !problem.outputs[0].aligned) return "channels are not contiguous";
+      return {Reason::scales, "positive"};
+    if (shape.groups != 1) return Reason::grouped;
+    if (shape.in_c > 4) return {Reason::too_many, 4, "channels"};
+    if (shape.kernel_w > 8 || shape.kernel_h > 8) return {Reason::window, "8x8 at most"};
+    if (shape.out_c % 8) return {Reason::not_multiple, "output channels", 8};
+    if (shape.out_c > 128) return {Reason::too_many, 128, "output channels"};
+    if (shape.y[3] != 1 || !problem.outputs[0].aligned) return {Reason::not_contiguous, "channels"};
     for (int at = 0; at < 3; ++at)
-      if (shape.y[at] % 8) return "pixels are not aligned";
+      if (shape.y[at] % 8) return {Reason::unaligned, "pixels"};
     int64_t extent = 0;
     const int64_t sizes[] = {shape.in_h, shape.in_w, shape.in_c};
     for (int at = 0; at < 3; ++at) extent += sizes[at] * shape.x[at + 1];
     return extent >= int64_t{1} << 30 || shape.batch * out_h * ceil_div(out_w, strip_columns) >= int64_t{1} << 31
-               ? "too large"
-               : nullptr;
+               ? Reason(Reason::too_large)
+               : Reason();
   }
 };
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   return Pooled(problem).refuses();
 }
 

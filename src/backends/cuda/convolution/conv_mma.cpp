@@ -44,18 +44,19 @@ int copy_bytes(const ConvShape& shape) {
   return 0;
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape shape{};
-  if (const char* reason = any_conv_shape(problem, shape)) return reason;
-  if (shape.x_type == DType::f32 && is_int8(problem)) return "the input is not quantised yet";
-  if (shape.x_type == DType::f32 && problem.strict && !problem.tf32) return "strict f32 was asked for";
+  if (const Reason reason = any_conv_shape(problem, shape)) return reason;
+  if (shape.x_type == DType::f32 && is_int8(problem)) return {Reason::element_type, "the input", "bytes"};
+  if (shape.x_type == DType::f32 && problem.strict && !problem.tf32) return {Reason::strict, "f32"};
   const int copies = copy_bytes(shape);
-  if (copies < (is_int8(problem) ? 4 : 16)) return "channels are no whole chunks";
-  if (shape.channels_in() < 4 || (shape.groups > 1 && shape.channels_in() == 1)) return "few channels";
+  if (copies < (is_int8(problem) ? 4 : 16)) return {Reason::not_multiple, "channels", is_int8(problem) ? 4 : 16};
+  if (shape.channels_in() < 4 || (shape.groups > 1 && shape.channels_in() == 1))
+    return {Reason::too_few, 4, "channels"};
   if (shape.x[3] != 1 || shape.y[3] != 1 || (problem.inputs.size() > 3 && problem.inputs[3] && shape.residual[3] != 1))
-    return "channels are not contiguous";
-  return problem.inputs[0].aligned ? nullptr : "the input is not aligned";
+    return {Reason::not_contiguous, "channels"};
+  return problem.inputs[0].aligned ? Reason() : Reason(Reason::unaligned, "input");
 }
 
 /// Stores and residual loads of eight channels at once.

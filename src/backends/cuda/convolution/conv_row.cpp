@@ -25,17 +25,17 @@ std::array<int64_t, 3> places_of(const ConvShape& shape, int64_t pixel) {
           n * shape.residual[0] + r * shape.residual[1] + q * shape.residual[2]};
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
-  if (const char* reason = conv_shape(problem, shape)) return reason;
+  if (const Reason reason = conv_shape(problem, shape)) return reason;
   if (shape.kernel_h * shape.kernel_w != 1 || shape.groups != 1 || shape.pad_top || shape.pad_left)
-    return "not 1x1 without borders";
+    return Reason::pointwise;
   const int64_t pixels = shape.pixels(), most = shape.out_h * shape.out_w == 1 ? most_images : most_together;
-  if (pixels > most) return "many pixels";
-  if (shape.in_c > most_depth) return "too many channels";
+  if (pixels > most) return {Reason::too_many, most, "pixels"};
+  if (shape.in_c > most_depth) return {Reason::too_many, most_depth, "channels"};
   if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
-    return "channels are not contiguous";
-  return nullptr;
+    return {Reason::not_contiguous, "channels"};
+  return {};
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

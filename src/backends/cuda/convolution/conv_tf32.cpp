@@ -88,12 +88,12 @@ std::string name_of(const Form& f) {
          std::to_string(f.stages);
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
+Reason refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = conv_shape(problem, shape)) return reason;
-  if (!problem.tf32) return "f32 is computed in f32";
-  if (const char* reason = refuses_maps(problem, shape, properties, true)) return reason;
-  return forms_of(shape, properties).empty() ? "no tile fits into shared memory" : nullptr;
+  if (const Reason reason = conv_shape(problem, shape)) return reason;
+  if (!problem.tf32) return {Reason::precision, "tf32"};
+  if (const Reason reason = refuses_maps(problem, shape, properties, true)) return reason;
+  return forms_of(shape, properties).empty() ? Reason(Reason::no_tile) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

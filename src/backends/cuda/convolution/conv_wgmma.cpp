@@ -183,11 +183,11 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
   return list;
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
+Reason refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = any_conv_shape(problem, shape)) return reason;
-  if (const char* reason = refuses_maps(problem, shape, properties)) return reason;
-  return forms_of(problem, shape, properties).empty() ? "no tile fits into shared memory" : nullptr;
+  if (const Reason reason = any_conv_shape(problem, shape)) return reason;
+  if (const Reason reason = refuses_maps(problem, shape, properties)) return reason;
+  return forms_of(problem, shape, properties).empty() ? Reason(Reason::no_tile) : Reason();
 }
 
 Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& form) {

@@ -24,22 +24,22 @@ int64_t pixels_of(const ConvShape& shape) {
   return 1;
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() != 90) return "it needs compute capability 9.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() != 90) return {Reason::capability, "it", "9.0"};
   ConvShape s{};
-  if (const char* reason = any_conv_shape(problem, s)) return reason;
-  if (s.x_type == DType::f32) return "only f16 and bytes";
+  if (const Reason reason = any_conv_shape(problem, s)) return reason;
+  if (s.x_type == DType::f32) return {Reason::element_type, "elements", "f16, bf16 or bytes"};
   if (s.kernel_h * s.kernel_w != 1 || s.stride_h != 1 || s.stride_w != 1 || s.pad_top || s.pad_left || s.groups != 1 ||
       s.in_h != s.out_h || s.in_w != s.out_w)
-    return "more than a product for each pixel";
+    return Reason::pointwise;
   if (problem.node->text("layout", "") != "NHWC" || problem.node->text("input_layout", "") == "NCHW")
-    return "only channels last";
+    return {Reason::layout, "NHWC"};
   for (size_t at : {size_t{0}, size_t{3}})
-    if (has(problem, at) && !problem.inputs[at].dense()) return "pixels have gaps";
-  if (!problem.outputs[0].dense()) return "pixels have gaps";
+    if (has(problem, at) && !problem.inputs[at].dense()) return {Reason::gaps, "pixels"};
+  if (!problem.outputs[0].dense()) return {Reason::gaps, "pixels"};
   if (!problem.inputs[1].constant || (has(problem, 2) && !problem.inputs[2].constant))
-    return "weights are not constant";
-  return pixels_of(s) == 1 ? "pixels are long" : nullptr;
+    return {Reason::not_constant, "the weights"};
+  return pixels_of(s) == 1 ? Reason(Reason::no_tile) : Reason();
 }
 
 /// The list `count` times.

@@ -4,16 +4,18 @@
 #include <algorithm>
 
 #include "ops/half.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
 
-bool is_product(const Problem& problem) { return problem.node->op != "Conv"; }
+bool is_product(const Problem& problem) { return !ops::has_trait(problem.node->op, ops::Trait::convolution); }
 
-const char* check_size(const Problem& problem, const ConvShape& shape) {
-  if (shape.pixels() * std::max(shape.out_c, shape.depth()) == 0) return "nothing to do";
-  if (shape.pixels() >= int64_t{1} << 31 || problem.inputs[0].dims.elements() >= int64_t{1} << 40) return "too large";
-  return nullptr;
+Reason check_size(const Problem& problem, const ConvShape& shape) {
+  if (shape.pixels() * std::max(shape.out_c, shape.depth()) == 0) return Reason::empty;
+  if (shape.pixels() >= int64_t{1} << 31 || problem.inputs[0].dims.elements() >= int64_t{1} << 40)
+    return Reason::too_large;
+  return {};
 }
 
 /// Sizes and strides as image, row, pixel, channel.
@@ -26,20 +28,22 @@ void fill(const Operand& operand, bool channels_last, int64_t (&sizes)[4], int64
 }
 
 /// Gemm and MatMul of one matrix by constant weights: a row is a pixel.
-const char* product_shape(const Problem& problem, ConvShape& shape) {
+Reason product_shape(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
   const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
-  if (!b.constant) return "the weights are not constant";
-  if (b.dims.rank() != 2 || a.dims.rank() < 2) return "not a product by one matrix";
-  if (!a.dense() || !y.dense()) return "rows are not contiguous";
-  const bool gemm = node.op == "Gemm";
-  if (gemm && node.integer("transA", 0)) return "the first operand is transposed";
-  if (gemm && (node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return "it scales";
+  if (!b.constant) return {Reason::not_constant, "the weights"};
+  if (b.dims.rank() != 2 || a.dims.rank() < 2) return {Reason::shape, "the right operand", "two axes"};
+  if (!a.dense() || !y.dense()) return {Reason::not_contiguous, "rows"};
+  const bool gemm = ops::has_trait(node.op, ops::Trait::general_product);
+  if (gemm && node.integer("transA", 0)) return {Reason::attribute, "transA", "0"};
+  if (gemm && (node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
+    return {Reason::attribute, "alpha and beta", "1"};
   const int64_t k = a.dims.back(), n = y.dims.back();
   if (problem.inputs.size() > 2 && problem.inputs[2]) {
     const Operand& c = problem.inputs[2];
-    if (!c.constant || c.dtype != DType::f32) return "the bias is not constant";
-    if (c.dims.elements() != 1 && (c.dims.elements() != n || c.dims.back() != n)) return "the bias is no row";
+    if (!c.constant || c.dtype != DType::f32) return {Reason::not_constant, "the bias"};
+    if (c.dims.elements() != 1 && (c.dims.elements() != n || c.dims.back() != n))
+      return {Reason::shape, "the bias", "one entry for each column"};
   }
   shape = {};
   shape.batch = shape.in_h = shape.out_h = 1;
@@ -52,21 +56,21 @@ const char* product_shape(const Problem& problem, ConvShape& shape) {
   };
   rows(shape.x, k), rows(shape.y, n);
   if (problem.inputs.size() > 3 && problem.inputs[3]) {
-    if (!(problem.inputs[3].dims == y.dims)) return "the residual is broadcast";
-    if (!problem.inputs[3].dense()) return "rows are not contiguous";
+    if (!(problem.inputs[3].dims == y.dims)) return {Reason::broadcast, "the residual"};
+    if (!problem.inputs[3].dense()) return {Reason::not_contiguous, "rows"};
     rows(shape.residual, n);
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
 
-const char* conv_geometry(const Problem& problem, ConvShape& shape) {
+Reason conv_geometry(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.dims.rank() != 4) return "only two spatial axes";
+  if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
   const Operand* bias = problem.inputs.size() > 2 && problem.inputs[2] ? &problem.inputs[2] : nullptr;
-  if (bias && (!bias->constant || bias->dtype != DType::f32)) return "the bias is not constant";
+  if (bias && (!bias->constant || bias->dtype != DType::f32)) return {Reason::not_constant, "the bias"};
   const bool last = node.text("layout", "") == "NHWC";
   const bool x_last = last && node.text("input_layout", "") != "NCHW";
   int64_t in[4], out[4], ignored[4];
@@ -92,21 +96,21 @@ const char* conv_geometry(const Problem& problem, ConvShape& shape) {
   shape.groups = static_cast<int>(node.integer("group", 1));
   std::fill(std::begin(shape.residual), std::end(shape.residual), 0);
   if (problem.inputs.size() > 3 && problem.inputs[3]) {
-    if (!(problem.inputs[3].dims == y.dims)) return "the residual is broadcast";
+    if (!(problem.inputs[3].dims == y.dims)) return {Reason::broadcast, "the residual"};
     fill(problem.inputs[3], last, ignored, shape.residual);
   }
   shape.x_type = x.dtype, shape.y_type = y.dtype;
   return check_size(problem, shape);
 }
 
-const char* conv_shape(const Problem& problem, ConvShape& shape) {
+Reason conv_shape(const Problem& problem, ConvShape& shape) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || !is_real(y.dtype)) return "only f32, f16 and bf16";
-  if (!w.constant || w.dtype != DType::f32) return "the weights are not constant f32";
+  if (!is_real(x.dtype) || !is_real(y.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!w.constant || w.dtype != DType::f32) return {Reason::not_constant, "the weights, of f32,"};
   if (problem.inputs.size() > 3 && problem.inputs[3] && problem.inputs[3].dtype != y.dtype)
-    return "the residual is of another type";
+    return {Reason::element_type, "the residual", "the result's type"};
   if (!is_product(problem)) return conv_geometry(problem, shape);
-  if (const char* reason = product_shape(problem, shape)) return reason;
+  if (const Reason reason = product_shape(problem, shape)) return reason;
   shape.x_type = x.dtype, shape.y_type = y.dtype;
   return check_size(problem, shape);
 }
@@ -129,7 +133,7 @@ std::vector<float> conv_weights(const Problem& problem, const ConvShape& shape) 
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w, c_in = shape.channels_in(), depth = shape.depth();
   std::vector<float> to(static_cast<size_t>(shape.out_c * depth));
   if (is_product(problem)) {
-    const bool turned = problem.node->op == "Gemm" && problem.node->integer("transB", 0);
+    const bool turned = problem.node->integer("transB", 0) != 0;
     for (int64_t n = 0; n < shape.out_c; ++n)
       for (int64_t k = 0; k < depth; ++k) to[n * depth + k] = turned ? from[n * depth + k] : from[k * shape.out_c + n];
     return to;
@@ -149,10 +153,8 @@ std::vector<float> conv_bias(const Problem& problem, const ConvShape& shape) {
 }
 
 DType rounds_weights_to(const Problem& problem, size_t input) {
-  const std::string& op = problem.node->op;
-  const bool is_weights = op == "tenon:InvertedBottleneck" ? input % 2 == 1 && input < 7
-                                                           : input == 1 && (op == "Conv" || op == "tenon:ConvMaxPool");
-  if (!is_weights || !problem.inputs[input].constant || problem.inputs[input].dtype != DType::f32)
+  if (!ops::traits_of(problem.node->op).is_weight(input) || !problem.inputs[input].constant ||
+      problem.inputs[input].dtype != DType::f32)
     return DType::undefined;
   for (const DType type : {problem.inputs[0].dtype, problem.outputs[0].dtype})
     if (is_16_bit(type)) return type;

@@ -16,15 +16,15 @@ struct ConvShape {
   int64_t x[4], y[4], residual[4];
   DType x_type, y_type;
   int64_t pixels() const { return batch * out_h * out_w; }
-  int64_t channels_in() const { return in_c / groups; }   // of a group
+  int64_t channels_in() const { return in_c / groups; }  // of a group
   int64_t channels_out() const { return out_c / groups; }
   int64_t depth() const { return channels_in() * kernel_h * kernel_w; }
 };
 
 /// Fills the shape of a Conv of any types; else the reason why it has none.
-const char* conv_geometry(const Problem& problem, ConvShape& shape);
+Reason conv_geometry(const Problem& problem, ConvShape& shape);
 /// The same for convolutions and products of f32 and f16.
-const char* conv_shape(const Problem& problem, ConvShape& shape);
+Reason conv_shape(const Problem& problem, ConvShape& shape);
 ops::Epilogue conv_epilogue(const Problem& problem);
 /// Whether there is a tensor to be added.
 bool has_residual(const Problem& problem);

@@ -228,35 +228,39 @@ bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
          (shape.batch == 1 || strides[0] == shape.out_h * shape.out_w * strides[2]);
 }
 
-const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32) {
-  if (properties.capability() != 90 || !driver().TensorMapEncodeIm2col) return "it needs compute capability 9.0";
+Reason refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32) {
+  if (properties.capability() != 90 || !driver().TensorMapEncodeIm2col) return {Reason::capability, "it", "9.0"};
   const bool bytes = is_int8(problem);
   if (tf32    ? shape.x_type != DType::f32 || shape.y_type != DType::f32
       : bytes ? size_of(shape.x_type) != 1 || shape.y_type == DType::f32
               : !is_16_bit(shape.x_type) || shape.y_type != shape.x_type)
-    return tf32 ? "only f32" : "only 16-bit floats, and bytes";
-  if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
-  if (shape.stride_h != shape.stride_w || shape.stride_h > 4) return "strides differ or are large";
+    return tf32 ? Reason(Reason::element_type, "elements", "f32")
+                : Reason(Reason::element_type, "elements", "f16, bf16 or bytes");
+  if (shape.groups != 1) return Reason::grouped;
+  if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
+  if (shape.stride_h != shape.stride_w || shape.stride_h > 4) return {Reason::strides, "equal and at most 4"};
   const auto chunk = [](DType type) { return 16 / static_cast<int64_t>(size_of(type)); };
   if (shape.in_c % chunk(shape.x_type) || shape.in_c < 16 || shape.out_c % chunk(shape.y_type))
-    return "channels are no multiple of 16 bytes";
+    return {Reason::not_multiple, "channels", "16 bytes"};
   const bool residual = problem.inputs.size() > 3 && problem.inputs[3];
-  if (residual && problem.inputs[3].dtype != shape.y_type) return "the residual is of another type";
-  if (shape.x[3] != 1 || shape.y[3] != 1 || (residual && shape.residual[3] != 1)) return "channels are not contiguous";
+  if (residual && problem.inputs[3].dtype != shape.y_type)
+    return {Reason::element_type, "the residual", "the result's type"};
+  if (shape.x[3] != 1 || shape.y[3] != 1 || (residual && shape.residual[3] != 1))
+    return {Reason::not_contiguous, "channels"};
   for (int at = 0; at < 3; ++at)
     if (shape.x[at] % chunk(shape.x_type) || shape.y[at] % chunk(shape.y_type) ||
         shape.residual[at] % chunk(shape.y_type))
-      return "pixels are not aligned";
+      return {Reason::unaligned, "pixels"};
   if (!problem.inputs[0].aligned || !problem.outputs[0].aligned || (residual && !problem.inputs[3].aligned))
-    return "a tensor is not aligned";
-  if (!is_pitched(shape, shape.y) || (residual && !is_pitched(shape, shape.residual))) return "pixels have gaps";
-  if (bytes && !has_few_borders(shape)) return "the window has many borders";
+    return {Reason::unaligned, "operand"};
+  if (!is_pitched(shape, shape.y) || (residual && !is_pitched(shape, shape.residual))) return {Reason::gaps, "pixels"};
+  if (bytes && !has_few_borders(shape)) return {Reason::padding, "small"};
   const int64_t bottom = (shape.out_h - 1) * shape.stride_h - shape.pad_top + 1 - shape.in_h;
   const int64_t right = (shape.out_w - 1) * shape.stride_w - shape.pad_left + 1 - shape.in_w;
   if (std::max({shape.kernel_h, shape.kernel_w, shape.pad_top, shape.pad_left}) > 100 || bottom < -128 ||
       right < -128 || bottom > 127 || right > 127)
-    return "the window is too large";
-  return nullptr;
+    return {Reason::window, "of at most 100x100 taps"};
+  return {};
 }
 
 }  // namespace tenon::cuda

@@ -50,8 +50,7 @@ int most_lists(const Problem& problem);
 
 /// Whether a tensor map can describe it: f16 or bytes, or f32 for `tf32`; contiguous channels, pixels at multiples of
 /// 16 bytes.
-const char* refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties,
-                         bool tf32 = false);
+Reason refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32 = false);
 /// Whether pixels of the result (and residual) follow each other at one pitch.
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]);
 

@@ -25,10 +25,11 @@ std::vector<int8_t> Int8Blocks::weights(const Problem& from) const {
   return list;
 }
 
-const char* refuses_int8_blocks(const Problem& problem, ConvShape& shape) {
-  if (const char* reason = int8_shape(problem, shape)) return reason;
-  if (const char* reason = refuses_blocks(problem, shape, most_channels)) return reason;
-  return shape.batch * (shape.in_h + 256) * (shape.in_w + 256) >= int64_t{1} << 31 ? "too large" : nullptr;
+Reason refuses_int8_blocks(const Problem& problem, ConvShape& shape) {
+  if (const Reason reason = int8_shape(problem, shape)) return reason;
+  if (const Reason reason = refuses_blocks(problem, shape, most_channels)) return reason;
+  return shape.batch * (shape.in_h + 256) * (shape.in_w + 256) >= int64_t{1} << 31 ? Reason(Reason::too_large)
+                                                                                   : Reason();
 }
 
 }  // namespace tenon::cuda

@@ -18,6 +18,6 @@ struct Int8Blocks : BlockShape {
 };
 
 /// Why the problem is no such convolution; nullptr where it is.
-const char* refuses_int8_blocks(const Problem& problem, ConvShape& shape);
+Reason refuses_int8_blocks(const Problem& problem, ConvShape& shape);
 
 }  // namespace tenon::cuda

@@ -105,31 +105,33 @@ bool has_dynamic_scale(const Problem& problem) {
   return is_dynamic(x_scale_at) || is_dynamic(x_zero_at);
 }
 
-const char* int8_shape(const Problem& problem, ConvShape& shape, bool dynamic) {
+Reason int8_shape(const Problem& problem, ConvShape& shape, bool dynamic) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
   const bool floats = is_float8(problem);
   const DType byte = floats ? DType::f8e4m3fn : DType::u8;
-  if (x.dtype != byte && (floats || x.dtype != DType::f32)) return "only bytes, and f32 that becomes u8";
-  if (y.dtype != byte && y.dtype != DType::f32 && y.dtype != DType::f16) return "only bytes, f32 and f16 results";
-  if (!w.constant || w.dtype != (floats ? byte : DType::i8)) return "the weights are not constant bytes";
+  if (x.dtype != byte && (floats || x.dtype != DType::f32))
+    return {Reason::element_type, "elements", "bytes, or f32 that becomes u8"};
+  if (y.dtype != byte && y.dtype != DType::f32 && y.dtype != DType::f16)
+    return {Reason::element_type, "results", "bytes, f32 or f16"};
+  if (!w.constant || w.dtype != (floats ? byte : DType::i8)) return {Reason::not_constant, "the weights, of bytes,"};
   for (size_t at = dynamic ? w_scale_at : x_scale_at; at < problem.inputs.size(); ++at)
-    if (has(problem, at) && !problem.inputs[at].constant) return "a scale or zero point is not constant";
-  if (dynamic && x.dtype != DType::u8) return "numbers become bytes by scales that are constant";
+    if (has(problem, at) && !problem.inputs[at].constant) return {Reason::not_constant, "scales and zero points"};
+  if (dynamic && x.dtype != DType::u8) return {Reason::not_constant, "the scale by which floats become bytes"};
   if (dynamic && has(problem, x_scale_at) && problem.inputs[x_scale_at].dtype != DType::f32)
-    return "the input's scale is not f32";
-  if (has(problem, y_scale_at) != (y.dtype == byte)) return "the result's type does not fit its scale";
-  if (const char* reason = conv_geometry(problem, shape)) return reason;
+    return {Reason::element_type, "the input's scale", "f32"};
+  if (has(problem, y_scale_at) != (y.dtype == byte)) return {Reason::scales, "given where the result is of bytes"};
+  if (const Reason reason = conv_geometry(problem, shape)) return reason;
   for (const size_t at : {y_scale_at, r_scale_at})
     if (const int64_t count = has(problem, at) ? problem.inputs[at].constant.elements() : 1;
         count != 1 && count != shape.out_c)
-      return "neither one scale nor one for each channel";
-  return shape.depth() > 65536 ? "sums do not fit into 32 bits" : nullptr;
+      return {Reason::scales, "one, or one for each channel"};
+  return shape.depth() > 65536 ? Reason(Reason::overflow, "sums", 32) : Reason();
 }
 
 bool has_listed_scales(const Problem& problem) { return is_list(problem, y_scale_at) || is_list(problem, r_scale_at); }
 
-const char* int8_conv(const Problem& problem, Int8Conv& conv, bool dynamic) {
-  if (const char* reason = int8_shape(problem, conv.shape, dynamic)) return reason;
+Reason int8_conv(const Problem& problem, Int8Conv& conv, bool dynamic) {
+  if (const Reason reason = int8_shape(problem, conv.shape, dynamic)) return reason;
   const ConvShape& shape = conv.shape;
   conv.epilogue = conv_epilogue(problem);
   conv.is_float8 = is_float8(problem);
@@ -156,7 +158,7 @@ const char* int8_conv(const Problem& problem, Int8Conv& conv, bool dynamic) {
   const double factor = conv.x_scale;
   for (int64_t channel = 0; channel < shape.out_c; ++channel)
     conv.scale.push_back(static_cast<float>(factor * scales.data<float>()[scales.elements() == 1 ? 0 : channel]));
-  return nullptr;
+  return {};
 }
 
 std::vector<int8_t> int8_weights(const Problem& problem, const ConvShape& shape) {

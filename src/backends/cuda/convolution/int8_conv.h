@@ -2,6 +2,7 @@
 #pragma once
 #include "backends/cuda/common/int8_params.h"
 #include "backends/cuda/convolution/convolution.h"
+#include "ops/op.h"
 
 /// The internal ops Int8Conv (ops/int8_conv.cpp) and Float8Conv (ops/float8_conv.cpp) as the GPU kernels see them.
 namespace tenon::cuda {
@@ -28,15 +29,17 @@ constexpr size_t x_scale_at = 4, x_zero_at = 5;
 bool has_dynamic_scale(const Problem& problem);
 /// Fills the convolution; else the reason why the node is none. Inputs may be u8, or f32 that are quantised on the way.
 /// Where they are dynamic, the input's scale is 1 and its zero point 0.
-const char* int8_conv(const Problem& problem, Int8Conv& conv, bool dynamic = false);
+Reason int8_conv(const Problem& problem, Int8Conv& conv, bool dynamic = false);
 /// Without scales: for questions of shape.
-const char* int8_shape(const Problem& problem, ConvShape& shape, bool dynamic = false);
+Reason int8_shape(const Problem& problem, ConvShape& shape, bool dynamic = false);
 /// Whether the result or the residual has a scale for each channel.
 bool has_listed_scales(const Problem& problem);
-inline bool is_float8(const Problem& problem) { return problem.node->op == "tenon:Float8Conv"; }
-inline bool is_int8(const Problem& problem) { return problem.node->op == "tenon:Int8Conv" || is_float8(problem); }
+inline bool is_int8(const Problem& problem) { return ops::has_trait(problem.node->op, ops::Trait::quantised); }
+inline bool is_float8(const Problem& problem) {
+  return is_int8(problem) && problem.inputs[1].dtype == DType::f8e4m3fn;
+}
 /// int8_shape or conv_shape.
-inline const char* any_conv_shape(const Problem& problem, ConvShape& shape) {
+inline Reason any_conv_shape(const Problem& problem, ConvShape& shape) {
   return is_int8(problem) ? int8_shape(problem, shape) : conv_shape(problem, shape);
 }
 /// [out_c][kernel_h][kernel_w][channels_in], e4m3 by its bits.
@@ -45,9 +48,7 @@ std::vector<int8_t> int8_weights(const Problem& problem, const ConvShape& shape)
 std::vector<int32_t> zero_sums(const Int8Conv& conv, const std::vector<int8_t>& weights);
 
 /// Whether the activation is approximate, so that results may lie a step beside the CPU's.
-inline bool is_loose(const Int8Conv& conv) {
-  return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict;
-}
+inline bool is_loose(const Int8Conv& conv) { return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict; }
 
 Finish finish_of(const Int8Conv& conv);
 /// The lists for kernels, each of `width` numbers.

@@ -57,10 +57,11 @@ class Int8DirectStep : public ConvStep<Params> {
   bool dynamic_, has_zero_;
 };
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
-  if (const char* reason = int8_shape(problem, shape, has_dynamic_scale(problem))) return reason;
-  return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? "too many groups" : nullptr;
+  if (const Reason reason = int8_shape(problem, shape, has_dynamic_scale(problem))) return reason;
+  return ceil_div(shape.channels_out(), 64) * shape.groups > 65535 ? Reason(Reason::too_many, 65535, "groups")
+                                                                   : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

@@ -55,7 +55,7 @@ struct Rows {
   }
 };
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   return refuses_int8_blocks(problem, shape);
 }

@@ -47,39 +47,44 @@ struct Part {
   }
 };
 
-const char* refuses_results(const Problem& problem, const ConvShape& shape, const Properties& properties) {
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
-  if (shape.y_type != DType::u8) return "only u8 results";
+Reason refuses_results(const Problem& problem, const ConvShape& shape, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
+  if (shape.y_type != DType::u8) return {Reason::element_type, "results", "u8"};
   const int width = width_of(shape);
-  if (shape.out_c > 64 || shape.out_c % (width / 4)) return "too many results";
-  if (shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1)) return "channels are not contiguous";
+  if (shape.out_c > 64 || shape.out_c % (width / 4))
+    return {Reason::shape, "the output", "at most 64 channels, whole tiles"};
+  if (shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1)) return {Reason::not_contiguous, "channels"};
   for (int at = 0; at < 3; ++at)
-    if (shape.y[at] % 16 || shape.residual[at] % 16) return "pixels are not aligned";
+    if (shape.y[at] % 16 || shape.residual[at] % 16) return {Reason::unaligned, "pixels"};
   if (!problem.outputs[0].aligned || (has_residual(problem) && !problem.inputs[3].aligned))
-    return "a tensor is not aligned";
-  return shape.batch * ceil_div(shape.out_h, 4) * ceil_div(shape.out_w, 32) >= int64_t{1} << 31 ? "too large" : nullptr;
+    return {Reason::unaligned, "operand"};
+  return shape.batch * ceil_div(shape.out_h, 4) * ceil_div(shape.out_w, 32) >= int64_t{1} << 31
+             ? Reason(Reason::too_large)
+             : Reason();
 }
 
-const char* refuses_image(const Problem& problem, const Properties& properties) {
+Reason refuses_image(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = refuses_int8_blocks(problem, shape)) return reason;
-  if (const char* reason = refuses_results(problem, shape, properties)) return reason;
-  if (shape.in_c * shape.stride_h * shape.stride_h > 16) return "more than 16 channels in a block";
-  return Part(problem, true).shared_bytes(4) > most_shared ? "too many taps" : nullptr;
+  if (const Reason reason = refuses_int8_blocks(problem, shape)) return reason;
+  if (const Reason reason = refuses_results(problem, shape, properties)) return reason;
+  if (shape.in_c * shape.stride_h * shape.stride_h > 16) return {Reason::too_many, 16, "channels in a block"};
+  return Part(problem, true).shared_bytes(4) > most_shared ? Reason(Reason::no_tile) : Reason();
 }
 
-const char* refuses_pixels(const Problem& problem, const Properties& properties) {
+Reason refuses_pixels(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = int8_shape(problem, shape)) return reason;
-  if (const char* reason = refuses_results(problem, shape, properties)) return reason;
-  if (shape.x_type != DType::u8 || (shape.in_c != 16 && shape.in_c != 32)) return "not 16 or 32 bytes a pixel";
-  if (shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1) return "only one group without dilation";
-  if (shape.stride_h != shape.stride_w || shape.stride_h > 2) return "strides differ or are large";
-  if (shape.kernel_h * shape.kernel_w == 1) return "one tap";
-  if (shape.x[3] != 1 || !problem.inputs[0].aligned) return "channels are not contiguous";
+  if (const Reason reason = int8_shape(problem, shape)) return reason;
+  if (const Reason reason = refuses_results(problem, shape, properties)) return reason;
+  if (shape.x_type != DType::u8 || (shape.in_c != 16 && shape.in_c != 32))
+    return {Reason::shape, "the input", "16 or 32 bytes a pixel"};
+  if (shape.groups != 1) return Reason::grouped;
+  if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
+  if (shape.stride_h != shape.stride_w || shape.stride_h > 2) return {Reason::strides, "equal, 1 or 2"};
+  if (shape.kernel_h * shape.kernel_w == 1) return {Reason::too_few, 2, "taps"};
+  if (shape.x[3] != 1 || !problem.inputs[0].aligned) return {Reason::not_contiguous, "channels"};
   for (int at = 0; at < 3; ++at)
-    if (shape.x[at] % 16) return "pixels are not aligned";
-  return Part(problem, false).shared_bytes(4) > most_shared ? "too many taps" : nullptr;
+    if (shape.x[at] % 16) return {Reason::unaligned, "pixels"};
+  return Part(problem, false).shared_bytes(4) > most_shared ? Reason(Reason::no_tile) : Reason();
 }
 
 /// Two neighbouring pixels of an image as one load.

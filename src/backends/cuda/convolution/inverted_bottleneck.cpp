@@ -51,24 +51,24 @@ struct Block {
   const ConvShape& end() const { return shapes[nodes.last()]; }
   int64_t hidden() const { return depthwise().out_c; }
 
-  const char* refuses() {
-    if (!nodes.has_expansion && !nodes.has_projection) return "one convolution alone";
+  Reason refuses() {
+    if (!nodes.has_expansion && !nodes.has_projection) return {Reason::too_few, 2, "convolutions"};
     for (size_t at = nodes.first(); at <= nodes.last(); ++at)
-      if (const char* reason = conv_shape(parts[at], shapes[at])) return reason;
+      if (const Reason reason = conv_shape(parts[at], shapes[at])) return reason;
     if ((nodes.has_expansion && !is_pointwise(expand())) || (nodes.has_projection && !is_pointwise(project())))
-      return "an outer convolution is more than a product for each pixel";
+      return Reason::pointwise;
     const ConvShape& d = depthwise();
-    if (d.groups != d.in_c || d.out_c != d.in_c) return "the convolution between is not depthwise";
+    if (d.groups != d.in_c || d.out_c != d.in_c) return Reason::not_depthwise;
     if (d.kernel_h != d.kernel_w || (d.kernel_h != 3 && d.kernel_h != 5) || d.dilation_h != 1 || d.dilation_w != 1)
-      return "not a window of 3x3 or 5x5";
-    if (d.stride_h != d.stride_w || d.stride_h > 2) return "strides other than 1 and 2";
-    if (nodes.has_projection && project().out_c > ops::most_projected) return "too many output channels";
+      return {Reason::window, "3x3 or 5x5"};
+    if (d.stride_h != d.stride_w || d.stride_h > 2) return {Reason::strides, "1 or 2"};
+    if (nodes.has_projection && project().out_c > ops::most_projected)
+      return {Reason::too_many, ops::most_projected, "output channels"};
     for (size_t at = nodes.first(); at < nodes.last(); ++at)
-      if (has_residual(parts[at])) return "one but the last adds";
-    if (!nodes.has_projection && has_residual(parts[1])) return "the depthwise convolution adds";
-    if (nodes.has_expansion && ops::activate(conv_epilogue(parts[0]), 0.f) != 0)
-      return "the expansion's activation makes something of zeros";
-    return is_in_chunks() ? nullptr : "channels are no multiple of 16 bytes";
+      if (has_residual(parts[at])) return Reason::residual;
+    if (!nodes.has_projection && has_residual(parts[1])) return Reason::residual;
+    if (nodes.has_expansion && ops::activate(conv_epilogue(parts[0]), 0.f) != 0) return {Reason::activation, "0 at 0"};
+    return is_in_chunks() ? Reason() : Reason(Reason::not_multiple, "channels", "16 bytes");
   }
 
   static bool is_pointwise(const ConvShape& s) {
@@ -195,18 +195,18 @@ std::vector<Form> forms_of(const Block& block, const Properties& properties) {
   return forms;
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   if (!is_16_bit(problem.inputs[0].dtype) || problem.outputs[0].dtype != problem.inputs[0].dtype)
-    return "only f16 and bf16";
+    return {Reason::element_type, "elements", "f16 or bf16"};
   Block block(problem);
-  if (const char* reason = block.refuses()) return reason;
-  return forms_of(block, properties).empty() ? "no tile fits" : nullptr;
+  if (const Reason reason = block.refuses()) return reason;
+  return forms_of(block, properties).empty() ? Reason(Reason::no_tile) : Reason();
 }
 
 Tactic tactic_of(const Block& block, const Form& form) {
-  Source source = source_from({"diagonal.cuh", "inverted_bottleneck.cu"},
-                              epilogue_defines(conv_epilogue(block.parts[2])));
+  Source source =
+      source_from({"diagonal.cuh", "inverted_bottleneck.cu"}, epilogue_defines(conv_epilogue(block.parts[2])));
   const auto activation = [&](const char* name, size_t part) {
     const ops::Epilogue epilogue = conv_epilogue(block.parts[part]);
     const bool from_zero = epilogue.activation == expr::Id::Clip && epilogue.alpha == 0;
@@ -214,11 +214,17 @@ Tactic tactic_of(const Block& block, const Form& form) {
   };
   source.defines.push_back(form.expands ? activation("ACT_E", 0) : define_expression("ACT_E", expr::Id::Identity));
   source.defines.push_back(activation("ACT_D", 1));
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{
-           {"EXPAND", form.expands},
-           {"CI", form.ci}, {"CO", form.co}, {"PROJECT", form.projects}, {"WINDOW", form.window},
-           {"STRIDE", form.stride}, {"COLS", form.cols}, {"WARPS", form.warps}, {"UNITS", form.units},
-           {"BLOCKS", form.blocks}, {"SPLIT", form.splits > 1}})
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{{"EXPAND", form.expands},
+                                                                                          {"CI", form.ci},
+                                                                                          {"CO", form.co},
+                                                                                          {"PROJECT", form.projects},
+                                                                                          {"WINDOW", form.window},
+                                                                                          {"STRIDE", form.stride},
+                                                                                          {"COLS", form.cols},
+                                                                                          {"WARPS", form.warps},
+                                                                                          {"UNITS", form.units},
+                                                                                          {"BLOCKS", form.blocks},
+                                                                                          {"SPLIT", form.splits > 1}})
     source.defines.push_back(define(name, value));
   const std::string name = "bottleneck " + std::to_string(form.tile_h()) + "x" + std::to_string(form.tile_w()) + ", " +
                            std::to_string(form.warps) + " warps" +

@@ -21,10 +21,10 @@ Source source_of(const Blocks& blocks) {
   return source;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
-  if (const char* reason = refuses_blocks(problem, shape)) return reason;
-  return is_16_bit(shape.y_type) || problem.tf32 || !problem.strict ? nullptr : "strict f32 was asked for";
+  if (const Reason reason = refuses_blocks(problem, shape)) return reason;
+  return is_16_bit(shape.y_type) || problem.tf32 || !problem.strict ? Reason() : Reason(Reason::strict, "f32");
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

@@ -17,21 +17,25 @@ constexpr int tile_columns = 32;
 /// Channels of the results, padded to what a quad of lanes divides.
 int width_of(const ConvShape& shape) { return shape.out_c <= 16 ? 16 : shape.out_c <= 32 ? 32 : 64; }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape shape{};
-  if (const char* reason = refuses_blocks(problem, shape)) return reason;
-  if (!is_16_bit(shape.y_type)) return "only results of 16 bits";
-  if (shape.in_c * shape.stride_h * shape.stride_h > block_channels) return "more than 16 channels in a block";
+  if (const Reason reason = refuses_blocks(problem, shape)) return reason;
+  if (!is_16_bit(shape.y_type)) return {Reason::element_type, "results", "f16 or bf16"};
+  if (shape.in_c * shape.stride_h * shape.stride_h > block_channels)
+    return {Reason::too_many, block_channels, "channels in a block"};
   const int width = width_of(shape);
-  if (shape.out_c > 64 || shape.out_c % (width / 4)) return "too many results";
+  if (shape.out_c > 64 || shape.out_c % (width / 4))
+    return {Reason::shape, "the output", "at most 64 channels, whole tiles"};
   const Blocks blocks(problem);
-  if (blocks.taps_h * blocks.taps_w * width / 4 > most_registers) return "too many weights for registers";
-  if (shape.y[3] != 1) return "channels are not contiguous";
+  if (blocks.taps_h * blocks.taps_w * width / 4 > most_registers) return Reason::no_tile;
+  if (shape.y[3] != 1) return {Reason::not_contiguous, "channels"};
   for (int at = 0; at < 3; ++at)
-    if (shape.y[at] % 8) return "pixels are not aligned";
-  if (!problem.outputs[0].aligned) return "the output is not aligned";
-  return shape.batch * ceil_div(shape.out_h, 4) * ceil_div(shape.out_w, 32) >= int64_t{1} << 31 ? "too large" : nullptr;
+    if (shape.y[at] % 8) return {Reason::unaligned, "pixels"};
+  if (!problem.outputs[0].aligned) return {Reason::unaligned, "output"};
+  return shape.batch * ceil_div(shape.out_h, 4) * ceil_div(shape.out_w, 32) >= int64_t{1} << 31
+             ? Reason(Reason::too_large)
+             : Reason();
 }
 
 /// Two neighbouring pixels as one load.

@@ -23,7 +23,7 @@ std::vector<int> vectors(const Problem& problem, const ConvShape& shape) {
   return list;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   return depthwise_shape(problem, shape);
 }

@@ -9,14 +9,14 @@
 namespace tenon::cuda {
 
 /// Why it is no depthwise convolution of up to 49 taps over contiguous channels; nullptr where it is.
-inline const char* depthwise_shape(const Problem& problem, ConvShape& shape) {
+inline Reason depthwise_shape(const Problem& problem, ConvShape& shape) {
   constexpr int most_taps = 49;
-  if (const char* reason = conv_shape(problem, shape)) return reason;
-  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return "not depthwise";
-  if (shape.kernel_h * shape.kernel_w > most_taps) return "too many taps";
+  if (const Reason reason = conv_shape(problem, shape)) return reason;
+  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return Reason::not_depthwise;
+  if (shape.kernel_h * shape.kernel_w > most_taps) return {Reason::too_many, most_taps, "taps"};
   if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
-    return "channels are not contiguous";
-  return shape.pixels() * shape.in_c >= int64_t{1} << 31 ? "too large" : nullptr;
+    return {Reason::not_contiguous, "channels"};
+  return shape.pixels() * shape.in_c >= int64_t{1} << 31 ? Reason(Reason::too_large) : Reason();
 }
 
 /// Weights as [tap][channel] in f32 with the bias behind them, and all parameters but strips and count.
@@ -49,7 +49,7 @@ class DepthwiseBase : public ConvStep<DepthwiseParams> {
 using DiagonalParams = DepthwiseDiagonalParams;
 
 /// Why products by diagonal matrices do not serve a depthwise convolution; nullptr where they do.
-const char* refuses_diagonal(const Problem& problem, const Properties& properties, ConvShape& shape);
+Reason refuses_diagonal(const Problem& problem, const Properties& properties, ConvShape& shape);
 
 /// Weights as [tap][channel] in the type of the pixels with the bias in f32 behind them, tiles of `rows` x `columns`.
 class DiagonalBase : public ConvStep<DiagonalParams> {

@@ -10,20 +10,21 @@ constexpr int columns = 8, rows = 2, group = 32, tiles_of_block = 4;
 
 }  // namespace
 
-const char* refuses_diagonal(const Problem& problem, const Properties& properties, ConvShape& shape) {
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
-  if (const char* reason = conv_shape(problem, shape)) return reason;
-  if (!is_16_bit(shape.x_type) || shape.y_type != shape.x_type) return "only 16-bit floats";
-  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return "not depthwise";
-  if (shape.dilation_h != 1 || shape.dilation_w != 1) return "it has gaps between taps";
-  if (shape.stride_h != shape.stride_w || shape.stride_h > 2) return "only strides 1 and 2";
-  if (problem.inputs.size() > 3 && problem.inputs[3]) return "it has a residual";
-  if (shape.in_c % 8) return "channels are no multiple of 8";
-  if (shape.x[3] != 1 || shape.y[3] != 1) return "channels are not contiguous";
+Reason refuses_diagonal(const Problem& problem, const Properties& properties, ConvShape& shape) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
+  if (const Reason reason = conv_shape(problem, shape)) return reason;
+  if (!is_16_bit(shape.x_type) || shape.y_type != shape.x_type)
+    return {Reason::element_type, "elements", "f16 or bf16"};
+  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return Reason::not_depthwise;
+  if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
+  if (shape.stride_h != shape.stride_w || shape.stride_h > 2) return {Reason::strides, "1 or 2"};
+  if (problem.inputs.size() > 3 && problem.inputs[3]) return Reason::residual;
+  if (shape.in_c % 8) return {Reason::not_multiple, "channels", 8};
+  if (shape.x[3] != 1 || shape.y[3] != 1) return {Reason::not_contiguous, "channels"};
   for (int at = 0; at < 3; ++at)
-    if (shape.x[at] % 8 || shape.y[at] % 8) return "pixels are not aligned";
-  if (!problem.inputs[0].aligned || !problem.outputs[0].aligned) return "a tensor is not aligned";
-  return shape.pixels() * shape.in_c >= int64_t{1} << 34 ? "too large" : nullptr;
+    if (shape.x[at] % 8 || shape.y[at] % 8) return {Reason::unaligned, "pixels"};
+  if (!problem.inputs[0].aligned || !problem.outputs[0].aligned) return {Reason::unaligned, "operand"};
+  return shape.pixels() * shape.in_c >= int64_t{1} << 34 ? Reason(Reason::too_large) : Reason();
 }
 
 DiagonalBase::DiagonalBase(const Problem& problem, const ConvShape& shape, Device& device, const Source& source,
@@ -55,10 +56,10 @@ DiagonalBase::DiagonalBase(const Problem& problem, const ConvShape& shape, Devic
 
 namespace {
 
-const char* refuses(const Problem& problem, const Properties& properties) {
+Reason refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = refuses_diagonal(problem, properties, shape)) return reason;
-  return shape.kernel_h != 3 || shape.kernel_w != 3 ? "only windows of 3x3" : nullptr;
+  if (const Reason reason = refuses_diagonal(problem, properties, shape)) return reason;
+  return shape.kernel_h != 3 || shape.kernel_w != 3 ? Reason(Reason::window, "3x3") : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

@@ -15,21 +15,21 @@ struct Form {
 
 constexpr int most_strips = 4, most_threads = 512, least_threads = 32;
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape shape{};
-  if (const char* reason = depthwise_shape(problem, shape)) return reason;
-  if (shape.kernel_h * shape.kernel_w <= 9) return "a small window";
-  if (shape.dilation_h != 1 || shape.dilation_w != 1) return "it has gaps between taps";
+  if (const Reason reason = depthwise_shape(problem, shape)) return reason;
+  if (shape.kernel_h * shape.kernel_w <= 9) return {Reason::window, "of more than 9 taps"};
+  if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
   const auto chunk = static_cast<int64_t>(16 / size_of(shape.x_type));
-  if (shape.in_c % chunk) return "channels are no multiple of 16 bytes";
+  if (shape.in_c % chunk) return {Reason::not_multiple, "channels", "16 bytes"};
   for (int at = 0; at < 3; ++at)
     if (shape.x[at] % chunk || shape.y[at] % 2 || (has_residual(problem) && shape.residual[at] % 2))
-      return "pixels are not aligned";
+      return {Reason::unaligned, "pixels"};
   if (!problem.inputs[0].aligned || !problem.outputs[0].aligned ||
       (has_residual(problem) && !problem.inputs[3].aligned))
-    return "a tensor is not aligned";
-  return nullptr;
+    return {Reason::unaligned, "operand"};
+  return {};
 }
 
 int64_t shared_of(const ConvShape& shape, const Form& form) {
@@ -75,11 +75,11 @@ std::vector<Tactic> tactics_of(const Problem& problem, const ConvShape& shape, c
   return list;
 }
 
-const char* refuses_tile(const Problem& problem, const Properties& properties) {
-  if (const char* reason = refuses(problem, properties)) return reason;
+Reason refuses_tile(const Problem& problem, const Properties& properties) {
+  if (const Reason reason = refuses(problem, properties)) return reason;
   ConvShape shape{};
   conv_shape(problem, shape);
-  return tactics_of(problem, shape, properties).empty() ? "no tile fits" : nullptr;
+  return tactics_of(problem, shape, properties).empty() ? Reason(Reason::no_tile) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

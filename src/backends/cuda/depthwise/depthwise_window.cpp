@@ -13,12 +13,14 @@ struct Form {
 
 constexpr int columns = 8, group = 32, most_warps = 8;
 
-const char* refuses(const Problem& problem, const Properties& properties) {
+Reason refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  if (const char* reason = refuses_diagonal(problem, properties, shape)) return reason;
+  if (const Reason reason = refuses_diagonal(problem, properties, shape)) return reason;
   constexpr int64_t most_taps = 49;
   const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w;
-  return taps <= 9 ? "a small window" : taps > most_taps ? "too many taps" : nullptr;
+  return taps <= 9          ? Reason(Reason::window, "of more than 9 taps")
+         : taps > most_taps ? Reason(Reason::too_many, most_taps, "taps")
+                            : Reason();
 }
 
 /// Of a block, with the tile that it computes and the next one.
@@ -54,11 +56,11 @@ std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties)
   return list;
 }
 
-const char* refuses_window(const Problem& problem, const Properties& properties) {
-  if (const char* reason = refuses(problem, properties)) return reason;
+Reason refuses_window(const Problem& problem, const Properties& properties) {
+  if (const Reason reason = refuses(problem, properties)) return reason;
   ConvShape shape{};
   conv_shape(problem, shape);
-  return forms_of(shape, properties).empty() ? "no tile fits" : nullptr;
+  return forms_of(shape, properties).empty() ? Reason(Reason::no_tile) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

@@ -21,16 +21,16 @@ bool takes(const Problem& problem, const ConvShape& shape, int vector) {
   return fits;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
-  if (const char* reason = int8_shape(problem, shape)) return reason;
-  if (shape.x_type != DType::u8) return "the input is not quantised yet";
-  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return "not depthwise";
-  if (shape.kernel_h * shape.kernel_w > most_taps) return "too many taps";
+  if (const Reason reason = int8_shape(problem, shape)) return reason;
+  if (shape.x_type != DType::u8) return {Reason::element_type, "the input", "bytes"};
+  if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return Reason::not_depthwise;
+  if (shape.kernel_h * shape.kernel_w > most_taps) return {Reason::too_many, most_taps, "taps"};
   if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))
-    return "channels are not contiguous";
-  if (!takes(problem, shape, 4)) return "channels are no multiple of 4";
-  return shape.pixels() * shape.in_c >= int64_t{1} << 31 ? "too large" : nullptr;
+    return {Reason::not_contiguous, "channels"};
+  if (!takes(problem, shape, 4)) return {Reason::not_multiple, "channels", 4};
+  return shape.pixels() * shape.in_c >= int64_t{1} << 31 ? Reason(Reason::too_large) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

@@ -18,20 +18,23 @@ struct Layout {
 
 size_t scales_of(const Problem& problem) { return static_cast<size_t>(problem.node->integer("scales", 0)); }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const size_t scales = scales_of(problem);
-  if (scales > most_scales) return "too many scales";
+  if (scales > most_scales) return {Reason::too_many, most_scales, "scales"};
   const DType type = problem.inputs[0].dtype;
-  if (!is_real(type)) return "only f32, f16 and bf16";
-  if (problem.outputs[0].dtype != DType::f32 || !problem.outputs[0].dense()) return "its result is not dense f32";
+  if (!is_real(type)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (problem.outputs[0].dtype != DType::f32 || !problem.outputs[0].dense())
+    return {Reason::shape, "the result", "dense f32"};
   for (size_t at = 0; at < 2 * scales; ++at)
-    if (problem.inputs[at].dtype != type || !problem.inputs[at].dense()) return "its logits are not dense";
+    if (problem.inputs[at].dtype != type || !problem.inputs[at].dense())
+      return {Reason::shape, "the logits", "one type, dense"};
   for (size_t at = 2 * scales; at < problem.inputs.size(); ++at)
-    if (problem.inputs[at].dtype != DType::f32 || !problem.inputs[at].dense()) return "its places are not dense f32";
-  if (problem.inputs[2 * scales].dims.elements() > most_bins) return "too many bins";
+    if (problem.inputs[at].dtype != DType::f32 || !problem.inputs[at].dense())
+      return {Reason::shape, "the places", "dense f32"};
+  if (problem.inputs[2 * scales].dims.elements() > most_bins) return {Reason::too_many, most_bins, "bins"};
   const int64_t pitch = problem.inputs[scales].dims.back() + 4;
-  if (pitch * tile * static_cast<int64_t>(size_of(type)) > shared_bytes) return "too many classes";
-  return problem.outputs[0].dims.elements() >= int64_t{1} << 31 ? "too large" : nullptr;
+  if (pitch * tile * static_cast<int64_t>(size_of(type)) > shared_bytes) return Reason::no_tile;
+  return problem.outputs[0].dims.elements() >= int64_t{1} << 31 ? Reason(Reason::too_large) : Reason();
 }
 
 /// Elements a load, where rows of `row` elements begin at multiples of them.

@@ -19,21 +19,21 @@ int64_t most_of(const Problem& problem) {
   return std::clamp<int64_t>(given, 0, problem.inputs[0].dims[1]);
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 70) return "it needs compute capability 7.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 70) return {Reason::capability, "it", "7.0"};
   for (size_t at = 0; at < problem.inputs.size(); ++at) {
     if (!has(problem, at)) continue;
     const Operand& operand = problem.inputs[at];
-    if (operand.dtype != (at == 2 ? DType::i64 : DType::f32)) return "only f32";
+    if (operand.dtype != (at == 2 ? DType::i64 : DType::f32)) return {Reason::element_type, "elements", "f32"};
     if (at < 2 ? !operand.dense() : !operand.constant || operand.dims.elements() != 1)
-      return at < 2 ? "an operand is a view" : "a limit is not constant";
+      return at < 2 ? Reason(Reason::view, "an operand") : Reason(Reason::not_constant, "its limits");
   }
-  if (!problem.inputs[0].aligned) return "boxes are not aligned";
+  if (!problem.inputs[0].aligned) return {Reason::unaligned, "boxes"};
   for (const Operand& operand : problem.outputs)
-    if (!operand.dense()) return "a result is a view";
-  if (problem.inputs[1].dims.elements() >= int64_t{1} << 31) return "too many scores";
+    if (!operand.dense()) return {Reason::view, "a result"};
+  if (problem.inputs[1].dims.elements() >= int64_t{1} << 31) return {Reason::too_many, INT32_MAX, "scores"};
   const int64_t most = most_of(problem);
-  return most < 1 || most > most_kept ? "many boxes of a class" : nullptr;
+  return most < 1 || most > most_kept ? Reason(Reason::too_many, most_kept, "boxes of a class") : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

@@ -11,10 +11,10 @@ using Params = DynamicQuantizeParams;
 
 constexpr int64_t threads = 256, most_blocks = 512, pair_bytes = 8;
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (x.dtype != DType::f32) return "only f32";
-  return x.dense() && y.dense() ? nullptr : "an operand is a view";
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  return x.dense() && y.dense() ? Reason() : Reason(Reason::view, "an operand");
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

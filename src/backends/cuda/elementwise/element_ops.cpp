@@ -57,79 +57,96 @@ bool same_types(const Problem& problem, size_t first, size_t count) {
   return true;
 }
 
-/// The statements that set "r"; else why there are none.
-const char* body_of(const Problem& problem, std::string& body) {
-  const ir::Node& node = *problem.node;
-  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  const size_t count = problem.inputs.size();
-  const std::string a = read(x, "v0"), b = count > 1 ? read(problem.inputs[1], "v1") : "";
-  if (const auto found = comparisons().find(node.op); found != comparisons().end()) {
-    if (!same_types(problem, 0, count) && !(is_real(x.dtype) && is_real(problem.inputs[1].dtype)))
-      return "operands of several types";
-    body = "    r = " + a + " " + found->second + " " + b + ";\n";
-    return nullptr;
-  }
-  if (node.op == "IsNaN") {
-    if (!is_real(x.dtype)) return "only f32, f16 and bf16";
-    body = "    r = " + a + " != " + a + ";\n";
-    return nullptr;
-  }
-  if (node.op == "Where") {
-    if (problem.inputs[1].dtype != y.dtype || problem.inputs[2].dtype != y.dtype) return "operands of several types";
-    body = "    r = v0 ? v1 : v2;\n";
-    return nullptr;
-  }
-  if (node.op == "Cast") {
-    if (is_real(x.dtype) && is_real(y.dtype)) return "floats are the other kernel's";
-    if (y.dtype == DType::boolean) body = "    r = " + a + " != 0;\n";
-    else if (is_real(x.dtype) && size_of(y.dtype) == 1) return "no conversion from floats to bytes";
-    else body = "    r = " + written(y, a) + ";\n";
-    return nullptr;
-  }
-  if (!same_types(problem, 0, count) || x.dtype != y.dtype) return "operands of several types";
-  const bool truth = x.dtype == DType::boolean, whole = is_whole(x.dtype);
-  if (!truth && !whole) return "not for elements of this type";
-  const auto& table = truth ? truths() : integers();
-  const auto found = table.find(node.op);
-  if (node.op == "Mod" && whole) {
-    const char* rest = "    const {} n = b == 0 || b == -1 ? 0 : a % b;\n";
-    std::string text = rest;
-    text.replace(text.find("{}"), 2, number_type(x.dtype));
-    const bool as_in_c = node.integer("fmod", 0) != 0;
-    body = "    const auto a = v0, b = v1;\n" + text +
-           (as_in_c ? "    r = n;\n" : "    r = n != 0 && (n < 0) != (b < 0) ? n + b : n;\n");
-    return nullptr;
-  }
-  if (found == table.end()) return "not for elements of this type";
-  body =
-      "    const auto a = " + a + (count > 1 ? ", b = " + b : "") + ";\n    r = " + written(y, found->second) + ";\n";
-  return nullptr;
+/// The statements that set "r" of an op; else why there are none.
+using BodyOf = Reason (*)(const Problem&, std::string& body);
+
+Reason comparison_of(const Problem& problem, std::string& body) {
+  const Operand &a = problem.inputs[0], &b = problem.inputs[1];
+  if (a.dtype != b.dtype && !(is_real(a.dtype) && is_real(b.dtype))) return Reason::mixed_types;
+  body = "    r = " + read(a, "v0") + " " + comparisons().at(problem.node->op) + " " + read(b, "v1") + ";\n";
+  return {};
 }
 
-const char* map_of(const Problem& problem, Map& map) {
-  if (problem.inputs.size() > 3) return "too many operands";
+Reason is_nan_of(const Problem& problem, std::string& body) {
+  const Operand& x = problem.inputs[0];
+  if (!is_real(x.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  body = "    r = " + read(x, "v0") + " != " + read(x, "v0") + ";\n";
+  return {};
+}
+
+Reason choice_of(const Problem& problem, std::string& body) {
+  const DType type = problem.outputs[0].dtype;
+  if (problem.inputs[1].dtype != type || problem.inputs[2].dtype != type) return Reason::mixed_types;
+  body = "    r = v0 ? v1 : v2;\n";
+  return {};
+}
+
+Reason conversion_of(const Problem& problem, std::string& body) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (is_real(x.dtype) && is_real(y.dtype)) return Reason::other_kernel;
+  if (y.dtype == DType::boolean) body = "    r = " + read(x, "v0") + " != 0;\n";
+  else if (is_real(x.dtype) && size_of(y.dtype) == 1)
+    return {Reason::element_type, "elements", "types with a conversion"};
+  else body = "    r = " + written(y, read(x, "v0")) + ";\n";
+  return {};
+}
+
+/// Whether operands and result are all truths or all integers.
+Reason types_of(const Problem& problem) {
+  const DType type = problem.inputs[0].dtype;
+  if (!same_types(problem, 0, problem.inputs.size()) || type != problem.outputs[0].dtype) return Reason::mixed_types;
+  if (type != DType::boolean && !is_whole(type))
+    return {Reason::element_type, "elements", "a type with this operation"};
+  return {};
+}
+
+Reason remainder_of(const Problem& problem, std::string& body) {
+  if (const Reason reason = types_of(problem)) return reason;
+  const DType type = problem.inputs[0].dtype;
+  if (!is_whole(type)) return {Reason::element_type, "elements", "a type with this operation"};
+  body = "    const auto a = v0, b = v1;\n    const " + number_type(type) + " n = b == 0 || b == -1 ? 0 : a % b;\n";
+  body += problem.node->integer("fmod", 0) ? "    r = n;\n" : "    r = n != 0 && (n < 0) != (b < 0) ? n + b : n;\n";
+  return {};
+}
+
+Reason arithmetic_of(const Problem& problem, std::string& body) {
+  if (const Reason reason = types_of(problem)) return reason;
+  const auto& table = problem.inputs[0].dtype == DType::boolean ? truths() : integers();
+  const auto found = table.find(problem.node->op);
+  if (found == table.end()) return {Reason::element_type, "elements", "a type with this operation"};
+  const std::string b = problem.inputs.size() > 1 ? ", b = " + read(problem.inputs[1], "v1") : "";
+  body = "    const auto a = " + read(problem.inputs[0], "v0") + b +
+         ";\n    r = " + written(problem.outputs[0], found->second) + ";\n";
+  return {};
+}
+
+template <BodyOf body_of>
+Reason map_of(const Problem& problem, Map& map) {
+  if (problem.inputs.size() > 3) return {Reason::too_many, 3, "operands"};
   for (const Operand& operand : problem.inputs)
-    if (!operand) return "an operand is absent";
-  if (const char* reason = body_of(problem, map.body)) return reason;
+    if (!operand) return {Reason::absent, "an operand"};
+  if (const Reason reason = body_of(problem, map.body)) return reason;
   map.plain = true;
   map.dims = problem.outputs[0].dims;
   for (const auto* operands : {&problem.inputs, &problem.outputs})
     for (const Operand& operand : *operands) {
       const std::string type = number_type(operand.dtype);
-      if (type.empty()) return "elements of a type that has no arithmetic here";
+      if (type.empty()) return {Reason::element_type, "elements", "a type with arithmetic"};
       map.add(operand, type);
     }
-  return map.simplify() ? nullptr : "too many axes";
+  return map.simplify() ? Reason() : Reason(Reason::too_many, most_map_axes, "axes");
 }
 
 struct Register {
   Register() {
-    for (const auto* table : {&comparisons(), &truths(), &integers()})
-      for (const auto& [op, text] : *table) add(op);
-    for (const char* op : {"IsNaN", "Where", "Cast", "Mod"}) add(op);
+    for (const auto& [op, text] : comparisons()) add<comparison_of>(op);
+    for (const auto* table : {&truths(), &integers()})
+      for (const auto& [op, text] : *table) add<arithmetic_of>(op);
+    add<is_nan_of>("IsNaN"), add<choice_of>("Where"), add<conversion_of>("Cast"), add<remainder_of>("Mod");
   }
+  template <BodyOf body_of>
   static void add(const std::string& op) {
-    Kernel kernel = map_kernel<map_of>(op);
+    Kernel kernel = map_kernel<map_of<body_of>>(op);
     kernel.name = "numbers";
     kernel.rank = 0;
     KernelRegistrar{kernel};

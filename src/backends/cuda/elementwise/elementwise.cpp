@@ -33,36 +33,48 @@ std::string text_of(const Instruction& step, const std::string& a, const std::st
   return "evaluate" + type + "(" + a + ", " + literal(step.alpha) + ", " + literal(step.beta) + ")";
 }
 
-/// The operands that are tensors of the map, and the program over them; false where it is none. Cast has no
-/// instruction.
-bool program_of(const Problem& problem, size_t& operands, std::vector<Instruction>& program) {
+/// What is computed of the operands that are tensors of the map.
+struct Program {
+  size_t operands = 0;
+  std::vector<Instruction> instructions;
+  bool bytes = false;  // may read and give them
+};
+using ProgramOf = bool (*)(const Problem& problem, Program& program);  // false: it is none
+
+/// Another type of float takes no instruction.
+bool conversion_of(const Problem&, Program& program) {
+  program.operands = 1;
+  return true;
+}
+
+bool fused_of(const Problem& problem, Program& program) {
+  program = {problem.inputs.size(), *ops::program_of(*problem.node), true};
+  return true;
+}
+
+bool formula_of(const Problem& problem, Program& program) {
   const ir::Node& node = *problem.node;
-  operands = problem.inputs.size();
-  if (node.op == "Cast") return true;
-  if (node.op == "tenon:Elementwise") {
-    program = ops::parse_program(std::get<std::vector<std::string>>(node.attributes.at("program")), operands);
-    return true;
-  }
   const auto formula = ops::formula_of(node, [&](size_t at) {
     return at < problem.inputs.size() ? ops::number_of(problem.inputs[at].constant) : std::nullopt;
   });
   if (!formula) return false;
-  operands = static_cast<size_t>(ops::expression(formula->id).operands);
-  program = {{formula->id, {0}, {operands == 2 ? 1 : -1}, formula->alpha, formula->beta}};
+  program.operands = static_cast<size_t>(ops::expression(formula->id).operands);
+  program.instructions = {{formula->id, {0}, {program.operands == 2 ? 1 : -1}, formula->alpha, formula->beta}};
   return true;
 }
 
-const char* map_of(const Problem& problem, Map& map) {
-  size_t operands = 0;
-  std::vector<Instruction> program;
-  if (!program_of(problem, operands, program)) return "no expression of its first operands alone";
-  if (operands > most_map_operands) return "too many operands";
+template <ProgramOf program_of>
+Reason map_of(const Problem& problem, Map& map) {
+  Program found;
+  if (!program_of(problem, found)) return {Reason::form, "expression of its first operands alone"};
+  const auto& [operands, program, takes_bytes] = found;
+  if (operands > most_map_operands) return {Reason::too_many, most_map_operands, "operands"};
   const Operand& y = problem.outputs[0];
   map.dims = y.dims;
   for (size_t at = 0; at <= operands; ++at) {
     const Operand& operand = at < operands ? problem.inputs[at] : y;
-    const bool bytes = operand.dtype == DType::u8 && problem.node->op == "tenon:Elementwise";
-    if (!is_real(operand.dtype) && !bytes) return "only f32, f16 and bf16";
+    const bool bytes = operand.dtype == DType::u8 && takes_bytes;
+    if (!is_real(operand.dtype) && !bytes) return {Reason::element_type, "elements", "f32, f16 or bf16"};
     map.add(operand, type_name(operand.dtype));
   }
   const bool fast = is_16_bit(y.dtype);
@@ -76,10 +88,12 @@ const char* map_of(const Problem& problem, Map& map) {
         "    const float v" + std::to_string(operands + k) + " = " + text_of(step, value(step.a), b, fast) + ";\n";
   }
   map.body += "    r = v" + std::to_string(program.empty() ? 0 : operands + program.size() - 1) + ";\n";
-  return map.simplify() ? nullptr : "too many axes";
+  return map.simplify() ? Reason() : Reason(Reason::too_many, most_map_axes, "axes");
 }
 
-const KernelRegistrar registered({backends::any_expression, "tenon:Elementwise", "Cast"}, map_kernel<map_of>(""));
+const KernelRegistrar expressions(map_kernel<map_of<formula_of>>(backends::any_expression));
+const KernelRegistrar programs(map_kernel<map_of<fused_of>>("tenon:Elementwise"));
+const KernelRegistrar conversions(map_kernel<map_of<conversion_of>>("Cast"));
 
 }  // namespace
 }  // namespace tenon::cuda

@@ -37,7 +37,7 @@ struct MapParams {
 };
 
 /// Makes a map of a problem; else the reason why it is none.
-using MapOf = const char* (*)(const Problem&, Map&);
+using MapOf = Reason (*)(const Problem&, Map&);
 
 /// A map ready to launch; addresses go into operand[], the result last.
 class MapLaunch {
@@ -57,7 +57,9 @@ std::unique_ptr<Step> make_map_step(const Map& map, Device& device);
 /// A node that is one map over its inputs, as the kernel named "map".
 template <MapOf map_of>
 Kernel map_kernel(const std::string& op) {
-  return {op, "map", 1,
+  return {op,
+          "map",
+          1,
           [](const Problem& problem, const Properties&) {
             Map map;
             return map_of(problem, map);

@@ -26,28 +26,29 @@ struct Matrix {
 
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
 
-const char* shape_of(const Problem& problem, Params& params) {
+Reason shape_of(const Problem& problem, Params& params) {
   const Operand &a = problem.inputs[0], &b = problem.inputs[1], &c = problem.outputs[0];
-  if (!is_real(a.dtype) || b.dtype != a.dtype || c.dtype != a.dtype) return "only f32, f16 and bf16, all the same";
+  if (!is_real(a.dtype) || b.dtype != a.dtype || c.dtype != a.dtype)
+    return {Reason::element_type, "all operands", "the same f32, f16 or bf16"};
   const Matrix left(a, false), right(b, true);
   params = {};
   if (has(problem, 2) && (problem.inputs[2].dtype != DType::f32 || !problem.inputs[2].dense() ||
                           problem.inputs[2].dims.elements() != right.size(1)))
-    return "the bias is not f32 by column";
+    return {Reason::shape, "the bias", "one f32 for each column"};
   const bool residual = has(problem, 3);
   if (residual && (problem.inputs[3].dtype != c.dtype || !(problem.inputs[3].dims == c.dims)))
-    return "the residual is not like the result";
+    return {Reason::shape, "the residual", "the result's type and sizes"};
   const ops::Epilogue epilogue = conv_epilogue(problem);
   params.alpha = epilogue.alpha, params.beta = epilogue.beta;
   const auto number = [](int64_t value) { return static_cast<int>(value); };
   if (left.size(2) >= int64_t{1} << 31 || right.size(1) >= int64_t{1} << 31 || left.size(1) >= int64_t{1} << 31)
-    return "too large";
+    return Reason::too_large;
   params.m = number(left.size(2)), params.k = number(left.size(1)), params.n = number(right.size(1));
   params.am = left.stride(2), params.ak = left.stride(1), params.bk = right.stride(2), params.bn = right.stride(1);
   // What the result has of rows and columns.
   const bool rows = a.dims.rank() > 1, columns = b.dims.rank() > 1;
   const size_t own = static_cast<size_t>(rows) + static_cast<size_t>(columns);
-  if (c.dims.rank() < own) return "shapes do not fit";
+  if (c.dims.rank() < own) return {Reason::shape, "the result", "the axes of a product"};
   const size_t batch = c.dims.rank() - own;
   params.cm = rows ? c.strides[batch] : 0;
   params.cn = columns ? c.strides[c.dims.rank() - 1] : 0;
@@ -55,7 +56,7 @@ const char* shape_of(const Problem& problem, Params& params) {
     const Dims& strides = problem.inputs[3].strides;
     params.rm = rows ? strides[batch] : 0, params.rn = columns ? strides[c.dims.rank() - 1] : 0;
   }
-  if (batch > 3) return "more than three axes of a batch";
+  if (batch > 3) return {Reason::too_many, 3, "axes of a batch"};
   int64_t count = 1;
   for (size_t at = 0; at < 3; ++at) {
     params.batch[at] = 1;
@@ -72,11 +73,11 @@ const char* shape_of(const Problem& problem, Params& params) {
     };
     params.a_batch[at] = stride(left), params.b_batch[at] = stride(right);
   }
-  if (count > most_blocks || ceil_div(params.m, low_tile) > most_blocks) return "too large";
-  return params.k == 0 ? "nothing to add" : nullptr;
+  if (count > most_blocks || ceil_div(params.m, low_tile) > most_blocks) return Reason::too_large;
+  return params.k == 0 ? Reason(Reason::empty) : Reason();
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   Params params;
   return shape_of(problem, params);
 }

@@ -126,25 +126,27 @@ Copies slice(const Problem& problem) {
   return {copy};
 }
 
-const char* refuses_any(const Problem& problem, const Properties&) {
+Reason refuses_any(const Problem& problem, const Properties&) {
   const size_t size = size_of(problem.inputs[0].dtype);
-  return size == 1 || size == 2 || size == 4 || size == 8 ? nullptr : "only types of 1, 2, 4 or 8 bytes";
+  return size == 1 || size == 2 || size == 4 || size == 8
+             ? Reason()
+             : Reason(Reason::element_type, "elements", "1, 2, 4 or 8 bytes");
 }
 
-const char* refuses_reshape(const Problem& problem, const Properties& properties) {
-  if (reshape(problem).empty()) return "both sides are views whose axes do not divide each other";
+Reason refuses_reshape(const Problem& problem, const Properties& properties) {
+  if (reshape(problem).empty()) return {Reason::view, "each side"};
   return refuses_any(problem, properties);
 }
 
-const char* refuses_ranges(const Problem& problem, const Properties& properties) {
+Reason refuses_ranges(const Problem& problem, const Properties& properties) {
   for (size_t at = 1; at < problem.inputs.size(); ++at)
-    if (problem.inputs[at] && !problem.inputs[at].constant) return "its range is not constant";
+    if (problem.inputs[at] && !problem.inputs[at].constant) return {Reason::not_constant, "its range"};
   return refuses_any(problem, properties);
 }
 
-const char* refuses_split(const Problem& problem, const Properties& properties) {
+Reason refuses_split(const Problem& problem, const Properties& properties) {
   for (const Operand& operand : problem.outputs)
-    if (!operand) return "an output is absent";
+    if (!operand) return {Reason::absent, "an output"};
   return refuses_any(problem, properties);
 }
 
@@ -179,17 +181,17 @@ class CopyStep : public Step {
 };
 
 template <Plan plan>
-const char* fits(const Problem& problem) {
+Reason fits(const Problem& problem) {
   for (const Copy& copy : plan(problem)) {
     Map map = map_of(problem, copy);
-    if (!map.simplify()) return "too many axes";
+    if (!map.simplify()) return {Reason::too_many, most_map_axes, "axes"};
   }
-  return nullptr;
+  return {};
 }
 
-template <Plan plan, const char* (*refuses)(const Problem&, const Properties&)>
-const char* refuses_copy(const Problem& problem, const Properties& properties) {
-  if (const char* reason = refuses(problem, properties)) return reason;
+template <Plan plan, Reason (*refuses)(const Problem&, const Properties&)>
+Reason refuses_copy(const Problem& problem, const Properties& properties) {
+  if (const Reason reason = refuses(problem, properties)) return reason;
   return fits<plan>(problem);
 }
 
@@ -209,7 +211,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   return std::make_unique<CopyStep>(problem, device, plan(problem));
 }
 
-template <Plan plan, const char* (*refuses)(const Problem&, const Properties&)>
+template <Plan plan, Reason (*refuses)(const Problem&, const Properties&)>
 Kernel kernel(const char* op) {
   return {op, "copy", 1, refuses_copy<plan, refuses>, tactics<plan>, make<plan>};
 }

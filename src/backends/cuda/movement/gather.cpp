@@ -29,17 +29,17 @@ bool all_inside(const Tensor& indices, int64_t size) {
   return true;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &at = problem.inputs[1], &y = problem.outputs[0];
-  if (!*bits_name(size_of(x.dtype))) return "only types of 1, 2, 4 or 8 bytes";
-  if (at.dtype != DType::i64 && at.dtype != DType::i32) return "only indices of i64 and i32";
-  if (!x.dense() || !at.dense() || !y.dense()) return "an operand is a view";
+  if (!*bits_name(size_of(x.dtype))) return {Reason::element_type, "elements", "1, 2, 4 or 8 bytes"};
+  if (at.dtype != DType::i64 && at.dtype != DType::i32) return {Reason::element_type, "indices", "i32 or i64"};
+  if (!x.dense() || !at.dense() || !y.dense()) return {Reason::view, "an operand"};
   const int64_t size = shape_of(problem).size;
-  if (size == 0) return "nothing to pick from";
+  if (size == 0) return Reason::empty;
   if (at.constant &&
       !(at.dtype == DType::i64 ? all_inside<int64_t>(at.constant, size) : all_inside<int32_t>(at.constant, size)))
-    return "an index is outside";
-  return nullptr;
+    return Reason::out_of_range;
+  return {};
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

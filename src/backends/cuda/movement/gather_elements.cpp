@@ -14,13 +14,14 @@ size_t axis_of(const Problem& problem) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(problem.inputs[0].dims.rank()) : axis);
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &at = problem.inputs[1], &y = problem.outputs[0];
-  if (!*bits_name(size_of(x.dtype))) return "only types of 1, 2, 4 or 8 bytes";
-  if (at.dtype != DType::i64 && at.dtype != DType::i32) return "only indices of i64 and i32";
-  if (x.dims.rank() > most_axes || x.dims.rank() == 0) return "too many axes";
-  if (x.dims.elements() == 0) return "nothing to pick from";
-  return y.dims.elements() >= int64_t{1} << 31 ? "too large" : nullptr;
+  if (!*bits_name(size_of(x.dtype))) return {Reason::element_type, "elements", "1, 2, 4 or 8 bytes"};
+  if (at.dtype != DType::i64 && at.dtype != DType::i32) return {Reason::element_type, "indices", "i32 or i64"};
+  if (x.dims.rank() > most_axes) return {Reason::too_many, most_axes, "axes"};
+  if (x.dims.rank() == 0) return {Reason::shape, "the input", "an axis"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  return y.dims.elements() >= int64_t{1} << 31 ? Reason(Reason::too_large) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

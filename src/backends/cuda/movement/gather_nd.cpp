@@ -9,13 +9,13 @@ constexpr size_t most_indices = 6;
 
 using Params = GatherNdParams;
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &at = problem.inputs[1], &y = problem.outputs[0];
-  if (!*bits_name(size_of(x.dtype))) return "only types of 1, 2, 4 or 8 bytes";
-  if (at.dtype != DType::i64 && at.dtype != DType::i32) return "only indices of i64 and i32";
-  if (!x.dense() || !at.dense() || !y.dense()) return "an operand is a view";
-  if (at.dims.back() > static_cast<int64_t>(most_indices)) return "too many indices";
-  return x.dims.elements() == 0 ? "nothing to pick from" : nullptr;
+  if (!*bits_name(size_of(x.dtype))) return {Reason::element_type, "elements", "1, 2, 4 or 8 bytes"};
+  if (at.dtype != DType::i64 && at.dtype != DType::i32) return {Reason::element_type, "indices", "i32 or i64"};
+  if (!x.dense() || !at.dense() || !y.dense()) return {Reason::view, "an operand"};
+  if (at.dims.back() > static_cast<int64_t>(most_indices)) return {Reason::too_many, most_indices, "indices"};
+  return x.dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

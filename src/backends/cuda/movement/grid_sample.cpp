@@ -10,14 +10,16 @@ using Params = GridSampleParams;
 
 bool is_nearest(const ir::Node& node) { return node.text("mode", "linear") == "nearest"; }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &grid = problem.inputs[1], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || !is_real(grid.dtype) || x.dtype != y.dtype) return "only f32, f16 and bf16";
-  if (x.dims.rank() != 4) return "only two spatial axes";
+  if (!is_real(x.dtype) || !is_real(grid.dtype) || x.dtype != y.dtype)
+    return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
   const std::string mode = problem.node->text("mode", "linear");
-  if (mode != "linear" && mode != "bilinear" && mode != "nearest") return "only the nearest pixel and linear";
-  if (x.dims.elements() == 0) return "nothing to sample";
-  return y.dims.elements() >= int64_t{1} << 31 ? "too large" : nullptr;
+  if (mode != "linear" && mode != "bilinear" && mode != "nearest")
+    return {Reason::attribute, "mode", "nearest or linear"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  return y.dims.elements() >= int64_t{1} << 31 ? Reason(Reason::too_large) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

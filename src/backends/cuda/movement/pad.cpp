@@ -15,10 +15,11 @@ using Params = PadParams;
 enum Mode { constant, edge, reflect, wrap };
 
 /// Elements to put before each axis; negative ones are cut off.
-const char* before_of(const Problem& problem, std::vector<int64_t>& before) {
+Reason before_of(const Problem& problem, std::vector<int64_t>& before) {
   const Tensor& pads = problem.inputs[1].constant;
   const bool some = problem.inputs.size() > 3 && problem.inputs[3];
-  if (!pads || pads.dtype() != DType::i64 || (some && !problem.inputs[3].constant)) return "its pads are not constant";
+  if (!pads || pads.dtype() != DType::i64 || (some && !problem.inputs[3].constant))
+    return {Reason::not_constant, "its pads"};
   const auto rank = static_cast<int64_t>(problem.inputs[0].dims.rank());
   before.assign(static_cast<size_t>(rank), 0);
   for (int64_t at = 0; at < pads.elements() / 2; ++at) {
@@ -29,7 +30,7 @@ const char* before_of(const Problem& problem, std::vector<int64_t>& before) {
     }
     before[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = pads.data<int64_t>()[at];
   }
-  return nullptr;
+  return {};
 }
 
 Mode mode_of(const Problem& problem) {
@@ -37,16 +38,17 @@ Mode mode_of(const Problem& problem) {
   return mode == "edge" ? edge : mode == "reflect" ? reflect : mode == "wrap" ? wrap : constant;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!*bits_name(size_of(x.dtype))) return "only types of 1, 2, 4 or 8 bytes";
-  if (x.dims.rank() > most_axes || x.dims.rank() == 0) return "too many axes";
-  if (x.dims.elements() == 0) return "nothing to pad";
-  if (y.dims.elements() >= int64_t{1} << 31 || x.dims.elements() >= int64_t{1} << 31) return "too large";
+  if (!*bits_name(size_of(x.dtype))) return {Reason::element_type, "elements", "1, 2, 4 or 8 bytes"};
+  if (x.dims.rank() > most_axes) return {Reason::too_many, most_axes, "axes"};
+  if (x.dims.rank() == 0) return {Reason::shape, "the input", "an axis"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  if (y.dims.elements() >= int64_t{1} << 31 || x.dims.elements() >= int64_t{1} << 31) return Reason::too_large;
   const bool filled = problem.inputs.size() > 2 && problem.inputs[2];
-  if (filled && !problem.inputs[2].constant) return "what it pads with is not constant";
+  if (filled && !problem.inputs[2].constant) return {Reason::not_constant, "what it pads with"};
   if (filled && problem.inputs[2].dtype != x.dtype && !(is_16_bit(x.dtype) && problem.inputs[2].dtype == DType::f32))
-    return "what it pads with is of another type";
+    return {Reason::element_type, "what it pads with", "the input's type"};
   std::vector<int64_t> before;
   return before_of(problem, before);
 }

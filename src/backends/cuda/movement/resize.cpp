@@ -51,17 +51,19 @@ int vector_of(const Problem& problem, const std::vector<size_t>& axes) {
   return fits ? static_cast<int>(size) : 1;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const bool bytes =
       (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && problem.node->text("mode", "nearest") == "nearest";
-  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the nearest byte";
-  if (x.dims.rank() != 4 || x.dims.elements() == 0) return "not of four axes";
+  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype)
+    return {Reason::element_type, "elements", "f32, f16 or bf16, or of bytes where the nearest is taken"};
+  if (x.dims.rank() != 4 || x.dims.elements() == 0) return {Reason::shape, "the input", "four axes, none empty"};
   for (size_t at = 1; at < problem.inputs.size(); ++at)
-    if (problem.inputs[at] && !problem.inputs[at].constant) return "its sizes are not constant";
-  if (problem.node->text("coordinate_transformation_mode", "") == "tf_crop_and_resize") return "it crops";
-  if (resized_axes(problem).size() > 2) return "more than two axes change";
-  return y.dims.elements() >= int64_t{1} << 31 ? "too large" : nullptr;
+    if (problem.inputs[at] && !problem.inputs[at].constant) return {Reason::not_constant, "its sizes"};
+  if (problem.node->text("coordinate_transformation_mode", "") == "tf_crop_and_resize")
+    return {Reason::attribute, "coordinate_transformation_mode", "another than tf_crop_and_resize"};
+  if (resized_axes(problem).size() > 2) return {Reason::too_many, 2, "axes that change"};
+  return y.dims.elements() >= int64_t{1} << 31 ? Reason(Reason::too_large) : Reason();
 }
 
 /// How often every row and every column of channels last stands in the result; 0, 0 where that is not all it does.

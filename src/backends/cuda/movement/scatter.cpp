@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/movement/scatter_params.h"
 #include "backends/cuda/runtime/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -9,16 +10,16 @@ constexpr size_t most_axes = 6;
 
 using Params = ScatterParams;
 
-bool by_tuples(const Problem& problem) { return problem.node->op == "ScatterND"; }
+bool by_tuples(const Problem& problem) { return ops::has_trait(problem.node->op, ops::Trait::tuples); }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &at = problem.inputs[1], &updates = problem.inputs[2], &y = problem.outputs[0];
-  if (!*bits_name(size_of(x.dtype))) return "only types of 1, 2, 4 or 8 bytes";
-  if (at.dtype != DType::i64 && at.dtype != DType::i32) return "only indices of i64 and i32";
-  if (problem.node->text("reduction", "none") != "none") return "what it adds up would depend on the order";
-  if (!x.dense() || !at.dense() || !updates.dense() || !y.dense()) return "an operand is a view";
-  if (x.dims.rank() > most_axes) return "too many axes";
-  return updates.dims.elements() == 0 ? "nothing to replace" : nullptr;
+  if (!*bits_name(size_of(x.dtype))) return {Reason::element_type, "elements", "1, 2, 4 or 8 bytes"};
+  if (at.dtype != DType::i64 && at.dtype != DType::i32) return {Reason::element_type, "indices", "i32 or i64"};
+  if (problem.node->text("reduction", "none") != "none") return Reason::order;
+  if (!x.dense() || !at.dense() || !updates.dense() || !y.dense()) return {Reason::view, "an operand"};
+  if (x.dims.rank() > most_axes) return {Reason::too_many, most_axes, "axes"};
+  return updates.dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

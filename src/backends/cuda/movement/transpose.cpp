@@ -38,11 +38,11 @@ bool turn_of(const Problem& problem, Turn& turn) {
   return true;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const size_t size = size_of(problem.inputs[0].dtype);
-  if (size != 1 && size != 2 && size != 4 && size != 8) return "only types of 1, 2, 4 or 8 bytes";
+  if (size != 1 && size != 2 && size != 4 && size != 8) return {Reason::element_type, "elements", "1, 2, 4 or 8 bytes"};
   Turn turn;
-  return turn_of(problem, turn) ? nullptr : "no matrices are turned";
+  return turn_of(problem, turn) ? Reason() : Reason(Reason::form, "transpose of matrices");
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

@@ -3,6 +3,7 @@
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/reduction/lines.h"
 #include "backends/cuda/runtime/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -11,7 +12,7 @@ using Params = ArgParams;
 
 constexpr int64_t long_line = 4096;
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   Lines lines;
   return lines_of(problem, 0, lines);
 }
@@ -22,7 +23,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const int lanes = lines.inner > 1 ? 1 : lines.size < long_line ? 32 : 256;
   Source source = source_from({"rank.cuh", "arg.cu"});
   source.defines = {define_type("TX", problem.inputs[0].dtype),
-                    define("LARGEST", problem.node->op == "ArgMax"),
+                    define("LARGEST", ops::traits_of(problem.node->op).reduction() == ops::Reduction::largest),
                     define("LAST", problem.node->integer("select_last_index", 0)),
                     define("LANES", lanes),
                     define("THREADS", 256),

@@ -12,9 +12,7 @@ using Params = GroupNormParams;
 constexpr int64_t each_part = 4096;  // elements of a group that a block takes, where there are not too many
 constexpr int64_t most_parts = 64, most_rows = 65535;
 
-int64_t groups_of(const Problem& problem, int64_t channels) {
-  return problem.node->op == "GroupNormalization" ? problem.node->integer("num_groups", 1) : channels;
-}
+int64_t groups_of(const Problem& problem, int64_t channels) { return problem.node->integer("num_groups", channels); }
 
 bool channels_last(const Problem& problem) { return problem.node->text("layout", "") == "NHWC"; }
 
@@ -23,19 +21,21 @@ int64_t channels_of(const Problem& problem) {
   return dims[channels_last(problem) && dims.rank() > 2 ? dims.rank() - 1 : 1];
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || x.dtype != y.dtype) return "only f32, f16 and bf16";
-  if (!x.dense() || !y.dense()) return "an operand is a view";
-  if (x.dims.rank() < 2 || x.dims.elements() == 0) return "nothing to do";
+  if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!x.dense() || !y.dense()) return {Reason::view, "an operand"};
+  if (x.dims.rank() < 2 || x.dims.elements() == 0) return Reason::empty;
   const int64_t channels = channels_of(problem), groups = groups_of(problem, channels);
   for (size_t at : {size_t{1}, size_t{2}}) {
     const Operand& list = problem.inputs[at];
-    if (list.dtype != DType::f32 || !list.dense()) return "scale and bias are not of f32";
-    if (list.dims.elements() != channels && list.dims.elements() != groups) return "scale and bias are of other sizes";
+    if (list.dtype != DType::f32 || !list.dense()) return {Reason::element_type, "scale and bias", "f32"};
+    if (list.dims.elements() != channels && list.dims.elements() != groups)
+      return {Reason::shape, "scale and bias", "an entry for each channel or group"};
   }
-  if (problem.inputs[1].dims.elements() != problem.inputs[2].dims.elements()) return "scale and bias differ in size";
-  return x.dims[0] * groups > most_rows ? "too many groups" : nullptr;
+  if (problem.inputs[1].dims.elements() != problem.inputs[2].dims.elements())
+    return {Reason::shape, "scale and bias", "the same size"};
+  return x.dims[0] * groups > most_rows ? Reason(Reason::too_many, most_rows, "groups") : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/reduction/layer_norm_params.h"
 #include "backends/cuda/convolution/convolution.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -32,20 +33,20 @@ int vector_of(const Problem& problem, int64_t length) {
   return vector;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || x.dtype != y.dtype) return "only f32, f16 and bf16";
-  if (!x.dense() || !y.dense()) return "its rows are not contiguous";
+  if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!x.dense() || !y.dense()) return {Reason::not_contiguous, "rows"};
   for (size_t at = 1; at < problem.outputs.size(); ++at)
-    if (problem.outputs[at]) return "the statistics are wanted";
+    if (problem.outputs[at]) return {Reason::wanted, "statistics"};
   const int64_t length = length_of(problem);
   for (size_t at = 1; at < 3; ++at) {
     if (!has(problem, at)) continue;
     const Operand& list = problem.inputs[at];
-    if (list.dtype != DType::f32 || !list.dense()) return "scale and bias are not of f32";
-    if (list.dims.elements() != length) return "scale and bias are not of a row";
+    if (list.dtype != DType::f32 || !list.dense()) return {Reason::element_type, "scale and bias", "f32"};
+    if (list.dims.elements() != length) return {Reason::shape, "scale and bias", "a row's size"};
   }
-  return length > most_length ? "rows are too long" : nullptr;
+  return length > most_length ? Reason(Reason::too_large) : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
@@ -68,7 +69,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
                       define("VEC", vector),
                       define("THREADS", threads),
                       define("EARLY", constant && each * vector <= most_early),
-                      define("CENTRED", problem.node->op == "LayerNormalization")};
+                      define("CENTRED", ops::has_trait(problem.node->op, ops::Trait::centred))};
     list.push_back({"rows of " + std::to_string(lanes / part), {source}, {lanes / part, threads}});
   }
   return list;

@@ -28,25 +28,25 @@ inline bool pitch_of(const Operand& operand, size_t axis, Pitch& pitch) {
 }
 
 /// Why the node's first input is no such tensor, or a result has no pitch; nullptr where all is well.
-inline const char* lines_of(const Problem& problem, int64_t default_axis, Lines& lines, bool dense_results = true) {
+inline Reason lines_of(const Problem& problem, int64_t default_axis, Lines& lines, bool dense_results = true) {
   const Operand& x = problem.inputs[0];
-  if (!is_real(x.dtype)) return "only f32, f16 and bf16";
-  if (!x.dense()) return "the input is a view";
+  if (!is_real(x.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!x.dense()) return {Reason::view, "the input"};
   for (const Operand& y : problem.outputs)
-    if (y && dense_results && !y.dense()) return "a result is a view";
+    if (y && dense_results && !y.dense()) return {Reason::view, "a result"};
   const auto rank = static_cast<int64_t>(x.dims.rank());
   int64_t axis = problem.node->integer("axis", default_axis);
   if (axis < 0) axis += rank;
-  if (rank == 0 || axis < 0 || axis >= rank) return "it has no axis";
+  if (rank == 0 || axis < 0 || axis >= rank) return {Reason::shape, "the input", "the axis"};
   Pitch pitch;
   for (const Operand& y : problem.outputs)
-    if (y && !dense_results && !pitch_of(y, static_cast<size_t>(axis), pitch)) return "a result is a view of many axes";
+    if (y && !dense_results && !pitch_of(y, static_cast<size_t>(axis), pitch)) return {Reason::view, "a result"};
   lines = {};
   for (int64_t at = 0; at < rank; ++at)
     (at < axis ? lines.outer : at > axis ? lines.inner : lines.size) *= x.dims[static_cast<size_t>(at)];
-  return x.dims.elements() == 0 || lines.size >= int64_t{1} << 31 || lines.outer * lines.inner >= int64_t{1} << 31
-             ? "too large, or empty"
-             : nullptr;
+  if (x.dims.elements() == 0) return Reason::empty;
+  return lines.size >= int64_t{1} << 31 || lines.outer * lines.inner >= int64_t{1} << 31 ? Reason(Reason::too_large)
+                                                                                         : Reason();
 }
 
 }  // namespace tenon::cuda

@@ -44,14 +44,16 @@ std::vector<int> vectors_of(const Problem& problem, const Properties& properties
   return list;
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
+Reason refuses(const Problem& problem, const Properties& properties) {
   const Operand& x = problem.inputs[0];
-  if ((!is_real(x.dtype) && x.dtype != DType::u8) || x.dims.rank() != 4) return "only maps of f32, f16, bf16 and bytes";
+  if ((!is_real(x.dtype) && x.dtype != DType::u8) || x.dims.rank() != 4)
+    return {Reason::shape, "the input", "four axes of f32, f16, bf16 or bytes"};
   if (problem.outputs.size() > most_windows || !std::all_of(problem.outputs.begin(), problem.outputs.end(),
                                                             [](const Operand& y) { return static_cast<bool>(y); }))
-    return "a result is not wanted, or there are many";
-  if (x.dims.elements() == 0 || x.dims.elements() >= int64_t{1} << 31) return "nothing to do, or too large";
-  return vectors_of(problem, properties).empty() ? "channels are not contiguous, or the maps are large" : nullptr;
+    return {Reason::absent, "an output"};
+  if (x.dims.elements() == 0) return Reason::empty;
+  if (x.dims.elements() >= int64_t{1} << 31) return Reason::too_large;
+  return vectors_of(problem, properties).empty() ? Reason(Reason::not_contiguous, "channels") : Reason();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

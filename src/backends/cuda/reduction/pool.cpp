@@ -4,6 +4,7 @@
 #include "backends/cuda/reduction/pool_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -35,14 +36,19 @@ std::vector<int> vectors_of(const Problem& problem) {
   return list;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+bool takes_largest(const Problem& problem) {
+  return ops::traits_of(problem.node->op).reduction() == ops::Reduction::largest;
+}
+
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  const bool bytes = (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && problem.node->op == "MaxPool";
-  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype) return "only f32, f16, bf16 and the maximum of bytes";
-  if (x.dims.rank() != 4) return "only two spatial axes";
-  if (problem.outputs.size() > 1 && problem.outputs[1]) return "the indices are wanted";
-  if (y.dims.elements() >= int64_t{1} << 31) return "too large";
-  return nullptr;
+  const bool bytes = (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && takes_largest(problem);
+  if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype)
+    return {Reason::element_type, "elements", "f32, f16 or bf16, or of bytes in a maximum"};
+  if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
+  if (problem.outputs.size() > 1 && problem.outputs[1]) return {Reason::wanted, "indices"};
+  if (y.dims.elements() >= int64_t{1} << 31) return Reason::too_large;
+  return {};
 }
 
 bool includes_padding(const Problem& problem) { return problem.node->integer("count_include_pad", 0) != 0; }
@@ -54,7 +60,7 @@ bool clamps(const Problem& problem, int vector) {
              pads = node.integers("pads", {0, 0, 0, 0});
   const size_t bytes = size_of(problem.inputs[0].dtype) * static_cast<size_t>(vector);
   const DType type = problem.inputs[0].dtype;
-  return node.op == "MaxPool" && type != DType::f32 && type != DType::f8e4m3fn && bytes >= 4 && vector > 1 &&
+  return takes_largest(problem) && type != DType::f32 && type != DType::f8e4m3fn && bytes >= 4 && vector > 1 &&
          dilations[0] == 1 && dilations[1] == 1 && node.text("auto_pad", "NOTSET") == "NOTSET" &&
          node.integer("ceil_mode", 0) == 0 && kernel[0] * kernel[1] <= 49 && pads[0] < kernel[0] &&
          pads[2] < kernel[0] && pads[1] < kernel[1] && pads[3] < kernel[1];
@@ -66,7 +72,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   for (const int vector : vectors_of(problem)) {
     const Source source = source_from(
         {"larger.cuh", "pool.cu"},
-        {define_type("ELEMENT", problem.inputs[0].dtype), define("MAX", problem.node->op == "MaxPool"),
+        {define_type("ELEMENT", problem.inputs[0].dtype), define("MAX", takes_largest(problem)),
          define("FLOAT8", problem.inputs[0].dtype == DType::f8e4m3fn), define("VEC", vector),
          define("INCLUDE_PAD", includes_padding(problem)), define("KH", kernel[0]), define("KW", kernel[1])});
     list.push_back({"pool " + std::to_string(vector), {source}, {vector, 0}});

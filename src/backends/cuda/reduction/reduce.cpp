@@ -5,6 +5,7 @@
 #include "backends/cuda/reduction/reduce_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -18,7 +19,7 @@ std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
   const Operand& x = problem.inputs[0];
   const auto rank = static_cast<int64_t>(x.dims.rank());
   std::vector<int64_t> axes;
-  if (node.op == "GlobalAveragePool" || node.op == "GlobalMaxPool") {
+  if (ops::has_trait(node.op, ops::Trait::global)) {
     const bool last = node.text("layout", "") == "NHWC";
     for (int64_t axis = 2; axis < rank; ++axis) axes.push_back(last ? axis - 1 : axis);
     return axes;
@@ -55,27 +56,28 @@ bool set_rows(const Operand& x, size_t first, Params& params) {
   return true;
 }
 
-const char* shape_of(const Problem& problem, Params& params) {
+Reason shape_of(const Problem& problem, Params& params) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || !is_real(y.dtype)) return "only f32, f16 and bf16";
-  if (!y.dense()) return "its result is a view";
+  if (!is_real(x.dtype) || !is_real(y.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!y.dense()) return {Reason::view, "a result"};
   const auto axes = axes_of(problem);
-  if (!axes) return "its axes are not constant";
-  if (axes->empty()) return "no axis is reduced";
+  if (!axes) return {Reason::not_constant, "its axes"};
+  if (axes->empty()) return {Reason::form, "reduction of an axis"};
   for (size_t at = 1; at < axes->size(); ++at)
-    if ((*axes)[at] != (*axes)[at - 1] + 1) return "its axes are not neighbours";
+    if ((*axes)[at] != (*axes)[at - 1] + 1) return {Reason::attribute, "axes", "neighbours"};
   params = {};
   for (int64_t axis = 0; axis < static_cast<int64_t>(x.dims.rank()); ++axis) {
     const int64_t size = x.dims[static_cast<size_t>(axis)];
     (axis < axes->front() ? params.outer : axis > axes->back() ? params.inner : params.length) *= size;
   }
-  if (params.length == 0) return "nothing to do";
-  if (params.inner > 1) return x.dense() ? nullptr : "its rows are not contiguous";
-  if (params.outer >= int64_t{1} << 32) return "too large";
-  return set_rows(x, static_cast<size_t>(axes->front()), params) ? nullptr : "its rows lie on too many axes";
+  if (params.length == 0) return Reason::empty;
+  if (params.inner > 1) return x.dense() ? Reason() : Reason(Reason::not_contiguous, "rows");
+  if (params.outer >= int64_t{1} << 32) return Reason::too_large;
+  return set_rows(x, static_cast<size_t>(axes->front()), params) ? Reason()
+                                                                 : Reason(Reason::too_many, most_axes, "axes of rows");
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   Params params;
   return shape_of(problem, params);
 }
@@ -91,23 +93,28 @@ std::vector<int> vectors_of(const Problem& problem, const Params& params) {
   return list;
 }
 
+/// As reduce.cu numbers them.
+int kind_of(ops::Reduction reduction) {
+  switch (reduction) {
+    case ops::Reduction::sum: return 0;
+    case ops::Reduction::mean: return 1;
+    case ops::Reduction::smallest: return 3;
+    case ops::Reduction::l2: return 4;
+    case ops::Reduction::squares: return 5;
+    case ops::Reduction::l1: return 6;
+    default: return 2;
+  }
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Params params;
   shape_of(problem, params);
-  const std::string& op = problem.node->op;
-  const int kind = op == "ReduceSum"                                 ? 0
-                   : op == "ReduceMean" || op == "GlobalAveragePool" ? 1
-                   : op == "ReduceMin"                               ? 3
-                   : op == "ReduceL2"                                ? 4
-                   : op == "ReduceSumSquare"                         ? 5
-                   : op == "ReduceL1"                                ? 6
-                                                                     : 2;
   std::vector<Tactic> list;
   const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster) {
     Source source{"reduce.cu", {}, ""};
     source.defines = {define_type("TX", problem.inputs[0].dtype),
                       define_type("TY", problem.outputs[0].dtype),
-                      define("OP", kind),
+                      define("OP", kind_of(ops::traits_of(problem.node->op).reduction())),
                       define("INNER", params.inner == 1 ? 1 : 2),
                       define("VEC", vector),
                       define("LANES", lanes),

@@ -2,6 +2,7 @@
 #include "backends/cuda/reduction/softmax_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
+#include "ops/op.h"
 
 namespace tenon::cuda {
 namespace {
@@ -57,12 +58,14 @@ int64_t short_of(const Problem& problem) {
   return fits ? params.length : 0;
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || x.dtype != y.dtype) return "only f32, f16 and bf16";
-  if (x.dims.rank() == 0) return "a scalar";
+  if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (x.dims.rank() == 0) return {Reason::shape, "the input", "an axis"};
   Params params;
-  return shape_of(problem, params) && params.rows < int64_t{1} << 31 ? nullptr : "its rows lie on too many axes";
+  return shape_of(problem, params) && params.rows < int64_t{1} << 31
+             ? Reason()
+             : Reason(Reason::too_many, most_axes, "axes of rows");
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
@@ -70,7 +73,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   shape_of(problem, params);
   Source source{"softmax.cu", {}, ""};
   source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("LANES", lanes_of(params)),
-                    define("LOG", problem.node->op == "LogSoftmax"), define("SHORT", short_of(problem))};
+                    define("LOG", ops::has_trait(problem.node->op, ops::Trait::logarithm)),
+                    define("SHORT", short_of(problem))};
   return {{"softmax", {source}, {}}};
 }
 

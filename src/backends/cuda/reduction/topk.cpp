@@ -14,9 +14,10 @@ int64_t count_of(const Problem& problem, const Lines& lines) {
   return problem.outputs[0].dims.elements() / (lines.outer * lines.inner);
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 70) return "it needs compute capability 7.0";
-  if (problem.inputs[0].dtype != problem.outputs[0].dtype) return "the result is of another type";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 70) return {Reason::capability, "it", "7.0"};
+  if (problem.inputs[0].dtype != problem.outputs[0].dtype)
+    return {Reason::element_type, "the result", "the input's type"};
   Lines lines;
   return lines_of(problem, -1, lines, false);
 }

@@ -36,7 +36,8 @@ void DeviceCompiled::make_steps(ThreadPool& thread_pool) {
   std::vector<Source> sources;
   for (const backends::ScheduledStep& step : schedule_.steps) {
     problems.push_back(step.problems[0]);
-    choices.push_back(step.host ? Choice() : choose(step.problems[0], device_.properties(), step.tactic));
+    choices.push_back(step.host || step.blocks ? Choice()
+                                               : choose(step.problems[0], device_.properties(), step.tactic));
     const std::vector<Source>& needed = choices.back().tactic.sources;
     sources.insert(sources.end(), needed.begin(), needed.end());
   }
@@ -44,8 +45,19 @@ void DeviceCompiled::make_steps(ThreadPool& thread_pool) {
   round_weights(problems, thread_pool);
   const Weights::Filling filling(weights_);
   for (size_t at = 0; at < problems.size(); ++at) {
+    const backends::ScheduledStep& step = schedule_.steps[at];
     steps_.push_back(choices[at].kernel ? fitting_step(problems[at], choices[at]) : nullptr);
-    kernels_.push_back(choices[at].kernel ? choices[at].tactic.name : "cpu");
+    kernels_.push_back(choices[at].kernel ? choices[at].tactic.name : step.blocks ? step.tactic : "cpu");
+    bodies_.emplace_back();
+    if (step.blocks && step.tactic == unrolled) {
+      steps_.back() = make_unrolled(step.problems[0], (*step.blocks)[0], device_, thread_pool);
+    } else if (step.blocks) {
+      for (const backends::Schedule& block : *step.blocks)
+        bodies_.back().push_back(std::make_unique<Body>(block, device_, thread_pool));
+      for (const ir::ValueId input : schedule_.graph.node(step.nodes[0]).inputs)
+        if (schedule_.graph.constant(input)) constant(input);
+      continue;
+    }
     if (!steps_.back()) {
       const backends::ScheduledStep::OnHost& host = *schedule_.steps[at].host;
       host_steps_[at] = backends::kernel_for(host.problem, host.tactic).make(host.problem);

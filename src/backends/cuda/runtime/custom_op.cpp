@@ -39,11 +39,11 @@ class CustomStep : public Step {
   std::vector<tenon_op_tensor> inputs_, outputs_;
 };
 
-const char* refuses(const Problem& problem, const Properties&) {
+Reason refuses(const Problem& problem, const Properties&) {
   for (const auto* operands : {&problem.inputs, &problem.outputs})
     for (const Operand& operand : *operands)
-      if (operand && !operand.dense()) return "an operand is a view";
-  return nullptr;
+      if (operand && !operand.dense()) return {Reason::view, "an operand"};
+  return {};
 }
 
 std::vector<Tactic> tactics(const Problem&, const Properties&) { return {{"plugin", {}, {}}}; }

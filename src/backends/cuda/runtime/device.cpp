@@ -161,17 +161,4 @@ std::vector<int> Device::constants(const Source& source, const char* name) {
   return values;
 }
 
-int index_of(const std::string& device) {
-  if (device == "cuda") return 0;
-  int index = -1;
-  if (device.rfind("cuda:", 0) == 0) {
-    const char *begin = device.data() + 5, *end = device.data() + device.size();
-    if (const auto [at, fault] = std::from_chars(begin, end, index); fault != std::errc() || at != end) index = -1;
-  }
-  if (index < 0)
-    throw Error(Code::usage, "no device is called \"" + device + "\"",
-                {.where = "--device", .hint = "give cpu, cuda or cuda:N"});
-  return index;
-}
-
 }  // namespace tenon::cuda

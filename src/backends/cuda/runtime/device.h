@@ -62,7 +62,4 @@ class Device {
   std::optional<Error> last_words_;  // set before `dead_`, and never again
 };
 
-/// "cuda" is 0, "cuda:2" is 2. Throws Error(usage) for anything else.
-int index_of(const std::string& device);
-
 }  // namespace tenon::cuda

@@ -76,10 +76,14 @@ void DeviceExecutable::reserve_operands() {
 void DeviceExecutable::bind() {
   size_t workspace = 0;
   for (size_t at = 0; at < schedule().steps.size(); ++at) {
-    BoundStep step{schedule().steps[at].nodes[0], compiled_->kernel(at), compiled_->step(at), nullptr, nullptr, {}, {}};
+    BoundStep step{
+        schedule().steps[at].nodes[0], compiled_->kernel(at), compiled_->step(at), nullptr, nullptr, nullptr, {}, {}};
     if (step.step) {
       add_operands(step);
       workspace = std::max(workspace, step.step->workspace_bytes());
+    } else if (!compiled_->bodies(at).empty()) {
+      add_operands(step);
+      hops_ = true;
     } else {
       if (!mirror_.data()) mirror_ = PinnedBuffer(static_cast<size_t>(std::max<int64_t>(layout().arena_bytes, 1)));
       step.host = bind_host_step(at);
@@ -87,6 +91,15 @@ void DeviceExecutable::bind() {
     steps_.push_back(std::move(step));
   }
   reserve_workspace(workspace);
+  for (size_t at = 0; at < steps_.size(); ++at)
+    if (!compiled_->bodies(at).empty()) add_hop(at);
+}
+
+void DeviceExecutable::add_hop(size_t at) {
+  BoundStep& step = steps_[at];
+  const Breadcrumb breadcrumb{reinterpret_cast<Address>(breadcrumbs_.data()), static_cast<uint32_t>(at + 1)};
+  step.hop = make_host_hop(schedule().steps[at].problems[0], compiled_->bodies(at), step.inputs, step.outputs,
+                           clock_.stream(), breadcrumb);
 }
 
 void DeviceExecutable::add_operands(BoundStep& step) {
@@ -95,7 +108,7 @@ void DeviceExecutable::add_operands(BoundStep& step) {
     const ir::ValueId value = node.inputs[at];
     const bool is_constant = value != ir::no_value && graph().value(value).is_constant();
     step.inputs.push_back(value == ir::no_value                  ? 0
-                          : is_constant && !step.step->reads(at) ? 0
+                          : is_constant && step.step && !step.step->reads(at) ? 0
                           : is_constant                          ? compiled_->constant(value)
                                                                  : address_of(value));
   }
@@ -175,7 +188,7 @@ void DeviceExecutable::run_segments() {
   std::memset(breadcrumbs_.data(), 0, most_streams * sizeof(uint32_t));
   for (Segment& segment : segments_) {
     if (segment.recording) segment.recording.replay(clock_.stream());
-    else run_host(steps_[segment.first]);
+    else run_by_host(steps_[segment.first]);
   }
 }
 
@@ -226,7 +239,7 @@ std::vector<double> DeviceExecutable::time_segments(int iterations) {
         total += clock_.time(segment.recording) * 1e-3;
       } else {
         const auto begin = std::chrono::steady_clock::now();
-        run_host(steps_[segment.first]);
+        run_by_host(steps_[segment.first]);
         clock_.synchronise();
         total += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
       }
@@ -257,7 +270,7 @@ std::vector<LayerTime> DeviceExecutable::time_layers(std::span<const Tensor> inp
     } else {
       for (int at = 0; at < iterations; ++at) {
         const auto begin = std::chrono::steady_clock::now();
-        run_host(step);
+        run_by_host(step);
         clock_.synchronise();
         times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
       }
@@ -277,6 +290,8 @@ MemoryUse DeviceExecutable::memory() const {
   use.weights_bytes = static_cast<int64_t>(compiled_->weights_bytes());
   for (const auto& [id, buffer] : inputs_) use.input_bytes += static_cast<int64_t>(buffer.bytes());
   for (const Buffer& buffer : workspaces_) use.workspace_bytes += static_cast<int64_t>(buffer.bytes());
+  for (const BoundStep& step : steps_)
+    if (step.hop) use.workspace_bytes += static_cast<int64_t>(step.hop->bytes());
   use.device_bytes =
       static_cast<int64_t>(arena_->memory.bytes()) + use.weights_bytes + use.input_bytes + use.workspace_bytes;
   return use;

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cuda/runtime/host_hop.h"
 #include "backends/cuda/runtime/kernel.h"
 #include "backends/cuda/runtime/streams.h"
 #include "backends/cuda/runtime/timing.h"
@@ -35,6 +36,8 @@ class DeviceCompiled : public backends::Compiled {
   const Step* step(size_t at) const { return steps_[at].get(); }
   const std::string& kernel(size_t at) const { return kernels_[at]; }
   std::shared_ptr<const backends::Step> host_step(size_t at) const;
+  /// Bodies of a step that the host replays; empty for others.
+  const std::vector<std::unique_ptr<Body>>& bodies(size_t at) const { return bodies_[at]; }
   /// The step by another tactic, in memory of its own.
   std::unique_ptr<Step> step_by(size_t at, const std::string& tactic, ThreadPool& thread_pool) const;
   /// The elements of a constant on the device.
@@ -56,6 +59,7 @@ class DeviceCompiled : public backends::Compiled {
   mutable std::mutex mutex_;
   mutable std::map<ir::ValueId, Buffer> constants_;
   std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<std::vector<std::unique_ptr<Body>>> bodies_;
   std::vector<std::string> kernels_;
   std::map<size_t, std::shared_ptr<const backends::Step>> host_steps_;
 };
@@ -81,7 +85,7 @@ class DeviceExecutable : public backends::StreamExecutable {
   uint64_t output_address(size_t at) override;
   void enqueue(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) override;
   std::vector<double> time(int iterations) override;
-  bool has_host_steps() const override { return mirror_.data() != nullptr; }
+  bool has_host_steps() const override { return mirror_.data() != nullptr || hops_; }
   int width() const override { return width_; }
   std::unique_ptr<Variant> variant(const std::string& key, const std::string& tactic) override;
   void exchange(Variant& variant) override;
@@ -89,7 +93,7 @@ class DeviceExecutable : public backends::StreamExecutable {
  private:
   struct HostStep;
   struct DeviceVariant;
-  /// Steps [first, last): recorded, or one host step.
+  /// Steps [first, last): recorded, or one that the host has a part in.
   struct Segment {
     size_t first, last;
     Recording recording;
@@ -97,9 +101,10 @@ class DeviceExecutable : public backends::StreamExecutable {
   struct BoundStep {
     ir::NodeId node;
     std::string kernel;
-    const Step* step;           // null for a host step
+    const Step* step;           // null where the host has a part in it
     std::unique_ptr<Step> own;  // where it is not the compiled one
     std::unique_ptr<HostStep> host;
+    std::unique_ptr<HostHop> hop;
     std::vector<Address> inputs, outputs;
   };
   static constexpr int most_streams = 4;
@@ -123,6 +128,11 @@ class DeviceExecutable : public backends::StreamExecutable {
   void enqueue(const BoundStep& step, Stream stream, size_t stream_at = 0) const;
   std::unique_ptr<HostStep> bind_host_step(size_t at) const;
   void run_host(BoundStep& step);
+  void run_by_host(BoundStep& step) {
+    if (step.hop) step.hop->run(clock_.stream());
+    else run_host(step);
+  }
+  void add_hop(size_t at);
   void run_segments();
   std::vector<double> time_segments(int iterations);
   void upload(std::span<const Tensor> inputs);
@@ -147,6 +157,7 @@ class DeviceExecutable : public backends::StreamExecutable {
   std::vector<std::unique_ptr<Clock>> branches_;  // streams of streams beside the first
   std::map<size_t, Mark> marks_;                  // while it is recorded: steps that others wait for
   int width_ = 1;
+  bool hops_ = false;
 };
 
 }  // namespace tenon::cuda

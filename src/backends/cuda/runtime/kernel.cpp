@@ -47,8 +47,8 @@ void name_float16(const Problem& problem, Tactic& tactic) {
 }
 
 /// The kernel's own reason, but for what no kernel can.
-const char* refusal(const Kernel& kernel, const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 89 && has_type(problem, DType::f8e4m3fn)) return "e4m3 needs compute capability 8.9";
+Reason refusal(const Kernel& kernel, const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 89 && has_type(problem, DType::f8e4m3fn)) return {Reason::capability, "e4m3", "8.9"};
   return kernel.refuses(problem, properties);
 }
 
@@ -73,6 +73,8 @@ KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel 
     registry().emplace(op, kernel);
   }
 }
+
+bool has_kernel(const ir::OpId& op) { return registry().contains(op.str()); }
 
 std::vector<Choice> choices(const Problem& problem, const Properties& properties) {
   std::vector<Choice> all;
@@ -117,18 +119,18 @@ bool fits_workspace(const Step& step) {
   return limit == 0 || step.workspace_bytes() <= static_cast<size_t>(limit);
 }
 
-std::vector<std::pair<std::string, std::string>> refused(const Problem& problem, const Properties& properties) {
-  std::vector<std::pair<std::string, std::string>> list;
+std::vector<backends::Refusal> refused(const Problem& problem, const Properties& properties) {
+  std::vector<backends::Refusal> list;
   for (const Kernel* kernel : kernels_for(problem.node->op))
-    if (const char* reason = refusal(*kernel, problem, properties)) list.push_back({kernel->name, reason});
+    if (const Reason reason = refusal(*kernel, problem, properties)) list.push_back({kernel->name, reason});
   return list;
 }
 
 std::string refusals(const Problem& problem, const Properties& properties) {
   std::string text;
-  for (const auto& [kernel, reason] : refused(problem, properties))
-    text += (text.empty() ? "" : "; ") + kernel + ": " + reason;
-  return text.empty() ? "no GPU kernel for this op" : text;
+  for (const backends::Refusal& refusal : refused(problem, properties))
+    text += (text.empty() ? "" : "; ") + refusal.kernel + ": " + refusal.reason.text();
+  return text.empty() ? Reason(Reason::no_kernel, "GPU").text() : text;
 }
 
 void launch_bytes(const Device& device, Function function, const Grid& grid, const Launch& at, void* params) {

@@ -14,6 +14,7 @@ namespace tenon::cuda {
 
 using backends::Operand;
 using backends::Problem;
+using backends::Reason;
 
 /// Where a kernel that begins leaves the number of its step, so that a fault can be blamed on it. As common.cuh
 /// has it.
@@ -52,8 +53,8 @@ struct Tactic {
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                                                   // tried first without measurements: the highest
-  const char* (*refuses)(const Problem&, const Properties&);  // nullptr: it can; else the reason
+  int rank;                                              // tried first without measurements: the highest
+  Reason (*refuses)(const Problem&, const Properties&);  // none: it can
   /// Best guess first, at least one.
   std::vector<Tactic> (*tactics)(const Problem&, const Properties&);
   std::unique_ptr<Step> (*make)(const Problem&, Device&, const Tactic&);
@@ -78,6 +79,8 @@ struct Choice {
   Tactic tactic;
 };
 
+/// Whether there is a kernel for the op.
+bool has_kernel(const ir::OpId& op);
 /// Everything that takes the problem, best guess first.
 std::vector<Choice> choices(const Problem& problem, const Properties& properties);
 /// The choice of that name, else the best guess.
@@ -88,7 +91,7 @@ uint64_t source_of(const Choice& choice);
 /// Whether a step's workspace keeps to Limits::workspace_bytes.
 bool fits_workspace(const Step& step);
 /// Kernels that do not take the problem, each with its reason.
-std::vector<std::pair<std::string, std::string>> refused(const Problem& problem, const Properties& properties);
+std::vector<backends::Refusal> refused(const Problem& problem, const Properties& properties);
 /// The same as text, for a problem that none takes.
 std::string refusals(const Problem& problem, const Properties& properties);
 

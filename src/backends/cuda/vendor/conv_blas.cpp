@@ -33,25 +33,25 @@ bool is_pitched(const ConvShape& s, const int64_t (&strides)[4]) {
          (s.batch == 1 || strides[0] == s.out_h * s.out_w * strides[2]);
 }
 
-const char* refuses(const Problem& problem, const Properties&) {
-  if (!problem.vendor) return "libraries of vendors are left out";
+Reason refuses(const Problem& problem, const Properties&) {
+  if (!problem.vendor) return Reason::vendors;
   ConvShape s{};
-  if (const char* reason = conv_shape(problem, s)) return reason;
+  if (const Reason reason = conv_shape(problem, s)) return reason;
   if (s.kernel_h * s.kernel_w != 1 || s.stride_h != 1 || s.stride_w != 1 || s.pad_top || s.pad_left || s.groups != 1 ||
       s.in_h != s.out_h || s.in_w != s.out_w)
-    return "more than a product for each pixel";
-  if (s.x_type != s.y_type) return "the result is of another type";
-  if (!is_pitched(s, s.x) || !is_pitched(s, s.y)) return "pixels have gaps";
-  if (conv_epilogue(problem).residual == ops::Residual::after) return "it adds after its activation";
-  if (has(problem, 3) && !is_pitched(s, s.residual)) return "pixels have gaps";
+    return Reason::pointwise;
+  if (s.x_type != s.y_type) return {Reason::element_type, "the result", "the input's type"};
+  if (!is_pitched(s, s.x) || !is_pitched(s, s.y)) return {Reason::gaps, "pixels"};
+  if (conv_epilogue(problem).residual == ops::Residual::after) return Reason::residual;
+  if (has(problem, 3) && !is_pitched(s, s.residual)) return {Reason::gaps, "pixels"};
   if (!problem.inputs[0].aligned || !problem.outputs[0].aligned || (has(problem, 3) && !problem.inputs[3].aligned))
-    return "a tensor is not aligned";
+    return {Reason::unaligned, "operand"};
   const int64_t chunk = 16 / static_cast<int64_t>(size_of(s.x_type));
   if (s.in_c % chunk || s.out_c % chunk || s.x[2] % chunk || s.y[2] % chunk || s.residual[2] % chunk)
-    return "rows are no multiple of 16 bytes";
-  if (!epilogue_of(problem, s.y_type)) return "it has no such activation";
+    return {Reason::not_multiple, "rows", "16 bytes"};
+  if (!epilogue_of(problem, s.y_type)) return {Reason::activation, "one that the vendor's library has"};
   // Last, as the library is large.
-  return blas().why.empty() ? nullptr : "cuBLASLt was not found";
+  return blas().why.empty() ? Reason() : Reason(Reason::library, "cuBLASLt");
 }
 
 std::vector<Tactic> tactics(const Problem&, const Properties&) {

@@ -30,23 +30,25 @@ int mode_of(expr::Id activation) {
   }
 }
 
-const char* refuses(const Problem& problem, const Properties& properties) {
-  if (!problem.vendor) return "libraries of vendors are left out";
-  if (properties.capability() < 80) return "it needs compute capability 8.0";
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (!problem.vendor) return Reason::vendors;
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape s{};
-  if (const char* reason = conv_shape(problem, s)) return reason;
-  if (!is_16_bit(s.x_type) || s.y_type != s.x_type) return "only 16-bit floats";
-  if (s.x[3] != 1 || s.y[3] != 1 || (has(problem, 3) && s.residual[3] != 1)) return "channels are not contiguous";
+  if (const Reason reason = conv_shape(problem, s)) return reason;
+  if (!is_16_bit(s.x_type) || s.y_type != s.x_type) return {Reason::element_type, "elements", "f16 or bf16"};
+  if (s.x[3] != 1 || s.y[3] != 1 || (has(problem, 3) && s.residual[3] != 1))
+    return {Reason::not_contiguous, "channels"};
   for (int at = 0; at < 3; ++at)
-    if (s.x[at] % 8 || s.y[at] % 8 || s.residual[at] % 8) return "pixels are not aligned";
-  if (s.channels_in() % 8 || s.channels_out() % 8) return "channels are no multiple of 16 bytes";
+    if (s.x[at] % 8 || s.y[at] % 8 || s.residual[at] % 8) return {Reason::unaligned, "pixels"};
+  if (s.channels_in() % 8 || s.channels_out() % 8) return {Reason::not_multiple, "channels", "16 bytes"};
   if (!problem.inputs[0].aligned || !problem.outputs[0].aligned || (has(problem, 3) && !problem.inputs[3].aligned))
-    return "a tensor is not aligned";
-  if (mode_of(conv_epilogue(problem).activation) == -2) return "it has no such activation";
+    return {Reason::unaligned, "operand"};
+  if (mode_of(conv_epilogue(problem).activation) == -2)
+    return {Reason::activation, "one that the vendor's library has"};
   if (static_cast<double>(s.pixels()) * static_cast<double>(s.out_c * s.depth()) < least_products)
-    return "few products";
+    return {Reason::too_few, static_cast<int64_t>(least_products), "products"};
   // Last, as the library is large.
-  return dnn().why.empty() ? nullptr : "cuDNN was not found";
+  return dnn().why.empty() ? Reason() : Reason(Reason::library, "cuDNN");
 }
 
 std::vector<Tactic> tactics(const Problem&, const Properties&) {

@@ -36,8 +36,7 @@ class Bf16Kernel final : public ConvKernel {
     plan_.epilogue = epilogue;
     const int64_t out = shape.out_c / shape.groups, padded = align_up(out, kTileBlock);
     bias_ = AlignedFloats(static_cast<size_t>(padded * shape.groups));
-    for (int64_t o = 0; bias && o < shape.out_c; ++o)
-      bias_[static_cast<size_t>(o / out * padded + o % out)] = bias[o];
+    for (int64_t o = 0; bias && o < shape.out_c; ++o) bias_[static_cast<size_t>(o / out * padded + o % out)] = bias[o];
     plan_.bias = bias_.data();
   }
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
@@ -52,13 +51,14 @@ class Bf16Kernel final : public ConvKernel {
 };
 
 template <TileUnit kUnit>
-const char* refuses(const ConvShape& s, const Epilogue&) {
+Reason refuses(const ConvShape& s, const Epilogue&) {
   constexpr int most_planes = 4;
-  if (s.in_nchw && kUnit == TileUnit::tiles) return "reads NHWC only";
-  if (s.in_nchw && (s.in_c > most_planes || s.groups > 1)) return "has more than 4 input channels, or groups";
-  if (s.in_nchw && s.in_c * (s.dilation_w == 1 ? s.kernel_w : 1) == 1) return "multiplies single numbers";
-  if (s.in_c == 0 || s.out_c == 0 || s.out_h == 0 || s.out_w == 0) return "there is nothing to add up";
-  return s.groups > 1 && s.out_c / s.groups < 8 ? "its groups are smaller than half a tile" : nullptr;
+  if (s.in_nchw && kUnit == TileUnit::tiles) return {Reason::layout, "NHWC"};
+  if (s.in_nchw && s.in_c > most_planes) return {Reason::too_many, most_planes, "input channels"};
+  if (s.in_nchw && s.groups > 1) return Reason::grouped;
+  if (s.in_nchw && s.in_c * (s.dilation_w == 1 ? s.kernel_w : 1) == 1) return {Reason::too_few, 2, "products in a row"};
+  if (s.in_c == 0 || s.out_c == 0 || s.out_h == 0 || s.out_w == 0) return Reason::empty;
+  return s.groups > 1 && s.out_c / s.groups < 8 ? Reason(Reason::group, "half a tile of channels") : Reason();
 }
 
 template <TileUnit kUnit>

@@ -49,8 +49,16 @@ class DepthwiseKernel final : public ConvKernel {
     for (int64_t j = 0; j < group_in && group_out > 1; ++j)
       for (int64_t lane = 0; lane < ops.lanes; ++lane)
         index_.push_back(static_cast<int32_t>(lane / group_out * group_in + j));
-    plan_ = {shape, epilogue, packed, bias_.data(), static_cast<int>(group_in), ops.lanes / group_out * group_in,
-             index_.empty() ? nullptr : index_.data(), 1, 1, shape.out_c};
+    plan_ = {shape,
+             epilogue,
+             packed,
+             bias_.data(),
+             static_cast<int>(group_in),
+             ops.lanes / group_out * group_in,
+             index_.empty() ? nullptr : index_.data(),
+             1,
+             1,
+             shape.out_c};
     plan_split(plan_, ops.lanes, threads);
   }
 
@@ -67,11 +75,11 @@ class DepthwiseKernel final : public ConvKernel {
 };
 
 template <Isa kIsa>
-const char* refuses(const ConvShape& s, const Epilogue&) {
-  if (s.in_nchw) return "reads NHWC only";
+Reason refuses(const ConvShape& s, const Epilogue&) {
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
   const int64_t in = s.in_c / s.groups, out = s.out_c / s.groups;
-  if (s.groups == 1 || ops_of(kIsa).lanes % out != 0) return "needs groups that fill a vector";
-  return in > out ? "has more inputs than outputs in a group" : nullptr;
+  if (s.groups == 1 || ops_of(kIsa).lanes % out != 0) return {Reason::group, "a vector of channels"};
+  return in > out ? Reason(Reason::group, "no more inputs than outputs") : Reason();
 }
 
 template <Isa kIsa>

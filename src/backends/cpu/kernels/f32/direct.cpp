@@ -41,8 +41,8 @@ void plan_split(DirectPlan& plan, const DirectOps& ops, int threads) {
   for (int n = 1; n <= threads; ++n) {
     if (threads % n) continue;
     const int m = threads / n;
-    const int64_t cost = ceil_div(tiles, m) * ceil_div(blocks, n) * plan.k * 6 + weights / n / 8 +
-                         inputs / m / (n > 1 ? 4 : 8);
+    const int64_t cost =
+        ceil_div(tiles, m) * ceil_div(blocks, n) * plan.k * 6 + weights / n / 8 + inputs / m / (n > 1 ? 4 : 8);
     if (cost >= best) continue;
     best = cost;
     plan.pixel_splits = m;
@@ -89,14 +89,14 @@ class DirectKernel final : public ConvKernel {
   AlignedFloats bias_, zeros_;
 };
 
-const char* direct_refuses(const ConvShape& s, const Epilogue&) {
-  return s.in_nchw ? "reads NHWC only" : nullptr;
+Reason direct_refuses(const ConvShape& s, const Epilogue&) {
+  return s.in_nchw ? Reason(Reason::layout, "NHWC") : Reason();
 }
 
-const char* gemv_refuses(const ConvShape& s, const Epilogue&) {
-  if (s.in_nchw) return "reads NHWC only";
-  if (s.out_h != 1 || s.out_w != 1 || s.in_h != 1 || s.in_w != 1) return "needs a single pixel";
-  return s.groups != 1 ? "has groups" : nullptr;
+Reason gemv_refuses(const ConvShape& s, const Epilogue&) {
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  if (s.out_h != 1 || s.out_w != 1 || s.in_h != 1 || s.in_w != 1) return {Reason::window, "the whole of one pixel"};
+  return s.groups != 1 ? Reason(Reason::grouped) : Reason();
 }
 
 template <Isa kIsa>

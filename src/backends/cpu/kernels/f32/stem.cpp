@@ -51,10 +51,10 @@ class StemKernel final : public ConvKernel {
   StemPlan plan_{};
 };
 
-const char* refuses(const ConvShape& s, const Epilogue&) {
-  if (!s.in_nchw) return "reads NCHW only";
-  if (s.in_c > kMaxChannels) return "has more than 4 input channels";
-  return s.groups != 1 ? "has groups" : nullptr;
+Reason refuses(const ConvShape& s, const Epilogue&) {
+  if (!s.in_nchw) return {Reason::layout, "NCHW"};
+  if (s.in_c > kMaxChannels) return {Reason::too_many, kMaxChannels, "input channels"};
+  return s.groups != 1 ? Reason(Reason::grouped) : Reason();
 }
 
 template <Isa kIsa>

@@ -21,8 +21,12 @@ const WinogradOps& ops_of(Isa isa) {
   }
 }
 
-constexpr double kG4[6][3] = {{1. / 4, 0, 0},           {-1. / 6, -1. / 6, -1. / 6}, {-1. / 6, 1. / 6, -1. / 6},
-                              {1. / 24, 1. / 12, 1. / 6}, {1. / 24, -1. / 12, 1. / 6}, {0, 0, 1}};
+constexpr double kG4[6][3] = {{1. / 4, 0, 0},
+                              {-1. / 6, -1. / 6, -1. / 6},
+                              {-1. / 6, 1. / 6, -1. / 6},
+                              {1. / 24, 1. / 12, 1. / 6},
+                              {1. / 24, -1. / 12, 1. / 6},
+                              {0, 0, 1}};
 constexpr double kG2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
 
 void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
@@ -78,12 +82,12 @@ class WinogradKernel final : public ConvKernel {
   WinogradPlan plan_{};
 };
 
-const char* refuses(const ConvShape& s, const Epilogue&) {
-  if (s.in_nchw) return "reads NHWC only";
-  if (s.kernel_h != 3 || s.kernel_w != 3) return "needs a 3x3 kernel";
-  if (s.stride_h != 1 || s.stride_w != 1) return "needs stride 1";
-  if (s.dilation_h != 1 || s.dilation_w != 1) return "needs dilation 1";
-  return s.groups != 1 ? "has groups" : nullptr;
+Reason refuses(const ConvShape& s, const Epilogue&) {
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  if (s.kernel_h != 3 || s.kernel_w != 3) return {Reason::window, "3x3"};
+  if (s.stride_h != 1 || s.stride_w != 1) return {Reason::strides, "1"};
+  if (s.dilation_h != 1 || s.dilation_w != 1) return Reason::dilated;
+  return s.groups != 1 ? Reason(Reason::grouped) : Reason();
 }
 
 template <Isa kIsa, int kM>
@@ -96,7 +100,7 @@ size_t packed_floats(const ConvShape& s) {
 template <Isa kIsa, int kM>
 void pack(const ConvShape& s, const float* weights, float* packed) {
   constexpr int t = kM + 2;
-  const auto& g = [] () -> const double (&)[t][3] {
+  const auto& g = []() -> const double(&)[t][3] {
     if constexpr (kM == 4) return kG4;
     else return kG2;
   }();
@@ -134,8 +138,7 @@ ConvTactic tactic_for(Isa isa) {
       return {name, refuses, packed_floats<Isa::avx512, kM>, pack<Isa::avx512, kM>, make<Isa::avx512, kM>};
     case Isa::avx2: return {name, refuses, packed_floats<Isa::avx2, kM>, pack<Isa::avx2, kM>, make<Isa::avx2, kM>};
     case Isa::fused: return {name, refuses, packed_floats<Isa::fused, kM>, pack<Isa::fused, kM>, make<Isa::fused, kM>};
-    default:
-      return {name, refuses, packed_floats<Isa::portable, kM>, pack<Isa::portable, kM>, make<Isa::portable, kM>};
+    default: return {name, refuses, packed_floats<Isa::portable, kM>, pack<Isa::portable, kM>, make<Isa::portable, kM>};
   }
 }
 

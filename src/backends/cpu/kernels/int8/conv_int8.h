@@ -7,22 +7,25 @@
 
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/int8/int8.h"
+#include "backends/reason.h"
 
 namespace tenon::cpu {
+
+using backends::Reason;
 
 // A convolution of bytes. Strides of the shape are in elements of each tensor.
 struct Int8Conv {
   ConvShape shape;
   Epilogue epilogue;
-  const int16_t* weights;     // OIHW, -255..255
-  const float* multiplier;    // out_c: input scale times weight scale
-  const float* bias;          // out_c, or null
+  const int16_t* weights;   // OIHW, -255..255
+  const float* multiplier;  // out_c: input scale times weight scale
+  const float* bias;        // out_c, or null
   int32_t in_zero;
   const float* residual_scale;  // out_c, or null
   int32_t residual_zero;
   const float* inverse_scale;  // of the output, out_c; null: the output is f32
   int32_t out_zero;
-  bool sums;  // the output is i32: exact sums, without all that comes after them
+  bool sums;             // the output is i32: exact sums, without all that comes after them
   const Int8Dynamic* dynamic;  // or null: every run reads the scale and zero point of the input there; `multiplier` is
                                // the weights' scale alone and the output f32
   bool zero_last;        // with `dynamic`, where in_zero is 0: the kernel adds up bytes as they are, and the zero point
@@ -44,7 +47,7 @@ class Int8Kernel {
 // One way to compute it. The weights may be gone after make().
 struct Int8Tactic {
   const char* name;
-  const char* (*refuses)(const Int8Conv&);
+  Reason (*refuses)(const Int8Conv&);
   std::unique_ptr<Int8Kernel> (*make)(const Int8Conv&, Isa isa, int threads);
 };
 

@@ -131,17 +131,16 @@ class Int8DirectKernel final : public Int8Kernel {
     for (int n = 1; n <= threads; ++n) {
       if (threads % n) continue;
       const int m = threads / n;
-      const int64_t cost = ceil_div(pixels, m) * ceil_div(blocks, n) * units() + weights / n / 8 +
-                           inputs / m / (n > 1 ? 4 : 8);
+      const int64_t cost =
+          ceil_div(pixels, m) * ceil_div(blocks, n) * units() + weights / n / 8 + inputs / m / (n > 1 ? 4 : 8);
       if (cost >= best) continue;
       best = cost;
       plan_.pixel_splits = m;
       plan_.channel_splits = n;
     }
     const int64_t target = weights / plan_.channel_splits <= kResidentWeights ? kSmallBlockBytes : kLargeBlockBytes;
-    const int64_t most =
-        std::min(plan_.run_block < plan_.run_count ? kMaxTilesOfSums : kMaxTiles,
-                 ceil_div(ceil_div(pixels, plan_.pixel_splits), ops_.tile_pixels));
+    const int64_t most = std::min(plan_.run_block < plan_.run_count ? kMaxTilesOfSums : kMaxTiles,
+                                  ceil_div(ceil_div(pixels, plan_.pixel_splits), ops_.tile_pixels));
     const int64_t pixel_bytes =
         plan_.pixels ? plan_.pitch : std::max<int64_t>(1, s.stride_h * plan_.band_row / s.out_w);
     const int64_t wanted = std::max(kMinTiles, target / (pixel_bytes * ops_.tile_pixels));
@@ -162,8 +161,8 @@ class Int8DirectKernel final : public Int8Kernel {
     if (plan_.pixels) return static_cast<size_t>(plan_.block_pixels * plan_.pitch);
     // A block may begin and end within rows, and within images.
     const int64_t rows = (plan_.block_pixels + s.out_w - 2) / s.out_w + 1, images = (rows + s.out_h - 2) / s.out_h + 1;
-    return static_cast<size_t>(
-        (rows * s.stride_h + images * (int64_t{s.kernel_h - 1} * s.dilation_h + 1)) * plan_.band_row);
+    return static_cast<size_t>((rows * s.stride_h + images * (int64_t{s.kernel_h - 1} * s.dilation_h + 1)) *
+                               plan_.band_row);
   }
 
   const Int8Ops& ops_;
@@ -176,23 +175,23 @@ class Int8DirectKernel final : public Int8Kernel {
   std::vector<int32_t> start_;
 };
 
-const char* refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? "reads NHWC only" : nullptr; }
+Reason refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? Reason(Reason::layout, "NHWC") : Reason(); }
 
 // vpmaddubsw adds two products of an unsigned and a signed byte within 16 signed bits: 255 * 128 fits, more does not.
-const char* refuses_pairs(const Int8Conv& conv) {
-  if (const char* reason = refuses_bytes(conv)) return reason;
+Reason refuses_pairs(const Int8Conv& conv) {
+  if (const Reason reason = refuses_bytes(conv)) return reason;
   const ConvShape& s = conv.shape;
   const int64_t c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w, k = c * taps;
-  if (runs_of(s).numbers % 2) return "pairs of weights would be of two kernel rows";
+  if (runs_of(s).numbers % 2) return {Reason::not_multiple, "weights of a kernel row", 2};
   for (int64_t o = 0; o < s.out_c; ++o) {
     const int16_t* const weights = conv.weights + o * k;
     for (int64_t at = 0; at + 1 < k; at += 2) {  // tap after tap, as they are packed
       const int a = weights[at % c * taps + at / c], b = weights[(at + 1) % c * taps + (at + 1) / c];
       if (std::max(a, 0) + std::max(b, 0) > 128 || std::min(a, 0) + std::min(b, 0) < -128)
-        return "two neighbouring weights add up to more than 128";
+        return {Reason::overflow, "sums of two products", 16};
     }
   }
-  return nullptr;
+  return {};
 }
 
 template <Int8Form kForm>
@@ -202,12 +201,12 @@ std::unique_ptr<Int8Kernel> make(const Int8Conv& conv, Isa isa, int threads) {
 
 }  // namespace
 
-const char* refuses_bytes(const Int8Conv& conv) {
-  if (const char* reason = refuses_direct(conv)) return reason;
+Reason refuses_bytes(const Int8Conv& conv) {
+  if (const Reason reason = refuses_direct(conv)) return reason;
   const int64_t count = conv.shape.out_c * group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
   for (int64_t at = 0; at < count; ++at)
-    if (conv.weights[at] < INT8_MIN || conv.weights[at] > INT8_MAX) return "a weight is no byte";
-  return nullptr;
+    if (conv.weights[at] < INT8_MIN || conv.weights[at] > INT8_MAX) return {Reason::element_type, "weights", "8 bits"};
+  return {};
 }
 
 const Int8Ops& int8_ops(Isa isa) {
@@ -220,12 +219,9 @@ const Int8Ops& int8_ops(Isa isa) {
 
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
-      {"int8x2", refuses_pairs, make<Int8Form::pairs>},
-      {"int8_int16", refuses_direct, make<Int8Form::words>},
-      {"int8_dot", refuses_bytes, make<Int8Form::dot>},
-      {"int8_depthwise", refuses_depthwise, make_depthwise},
-      {"int8_winograd", refuses_winograd8, make_winograd8},
-      {"int8_tiles", refuses_tiles, make_tiles},
+      {"int8x2", refuses_pairs, make<Int8Form::pairs>}, {"int8_int16", refuses_direct, make<Int8Form::words>},
+      {"int8_dot", refuses_bytes, make<Int8Form::dot>},     {"int8_depthwise", refuses_depthwise, make_depthwise},
+      {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
       {"int8_columns", refuses_columns, make_columns},
   };
   return tactics;

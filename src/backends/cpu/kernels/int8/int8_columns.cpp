@@ -90,14 +90,16 @@ class Int8ColumnKernel final : public Int8Kernel {
 
 }  // namespace
 
-const char* refuses_columns(const Int8Conv& conv) {
+Reason refuses_columns(const Int8Conv& conv) {
   const ConvShape& s = conv.shape;
-  if (const char* reason = refuses_bytes(conv)) return reason;
-  if (s.groups != s.in_c || s.groups != s.out_c) return "needs one input and one output channel in each group";
-  if (s.kernel_h != kTaps || s.kernel_w != kTaps || s.dilation_h != 1 || s.dilation_w != 1) return "needs taps of 3x3";
-  if (s.stride_w > 2) return "needs steps of one or two pixels";
-  if (!conv.inverse_scale || conv.epilogue.residual != Residual::none) return "needs bytes as outputs, and no residual";
-  return is_bounded(conv) ? nullptr : "an output may leave 31 bits";
+  if (const Reason reason = refuses_bytes(conv)) return reason;
+  if (s.groups != s.in_c || s.groups != s.out_c) return {Reason::group, "one input and one output channel"};
+  if (s.kernel_h != kTaps || s.kernel_w != kTaps || s.dilation_h != 1 || s.dilation_w != 1)
+    return {Reason::window, "3x3"};
+  if (s.stride_w > 2) return {Reason::strides, "1 or 2"};
+  if (!conv.inverse_scale) return {Reason::element_type, "results", "bytes"};
+  if (conv.epilogue.residual != Residual::none) return Reason::residual;
+  return is_bounded(conv) ? Reason() : Reason(Reason::overflow, "outputs", 31);
 }
 
 std::unique_ptr<Int8Kernel> make_columns(const Int8Conv& conv, Isa isa, int threads) {

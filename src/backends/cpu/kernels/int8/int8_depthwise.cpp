@@ -64,11 +64,11 @@ class Int8DepthwiseKernel final : public Int8Kernel {
 
 }  // namespace
 
-const char* refuses_depthwise(const Int8Conv& conv) {
+Reason refuses_depthwise(const Int8Conv& conv) {
   const ConvShape& s = conv.shape;
-  if (s.in_nchw) return "reads NHWC only";
-  if (s.groups != s.in_c || s.groups != s.out_c) return "needs one input and one output channel in each group";
-  return s.kernel_h * s.kernel_w >= kMostTaps ? "has too many taps" : nullptr;
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  if (s.groups != s.in_c || s.groups != s.out_c) return {Reason::group, "one input and one output channel"};
+  return s.kernel_h * s.kernel_w >= kMostTaps ? Reason(Reason::too_many, kMostTaps - 1, "taps") : Reason();
 }
 
 std::unique_ptr<Int8Kernel> make_depthwise(const Int8Conv& conv, Isa isa, int threads) {

@@ -8,17 +8,17 @@
 namespace tenon::cpu {
 
 const Int8Ops& int8_ops(Isa isa);
-const char* refuses_bytes(const Int8Conv& conv);
-const char* refuses_depthwise(const Int8Conv& conv);
+Reason refuses_bytes(const Int8Conv& conv);
+Reason refuses_depthwise(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_depthwise(const Int8Conv& conv, Isa isa, int threads);
 
-const char* refuses_columns(const Int8Conv& conv);
+Reason refuses_columns(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_columns(const Int8Conv& conv, Isa isa, int threads);
 
-const char* refuses_winograd8(const Int8Conv& conv);
+Reason refuses_winograd8(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_winograd8(const Int8Conv& conv, Isa isa, int threads);
 
-const char* refuses_tiles(const Int8Conv& conv);
+Reason refuses_tiles(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_tiles(const Int8Conv& conv, Isa isa, int threads);
 
 }  // namespace tenon::cpu

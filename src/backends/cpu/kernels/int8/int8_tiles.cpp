@@ -49,11 +49,11 @@ class Int8TilesKernel final : public Int8Kernel {
 
 }  // namespace
 
-const char* refuses_tiles(const Int8Conv& conv) {
-  if (const char* reason = refuses_bytes(conv)) return reason;
+Reason refuses_tiles(const Int8Conv& conv) {
+  if (const Reason reason = refuses_bytes(conv)) return reason;
   const ConvShape& s = conv.shape;
-  if (s.in_c == 0 || s.out_c == 0 || s.out_h == 0 || s.out_w == 0) return "there is nothing to add up";
-  return s.groups > 1 && group_out(s) < 8 ? "its groups are smaller than half a tile" : nullptr;
+  if (s.in_c == 0 || s.out_c == 0 || s.out_h == 0 || s.out_w == 0) return Reason::empty;
+  return s.groups > 1 && group_out(s) < 8 ? Reason(Reason::group, "half a tile of channels") : Reason();
 }
 
 std::unique_ptr<Int8Kernel> make_tiles(const Int8Conv& conv, Isa, int threads) {

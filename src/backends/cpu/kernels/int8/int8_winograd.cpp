@@ -13,7 +13,9 @@ constexpr int64_t kTransformedBytes = 200 << 10;  // transformed tiles of one bl
 class Int8WinogradKernel final : public Int8Kernel {
  public:
   Int8WinogradKernel(const Int8Conv& conv, Isa isa, int threads)
-      : ops_(int8_ops(isa)), lists_(conv, ops_.block), threads_(threads),
+      : ops_(int8_ops(isa)),
+        lists_(conv, ops_.block),
+        threads_(threads),
         zeros_(static_cast<size_t>(conv.shape.in_c), static_cast<uint8_t>(conv.in_zero)) {
     const int64_t block = ops_.block;
     plan_.shape = conv.shape;
@@ -61,8 +63,7 @@ class Int8WinogradKernel final : public Int8Kernel {
     plan_.by_channels = plan_.blocks >= threads_ && s.out_c > s.batch * s.out_h * s.out_w;
     const int64_t pixels = ops_.tile_pixels;
     const int64_t target = std::max<int64_t>(2, kTransformedBytes / (kWinogradPoints * 2 * plan_.channels * pixels));
-    plan_.block_tiles =
-        plan_.by_channels ? plan_.tiles : std::min(ceil_div(plan_.tiles, threads_), target * pixels);
+    plan_.block_tiles = plan_.by_channels ? plan_.tiles : std::min(ceil_div(plan_.tiles, threads_), target * pixels);
     // A cache line keeps the points from meeting in one cache set.
     plan_.v_point = plan_.block_tiles * plan_.channels + 32;
     plan_.m_point = plan_.block_tiles * block + 16;
@@ -81,21 +82,21 @@ class Int8WinogradKernel final : public Int8Kernel {
 
 }  // namespace
 
-const char* refuses_winograd8(const Int8Conv& conv) {
+Reason refuses_winograd8(const Int8Conv& conv) {
   const ConvShape& s = conv.shape;
-  if (s.in_nchw) return "reads NHWC only";
-  if (s.kernel_h != 3 || s.kernel_w != 3) return "needs a 3x3 kernel";
-  if (s.stride_h != 1 || s.stride_w != 1) return "needs stride 1";
-  if (s.dilation_h != 1 || s.dilation_w != 1) return "needs dilation 1";
-  if (s.groups != 1) return "has groups";
-  if (conv.dynamic) return "its zero point is known only when it runs";
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  if (s.kernel_h != 3 || s.kernel_w != 3) return {Reason::window, "3x3"};
+  if (s.stride_h != 1 || s.stride_w != 1) return {Reason::strides, "1"};
+  if (s.dilation_h != 1 || s.dilation_w != 1) return Reason::dilated;
+  if (s.groups != 1) return Reason::grouped;
+  if (conv.dynamic) return {Reason::not_constant, "its zero point"};
   // Four times the sum of an output has to fit 32 bits; what lies between may wrap.
   for (int64_t n = 0; n < s.out_c; ++n) {
     int64_t sum = 0;
     for (int64_t at = 0; at < s.in_c * 9; ++at) sum += std::abs(conv.weights[n * s.in_c * 9 + at]);
-    if (sum > INT32_MAX / (4 * 255)) return "four times its sums leave 32 bits";
+    if (sum > INT32_MAX / (4 * 255)) return {Reason::overflow, "four times its sums", 32};
   }
-  return nullptr;
+  return {};
 }
 
 std::unique_ptr<Int8Kernel> make_winograd8(const Int8Conv& conv, Isa isa, int threads) {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <atomic>
+#include <exception>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/schedule_kernels.h"
+
+namespace tenon::cpu {
+
+/// The first exception of what several threads do in lockstep. A thread that fails must not keep the others waiting at
+/// a barrier: the rest is skipped.
+class Faults {
+ public:
+  bool any() const { return failed_.load(std::memory_order_relaxed); }
+  /// Of the exception that is being handled.
+  void note() {
+    if (!failed_.exchange(true)) fault_ = std::current_exception();
+  }
+  /// By one thread, once all are done.
+  void rethrow() {
+    if (failed_.exchange(false)) std::rethrow_exception(std::exchange(fault_, nullptr));
+  }
+
+ private:
+  std::atomic<bool> failed_{false};
+  std::exception_ptr fault_;
+};
+
+/// Steps of a schedule with resolved addresses: an arena, behind it the workspace, inputs and constants elsewhere.
+class BoundSchedule {
+ public:
+  explicit BoundSchedule(const ScheduleKernels& kernels);
+  const backends::Schedule& schedule() const { return kernels_.schedule(); }
+  size_t steps() const { return steps_.size(); }
+  const backends::Step& step(size_t at) const { return *steps_[at].step; }
+  /// Bytes of arena and workspace together.
+  size_t bytes() const { return workspace_at_ + workspace_bytes_; }
+  /// Gives it that memory, aligned to 64 bytes.
+  void place_in(std::byte* memory);
+  std::byte* workspace() const { return memory_ + workspace_at_; }
+
+  void aim_input(size_t at, const std::byte* memory);
+  /// Whether an output fills a storage which no other value that is an output lies in.
+  bool can_aim(size_t output) const;
+  /// Lets the steps use this memory for such an output, or for null the arena again.
+  void aim_output(size_t output, std::byte* memory);
+  /// Where a value of the arena lies now.
+  std::byte* address(ir::ValueId value) const;
+
+  /// One thread's part of a step.
+  void run(size_t step, const Worker& worker) const {
+    steps_[step].step->run(steps_[step].inputs.data(), steps_[step].outputs.data(), worker);
+  }
+
+ private:
+  struct BoundStep {
+    std::shared_ptr<const backends::Step> step;
+    std::vector<std::byte*> inputs, outputs;
+  };
+  /// An operand of a step: a view of an input or of a storage.
+  struct Slot {
+    size_t step, operand;
+    bool is_input;
+    int64_t bytes;  // offset of the view
+  };
+  /// A storage that outputs alone decide where it lies.
+  struct Aimed {
+    std::byte* memory = nullptr;  // null: the arena's
+    std::vector<Slot> slots;
+  };
+  void find_outputs();
+  void add_operands(size_t step);
+  std::byte* place(ir::ValueId value, size_t step, size_t operand, bool is_input);
+  std::byte*& operand(const Slot& slot) {
+    return (slot.is_input ? steps_[slot.step].inputs : steps_[slot.step].outputs)[slot.operand];
+  }
+  const ir::Graph& graph() const { return schedule().graph; }
+  const backends::Layout& layout() const { return schedule().layout; }
+  int64_t bytes_before(ir::ValueId value) const;
+
+  const ScheduleKernels& kernels_;
+  std::vector<BoundStep> steps_;
+  std::vector<std::vector<Slot>> inputs_;    // per graph input
+  std::map<int, Aimed> aimed_;               // by storage
+  std::vector<std::pair<Slot, int>> arena_;  // operands in other storages
+  size_t workspace_at_ = 0, workspace_bytes_ = 0;
+  std::byte* memory_ = nullptr;
+};
+
+}  // namespace tenon::cpu

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "backends/schedule.h"
+
+namespace tenon::cpu {
+
+/// The kernels of a schedule and of the blocks in it, weights packed: immutable, shared by sessions.
+class ScheduleKernels {
+ public:
+  /// The schedule must outlive it.
+  explicit ScheduleKernels(const backends::Schedule& schedule);
+  const backends::Schedule& schedule() const { return schedule_; }
+  /// A step of one session, where it cannot be shared. It must not outlive this.
+  std::shared_ptr<const backends::Step> step(size_t at) const;
+  size_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  const backends::Schedule& schedule_;
+  std::vector<std::shared_ptr<const backends::Step>> steps_;           // null where a step has blocks
+  std::vector<std::vector<std::unique_ptr<ScheduleKernels>>> blocks_;  // per step
+  size_t packed_bytes_ = 0;
+};
+
+}  // namespace tenon::cpu

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/body_program.h"
+
+#include <tenon/error.h>
+
+#include <chrono>
+
+#include "backends/backend.h"
+
+namespace tenon::runtime {
+namespace {
+
+constexpr int64_t few_elements = 1 << 14;  // of all values: waking a thread pool takes longer than such a body
+
+/// What runs bodies is the host.
+plan::Plan host_plan(const plan::Plan& plan) {
+  plan::Plan host;
+  host.goal = plan::host_goal(plan);
+  host.records = plan.records;
+  return host;
+}
+
+bool is_array(const Tensor& tensor) { return tensor && tensor.on_cpu() && size_of(tensor.dtype()) > 0; }
+
+int64_t elements_of(const ir::Graph& graph) {
+  int64_t elements = 0;
+  for (const ir::Value& value : graph.values) {
+    if (!value.shape || !ir::is_constant(*value.shape)) continue;
+    int64_t count = 1;
+    for (const ir::Dim& dim : *value.shape)
+      if (__builtin_mul_overflow(count, dim.value(), &count)) return INT64_MAX;
+    if (__builtin_add_overflow(elements, count, &elements)) return INT64_MAX;
+  }
+  return elements;
+}
+
+}  // namespace
+
+BodyProgram::BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool)
+    : body_(body), plan_(plan), thread_pool_(thread_pool), nodes_(body, plan, thread_pool) {}
+
+void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
+  Shapes shapes;
+  for (size_t at = 0; at < inputs.size(); ++at) {
+    const ir::Value& value = body_.value(body_.inputs[at]);
+    if (!is_array(inputs[at]) || value.dtype != inputs[at].dtype()) return;
+    shapes[value.name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
+  }
+  ir::Graph graph = plan::concretise(body_, shapes);
+  if (!plan::is_static(graph)) return;
+  ThreadPool& thread_pool = elements_of(graph) <= few_elements ? alone_ : thread_pool_;
+  const plan::Plan host = host_plan(plan_);
+  backends::Schedule schedule = plan::schedule(host, plan::device_graph(std::move(graph), host), thread_pool.threads());
+  whole_ = backends::host().compile(std::move(schedule), thread_pool)->executable(thread_pool);
+} catch (const Error&) {
+  whole_.reset();  // node by node it may not be reached
+}
+
+std::vector<Tensor> BodyProgram::run(const std::vector<Tensor>& inputs) {
+  std::vector<Seen> seen;
+  for (const Tensor& input : inputs) seen.push_back({input.dtype(), input.dims()});
+  if (!(seen == seen_)) {
+    seen_ = std::move(seen);
+    tried_ = false;
+    whole_.reset();
+  } else if (!tried_) {
+    tried_ = true;
+    plan_whole(inputs);
+  }
+  return whole_ ? run_whole(inputs) : nodes_.run(inputs);
+}
+
+std::vector<Tensor> BodyProgram::run_whole(std::span<const Tensor> inputs) {
+  const ir::Graph& graph = whole_->schedule().graph;
+  outputs_.assign(graph.outputs.size(), Tensor());
+  targets_.assign(graph.outputs.size(), Tensor());
+  // What the arena holds is gone by the next round; inputs and constants stay.
+  for (size_t at = 0; at < graph.outputs.size(); ++at) {
+    const backends::Place& place = whole_->schedule().layout.places[graph.outputs[at]];
+    if (place.storage >= 0) targets_[at] = Tensor(graph.value(graph.outputs[at]).dtype, place.dims);
+  }
+  whole_->run(inputs, outputs_, targets_);
+  if (profiling_) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<LayerTime> layers = whole_->profile(inputs, 1);
+    if (layers_.size() != layers.size()) layers_ = layers;
+    else
+      for (size_t at = 0; at < layers.size(); ++at) layers_[at].microseconds += layers[at].microseconds;
+    ++rounds_;
+    extra_ += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  }
+  return std::move(outputs_);
+}
+
+void BodyProgram::begin_profile() {
+  profiling_ = true;
+  layers_.clear();
+  rounds_ = 0;
+  extra_ = 0;
+  nodes_.begin_profile();
+}
+
+void BodyProgram::end_profile() {
+  profiling_ = false;
+  nodes_.end_profile();
+}
+
+void BodyProgram::add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const {
+  if (layers_.empty()) return nodes_.add_times(layers, inside, iterations);
+  for (LayerTime layer : layers_) {
+    layer.microseconds /= iterations;
+    layer.inside = inside + layer.inside;
+    layer.rounds *= static_cast<double>(rounds_) / iterations;
+    layers.push_back(std::move(layer));
+  }
+}
+
+}  // namespace tenon::runtime

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies as steps of a schedule.
+#include <gtest/gtest.h>
+
+#include "engine/engine.h"
+#include "explain/report.h"
+#include "plan/blocks.h"
+#include "runtime/program.h"
+#include "support/loops.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+/// The step of the one node that runs bodies; nullptr where there is none.
+const backends::ScheduledStep* step_with_blocks(const backends::Schedule& schedule) {
+  for (const backends::ScheduledStep& step : schedule.steps)
+    if (step.blocks) return &step;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST(Blocks, AreScheduledTunedAndTimed) {
+  const Folder folder;
+  BuildOptions options = quick_build();
+  options.budget_seconds = -1;
+  const Engine engine = build_net(folder, loop_net(200, 9), options);
+  const plan::Plan& plan = plan_of(engine);
+  ThreadPool thread_pool(2);
+  runtime::Program program(plan, plan.shapes, thread_pool);
+  ASSERT_TRUE(program.is_static());
+  const auto* step = step_with_blocks(program.executable()->schedule());
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->tactic, "lockstep");
+  ASSERT_EQ(step->blocks->size(), 1u);
+  const backends::Schedule& body = step->blocks->front();
+  EXPECT_EQ(body.threads, 2);
+  ASSERT_FALSE(body.steps.empty());
+  for (const backends::ScheduledStep& inner : body.steps) EXPECT_NE(inner.tactic, "ref") << inner.key;
+  EXPECT_NE(plan::record_for(body.steps[0].key, plan.records), nullptr) << body.steps[0].key;
+
+  const std::vector<LayerTime> layers = program.profile(std::vector<Tensor>{random_tensor({1, 200}, 1)}, 2);
+  const auto inner = std::find_if(layers.begin(), layers.end(), [](const LayerTime& layer) {
+    return layer.inside == "loop/" && layer.name.ends_with(" product");
+  });
+  ASSERT_NE(inner, layers.end());
+  EXPECT_EQ(inner->rounds, 9);
+  const explain::Report report = explain::explain(plan, layers, 2);
+  EXPECT_TRUE(std::any_of(report.rows.begin(), report.rows.end(), [](const explain::Row& row) {
+    return row.name == "loop/product" && row.rounds == 9 && row.microseconds > 0;
+  }));
+}
+
+/// What is small is not worth waiting for other threads.
+TEST(Blocks, OfFewElementsRunOnOneThread) {
+  const Folder folder;
+  const Engine engine = build_net(folder, loop_net(16, 9));
+  ThreadPool thread_pool(2);
+  runtime::Program program(plan_of(engine), plan_of(engine).shapes, thread_pool);
+  const auto* step = step_with_blocks(program.executable()->schedule());
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->blocks->front().threads, 1);
+}
+
+/// A session gives the same however its outputs are bound, and the state may lie where the result goes.
+TEST(Blocks, WriteToBoundOutputs) {
+  const Folder folder;
+  for (const int64_t rounds : {1, 4, 5}) {
+    const Engine engine = build_net(folder, loop_net(32, rounds));
+    Session session = engine.session(2);
+    const Tensor x = random_tensor({1, 32}, 7);
+    std::vector<Tensor> expected(2);
+    session.run(std::vector<Tensor>{x}, expected);
+    const std::string y = bytes_of(expected[0]), ys = bytes_of(expected[1]);
+    const Tensor state = x.copy(), scan(DType::f32, {rounds, 1, 32});
+    session.bind_input("x", state);
+    session.bind_output("y", state);
+    session.bind_output("ys", scan);
+    session.run();
+    EXPECT_TRUE(bytes_of(state) == y) << rounds;
+    EXPECT_TRUE(bytes_of(scan) == ys) << rounds;
+  }
+}
+
+TEST(Blocks, OfABranchAreTakenByItsCondition) {
+  const Folder folder;
+  const Engine engine = build_net(folder, branch_net(48));
+  Session session = engine.session(2);
+  const Tensor x = random_tensor({1, 48}, 7);
+  for (const uint8_t condition : {1, 0, 1}) {
+    std::vector<Tensor> got(1);
+    session.run(std::vector<Tensor>{x, Tensor::of<uint8_t>(DType::boolean, {}, std::vector<uint8_t>{condition})}, got);
+    const bool negative = std::all_of(got[0].data<float>(), got[0].data<float>() + 48, [](float y) { return y <= 0; });
+    EXPECT_EQ(negative, condition == 0);
+  }
+}
+
+/// An engine file keeps bodies.
+TEST(Blocks, SurviveAFile) {
+  const Folder folder;
+  const Engine engine = build_net(folder, loop_net(32, 5));
+  engine.save(folder / "m.tenon");
+  const std::vector<Tensor> inputs{random_tensor({1, 32}, 7)};
+  std::vector<Tensor> before(2), after(2);
+  Session first = engine.session(1), second = Engine::load(folder / "m.tenon").session(1);
+  first.run(inputs, before);
+  second.run(inputs, after);
+  for (size_t at = 0; at < before.size(); ++at) EXPECT_TRUE(bytes_of(before[at]) == bytes_of(after[at])) << at;
+}
+
+TEST(Blocks, KeepToTheLimitOfRounds) {
+  const Folder folder;
+  BuildOptions options = quick_build();
+  options.limits = Limits{.loop_rounds = 20};
+  for (const int64_t size : {16, 200}) {
+    const Engine engine = build_net(folder, loop_net(size, 30), options);
+    Session session = engine.session(2);
+    std::vector<Tensor> outputs(2);
+    EXPECT_EQ(error_of([&] {
+                session.run(std::vector<Tensor>{random_tensor({1, size}, 7)}, outputs);
+              }),
+              "resource: a loop runs longer than it may, it has run 20 rounds, those of inner loops counted along");
+  }
+}
+
+TEST(Blocks, AreRefusedWhereTheyAreNestedTooDeep) {
+  const Folder folder;
+  const auto nested = [](int depth) {
+    std::string body = node("innermost", "Neg", {"x"}, {"y0"}) + value(12, "y0", {4});
+    for (int level = 1; level <= depth; ++level) {
+      const std::string number = std::to_string(level);
+      const std::string other = node("other" + number, "Abs", {"x"}, {"z" + number}) + value(12, "z" + number, {4});
+      body =
+          node("if" + number, "If", {"c"}, {"y" + number}, graph("then_branch", body) + graph("else_branch", other)) +
+          value(12, "y" + number, {4});
+    }
+    return model(input("x", {4}) + input("c", {}, boolean) + body);
+  };
+  EXPECT_EQ(error_of([&] { build_net(folder, nested(16)); }), "none");
+  EXPECT_NE(error_of([&] { build_net(folder, nested(17)); }).find("nested deeper than 16 levels"), std::string::npos);
+}
