@@ -8,6 +8,7 @@ import sys
 
 PROGRAM = re.compile(r'^\d+/\d+ Test: (.+)$')
 RAN = re.compile(r'^\[==========\] (\d+) tests? from .* ran\.')
+PYTEST_SKIPPED = re.compile(r'^SKIPPED \[(\d+)\] (?:\S+:\d+: )?(.+)$')
 SKIPPED = re.compile(r'^\S+:\d+: Skipped$')
 
 
@@ -24,6 +25,12 @@ def skips(lines):
             take = True
         elif PROGRAM.match(line):
             program, reasons = PROGRAM.match(line)[1], collections.Counter()
+        elif PYTEST_SKIPPED.match(line):
+            count, reason = PYTEST_SKIPPED.match(line).groups()
+            reasons[reason.split(':')[-1].strip()] += int(count)
+        elif reasons and re.search(r'\d+ skipped.* in [\d.]+s', line):
+            yield program, sum(map(int, re.findall(r'(\d+) (?:passed|failed|skipped)', line))), reasons
+            reasons = collections.Counter()
         elif RAN.match(line) and reasons:
             yield program, int(RAN.match(line)[1]), reasons
 

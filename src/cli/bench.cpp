@@ -330,6 +330,7 @@ std::function<int()> add(CLI::App& app) {
       "Latency is the wall time of one run in one stream; inputs are random with a fixed seed, in the session's own\n"
       "memory. On a GPU that is page-locked, and the report has load, clocks, memory and power by NVML.\n"
       "An INT8 engine of a model without --data is calibrated on random numbers: its time holds, its results do not.\n"
+      "With --pytorch-model NAME --engines DIR PyTorch, ONNX Runtime and engines are compared (Python).\n"
       "Examples:\n"
       "  tenon bench model.tenon --layers\n"
       "  tenon bench model.tenon --device cuda --batch 32 --streaming 3\n"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -21,6 +22,7 @@ namespace {
 struct Options : ModelOptions {
   std::string output, json;
   bool retune = false;
+  int64_t max_batch = 0;  // 0: not given
   DataOptions data;
   JudgeOptions judge;
 };
@@ -50,10 +52,24 @@ Engine retune_file(const Options& options, BuildOptions& how) {
   return retune(engine, how);
 }
 
+/// Tuned for that batch: inputs whose batch is free, and nothing else.
+void set_batch(const Options& options, BuildOptions& how) {
+  if (options.max_batch == 0) return;
+  for (const TensorInfo& info : options.stated_inputs()) {
+    if (info.shape.empty() || info.shape[0] >= 0 || how.shapes.count(info.name)) continue;
+    std::vector<int64_t>& sizes = how.shapes[info.name] = info.shape;
+    sizes[0] = options.max_batch;
+    if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; }))
+      throw Error(Code::usage, "the input has other free sizes than its batch",
+                  {.where = info.name, .hint = "give --shapes " + info.name + ":SIZES"});
+  }
+}
+
 int work(const Options& options) {
   check_names(options.path(), options.output, options.retune);
   const auto start = std::chrono::steady_clock::now();
   BuildOptions how = options.build_options();
+  set_batch(options, how);
   options.data.apply(options, how);
   options.judge.apply(options, options.data, how);
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
@@ -86,6 +102,11 @@ std::function<int()> add(CLI::App& app) {
   options->add_to(app);
   flags.add("-o,--output", options->output, "The engine to write").required().value("FILE");
   flags.add("--retune", options->retune, "MODEL is an engine: time its kernels anew, for --device");
+  flags
+      .add("--max-batch-size", options->max_batch,
+           "The batch to tune for, where the model leaves it free; others run too")
+      .value("N")
+      .between(int64_t{1}, int64_t{65536});
   options->data.add_to(app);
   options->judge.add_to(app);
   add_json(app, options->json);

@@ -136,7 +136,7 @@ Dims image_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, con
 void DataOptions::add_to(CLI::App& app) {
   Flags flags(app);
   flags
-      .add("--data", data,
+      .add("--data,--calibration-data", data,
            "Calibration data: an image, a folder of images, a video, .npy, .npz, ONNX .pb sets (may be given "
            "again)")
       .value("PATH")
@@ -198,7 +198,7 @@ std::map<std::string, std::string> kept(const std::vector<std::string>& words) {
 }  // namespace
 
 vision::Spec image_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
-                          const std::string& where) {
+                        const std::string& where) {
   const Dims dims = image_dims(inputs, shapes, where);
   if (data.preprocess.empty())
     throw Error(Code::usage, "calibration on images needs to know how they become the model's input",

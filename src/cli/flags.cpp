@@ -10,6 +10,7 @@
 
 #include "base/knobs.h"
 #include "base/nearest.h"
+#include "cli/python_verbs.h"
 #include "cli/verb.h"
 
 namespace tenon::cli {
@@ -127,6 +128,7 @@ Error explain(const CLI::ParseError& error, const CLI::App& app, int argc, char*
 }  // namespace
 
 int run_command(int argc, char** argv, const std::string& version) {
+  if (is_python_verb(argc, argv)) become_python(argc, argv);
   CLI::App app(about);
   app.name("tenon");
   app.get_formatter()->label("SUBCOMMAND", "VERB");

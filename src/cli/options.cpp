@@ -125,7 +125,9 @@ void ModelOptions::add_to(CLI::App& app) {
   flags.add("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)").value("NAME");
   flags.call("--max-memory", limit_memory, "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
       .value("SIZE");
-  flags.call("--workspace", limit_workspace, "On a GPU: memory that one kernel may take beside its operands")
+  flags
+      .call("--workspace,--workspace-size", limit_workspace,
+            "On a GPU: memory that one kernel may take beside its operands")
       .value("SIZE");
   flags.call("--max-rounds", limit_rounds, "Rounds after which a loop in the model is given up. Default: 1000000")
       .value("N");

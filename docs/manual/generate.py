@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the pages of the reference from what they are about: the command's help, the registries of operators, the
+environment, the Python package and its part that stands for TensorRT.   usage: generate.py FOLDER"""
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import tenon
+import tenon.cuda
+import tenon.tensorrt
+from tenon.__main__ import binary
+
+
+def write(name, title, text):
+    with open(os.path.join(sys.argv[1], name), 'w', encoding='utf-8') as file:
+        file.write('# %s\n\n%s\n' % (title, text.strip()))
+
+
+def help_of(*words):
+    environment = {**os.environ, 'PATH': os.path.dirname(sys.executable) + ':' + os.environ['PATH'], 'COLUMNS': '100'}
+    return subprocess.run([binary(), *words, '--help'], capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def command():
+    top = help_of()
+    verbs = re.findall(r'^  ([a-z]+) +(\S.*)$', top.split('Subcommands:')[1].split('\n\n')[0], re.M)
+    parts = ['Made from `tenon VERB --help`.\n\n| verb | does |\n| --- | --- |']
+    parts += ['| [%s](#tenon-%s) | %s |' % (verb, verb, says) for verb, says in verbs]
+    for verb, _ in verbs:
+        parts.append('\n## tenon %s\n\n```text\n%s\n```' % (verb, help_of(verb).strip()))
+    write('command.md', 'The command', '\n'.join(parts))
+
+
+def operators():
+    rows = ['Made from the registries. Every operator runs on every device: those without a kernel of their own run on a',
+            'plain one, on a GPU by way of the host. "16 bits" and "INT8" say whether a layer may be computed so.', '',
+            '| operator | kernels on the CPU | 16 bits | INT8 | attributes |', '| --- | --- | --- | --- | --- |']
+    for op in tenon._core.operators():
+        kernels = [name for name in op['kernels'] if name != 'ref']
+        text = ', '.join(kernels) or ('generated' if op['elementwise'] else 'plain')
+        rows.append('| %s | %s | %s | %s | %s |' % (op['name'], text, 'yes' if op['half'] else '',
+                                                  'yes' if op['eight_bits'] else '', ', '.join(op['attributes'])))
+    write('operators.md', 'Operators', '\n'.join(rows))
+
+
+def environment():
+    facts = tenon.devices()
+    rows = ['Made from the program.', '', '## Environment', '', '| variable | values | does |', '| --- | --- | --- |']
+    text = help_of().split('Environment:')[1]
+    rows += ['| `%s` | | %s |' % pair for pair in re.findall(r'^  ([A-Z_]+) +(.+)$', text, re.M)]
+    rows += ['', '## Exit codes', '', 'The values of `tenon.Code` are the exit codes of the command.', '',
+             '| code | name |', '| --- | --- |', '| 0 | done |']
+    rows += ['| %d | %s |' % (code.value, code.name) for code in tenon.Code]
+    rows += ['| 130, 143 | stopped by a signal |', '', '## Backends', '', ', '.join('`%s`' % name for name in facts)]
+    write('environment.md', 'Environment and exit codes', '\n'.join(rows))
+
+
+def described(value):
+    """The docstring, with the signature that nanobind puts first left out."""
+    text = inspect.getdoc(value) or ''
+    lines = text.split('\n')
+    if lines and re.match(r'^\w+\(.*\)', lines[0]):
+        text = '\n'.join(lines[1:]).strip()
+    return text
+
+
+def signature(name, value):
+    native = getattr(value, '__nb_signature__', None)
+    if native:
+        return re.sub(r'^def \w+', name, native[0][0])
+    try:
+        return name + str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return name
+
+
+def block(title, value, level):
+    text = described(value)
+    return '%s %s\n\n```text\n%s\n```\n' % ('#' * level, title, (signature(title, value) + '\n\n' + text).strip())
+
+
+def members(kind):
+    for name in sorted(vars(kind)):
+        value = inspect.getattr_static(kind, name)
+        if name.startswith('_') and name != '__call__':
+            continue
+        if callable(getattr(kind, name, None)) and not isinstance(value, type):
+            yield name, getattr(kind, name)
+
+
+def python():
+    parts = ['Made from the package.\n']
+    for name in tenon.__all__:
+        value = getattr(tenon, name)
+        if isinstance(value, str):
+            continue
+        if not isinstance(value, type):
+            parts.append(block('tenon.' + name, value, 2))
+            continue
+        parts.append('## tenon.%s\n\n```text\n%s\n```\n' % (name, described(value)))
+        parts += [block('%s.%s' % (name, one), method, 3) for one, method in members(value)]
+    write('python.md', 'Python API', '\n'.join(parts))
+
+
+def offered(module):
+    for name in sorted(vars(module)):
+        value = getattr(module, name)
+        if name.startswith('_') or inspect.ismodule(value) or name in ('annotations', 'Any', 'lacking', 'NotOffered'):
+            continue
+        if isinstance(value, type):
+            names = sorted({one for one in dir(value) if not one.startswith('_')} - set(dir(int)) - {'bit_count'})
+            yield name, ', '.join('`%s`' % one for one in names)
+        elif callable(value) or name.islower():
+            yield name, ''
+
+
+def tensorrt():
+    parts = ['Made from the package. Members of instances that are set in their constructors are not listed.\n']
+    for module in (tenon.tensorrt, tenon.cuda):
+        parts += ['## %s\n' % module.__name__, '| name | members |', '| --- | --- |']
+        parts += ['| `%s` | %s |' % pair for pair in offered(module)]
+        parts += ['\nNot offered:\n', '| name | instead |', '| --- | --- |']
+        parts += ['| `%s` | %s |' % pair for pair in sorted(module._INSTEAD.items())]
+        parts.append('')
+    write('tensorrt.md', 'Names of TensorRT and pycuda', '\n'.join(parts))
+
+
+for page in (command, operators, environment, python, tensorrt):
+    page()

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+
+#include "engine/format.h"
+#include "session.h"
+
+namespace tenon::python {
+
+PyEngine::PyEngine(Engine engine, std::string file)
+    : signature(std::make_unique<Signature>(engine)), path(std::move(file)), engine_(std::move(engine)) {}
+
+PyEngine::~PyEngine() {
+  const nb::gil_scoped_release free;
+  pool_.reset();
+  engine_.reset();
+}
+
+const Engine& PyEngine::get() const {
+  if (!engine_) throw Error(Code::usage, "the engine is closed", {.hint = "load it again"});
+  return *engine_;
+}
+
+Pool& PyEngine::pool() const {
+  if (!pool_) pool_ = std::make_shared<Pool>(get(), 0);
+  return *pool_;
+}
+
+void PyEngine::close() {
+  const std::shared_ptr<Pool> pool = std::move(pool_);
+  engine_.reset();
+  pool_.reset();
+}
+
+namespace {
+
+/// A run on a session of the engine's pool.
+std::vector<Tensor> run(const PyEngine& self, const std::map<std::string, Tensor>& inputs) {
+  Pool& pool = self.pool();
+  const nb::gil_scoped_release free;
+  std::unique_ptr<Session> session = pool.take();
+  struct Back {
+    Pool& pool;
+    std::unique_ptr<Session>& session;
+    ~Back() { pool.give(std::move(session)); }
+  } const back{pool, session};
+  return session->run(inputs);
+}
+
+nb::bytes serialized(const PyEngine& self) {
+  Buffer bytes;
+  {
+    const nb::gil_scoped_release free;
+    bytes = self.get().serialize();
+  }
+  return nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+PyEngine* load_path(const std::string& path, std::optional<Limits> limits) {
+  const Logger logger = python_logger();
+  std::optional<Engine> engine;
+  {
+    const nb::gil_scoped_release free;
+    engine = Engine::load(path, {.logger = logger, .limits = limits});
+  }
+  return new PyEngine(std::move(*engine), path);
+}
+
+/// From anything with Python's buffer protocol; its bytes are copied.
+PyEngine* load_bytes(nb::handle object, std::optional<Limits> limits) {
+  const Logger logger = python_logger();
+  Py_buffer view;
+  if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  struct Release {
+    Py_buffer& view;
+    ~Release() { PyBuffer_Release(&view); }
+  } const release{view};
+  const std::span bytes(static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len));
+  std::optional<Engine> engine;
+  {
+    const nb::gil_scoped_release free;
+    engine = Engine::load(bytes, {.logger = logger, .limits = limits});
+  }
+  return new PyEngine(std::move(*engine), "");
+}
+
+void bind_info(nb::module_& module) {
+  nb::class_<TensorInfo>(module, "TensorInfo", "Name, element type and sizes of an input or output.")
+      .def_ro("name", &TensorInfo::name, "The ONNX name.")
+      .def_prop_ro(
+          "dtype", [](const TensorInfo& self) { return dtype_name(self.dtype); },
+          "Such as \"float32\", by NumPy's and PyTorch's names.")
+      .def_prop_ro(
+          "shape", [](const TensorInfo& self) { return nb::tuple(nb::cast(self.shape)); },
+          nb::sig("def shape(self) -> tuple[int, ...]"), "Sizes, outermost first; -1 may change from run to run.")
+      .def("__repr__", [](const TensorInfo& self) {
+        std::string sizes;
+        for (const int64_t size : self.shape)
+          sizes += (sizes.empty() ? "" : "x") + (size < 0 ? "?" : std::to_string(size));
+        return "TensorInfo(" + self.name + ", " + dtype_name(self.dtype) + ", " + (sizes.empty() ? "scalar" : sizes) +
+               ")";
+      });
+  nb::class_<Limits>(module, "Limits", "What models may take; 0 where there is no limit.")
+      .def(nb::init<>())
+      .def_rw("memory_bytes", &Limits::memory_bytes, "Bytes of tensors and arenas held together.")
+      .def_rw("loop_rounds", &Limits::loop_rounds, "Rounds of one Loop or Scan.")
+      .def_rw("workspace_bytes", &Limits::workspace_bytes, "Bytes that a GPU kernel may take beside its operands.");
+  module.def("limits", &limits, "The limits of the process.");
+  module.def("set_limits", &set_limits, nb::arg("limits"), "Sets the limits of the process.");
+}
+
+using EngineClass = nb::class_<PyEngine>;
+
+void bind_facts(EngineClass& engine) {
+  engine
+      .def_prop_ro(
+          "inputs", [](const PyEngine& self) { return self.signature->inputs; }, "TensorInfo of each input.")
+      .def_prop_ro(
+          "outputs", [](const PyEngine& self) { return self.signature->outputs; }, "TensorInfo of each output.")
+      .def_prop_ro(
+          "metadata", [](const PyEngine& self) { return self.get().metadata(); }, "The model's metadata_props.")
+      .def_prop_ro(
+          "device", [](const PyEngine& self) { return self.get().device().str(); }, "\"cpu\" or \"cuda:N\".")
+      .def_prop_ro(
+          "precision", [](const PyEngine& self) { return std::string(name(self.get().precision())); },
+          "The arithmetic it was built for: \"fp32\", \"fp16\", \"int8\", …")
+      .def_prop_ro(
+          "path", [](const PyEngine& self) { return self.path; }, "Its file; \"\" where it has none yet.");
+}
+
+void bind_runs(EngineClass& engine) {
+  engine
+      .def(
+          "__call__",
+          [](const PyEngine& self, const nb::args& values, const nb::kwargs& named) {
+            const Arguments arguments(*self.signature, values, named);
+            return as_value(run(self, arguments.inputs));
+          },
+          nb::sig("def __call__(self, *inputs: typing.Any, **named: typing.Any) -> typing.Any"),
+          "Runs on inputs in the model's order or by name, from any thread. Gives the output as an array, or a tuple "
+          "of\n"
+          "several.")
+      .def(
+          "run",
+          [](const PyEngine& self, nb::handle inputs) {
+            const Arguments arguments(*self.signature, inputs);
+            return as_dict(*self.signature, run(self, arguments.inputs));
+          },
+          nb::arg("inputs"),
+          nb::sig("def run(self, inputs: collections.abc.Mapping[str, typing.Any]) -> dict[str, typing.Any]"),
+          "Runs on a dict of arrays by input name, from any thread; gives a dict of arrays by output name.")
+      .def(
+          "session",
+          [](const PyEngine& self, int threads, const Shapes& shapes, const std::string& device) {
+            if (device.empty() || Device(device) == self.get().device())
+              return new PySession(self.get(), threads, shapes);
+            return new PySession(self.get().on(Device(device)), threads, shapes);
+          },
+          nb::kw_only(), nb::arg("threads") = 0, nb::arg("shapes") = Shapes(), nb::arg("device") = "",
+          nb::sig("def session(self, *, threads: int = 0, shapes: collections.abc.Mapping[str, "
+                  "collections.abc.Sequence[int]] = {}, device: str = \"\") -> Session"),
+          "A session of its own, for one thread at a time. `shapes` are the sizes that it is made for, by input; "
+          "`threads`\n"
+          "0 is as many as the engine was built for; `device` another device than the engine's.");
+}
+
+void bind_files(EngineClass& engine) {
+  engine
+      .def(
+          "on",
+          [](const PyEngine& self, const std::string& device) {
+            const nb::gil_scoped_release free;
+            return new PyEngine(self.get().on(Device(device)), "");
+          },
+          nb::arg("device"), "The same engine on another device.")
+      .def(
+          "save",
+          [](PyEngine& self, const std::string& path) {
+            {
+              const nb::gil_scoped_release free;
+              self.get().save(path);
+            }
+            self.path = path;
+          },
+          nb::arg("path"), "Writes the engine's file, whole or not at all.")
+      .def("serialize", &serialized, "The bytes that save() writes.");
+}
+
+void bind_reports(EngineClass& engine) {
+  engine
+      .def(
+          "inspect", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("inspect")(self); },
+          nb::sig("def inspect(self) -> dict[str, typing.Any]"),
+          "What the engine is: device, precision, inputs, outputs, metadata, sizes, and its steps with their kernels "
+          "and\n"
+          "the times of the build, in microseconds.")
+      .def(
+          "why",
+          [](nb::handle self, const std::string& node, bool measure, int threads, int iterations) {
+            return nb::module_::import_("tenon._explain").attr("why")(self, node, measure, threads, iterations);
+          },
+          nb::arg("node") = "", nb::kw_only(), nb::arg("measure") = true, nb::arg("threads") = 0,
+          nb::arg("iterations") = 10,
+          nb::sig("def why(self, node: str = \"\", *, measure: bool = True, threads: int = 0, iterations: int = 10) -> "
+                  "tenon._explain.Why"),
+          "Why each step runs as it does: kernel, time, the candidates with their times or why they refuse, and what "
+          "to\n"
+          "do. A dict that prints as text; with `node` the text is of this ONNX node alone. Without `measure` nothing "
+          "runs\n"
+          "and times are those of the build.")
+      .def(
+          "__reduce__", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("reduce")(self); },
+          nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"), "An engine is pickled as the path of its file.")
+      .def(
+          "_repr_html_", [](nb::handle self) { return nb::module_::import_("tenon._explain").attr("as_html")(self); },
+          nb::sig("def _repr_html_(self) -> str"))
+      .def("__repr__",
+           [](const PyEngine& self) {
+             return "tenon.Engine(" + self.get().device().str() + ", " + std::string(name(self.get().precision())) +
+                    (self.path.empty() ? ")" : ", " + self.path + ")");
+           })
+      .def("close", &PyEngine::close, "Frees its memory; sessions made before go on.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Engine"))
+      .def(
+          "__exit__", [](PyEngine& self, const nb::args&) { self.close(); },
+          nb::sig("def __exit__(self, *what: object) -> None"));
+}
+
+}  // namespace
+
+void bind_engines(nb::module_& module) {
+  bind_info(module);
+  EngineClass engine(module, "Engine", nb::dynamic_attr(),
+                     "A built model: immutable, shared freely between threads. Calling it runs it on an idle session\n"
+                     "of its own. As a context manager it frees its memory at the end.");
+  bind_facts(engine);
+  bind_runs(engine);
+  bind_files(engine);
+  bind_reports(engine);
+  module.attr("engine_magic") = nb::bytes(engine::magic, sizeof engine::magic);
+  module.def("load_path", &load_path, nb::arg("path"), nb::arg("limits") = nb::none(),
+             nb::sig("def load_path(path: str, limits: Limits | None = None) -> Engine"));
+  module.def("load_bytes", &load_bytes, nb::arg("data"), nb::arg("limits") = nb::none(),
+             nb::sig("def load_bytes(data: typing.Any, limits: Limits | None = None) -> Engine"));
+}
+
+}  // namespace tenon::python

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <thread>
+#include <utility>
+
+namespace tenon::python {
+
+Signature::Signature(const Engine& engine) : inputs(engine.inputs()), outputs(engine.outputs()) {
+  for (const TensorInfo& info : inputs) input_names.push_back(nb::str(info.name.c_str()));
+  for (const TensorInfo& info : outputs) output_names.push_back(nb::str(info.name.c_str()));
+}
+
+const TensorInfo& Signature::input(const std::string& name) const {
+  for (const TensorInfo& info : inputs)
+    if (info.name == name) return info;
+  std::string list;
+  for (const TensorInfo& info : inputs) list += (list.empty() ? "" : ", ") + info.name;
+  throw Error(Code::usage, "the model has no input \"" + name + "\"", {.where = name, .hint = "its inputs: " + list});
+}
+
+Arguments::Arguments(const Signature& signature, nb::handle values) {
+  for (const auto& [key, value] : nb::cast<nb::dict>(values)) {
+    const auto name = nb::cast<std::string>(key);
+    inputs.emplace(name, held.tensor(value, signature.input(name).dtype, name));
+  }
+}
+
+Arguments::Arguments(const Signature& signature, const nb::args& values, const nb::kwargs& named) {
+  if (values.size() > signature.inputs.size())
+    throw Error(Code::usage, "more values than inputs",
+                {.why = std::to_string(values.size()) + " for " + std::to_string(signature.inputs.size())});
+  for (size_t at = 0; at < values.size(); ++at) {
+    const TensorInfo& info = signature.inputs[at];
+    inputs.emplace(info.name, held.tensor(values[at], info.dtype, info.name));
+  }
+  for (const auto& [key, value] : named) {
+    const auto name = nb::cast<std::string>(key);
+    inputs.emplace(name, held.tensor(value, signature.input(name).dtype, name));
+  }
+}
+
+nb::dict as_dict(const Signature& signature, const std::vector<Tensor>& outputs) {
+  nb::dict dict;
+  for (size_t at = 0; at < outputs.size(); ++at) dict[signature.output_names[at]] = to_python(outputs[at]);
+  return dict;
+}
+
+nb::object as_value(const std::vector<Tensor>& outputs) {
+  if (outputs.size() == 1) return to_python(outputs[0]);
+  nb::list list;
+  for (const Tensor& output : outputs) list.append(to_python(output));
+  return nb::tuple(list);
+}
+
+std::unique_ptr<Session> Pool::take() {
+  std::unique_lock lock(mutex_);
+  given_.wait(lock, [this] { return !idle_.empty() || made_ < most_; });
+  if (!idle_.empty()) {
+    auto session = std::move(idle_.back());
+    idle_.pop_back();
+    return session;
+  }
+  ++made_;
+  lock.unlock();
+  std::unique_ptr<Session> session;
+  try {
+    session = std::make_unique<Session>(engine_.session(threads_));
+  } catch (...) {
+    lock.lock();
+    --made_;
+    given_.notify_one();
+    throw;
+  }
+  lock.lock();
+  // As many as have cores of their own; two on a GPU, so that copies lie beside work.
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  most_ = engine_.device().backend == "cpu" ? std::max(1, cores / std::max(1, session->threads())) : 2;
+  given_.notify_all();
+  return session;
+}
+
+void Pool::give(std::unique_ptr<Session> session) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(session));
+  given_.notify_one();
+}
+
+PySession::PySession(const Engine& engine, int threads, const Shapes& shapes) : signature(engine) {
+  const nb::gil_scoped_release free;
+  session_ = std::make_unique<Session>(engine.session(threads, shapes));
+}
+
+PySession::~PySession() { close(); }
+
+Session& PySession::get() {
+  if (!session_) throw Error(Code::usage, "the session is closed", {.hint = "make another: engine.session()"});
+  return *session_;
+}
+
+void PySession::close() {
+  {
+    // Its end waits for runs whose callbacks need the GIL.
+    std::unique_ptr<Session> session = std::move(session_);
+    const nb::gil_scoped_release free;
+    session.reset();
+  }
+  bound.clear();
+}
+
+nb::object exception_of(const std::exception_ptr& error) {
+  const nb::object make = nb::module_::import_("tenon._errors").attr("make");
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& fault) {
+    return make(static_cast<int>(fault.code()), fault.what(), fault.where(), fault.why(), fault.hint(), fault.node());
+  } catch (const std::bad_alloc&) {
+    return make(static_cast<int>(Code::resource), "not enough memory", "", "", "", "");
+  } catch (const std::exception& fault) {
+    return make(static_cast<int>(Code::internal), "a fault in Tenon", "", fault.what(), "", "");
+  }
+}
+
+namespace {
+
+/// What a run in the background gives back to Python: made with the GIL, and ended with it.
+struct Pending {
+  nb::object future, signature_owner;
+  Arguments arguments;
+  const Signature* signature;
+  bool as_dict;
+};
+
+void settle(Pending* pending, const std::vector<Tensor>& outputs, const std::exception_ptr& error) {
+  if (!Py_IsInitialized()) return;
+  const nb::gil_scoped_acquire hold;
+  const std::unique_ptr<Pending> ends(pending);
+  try {
+    if (error) pending->future.attr("_settle")(nb::none(), exception_of(error));
+    else
+      pending->future.attr("_settle")(
+          pending->as_dict ? nb::object(as_dict(*pending->signature, outputs)) : as_value(outputs), nb::none());
+  } catch (nb::python_error& fault) {
+    fault.discard_as_unraisable("tenon: a run's future");
+  }
+}
+
+nb::object run_async(nb::handle self, Arguments arguments, bool dict) {
+  auto& session = nb::cast<PySession&>(self);
+  nb::object future = nb::module_::import_("tenon._future").attr("Future")();
+  std::map<std::string, Tensor> inputs = arguments.inputs;
+  auto pending =
+      std::make_unique<Pending>(Pending{future, nb::borrow(self), std::move(arguments), &session.signature, dict});
+  Session& native = session.get();
+  {
+    Pending* given = pending.get();
+    const nb::gil_scoped_release free;
+    native.run_async(std::move(inputs),
+                     [given](std::vector<Tensor> outputs, std::exception_ptr error) { settle(given, outputs, error); });
+  }
+  static_cast<void>(pending.release());
+  return future;
+}
+
+std::vector<Tensor> run(Session& session, const std::map<std::string, Tensor>& inputs) {
+  const nb::gil_scoped_release free;
+  return session.run(inputs);
+}
+
+Tensor bindable(PySession& self, const std::string& name, nb::handle value, DType type, bool writable) {
+  self.bound.erase(name);
+  if (value.is_none()) return {};
+  Held held;
+  Tensor tensor = held.tensor(value, type, name, writable);
+  self.bound[name] = std::move(held);
+  return tensor;
+}
+
+std::vector<Tensor> tensors_of(Held& held, nb::handle values, const std::vector<TensorInfo>& infos, bool writable) {
+  std::vector<Tensor> tensors;
+  for (nb::handle value : values) {
+    if (tensors.size() == infos.size()) throw Error(Code::usage, "more tensors than the engine has");
+    const TensorInfo& info = infos[tensors.size()];
+    tensors.push_back(value.is_none() ? Tensor() : held.tensor(value, info.dtype, info.name, writable));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+namespace {
+
+using SessionClass = nb::class_<PySession>;
+
+void bind_layer_times(nb::module_& module) {
+  nb::class_<LayerTime>(module, "LayerTime", "How long a step of the engine takes.")
+      .def_ro("name", &LayerTime::name, "The step's name.")
+      .def_ro("origins", &LayerTime::origins, "ONNX nodes that it stands for.")
+      .def_ro("tactic", &LayerTime::tactic, "The kernel that runs it.")
+      .def_ro("microseconds", &LayerTime::microseconds, "Mean time of a run.")
+      .def("__repr__", [](const LayerTime& self) {
+        return "LayerTime(" + self.name + ", " + self.tactic + ", " + std::to_string(self.microseconds) + " us)";
+      });
+}
+
+void bind_runs(SessionClass& session) {
+  session
+      .def(
+          "__call__",
+          [](PySession& self, const nb::args& values, const nb::kwargs& named) {
+            const Arguments arguments(self.signature, values, named);
+            return as_value(run(self.get(), arguments.inputs));
+          },
+          nb::sig("def __call__(self, *inputs: typing.Any, **named: typing.Any) -> typing.Any"),
+          "Runs on inputs in the model's order or by name. Gives the output as an array, or a tuple of several.\n"
+          "Arrays with another type or other sizes than the input's raise Error(usage).")
+      .def(
+          "run",
+          [](PySession& self, nb::handle inputs) {
+            if (inputs.is_none()) {
+              Session& session = self.get();
+              std::vector<Tensor> outputs;
+              {
+                const nb::gil_scoped_release free;
+                session.run();
+                for (size_t at = 0; at < self.signature.outputs.size(); ++at)
+                  outputs.push_back(session.output(at).copy());
+              }
+              return as_dict(self.signature, outputs);
+            }
+            const Arguments arguments(self.signature, inputs);
+            return as_dict(self.signature, run(self.get(), arguments.inputs));
+          },
+          nb::arg("inputs") = nb::none(),
+          nb::sig(
+              "def run(self, inputs: collections.abc.Mapping[str, typing.Any] | None = None) -> dict[str, typing.Any]"),
+          "Runs on a dict of arrays by input name, and gives a dict of arrays by output name. Without one it runs on "
+          "what\n"
+          "bind_input and bind_output have set, and gives copies of the outputs.")
+      .def(
+          "run_bound",
+          [](PySession& self) {
+            Session& session = self.get();
+            const nb::gil_scoped_release free;
+            session.run();
+          },
+          "Runs on what is bound and gives nothing: outputs lie where bind_output put them. Allocates nothing.")
+      .def(
+          "run_async",
+          [](nb::handle self, nb::handle inputs) {
+            return run_async(self, Arguments(nb::cast<PySession&>(self).signature, inputs), true);
+          },
+          nb::arg("inputs"),
+          nb::sig("def run_async(self, inputs: collections.abc.Mapping[str, typing.Any]) -> tenon._future.Future"),
+          "The run of these inputs behind those put there before. Gives a concurrent.futures.Future of run()'s "
+          "result,\n"
+          "which `await` takes too. The arrays must not change until it is done.");
+}
+
+void bind_bindings(SessionClass& session) {
+  session
+      .def(
+          "bind_input",
+          [](PySession& self, const std::string& name, nb::handle value) {
+            const Tensor tensor = bindable(self, name, value, self.signature.input(name).dtype, false);
+            self.get().bind_input(name, tensor);
+          },
+          nb::arg("name"), nb::arg("value").none(), "What runs read as that input, from where it lies; None unbinds.")
+      .def(
+          "bind_output",
+          [](PySession& self, const std::string& name, nb::handle value) {
+            self.get().bind_output(name, bindable(self, name, value, DType::undefined, true));
+          },
+          nb::arg("name"), nb::arg("value").none(),
+          "Where runs leave that output: a dense array of its type and sizes. None unbinds.")
+      .def(
+          "enqueue",
+          [](PySession& self, nb::handle inputs, nb::handle outputs, uintptr_t stream) {
+            Held held;
+            const auto in = tensors_of(held, inputs, self.signature.inputs, false);
+            const auto out = tensors_of(held, outputs, self.signature.outputs, true);
+            Session& session = self.get();
+            const nb::gil_scoped_release free;
+            session.enqueue(in, out, reinterpret_cast<void*>(stream));
+          },
+          nb::arg("inputs"), nb::arg("outputs"), nb::arg("stream"),
+          "On a GPU: puts a run on a CUDA stream (its address) and returns. Tensors in the engine's order, dense and "
+          "on\n"
+          "that GPU, of the sizes of the last run; None stands for the session's own memory.")
+      .def(
+          "input",
+          [](nb::handle self, size_t at) { return to_python(nb::cast<PySession&>(self).get().input(at), self); },
+          nb::arg("index"), nb::sig("def input(self, index: int) -> typing.Any"),
+          "The session's own memory of an input, page-locked on a GPU: a run that is given this array copies nothing.\n"
+          "It may be used as long as the session lives.")
+      .def(
+          "device_input", [](PySession& self, size_t at) { return self.get().device_input(at); }, nb::arg("index"),
+          nb::keep_alive<0, 1>(), "The session's own memory of an input on the GPU.")
+      .def(
+          "device_output", [](PySession& self, size_t at) { return self.get().device_output(at); }, nb::arg("index"),
+          nb::keep_alive<0, 1>(), "The session's own memory of an output on the GPU.");
+}
+
+void bind_measures(SessionClass& session) {
+  session
+      .def(
+          "profile",
+          [](PySession& self, nb::handle inputs, int iterations) {
+            const Arguments arguments(self.signature, inputs);
+            std::vector<Tensor> values;
+            for (const TensorInfo& info : self.signature.inputs) {
+              const auto found = arguments.inputs.find(info.name);
+              if (found == arguments.inputs.end())
+                throw Error(Code::usage, "the input has no value", {.where = info.name});
+              values.push_back(found->second);
+            }
+            Session& session = self.get();
+            const nb::gil_scoped_release free;
+            session.run(arguments.inputs);
+            return session.profile(values, iterations);
+          },
+          nb::arg("inputs"), nb::arg("iterations") = 10,
+          nb::sig("def profile(self, inputs: collections.abc.Mapping[str, typing.Any], iterations: int = 10) -> "
+                  "list[LayerTime]"),
+          "Mean time of each step over some runs, in microseconds.")
+      .def(
+          "device_times",
+          [](PySession& self, int iterations) {
+            Session& session = self.get();
+            const nb::gil_scoped_release free;
+            return session.device_times(iterations);
+          },
+          nb::arg("iterations"), "Milliseconds of runs on the GPU without copies; empty on the CPU.")
+      .def(
+          "memory",
+          [](PySession& self) {
+            const MemoryUse use = self.get().memory();
+            nb::dict dict;
+            dict["arena_bytes"] = use.arena_bytes;
+            dict["weights_bytes"] = use.weights_bytes;
+            dict["input_bytes"] = use.input_bytes;
+            dict["workspace_bytes"] = use.workspace_bytes;
+            dict["device_bytes"] = use.device_bytes;
+            return dict;
+          },
+          nb::sig("def memory(self) -> dict[str, int]"), "Bytes that the session takes, known before its first run.")
+      .def_prop_ro(
+          "threads", [](PySession& self) { return self.get().threads(); }, "Threads of a run.")
+      .def("close", &PySession::close, "Frees its memory; it cannot run afterwards.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Session"))
+      .def(
+          "__exit__", [](PySession& self, const nb::args&) { self.close(); },
+          nb::sig("def __exit__(self, *what: object) -> None"));
+}
+
+}  // namespace
+
+void bind_sessions(nb::module_& module) {
+  bind_layer_times(module);
+  SessionClass session(module, "Session",
+                       "A running engine, for one thread at a time. Made by Engine.session(); as a context manager it "
+                       "frees its memory at the end.");
+  bind_runs(session);
+  bind_bindings(session);
+  bind_measures(session);
+}
+
+}  // namespace tenon::python

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frameworks beside each other: PyTorch, ONNX Runtime and Tenon's engines on the same inputs, in turn."""
+
+from __future__ import annotations
+
+import gc
+import glob
+import os
+import platform
+import statistics
+import tempfile
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from . import _build, _core
+from ._errors import Code, Error
+from ._export import difference, export, flat
+from ._monitor import resident_bytes
+from ._sources import Source, find
+
+ROUNDS = 10
+
+
+class Contender:
+    """One way to run the model. make(batch of arrays) gives a function that runs it; why it cannot is an Error."""
+
+    def __init__(self, name: str, kind: str, size: Optional[int], make: Callable[[Any], Callable[[], Any]]) -> None:
+        self.name, self.kind, self.size, self.make = name, kind, size, make
+        self.facts: Dict[str, Any] = {}
+
+
+def percentile(sorted_values: Sequence[float], share: float) -> float:
+    """By the nearest rank."""
+    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
+
+
+def summary(times: Sequence[float], batch: int) -> Dict[str, float]:
+    """Of milliseconds."""
+    values = sorted(times)
+    mean = statistics.fmean(values)
+    return {
+        "mean": mean,
+        "p50": percentile(values, 0.5),
+        "p90": percentile(values, 0.9),
+        "p99": percentile(values, 0.99),
+        "least": values[0],
+        "throughput": 1000 * batch / mean,
+    }
+
+
+def _pytorch(source: Source, device: str, threads: int, compiled: bool) -> List[Contender]:
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    module = source.module.to(device)
+    size = sum(one.numel() * one.element_size() for one in [*module.parameters(), *module.buffers()])
+
+    def runner(call: Any) -> Callable[[Any], Callable[[], Any]]:
+        def make(batch: Any) -> Callable[[], Any]:
+            tensor = torch.from_numpy(batch).to(device)
+
+            def run() -> Any:
+                with torch.inference_mode():
+                    outputs = call(tensor)
+                if device != "cpu":
+                    torch.cuda.synchronize()
+                return outputs
+
+            return run
+
+        return make
+
+    def graph(batch: Any) -> Callable[[], Any]:
+        tensor = torch.from_numpy(batch).to(device)
+        with torch.inference_mode():
+            for _ in range(3):
+                module(tensor)
+            torch.cuda.synchronize()
+            recorded = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(recorded):
+                outputs = module(tensor)
+
+        def run() -> Any:
+            recorded.replay()
+            torch.cuda.synchronize()
+            return outputs
+
+        return run
+
+    contenders = [Contender("pytorch", "pytorch", size, runner(module))]
+    if device != "cpu":
+        contenders.append(Contender("pytorch cuda graph", "pytorch", size, graph))
+    if compiled:
+        contenders.append(Contender("pytorch compiled", "pytorch", size, runner(torch.compile(module))))
+    return contenders
+
+
+def _onnxruntime(model: str, device: str, threads: int) -> List[Contender]:
+    try:
+        import onnxruntime
+    except ImportError:
+        return []
+    provider = "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
+    if provider not in onnxruntime.get_available_providers():
+        return []
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads:
+        options.intra_op_num_threads = threads
+
+    def make(batch: Any) -> Callable[[], Any]:
+        session = onnxruntime.InferenceSession(model, options, providers=[provider])
+        name = session.get_inputs()[0].name
+        return lambda: session.run(None, {name: batch})
+
+    return [Contender("onnxruntime", "onnxruntime", os.path.getsize(model), make)]
+
+
+def _engine(path: str) -> Contender:
+    engine = _build.load(path)
+    info = engine.inputs[0]
+
+    def make(batch: Any) -> Callable[[], Any]:
+        if len(engine.inputs) != 1:
+            raise Error(Code.unsupported, "it has %d inputs" % len(engine.inputs))
+        if any(own >= 0 and own != size for own, size in zip(info.shape, batch.shape)):
+            sizes = "x".join("?" if one < 0 else str(one) for one in info.shape)
+            raise Error(Code.unsupported, "it takes %s alone" % sizes)
+        session = engine.session(shapes={info.name: list(batch.shape)})
+        return lambda: session(batch)
+
+    name = os.path.splitext(os.path.basename(path))[0]
+    contender = Contender(name, "tenon", os.path.getsize(path), make)
+    contender.facts = {"precision": engine.precision, "device": engine.device, "engine": path}
+    return contender
+
+
+def _outputs(values: Any) -> List[Any]:
+    """Arrays of whatever a run gives."""
+    import numpy
+
+    if isinstance(values, numpy.ndarray):
+        return [values]
+    if isinstance(values, (list, tuple)) and all(isinstance(one, numpy.ndarray) for one in values):
+        return list(values)
+    return [one.detach().cpu().numpy() for one in flat(values)]
+
+
+def fidelity(found: Any, expected: Any) -> Dict[str, float]:
+    """To PyTorch's outputs: the worst of them; of class scores also the share of images with the same best class."""
+    import numpy
+
+    found, expected = _outputs(found), _outputs(expected)
+    errors = [difference(one, other) for one, other in zip(found, expected)]
+    result = {
+        "relative_error": max(error["relative"] for error in errors),
+        "cosine": min(error["cosine"] for error in errors),
+    }
+    if expected[0].ndim == 2 and expected[0].shape[1] > 1:
+        result["same_top1"] = float(numpy.mean(found[0].argmax(1) == expected[0].argmax(1)))
+    return result
+
+
+def environment(device: str) -> Dict[str, Any]:
+    import numpy
+
+    facts: Dict[str, Any] = {"python": platform.python_version(), "tenon": _core.version, "numpy": numpy.__version__}
+    for name in ("torch", "torchvision", "onnxruntime"):
+        try:
+            facts[name] = __import__(name).__version__
+        except ImportError:
+            pass
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    facts.update(cpu=models[0] if models else platform.machine(), cores=len(os.sched_getaffinity(0)))
+    facts.update(system=platform.platform(), device=device, time=time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+    if device != "cpu":
+        import torch
+
+        facts["gpu"] = torch.cuda.get_device_name(0)
+    return facts
+
+
+def _made(contenders: Sequence[Contender], batch: Any, warmup: int, rows: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Runs of those that can, warmed up; what they are goes into `rows`."""
+    runs: Dict[str, Any] = {}
+    for one in contenders:
+        row = {"name": one.name, "kind": one.kind, "batch": len(batch), "model_bytes": one.size, **one.facts}
+        rows.append(row)
+        gc.collect()
+        before = resident_bytes(os.getpid())
+        try:
+            run = one.make(batch)
+            row["outputs"] = run()
+            for _ in range(max(0, warmup - 1)):
+                run()
+        except Exception as error:  # whatever a framework says is told, and the others go on
+            row["error"] = (str(error).strip() or repr(error)).splitlines()[0]
+            continue
+        row["memory_bytes"] = max(0, resident_bytes(os.getpid()) - before)
+        runs[one.name] = run
+    return runs
+
+
+def _timed(runs: Dict[str, Any], iterations: int) -> Dict[str, List[float]]:
+    """In rounds, each contender in turn, so that what disturbs the machine disturbs all."""
+    times: Dict[str, List[float]] = {name: [] for name in runs}
+    rounds = min(ROUNDS, iterations)
+    for at in range(rounds):
+        count = iterations * (at + 1) // rounds - iterations * at // rounds
+        for name, run in runs.items():
+            run()
+            for _ in range(count):
+                start = time.perf_counter()
+                run()
+                times[name].append(1000 * (time.perf_counter() - start))
+    return times
+
+
+def bench(
+    model: Any,
+    engines: Optional[str] = None,
+    *,
+    batch_sizes: Sequence[int] = (1,),
+    iterations: int = 100,
+    warmup: int = 10,
+    input_shape: Optional[Sequence[int]] = None,
+    weights: str = "auto",
+    checkpoint: Optional[str] = None,
+    trust: bool = False,
+    device: str = "cpu",
+    threads: int = 0,
+    compiled: bool = True,
+    say: Callable[[str], None] = lambda _: None,
+) -> Dict[str, Any]:
+    """Latency, throughput, size, memory and fidelity of every way to run a PyTorch model, as a dict for JSON.
+
+    engines: a folder of .tenon files, or one. Times are milliseconds of wall clock, with the copy of outputs.
+    """
+    import numpy
+
+    source = find(model, weights=weights, trust=trust)
+    if checkpoint is not None:
+        source.load_weights(checkpoint)
+    shape = list(input_shape or source.input_shapes[0])
+    files = sorted(glob.glob(os.path.join(engines, "*.tenon"))) if engines and os.path.isdir(engines) else [engines]
+    files = [one for one in files if one]
+    if engines and not files:
+        raise Error(Code.io, "the folder has no engines", where=engines, hint="tenon build MODEL -o FOLDER/NAME.tenon")
+    rows: List[Dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        onnx_model = os.path.join(folder, "model.onnx")
+        notes = list(source.notes)
+        contenders = _pytorch(source, device, threads, compiled)
+        try:
+            export(source.module, onnx_model, input_shapes=[shape], dynamic_batch=True, max_error=1e9)
+            contenders += _onnxruntime(onnx_model, device, threads)
+        except Exception as error:
+            notes.append("no ONNX Runtime: PyTorch cannot export the model: %s" % str(error).splitlines()[0])
+        contenders += [_engine(path) for path in files]
+        for size in batch_sizes:
+            say("batch %d" % size)
+            batch = numpy.random.default_rng(0).standard_normal([size, *shape]).astype("float32")
+            mine: List[Dict[str, Any]] = []
+            runs = _made(contenders, batch, warmup, mine)
+            times = _timed(runs, iterations)
+            expected = mine[0].get("outputs")
+            for row in mine:
+                outputs = row.pop("outputs", None)
+                if "error" in row:
+                    continue
+                row["latency_ms"] = summary(times[row["name"]], size)
+                row["throughput"] = row["latency_ms"].pop("throughput")
+                if outputs is not None and expected is not None:
+                    row["fidelity"] = fidelity(outputs, expected)
+            rows += mine
+    name = model if isinstance(model, str) else type(model).__name__
+    facts = {"model": name, "input_shape": shape, "iterations": iterations, "warmup": warmup, "notes": notes}
+    return {"format": "tenon benchmark 1", **facts, "environment": environment(device), "results": rows}

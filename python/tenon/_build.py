@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From models to engines."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
+
+from . import _core
+from ._errors import Code, Error
+
+Path = Union[str, "os.PathLike[str]"]
+Progress = Callable[[str, float, float], Optional[bool]]
+
+
+def model_of(model: Any) -> Union[str, bytes]:
+    """A path, or the bytes of a model: of a buffer, or of an onnx.ModelProto."""
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if hasattr(model, "SerializeToString"):
+        return bytes(model.SerializeToString())
+    raise Error(
+        Code.usage,
+        "no model can be made of %s" % type(model).__name__,
+        hint="give a path, bytes or an onnx.ModelProto; of a torch.nn.Module: tenon.export",
+    )
+
+
+class _Bar:
+    """Progress by tqdm, a bar for each stage; plain lines of the log where tqdm is not installed."""
+
+    def __init__(self) -> None:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            tqdm = None
+        self._make: Any = tqdm
+        self._bar: Any = None
+        self._stage = ""
+
+    def __call__(self, stage: str, done: float, seconds_left: float) -> None:
+        if self._make is None:
+            return
+        if stage != self._stage:
+            self.close()
+            self._stage = stage
+            self._bar = self._make(total=100, desc=stage, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}")
+        self._bar.update(round(100 * done) - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def _shapes(shapes: Optional[Mapping[str, Sequence[int]]]) -> Dict[str, list[int]]:
+    return {name: [int(size) for size in sizes] for name, sizes in (shapes or {}).items()}
+
+
+# Options of build() that the compiled module takes under their own names.
+_PLAIN = (
+    "precision",
+    "device",
+    "method",
+    "percentile",
+    "calibration_batch",
+    "max_error",
+    "objective",
+    "accuracy",
+    "max_drop",
+    "threads",
+    "workspace",
+    "max_memory",
+    "strict",
+    "vendor",
+    "lenient",
+)
+
+
+def _options(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """From the arguments of build() to what the compiled module takes."""
+    if given["effort"] not in ("normal", "high"):
+        raise Error(Code.usage, '"%s" is no effort' % given["effort"], hint="give normal or high")
+    entries = dict(given["metadata"] or {})
+    if given["preprocess"] is not None:
+        entries["tenon.preprocess"] = str(_core.Preprocess(str(given["preprocess"])))
+    return {
+        **{name: given[name] for name in _PLAIN},
+        "shapes": _shapes(given["shapes"]),
+        "calibration_count": given["max_samples"],
+        "reconstruct": given["effort"] == "high",
+        "keep": dict(given["keep"] or {}),
+        "budget": -1.0 if given["budget"] is None else float(given["budget"]),
+        "timing_cache": os.fspath(given["timing_cache"]),
+        "external_root": os.fspath(given["external_root"]),
+        "metadata": entries,
+        "skip_passes": list(given["skip_passes"]),
+    }
+
+
+def build(
+    model: Any,
+    *,
+    precision: str = "fp32",
+    device: str = "cpu",
+    shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    calibration: Any = None,
+    preprocess: Union[str, "_core.Preprocess", None] = None,
+    calibration_cache: Optional[Path] = None,
+    method: str = "auto",
+    percentile: float = 99.99,
+    max_samples: int = 0,
+    calibration_batch: int = 0,
+    max_error: Optional[float] = None,
+    effort: str = "normal",
+    keep: Optional[Mapping[str, str]] = None,
+    objective: str = "latency",
+    accuracy: Optional[Callable[[_core.Engine], float]] = None,
+    max_drop: Optional[float] = None,
+    threads: int = 0,
+    budget: Optional[float] = None,
+    timing_cache: Path = "",
+    workspace: int = 0,
+    max_memory: int = 0,
+    strict: bool = False,
+    vendor: bool = True,
+    lenient: bool = False,
+    external_root: Path = "",
+    metadata: Optional[Mapping[str, str]] = None,
+    skip_passes: Iterable[str] = (),
+    progress: Union[bool, Progress] = False,
+) -> _core.Engine:
+    """Builds an engine for this machine.
+
+    model:         path of an ONNX file, its bytes, or an onnx.ModelProto
+    precision:     "fp32", "tf32", "fp16", "bf16", "int8", "fp8", or "best": the fastest by measurement
+    device:        "cpu", "cuda" or "cuda:N"
+    shapes:        sizes of inputs that the model leaves free, by input; a missing batch is 1
+    calibration:   data for int8 and fp8: a folder of images (with `preprocess`), of .npy or .npz files; an array; any
+                   iterable of arrays, tuples or dicts, such as a DataLoader; or a Calibrator
+    preprocess:    how images become the input, such as "yolo" or "imagenet"; the engine keeps it
+    calibration_cache: file that the calibration is read from where it fits, and else written to
+    method:        "auto", "minmax", "percentile", "mse", "entropy" or "entropy-legacy"
+    max_samples:   samples of the data to use at most; 0: all
+    max_error:     relative squared error at the outputs above which layers stay in floating point
+    effort:        "high" rounds weights one by one, which takes longer
+    keep:          precisions of ONNX nodes, "fp32" or "int8", by node
+    objective:     "latency", or "size" for the fewest bytes of weights
+    accuracy:      a function of an engine that gives points of a metric, 0 to 100; the engine chosen is the fastest
+                   found that loses at most `max_drop` of them
+    threads:       0: the cores this process may use
+    budget:        seconds for tuning; None: until every tactic is measured, 0: none
+    timing_cache:  file; "" is the user's cache folder, "-" is none
+    workspace, max_memory: bytes; 0: no limit of its own
+    progress:      True for a bar (tqdm), or a function of (stage, share done, seconds left), which cancels by False
+
+    Raises Error: usage, invalid_model, unsupported, resource, io.
+    """
+    given = dict(locals())
+    source = model_of(model)
+    options = _options(given)
+    if calibration is not None or calibration_cache is not None:
+        from ._calibration import calibrator_of
+
+        inputs = _core.stated_inputs(source, os.fspath(external_root), lenient)
+        spec = options["metadata"].get("tenon.preprocess")
+        options["calibrator"] = calibrator_of(
+            calibration, inputs, options["shapes"], spec, calibration_cache, max_samples
+        )
+    return _with_progress(progress, options, lambda: _core.build(source, options))
+
+
+def _with_progress(
+    progress: Union[bool, Progress], options: Dict[str, Any], work: Callable[[], _core.Engine]
+) -> _core.Engine:
+    bar = _Bar() if progress is True else None
+    options["progress"] = bar if bar is not None else (progress or None)
+    try:
+        return work()
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def retune(
+    engine: _core.Engine,
+    *,
+    device: Optional[str] = None,
+    precision: Optional[str] = None,
+    shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    threads: int = 0,
+    budget: Optional[float] = None,
+    timing_cache: Path = "",
+    progress: Union[bool, Progress] = False,
+) -> _core.Engine:
+    """The engine with its kernels timed anew, for another device or other sizes. Options are those of build()."""
+    options: Dict[str, Any] = {
+        "device": device or engine.device,
+        "precision": precision or engine.precision,
+        "shapes": _shapes(shapes),
+        "threads": threads,
+        "budget": -1.0 if budget is None else float(budget),
+        "timing_cache": os.fspath(timing_cache),
+    }
+    return _with_progress(progress, options, lambda: _core.retune(engine, options))
+
+
+def load(engine: Any, device: str = "") -> _core.Engine:
+    """Loads an engine: from its file, or from bytes that serialize() gave. Every byte is checked before use.
+
+    device: where to run it, other than where it was built for.
+    Raises Error: bad_engine, io.
+    """
+    if isinstance(engine, (str, os.PathLike)):
+        loaded = _core.load_path(os.fspath(engine))
+    else:
+        loaded = _core.load_bytes(engine)
+    return loaded.on(device) if device and device != loaded.device else loaded
+
+
+def session(
+    model_or_engine: Any, *, shapes: Optional[Mapping[str, Sequence[int]]] = None, threads: int = 0, **options: Any
+) -> _core.Session:
+    """A session of an engine (or its file), or of a model, which is built first with `options`."""
+    engine = open(model_or_engine, shapes=shapes, threads=threads, **options)
+    return engine.session(threads=threads, shapes=_shapes(shapes))
+
+
+def open(model_or_engine: Any, **options: Any) -> _core.Engine:
+    """The engine itself, load() of an engine's file, or build() of a model with `options`."""
+    if isinstance(model_or_engine, _core.Engine):
+        return model_or_engine
+    if isinstance(model_or_engine, (str, os.PathLike)) and is_engine_file(model_or_engine):
+        return load(model_or_engine, options.get("device", ""))
+    return build(model_or_engine, **options)
+
+
+def run(model_or_engine: Any, inputs: Mapping[str, Any], **options: Any) -> Dict[str, Any]:
+    """One run of an engine, or of a model that is built first without tuning: for trying out. Arrays by name.
+
+    Options are those of build(), `budget` is 0 unless given.
+    """
+    import numpy
+
+    if not isinstance(model_or_engine, _core.Engine):
+        options.setdefault("budget", 0)
+        sizes = {name: list(numpy.shape(value)) for name, value in inputs.items()}
+        options.setdefault("shapes", sizes)
+    return open(model_or_engine, **options).run(inputs)
+
+
+def is_engine_file(path: Path) -> bool:
+    """Whether the file begins as an engine does. False where it cannot be read."""
+    import builtins
+
+    try:
+        with builtins.open(path, "rb") as file:
+            return file.read(len(_core.engine_magic)) == _core.engine_magic
+    except OSError:
+        return False

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration data: from folders, arrays, iterables and loaders to batches."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
+
+from . import _core
+from ._errors import Code, Error
+
+
+class Calibrator:
+    """Where calibration takes its data from. Subclass it with one of the two:
+
+    get_batch(names)   gives an array for each of the inputs' names, in that order, or None at the end
+    next_batch()       gives a dict of arrays by input name ("" stands for the only input), or None at the end
+
+    and, to keep a calibration, with read_calibration_cache and write_calibration_cache. Arrays are preprocessed as for
+    inference; they are read before the next call, so their memory may be filled again.
+    """
+
+    input_names: Sequence[str] = ()
+
+    def get_batch(self, names: Sequence[str]) -> Optional[Sequence[Any]]:
+        """The next batch: an array for each name; None or [] at the end."""
+        raise NotImplementedError("a Calibrator needs get_batch or next_batch")
+
+    def next_batch(self) -> Optional[Mapping[str, Any]]:
+        """The next batch: a dict of arrays; None at the end."""
+        values = self.get_batch(list(self.input_names))
+        if values is None or len(values) == 0:
+            return None
+        if len(values) != len(self.input_names):
+            raise Error(
+                Code.usage,
+                "the calibrator gives %d arrays for %d inputs" % (len(values), len(self.input_names)),
+                hint="get_batch gives one for each of its names",
+            )
+        return dict(zip(self.input_names, values))
+
+    def samples(self) -> int:
+        """How many samples there will be; 0 where that is not known."""
+        return 0
+
+    def names(self) -> Sequence[str]:
+        """Of the samples of the last batch, for messages; may be empty."""
+        return []
+
+    def preprocessing(self) -> str:
+        """How samples are prepared, as text: part of what a cache is checked against."""
+        return ""
+
+    def read_calibration_cache(self) -> Optional[bytes]:
+        """A calibration written earlier; None for none."""
+        return None
+
+    def write_calibration_cache(self, cache: bytes) -> None:
+        """Takes the calibration that was made, or read."""
+
+
+class _Cached(Calibrator):
+    """A file as the cache."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = os.fspath(cache) if cache is not None else ""
+
+    def read_calibration_cache(self) -> Optional[bytes]:
+        if not self._cache or not os.path.exists(self._cache):
+            return None
+        with open(self._cache, "rb") as file:
+            return file.read()
+
+    def write_calibration_cache(self, cache: bytes) -> None:
+        if not self._cache:
+            return
+        temporary = self._cache + ".part"
+        with open(temporary, "wb") as file:
+            file.write(cache)
+        os.replace(temporary, self._cache)
+
+
+class IterableCalibrator(_Cached):
+    """Arrays, tuples or dicts of arrays, as a DataLoader gives them; of tuples the first of as many as inputs."""
+
+    def __init__(self, data: Iterable[Any], inputs: Sequence[_core.TensorInfo], cache: Any = None) -> None:
+        super().__init__(cache)
+        self._items: Iterator[Any] = iter(data)
+        self._inputs = inputs
+        self.input_names = [info.name for info in inputs]
+
+    def next_batch(self) -> Optional[Mapping[str, Any]]:
+        for item in self._items:
+            if isinstance(item, Mapping):
+                return {name: self._shaped(item[name], info) for name, info in zip(self.input_names, self._inputs)}
+            if not isinstance(item, (tuple, list)):
+                item = (item,)
+            if len(item) < len(self._inputs):
+                raise Error(
+                    Code.usage,
+                    "the calibration data has %d arrays for %d inputs" % (len(item), len(self._inputs)),
+                    hint="give tuples in the inputs' order, or dicts by name",
+                )
+            return {info.name: self._shaped(value, info) for info, value in zip(self._inputs, item)}
+        return None
+
+    @staticmethod
+    def _shaped(value: Any, info: _core.TensorInfo) -> Any:
+        """A sample without its batch axis gets one."""
+        import numpy
+
+        array = value if hasattr(value, "__dlpack__") else numpy.asarray(value)
+        return array[None] if len(array.shape) == len(info.shape) - 1 else array
+
+
+class ImageCalibrator(_Cached):
+    """Images of files, one a batch, prepared as for inference."""
+
+    def __init__(self, paths: Sequence[str], name: str, spec: _core.Preprocess, cache: Any = None) -> None:
+        super().__init__(cache)
+        self._paths, self._at, self._name, self._spec, self._bad = list(paths), 0, name, spec, 0
+        self.input_names = [name]
+
+    def samples(self) -> int:
+        return len(self._paths)
+
+    def preprocessing(self) -> str:
+        return str(self._spec)
+
+    def names(self) -> Sequence[str]:
+        return [self._paths[self._at - 1]]
+
+    def next_batch(self) -> Optional[Mapping[str, Any]]:
+        while self._at < len(self._paths):
+            path = self._paths[self._at]
+            self._at += 1
+            try:
+                image = _core.decode_image(path)
+            except Error:
+                # One in twenty is bad luck, more is a mistake.
+                self._bad += 1
+                if 20 * self._bad > len(self._paths):
+                    raise
+                continue
+            return {self._name: _core.prepare([image], self._spec)[0]}
+        return None
+
+
+def _evenly(paths: List[str], count: int) -> List[str]:
+    if count <= 0 or count >= len(paths):
+        return paths
+    return [paths[at * len(paths) // count] for at in range(count)]
+
+
+def _arrays(paths: Sequence[str], inputs: Sequence[_core.TensorInfo]) -> Iterator[Any]:
+    import numpy
+
+    for path in paths:
+        array = numpy.load(path, allow_pickle=False)
+        if path.endswith(".npz"):
+            keys = list(array.keys())
+            yield {info.name: array[info.name if info.name in keys else keys[at]] for at, info in enumerate(inputs)}
+        else:
+            yield array
+
+
+def _of_folder(
+    path: str, inputs: Sequence[_core.TensorInfo], spec: Optional[_core.Preprocess], cache: Any, count: int
+) -> Calibrator:
+    if os.path.isdir(path):
+        files = sorted(os.path.join(path, name) for name in os.listdir(path))
+    elif os.path.exists(path):
+        files = [path]
+    else:
+        raise Error(Code.io, "cannot open the calibration data", where=path, why="No such file or directory")
+    arrays = [file for file in files if file.endswith((".npy", ".npz"))]
+    if arrays:
+        return IterableCalibrator(_arrays(arrays, inputs), inputs, cache)
+    images = _evenly([file for file in files if _core.is_image_name(file)], count)
+    if not images:
+        raise Error(Code.io, "the folder has no images and no arrays", where=path, hint="give .jpg, .png, .npy or .npz")
+    if spec is None:
+        raise Error(
+            Code.usage,
+            "calibration on images needs to know how they become the model's input",
+            where=path,
+            hint='give preprocess="yolo", "imagenet" or a specification',
+        )
+    return ImageCalibrator(images, inputs[0].name, spec, cache)
+
+
+def _resolved(
+    preprocess: Optional[str], inputs: Sequence[_core.TensorInfo], shapes: Mapping[str, Sequence[int]]
+) -> Optional[_core.Preprocess]:
+    if preprocess is None or len(inputs) != 1:
+        return None
+    return _core.Preprocess(preprocess).resolve(list(shapes.get(inputs[0].name, inputs[0].shape)))
+
+
+def calibrator_of(
+    data: Any,
+    inputs: Sequence[_core.TensorInfo],
+    shapes: Dict[str, Any],
+    preprocess: Optional[str],
+    cache: Any,
+    count: int,
+) -> Calibrator:
+    """Whatever build() takes as `calibration`, as a Calibrator."""
+    if isinstance(data, Calibrator) or (hasattr(data, "next_batch") and hasattr(data, "write_calibration_cache")):
+        if not getattr(data, "input_names", ()):
+            data.input_names = [info.name for info in inputs]
+        calibrator: Calibrator = data
+        return calibrator
+    if isinstance(data, (str, os.PathLike)):
+        return _of_folder(os.fspath(data), inputs, _resolved(preprocess, inputs, shapes), cache, count)
+    if data is None:
+        data = ()
+    elif hasattr(data, "shape") and hasattr(data, "dtype"):
+        # One array: samples along its first axis; or a single sample.
+        data = (data,)
+    elif isinstance(data, Mapping):
+        data = (data,)
+    return IterableCalibrator(data, inputs, cache)

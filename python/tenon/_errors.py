@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Tenon raises."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+
+class Code(enum.IntEnum):
+    """Why something could not be done: the exit status of the command."""
+
+    internal = 1
+    usage = 2
+    invalid_model = 3
+    unsupported = 4
+    bad_engine = 5
+    gate_failed = 6
+    resource = 7
+    io = 8
+
+
+class Error(RuntimeError):
+    """A file, an argument or a value that cannot be used.
+
+    what:  what is wrong
+    code:  its kind, a Code
+    where: file, node, tensor or byte; "" where it is not known, as for the following
+    why:   the cause
+    hint:  what to do
+    node:  the ONNX node at fault
+    """
+
+    def __init__(self, code: int, what: str, where: str = "", why: str = "", hint: str = "", node: str = "") -> None:
+        super().__init__(what)
+        self.code = Code(code)
+        self.what = what
+        self.where = where
+        self.why = why
+        self.hint = hint
+        self.node = node
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        for label, text in (("where:", self.where), ("why:", self.why), ("you can:", self.hint)):
+            if text:
+                lines.append("  %-8s %s" % (label, text))
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Error, (int(self.code), self.what, self.where, self.why, self.hint, self.node)
+
+
+def make(code: int, what: str, where: str, why: str, hint: str, node: str) -> Error:
+    """For the compiled module."""
+    return Error(code, what, where, why, hint, node)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As pycuda.autoinit: makes a context of the first device, and ends it at exit."""
+
+import atexit
+
+from . import Context, Device, init
+
+init()
+device = Device(0)
+context = device.make_context()
+
+
+def _end() -> None:
+    context.detach()
+
+
+atexit.register(_end)
+__all__ = ["Context", "context", "device"]

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images and videos in, objects and classes out."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+from . import _core
+from ._errors import Code, Error
+
+Preprocess = _core.Preprocess
+VideoWriter = _core.VideoWriter
+
+SPEC_KEY = "tenon.preprocess"
+USUAL_SIDE = 640
+
+
+def imread(source: Any) -> Any:
+    """The image of a JPEG or PNG file (or of its bytes), upright: uint8, height x width x 3, RGB."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _core.decode_image(bytes(source))
+    return _core.decode_image(os.fspath(source))
+
+
+def imwrite(path: Any, image: Any) -> None:
+    """Writes a uint8 image, height x width x 3, RGB, as JPEG or PNG by the name's ending."""
+    _core.encode_image(_pixels(image), os.fspath(path))
+
+
+def video(path: Any) -> Iterator[Any]:
+    """The frames of a video: uint8, height x width x 3, RGB."""
+    reader = _core.VideoReader(os.fspath(path))
+    while True:
+        frame = reader.next()
+        if frame is None:
+            return
+        yield frame
+
+
+def _pixels(image: Any) -> Any:
+    """An array of pixels of an array or of Pillow's image."""
+    import numpy
+
+    if hasattr(image, "convert"):
+        image = image.convert("RGB")
+    return numpy.ascontiguousarray(image, dtype=numpy.uint8)
+
+
+def _each(source: Any) -> Iterator[Tuple[str, int, Any]]:
+    """(path, frame or -1, image) of a file, a folder, a video, an array, or an iterable of these."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if os.path.isdir(path):
+            names = [name for name in sorted(os.listdir(path)) if _core.is_image_name(name)]
+            if not names:
+                raise Error(
+                    Code.io, "the folder has no images", where=path, hint="images are .jpg, .jpeg and .png files"
+                )
+            for name in names:
+                yield os.path.join(path, name), -1, imread(os.path.join(path, name))
+        elif _core.is_video_name(path):
+            for at, frame in enumerate(video(path)):
+                yield path, at, frame
+        else:
+            yield path, -1, imread(path)
+    elif hasattr(source, "convert") or (hasattr(source, "shape") and len(source.shape) == 3):
+        yield getattr(source, "filename", "") or "", -1, _pixels(source)
+    elif hasattr(source, "shape") and len(source.shape) == 4:
+        for image in source:
+            yield "", -1, _pixels(image)
+    elif isinstance(source, Iterable):
+        for one in source:
+            yield from _each(one)
+    else:
+        raise Error(Code.usage, "no image can be made of %s" % type(source).__name__)
+
+
+class Detections:
+    """The objects of one image.
+
+    boxes:   float32 [n, 4], x1 y1 x2 y2 in pixels of the image, best first
+    scores:  float32 [n]
+    classes: int32 [n]
+    labels:  names of the classes, or their numbers where they have none
+    path, frame: where the image is from; frame is -1 for images
+    """
+
+    def __init__(
+        self, boxes: Any, scores: Any, classes: Any, names: Sequence[str], image: Any, path: str = "", frame: int = -1
+    ) -> None:
+        self.boxes = boxes
+        self.scores = scores
+        self.classes = classes
+        self.names = list(names)
+        self.image = image
+        self.path = path
+        self.frame = frame
+
+    @property
+    def labels(self) -> List[str]:
+        return [self._label(int(at)) for at in self.classes]
+
+    def _label(self, at: int) -> str:
+        return self.names[at] if at < len(self.names) and self.names[at] else str(at)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __repr__(self) -> str:
+        counts: Dict[str, int] = {}
+        for label in self.labels:
+            counts[label] = counts.get(label, 0) + 1
+        found = ", ".join("%d %s" % (count, label) for label, count in counts.items()) or "nothing"
+        return "tenon.Detections(%s%s: %s)" % (
+            self.path or "image",
+            " frame %d" % self.frame if self.frame >= 0 else "",
+            found,
+        )
+
+    def plot(self) -> Any:
+        """The image with boxes, names and scores drawn: uint8, height x width x 3, RGB."""
+        return _core.draw(self.image, self.boxes.tolist(), self.scores.tolist(), self.classes.tolist(), self.names)
+
+    def save(self, path: Any) -> str:
+        """Writes plot() as JPEG or PNG; into a folder under the image's own name."""
+        path = str(path)
+        if os.path.isdir(path) or not os.path.splitext(path)[1]:
+            os.makedirs(path, exist_ok=True)
+            stem = os.path.splitext(os.path.basename(self.path))[0] or "image"
+            path = os.path.join(str(path), stem + ("_%06d" % self.frame if self.frame >= 0 else "") + ".jpg")
+        imwrite(path, self.plot())
+        return str(path)
+
+    def to_coco(self, image_id: int = 0) -> List[Dict[str, Any]]:
+        """COCO's result entries: bbox is x y width height, category_id the class."""
+        return [
+            {
+                "image_id": image_id,
+                "category_id": int(kind),
+                "bbox": [float(x0), float(y0), float(x1 - x0), float(y1 - y0)],
+                "score": float(score),
+            }
+            for (x0, y0, x1, y1), score, kind in zip(self.boxes, self.scores, self.classes)
+        ]
+
+    def to_pandas(self) -> Any:
+        """A DataFrame: path, frame, x1, y1, x2, y2, score, class, label."""
+        import pandas
+
+        columns = {name: self.boxes[:, at] for at, name in enumerate(("x1", "y1", "x2", "y2"))}
+        frame = pandas.DataFrame({**columns, "score": self.scores, "class": self.classes, "label": self.labels})
+        frame.insert(0, "frame", self.frame)
+        frame.insert(0, "path", self.path)
+        return frame
+
+    def _repr_png_(self) -> bytes:
+        import io
+
+        from PIL import Image
+
+        stream = io.BytesIO()
+        Image.fromarray(self.plot()).save(stream, "PNG")
+        return stream.getvalue()
+
+
+class Classes:
+    """The classes of one image, best first: `classes`, `scores`, `labels`; `path` and `frame` say where it is from."""
+
+    def __init__(self, classes: List[int], scores: List[float], labels: List[str], path: str, frame: int) -> None:
+        self.classes, self.scores, self.labels, self.path, self.frame = classes, scores, labels, path, frame
+
+    def __repr__(self) -> str:
+        found = ", ".join("%s %.3f" % pair for pair in zip(self.labels, self.scores))
+        return "tenon.Classes(%s: %s)" % (self.path or "image", found)
+
+
+def labels_of(engine: _core.Engine, labels: Any = None) -> List[str]:
+    """Names by class: of a file, a list, or the model's own metadata."""
+    if labels is None:
+        text = engine.metadata.get("names", "")
+        return list(_core.labels_from_metadata(text)) if text else []
+    if isinstance(labels, (str, os.PathLike)):
+        return list(_core.labels_from_file(os.fspath(labels)))
+    return list(labels)
+
+
+class ImageModel:
+    """An engine of one image input with its preprocessing."""
+
+    def __init__(self, engine: Any, preprocess: Union[str, Preprocess, None], preset: str, **options: Any) -> None:
+        from . import _build
+
+        self.stated = preprocess is not None
+        source = engine if isinstance(engine, _core.Engine) else _build.model_of(engine)
+        if isinstance(source, bytes) or (isinstance(source, str) and not _build.is_engine_file(source)):
+            inputs = _core.stated_inputs(source)
+            options.setdefault("shapes", self._sizes(inputs, preprocess or preset))
+        self.engine: _core.Engine = _build.open(engine, **options)
+        inputs = self.engine.inputs
+        own = self.engine.metadata.get(SPEC_KEY)
+        self.stated = self.stated or own is not None
+        spec = str(preprocess) if preprocess is not None else own or preset
+        sizes = self._sizes(inputs, spec)
+        tuned = _core.tuned_shapes(self.engine)
+        self.name = inputs[0].name
+        self.sizes = list(tuned.get(self.name, sizes[self.name]))
+        self.sizes = [size if size > 0 else other for size, other in zip(self.sizes, sizes[self.name])]
+        self.free = inputs[0].shape[0] < 0
+        self.session = self.engine.session(shapes={self.name: self.sizes})
+        self.prepare_as(spec)
+
+    def prepare_as(self, spec: str) -> None:
+        self.spec = Preprocess(spec).resolve(self.sizes)
+
+    @staticmethod
+    def _sizes(inputs: Sequence[_core.TensorInfo], preprocess: Union[str, Preprocess]) -> Dict[str, List[int]]:
+        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].dtype != "float32":
+            raise Error(Code.unsupported, "the model does not take one image", hint="engine.run takes any model")
+        sizes = list(inputs[0].shape)
+        spec = Preprocess(str(preprocess))
+        last = sizes[3] == 3 and sizes[1] != 3
+        height, width = spec.height or USUAL_SIDE, spec.width or USUAL_SIDE
+        otherwise = [1, height, width, 3] if last else [1, 3, height, width]
+        return {inputs[0].name: [size if size > 0 else other for size, other in zip(sizes, otherwise)]}
+
+    @property
+    def side(self) -> Tuple[int, int]:
+        return self.spec.width, self.spec.height
+
+    def run(self, images: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
+        """(outputs, transforms) of a batch; a fixed batch that is larger is filled up with zeros."""
+        import numpy
+
+        batch, transforms = _core.prepare(list(images), self.spec)
+        wanted = self.sizes[0]
+        if not self.free and len(images) < wanted:
+            filled = numpy.zeros([wanted, *batch.shape[1:]], numpy.float32)
+            filled[: len(images)] = batch
+            batch = filled
+        values = self.session.run({self.name: batch})
+        return list(values.values()), transforms
+
+    def batches(self, source: Any, size: int) -> Iterator[List[Tuple[str, int, Any]]]:
+        size = max(1, size) if self.free else self.sizes[0]
+        batch: List[Tuple[str, int, Any]] = []
+        for one in _each(source):
+            batch.append(one)
+            if len(batch) == size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+
+def detect(
+    engine: Any,
+    source: Any,
+    *,
+    confidence: float = 0.25,
+    iou: float = 0.7,
+    max_detections: int = 300,
+    preprocess: Union[str, Preprocess, None] = None,
+    labels: Any = None,
+    batch: int = 1,
+    **options: Any,
+) -> Iterator[Detections]:
+    """Finds objects: gives a Detections for each image, or frame, of the source, in order.
+
+    engine:  an Engine, its file, or a model, which is built first with `options`
+    source:  path of an image, a folder or a video; an array (uint8, RGB, height x width x 3), Pillow's image, or an
+             iterable of these
+    confidence: least score of a box; iou: overlap above which the weaker box of a class falls
+    preprocess: how images become the input; else as the engine was built with, else "yolo"
+    labels:  names of the classes, or their file; else those in the model
+    batch:   images that run together, where the model's batch is free
+
+    The outputs of YOLOv5 to v11, YOLOX, YOLOv10 and UltraFace are known; others raise Error(unsupported).
+    """
+    model = ImageModel(engine, preprocess, "yolo", **options)
+    names = labels_of(model.engine, labels)
+    head: Optional[_core.Head] = None
+    for images in model.batches(source, batch):
+        pixels = [image for _, _, image in images]
+        outputs, transforms = model.run(pixels)
+        if head is None:
+            head = _core.recognise(outputs, *model.side, len(names))
+            if head is None:
+                raise Error(
+                    Code.unsupported,
+                    "the outputs are not those of a known detector",
+                    hint="engine.run gives them as arrays",
+                )
+            if head.kind == "yolox" and not model.stated:
+                model.prepare_as("yolox")
+                outputs, transforms = model.run(pixels)
+        for at, (path, frame, image) in enumerate(images):
+            found = _core.detect(head, outputs, at, transforms[at], confidence, iou, max_detections)
+            yield Detections(found[0], found[1], found[2], names, image, path, frame)
+
+
+def classify(
+    engine: Any,
+    source: Any,
+    *,
+    top: int = 5,
+    preprocess: Union[str, Preprocess, None] = None,
+    labels: Any = None,
+    batch: int = 1,
+    **options: Any,
+) -> Iterator[Classes]:
+    """Names what images show: gives the `top` classes of each, with probabilities. Arguments as of detect()."""
+    import numpy
+
+    model = ImageModel(engine, preprocess, "imagenet", **options)
+    names = labels_of(model.engine, labels)
+    for images in model.batches(source, batch):
+        outputs, _ = model.run([image for _, _, image in images])
+        scores = numpy.asarray(outputs[0], numpy.float64).reshape(outputs[0].shape[0], -1)
+        if not (scores.min() >= 0 and numpy.allclose(scores.sum(1), 1, atol=1e-3)):
+            scores = numpy.exp(scores - scores.max(1, keepdims=True))
+            scores /= scores.sum(1, keepdims=True)
+        for at, (path, frame, _) in enumerate(images):
+            best = [int(one) for one in numpy.argsort(-scores[at], kind="stable")[:top]]
+            named = [names[one] if one < len(names) and names[one] else str(one) for one in best]
+            yield Classes(best, [float(scores[at][one]) for one in best], named, path, frame)

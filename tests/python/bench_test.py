@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Benchmarks of frameworks, their plots, and the memory monitor."""
+
+import json
+import sys
+
+import pytest
+
+import tenon
+from tenon.__main__ import main
+
+
+def test_benchmark_and_plots(tmp_path, capsys):
+    pytest.importorskip('torchvision', reason='no torchvision')
+    pytest.importorskip('onnxscript', reason='no onnxscript')
+    model, engines = str(tmp_path / 'm.onnx'), tmp_path / 'engines'
+    engines.mkdir()
+    words = ['--weights', 'none', '--input-shape', '3x64x64']
+    assert main(['export', '--model', 'squeezenet1_1', *words, '--dynamic-batch', '-o', model]) == 0
+    tenon.build(model, budget=0).save(str(engines / 'free.tenon'))
+    assert main(['export', '--model', 'squeezenet1_1', *words, '-o', model]) == 0
+    tenon.build(model, budget=0).save(str(engines / 'one.tenon'))
+    results = str(tmp_path / 'results' / 'benchmark.json')
+    assert main(['bench', '--pytorch-model', 'squeezenet1_1', *words, '--engines', str(engines), '--batch-sizes', '1',
+                 '2', '--iterations', '3', '--warmup', '1', '--no-compile', '--monitor', '--output', results]) == 0
+    with open(results, encoding='utf-8') as file:
+        report = json.load(file)
+    rows = {(row['name'], row['batch']): row for row in report['results']}
+    for name in ('pytorch', 'free'):
+        for batch in (1, 2):
+            row = rows[name, batch]
+            assert row['latency_ms']['least'] <= row['latency_ms']['p50'] <= row['latency_ms']['p99']
+            assert row['fidelity']['relative_error'] < 1e-4 and row['throughput'] > 0 and row['model_bytes'] > 1e6
+    assert 'takes 1x3x64x64 alone' in rows['one', 2]['error'] and 'error' not in rows['one', 1]
+    assert report['memory']['host_peak_bytes'] > 0 and report['environment']['cpu']
+    pytest.importorskip('matplotlib', reason='no matplotlib')
+    capsys.readouterr()
+    assert main(['plot', '--results', results, '--output', str(tmp_path / 'plots')]) == 0
+    for path in capsys.readouterr().out.split():
+        with open(path, 'rb') as file:
+            start = file.read(9)
+        assert start.startswith({'png': b'\x89PNG', 'svg': b'<?xml', 'tml': b'<!doctype'}[path[-3:]])
+    page = (tmp_path / 'plots' / 'index.html').read_text()
+    assert page.count('data:image/png;base64,') == 6 and 'takes 1x3x64x64 alone' in page
+
+
+def test_plot_refuses_other_files(tmp_path, capsys):
+    for text in ('nothing', '{}', '{"format": "tenon benchmark 1", "results": []}'):
+        (tmp_path / 'r.json').write_text(text)
+        assert main(['plot', '--results', str(tmp_path / 'r.json'), '-o', str(tmp_path)]) == 2
+        assert capsys.readouterr().err.startswith('error: ')
+
+
+def test_monitor_sees_memory_come_and_go(tmp_path):
+    with tenon.monitor(interval=0.005) as samples:
+        block = bytearray(64 << 20)
+        block[::4096] = bytes(len(block[::4096]))
+        samples.sample()
+        del block
+    facts = samples.as_dict()
+    assert facts['host_growth_bytes'] > 60e6 and samples.host[-1] < samples.host_peak - 60e6
+    assert len(samples.seconds) == len(samples.host) >= 3 and 'grown by' in repr(samples)
+    out = str(tmp_path / 'm.json')
+    code = 'import time; a = bytearray(50_000_000); a[::512] = bytes(len(a[::512])); time.sleep(1); exit(3)'
+    assert main(['monitor', '--interval', '0.01', '--json', out, '--', sys.executable, '-c', code]) == 3
+    with open(out, encoding='utf-8') as file:
+        assert json.load(file)['host_peak_bytes'] > 50e6

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package's types: mypy --strict over it, with the generated stub of the compiled part."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+import tenon
+
+pytest.importorskip('mypy', reason='no mypy')
+
+
+def run(folder, *words):
+    command = [sys.executable, '-m', 'mypy', '--config-file', os.path.join(ROOT, 'pyproject.toml'), '--cache-dir',
+               os.path.join(folder, '.mypy'), *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_the_package_is_clean(tmp_path):
+    package = os.path.dirname(tenon.__file__)
+    done = subprocess.run([sys.executable, '-m', 'mypy', '--config-file', os.path.join(ROOT, 'pyproject.toml'),
+                           '--cache-dir', str(tmp_path), '-p', 'tenon'], cwd=os.path.dirname(package),
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_wrong_uses_are_told(tmp_path):
+    (tmp_path / 'uses.py').write_text(
+        'import tenon\n'
+        'engine: tenon.Engine = tenon.load("m.tenon")\n'
+        'names: list[str] = [info.name for info in engine.inputs]\n'
+        'engine.sesion()\n'
+        'tenon.build("m.onnx", precission="int8")\n')
+    (tmp_path / 'tenon').symlink_to(os.path.dirname(tenon.__file__))
+    done = run(str(tmp_path), '--follow-imports=silent', 'uses.py')
+    lines = [line for line in done.stdout.splitlines() if line.startswith('uses.py') and ': error:' in line]
+    assert len(lines) == 2 and 'uses.py:4' in lines[0] and 'uses.py:5' in lines[1], done.stdout
