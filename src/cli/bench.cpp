@@ -66,9 +66,9 @@ Shapes shapes_for(const std::vector<TensorInfo>& infos, const Shapes& given, int
 }
 
 /// Random numbers, for an INT8 engine whose time alone matters.
-class Noise : public Calibrator {
+class RandomData : public Calibrator {
  public:
-  Noise(std::vector<TensorInfo> infos, Shapes shapes) : infos_(std::move(infos)), shapes_(std::move(shapes)) {}
+  RandomData(std::vector<TensorInfo> infos, Shapes shapes) : infos_(std::move(infos)), shapes_(std::move(shapes)) {}
   bool next_batch(CalibrationBatch& batch) override {
     if (given_++ == batches) return false;
     for (const TensorInfo& info : infos_)
@@ -88,7 +88,7 @@ void add_data(const Options& options, const std::vector<TensorInfo>& infos, cons
   if (!options.data.data.empty() || !options.data.cache.empty()) return options.data.apply(options, build);
   if (!is_quantised(build.precision) || is_engine_file(options.path())) return;
   if (!options.quiet) note("calibrated on random numbers, for timing only; give --data");
-  build.calibrator = std::make_shared<Noise>(infos, shapes);
+  build.calibrator = std::make_shared<RandomData>(infos, shapes);
   build.calibration.method = CalibrationMethod::min_max;
   build.calibration.target_error = std::numeric_limits<double>::infinity();
 }

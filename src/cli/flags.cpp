@@ -222,6 +222,10 @@ int run_command(int argc, char** argv, const std::string& version) {
   }
   try {
     std::vector<std::string> words = canonical(argc, argv);
+    const auto is_verb = [&](const VerbWords& verb) { return verb.name == words[0]; };
+    if (words.size() > 1 && words.back() == "--help" && words[0][0] != '-' &&
+        std::none_of(all_described().begin(), all_described().end(), is_verb))
+      throw explain_words("", argc, argv);
     std::reverse(words.begin(), words.end());  // as the parser takes them
     app.parse(words);
   } catch (const CLI::Success& done) {

@@ -215,7 +215,10 @@ Severity ModelOptions::least_severity() const {
 }
 
 onnx::ImportOptions ModelOptions::import_options() const {
-  return {.external_root = external_root, .lenient = lenient, .warn = [](const std::string& text) { warn(text); }};
+  const bool warns = least_severity() >= Severity::warning;
+  return {.external_root = external_root, .lenient = lenient, .warn = [warns](const std::string& text) {
+            if (warns) warn(text);
+          }};
 }
 
 const std::string& ModelOptions::path() const {

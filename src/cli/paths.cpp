@@ -135,7 +135,7 @@ void Paths::write(const std::string& option, const std::string& path, FileKind k
     if (::stat(folder_of(target).c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
       throw Error(Code::io, "there is no such folder", {.where = folder_of(path)});
     std::error_code fault;
-    place.name = fs::weakly_canonical(target, fault).string();
+    place.name = (fs::canonical(folder_of(target), fault) / fs::path(target).filename()).string();
     if (fault) place.name = target;
     if (const long longest = ::pathconf(folder_of(target).c_str(), _PC_NAME_MAX);
         longest > 0 && fs::path(target).filename().string().size() > static_cast<size_t>(longest))

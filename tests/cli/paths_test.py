@@ -86,6 +86,7 @@ class Place:
         self.write('x.npy', npy(sizes))
         shutil.copy(os.path.join(samples, 'images', '00001.jpg'), os.path.join(self.folder, 'p.jpg'))
         self.write('labels.txt', b'a\nb\n')
+        self.write('k.pack', b'none')
         self.write('c/model.onnx', model(sizes))
         self.write('c/test_data_set_0/input_0.pb', b'')
 
@@ -197,6 +198,8 @@ def fault_of(tenon, root, samples, verb, option, role, state, user):
         return None if fine else 'it passes'
     if role in ('in', 'in_folder') and state in ('not_writable', 'full_disk'):
         return None  # as good as any other file
+    if verb == 'kernels' and option == '--json' and 'k.pack' in text:
+        return None  # the report was fine, the pack is none
     # What else the verb finds wrong with this small model, once the path was taken.
     if status in (4, 6) or (status in (2, 3) and verb in ('detect', 'classify', 'why', 'kernels', 'verify')):
         shown = os.path.basename(path) or option
