@@ -33,7 +33,7 @@ def iou(a, b):
 
 def detections(tenon, engine, data, preprocess, out):
     run([tenon, "detect", engine, "--source", data, "--preprocess", preprocess, "--json", out, "--conf", "0.3", "-q"])
-    return [frame["detections"] for frame in json.load(open(out))]
+    return [frame["detections"] for frame in json.load(open(out))["detections"]]
 
 
 def f1(reference, other):

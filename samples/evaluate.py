@@ -151,6 +151,8 @@ def main():
   else:
     with open(args.predictions) as file:
       found = json.load(file)
+      if isinstance(found, dict):  # tenon detect writes an object
+        found = found['detections']
   if args.write_predictions:
     with open(args.write_predictions, 'w') as file:
       json.dump(found, file)

@@ -7,23 +7,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <set>
 #include <string>
 
+#include "base/container.h"
+
 namespace tenon {
 namespace {
-
-/// Whole cores of the cgroup's quota; 0 where there is none.
-int quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  int64_t quota = 0, period = 0;  // microseconds; a quota of "max" is no number
-  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
-  return static_cast<int>(std::clamp<int64_t>((quota + period / 2) / period, 1, INT_MAX));
-}
 
 /// The text that names a CPU's core, the same for its siblings.
 std::string core_of(int cpu) {
@@ -45,9 +39,12 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-int usable_cores() {
-  int cores = static_cast<int>(allowed_cores().size());
-  if (const int quota = quota_cores()) cores = std::min(cores, quota);
+int usable_cores() { return usable_cores(static_cast<int>(allowed_cores().size()), container_limits()); }
+
+int usable_cores(int allowed, const ContainerLimits& limits) {
+  int cores = allowed;
+  if (limits.cores > 0) cores = std::min(cores, static_cast<int>(std::clamp(std::round(limits.cores), 1.0, 65536.0)));
+  if (const int listed = cpus_in(limits.cpuset)) cores = std::min(cores, listed);
   return std::max(1, cores);
 }
 

@@ -8,8 +8,12 @@ namespace tenon {
 /// of a core counted once.
 std::vector<int> allowed_cores();
 
-/// Cores to use by default: the allowed ones, cut by the cgroup's CPU quota; at least 1.
+struct ContainerLimits;
+
+/// Cores to use by default: the allowed ones, cut by the quota and the CPUs of the container; at least 1.
 int usable_cores();
+/// The same of given numbers.
+int usable_cores(int allowed, const ContainerLimits& limits);
 
 /// A core that this thread pool has to itself as far as other thread pool go, of this process or another. Held by the
 /// name of an abstract socket, which the system frees when the holder dies.

@@ -68,23 +68,6 @@ int write_all(int file, std::span<const std::byte> bytes) {
   return 0;
 }
 
-/// Where the bytes go: a link of this user's or root's stays one, another user could lead them anywhere.
-std::string target_of(std::string path) {
-  for (int links = 0; links < most_links; ++links) {
-    struct stat status;
-    if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
-    if (status.st_uid != ::geteuid() && status.st_uid != 0)
-      fail("the path is a link that another user made", path, 0, "give another path, or remove the link");
-    std::array<char, PATH_MAX> text;
-    const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
-    if (size <= 0 || static_cast<size_t>(size) == text.size())
-      fail("cannot write the file", path, size < 0 ? errno : ENAMETOOLONG);
-    const std::string target(text.data(), static_cast<size_t>(size));
-    path = target[0] == '/' ? target : folder_of(path) + "/" + target;
-  }
-  fail("cannot write the file", path, ELOOP);
-}
-
 /// Six letters that nobody can guess.
 std::string random_letters() {
   std::array<uint8_t, 6> numbers{};
@@ -165,11 +148,47 @@ void MappedFile::check() const {
     cut_off(path_);
 }
 
-NewFile::NewFile(const std::string& path) : path_(path) {
-  const std::string target = target_of(path);
+std::string written_path(const std::string& given) {
+  std::string path = given;
+  for (int links = 0; links < most_links; ++links) {
+    struct stat status;
+    if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+    // Another user could lead the bytes anywhere.
+    if (status.st_uid != ::geteuid() && status.st_uid != 0)
+      fail("the path is a link that another user made", path, 0, "give another path, or remove the link");
+    std::array<char, PATH_MAX> text;
+    const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
+    if (size <= 0 || static_cast<size_t>(size) == text.size())
+      fail("cannot write the file", path, size < 0 ? errno : ENAMETOOLONG);
+    const std::string target(text.data(), static_cast<size_t>(size));
+    path = target[0] == '/' ? target : folder_of(path) + "/" + target;
+  }
+  fail("cannot write the file", given, ELOOP);
+}
+
+Descriptor open_stream(const std::string& path) {
+  // O_NONBLOCK: opening a pipe that nobody reads from must not hang.
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status;
-  if (::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    fail(std::string("the path is ") + kind_of(status.st_mode), path, 0, "give a file");
+  if (!file && errno == ENXIO && ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode))
+    throw Error(Code::io, "cannot write the file",
+                {.where = path, .why = "no program reads from this pipe", .hint = "start the reader first"});
+  if (!file || ::fstat(file.get(), &status) != 0) fail("cannot write the file", path, errno);
+  if (S_ISREG(status.st_mode)) fail("the path was exchanged while it was opened", path, 0);
+  ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+  return file;
+}
+
+NewFile::NewFile(const std::string& path) : path_(path) {
+  const std::string target = written_path(path);
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    if (S_ISDIR(status.st_mode)) fail("the path is a folder", path, 0, "name a file in it");
+    is_stream_ = true;
+    file_ = open_stream(path);
+    temporary_ = path;
+    return;
+  }
   const std::string folder = folder_of(target);
   folder_ = Descriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder_) fail("cannot write the file", path, errno);
@@ -181,14 +200,19 @@ NewFile::NewFile(const std::string& path) : path_(path) {
 NewFile::NewFile(int folder, const std::string& name, const std::string& path)
     : folder_(::fcntl(folder, F_DUPFD_CLOEXEC, 0)), path_(path), name_(name) {
   if (!folder_) fail("cannot write the file", path, errno);
+  struct stat status;
+  const bool is_there = ::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (is_there && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
+    fail(std::string("the path is ") + kind_of(status.st_mode), path, 0, "give a file");
   begin();
   temporary_ = folder_of(path) + "/" + temporary_name_;
 }
 
 void NewFile::begin() {
   constexpr int most_tries = 100;
+  constexpr size_t longest_part = 200;  // of a name, which may be 255 bytes
   for (int tries = 0; !file_ && tries < most_tries; ++tries) {
-    temporary_name_ = name_ + "." + random_letters();
+    temporary_name_ = name_.substr(0, longest_part) + "." + random_letters();
     file_ = Descriptor(
         ::openat(folder_.get(), temporary_name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!file_ && errno != EEXIST) break;
@@ -197,12 +221,14 @@ void NewFile::begin() {
 }
 
 NewFile::~NewFile() {
-  if (file_) ::unlinkat(folder_.get(), temporary_name_.c_str(), 0);
+  if (file_ && !is_stream_) ::unlinkat(folder_.get(), temporary_name_.c_str(), 0);
 }
 
 void NewFile::give_up(int error) {
   fail("cannot write the file", path_, error,
-       bytes_ ? "nothing was changed; " + std::to_string(bytes_) + " bytes are needed" : "nothing was changed");
+       is_stream_ ? ""
+       : bytes_   ? "nothing was changed; " + std::to_string(bytes_) + " bytes are needed"
+                  : "nothing was changed");
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
@@ -211,6 +237,10 @@ void NewFile::write(std::span<const std::byte> bytes) {
 }
 
 void NewFile::commit() {
+  if (is_stream_) {
+    file_ = Descriptor();
+    return;
+  }
   if (::fsync(file_.get()) != 0) give_up(errno);
   if (::renameat(folder_.get(), temporary_name_.c_str(), folder_.get(), name_.c_str()) != 0) give_up(errno);
   file_ = Descriptor();
@@ -219,16 +249,6 @@ void NewFile::commit() {
 }
 
 void write_atomically(const std::string& path, std::span<const std::byte> bytes) {
-  target_of(path);  // refuses links of others
-  struct stat status;
-  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-    // A device or a pipe cannot be replaced.
-    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file || ::fstat(file.get(), &status) != 0) fail("cannot write the file", path, errno);
-    if (S_ISREG(status.st_mode)) fail("the path was exchanged while it was opened", path, 0);
-    if (const int error = write_all(file.get(), bytes)) fail("cannot write the file", path, error);
-    return;
-  }
   NewFile file(path);
   file.write(bytes);
   file.commit();

@@ -61,7 +61,7 @@ class MappedFile {
 class NewFile {
  public:
   /// Throws Error(io). A link that this user or root made is followed, so that it stays one; a link of another user is
-  /// refused. `path` must not be a folder, a device or a pipe.
+  /// refused. A device, or a pipe that a program reads from, is written to at once, as it cannot be replaced.
   explicit NewFile(const std::string& path);
   /// In a folder that is held open; `path` is used in messages.
   NewFile(int folder, const std::string& name, const std::string& path);
@@ -82,9 +82,17 @@ class NewFile {
   Descriptor folder_, file_;
   std::string path_, name_, temporary_name_, temporary_;
   size_t bytes_ = 0;
+  bool is_stream_ = false;  // a device or a pipe
 };
 
-/// Writes a file as NewFile does; a device or a pipe is written to. Throws Error(io).
+/// The path that a file written as `path` gets: links are followed. Throws Error(io) for a link of another user, and
+/// for links that lead in a circle.
+std::string written_path(const std::string& path);
+
+/// Opens a device or a pipe to write to. Throws Error(io), also where no program reads from the pipe.
+Descriptor open_stream(const std::string& path);
+
+/// Writes a file as NewFile does. Throws Error(io).
 void write_atomically(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace tenon

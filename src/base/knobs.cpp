@@ -16,8 +16,10 @@ const Knob home{"HOME", "a folder", "The user's folder; without it and the two a
 const Knob cuda_home{"CUDA_HOME", "a folder", "A CUDA toolkit whose libraries are looked for first"};
 const Knob path{"PATH", "folders", "Pythons found here are searched for the libraries of nvidia-* packages"};
 
+const Knob no_color{"NO_COLOR", "any text", "Messages on a terminal have no colours"};
+
 std::span<const Knob* const> all() {
-  static constexpr const Knob* list[] = {&isa, &cache_dir, &xdg_cache_home, &home, &cuda_home, &path};
+  static constexpr const Knob* list[] = {&isa, &cache_dir, &xdg_cache_home, &home, &cuda_home, &path, &no_color};
   return list;
 }
 

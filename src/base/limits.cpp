@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/container.h"
 #include "base/memory.h"
 #include "tenon/error.h"
 
@@ -18,23 +19,15 @@ constexpr int64_t most = INT64_MAX / 2;
 
 std::atomic<int64_t> held{0}, memory_cap{0}, round_cap{Limits{}.loop_rounds}, workspace_cap{0};
 
-int64_t number_in(const char* path) {
-  int64_t value = most;
-  std::ifstream(path) >> value;
-  return value > 0 ? value : most;
-}
-
-/// Memory the machine, or the cgroup where it allows less, has to spare.
+/// Memory the machine, or the container where it allows less, has to spare.
 int64_t free_bytes() {
   int64_t bytes = most;
   std::ifstream file("/proc/meminfo");
   std::string key, unit;
   for (int64_t kib; file >> key >> kib && std::getline(file, unit);)
     if (key == "MemAvailable:") bytes = kib * 1024;
-  const int64_t allowed = number_in("/sys/fs/cgroup/memory.max");
-  if (allowed < most)
-    bytes = std::min(bytes, std::max<int64_t>(0, allowed - number_in("/sys/fs/cgroup/memory.current")));
-  return bytes;
+  const ContainerLimits container = container_limits();
+  return container.memory_bytes > 0 ? std::min(bytes, container.free_bytes) : bytes;
 }
 
 int64_t default_cap() {

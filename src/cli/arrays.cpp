@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/arrays.h"
 
-#include <random>
+#include <fmt/format.h>
+#include <tenon/error.h>
 
+#include <random>
+#include <set>
+
+#include "cli/notes.h"
 #include "cli/npy.h"
 #include "onnx/import.h"
 #include "vision/file.h"
@@ -40,6 +45,32 @@ Tensor read_array(const std::string& path, DType dtype) {
   }
   throw Error(Code::usage, "this file's name does not say what array it holds",
               {.where = path, .hint = "give a .npy, .npz:KEY or .pb file"});
+}
+
+namespace {
+template <class From, class To>
+Tensor cast(const Tensor& array, DType dtype, const std::string& path) {
+  Tensor result(dtype, array.dims());
+  const From* from = array.data<From>();
+  To* to = result.data<To>();
+  for (int64_t at = 0, count = array.elements(); at < count; ++at) {
+    to[at] = static_cast<To>(from[at]);
+    if constexpr (std::is_integral_v<To>)
+      if (static_cast<From>(to[at]) != from[at])
+        throw Error(Code::usage, fmt::format("{} does not fit into {}", from[at], name(dtype)), {.where = path});
+  }
+  static std::set<std::string> told;
+  if (told.insert(path).second)
+    note(fmt::format("{}: cast from {} to {}, which the input expects", path, name(array.dtype()), name(dtype)));
+  return result;
+}
+}  // namespace
+
+Tensor cast_to_input(const Tensor& array, DType dtype, const std::string& path) {
+  if (array.dtype() == DType::f64 && dtype == DType::f32) return cast<double, float>(array, dtype, path);
+  if (array.dtype() == DType::i64 && dtype == DType::i32) return cast<int64_t, int32_t>(array, dtype, path);
+  if (array.dtype() == DType::i32 && dtype == DType::i64) return cast<int32_t, int64_t>(array, dtype, path);
+  return array;
 }
 
 Tensor random_array(DType dtype, const Dims& dims, uint64_t seed) {

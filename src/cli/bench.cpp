@@ -17,6 +17,8 @@
 #include "cli/arrays.h"
 #include "cli/calibration.h"
 #include "cli/flags.h"
+#include "cli/noise.h"
+#include "cli/notes.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -64,9 +66,9 @@ Shapes shapes_for(const std::vector<TensorInfo>& infos, const Shapes& given, int
 }
 
 /// Random numbers, for an INT8 engine whose time alone matters.
-class Noise : public Calibrator {
+class RandomData : public Calibrator {
  public:
-  Noise(std::vector<TensorInfo> infos, Shapes shapes) : infos_(std::move(infos)), shapes_(std::move(shapes)) {}
+  RandomData(std::vector<TensorInfo> infos, Shapes shapes) : infos_(std::move(infos)), shapes_(std::move(shapes)) {}
   bool next_batch(CalibrationBatch& batch) override {
     if (given_++ == batches) return false;
     for (const TensorInfo& info : infos_)
@@ -85,8 +87,8 @@ class Noise : public Calibrator {
 void add_data(const Options& options, const std::vector<TensorInfo>& infos, const Shapes& shapes, BuildOptions& build) {
   if (!options.data.data.empty() || !options.data.cache.empty()) return options.data.apply(options, build);
   if (!is_quantised(build.precision) || is_engine_file(options.path())) return;
-  if (!options.quiet) fmt::print(stderr, "note: calibrated on random numbers, for timing only; give --data\n");
-  build.calibrator = std::make_shared<Noise>(infos, shapes);
+  if (!options.quiet) note("calibrated on random numbers, for timing only; give --data");
+  build.calibrator = std::make_shared<RandomData>(infos, shapes);
   build.calibration.method = CalibrationMethod::min_max;
   build.calibration.target_error = std::numeric_limits<double>::infinity();
 }
@@ -207,6 +209,14 @@ std::string shown_name(const LayerTime& layer) {
   return layer.name.substr(0, space) + layer.inside + layer.name.substr(space) + fmt::format(" x {:.4g}", layer.rounds);
 }
 
+Json to_json(const Noise& noise, double variation) {
+  const auto known = [](double value) { return value < 0 ? Json() : Json(value); };
+  return {{"variation_percent", 100 * variation},
+          {"other_processes_cores", known(noise.other_cores)},
+          {"cpu_mhz_before", known(noise.mhz_before)},
+          {"cpu_mhz_after", known(noise.mhz_after)}};
+}
+
 Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t batch) {
   const Shapes shapes = shapes_for(infos, parse_shapes(options.shapes), batch);
   if (batch == 0) batch = infos.empty() || shapes.at(infos[0].name).empty() ? 1 : shapes.at(infos[0].name)[0];
@@ -219,7 +229,13 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
 
   Json result = {{"model", options.model}};
   const std::unique_ptr<backends::Meter> meter = backends::backend(engine.device()).meter(engine.device());
-  result.update(summary(measure(session, inputs, outputs, options), batch));
+  const NoiseMeter noise_meter;
+  const std::vector<double> times = measure(session, inputs, outputs, options);
+  const Noise noise = noise_meter.read();
+  result.update(summary(times, batch));
+  result["noise"] = to_json(noise, coefficient_of_variation(times));
+  if (!options.quiet)
+    for (const std::string& warning : noise_warnings(coefficient_of_variation(times), noise)) warn(warning);
   if (options.streaming > 0 && interrupted() == 0)
     result["streaming"] = {
         {"sessions", options.streaming},
@@ -231,8 +247,8 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
                       {"weights_bytes", memory.weights_bytes},
                       {"peak_rss_bytes", peak_rss_bytes()}};
   if (memory.device_bytes > 0) result["memory"].update(device_memory(memory));
-  if (const std::vector<double> times = session.device_times(device_runs); !times.empty()) {
-    const Json device = summary(times, batch);
+  if (const std::vector<double> alone = session.device_times(device_runs); !alone.empty()) {
+    const Json device = summary(alone, batch);
     result["device_latency_ms"] = device["latency_ms"];
     result["device_throughput"] = device["throughput"];
   }
@@ -293,12 +309,14 @@ void print(const Json& result, bool header) {
 
 int work(const Options& options) {
   if (options.streaming < 0 || options.streaming > most_sessions)
-    throw Error(Code::usage, "a number of sessions that cannot be", {.where = "--streaming", .hint = "give 1 to 64"});
+    throw Error(Code::usage, "invalid number of sessions", {.where = "--streaming", .hint = "give 1 to 64"});
   if (options.iterations < 0 || options.warmup < 0) throw Error(Code::usage, "a negative number of runs");
   parse_seconds(options.seconds);  // a wrong word is known before the model is built
   const std::vector<TensorInfo> infos = options.stated_inputs();
   const std::vector<int64_t> batches =
       options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);
+  // What cannot be measured is known before anything is.
+  for (const int64_t batch : batches) shapes_for(infos, parse_shapes(options.shapes), batch);
   Json results = Json::array();
   for (const int64_t batch : batches) {
     if (interrupted() != 0) break;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "cli/calibration.h"
 #include "cli/flags.h"
@@ -13,8 +12,6 @@
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "explain/report.h"
-
-namespace fs = std::filesystem;
 
 namespace tenon::cli {
 namespace {
@@ -27,22 +24,20 @@ struct Options : ModelOptions {
   JudgeOptions judge;
 };
 
-/// A wrong name is known before the model is built.
-void check_names(const std::string& model, const std::string& output, bool retune) {
-  std::error_code fault;
-  const fs::path folder = fs::path(output).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, fault))
-    throw Error(Code::io, "there is no such folder", {.where = folder.string()});
-  if (fs::is_directory(output, fault))
-    throw Error(Code::io, "the path is a folder", {.where = output, .hint = "name a file in it"});
-  if (fs::equivalent(model, output, fault))
-    throw Error(Code::usage, "the engine would replace the model", {.where = output, .hint = "give another name"});
+void check_kind(const std::string& model, bool retune) {
   const bool engine = is_engine_file(model);
   if (engine && !retune)
     throw Error(Code::usage, "the file is an engine already",
                 {.where = model, .hint = "give the model that it was built from, or --retune"});
   if (!engine && retune)
     throw Error(Code::usage, "the file is no engine", {.where = model, .hint = "leave out --retune to build it"});
+}
+
+/// Gives its bytes.
+int64_t save(const Engine& engine, const std::string& path) {
+  const Buffer bytes = engine.serialize();
+  write_bytes(path, bytes.bytes());
+  return static_cast<int64_t>(bytes.size());
 }
 
 /// On the engine's own device where none is given.
@@ -66,18 +61,20 @@ void set_batch(const Options& options, BuildOptions& how) {
 }
 
 int work(const Options& options) {
-  check_names(options.path(), options.output, options.retune);
+  check_kind(options.path(), options.retune);
+  if (options.output == "-" && isatty(STDOUT_FILENO) == 1)
+    throw Error(Code::usage, "an engine is no text for a terminal",
+                {.where = "-o -", .hint = "send the standard output to a file or a program"});
   const auto start = std::chrono::steady_clock::now();
   BuildOptions how = options.build_options();
   set_batch(options, how);
   options.data.apply(options, how);
   options.judge.apply(options, options.data, how);
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
-  engine.save(options.output);
+  const int64_t size = save(engine, options.output);
   const plan::Search& search = plan_of(engine).evidence.search;
   if (!options.judge.pareto.empty()) write_json(options.judge.pareto, plan::json_of(search));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(options.output));
   if (!options.json.empty()) {
     nlohmann::ordered_json report{{"engine", options.output},
                                   {"seconds", seconds},
@@ -89,10 +86,9 @@ int work(const Options& options) {
     if (!search.points.empty()) report["search"] = plan::json_of(search);
     write_json(options.json, report);
   }
-  if (options.json != "-" && options.judge.pareto != "-" && !search.points.empty())
-    fmt::print("{}", explain::search_text(search));
-  if (options.json != "-" && options.judge.pareto != "-")
-    fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
+  const bool taken = options.output == "-" || options.json == "-" || options.judge.pareto == "-";
+  if (!taken && !search.points.empty()) fmt::print("{}", explain::search_text(search));
+  if (!taken) fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
   return 0;
 }
 
@@ -100,7 +96,10 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  flags.add("-o,--output", options->output, "The engine to write").required().value("FILE");
+  flags.add("-o,--output", options->output, "The engine to write; - is the standard output")
+      .required()
+      .value("FILE")
+      .writes(FileKind::engine);
   flags.add("--retune", options->retune, "MODEL is an engine: time its kernels anew, for --device");
   flags
       .add("--max-batch-size", options->max_batch,

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <map>
 
+#include "base/entries.h"
 #include "base/file.h"
 #include "cli/arrays.h"
 #include "cli/flags.h"
+#include "cli/notes.h"
 #include "cli/report.h"
 #include "vision/decode.h"
 #include "vision/file.h"
@@ -41,12 +43,13 @@ class ArraySamples : public Calibrator {
     batch.names.clear();
     for (size_t input = 0; input < inputs_.size(); ++input) {
       std::string part = path;
-      if (fs::is_directory(path)) part = (fs::path(path) / fmt::format("input_{}.pb", input)).string();
+      if (is_folder(path)) part = (fs::path(path) / fmt::format("input_{}.pb", input)).string();
       else if (inputs_.size() > 1 && path.ends_with(".npz")) part = path + ":" + inputs_[input].name;
       else if (inputs_.size() > 1)
         throw Error(Code::usage, "the model has several inputs, and this file holds an array for one",
                     {.where = path, .hint = "give a .npz with a key for each input, or folders of input_N.pb"});
-      batch.inputs[inputs_[input].name] = read_array(part, inputs_[input].dtype);
+      const TensorInfo& info = inputs_[input];
+      batch.inputs[info.name] = cast_to_input(read_array(part, info.dtype), info.dtype, part);
     }
     const Tensor& first = batch.inputs.begin()->second;
     const int64_t count = first.dims().rank() ? first.dims()[0] : 1;
@@ -81,7 +84,7 @@ class SeveralSources : public Calibrator {
   std::string preprocessing() const override { return parts_.empty() ? "" : parts_.front()->preprocessing(); }
   std::string read_cache() override {
     constexpr int64_t largest = int64_t{1} << 30;
-    if (cache_.empty() || !fs::exists(cache_)) return {};
+    if (cache_.empty() || !is_there(cache_)) return {};
     const std::vector<uint8_t> bytes = vision::read_file(cache_, largest);
     return {bytes.begin(), bytes.end()};
   }
@@ -95,13 +98,6 @@ class SeveralSources : public Calibrator {
   size_t at_ = 0;
 };
 
-std::vector<std::string> listed(const std::string& folder) {
-  std::vector<std::string> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) paths.push_back(entry.path().string());
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 bool is_array_name(const std::string& path) {
   return path.ends_with(".npy") || path.ends_with(".pb") || path.ends_with(".npz") ||
          path.find(".npz:") != std::string::npos;
@@ -110,12 +106,12 @@ bool is_array_name(const std::string& path) {
 /// Files and folders of arrays that a path stands for; empty for images and videos.
 std::vector<std::string> arrays_of(const std::string& path) {
   if (is_array_name(path)) return {path};
-  if (!fs::is_directory(path)) return {};
-  if (fs::exists(fs::path(path) / "input_0.pb")) return {path};
+  if (!is_folder(path)) return {};
+  if (is_there(fs::path(path) / "input_0.pb")) return {path};
   std::vector<std::string> found;
-  for (const std::string& entry : listed(path))
-    if (fs::is_directory(entry) ? fs::exists(fs::path(entry) / "input_0.pb")
-                                : entry.ends_with(".npy") || entry.ends_with(".npz"))
+  for (const std::string& entry : entries_of(path))
+    if (is_folder(entry) ? is_there(fs::path(entry) / "input_0.pb")
+                         : entry.ends_with(".npy") || entry.ends_with(".npz"))
       found.push_back(entry);
   return found;
 }
@@ -123,7 +119,7 @@ std::vector<std::string> arrays_of(const std::string& path) {
 /// The dims of the one image input; free sizes are taken from --shapes.
 Dims image_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, const std::string& data) {
   if (inputs.size() != 1 || inputs[0].shape.size() != 4 || inputs[0].dtype != DType::f32)
-    throw Error(Code::usage, "the model does not take one image",
+    throw Error(Code::usage, "the model does not expect one image",
                 {.where = data, .hint = "give its inputs as arrays: .npy, .npz or ONNX .pb"});
   const auto given = shapes.find(inputs[0].name);
   Dims dims(given != shapes.end() && given->second.size() == 4 ? given->second : inputs[0].shape);
@@ -134,12 +130,13 @@ Dims image_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, con
 }  // namespace
 
 void DataOptions::add_to(CLI::App& app) {
-  Flags flags(app);
+  Flags flags(app, "Calibration");
   flags
       .add("--data,--calibration-data", data,
            "Calibration data: an image, a folder of images, a video, .npy, .npz, ONNX .pb sets (may be given "
            "again)")
       .value("PATH")
+      .reads_array()
       .one_each();
   flags
       .add("--preprocess", preprocess,
@@ -165,7 +162,8 @@ void DataOptions::add_to(CLI::App& app) {
   flags
       .add("--calib-cache", cache,
            "Read the calibration from this file where it fits, else write it there; also TensorRT's tables")
-      .value("FILE");
+      .value("FILE")
+      .keeps(FileKind::calibration_cache);
   flags
       .add("--effort", effort,
            "normal, or high: weights are rounded up or down one by one so that layers err least on the data, where "
@@ -218,7 +216,7 @@ std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std
   if (!images.empty()) {
     const vision::Spec spec = image_spec(given, inputs, shapes, images[0]);
     parts.push_back(vision::image_samples(images, spec, given.options.count, [warns](const std::string& text) {
-      if (warns) fmt::print(stderr, "warning: {}\n", printable(text));
+      if (warns) warn(text);
     }));
   }
   if (!arrays.empty()) parts.push_back(std::make_unique<ArraySamples>(arrays, inputs));
@@ -234,7 +232,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   build.calibration.method = found->second;
   build.calibration.keep = kept(keep);
   if (effort != "normal" && effort != "high")
-    throw Error(Code::usage, "\"" + effort + "\" is no effort", {.where = "--effort", .hint = "give normal or high"});
+    throw Error(Code::usage, "invalid value \"" + effort + "\"", {.where = "--effort", .hint = "give normal or high"});
   build.calibration.reconstruct = effort == "high";
   if (max_error >= 0) build.calibration.target_error = max_error;
   if (!preprocess.empty()) {
@@ -252,7 +250,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     return;
   }
   if (!eight_bits)
-    throw Error(Code::usage, "calibration data is of use for INT8 only",
+    throw Error(Code::usage, "calibration data is used for INT8 only",
                 {.where = "--data", .hint = "give --precision int8"});
   build.calibrator = calibration_data(*this, model.stated_inputs(), build.shapes);
 }

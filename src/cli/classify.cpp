@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "cli/flags.h"
 #include "cli/gallery.h"
 #include "cli/images.h"
+#include "cli/notes.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
+#include "vision/detect.h"
 #include "vision/draw.h"
 #include "vision/labels.h"
 
@@ -18,16 +21,31 @@ namespace tenon::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+constexpr double unsure_factor = 2;  // times the score that every class would have alike
 
 struct Options : ImageOptions {
   int top = 5;
 };
 
+/// Throws Error(unsupported) where the outputs are not class scores, and says what they are where that can be told.
+void require_scores(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
+  const Tensor& output = outputs.at(0);
+  const int64_t batch = model.batch(),
+                count = output.dims().rank() > 0 ? output.elements() / std::max<int64_t>(batch, 1) : 0;
+  // [N,C], also with axes of one element behind or between.
+  const bool flat = std::find(output.dims().begin(), output.dims().end(), count) != output.dims().end();
+  if (output.dtype() == DType::f32 && count >= 2 && output.elements() == count * batch && flat) return;
+  const bool detector =
+      vision::recognise(outputs, model.spec().width, model.spec().height, model.labels().size()).has_value();
+  throw Error(
+      Code::unsupported, detector ? "the model is a detector" : "the output holds no class scores",
+      {.where = name,
+       .why = fmt::format("its output is {} {}", tenon::name(output.dtype()), output.dims().str()),
+       .hint = detector ? "use tenon detect" : "tenon inspect shows the outputs; tenon run gives them as arrays"});
+}
+
 /// The first image's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
 std::vector<double> probabilities(const Tensor& output, int64_t batch) {
-  if (output.dtype() != DType::f32 || output.elements() < 2 * batch || output.elements() % batch != 0)
-    throw Error(Code::unsupported, "the output holds no class scores",
-                {.hint = "tenon inspect shows the outputs; tenon run gives them as arrays"});
   const auto values = output.values<float>().first(static_cast<size_t>(output.elements() / batch));
   std::vector<double> scores(values.begin(), values.end());
   const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);
@@ -44,18 +62,30 @@ std::vector<double> probabilities(const Tensor& output, int64_t batch) {
 int work(const Options& options) {
   if (options.top < 1) throw Error(Code::usage, "at least one class must be named", {.where = "--top"});
   require_source(options.source);
-  ImageModel model(options, "imagenet");
   Gallery gallery(options.output_dir, options.source);
+  ImageModel model(options, "imagenet");
   Json list = Json::array();
+  Speed speed;
+  bool doubted = false;
   const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs, const vision::Transform&) {
+    require_scores(model, outputs, options.model);
+    const auto begin = std::chrono::steady_clock::now();
     const std::vector<double> scores = probabilities(outputs.at(0), model.batch());
     std::vector<int> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
     const auto count = std::min(static_cast<size_t>(options.top), order.size());
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
                       [&](int a, int b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-    Json entry = {{"image", source_image.path}};
-    if (source_image.frame >= 0) entry["frame"] = source_image.frame;
+    source_image.postprocess_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    speed.add(source_image);
+    model.tell_doubts(static_cast<int64_t>(scores.size()));
+    if (!options.quiet && !doubted && scores[order[0]] < unsure_factor / static_cast<double>(scores.size())) {
+      doubted = true;
+      warn(fmt::format("{}: the best class has {:.4f}, hardly more than a guess: is --preprocess right?",
+                       source_image.path, scores[order[0]]));
+    }
+    Json entry = entry_of(source_image);
     entry["top"] = Json::array();
     if (options.json != "-")
       fmt::print("{}{}\n", printable(source_image.path),
@@ -76,7 +106,13 @@ int work(const Options& options) {
       for_each_image(options.source, [&](SourceImage& source_image) { model.feed(source_image, seen); });
   model.finish(seen);
   gallery.finish();
-  if (!options.json.empty()) write_json(options.json, list);
+  if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");
+  if (!options.json.empty()) {
+    Json report = model.facts();
+    report["complete"] = interrupted() == 0 && unreadable == 0;
+    report["classifications"] = std::move(list);
+    write_json(options.json, report);
+  }
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
 }
@@ -86,7 +122,8 @@ std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->add_to(app);
   flags.add("-o,--output", options->output_dir, "Folder for the images or the video with the names drawn")
-      .value("DIR");
+      .value("DIR")
+      .fills();
   flags.add("--top", options->top, "Classes to name for each image").with_default();
   flags.footer(
       "Examples:\n"

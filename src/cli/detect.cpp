@@ -4,8 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include "base/nearest.h"
+#include "cli/crops.h"
 #include "cli/gallery.h"
 #include "cli/images.h"
+#include "cli/notes.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
@@ -19,6 +26,9 @@ using Json = nlohmann::ordered_json;
 
 struct Options : ImageOptions {
   vision::DetectOptions detect;
+  std::string classes;
+  int stride = 1;
+  bool save_txt = false, save_crop = false;
 };
 
 Json to_json(const std::vector<vision::Detection>& found, const std::vector<std::string>& labels) {
@@ -49,52 +59,117 @@ void print(const SourceImage& source_image, const std::vector<vision::Detection>
                one.score, one.box[0], one.box[1], one.box[2], one.box[3]);
 }
 
-vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
-  const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.labels().size());
-  if (!head)
-    throw Error(Code::unsupported, "the outputs are not those of a known detector",
-                {.where = name, .hint = "tenon inspect shows them; tenon run gives them as arrays"});
-  return *head;
+/// Numbers or names with commas between them, as class numbers. Throws Error(usage).
+std::vector<int> classes_of(const std::string& text, const std::vector<std::string>& labels) {
+  std::vector<int> classes;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, comma - begin);
+    begin = comma + 1;
+    int number = -1;
+    const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (fault != std::errc() || end != word.data() + word.size()) {
+      const auto named = std::find(labels.begin(), labels.end(), word);
+      if (named == labels.end()) {
+        const std::string near = nearest(word, labels);
+        throw Error(Code::usage, "no class is called \"" + word + "\"",
+                    {.where = "--classes",
+                     .hint = near.empty() ? "give numbers, or names as --labels or the model has "
+                                            "them, with commas between them"
+                                          : "did you mean \"" + near + "\"?"});
+      }
+      number = static_cast<int>(named - labels.begin());
+    }
+    if (number < 0) throw Error(Code::usage, "a class is negative", {.where = "--classes " + text});
+    classes.push_back(number);
+  }
+  return classes;
 }
 
-int work(const Options& options) {
+/// What outputs without boxes look like; "" where they look like nothing known.
+std::string other_kind(const std::vector<Tensor>& outputs) {
+  const Dims& dims = outputs[0].dims();
+  if (dims.rank() == 2 || (dims.rank() == 4 && dims[2] == 1 && dims[3] == 1)) return "a classifier";
+  if (dims.rank() == 4 && dims[2] > 1 && dims[3] > 1) return "a network for segmentation or other maps";
+  return "";
+}
+
+vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
+  const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.labels().size());
+  if (head) return *head;
+  const std::string kind = outputs.empty() ? "" : other_kind(outputs);
+  throw Error(Code::unsupported, "the outputs are not those of a known detector",
+              {.where = name,
+               .why = kind.empty() ? "" : "they look like those of " + kind,
+               .hint = kind == "a classifier" ? "use tenon classify"
+                                              : "tenon inspect shows them; tenon run gives them as arrays"});
+}
+
+int work(Options& options) {
   check(options.detect);
+  if (options.stride < 1) throw Error(Code::usage, "a stride is at least 1", {.where = "--vid-stride"});
+  if ((options.save_txt || options.save_crop) && options.output_dir.empty())
+    throw Error(Code::usage, "there is no folder for the results",
+                {.where = options.save_txt ? "--save-txt" : "--save-crop", .hint = "give -o DIR"});
   require_source(options.source);
+  Gallery gallery(options.output_dir, options.source, options.stride);
   ImageModel model(options, "yolo");
-  Gallery gallery(options.output_dir, options.source);
+  options.detect.classes = classes_of(options.classes, model.labels());
+  const Crops crops(options.output_dir, options.save_txt, options.save_crop);
   std::optional<vision::Head> head;
   Json list = Json::array();
-  int64_t boxes = 0;
+  Speed speed;
+  int64_t boxes = 0, images = 0;
   const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs,
                         const vision::Transform& transform) {
+    const auto begin = std::chrono::steady_clock::now();
     const std::vector<vision::Detection> found = vision::detect(*head, outputs, 0, transform, options.detect);
+    source_image.postprocess_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    speed.add(source_image);
     boxes += static_cast<int64_t>(found.size());
-    Json entry = {{"image", source_image.path}};
-    if (source_image.frame >= 0) entry["frame"] = source_image.frame;
+    Json entry = entry_of(source_image);
     entry["detections"] = to_json(found, model.labels());
     if (options.json != "-" && source_image.frame < 0) print(source_image, found, model.labels());
     list.push_back(std::move(entry));
+    ++images;
     if (!gallery.wanted()) return;
+    crops.add(source_image, found, model.labels());
     vision::draw_detections(source_image.image, found, model.labels());
     gallery.add(source_image);
   };
   const int64_t unreadable = for_each_image(options.source, [&](SourceImage& source_image) {
+    if (source_image.frame > 0 && source_image.frame % options.stride != 0) return;
     if (head) return model.feed(source_image, seen);
     vision::Transform transform;
-    const std::vector<Tensor>* outputs = &model.run(source_image.image, transform);
+    const std::vector<Tensor>* outputs = &model.run(source_image, transform);
     head = recognised(model, *outputs, options.model);
     if (head->kind == vision::HeadKind::yolox && model.uses_preset()) {
       model.prepare_as("yolox");
-      outputs = &model.run(source_image.image, transform);
+      outputs = &model.run(source_image, transform);
     }
+    model.tell_doubts(head->classes);
     seen(source_image, *outputs, transform);
   });
   model.finish(seen);
   gallery.finish();
-  if (!options.json.empty()) write_json(options.json, list);
+  if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");
+  if (!options.json.empty()) {
+    Json report = model.facts();
+    report["settings"] = {{"confidence", options.detect.confidence},
+                          {"iou", options.detect.iou},
+                          {"max_detections", options.detect.max_detections},
+                          {"agnostic_nms", options.detect.agnostic},
+                          {"classes", options.detect.classes},
+                          {"vid_stride", options.stride}};
+    report["head"] = head ? Json(vision::name(head->kind)) : Json();
+    report["complete"] = interrupted() == 0 && unreadable == 0;
+    report["detections"] = std::move(list);
+    write_json(options.json, report);
+  }
   if (options.json != "-")
     fmt::print("{} in {}{}\n", counted(boxes, "object"),
-               counted(static_cast<int64_t>(list.size()), frame_rate(options.source) > 0 ? "frame" : "image"),
+               counted(images, frame_rate(options.source) > 0 ? "frame" : "image"),
                unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
@@ -104,10 +179,17 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  flags.add("-o,--output", options->output_dir, "Folder for the images or the video with boxes drawn").value("DIR");
+  flags.add("-o,--output", options->output_dir, "Folder for the images or the video with boxes drawn")
+      .value("DIR")
+      .fills();
   flags.add("--conf", options->detect.confidence, "Least score of a box").with_default();
   flags.add("--iou", options->detect.iou, "Overlap above which the weaker box of a class falls").with_default();
   flags.add("--max-det", options->detect.max_detections, "Most boxes of an image").with_default();
+  flags.add("--classes", options->classes, "Only these classes, by number or name: 0,2 or person,car").value("LIST");
+  flags.add("--agnostic-nms", options->detect.agnostic, "Boxes of different classes hide each other, too");
+  flags.add("--vid-stride", options->stride, "Of a video, take one frame in so many").value("N").with_default();
+  flags.add("--save-txt", options->save_txt, "In -o, also DIR/labels/NAME.txt: class, centre, size and score, as YOLO");
+  flags.add("--save-crop", options->save_crop, "In -o, also DIR/crops/CLASS/NAME_N.jpg: each object alone");
   flags.footer(
       "Boxes are x1 y1 x2 y2 in pixels of the source. YOLOv5 to v11, YOLOX, YOLOv10 and UltraFace outputs are known.\n"
       "Examples:\n"

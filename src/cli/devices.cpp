@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <tenon/limits.h>
 
 #include "backends/backend.h"
+#include "base/container.h"
+#include "base/cores.h"
 #include "base/knobs.h"
+#include "base/memory.h"
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -26,10 +30,33 @@ Json environment() {
   return list;
 }
 
+/// What the container leaves of the machine, as JSON and as words.
+Json container(std::string& text) {
+  const ContainerLimits limits = container_limits();
+  text = fmt::format("limits  {} to use", counted(usable_cores(), "core"));
+  if (limits.version > 0) text += fmt::format("; control groups, version {}", limits.version);
+  if (limits.cores > 0) text += fmt::format("; a CPU quota of {:.1f} cores", limits.cores);
+  if (!limits.cpuset.empty()) text += "; CPUs " + printable(limits.cpuset);
+  if (limits.memory_bytes > 0)
+    text += fmt::format("; memory {}, of which {} is free", memory_text(limits.memory_bytes),
+                        memory_text(limits.free_bytes));
+  text += fmt::format("; tensors may take {}\n", memory_text(tenon::limits().memory_bytes));
+  return {{"cgroup_version", limits.version},
+          {"usable_cores", usable_cores()},
+          {"quota_cores", limits.cores > 0 ? Json(limits.cores) : Json()},
+          {"cpuset", limits.cpuset},
+          {"memory_bytes", limits.memory_bytes > 0 ? Json(limits.memory_bytes) : Json()},
+          {"memory_free_bytes", limits.memory_bytes > 0 ? Json(limits.free_bytes) : Json()},
+          {"tensor_bytes", tenon::limits().memory_bytes}};
+}
+
 int work(const std::string& json) {
   Json facts = Json::object();
   std::string text;
   for (const backends::Backend* backend : backends::backends()) text += backend->device_query(facts);
+  std::string limits;
+  facts["container"] = container(limits);
+  text += limits;
   facts["video"] = vision::video_available();
   facts["environment"] = environment();
   if (json != "-") {

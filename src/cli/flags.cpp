@@ -2,16 +2,19 @@
 #include "cli/flags.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <tenon/error.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
+#include <map>
+#include <set>
 
 #include "base/knobs.h"
-#include "base/nearest.h"
+#include "cli/described.h"
 #include "cli/python_verbs.h"
 #include "cli/verb.h"
+#include "cli/wrong_words.h"
 
 namespace tenon::cli {
 
@@ -40,32 +43,109 @@ Flag Flag::one_each() {
   return *this;
 }
 
+namespace {
+/// What is done with the paths that an option names.
+using PathUse = std::function<void(const std::string& option, const std::string& path)>;
+std::map<const CLI::Option*, PathUse>& path_uses() {
+  static std::map<const CLI::Option*, PathUse> all;
+  return all;
+}
+
+std::set<const CLI::Option*>& outputs_of() {
+  static std::set<const CLI::Option*> all;
+  return all;
+}
+
+/// The file in "NAME=FILE.npz:KEY"; names may hold "=", too, so the first part that is there counts.
+std::string array_file(const std::string& word) {
+  const auto without_key = [](const std::string& path) {
+    const size_t npz = path.rfind(".npz:");
+    return npz == std::string::npos ? path : path.substr(0, npz + 4);
+  };
+  std::string last = word;
+  for (size_t begin = 0;; last = word.substr(begin)) {
+    if (struct stat status; ::stat(without_key(last).c_str(), &status) == 0) break;
+    const size_t equals = word.find('=', begin);
+    if (equals == std::string::npos) break;
+    begin = equals + 1;
+  }
+  return without_key(last);
+}
+
+/// Decides about all paths that the words name, what is read first.
+void check_paths(const CLI::App& app) {
+  for (const bool outputs : {false, true})
+    for (const CLI::Option* option : app.get_options()) {
+      const auto use = path_uses().find(option);
+      if (use == path_uses().end() || outputs_of().count(option) != size_t{outputs}) continue;
+      for (const std::string& path : option->results()) use->second(option->get_name(), path);
+    }
+}
+}  // namespace
+
+Flag Flag::reads(const char* noun) {
+  path_uses()[option_] = [noun](const std::string& option, const std::string& path) {
+    if (path != "-") paths().read(option, path, noun);
+  };
+  return *this;
+}
+Flag Flag::reads_folder() {
+  path_uses()[option_] = [](const std::string& option, const std::string& path) { paths().read_folder(option, path); };
+  return *this;
+}
+Flag Flag::reads_array() {
+  path_uses()[option_] = [](const std::string& option, const std::string& word) {
+    if (word.empty()) throw Error(Code::usage, option + " needs a path", {.where = option, .why = "it is empty"});
+    const std::string path = array_file(word);
+    // A word that names no file is for the verb to explain: it may be that it names no input.
+    if (struct stat status; ::stat(path.c_str(), &status) == 0) paths().read(option, path);
+  };
+  return *this;
+}
+Flag Flag::writes(FileKind kind) {
+  outputs_of().insert(option_);
+  path_uses()[option_] = [kind](const std::string& option, const std::string& path) {
+    const bool none = path == "-" && kind == FileKind::timing_cache;
+    if (!none) paths().write(option, path, kind);
+  };
+  return *this;
+}
+Flag Flag::fills() {
+  outputs_of().insert(option_);
+  path_uses()[option_] = [](const std::string& option, const std::string& path) { paths().fill(option, path); };
+  return *this;
+}
+
 Flag Flags::add(const std::string& names, std::string& to, const std::string& says) {
-  return Flag(app_.add_option(names, to, says));
+  return made(app_.add_option(names, to, says));
 }
 Flag Flags::add(const std::string& names, std::vector<std::string>& to, const std::string& says) {
-  return Flag(app_.add_option(names, to, says));
+  return made(app_.add_option(names, to, says));
 }
 Flag Flags::add(const std::string& names, int& to, const std::string& says) {
-  return Flag(app_.add_option(names, to, says));
+  return made(app_.add_option(names, to, says));
 }
 Flag Flags::add(const std::string& names, int64_t& to, const std::string& says) {
-  return Flag(app_.add_option(names, to, says));
+  return made(app_.add_option(names, to, says));
 }
 Flag Flags::add(const std::string& names, float& to, const std::string& says) {
-  return Flag(app_.add_option(names, to, says));
+  return made(app_.add_option(names, to, says));
 }
 Flag Flags::add(const std::string& names, double& to, const std::string& says) {
-  return Flag(app_.add_option(names, to, says));
+  return made(app_.add_option(names, to, says));
 }
 Flag Flags::add(const std::string& names, bool& to, const std::string& says) {
-  return Flag(app_.add_flag(names, to, says));
+  return made(app_.add_flag(names, to, says));
 }
 Flag Flags::call(const std::string& names, std::function<void(const std::string&)> take, const std::string& says) {
-  return Flag(app_.add_option_function<std::string>(names, take, says));
+  return made(app_.add_option_function<std::string>(names, take, says));
 }
 Flag Flags::call(const std::string& names, std::function<void(int64_t)> take, const std::string& says) {
-  return Flag(app_.add_option_function<int64_t>(names, take, says));
+  return made(app_.add_option_function<int64_t>(names, take, says));
+}
+Flag Flags::made(CLI::Option* option) const {
+  if (!group_.empty()) option->group(group_);
+  return Flag(option);
 }
 void Flags::footer(const std::string& text) { app_.footer(text); }
 
@@ -73,59 +153,50 @@ namespace {
 constexpr const char* about =
     "Tenon turns ONNX models into engines that run fast on this machine.\n"
     "stdout is data, stderr is progress; every verb that reports takes --json FILE, where - is stdout.";
-constexpr const char* statuses =
-    "Exit status: 0 done, 1 internal fault, 2 usage, 3 invalid model, 4 unsupported, 5 bad engine, 6 a check failed,\n"
-    "7 resources, 8 input or output, 130 or 143 stopped by a signal.\n"
-    "tenon VERB --help shows the options of a verb, with examples.";
 
 /// What stands below the verbs in --help.
 std::string footer() {
-  std::string text = std::string(statuses) + "\n\nEnvironment:\n";
+  std::string text = "Exit status: " + std::string(exit_statuses) +
+                     "\n"
+                     "tenon help VERB shows the options of a verb, with examples.\n\nEnvironment:\n";
   for (const knobs::Knob* knob : knobs::all()) text += fmt::format("  {:<26}{}\n", knob->name, knob->says);
   text.pop_back();
   return text;
 }
 
-std::vector<std::string> flags_of(const CLI::App& app) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
-  }
-  return flags;
+OptionWords described(const CLI::Option& option) {
+  OptionWords words;
+  words.is_positional = option.nonpositional() == false;
+  if (words.is_positional) words.names.push_back(option.get_name(true));
+  for (const std::string& name : option.get_snames()) words.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) words.names.push_back("--" + name);
+  words.value = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
+  words.says = option.get_description();
+  words.group = option.get_group();
+  words.is_required = option.get_required();
+  words.is_path = path_uses().count(&option) > 0;
+  words.is_folder = words.is_path && words.value == "DIR";
+  return words;
 }
 
-/// What a parse error means, with the word that was probably meant.
-Error explain(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
-  std::string verb;
-  std::vector<std::string> known;
-  for (const Verb& each : verbs()) known.push_back(each.name);
-  if (argc > 1) verb = argv[1];
-  const bool is_verb = std::find(known.begin(), known.end(), verb) != known.end();
-  if (!verb.empty() && verb[0] != '-' && !is_verb) {
-    const std::string meant = nearest(verb, known);
-    return {Code::usage,
-            "there is no verb \"" + verb + "\"",
-            {.hint = meant.empty() ? "tenon --help lists the verbs" : "did you mean \"" + meant + "\"?"}};
-  }
-  const CLI::App& scope = is_verb ? *app.get_subcommand(verb) : app;
-  const std::vector<std::string> flags = flags_of(scope);
-  for (int at = is_verb ? 2 : 1; at < argc; ++at) {
-    const std::string flag = std::string(argv[at]).substr(0, std::string(argv[at]).find('='));
-    // -5 is a number, and -oFILE an option with its value.
-    const bool is_long = flag.rfind("--", 0) == 0;
-    const bool is_short = flag.size() == 2 && flag[0] == '-' && std::isalpha(static_cast<unsigned char>(flag[1]));
-    if ((!is_long && !is_short) || std::find(flags.begin(), flags.end(), flag) != flags.end()) continue;
-    const std::string meant = is_long ? nearest(flag, flags) : "";
-    const std::string help = (is_verb ? "tenon " + verb : std::string("tenon")) + " --help lists the options";
-    return {Code::usage, "there is no option " + flag, {.hint = meant.empty() ? help : "did you mean " + meant + "?"}};
-  }
-  return {Code::usage,
-          error.what(),
-          {.hint = is_verb ? "tenon " + verb + " --help shows how" : "tenon --help lists the verbs"}};
+/// The words as the parser knows them: "help VERB" is "VERB --help", and "version" is "--version".
+std::vector<std::string> canonical(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) return words;
+  if (words[0] == "version") words[0] = "--version";
+  if (words[0] != "help") return words;
+  words.erase(words.begin());
+  words.push_back("--help");
+  return words;
+}
+std::vector<VerbWords>& all_described() {
+  static std::vector<VerbWords> all;
+  return all;
 }
 
 }  // namespace
+
+std::vector<VerbWords> described() { return all_described(); }
 
 int run_command(int argc, char** argv, const std::string& version) {
   if (is_python_verb(argc, argv)) become_python(argc, argv);
@@ -139,18 +210,30 @@ int run_command(int argc, char** argv, const std::string& version) {
   int status = 0;
   for (const Verb& verb : verbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.says);
-    sub->callback([&status, work = verb.add(*sub)] { status = work(); });
+    sub->callback([&status, sub, work = verb.add(*sub)] {
+      check_paths(*sub);
+      status = work();
+    });
+    all_described().push_back({verb.name, verb.says, sub->get_footer(), {}});
+    for (const CLI::Option* option : sub->get_options())
+      if (option->get_name() != "--help") all_described().back().options.push_back(described(*option));
   }
   if (argc == 1) {
     fmt::print(stderr, "{}", app.help());
     return static_cast<int>(Code::usage);
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = canonical(argc, argv);
+    const auto is_verb = [&](const VerbWords& verb) { return verb.name == words[0]; };
+    if (words.size() > 1 && words.back() == "--help" && words[0][0] != '-' &&
+        std::none_of(all_described().begin(), all_described().end(), is_verb))
+      throw explain_words("", argc, argv);
+    std::reverse(words.begin(), words.end());  // as the parser takes them
+    app.parse(words);
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    throw explain(error, app, argc, argv);
+    throw explain_words(error.what(), argc, argv);
   }
   return status;
 }

@@ -2,28 +2,38 @@
 #include "cli/images.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <tenon/error.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <filesystem>
+#include <utility>
 #include <utility>
 
 #include "backends/backend.h"
+#include "base/entries.h"
 #include "cli/flags.h"
 #include "cli/frames.h"
+#include "cli/notes.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "engine/engine.h"
 #include "vision/decode.h"
 #include "vision/labels.h"
+#include "vision/sources.h"
 #include "vision/video.h"
-
-namespace fs = std::filesystem;
 
 namespace tenon::cli {
 
 namespace {
 constexpr int64_t usual_side = 640;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
 
 /// --preprocess, or what the model says of itself, or the preset.
 std::string spec_of(const ImageOptions& options, const Engine& engine, const std::string& preset) {
@@ -41,13 +51,13 @@ std::string stated_spec(const ImageOptions& options, const std::string& preset) 
 Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
   const std::vector<TensorInfo> infos = options.stated_inputs();
   if (infos.size() != 1 || infos[0].shape.size() != 4)
-    throw Error(Code::unsupported, "the model does not take one image",
+    throw Error(Code::unsupported, "the model does not expect one image",
                 {.where = options.model, .hint = "tenon run takes any model"});
   Shapes shapes = parse_shapes(options.shapes);
   if (shapes.count(infos[0].name)) return shapes;
   std::vector<int64_t> sizes = infos[0].shape;
   const vision::Spec spec = vision::parse_spec(stated_spec(options, preset));
-  const bool last = sizes[3] == 3 && sizes[1] != 3;
+  const bool last = (sizes[3] == 3 || sizes[3] == 1) && sizes[1] != 3 && sizes[1] != 1;
   const int64_t height = spec.height > 0 ? spec.height : usual_side, width = spec.width > 0 ? spec.width : usual_side;
   const int64_t otherwise[4] = {1, last ? height : 3, last ? width : height, last ? 3 : width};
   for (size_t axis = 0; axis < 4; ++axis)
@@ -60,8 +70,11 @@ Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
 void ImageOptions::add_to(CLI::App& app) {
   Flags flags(app);
   ModelOptions::add_to(app);
-  flags.add("-s,--source", source, "An image, a folder of images, or a video").required().value("PATH");
-  flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE");
+  flags.add("-s,--source", source, "An image, a folder of images, or a video")
+      .required()
+      .value("PATH")
+      .reads("the source");
+  flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE").reads();
   flags
       .add("--preprocess", preprocess,
            "How images become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255. "
@@ -83,6 +96,11 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, c
     lanes_.push_back(lane(options.threads, shapes));
   prepare_as(spec_of(options, engine_, preset));
   uses_preset_ = options.preprocess.empty() && !engine_.metadata().count(vision::spec_key);
+  quiet_ = options.quiet, model_ = options.model, preset_ = preset;
+  from_ = !options.preprocess.empty()      ? "--preprocess"
+          : uses_preset_                   ? "a guess"
+          : is_engine_file(options.path()) ? "the engine"
+                                           : "the model's metadata";
   const auto names = engine_.metadata().find("names");
   if (!options.labels.empty()) labels_ = vision::labels_from_file(options.labels);
   else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
@@ -99,11 +117,39 @@ void ImageModel::prepare_as(const std::string& spec) {
   spec_ = vision::resolve(vision::parse_spec(spec), lanes_[0].input.dims());
 }
 
-const std::vector<Tensor>& ImageModel::run(const vision::Image& image, vision::Transform& transform) {
+const std::vector<Tensor>& ImageModel::run(SourceImage& source_image, vision::Transform& transform) {
   Lane& lane = lanes_[0];
-  transform = vision::preprocess(image, spec_, lane.input.data<float>());
+  const Clock::time_point begin = Clock::now();
+  transform = vision::preprocess(source_image.image, spec_, lane.input.data<float>());
+  source_image.preprocess_ms = milliseconds_since(begin);
+  const Clock::time_point start = Clock::now();
   lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs);
+  source_image.inference_ms = milliseconds_since(start);
   return lane.outputs;
+}
+
+void ImageModel::tell_doubts(int64_t classes) {
+  if (quiet_ || std::exchange(told_, true)) return;
+  if (uses_preset_)
+    warn(
+        fmt::format("the model does not tell how images become its input: taken as \"{}\", {}; where results look "
+                    "wrong, give --preprocess {}",
+                    preset_, spec_.str(), preset_ == "imagenet" ? "yolo or a specification" : "yolox or imagenet"));
+  const auto named = static_cast<int64_t>(labels_.size());
+  if (named == 0) note("classes are shown by number: give --labels FILE");
+  else if (classes > 0 && named != classes)
+    warn(fmt::format("there are {}, and the model has {} classes: names may be shifted", counted(named, "label"),
+                     classes));
+}
+
+nlohmann::ordered_json ImageModel::facts() const {
+  constexpr int schema = 1;
+  return {{"schema", schema},
+          {"model", model_},
+          {"device", engine_.device().str()},
+          {"precision", name(engine_.precision())},
+          {"preprocessing", {{"spec", spec_.str()}, {"from", from_}}},
+          {"labels", labels_.size()}};
 }
 
 void ImageModel::settle(Lane& lane, const Seen& seen) {
@@ -119,8 +165,15 @@ void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
   // The image gets a used one's memory in exchange.
   lane.source_image.path = source_image.path, lane.source_image.frame = source_image.frame;
   std::swap(lane.source_image.image, source_image.image);
+  lane.source_image.decode_ms = source_image.decode_ms;
+  const Clock::time_point begin = Clock::now();
   lane.transform = vision::preprocess(lane.source_image.image, spec_, lane.input.data<float>());
-  const auto work = [&lane] { lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs); };
+  lane.source_image.preprocess_ms = milliseconds_since(begin);
+  const auto work = [&lane] {
+    const Clock::time_point start = Clock::now();
+    lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs);
+    lane.source_image.inference_ms = milliseconds_since(start);
+  };
   const bool beside = lanes_.size() > 1;
   lane.under_way = std::async(beside ? std::launch::async : std::launch::deferred, work);
   if (!beside) settle(lane, seen);
@@ -131,10 +184,9 @@ void ImageModel::finish(const Seen& seen) {
 }
 
 void require_source(const std::string& source) {
-  std::error_code fault;
-  if (!fs::exists(source, fault))
-    throw Error(Code::io, "cannot open the source",
-                {.where = source, .why = fault ? fault.message() : "No such file or directory"});
+  struct stat status;
+  if (::stat(source.c_str(), &status) != 0)
+    throw Error(Code::io, "cannot open the source", {.where = source, .why = std::strerror(errno)});
 }
 
 namespace {
@@ -144,7 +196,10 @@ int64_t for_each_frame(const std::string& source, const std::function<void(Sourc
   SourceImage source_image{.path = source, .frame = 0};
   const auto next = [&] {
     try {
-      return frames.next(source_image.image);
+      const Clock::time_point begin = Clock::now();
+      const bool more = frames.next(source_image.image);
+      source_image.decode_ms = milliseconds_since(begin);
+      return more;
     } catch (const Error& error) {
       if (source_image.frame == 0) throw;
       return false;
@@ -157,35 +212,32 @@ int64_t for_each_frame(const std::string& source, const std::function<void(Sourc
       Code::io, "the video is damaged",
       {.where = source, .why = fault + fmt::format("; {} could be read", counted(source_image.frame, "frame"))});
   if (source_image.frame == 0) throw error;
-  fmt::print(stderr, "{}\n", error.text());
+  tell(error);
   return 1;
 }
 }  // namespace
 
+std::vector<std::string> images_of(const std::string& source) {
+  if (is_folder(source)) return vision::images_in(source);
+  return {source};
+}
+
 int64_t for_each_image(const std::string& source, const std::function<void(SourceImage&)>& each) {
-  if (vision::is_video_name(source) && !fs::is_directory(source)) return for_each_frame(source, each);
+  if (vision::is_video_name(source) && !is_folder(source)) return for_each_frame(source, each);
   SourceImage source_image;
-  std::vector<std::string> paths{source};
-  if (fs::is_directory(source)) {
-    paths.clear();
-    for (const fs::directory_entry& entry : fs::directory_iterator(source))
-      if (entry.is_regular_file() && vision::is_image_name(entry.path().string()))
-        paths.push_back(entry.path().string());
-    std::sort(paths.begin(), paths.end());
-    if (paths.empty())
-      throw Error(Code::io, "the folder has no images",
-                  {.where = source, .hint = "images are .jpg, .jpeg and .png files"});
-  }
+  const std::vector<std::string> paths = images_of(source);
   int64_t unreadable = 0;
   for (const std::string& path : paths) {
     if (interrupted() != 0) break;
     source_image.path = path;
     try {
+      const Clock::time_point begin = Clock::now();
       source_image.image = vision::decode_image(path);
+      source_image.decode_ms = milliseconds_since(begin);
     } catch (const Error& error) {
       if (paths.size() == 1) throw;
       ++unreadable;
-      fmt::print(stderr, "{}\n", error.text());
+      tell(error);
       continue;
     }
     each(source_image);
@@ -193,8 +245,36 @@ int64_t for_each_image(const std::string& source, const std::function<void(Sourc
   return unreadable;
 }
 
+nlohmann::ordered_json entry_of(const SourceImage& source_image) {
+  nlohmann::ordered_json entry = {{"image", source_image.path}};
+  if (source_image.frame >= 0) entry["frame"] = source_image.frame;
+  entry["width"] = source_image.image.width;
+  entry["height"] = source_image.image.height;
+  entry["ms"] = {{"decode", source_image.decode_ms},
+                 {"preprocess", source_image.preprocess_ms},
+                 {"inference", source_image.inference_ms},
+                 {"postprocess", source_image.postprocess_ms}};
+  return entry;
+}
+
+void Speed::add(const SourceImage& source_image) {
+  ++count_;
+  decode_ += source_image.decode_ms;
+  preprocess_ += source_image.preprocess_ms;
+  inference_ += source_image.inference_ms;
+  postprocess_ += source_image.postprocess_ms;
+}
+
+std::string Speed::text() const {
+  if (count_ == 0) return "";
+  const auto each = static_cast<double>(count_);
+  return fmt::format(
+      "for each image: decode {:.1f} ms, preprocess {:.1f} ms, inference {:.1f} ms, postprocess {:.1f} ms",
+      decode_ / each, preprocess_ / each, inference_ / each, postprocess_ / each);
+}
+
 double frame_rate(const std::string& source) {
-  return vision::is_video_name(source) && !fs::is_directory(source) ? vision::VideoReader(source).fps() : 0;
+  return vision::is_video_name(source) && !is_folder(source) ? vision::VideoReader(source).fps() : 0;
 }
 
 }  // namespace tenon::cli

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/options.h"
 #include "vision/preprocess.h"
 
@@ -23,6 +25,7 @@ struct SourceImage {
   std::string path;
   int64_t frame = -1;
   vision::Image image;
+  double decode_ms = 0, preprocess_ms = 0, inference_ms = 0, postprocess_ms = 0;
 };
 
 /// Takes an image whose run has ended, its outputs, which are gone after that, and how it lies in the input.
@@ -34,7 +37,7 @@ class ImageModel {
   /// `preset` is used where --preprocess is not given. Throws Error(unsupported) for a model without one image input.
   ImageModel(const ImageOptions& options, const std::string& preset);
   /// The outputs, valid until the next run, and how the image lies in the input.
-  const std::vector<Tensor>& run(const vision::Image& image, vision::Transform& transform);
+  const std::vector<Tensor>& run(SourceImage& source_image, vision::Transform& transform);
   /// Takes over an image and gives `seen` those whose runs have ended, in order. On a GPU an image is prepared and
   /// copied there while the one before is worked on; on the CPU each is seen before the next is taken.
   void feed(SourceImage& source_image, const Seen& seen);
@@ -43,6 +46,11 @@ class ImageModel {
   /// Changes how images are prepared; sizes stay the model's.
   void prepare_as(const std::string& spec);
   const vision::Spec& spec() const { return spec_; }
+  /// Tells on stderr how images become the input where that is a guess, and where the number of labels is not that of
+  /// the classes, or there are none. Once; nothing with --quiet.
+  void tell_doubts(int64_t classes);
+  /// What a report says beside its results: schema, model, device, preprocessing and where it is from, class count.
+  nlohmann::ordered_json facts() const;
   /// Whether neither the options nor the model say how images become the input.
   bool uses_preset() const { return uses_preset_; }
   const std::vector<std::string>& labels() const { return labels_; }
@@ -67,7 +75,8 @@ class ImageModel {
   std::vector<Lane> lanes_;
   size_t next_ = 0;  // of the lanes, for the next image
   vision::Spec spec_;
-  bool uses_preset_;
+  bool uses_preset_, quiet_, told_ = false;
+  std::string model_, preset_, from_;  // `from_` is what told the preprocessing
   std::vector<std::string> labels_;
 };
 
@@ -76,8 +85,24 @@ class ImageModel {
 /// Throws Error(io) where nothing can be read.
 int64_t for_each_image(const std::string& source, const std::function<void(SourceImage&)>& each);
 
+/// The files that a source of images stands for. Throws Error(io) for a folder without any.
+std::vector<std::string> images_of(const std::string& source);
+
 /// Throws Error(io) where there is no such file or folder, so that a wrong name is known before a model is built.
 void require_source(const std::string& source);
+
+/// An image's part of a report: its name, frame, size and times.
+nlohmann::ordered_json entry_of(const SourceImage& source_image);
+/// Mean times of each stage, as a line for stderr; "" for none.
+class Speed {
+ public:
+  void add(const SourceImage& source_image);
+  std::string text() const;
+
+ private:
+  int64_t count_ = 0;
+  double decode_ = 0, preprocess_ = 0, inference_ = 0, postprocess_ = 0;
+};
 
 /// Frames per second of a video source; 0 for images.
 double frame_rate(const std::string& source);

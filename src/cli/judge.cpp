@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/entries.h"
 #include "cli/flags.h"
 #include "cli/labelled.h"
 #include "cli/report.h"
@@ -106,8 +107,7 @@ class DataJudge : public Judge {
       : data_(data), inputs_(inputs), shapes_(build.shapes), progress_(build.progress) {
     data_.cache.clear();
     if (options.eval.empty()) return;
-    std::error_code fault;
-    if (!fs::exists(options.eval, fault))
+    if (!is_there(options.eval))
       throw Error(Code::io, "cannot open the data to judge by",
                   {.where = options.eval, .why = "No such file or directory"});
     if (!holds_labels(options.eval)) {
@@ -117,7 +117,7 @@ class DataJudge : public Judge {
     }
     std::vector<std::string> folders;
     for (const std::string& path : data.data)
-      if (fs::is_directory(path, fault)) folders.push_back(path);
+      if (is_folder(path)) folders.push_back(path);
     labels_ = read_labels(options.eval, folders);
     spec_ = image_spec(data_, inputs_, shapes_, options.eval);
   }
@@ -326,10 +326,11 @@ class DataJudge : public Judge {
 }  // namespace
 
 void JudgeOptions::add_to(CLI::App& app) {
-  Flags flags(app);
+  Flags flags(app, "Search");
   flags
       .add("--max-drop", max_drop,
-           "Points that INT8 may lose against FP32: the fastest engine within is taken. Default: 1 of FP32's boxes, "
+           "Percentage points that INT8 may lose against FP32: the fastest engine within is taken. Default: 1 of "
+           "FP32's boxes, "
            "0.75 of its classes, 0.1 of labels or of other outputs' signal")
       .value("D")
       .between(0.0, 100.0);
@@ -342,8 +343,11 @@ void JudgeOptions::add_to(CLI::App& app) {
       .add("--eval", eval,
            "Labelled images to lose them on: COCO's JSON, a folder for each class, or JSON or CSV of image and "
            "class; images without labels count as FP32 sees them. Default: --data")
-      .value("PATH");
-  flags.add("--pareto", pareto, "Write the engines that were measured, with time and metric, as JSON").value("FILE");
+      .value("PATH")
+      .reads();
+  flags.add("--pareto", pareto, "Write the engines that were measured, with time and metric, as JSON")
+      .value("FILE")
+      .writes(FileKind::json);
 }
 
 namespace {
@@ -368,7 +372,7 @@ void JudgeOptions::apply(const ModelOptions& model, const DataOptions& data, Bui
                  .hint = "give --precision best or int8, and --data"});
   }
   if (!objective.empty() && objective != "latency" && objective != "size")
-    throw Error(Code::usage, "\"" + objective + "\" is no objective",
+    throw Error(Code::usage, "invalid value \"" + objective + "\"",
                 {.where = "--objective", .hint = "give latency or size"});
   if (objective == "size") build.objective = Objective::size;
   if (!asked && !is_judged_unasked(data, build)) return;

@@ -25,6 +25,8 @@ int work(const Options& options) {
                 {.where = options.file,
                  .why = "its hashes tell damage, not who made it",
                  .hint = "give --trust where you would run a program of whoever made it"});
+  if (out) paths().write("FILE", options.file);
+  else paths().read("FILE", options.file);
   const backends::Backend& gpu = backends::backend(std::string("cuda"));
   const backends::KernelCount count = out ? gpu.export_kernels(options.file) : gpu.import_kernels(options.file);
   if (!options.json.empty())

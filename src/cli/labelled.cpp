@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/entries.h"
 #include "vision/decode.h"
 #include "vision/file.h"
 
@@ -36,14 +37,7 @@ std::optional<int64_t> number_of(std::string_view text) {
   return value;
 }
 
-std::vector<std::string> sorted_entries(const std::string& folder) {
-  std::vector<std::string> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) paths.push_back(entry.path().string());
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-bool is_image(const std::string& path) { return fs::is_regular_file(path) && vision::is_image_name(path); }
+bool is_image(const std::string& path) { return is_regular_file(path) && vision::is_image_name(path); }
 
 class Reader {
  public:
@@ -55,12 +49,12 @@ class Reader {
     if (stem.starts_with("instances_")) stem = stem.substr(std::string("instances_").size());
     const fs::path near[] = {beside, beside / stem, beside / ".." / stem};
     for (size_t at = std::size(near); at-- > 0;)
-      if (at == 0 || fs::is_directory(near[at])) folders_.insert(folders_.begin(), near[at].string());
+      if (at == 0 || is_folder(near[at])) folders_.insert(folders_.begin(), near[at].string());
   }
 
   Labels read() {
     const std::string& path = labels_.where;
-    if (fs::is_directory(path)) tree();
+    if (is_folder(path)) tree();
     else {
       const std::vector<uint8_t> bytes = vision::read_file(path, largest);
       const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -90,15 +84,15 @@ class Reader {
 
   std::string find(const std::string& name) {
     for (const std::string& folder : folders_)
-      if (const fs::path path = fs::path(folder) / name; fs::is_regular_file(path)) return path.string();
+      if (const fs::path path = fs::path(folder) / name; is_regular_file(path)) return path.string();
     if (++missing_ == 1) first_missing_ = name;
     return name;
   }
 
   void tree() {
-    for (const std::string& folder : sorted_entries(labels_.where)) {
-      if (!fs::is_directory(folder)) continue;
-      for (const std::string& path : sorted_entries(folder))
+    for (const std::string& folder : entries_of(labels_.where)) {
+      if (!is_folder(folder)) continue;
+      for (const std::string& path : entries_of(folder))
         if (is_image(path))
           labels_.images.push_back({path, category(fs::path(folder).filename().string(), "folder " + folder), {}});
     }
@@ -125,6 +119,8 @@ class Reader {
     if (json.is_discarded()) damaged(labels_.where, "it is no JSON");
     try {
       if (json.is_object() && json.contains("images") && json["images"].is_array()) coco(json);
+      else if (json.is_object() && json.contains("detections") && json["detections"].is_array())
+        list(json["detections"]);
       else if (json.is_object())
         for (const auto& [name, told] : json.items())
           labels_.images.push_back({find(name), category(told, name), {}});
@@ -211,12 +207,12 @@ class Reader {
 }  // namespace
 
 bool holds_labels(const std::string& path) {
-  if (!fs::is_directory(path)) return path.ends_with(".json") || path.ends_with(".csv");
+  if (!is_folder(path)) return path.ends_with(".json") || path.ends_with(".csv");
   bool found = false;
-  for (const std::string& entry : sorted_entries(path)) {
+  for (const std::string& entry : entries_of(path)) {
     if (is_image(entry)) return false;
-    if (!found && fs::is_directory(entry))
-      for (const std::string& inner : sorted_entries(entry)) found = found || is_image(inner);
+    if (!found && is_folder(entry))
+      for (const std::string& inner : entries_of(entry)) found = found || is_image(inner);
   }
   return found;
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <tenon/error.h>
 #include <tenon/version.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "cli/flags.h"
+#include "cli/notes.h"
 #include "cli/signals.h"
 
 namespace tenon::cli {
 namespace {
 
 int report(const Error& error) {
-  fmt::print(stderr, "{}\n", error.text());
+  tell(error);
   return static_cast<int>(error.code());
 }
 
@@ -30,6 +31,9 @@ int main(int argc, char** argv) {
     status = cli::interrupted() != 0 ? cli::interrupted() : cli::report(error);
   } catch (const std::bad_alloc&) {
     status = cli::report(Error(Code::resource, "not enough memory"));
+  } catch (const std::filesystem::filesystem_error& fault) {
+    status = cli::report(
+        Error(Code::io, "cannot use the path", {.where = fault.path1().string(), .why = fault.code().message()}));
   } catch (const std::exception& fault) {
     status = cli::report(
         Error(Code::internal, "a fault in Tenon", {.why = fault.what(), .hint = "please report this with the model"}));

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <tenon/error.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 
@@ -41,7 +43,7 @@ const char* descr_of(DType dtype) {
 }
 
 [[noreturn]] void broken(const std::string& name, const std::string& why) {
-  throw Error(Code::io, "this is no readable .npy array", {.where = name, .why = why});
+  throw Error(Code::io, "not a readable .npy array", {.where = name, .why = why});
 }
 
 /// The text after "'key':" in the header's dictionary, without leading blanks.
@@ -72,6 +74,31 @@ Dims shape_of(std::string_view text, const std::string& name) {
   }
   return dims;
 }
+
+/// Fills a tensor from elements whose first axis runs fastest.
+void reorder(Tensor& tensor, const uint8_t* from) {
+  const Dims& dims = tensor.dims();
+  const size_t size = size_of(tensor.dtype());
+  auto* to = tensor.data<uint8_t>();
+  std::array<int64_t, Dims::max_rank> index{}, stride{};
+  int64_t step = 1;
+  for (size_t axis = 0; axis < dims.rank(); ++axis) stride[axis] = step, step *= dims[axis];
+  for (int64_t at = 0, source = 0, count = tensor.elements(); at < count; ++at) {
+    std::memcpy(to + static_cast<size_t>(at) * size, from + static_cast<size_t>(source) * size, size);
+    for (size_t axis = dims.rank(); axis-- > 0;) {
+      source += stride[axis];
+      if (++index[axis] < dims[axis]) break;
+      source -= stride[axis] * dims[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+void swap_bytes(Tensor& tensor) {
+  const size_t size = size_of(tensor.dtype());
+  auto* data = tensor.data<uint8_t>();
+  for (size_t at = 0; at + size <= tensor.bytes(); at += size) std::reverse(data + at, data + at + size);
+}
 }  // namespace
 
 Tensor parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
@@ -87,22 +114,28 @@ Tensor parse_npy(std::span<const uint8_t> bytes, const std::string& name) {
 
   const std::string_view descr = entry(header, "descr", name);
   const Kind* kind = nullptr;
+  // A quoted byte order, type and size: '>f4'.
+  const bool quoted = descr.size() > 4 && descr[4] == descr[0];
   for (const Kind& each : kinds)
-    if (descr.size() > 4 && descr.substr(1, 3) == each.descr && descr.substr(4, 1) == descr.substr(0, 1)) kind = &each;
+    if (quoted && descr.substr(2, 2) == each.descr + 1 &&
+        std::string_view("<>|=").find(descr[1]) != std::string_view::npos)
+      kind = &each;
   if (!kind)
     throw Error(Code::unsupported,
                 fmt::format("element type {} cannot be read", descr.substr(0, std::min<size_t>(descr.find(','), 40))),
-                {.where = name, .hint = "save with numpy as a little-endian number type"});
-  if (entry(header, "fortran_order", name).substr(0, 5) != "False")
-    throw Error(Code::unsupported, "the array is in Fortran order",
-                {.where = name, .hint = "save numpy.ascontiguousarray(array)"});
+                {.where = name, .hint = "save with numpy as a number type"});
+  const bool fortran = entry(header, "fortran_order", name).substr(0, 4) == "True";
   const Dims dims = shape_of(entry(header, "shape", name), name);
 
   const int64_t expected = checked_mul(dims.elements(), static_cast<int64_t>(size_of(kind->dtype)), "array");
   const int64_t present = static_cast<int64_t>(bytes.size() - prefix - length);
   if (present != expected) broken(name, fmt::format("{} takes {} bytes, it has {}", dims.str(), expected, present));
   Tensor tensor(kind->dtype, dims);
-  if (expected > 0) std::memcpy(tensor.data(), bytes.data() + prefix + length, static_cast<size_t>(expected));
+  if (expected == 0) return tensor;
+  const uint8_t* data = bytes.data() + prefix + length;
+  if (fortran && dims.rank() > 1) reorder(tensor, data);
+  else std::memcpy(tensor.data(), data, static_cast<size_t>(expected));
+  if (descr[1] == '>') swap_bytes(tensor);
   return tensor;
 }
 

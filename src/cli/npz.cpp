@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <tenon/error.h>
+#include <zlib.h>
 
 #include <optional>
+#include <vector>
 
 #include "cli/npy.h"
 
-/// .npz is a zip archive of .npy files; only the fields that stored (uncompressed) entries need are read (PKWARE
-/// APPNOTE 4.3).
+/// .npz is a zip archive of .npy files, stored or deflated (PKWARE APPNOTE 4.3).
 namespace tenon::cli {
 
 namespace {
 constexpr uint32_t end_signature = 0x06054b50, central_signature = 0x02014b50, local_signature = 0x04034b50;
+constexpr uint64_t stored = 0, deflated = 8;
 constexpr size_t end_bytes = 22, central_bytes = 46, local_bytes = 30, longest_comment = 65535;
 
 class Archive {
@@ -33,8 +35,25 @@ class Archive {
       if (field(at, 4) == end_signature) return at;
     fail("it has no directory");
   }
+  /// `size` is what the directory says; the data must give just as much.
+  std::vector<uint8_t> inflated(std::span<const uint8_t> packed, uint64_t size) const {
+    constexpr uint64_t largest_ratio = 1100;  // no deflated data grows by more
+    if (size > (packed.size() + 1) * largest_ratio) fail("an entry tells a size that it cannot have");
+    std::vector<uint8_t> bytes(size);
+    z_stream stream{};
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error(Code::resource, "not enough memory", {.where = name_});
+    stream.next_in = const_cast<Bytef*>(packed.data());
+    stream.avail_in = static_cast<uInt>(packed.size());
+    stream.next_out = bytes.data();
+    stream.avail_out = static_cast<uInt>(bytes.size());
+    const int status = inflate(&stream, Z_FINISH);
+    const bool whole = status == Z_STREAM_END && stream.total_out == size;
+    inflateEnd(&stream);
+    if (!whole) fail("an entry's compressed data is damaged");
+    return bytes;
+  }
   [[noreturn]] void fail(const std::string& why) const {
-    throw Error(Code::io, "this is no readable .npz archive", {.where = name_, .why = why});
+    throw Error(Code::io, "not a readable .npz archive", {.where = name_, .why = why});
   }
 
  private:
@@ -59,13 +78,17 @@ Tensor parse_npz(std::span<const uint8_t> bytes, const std::string& key, const s
     std::string entry_key(name_bytes.begin(), name_bytes.end());
     if (entry_key.ends_with(".npy")) entry_key.resize(entry_key.size() - 4);
     if (key.empty() || entry_key == key) {
-      if (archive.field(at + 10, 2) != 0)
-        throw Error(Code::unsupported, "the archive is compressed",
-                    {.where = name, .hint = "save it with numpy.savez"});
+      const uint64_t method = archive.field(at + 10, 2);
+      if (method != stored && method != deflated)
+        throw Error(Code::unsupported, fmt::format("the archive is compressed by method {}", method),
+                    {.where = name, .hint = "save it with numpy.savez or numpy.savez_compressed"});
       const uint64_t local = archive.field(at + 42, 4);
       if (archive.field(local, 4) != local_signature) archive.fail("an entry is broken");
       const uint64_t data = local + local_bytes + archive.field(local + 26, 2) + archive.field(local + 28, 2);
-      return parse_npy(archive.slice(data, archive.field(at + 24, 4)), name + ":" + entry_key);
+      const auto packed = archive.slice(data, archive.field(at + 20, 4));
+      const std::string entry_name = name + ":" + entry_key;
+      if (method == stored) return parse_npy(packed, entry_name);
+      return parse_npy(archive.inflated(packed, archive.field(at + 24, 4)), entry_name);
     }
     keys += (keys.empty() ? "" : ", ") + entry_key;
     at += central_bytes + name_size + archive.field(at + 30, 2) + archive.field(at + 32, 2);

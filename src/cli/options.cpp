@@ -9,8 +9,11 @@
 #include <filesystem>
 
 #include "backends/backend.h"
+#include "base/cores.h"
+#include "base/entries.h"
 #include "base/memory.h"
 #include "cli/flags.h"
+#include "cli/notes.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "engine/engine.h"
@@ -53,7 +56,7 @@ int64_t number(std::string_view text, const std::string& where) {
   int64_t value = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (fault != std::errc() || end != text.data() + text.size() || text.empty() || value < 0)
-    throw Error(Code::usage, fmt::format("\"{}\" is no size", text),
+    throw Error(Code::usage, fmt::format("invalid value \"{}\"", text),
                 {.where = where, .hint = "sizes look like 1x3x640x640"});
   return value;
 }
@@ -81,6 +84,14 @@ Limits given_limits() {
   return limits;
 }
 
+void load_named_plugin(const std::string& path) {
+  // Loading a pipe would wait for a writer.
+  if (path.empty() || (is_there(path) && !is_regular_file(path)))
+    throw Error(Code::usage, "--plugin names no library",
+                {.where = path.empty() ? "--plugin" : path, .why = path.empty() ? "it is empty" : "it is no file"});
+  load_plugin(path);
+}
+
 void limit_memory(const std::string& text) {
   Limits limits = given_limits();
   limits.memory_bytes = parse_bytes(text);
@@ -100,12 +111,17 @@ void limit_rounds(int64_t rounds) {
 }
 }  // namespace
 
-void ModelOptions::add_to(CLI::App& app) {
+void ModelOptions::add_to(CLI::App& app, Uses uses) {
   Flags flags(app);
-  flags.add("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input").required();
-  flags.add("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own").value("NAME");
-  flags.add("--precision", precision, "Arithmetic: fp32, bf16, int8, best; on a GPU also tf32, fp16, fp8")
-      .value("NAME");
+  flags.add("MODEL", model, "An ONNX model or a built engine; - is an ONNX model on the standard input")
+      .reads()
+      .required();
+  flags.group("Model");
+  if (uses == Uses::build) {
+    flags.add("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own").value("NAME");
+    flags.add("--precision", precision, "Arithmetic: fp32, bf16, int8, best; on a GPU also tf32, fp16, fp8")
+        .value("NAME");
+  }
   flags.add("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8").value("SIZES");
   flags.add("--profile", profiles,
             "A range of sizes, tuned for the best: in:1x3x64x64..1x3x320x320..8x3x640x640. Others are refused (may be "
@@ -116,42 +132,66 @@ void ModelOptions::add_to(CLI::App& app) {
       .value("OUT=IN")
       .one_each();
   flags.add("--threads", threads, "Threads; 0 is the cores this process may use").value("N");
+  flags
+      .add("--external-root", external_root,
+           "A folder that weights outside the model file may lie in, beside the model's own")
+      .value("DIR")
+      .reads_folder();
+  flags
+      .call("--plugin", load_named_plugin, "A library with custom ops of the model; its code runs (may be given again)")
+      .value("FILE")
+      .one_each()
+      .reads("the plugin");
+  flags.add("--lenient", lenient,
+            "Leave out attributes that the ONNX standard does not give an operator, with a warning");
+  flags.add("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)").value("NAME");
+  if (uses == Uses::build) add_tuning(app);
+  add_limits(app, uses);
+  flags.group("Messages");
+  flags.add("-q,--quiet", quiet, "No progress on stderr");
+  flags.add("-v,--verbose", verbose, "Every message: the same as --log-level verbose");
+  flags.add("--log-level", log_level, "The least severe messages to show: error, warning, info or verbose")
+      .value("LEVEL")
+      .with_default();
+}
+
+void ModelOptions::add_tuning(CLI::App& app) {
+  Flags flags(app, "Tuning");
   flags.add("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
       .value("TIME");
   flags
       .add("--timing-cache", timing_cache,
            "File of measured kernel times; - is none. Default: in the user's cache folder")
-      .value("FILE");
-  flags.add("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)").value("NAME");
+      .value("FILE")
+      .keeps(FileKind::timing_cache);
+  flags.add("--strict", strict, "No Winograd; on a GPU FP32 without tensor cores, and INT8 with the CPU's bits");
+  flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
+}
+
+void ModelOptions::add_limits(CLI::App& app, Uses uses) {
+  Flags flags(app, "Limits");
   flags.call("--max-memory", limit_memory, "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
       .value("SIZE");
-  flags
-      .call("--workspace,--workspace-size", limit_workspace,
-            "On a GPU: memory that one kernel may take beside its operands")
-      .value("SIZE");
+  if (uses == Uses::build)
+    flags
+        .call("--workspace,--workspace-size", limit_workspace,
+              "On a GPU: memory that one kernel may take beside its operands")
+        .value("SIZE");
   flags.call("--max-rounds", limit_rounds, "Rounds after which a loop in the model is given up. Default: 1000000")
       .value("N");
-  flags
-      .add("--external-root", external_root,
-           "A folder that weights outside the model file may lie in, beside the model's own")
-      .value("DIR");
-  flags.call("--plugin", load_plugin, "A library with custom ops of the model; its code runs (may be given again)")
-      .value("FILE")
-      .one_each();
-  flags.add("--lenient", lenient,
-            "Leave out attributes that the ONNX standard does not give an operator, with a warning");
-  flags.add("--strict", strict, "No Winograd; on a GPU f32 on plain units, bytes with the CPU's bits");
-  flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
-  flags.add("-q,--quiet", quiet, "No progress on stderr");
 }
 
 void add_json(CLI::App& app, std::string& json) {
-  Flags flags(app);
-  flags.add("--json", json, "Write the report as JSON to a file; - is the standard output").value("FILE");
+  Flags flags(app, "Messages");
+  flags.add("--json", json, "Write the report as JSON to a file; - is the standard output")
+      .value("FILE")
+      .writes(FileKind::json);
 }
 
 BuildOptions ModelOptions::build_options() const {
   if (threads < 0) throw Error(Code::usage, "a negative number of threads", {.where = "--threads"});
+  if (const int cores = usable_cores(); threads > cores)
+    warn(fmt::format("--threads {} on {}: threads wait for each other", threads, counted(cores, "core")));
   BuildOptions options;
   if (!device.empty()) check_device(device);
   if (!device.empty()) options.device = device;
@@ -169,15 +209,27 @@ BuildOptions ModelOptions::build_options() const {
   options.vendor = !no_vendor;
   options.progress = progress_to_stderr(quiet);
   // Errors are told by main, which catches them.
-  options.logger = Logger([](Severity severity, std::string_view text) {
-    if (severity == Severity::warning) fmt::print(stderr, "warning: {}\n", printable(std::string(text)));
-  });
+  options.logger = Logger(
+      [](Severity severity, std::string_view text) {
+        if (severity == Severity::warning) warn(std::string(text));
+        else if (severity > Severity::warning) note(std::string(text), name(severity));
+      },
+      least_severity());
   return options;
 }
 
+Severity ModelOptions::least_severity() const {
+  if (verbose) return Severity::verbose;
+  for (const Severity severity : {Severity::error, Severity::warning, Severity::info, Severity::verbose})
+    if (log_level == name(severity)) return severity;
+  throw Error(Code::usage, "invalid value \"" + log_level + "\"",
+              {.where = "--log-level", .hint = "give error, warning, info or verbose"});
+}
+
 onnx::ImportOptions ModelOptions::import_options() const {
-  return {.external_root = external_root, .lenient = lenient, .warn = [](const std::string& text) {
-            fmt::print(stderr, "warning: {}\n", printable(text));
+  const bool warns = least_severity() >= Severity::warning;
+  return {.external_root = external_root, .lenient = lenient, .warn = [warns](const std::string& text) {
+            if (warns) warn(text);
           }};
 }
 
@@ -222,7 +274,7 @@ double parse_seconds(const std::string& text) {
                         : unit == "h"                  ? 3600
                                                        : 0;
   if (fault != std::errc() || factor == 0 || !(value >= 0 && value < 1e9))
-    throw Error(Code::usage, "\"" + text + "\" is no time", {.hint = "times look like 500ms, 5s or 1m"});
+    throw Error(Code::usage, "invalid value \"" + text + "\"", {.hint = "times look like 500ms, 5s or 1m"});
   return value * factor;
 }
 
@@ -234,7 +286,7 @@ int64_t parse_bytes(const std::string& text) {
   if (unit.size() == 2 && unit[1] == 'i') unit.pop_back();
   const size_t power = unit.empty() ? 0 : std::string("KMGT").find(unit) + 1;
   if (fault != std::errc() || value < 1 || unit.size() > 1 || power > 4 || value > (INT64_MAX >> (10 * power)))
-    throw Error(Code::usage, "\"" + text + "\" is no size of memory", {.hint = "sizes look like 512M or 4G"});
+    throw Error(Code::usage, "invalid value \"" + text + "\"", {.hint = "sizes look like 512M or 4G"});
   return value << (10 * power);
 }
 
@@ -244,7 +296,7 @@ std::vector<int64_t> parse_counts(const std::string& text) {
     int64_t count = 0;
     const auto [end, fault] = std::from_chars(part.data(), part.data() + part.size(), count);
     if (fault != std::errc() || end != part.data() + part.size() || count < 1)
-      throw Error(Code::usage, fmt::format("\"{}\" is no batch", part),
+      throw Error(Code::usage, fmt::format("invalid value \"{}\"", part),
                   {.where = "--batch", .hint = "batches look like 1,4,8"});
     counts.push_back(count);
   }

@@ -22,14 +22,16 @@ struct ModelOptions {
   std::string shapes, budget, timing_cache, external_root;
   std::vector<std::string> skip_passes, profiles, state;
   int threads = 0;
-  bool strict = false, no_vendor = false, lenient = false, quiet = false;
+  bool strict = false, no_vendor = false, lenient = false, quiet = false, verbose = false;
+  std::string log_level = "warning";
 
-  /// MODEL, --device, --precision, --shapes, --profile, --state, --threads, --budget, --timing-cache, --skip-pass,
-  /// --max-memory,
-  /// --max-rounds, --external-root, --plugin, --lenient, --strict, --no-vendor, -q.
-  void add_to(CLI::App& app);
+  /// What a verb does with the model: builds an engine where it is none, or reads it only.
+  enum class Uses { build, model };
+  void add_to(CLI::App& app, Uses uses = Uses::build);
   /// Throws Error(usage), or Error(unsupported) for a device or precision that is not there.
   BuildOptions build_options() const;
+  /// Of --verbose and --log-level. Throws Error(usage).
+  Severity least_severity() const;
   onnx::ImportOptions import_options() const;
   /// Inputs as MODEL states them, without building it: -1 for sizes that are free.
   std::vector<TensorInfo> stated_inputs() const;
@@ -39,6 +41,9 @@ struct ModelOptions {
   const std::string& path() const;
 
  private:
+  void add_tuning(CLI::App& app);
+  static void add_limits(CLI::App& app, Uses uses);
+
   mutable std::shared_ptr<const std::string> spooled_;
 };
 

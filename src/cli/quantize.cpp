@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <filesystem>
 #include <map>
 
 #include "base/cores.h"
+#include "base/entries.h"
 #include "base/file.h"
 #include "cli/calibration.h"
 #include "cli/flags.h"
@@ -64,7 +64,7 @@ int work(Options& options) {
     write_atomically(options.table, std::as_bytes(std::span(table)));
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(options.output));
+  const int64_t bytes = size_of_file(options.output);
   if (!options.json.empty()) {
     nlohmann::ordered_json kept = nlohmann::ordered_json::object();
     for (const auto& [name, reason] : recipe.kept) kept[name] = reason;
@@ -77,26 +77,27 @@ int work(Options& options) {
                               {"kept", kept}});
   }
   if (options.json != "-")
-    fmt::print("{}  {}, {} and {} in eight bits, {} kept in floating point, error {:.2g}, {:.1f} s\n",
-               printable(options.output), bytes_text(bytes),
-               counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
-               counted(static_cast<int64_t>(recipe.values.size()), "tensor"), recipe.kept.size(), recipe.error,
-               seconds);
+    fmt::print(
+        "{}  {}, {} and {} as INT8, {} kept in floating point, error {:.2g}, {:.1f} s\n", printable(options.output),
+        bytes_text(bytes), counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
+        counted(static_cast<int64_t>(recipe.values.size()), "tensor"), recipe.kept.size(), recipe.error, seconds);
   return 0;
 }
 
 std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
-  options->add_to(app);
-  flags.add("-o,--output", options->output, "The ONNX model to write").required().value("FILE");
+  options->add_to(app, ModelOptions::Uses::model);
+  flags.add("-o,--output", options->output, "The ONNX model to write").required().value("FILE").writes(FileKind::model);
   options->data.add_to(app);
   flags
       .add("--style", options->style,
            "Whose rules to follow: standard, tensorrt (signed, symmetric), openvino, onnxruntime (i32 biases)")
       .value("NAME")
       .with_default();
-  flags.add("--tensorrt-table", options->table, "Write the scales as a TensorRT calibration table, too").value("FILE");
+  flags.add("--tensorrt-table", options->table, "Write the scales as a TensorRT calibration table, too")
+      .value("FILE")
+      .writes(FileKind::calibration_table);
   add_json(app, options->json);
   flags.footer(
       "The model has QuantizeLinear and DequantizeLinear nodes, opset 21.\n"

@@ -12,9 +12,13 @@ namespace tenon::cli {
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
   const std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  if (path != "-") return write_atomically(path, std::as_bytes(std::span(text)));
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw Error(Code::io, "cannot write to the standard output");
+  write_bytes(path, std::as_bytes(std::span(text)));
+}
+
+void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
+  if (path != "-") return write_atomically(path, bytes);
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0)
+    throw Error(Code::io, "cannot write to the standard output", {.why = std::strerror(errno)});
 }
 
 std::string counted(int64_t count, const std::string& noun) {

@@ -13,6 +13,9 @@ namespace tenon::cli {
 /// U+FFFD. Throws Error(io).
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
+/// Writes a file as a whole, or to stdout for "-". Throws Error(io).
+void write_bytes(const std::string& path, std::span<const std::byte> bytes);
+
 /// "1 image", "2 images".
 std::string counted(int64_t count, const std::string& noun);
 

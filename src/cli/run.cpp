@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/entries.h"
 #include "cli/arrays.h"
 #include "cli/flags.h"
 #include "cli/npy.h"
+#include "cli/notes.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -30,6 +32,14 @@ std::string list(const std::vector<TensorInfo>& infos) {
   return text;
 }
 
+void put(std::map<std::string, Tensor>& inputs, const TensorInfo& info, const std::string& path,
+         const std::string& word) {
+  if (inputs.count(info.name))
+    throw Error(Code::usage, "input \"" + printable(info.name) + "\" is given twice",
+                {.where = "--input " + word, .hint = "give each input once"});
+  inputs[info.name] = cast_to_input(read_array(path, info.dtype), info.dtype, path);
+}
+
 std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words, const std::vector<TensorInfo>& infos) {
   std::map<std::string, Tensor> inputs;
   for (const std::string& word : words) {
@@ -40,13 +50,13 @@ std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words,
       named = std::find_if(infos.begin(), infos.end(),
                            [&](const TensorInfo& info) { return info.name == word.substr(0, equals); });
     if (named == infos.end() && infos.size() == 1 && word.find('=') == std::string::npos) {
-      inputs[infos[0].name] = read_array(word, infos[0].dtype);
+      put(inputs, infos[0], word, word);
       continue;
     }
     if (named == infos.end())
       throw Error(Code::usage, "this names no input of the model",
                   {.where = "--input " + word, .hint = "write NAME=FILE; its inputs are " + list(infos)});
-    inputs[named->name] = read_array(word.substr(named->name.size() + 1), named->dtype);
+    put(inputs, *named, word.substr(named->name.size() + 1), word);
   }
   for (const TensorInfo& info : infos)
     if (!inputs.count(info.name))
@@ -62,7 +72,7 @@ nlohmann::ordered_json watched(const Options& options, const Engine& engine, con
   for (const TensorInfo& info : engine.inputs()) ordered.push_back(inputs.at(info.name));
   std::vector<explain::Watched> tensors = explain::watch_ranges(plan_of(engine), shapes, ordered, threads);
   if (tensors.empty())
-    throw Error(Code::usage, "the engine stores nothing in eight bits",
+    throw Error(Code::usage, "the engine stores nothing as INT8",
                 {.where = "--watch-ranges", .hint = "build it with --precision int8 --data"});
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   size_t left = 0;
@@ -77,13 +87,25 @@ nlohmann::ordered_json watched(const Options& options, const Engine& engine, con
                     {"high", tensor.high},
                     {"left", tensor.has_left()}});
     if (tensor.has_left() && options.json != "-")
-      fmt::print(stderr, "warning: {} has left its range: {:.2f} % of its values lie outside {:.4g} to {:.4g}\n",
-                 printable(tensor.name), 100 * tensor.share(), tensor.low, tensor.high);
+      warn(fmt::format("{} has left its range: {:.2f} % of its values lie outside {:.4g} to {:.4g}", tensor.name,
+                       100 * tensor.share(), tensor.low, tensor.high));
   }
   if (options.json != "-")
     fmt::print("ranges: {} of {} have left those of the calibration\n", left,
                counted(static_cast<int64_t>(tensors.size()), "tensor"));
   return list;
+}
+
+/// Where each output goes; the folder is made.
+std::vector<std::string> output_files(const Options& options, const std::vector<TensorInfo>& infos) {
+  std::vector<std::string> files;
+  if (options.output_dir.empty()) return files;
+  make_folder(options.output_dir);
+  for (const TensorInfo& info : infos) {
+    files.push_back((std::filesystem::path(options.output_dir) / file_name_of(info.name)).string());
+    paths().write("--output-dir", files.back());
+  }
+  return files;
 }
 
 int work(const Options& options) {
@@ -92,11 +114,11 @@ int work(const Options& options) {
   for (const auto& [input, tensor] : inputs)
     if (tensor.dtype() != DType::sequence) shapes[input] = {tensor.dims().begin(), tensor.dims().end()};
   const Engine engine = options.open(shapes);
+  const std::vector<TensorInfo> infos = engine.outputs();
+  const std::vector<std::string> files = output_files(options, infos);
   Session session = engine.session(options.threads, shapes);
   const std::vector<Tensor> outputs = session.run(inputs);
-  const std::vector<TensorInfo> infos = engine.outputs();
 
-  if (!options.output_dir.empty()) std::filesystem::create_directories(options.output_dir);
   nlohmann::ordered_json report = nlohmann::ordered_json::array();
   for (size_t at = 0; at < outputs.size(); ++at) {
     nlohmann::ordered_json entry = {
@@ -104,9 +126,8 @@ int work(const Options& options) {
         {"dtype", name(outputs[at].dtype())},
         {"shape", std::vector<int64_t>(outputs[at].dims().begin(), outputs[at].dims().end())}};
     if (!options.output_dir.empty()) {
-      const std::string file = (std::filesystem::path(options.output_dir) / file_name_of(infos[at].name)).string();
-      write_npy(file, outputs[at]);
-      entry["file"] = file;
+      write_npy(files[at], outputs[at]);
+      entry["file"] = files[at];
     }
     if (options.json != "-")
       fmt::print("{} {} {}{}\n", printable(infos[at].name), name(outputs[at].dtype()), outputs[at].dims().str(),
@@ -127,8 +148,9 @@ std::function<int()> add(CLI::App& app) {
       .add("-i,--input", options->inputs,
            "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may go where there is but one")
       .value("NAME=FILE")
+      .reads_array()
       .one_each();
-  flags.add("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy").value("DIR");
+  flags.add("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy").value("DIR").fills();
   flags.add("--watch-ranges", options->watch_ranges,
             "Say which tensors of an INT8 engine have left the ranges of its calibration");
   add_json(app, options->json);

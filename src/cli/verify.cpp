@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "backends/backend.h"
+#include "base/entries.h"
 #include "cli/arrays.h"
 #include "cli/compare.h"
 #include "cli/flags.h"
@@ -40,25 +41,16 @@ struct Outcome {
   std::string name, status, why;
 };
 
-std::vector<fs::path> sorted(const fs::path& folder) {
-  std::error_code fault;
-  std::vector<fs::path> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, fault)) paths.push_back(entry.path());
-  if (fault) throw Error(Code::io, "cannot read the folder", {.where = folder.string(), .why = fault.message()});
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 /// Cases in a folder and the folders below it.
 void collect(const fs::path& folder, int depth, std::vector<Case>& cases) {
   constexpr int deepest = 8;
   if (depth > deepest) return;
   Case own{folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string(), {}, {}};
   std::vector<fs::path> models;
-  for (const fs::path& path : sorted(folder)) {
-    if (path.extension() == ".onnx" && fs::is_regular_file(path)) models.push_back(path);
+  for (const fs::path path : entries_of(folder)) {
+    if (path.extension() == ".onnx" && is_regular_file(path)) models.push_back(path);
     else if (path.filename().string().rfind("test_data_set_", 0) == 0) own.sets.push_back(path);
-    else if (fs::is_directory(path)) collect(path, depth + 1, cases);
+    else if (is_folder(path)) collect(path, depth + 1, cases);
   }
   if (!own.sets.empty()) {
     const auto model = std::find_if(models.begin(), models.end(),
@@ -69,14 +61,14 @@ void collect(const fs::path& folder, int depth, std::vector<Case>& cases) {
     return;
   }
   for (const fs::path& model : models)
-    if (fs::exists(folder / (model.stem().string() + "_output_0.pb")))
+    if (is_there(folder / (model.stem().string() + "_output_0.pb")))
       cases.push_back({model.stem().string(), model, {}});
 }
 
 std::vector<fs::path> numbered(const fs::path& folder, const std::string& prefix) {
   std::vector<fs::path> paths;
   for (;; paths.push_back(folder / fmt::format("{}{}.pb", prefix, paths.size())))
-    if (!fs::exists(folder / fmt::format("{}{}.pb", prefix, paths.size()))) return paths;
+    if (!is_there(folder / fmt::format("{}{}.pb", prefix, paths.size()))) return paths;
 }
 
 Tensor ramp(const TensorInfo& info) {
@@ -201,7 +193,8 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   flags.add("DIR", options->folders, "Folders of cases: model.onnx with test_data_set_*/input_0.pb, output_0.pb")
-      .required();
+      .required()
+      .reads_folder();
   flags
       .add("--backend,--device", options->backend,
            "cpu, cuda, cuda:N: the optimised path; ref: plain kernels without any pass")

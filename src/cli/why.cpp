@@ -36,6 +36,19 @@ std::vector<LayerTime> profile(const Engine& engine, int threads) {
   return session.profile(inputs, profiled_runs);
 }
 
+/// What to say where the steps take another time than when the engine was built: shares and gains are of the present.
+std::string time_change(const explain::Report& report) {
+  constexpr double usual = 1.3;
+  double recorded = 0, now = 0;
+  for (const explain::Row& row : report.rows)
+    if (report.measured && row.alone > 0 && row.microseconds > 0) recorded += row.alone, now += row.microseconds;
+  if (recorded <= 0 || (now < usual * recorded && recorded < usual * now)) return "";
+  return fmt::format(
+      "the timed steps take {:.3f} ms now and took {:.3f} ms when they were recorded, each alone: the "
+      "machine is busier, slower or faster than at the build, and percentages are of the present times",
+      now / 1000, recorded / 1000);
+}
+
 int audit(const Options& options, const plan::Evidence& evidence) {
   if (evidence.empty())
     throw Error(Code::usage, "the engine holds no calibration to audit",
@@ -52,6 +65,7 @@ int work(const Options& options) {
   const int threads = options.threads > 0 ? options.threads : plan.threads;
   const std::vector<LayerTime> layers = options.recorded ? std::vector<LayerTime>() : profile(engine, threads);
   explain::Report report = explain::explain(plan, layers, threads);
+  if (const std::string note = time_change(report); !note.empty()) report.notes.push_back(note);
   if (!options.recorded)
     if (const auto other = explain::switched(plan)) explain::compare(report, profile(*other, threads));
   if (!options.json.empty()) write_json(options.json, explain::json(report));

@@ -46,7 +46,7 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
       found = true;
     }
     if (!found)
-      throw Error(Code::usage, "no layer that could be in eight bits is called \"" + name + "\"",
+      throw Error(Code::usage, "no layer that could be in INT8 is called \"" + name + "\"",
                   {.where = "--keep", .hint = "tenon why lists the model's nodes; convolutions and products count"});
   }
   return keep;

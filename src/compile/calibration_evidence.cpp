@@ -82,7 +82,7 @@ plan::Evidence evidence_as_placed(const ir::Graph& graph, const quant::Recipe& r
     for (plan::LayerEvidence& layer : evidence.layers)
       if (layer.node == node.label()) {
         layer.integer = false;
-        layer.reason = kept == placed.kept.end() ? "eight bits do not pay for the whole" : kept->second;
+        layer.reason = kept == placed.kept.end() ? "INT8 does not pay for the whole" : kept->second;
       }
   }
   return evidence;

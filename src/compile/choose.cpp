@@ -148,16 +148,16 @@ class Chooser {
         floats.milliseconds <= search_.points[best_at_].milliseconds) {
       best_at_ = 0;
       best_.reset();
-      search_.why = "all in " + floats.rest + " is faster than what loses so little in eight bits";
+      search_.why = "all in " + floats.rest + " is faster than what loses so little in INT8";
     } else if (nothing) {
-      search_.why = "eight bits are not faster" + slow_;
+      search_.why = "INT8 is not faster" + slow_;
     } else if (best_at_ == 0) {
-      search_.why = "nothing in eight bits that is faster loses so little";
+      search_.why = "nothing in INT8 that is faster loses so little";
     } else {
       search_.why = fmt::format("it {} of those that lose at most {:g} points",
-                                selection_.objective == Objective::size       ? "has the smallest weights"
+                                selection_.objective == Objective::size     ? "has the smallest weights"
                                 : search_.points[best_at_].milliseconds > 0 ? "is the fastest"
-                                                                            : "has the most layers in eight bits",
+                                                                            : "has the most layers in INT8",
                                 selection_.limit);
     }
     // Without eight bits: floating point as it is fast, or fp32 where that loses too much.
@@ -218,7 +218,7 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
       for (size_t at = 0; at < order.size(); ++at)
         for (const std::string& anchor : order[at].anchors)
           if (!stays[at] && !order[at].rounded)
-            out[anchor] = fmt::format("in eight bits it costs too much accuracy for the {} it saves",
+            out[anchor] = fmt::format("in INT8 it costs too much accuracy for the {} it saves",
                                       selection.objective == Objective::size ? "space" : "time");
       enough =
           chooser.is_enough(selection.make(quant::without(selection.graph, faster, out), rounded_of(order, stays)));

@@ -83,7 +83,7 @@ class EightBits {
   /// Chooses how to quantise the graph.
   quant::Recipe calibrated() const {
     if (!options_.calibrator)
-      throw Error(Code::usage, "eight bits need calibration data",
+      throw Error(Code::usage, "INT8 needs calibration data",
                   {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
     Setting setting{options_.calibration,  options_.shapes,   base_.threads,
                     task_.cache.records(), options_.progress, options_.logger};

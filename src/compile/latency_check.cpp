@@ -213,9 +213,9 @@ std::vector<Slower> slower(const quant::Recipe& recipe, const std::map<std::stri
   std::vector<Slower> found;
   for (const auto& [name, time] : times)
     if (time.bytes > time.real && !recipe.pinned.count(name))
-      found.push_back(
-          {name, fmt::format("in floating point it takes {:.1f} us, in eight bits {:.1f} us", time.real, time.bytes),
-           time.bytes - time.real});
+      found.push_back({name,
+                       fmt::format("in floating point it takes {:.1f} us, in INT8 {:.1f} us", time.real, time.bytes),
+                       time.bytes - time.real});
   std::stable_sort(found.begin(), found.end(), [](const Slower& a, const Slower& b) { return a.gain > b.gain; });
   return found;
 }
@@ -268,7 +268,7 @@ void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& kee
       found |= precision == quant::in_eight_bits || passes::int8_to_f32(graph, id);
     }
     if (!found)
-      throw Error(Code::usage, "no layer in eight bits is called \"" + name + "\"",
+      throw Error(Code::usage, "no layer in INT8 is called \"" + name + "\"",
                   {.where = "--keep", .hint = "tenon why lists the model's nodes; convolutions and products count"});
   }
   graph.tidy();

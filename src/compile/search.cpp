@@ -181,7 +181,7 @@ struct Placer {
     quant::Reasons keep = context.keep;
     for (size_t at = 0; at < context.graph.nodes.size(); ++at)
       if (whole.integer[at] && keep[at].empty() && groups.count(whole.group[context.graph.nodes[at].inputs[0]]))
-        keep[at] = "in eight bits it adds too much to the error";
+        keep[at] = "in INT8 it adds too much to the error";
     return quant::structure_of(context.graph, keep);
   }
 

@@ -15,8 +15,9 @@ std::string points_text(double points) { return fmt::format("{:.2f}", std::fabs(
 }  // namespace
 
 std::string search_text(const plan::Search& search) {
-  std::string text = fmt::format("{} on {} sample{}; at most {:g} points below fp32\n", printable(search.metric),
-                                 search.samples, search.samples == 1 ? "" : "s", search.limit);
+  std::string text =
+      fmt::format("{} on {} sample{}; at most {:g} percentage points below fp32\n", printable(search.metric),
+                  search.samples, search.samples == 1 ? "" : "s", search.limit);
   text += fmt::format("  {:>9} {:>12} {:>7} {:>8} {:>7}  {}\n", "ms", "int8 layers", "rest", "points", "drop",
                       "95 % interval");
   for (size_t at = 0; at < search.points.size(); ++at) {

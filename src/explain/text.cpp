@@ -55,12 +55,12 @@ std::string row_text(const Report& report, const Row& row) {
     text += fmt::format("{}alone: {} {}; candidates: {}\n", indent, row.kernel, time_text(row.alone), timed);
   if (row.switched >= 0)
     text += fmt::format("{}in {} it would take {} ({:+.3f} ms)\n", indent,
-                        row.precision == Precision::int8 ? "floating point" : "eight bits", time_text(row.switched),
+                        row.precision == Precision::int8 ? "floating point" : "INT8", time_text(row.switched),
                         (row.switched - row.microseconds) / 1000);
   if (row.error >= 0 || !row.kept.empty()) {
-    std::string told = row.precision == Precision::int8 ? "in eight bits" : "in floating point";
+    std::string told = row.precision == Precision::int8 ? "as INT8" : "in floating point";
     if (!row.kept.empty()) told += ", as " + row.kept;
-    if (row.error >= 0) told += fmt::format("; eight bits here alone: error {:.2g}", row.error);
+    if (row.error >= 0) told += fmt::format("; INT8 here alone: error {:.2g}", row.error);
     if (row.precision == Precision::int8) told += "; float: " + keep_line(row, Precision::fp32);
     text += indent + printable(told) + "\n";
   }

@@ -21,7 +21,7 @@ const T* find(const Node& node, const std::string& name) {
   const auto* list = std::get_if<std::vector<int64_t>>(&found->second);
   if (!value && !(list && list->empty()))
     throw Error(
-        Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") cannot be right",
+        Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") is invalid",
         {.where = "node " + node.label(),
          .why = "the attribute " + name + " is " + kind_of(found->second) + ", not " + kind_of(Attribute(T()))});
   return value;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "base/file.h"
 #include "ops/op.h"
 
 namespace tenon::onnx {
@@ -219,18 +220,15 @@ void write_file(const ir::Graph& graph, const std::string& path) {
   write_model(counter, graph);
   if (counter.bytes() > largest_file)
     throw Error(Code::unsupported, "the model is larger than an ONNX file can be", {.where = path, .why = "2 GB"});
-  const std::string part = path + ".part";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(part.c_str(), "wbe"), &std::fclose);
+  NewFile whole(path);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(whole.temporary().c_str(), "wbe"),
+                                                             &std::fclose);
   if (!file) throw Error(Code::io, "cannot write the model", {.where = path, .why = std::strerror(errno)});
-  try {
-    Writer writer(file.get());
-    write_model(writer, graph);
-    if (std::fflush(file.get()) != 0 || std::rename(part.c_str(), path.c_str()) != 0)
-      throw Error(Code::io, "cannot write the model", {.where = path, .why = std::strerror(errno)});
-  } catch (...) {
-    std::remove(part.c_str());
-    throw;
-  }
+  Writer writer(file.get());
+  write_model(writer, graph);
+  if (std::fflush(file.get()) != 0)
+    throw Error(Code::io, "cannot write the model", {.where = path, .why = std::strerror(errno)});
+  whole.commit();
 }
 
 }  // namespace tenon::onnx

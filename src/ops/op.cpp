@@ -19,7 +19,7 @@ std::map<ir::OpId, OpDef>& registry() {
 }
 
 [[noreturn]] void fail_at(const ir::Node& node, const std::string& why, const std::string& hint) {
-  throw Error(Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") cannot be right",
+  throw Error(Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") is invalid",
               {.where = "node " + node.label(), .why = why, .hint = hint, .node = node.label()});
 }
 

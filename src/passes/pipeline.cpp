@@ -32,7 +32,7 @@ const std::vector<Pass>& pipeline() {
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
-      {"lower_einsum", "turns sums over shared labels into products", lower_einsum},
+      {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
       {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the
       // convolution.
@@ -47,7 +47,7 @@ const std::vector<Pass>& pipeline() {
       {"canonical_again", "gives the reshapes of the two above their one form", canonical},
       {"cancel_lifts", "merges the reshapes and transposes between them", cancel_transpose_reshape},
       {"split_axes_first", "splits joined axes before they are transposed", split_axes_first},
-      {"keep_rows", "computes products of flattened axes on the axes themselves", keep_rows},
+      {"keep_rows", "computes matrix multiplications of flattened axes on the axes themselves", keep_rows},
       // From here on tensors lie channels last.
       {"layout_nhwc", "puts convolutional networks in channels-last order", layout_nhwc},
       {"cancel_again", "drops the transposes and reshapes that the new order made idle", cancel_transpose_reshape},
@@ -55,7 +55,8 @@ const std::vector<Pass>& pipeline() {
       {"common_again", "shares what the new order doubled", common_subexpressions},
       // Kernels take what follows them along, while the result is in registers.
       {"fuse_dynamic", "joins integer sums with the scales behind them that are known when they run", fuse_dynamic},
-      {"fuse_epilogue", "joins activations and residual sums to convolutions and products", fuse_epilogue},
+      {"fuse_epilogue", "joins activations and residual sums to convolutions and matrix multiplications",
+       fuse_epilogue},
       {"fuse_elementwise", "joins trees of elementwise nodes into one node", fuse_elementwise},
   };
   return list;
@@ -92,11 +93,12 @@ const std::vector<Pass>& for_float8() {
 
 const std::vector<Pass>& for_attention() {
   static const std::vector<Pass> list = {
-      {"transpose_matmuls", "turns products by transposed weights of attention around", transpose_matmuls},
+      {"transpose_matmuls", "swaps the operands of matrix multiplications by transposed weights in attention",
+       transpose_matmuls},
       {"split_axes_again", "splits joined axes before they are transposed", split_axes_first},
       {"cancel_transposes", "merges the transposes that this left", cancel_transpose_reshape},
-      {"fuse_attention", "joins the products around the softmax of attention", fuse_attention},
-      {"merge_products", "joins the products that make queries, keys and values", merge_products},
+      {"fuse_attention", "joins the matrix multiplications around the softmax of attention", fuse_attention},
+      {"merge_products", "joins the matrix multiplications that make queries, keys and values", merge_products},
   };
   return list;
 }
@@ -106,7 +108,7 @@ namespace {
 /// What takes an engine from a GPU back to the CPU, whose kernels are for f32.
 const std::vector<Pass>& for_cpu() {
   static const std::vector<Pass> list = {
-      {"split_attention", "takes attention apart into products and a softmax", split_attention},
+      {"split_attention", "splits attention into matrix multiplications and a softmax", split_attention},
   };
   return list;
 }
@@ -229,7 +231,7 @@ std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::
 }
 std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = join_attention(graph, skip);
-  records.push_back(run(graph, {"products_to_convolutions", "computes products by constant weights as convolutions",
+  records.push_back(run(graph, {"products_to_convolutions", "computes matrix multiplications by constant weights as convolutions",
                                 products_to_convolutions}, Bodies::left));
   return records;
 }

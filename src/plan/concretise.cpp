@@ -34,7 +34,7 @@ void set_input(ir::Value& value, const Shapes& shapes) {
         throw Error(Code::usage, "input \"" + value.name + "\" is given a negative size", {.why = text(given->second)});
       if (shape[axis].is_constant() && shape[axis].value() != size)
         throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second),
-                    {.why = "the model fixes it to " + ir::str(stated)});
+                    {.why = "the model expects " + ir::str(stated)});
       shape[axis] = ir::Dim(size);
     } else if (!shape[axis].is_constant()) {
       if (axis != 0)

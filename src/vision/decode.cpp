@@ -42,7 +42,9 @@ Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   throw Error(Code::io, "not an image of a known kind",
               {.where = name,
                .why = bytes.empty() ? "the file is empty" : "it begins like neither JPEG nor PNG",
-               .hint = "convert it to JPEG or PNG"});
+               .hint = name.ends_with(".npy") || name.ends_with(".npz") || name.ends_with(".pb")
+                           ? "tenon run takes arrays"
+                           : "convert it to JPEG or PNG"});
 }
 
 Image decode_image(const std::string& path) { return decode_image(read_file(path), path); }

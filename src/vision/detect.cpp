@@ -234,7 +234,11 @@ std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs,
     case HeadKind::ssd: from_ssd(head, data(head.scores), data(head.boxes), options.confidence, out); break;
   }
   const float iou = head.kind == HeadKind::end_to_end ? 1.0f : options.iou;
-  std::vector<Detection> kept = suppress(std::move(out.found), iou, options.max_detections);
+  if (!options.classes.empty())
+    std::erase_if(out.found, [&](const Detection& one) {
+      return std::find(options.classes.begin(), options.classes.end(), one.class_id) == options.classes.end();
+    });
+  std::vector<Detection> kept = suppress(std::move(out.found), iou, options.max_detections, options.agnostic);
   to_source(kept, transform);
   return kept;
 }

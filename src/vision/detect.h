@@ -33,6 +33,8 @@ struct DetectOptions {
   float confidence = 0.25f;  ///< a score must be above it
   float iou = 0.7f;
   int max_detections = 300;
+  bool agnostic = false;     ///< boxes of different classes hide each other, too
+  std::vector<int> classes;  ///< those wanted; empty: all
 };
 
 /// Recognises a head by the shapes of a model's outputs and, where those leave a choice, by their values. `labels` is

@@ -21,7 +21,7 @@ float overlap(const Detection& a, const Detection& b) {
 
 }  // namespace
 
-std::vector<Detection> suppress(std::vector<Detection> candidates, float iou, int max_kept) {
+std::vector<Detection> suppress(std::vector<Detection> candidates, float iou, int max_kept, bool agnostic) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Detection& a, const Detection& b) { return a.score > b.score; });
   if (candidates.size() > max_candidates) candidates.resize(max_candidates);
@@ -29,7 +29,7 @@ std::vector<Detection> suppress(std::vector<Detection> candidates, float iou, in
   for (const Detection& candidate : candidates) {
     if (kept.size() >= static_cast<size_t>(std::max(max_kept, 0))) break;
     const bool hidden = std::any_of(kept.begin(), kept.end(), [&](const Detection& better) {
-      return better.class_id == candidate.class_id && overlap(better, candidate) > iou;
+      return (agnostic || better.class_id == candidate.class_id) && overlap(better, candidate) > iou;
     });
     if (!hidden) kept.push_back(candidate);
   }

@@ -11,8 +11,9 @@ struct Detection {
   float box[4] = {0, 0, 0, 0};
 };
 
-/// Keeps the best of overlapping boxes of the same class, best first and at most `max_kept`; equal scores keep their
-/// order. A box falls where its intersection over union with a kept one is above `iou`.
-std::vector<Detection> suppress(std::vector<Detection> candidates, float iou, int max_kept);
+/// Keeps the best of overlapping boxes of the same class, or of any class where `agnostic`, best first and at most
+/// `max_kept`; equal scores keep their order. A box falls where its intersection over union with a kept one is above
+/// `iou`.
+std::vector<Detection> suppress(std::vector<Detection> candidates, float iou, int max_kept, bool agnostic = false);
 
 }  // namespace tenon::vision

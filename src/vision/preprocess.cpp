@@ -102,9 +102,33 @@ TENON_CLONES void scale_strided(const uint8_t* in, float factor, float bias, siz
   for (size_t x = 0; x < count; ++x) out[x * 3] = static_cast<float>(in[x]) * factor + bias;
 }
 
+/// Brightness in all three channels, as ITU-R BT.601 and OpenCV weigh them.
+Image grey_of(const Image& image) {
+  Image grey(image.width, image.height);
+  for (size_t at = 0; at + 2 < image.pixels.size(); at += 3) {
+    const uint8_t* const from = image.pixels.data() + at;
+    const int value = (4899 * from[0] + 9617 * from[1] + 1868 * from[2] + (1 << 13)) >> 14;
+    std::fill_n(grey.pixels.data() + at, 3, static_cast<uint8_t>(value));
+  }
+  return grey;
+}
+
 }  // namespace
 
 Transform preprocess(const Image& image, const Spec& spec, float* out) {
+  if (spec.colour == Colour::grey) {
+    Spec coloured = spec;
+    coloured.colour = Colour::rgb;
+    coloured.layout = Layout::nchw;
+    // One mean and deviation for the one channel: those of the three, averaged.
+    coloured.mean.fill((spec.mean[0] + spec.mean[1] + spec.mean[2]) / 3);
+    coloured.std.fill((spec.std[0] + spec.std[1] + spec.std[2]) / 3);
+    const size_t plane = static_cast<size_t>(spec.width) * static_cast<size_t>(spec.height);
+    std::vector<float> planes(3 * plane);
+    const Transform transform = preprocess(grey_of(image), coloured, planes.data());
+    std::copy_n(planes.begin(), plane, out);
+    return transform;
+  }
   const Placement placed = place(image, spec);
   const auto rows = resampler(image, placed.width, placed.height, spec.interpolation, placed.region);
   const size_t width = static_cast<size_t>(spec.width), plane = width * static_cast<size_t>(spec.height);
@@ -136,10 +160,12 @@ Transform preprocess(const Image& image, const Spec& spec, float* out) {
 
 Tensor preprocess(std::span<const Image> images, const Spec& spec, std::vector<Transform>* transforms) {
   const auto count = static_cast<int64_t>(images.size());
-  const Dims dims =
-      spec.layout == Layout::nchw ? Dims{count, 3, spec.height, spec.width} : Dims{count, spec.height, spec.width, 3};
+  const int64_t channels = spec.channels();
+  const Dims dims = spec.layout == Layout::nchw ? Dims{count, channels, spec.height, spec.width}
+                                                : Dims{count, spec.height, spec.width, channels};
   Tensor tensor(DType::f32, dims);
-  const size_t each = static_cast<size_t>(spec.width) * static_cast<size_t>(spec.height) * 3;
+  const size_t each =
+      static_cast<size_t>(spec.width) * static_cast<size_t>(spec.height) * static_cast<size_t>(channels);
   if (transforms) transforms->clear();
   for (size_t at = 0; at < images.size(); ++at) {
     const Transform transform = preprocess(images[at], spec, tensor.data<float>() + at * each);

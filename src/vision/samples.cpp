@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/entries.h"
 #include "vision/decode.h"
 #include "vision/preprocess.h"
+#include "vision/sources.h"
 #include "vision/video.h"
 
 namespace fs = std::filesystem;
@@ -38,22 +40,16 @@ Source source_of(const std::string& path) {
   if (!fs::exists(path, fault))
     throw Error(Code::io, "cannot open the calibration data",
                 {.where = path, .why = fault ? fault.message() : "No such file or directory"});
-  if (is_video_name(path) && !fs::is_directory(path)) {
+  if (is_video_name(path) && !is_folder(path)) {
     source.video = path;
     source.items = std::max<int64_t>(VideoReader(path).frames(), 0);
     if (source.items == 0) source.items = usual_frames;  // the file does not say
     return source;
   }
-  if (!fs::is_directory(path)) {
+  if (!is_folder(path)) {
     source.images = {path};
   } else {
-    for (const fs::directory_entry& entry : fs::directory_iterator(path))
-      if (entry.is_regular_file() && is_image_name(entry.path().string()))
-        source.images.push_back(entry.path().string());
-    std::sort(source.images.begin(), source.images.end());
-    if (source.images.empty())
-      throw Error(Code::io, "the folder has no images",
-                  {.where = path, .hint = "images are .jpg, .jpeg and .png files"});
+    source.images = images_in(path);
   }
   source.items = static_cast<int64_t>(source.images.size());
   return source;

@@ -28,7 +28,8 @@ constexpr Choice<Fit> fits[] = {{"letterbox", Fit::letterbox},
                                 {"center_crop", Fit::center_crop},
                                 {"centre_crop", Fit::center_crop}};
 constexpr Choice<Anchor> anchors[] = {{"center", Anchor::center}, {"top_left", Anchor::top_left}};
-constexpr Choice<Colour> colours[] = {{"rgb", Colour::rgb}, {"bgr", Colour::bgr}};
+constexpr Choice<Colour> colours[] = {
+    {"rgb", Colour::rgb}, {"bgr", Colour::bgr}, {"grey", Colour::grey}, {"gray", Colour::grey}};
 constexpr Choice<Layout> layouts[] = {{"nchw", Layout::nchw}, {"nhwc", Layout::nhwc}};
 constexpr Choice<Interpolation> interpolations[] = {{"cv_linear", Interpolation::cv_linear},
                                                     {"antialias", Interpolation::antialias},
@@ -230,8 +231,13 @@ Spec resolve(Spec spec, const Dims& input) {
                 {.where = input.str(), .why = std::move(why)});
   };
   if (input.rank() != 4) refuse_dims("an image input has 4 dimensions");
-  const bool last = input[3] == 3 && input[1] != 3;
-  if (!last && input[1] != 3 && input[1] > 0) refuse_dims("neither dimension 1 nor 3 is 3 (colours)");
+  const auto is_colours = [](int64_t size) { return size == 3 || size == 1; };
+  const bool last = is_colours(input[3]) && !is_colours(input[1]);
+  if (!last && !is_colours(input[1]) && input[1] > 0)
+    refuse_dims("neither dimension 1 nor 3 is 3 (colours) or 1 (grey)");
+  const int64_t channels = input[last ? 3 : 1];
+  if (channels == 1) spec.colour = Colour::grey;
+  if (channels == 3 && spec.colour == Colour::grey) refuse_dims("it has 3 colours, and the preprocessing is grey");
   spec.layout = last ? Layout::nhwc : Layout::nchw;
   const auto settle = [&](int& side, int64_t given, const char* name) {
     if (given < 1) return;

@@ -18,7 +18,7 @@ enum class Anchor : uint8_t {
   center,    ///< image in the middle, its size rounded half to even (Ultralytics)
   top_left,  ///< image in the corner, its size truncated (YOLOX)
 };
-enum class Colour : uint8_t { rgb, bgr };
+enum class Colour : uint8_t { rgb, bgr, grey };
 enum class Layout : uint8_t { nchw, nhwc };
 enum class Interpolation : uint8_t {
   cv_linear,  ///< OpenCV 4 INTER_LINEAR on 8-bit images, bit for bit
@@ -40,6 +40,7 @@ struct Spec {
   Interpolation interpolation = Interpolation::cv_linear;
   Layout layout = Layout::nchw;
 
+  int channels() const { return colour == Colour::grey ? 1 : 3; }
   bool operator==(const Spec&) const = default;
   /// The text form; parse_spec gives the same value back.
   std::string str() const;
@@ -53,8 +54,9 @@ inline constexpr const char* spec_key = "tenon.preprocess";
 /// WIDTHxHEIGHT. Presets: yolo (Ultralytics), yolox, imagenet (torchvision). Throws Error(usage) naming the word.
 Spec parse_spec(std::string_view text);
 
-/// Fills size and layout from the dims of a model's input, [N,3,H,W] or [N,H,W,3]; sizes below 1 are free.
-/// Throws Error(usage) where the spec asks for another size or the dims are not an image's.
+/// Fills size, layout and whether the input is grey from the dims of a model's input: [N,3,H,W], [N,H,W,3], or with 1
+/// in the place of 3; sizes below 1 are free. Throws Error(usage) where the spec asks for another size or the dims are
+/// not an image's.
 Spec resolve(Spec spec, const Dims& input);
 
 }  // namespace tenon::vision

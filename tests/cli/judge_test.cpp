@@ -132,7 +132,8 @@ TEST(judge, is_asked_without_a_wish_where_there_is_data_and_time) {
                                  "all",      "--precision",  "int8",
                                  "--budget", "200ms",        "--timing-cache",
                                  "-",        "--preprocess", "resize=8x8,scale=1/255"};
-  const std::string table = "expected top-1 agreement with fp32 on 16 samples; at most 0.75 points below fp32";
+  const std::string table =
+      "expected top-1 agreement with fp32 on 16 samples; at most 0.75 percentage points below fp32";
   EXPECT_EQ(test::run_tenon(one.folder, words).out.find(table), std::string::npos);  // eight images are too few
   words.insert(words.end(), {"--data", "all"});
   const test::Outcome outcome = test::run_tenon(one.folder, words);

@@ -166,7 +166,7 @@ TEST(choose, stays_with_floating_point_where_eight_bits_are_slower) {
   EXPECT_FALSE(world.run(0.1, search));
   EXPECT_EQ(world.scored, 0);
   EXPECT_TRUE(search.points[0].chosen);
-  EXPECT_EQ(search.why, "eight bits are not faster: 0.140 ms against 0.100 ms");
+  EXPECT_EQ(search.why, "INT8 is not faster: 0.140 ms against 0.100 ms");
 }
 
 TEST(choose, rounds_part_of_the_layers_where_all_of_them_lose_too_much) {

@@ -150,7 +150,7 @@ TEST(kept_to_f32, names_what_is_no_layer_in_eight_bits) {
   EXPECT_EQ(test::error_of([&] {
               kept_to_f32(graph, {{"sum", "fp32"}});
             }),
-            "usage: no layer in eight bits is called \"sum\"");
+            "usage: no layer in INT8 is called \"sum\"");
 }
 
 /// Which layers are slower differs from run to run; what must hold is that all are tried, and that the plan is the one

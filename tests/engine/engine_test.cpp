@@ -165,7 +165,7 @@ TEST_F(EngineFile, AGraphMadeByHandIsChecked) {
       "f32[2,2] = {0.0,0.0,0.0,0.0} const %s : f32[2] = {1.0,1.0} ";
   const std::pair<std::string, std::string> cases[] = {
       {pools + ",7]} from [\"p\"]" + outputs,
-       "node \"p\" (tenon:MaxPools) cannot be right, node p, 3 windows for 2 outputs"},
+       "node \"p\" (tenon:MaxPools) is invalid, node p, 3 windows for 2 outputs"},
       {pools + ",4]} from [\"p\"]" + outputs, "3 windows"},
       {maps + "%y : ?, %z : ? = MaxPools(%x) from [\"p\"]" + outputs, "op MaxPools is not supported, node p"},
       {conv + "activation=\"sqrt\"" + end, "activation \"sqrt\" is not known"},

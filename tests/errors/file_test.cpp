@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/hash.h"
 #include "cli/signals.h"
 #include "support/command.h"
@@ -98,6 +99,27 @@ TEST(Write, LeavesADeviceInPlace) {
   write_atomically("/dev/null", bytes_of("new"));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_THROW(write_atomically("/dev/full", bytes_of("new")), Error);
+}
+
+TEST(Write, TellsOfAPipeThatNobodyReadsInsteadOfWaiting) {
+  const Folder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(write_atomically(folder / "pipe", bytes_of("new")), Error);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+}
+
+TEST(Write, NeverPutsAFileInThePlaceOfAPipeInAFolder) {
+  const Folder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(OpenFolder::open(folder.path()).write("pipe", bytes_of("new")), Error);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+}
+
+TEST(Write, TakesTheLongestNameThereIs) {
+  const Folder folder;
+  const std::string name(255, 'n');
+  write_atomically(folder / name, bytes_of("new"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder / name));
 }
 
 constexpr size_t large = MappedFile::largest_copied + 4096;

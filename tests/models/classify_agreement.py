@@ -41,7 +41,8 @@ def main():
     inputs = session.get_inputs()[0]
     side = inputs.shape[2] if isinstance(inputs.shape[2], int) else 224
     compared = wrong = 0
-    for entry in reference.tenon('classify', model, '--source', images, '--preprocess', words, '--top', str(TOP)):
+    results = reference.tenon('classify', model, '--source', images, '--preprocess', words, '--top', str(TOP))
+    for entry in results['classifications']:
         logits = session.run(None, {inputs.name: prepared(entry['image'], side, *rest)})[0].ravel().astype(np.float64)
         if logits.min() >= 0 and abs(logits.sum() - 1) < 1e-3:
             scores = logits

@@ -107,7 +107,7 @@ def main():
     kind = sys.argv[1].split('n_')[0].split('_')[0]
     session = reference.session(onnxruntime, model)
     compared = wrong = 0
-    for entry in reference.tenon('detect', model, '--source', images):
+    for entry in reference.tenon('detect', model, '--source', images)['detections']:
         got = [(one['class'], one['score'], np.array(one['box'])) for one in entry['detections']]
         want = expected(session, kind, entry['image'])
         compared += sum(score >= LEAST_SCORE for _, score, _ in want)

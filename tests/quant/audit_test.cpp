@@ -343,7 +343,7 @@ TEST(Audit, AKeptNodeThatIsNoneIsNamed) {
   EXPECT_EQ(test::error_of([] {
               evidence(2, 1, {{"act2", "fp32"}});
             }),
-            "usage: no layer that could be in eight bits is called \"act2\"");
+            "usage: no layer that could be in INT8 is called \"act2\"");
 }
 
 TEST(Audit, ComesBackFromJson) {

@@ -86,7 +86,7 @@ TEST_F(SessionTest, RefusesWhatTheModelDoesNotTake) {
   EXPECT_EQ(error_of([&] {
               session.run({{"x", random_tensor({1, 3, 9, 8}, 1)}});
             }),
-            "usage: input \"x\" is given 1x3x9x8, the model fixes it to [n1,3,8,8]");
+            "usage: input \"x\" is given 1x3x9x8, the model expects [n1,3,8,8]");
   EXPECT_EQ(error_of([&] {
               session.run({{"x", random_tensor({3, 8, 8}, 1)}});
             }),
@@ -112,7 +112,7 @@ TEST_F(SessionTest, AStepThatFailsEndsTheRunAndNotTheSession) {
     };
     for (int turn = 0; turn < 3; ++turn) {
       EXPECT_EQ(error_of([&] { at(8); }),
-                "invalid_model: node \"g\" (Gather) cannot be right, index 8 is outside an axis of size 8")
+                "invalid_model: node \"g\" (Gather) is invalid, index 8 is outside an axis of size 8")
           << threads;
       EXPECT_EQ(at(7)[0].dims(), (Dims{1, 1}));
     }

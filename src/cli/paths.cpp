@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/paths.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <tenon/error.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/entries.h"
+#include "base/file.h"
+#include "engine/engine.h"
+#include "vision/file.h"
+
+namespace fs = std::filesystem;
+
+namespace tenon::cli {
+namespace {
+
+using Json = nlohmann::json;
+using Place = Paths::Place;
+
+void require_name(const std::string& option, const std::string& path) {
+  if (path.empty()) throw Error(Code::usage, option + " needs a path", {.where = option, .why = "it is empty"});
+}
+
+[[noreturn]] void refuse(const std::string& what, const std::string& path, int error) {
+  throw Error(Code::io, what, {.where = path, .why = std::strerror(error)});
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+/// The beginning of a file; nothing where it cannot be read.
+std::string head_of(const std::string& path) {
+  constexpr size_t bytes = 4096;
+  std::string head(bytes, '\0');
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const ssize_t count = file ? ::read(file.get(), head.data(), head.size()) : 0;
+  head.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return head;
+}
+
+bool begins_as_json(const std::string& head) {
+  const size_t first = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  return first != std::string::npos && (head[first] == '{' || head[first] == '[');
+}
+
+/// An object with a version whose other entries are objects of lists, as plan::TimingCache writes.
+bool is_timing_cache(const std::string& path) {
+  constexpr int64_t largest = int64_t{1} << 30;
+  const std::vector<uint8_t> bytes = vision::read_file(path, largest);
+  const Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, false);
+  if (!json.is_object() || !json.contains("version") || !json["version"].is_number_integer()) return false;
+  for (const auto& [key, entry] : json.items())
+    if (key != "version" && !entry.is_object()) return false;
+  return true;
+}
+
+/// What `path` should hold and does not; "" where it does, or is empty.
+std::string other_kind(const std::string& path, const struct stat& status, FileKind kind) {
+  if (kind == FileKind::any || !S_ISREG(status.st_mode) || status.st_size == 0) return "";
+  const std::string head = head_of(path);
+  if (head.empty()) return "a file that can be read";
+  switch (kind) {
+    case FileKind::engine: return is_engine_file(path) ? "" : "an engine";
+    case FileKind::json: return begins_as_json(head) ? "" : "JSON";
+    case FileKind::timing_cache: return begins_as_json(head) && is_timing_cache(path) ? "" : "a timing cache";
+    case FileKind::calibration_cache:
+      return begins_as_json(head) || head.starts_with("TRT-") ? "" : "a calibration cache";
+    case FileKind::calibration_table: return head.starts_with("TRT-") ? "" : "a calibration table";
+    // ONNX has no mark: models begin with their IR version, field 1.
+    case FileKind::model: return head[0] == '\x08' ? "" : "an ONNX model";
+    case FileKind::any: break;
+  }
+  return "";
+}
+
+[[noreturn]] void collide(const Place& output, const Place& other) {
+  throw Error(Code::usage, other.written ? "two outputs would go to the same file" : "an output would replace an input",
+              {.where = output.option + " " + output.path,
+               .why = fmt::format("it is the same file as {} {}", other.option, other.path),
+               .hint = "give another path"});
+}
+
+}  // namespace
+
+Paths& paths() {
+  static Paths all;
+  return all;
+}
+
+void Paths::read(const std::string& option, const std::string& path, const std::string& noun) {
+  require_name(option, path);
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) refuse("cannot open " + noun, path, errno);
+  Place place{option, path, "", status.st_dev, status.st_ino, false};
+  for (const Place& other : places_)
+    if (other.written && place.is(other)) collide(other, place);
+  places_.push_back(std::move(place));
+}
+
+void Paths::read_folder(const std::string& option, const std::string& path) {
+  read(option, path, "the folder");
+  if (!is_folder(path))
+    throw Error(Code::io, "the path is no folder", {.where = path, .hint = option + " names a folder"});
+}
+
+void Paths::write(const std::string& option, const std::string& path, FileKind kind) {
+  require_name(option, path);
+  const std::string target = path == "-" ? path : written_path(path);
+  Place place{option, path, "", 0, 0, true};
+  struct stat status;
+  if (path == "-") {
+    place.name = "the standard output";
+  } else if (::stat(path.c_str(), &status) == 0) {
+    place.device = status.st_dev, place.inode = status.st_ino;
+    if (S_ISDIR(status.st_mode))
+      throw Error(Code::io, "the path is a folder", {.where = path, .hint = "name a file in it"});
+    const bool is_cache = kind == FileKind::timing_cache || kind == FileKind::calibration_cache;
+    if (!S_ISREG(status.st_mode) && is_cache)
+      throw Error(Code::io, "the path is a device or a pipe", {.where = path, .hint = option + " names a file"});
+    if (!S_ISREG(status.st_mode)) {
+      streams_.push_back(open_stream(path));
+      return;
+    }
+  } else if (errno == ENOENT) {
+    if (::stat(folder_of(target).c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+      throw Error(Code::io, "there is no such folder", {.where = folder_of(path)});
+    std::error_code fault;
+    place.name = (fs::canonical(folder_of(target), fault) / fs::path(target).filename()).string();
+    if (fault) place.name = target;
+    if (const long longest = ::pathconf(folder_of(target).c_str(), _PC_NAME_MAX);
+        longest > 0 && fs::path(target).filename().string().size() > static_cast<size_t>(longest))
+      refuse("cannot write the file", path, ENAMETOOLONG);
+  } else {
+    refuse("cannot write the file", path, errno);
+  }
+  for (const Place& other : places_)
+    if (place.is(other)) collide(place, other);
+  if (const std::string wanted = place.name.empty() ? other_kind(path, status, kind) : ""; !wanted.empty())
+    throw Error(Code::usage, "an output would replace a file of another kind",
+                {.where = option + " " + path,
+                 .why = "the file does not hold " + wanted,
+                 .hint = "give another path, or remove the file"});
+  if (path != "-" && ::access(folder_of(target).c_str(), W_OK) != 0) refuse("cannot write the file", path, errno);
+  places_.push_back(std::move(place));
+}
+
+void Paths::fill(const std::string& option, const std::string& path) {
+  require_name(option, path);
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) {
+    if (!S_ISDIR(status.st_mode))
+      throw Error(Code::io, "the path is no folder", {.where = path, .hint = option + " names a folder"});
+  } else if (errno != ENOENT) {
+    refuse("cannot make the folder", path, errno);
+  }
+}
+
+}  // namespace tenon::cli
