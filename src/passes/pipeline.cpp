@@ -231,8 +231,9 @@ std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::
 }
 std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = join_attention(graph, skip);
-  records.push_back(run(graph, {"products_to_convolutions", "computes matrix multiplications by constant weights as convolutions",
-                                products_to_convolutions}, Bodies::left));
+  const Pass pass{"products_to_convolutions", "computes matrix multiplications by constant weights as convolutions",
+                  products_to_convolutions};
+  records.push_back(run(graph, pass, Bodies::left));
   return records;
 }
 std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {

@@ -29,13 +29,20 @@ struct DeviceExecutable::HostStep {
   Tensor workspace;
 };
 
+namespace {
+/// It may have failed since the kernels were made. Throws before anything else is asked of it.
+Device& usable(Device& device) {
+  device.use();
+  return device;
+}
+}  // namespace
+
 DeviceExecutable::DeviceExecutable(std::shared_ptr<const DeviceCompiled> compiled, ThreadPool& thread_pool,
                                    std::shared_ptr<backends::Arena> arena)
     : compiled_(std::move(compiled)),
       thread_pool_(thread_pool),
-      device_(compiled_->device()),
+      device_(usable(compiled_->device())),
       arena_(std::dynamic_pointer_cast<DeviceArena>(std::move(arena))) {
-  device_.use();  // which may have failed since the kernels were made
   breadcrumbs_ = PinnedBuffer(most_streams * sizeof(uint32_t));
   compiled_->explain_memory([&] {
     watched([&] {
