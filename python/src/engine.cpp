@@ -25,29 +25,32 @@ const Engine& PyEngine::get() const {
   return *engine_;
 }
 
-Pool& PyEngine::pool() const {
+std::shared_ptr<Pool> PyEngine::pool() const {
   if (!pool_) pool_ = std::make_shared<Pool>(get(), 0);
-  return *pool_;
+  return pool_;
 }
 
 void PyEngine::close() {
-  const std::shared_ptr<Pool> pool = std::move(pool_);
-  engine_.reset();
-  pool_.reset();
+  std::shared_ptr<Pool> pool = std::move(pool_);
+  const std::optional<Engine> engine = std::exchange(engine_, std::nullopt);
+  const nb::gil_scoped_release free;
+  pool.reset();
 }
 
 namespace {
 
 /// A run on a session of the engine's pool.
 std::vector<Tensor> run(const PyEngine& self, const std::map<std::string, Tensor>& inputs) {
-  Pool& pool = self.pool();
+  std::shared_ptr<Pool> shared = self.pool();
   const nb::gil_scoped_release free;
-  std::unique_ptr<Session> session = pool.take();
+  // Another thread may close the engine meanwhile: the last to hold the pool ends it, without the GIL.
+  const std::shared_ptr<Pool> pool = std::move(shared);
+  std::unique_ptr<Session> session = pool->take();
   struct Back {
     Pool& pool;
     std::unique_ptr<Session>& session;
     ~Back() { pool.give(std::move(session)); }
-  } const back{pool, session};
+  } const back{*pool, session};
   return session->run(inputs);
 }
 

@@ -92,20 +92,20 @@ void Pool::give(std::unique_ptr<Session> session) {
 
 PySession::PySession(const Engine& engine, int threads, const Shapes& shapes) : signature(engine) {
   const nb::gil_scoped_release free;
-  session_ = std::make_unique<Session>(engine.session(threads, shapes));
+  session_ = std::make_shared<Session>(engine.session(threads, shapes));
 }
 
 PySession::~PySession() { close(); }
 
-Session& PySession::get() {
+std::shared_ptr<Session> PySession::get() {
   if (!session_) throw Error(Code::usage, "the session is closed", {.hint = "make another: engine.session()"});
-  return *session_;
+  return session_;
 }
 
 void PySession::close() {
   {
     // Its end waits for runs whose callbacks need the GIL.
-    std::unique_ptr<Session> session = std::move(session_);
+    std::shared_ptr<Session> session = std::move(session_);
     const nb::gil_scoped_release free;
     session.reset();
   }
@@ -155,20 +155,40 @@ nb::object run_async(nb::handle self, Arguments arguments, bool dict) {
   std::map<std::string, Tensor> inputs = arguments.inputs;
   auto pending =
       std::make_unique<Pending>(Pending{future, nb::borrow(self), std::move(arguments), &session.signature, dict});
-  Session& native = session.get();
+  std::shared_ptr<Session> shared = session.get();
   {
     Pending* given = pending.get();
     const nb::gil_scoped_release free;
-    native.run_async(std::move(inputs),
-                     [given](std::vector<Tensor> outputs, std::exception_ptr error) { settle(given, outputs, error); });
+    const std::shared_ptr<Session> native = std::move(shared);
+    native->run_async(std::move(inputs), [given](std::vector<Tensor> outputs, std::exception_ptr error) {
+      settle(given, outputs, error);
+    });
   }
   static_cast<void>(pending.release());
   return future;
 }
 
-std::vector<Tensor> run(Session& session, const std::map<std::string, Tensor>& inputs) {
+/// Calls `work` with the session, without the GIL; the session may end there.
+template <class Work>
+auto with_session(PySession& self, const Work& work) {
+  std::shared_ptr<Session> shared = self.get();
   const nb::gil_scoped_release free;
-  return session.run(inputs);
+  const std::shared_ptr<Session> session = std::move(shared);
+  return work(*session);
+}
+
+std::vector<Tensor> run(PySession& self, const std::map<std::string, Tensor>& inputs) {
+  return with_session(self, [&](Session& session) { return session.run(inputs); });
+}
+
+/// The session's memory, held by whoever has the array.
+nb::object own_input(PySession& self, size_t at) {
+  auto* keep = new std::shared_ptr<Session>(self.get());
+  const nb::capsule owner(keep, [](void* kept) noexcept {
+    const nb::gil_scoped_release free;
+    delete static_cast<std::shared_ptr<Session>*>(kept);
+  });
+  return to_python((*keep)->input(at), owner);
 }
 
 Tensor bindable(PySession& self, const std::string& name, nb::handle value, DType type, bool writable) {
@@ -213,7 +233,7 @@ void bind_runs(SessionClass& session) {
           "__call__",
           [](PySession& self, const nb::args& values, const nb::kwargs& named) {
             const Arguments arguments(self.signature, values, named);
-            return as_value(run(self.get(), arguments.inputs));
+            return as_value(run(self, arguments.inputs));
           },
           nb::sig("def __call__(self, *inputs: typing.Any, **named: typing.Any) -> typing.Any"),
           "Runs on inputs in the model's order or by name. Gives the output as an array, or a tuple of several.\n"
@@ -222,18 +242,17 @@ void bind_runs(SessionClass& session) {
           "run",
           [](PySession& self, nb::handle inputs) {
             if (inputs.is_none()) {
-              Session& session = self.get();
-              std::vector<Tensor> outputs;
-              {
-                const nb::gil_scoped_release free;
+              const auto outputs = with_session(self, [&](Session& session) {
+                std::vector<Tensor> copies;
                 session.run();
                 for (size_t at = 0; at < self.signature.outputs.size(); ++at)
-                  outputs.push_back(session.output(at).copy());
-              }
+                  copies.push_back(session.output(at).copy());
+                return copies;
+              });
               return as_dict(self.signature, outputs);
             }
             const Arguments arguments(self.signature, inputs);
-            return as_dict(self.signature, run(self.get(), arguments.inputs));
+            return as_dict(self.signature, run(self, arguments.inputs));
           },
           nb::arg("inputs") = nb::none(),
           nb::sig(
@@ -242,12 +261,7 @@ void bind_runs(SessionClass& session) {
           "what\n"
           "bind_input and bind_output have set, and gives copies of the outputs.")
       .def(
-          "run_bound",
-          [](PySession& self) {
-            Session& session = self.get();
-            const nb::gil_scoped_release free;
-            session.run();
-          },
+          "run_bound", [](PySession& self) { with_session(self, [](Session& session) { session.run(); }); },
           "Runs on what is bound and gives nothing: outputs lie where bind_output put them. Allocates nothing.")
       .def(
           "run_async",
@@ -267,13 +281,13 @@ void bind_bindings(SessionClass& session) {
           "bind_input",
           [](PySession& self, const std::string& name, nb::handle value) {
             const Tensor tensor = bindable(self, name, value, self.signature.input(name).dtype, false);
-            self.get().bind_input(name, tensor);
+            self.get()->bind_input(name, tensor);
           },
           nb::arg("name"), nb::arg("value").none(), "What runs read as that input, from where it lies; None unbinds.")
       .def(
           "bind_output",
           [](PySession& self, const std::string& name, nb::handle value) {
-            self.get().bind_output(name, bindable(self, name, value, DType::undefined, true));
+            self.get()->bind_output(name, bindable(self, name, value, DType::undefined, true));
           },
           nb::arg("name"), nb::arg("value").none(),
           "Where runs leave that output: a dense array of its type and sizes. None unbinds.")
@@ -283,25 +297,21 @@ void bind_bindings(SessionClass& session) {
             Held held;
             const auto in = tensors_of(held, inputs, self.signature.inputs, false);
             const auto out = tensors_of(held, outputs, self.signature.outputs, true);
-            Session& session = self.get();
-            const nb::gil_scoped_release free;
-            session.enqueue(in, out, reinterpret_cast<void*>(stream));
+            with_session(self, [&](Session& session) { session.enqueue(in, out, reinterpret_cast<void*>(stream)); });
           },
           nb::arg("inputs"), nb::arg("outputs"), nb::arg("stream"),
           "On a GPU: puts a run on a CUDA stream (its address) and returns. Tensors in the engine's order, dense and "
           "on\n"
           "that GPU, of the sizes of the last run; None stands for the session's own memory.")
       .def(
-          "input",
-          [](nb::handle self, size_t at) { return to_python(nb::cast<PySession&>(self).get().input(at), self); },
-          nb::arg("index"), nb::sig("def input(self, index: int) -> typing.Any"),
+          "input", &own_input, nb::arg("index"), nb::sig("def input(self, index: int) -> typing.Any"),
           "The session's own memory of an input, page-locked on a GPU: a run that is given this array copies nothing.\n"
-          "It may be used as long as the session lives.")
+          "The memory lives as long as the array.")
       .def(
-          "device_input", [](PySession& self, size_t at) { return self.get().device_input(at); }, nb::arg("index"),
+          "device_input", [](PySession& self, size_t at) { return self.get()->device_input(at); }, nb::arg("index"),
           nb::keep_alive<0, 1>(), "The session's own memory of an input on the GPU.")
       .def(
-          "device_output", [](PySession& self, size_t at) { return self.get().device_output(at); }, nb::arg("index"),
+          "device_output", [](PySession& self, size_t at) { return self.get()->device_output(at); }, nb::arg("index"),
           nb::keep_alive<0, 1>(), "The session's own memory of an output on the GPU.");
 }
 
@@ -318,10 +328,10 @@ void bind_measures(SessionClass& session) {
                 throw Error(Code::usage, "the input has no value", {.where = info.name});
               values.push_back(found->second);
             }
-            Session& session = self.get();
-            const nb::gil_scoped_release free;
-            session.run(arguments.inputs);
-            return session.profile(values, iterations);
+            return with_session(self, [&](Session& session) {
+              session.run(arguments.inputs);
+              return session.profile(values, iterations);
+            });
           },
           nb::arg("inputs"), nb::arg("iterations") = 10,
           nb::sig("def profile(self, inputs: collections.abc.Mapping[str, typing.Any], iterations: int = 10) -> "
@@ -330,15 +340,13 @@ void bind_measures(SessionClass& session) {
       .def(
           "device_times",
           [](PySession& self, int iterations) {
-            Session& session = self.get();
-            const nb::gil_scoped_release free;
-            return session.device_times(iterations);
+            return with_session(self, [&](Session& session) { return session.device_times(iterations); });
           },
           nb::arg("iterations"), "Milliseconds of runs on the GPU without copies; empty on the CPU.")
       .def(
           "memory",
           [](PySession& self) {
-            const MemoryUse use = self.get().memory();
+            const MemoryUse use = self.get()->memory();
             nb::dict dict;
             dict["arena_bytes"] = use.arena_bytes;
             dict["weights_bytes"] = use.weights_bytes;
@@ -349,7 +357,7 @@ void bind_measures(SessionClass& session) {
           },
           nb::sig("def memory(self) -> dict[str, int]"), "Bytes that the session takes, known before its first run.")
       .def_prop_ro(
-          "threads", [](PySession& self) { return self.get().threads(); }, "Threads of a run.")
+          "threads", [](PySession& self) { return self.get()->threads(); }, "Threads of a run.")
       .def("close", &PySession::close, "Frees its memory; it cannot run afterwards.")
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Session"))

@@ -55,15 +55,16 @@ nb::object as_value(const std::vector<Tensor>& outputs);
 class PySession {
  public:
   PySession(const Engine& engine, int threads, const Shapes& shapes);
+  PySession(const PySession&) = delete;
   ~PySession();
-  /// Throws Error(usage) after close().
-  Session& get();
+  /// Lives on while a run of another thread holds it. Throws Error(usage) after close().
+  std::shared_ptr<Session> get();
   void close();
   Signature signature;
   std::map<std::string, Held> bound;
 
  private:
-  std::unique_ptr<Session> session_;
+  std::shared_ptr<Session> session_;
 };
 
 class PyEngine {
@@ -72,7 +73,7 @@ class PyEngine {
   ~PyEngine();
   /// Throws Error(usage) after close().
   const Engine& get() const;
-  Pool& pool() const;
+  std::shared_ptr<Pool> pool() const;
   void close();
   std::unique_ptr<Signature> signature;
   std::string path;  ///< of its file; "" where it has none

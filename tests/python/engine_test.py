@@ -305,3 +305,29 @@ def test_import_is_light():
             'print(time.perf_counter() - start, "numpy" in sys.modules, "torch" in sys.modules)')
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout.split()
     assert out[1:] == ['False', 'False'], 'importing tenon imports what it may not need'
+
+
+def test_closing_while_others_run(detector):
+    """Runs of other threads end as they would; calls that come later are told."""
+    image = None
+    for _ in range(5):
+        engine = tenon.build(detector, budget=0)
+        session = engine.session()
+        image = numpy.zeros([size if size > 0 else 1 for size in engine.inputs[0].shape], 'float32')
+        own = session.input(0)
+
+        def work(call, told):
+            try:
+                for _ in range(50):
+                    call(image)
+            except tenon.Error as error:
+                told.append(error.code is tenon.Code.usage)
+
+        told = []
+        threads = [threading.Thread(target=work, args=(call, told)) for call in (engine, engine, session)]
+        [thread.start() for thread in threads]
+        session.close()
+        engine.close()
+        [thread.join() for thread in threads]
+        own[:] = 1
+        assert told and all(told) and (own == 1).all()
