@@ -35,7 +35,7 @@ def test_boxes_are_those_of_the_command(engine, tmp_path):
     subprocess.run([binary(), 'detect', engine.path, '--source', IMAGES, '--json', out, '-q'], check=True,
                    stdout=subprocess.DEVNULL)
     with open(out, encoding='utf-8') as file:
-        expected = json.load(file)
+        expected = json.load(file)['detections']
     found = list(tenon.detect(engine, IMAGES))
     assert len(found) == len(expected) > 10
     for one, entry in zip(found, expected):
