@@ -77,9 +77,9 @@ def expected(session, kind, path):
     while order and len(found) < MOST:
         first = order.pop(0)
         found.append(first)
-        candidates = [at for at in order if classes[at] == classes[first]]
-        overlaps = iou(boxes[first], boxes[candidates]) if candidates else []
-        hidden = {at for at, overlap in zip(candidates, overlaps) if overlap > IOU}
+        others = [at for at in order if classes[at] == classes[first]]
+        overlaps = iou(boxes[first], boxes[others]) if others else []
+        hidden = {at for at, overlap in zip(others, overlaps) if overlap > IOU}
         order = [at for at in order if at not in hidden]
     boxes = (boxes[found] - [left, top, left, top]) / ratio
     boxes[:, 0::2] = boxes[:, 0::2].clip(0, image.shape[1])
