@@ -125,7 +125,7 @@ TEST(choose, leaves_out_the_harmful_layers_alone) {
   EXPECT_EQ(floats, (std::vector<std::string>{"c5", "c17", "c30"}));
 }
 
-/// Harm alone says nothing of how many must leave: bisection finds it.
+/// Sensitivity alone says nothing of how many must leave: bisection finds it.
 TEST(choose, finds_how_many_layers_must_leave) {
   World world(std::vector<double>(layers, 0.1));
   world.lost = [](const quant::Recipe& how) { return how.anchors.size() > 17 ? 1.0 : 0.0; };

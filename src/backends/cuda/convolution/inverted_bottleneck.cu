@@ -8,9 +8,10 @@
 //   PROJECT 1: there is a projection, to CO channels, padded to 32; 0: the hidden channels are the output's, CO is 0
 //   WINDOW 3 or 5: the depthwise convolution is WINDOW x WINDOW; STRIDE its stride, 1 or 2, both ways
 //   COLS times 8 columns a tile; WARPS a block; each makes 8 columns of UNITS rows in the upper half of the tile and
-//   the same in the lower half, which are the two halves of its products' rows BLOCKS a multiprocessor; ACT_E, ACT_D
-//   activations behind the first two (UpToBeta: between 0 and beta); ACT, RESIDUAL of the projection SPLIT 1: blocks
-//   share a tile along hidden channels; of projections the last one adds their sums in order
+//   the same in the lower half, which are the two halves of its products' rows
+//   BLOCKS a multiprocessor; ACT_E, ACT_D activations behind the first two (UpToBeta: between 0 and beta)
+//   ACT, RESIDUAL of the projection
+//   SPLIT 1: blocks share a tile along hidden channels; of projections the last one adds their sums in order
 // Weights: a record for each 32 hidden channels as it lies in shared memory. Of those 32, lane 4 g + q owns 4 q to
 // 4 q + 3 and 16 + 4 q to 16 + 4 q + 3, in pairs j of two. The bias of the expansion is weights of channels behind the
 // input's, whose numbers are 1 in the image and 0 outside: so hidden pixels are zeros there.
