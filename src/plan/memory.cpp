@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -10,11 +11,17 @@ namespace {
 
 constexpr int64_t alignment = 64;
 constexpr int64_t search_work = 100'000'000;  // pairs of storages looked at, about 0.1 s
+constexpr double most_growth = 1.1;           // of an arena whose memory rests
+
+/// Whether memory that one step has read may be another's output at once. On a host with several caches it had better
+/// rest for a step: the other cores still hold its lines, and writing takes them back one by one.
+enum class Reuse { at_once, rested };
 
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 /// Places storages in this order, each at the lowest gap among those in use at the same time; returns the arena's size.
-int64_t place_in_order(std::vector<Storage>& storages, const std::vector<int>& order) {
+int64_t place_in_order(std::vector<Storage>& storages, const std::vector<int>& order, Reuse reuse) {
+  const int rest = reuse == Reuse::rested;
   std::vector<int> placed;
   int64_t end = 0;
   for (int id : order) {
@@ -22,7 +29,7 @@ int64_t place_in_order(std::vector<Storage>& storages, const std::vector<int>& o
     int64_t offset = 0, best = -1, best_gap = INT64_MAX;
     for (int other_id : placed) {  // kept sorted by offset
       const Storage& other = storages[other_id];
-      if (other.last < storage.first || storage.last < other.first) continue;
+      if (other.last + rest < storage.first || storage.last + rest < other.first) continue;
       const int64_t gap = other.offset - offset;
       if (gap >= storage.bytes && gap < best_gap) best = offset, best_gap = gap;
       offset = std::max(offset, other.offset + aligned(other.bytes));
@@ -42,20 +49,15 @@ bool is_order(std::vector<int> order, size_t count) {
   return order.size() == count;
 }
 
-}  // namespace
+struct Placement {
+  std::vector<int> order;
+  std::vector<Storage> storages;
+  int64_t bytes = INT64_MAX;
+};
 
-void assign_offsets(Layout& layout, int steps, const std::vector<int>* placement) {
-  std::vector<Storage>& storages = layout.storages;
-  std::vector<int64_t> live(steps + 1, 0);
-  for (const Storage& storage : storages)
-    for (int step = storage.first; step <= storage.last; ++step) live[step] += aligned(storage.bytes);
-  layout.lower_bound = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
-  if (placement && is_order(*placement, storages.size())) {
-    layout.placement = *placement;
-    layout.arena_bytes = place_in_order(storages, *placement);
-    return;
-  }
-
+/// The smallest arena that a few orders and a local search from the best of them give.
+Placement search(const std::vector<Storage>& storages, const std::vector<int64_t>& live, int64_t lower_bound,
+                 Reuse reuse, bool quick) {
   std::vector<int> order(storages.size());
   std::iota(order.begin(), order.end(), 0);
   const auto span = [&](int id) { return storages[id].last - storages[id].first + 1; };
@@ -72,30 +74,25 @@ void assign_offsets(Layout& layout, int steps, const std::vector<int>* placement
         return at_a != at_b ? at_a : storages[a].bytes > storages[b].bytes;
       },
   };
-  std::vector<Storage> best;
-  std::vector<int> best_order;
-  int64_t best_bytes = INT64_MAX;
+  Placement best;
   const auto attempt = [&](const std::vector<int>& by) {  // kept when no worse
     std::vector<Storage> candidate = storages;
-    const int64_t bytes = place_in_order(candidate, by);
-    if (bytes > best_bytes) return;
-    best_bytes = bytes;
-    best = std::move(candidate);
-    best_order = by;
+    const int64_t bytes = place_in_order(candidate, by, reuse);
+    if (bytes <= best.bytes) best = {by, std::move(candidate), bytes};
   };
   for (const Less& less : orders) {
     std::stable_sort(order.begin(), order.end(), less);
     attempt(order);
-    if (best_bytes == layout.lower_bound) break;
+    if (best.bytes == lower_bound) break;
   }
   // Local search: what stands highest, or any other, takes another place in the order.
   std::minstd_rand random(1);
   const auto count = static_cast<int64_t>(storages.size());
-  for (int64_t tries = count > 1 && !placement ? std::min<int64_t>(2000, search_work / (count * count)) : 0;
-       tries > 0 && best_bytes > layout.lower_bound; --tries) {
-    std::vector<int> changed = best_order;
+  for (int64_t tries = count > 1 && !quick ? std::min<int64_t>(2000, search_work / (count * count)) : 0;
+       tries > 0 && best.bytes > lower_bound; --tries) {
+    std::vector<int> changed = best.order;
     const auto highest = std::max_element(changed.begin(), changed.end(), [&](int x, int y) {
-      return best[x].offset + best[x].bytes < best[y].offset + best[y].bytes;
+      return best.storages[x].offset + best.storages[x].bytes < best.storages[y].offset + best.storages[y].bytes;
     });
     const auto from =
         tries % 3 ? highest : changed.begin() + static_cast<int64_t>(random() % static_cast<unsigned>(count));
@@ -105,9 +102,48 @@ void assign_offsets(Layout& layout, int steps, const std::vector<int>* placement
     changed.insert(changed.begin() + std::min<int64_t>(to, count - 1), id);
     attempt(changed);
   }
-  storages = std::move(best);
-  layout.placement = std::move(best_order);
-  layout.arena_bytes = storages.empty() ? 0 : best_bytes;
+  return best;
+}
+
+/// Whether memory can rest at little cost.
+bool pays(int64_t rested, int64_t at_once) {
+  return static_cast<double>(rested) <= most_growth * static_cast<double>(at_once);
+}
+
+/// In this order, rested where that pays.
+Placement placement_in(const std::vector<Storage>& storages, const std::vector<int>& order, bool may_rest) {
+  const auto in_order = [&](Reuse reuse) {
+    Placement placement{order, storages};
+    placement.bytes = place_in_order(placement.storages, order, reuse);
+    return placement;
+  };
+  Placement tight = in_order(Reuse::at_once);
+  if (!may_rest) return tight;
+  Placement rested = in_order(Reuse::rested);
+  return pays(rested.bytes, tight.bytes) ? rested : tight;
+}
+
+/// The same arena comes of its order alone by placement_in().
+Placement find_placement(const Layout& layout, const std::vector<int64_t>& live, bool may_rest, bool quick) {
+  Placement tight = search(layout.storages, live, layout.lower_bound, Reuse::at_once, quick);
+  if (!may_rest) return tight;
+  Placement rested = search(layout.storages, live, layout.lower_bound, Reuse::rested, quick);
+  return pays(rested.bytes, tight.bytes) ? rested : tight;
+}
+
+}  // namespace
+
+void assign_offsets(Layout& layout, int steps, bool may_rest, const std::vector<int>* placement) {
+  std::vector<int64_t> live(steps + 1, 0);
+  for (const Storage& storage : layout.storages)
+    for (int step = storage.first; step <= storage.last; ++step) live[step] += aligned(storage.bytes);
+  layout.lower_bound = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+  const bool given = placement && is_order(*placement, layout.storages.size());
+  Placement found = given ? placement_in(layout.storages, *placement, may_rest)
+                          : find_placement(layout, live, may_rest, placement != nullptr);
+  layout.storages = std::move(found.storages);
+  layout.placement = std::move(found.order);
+  layout.arena_bytes = layout.storages.empty() ? 0 : found.bytes;
 }
 
 }  // namespace tenon::plan
