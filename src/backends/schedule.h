@@ -41,10 +41,10 @@ struct Schedule;
 inline constexpr const char* unfused = "unfused";
 
 struct ScheduledStep {
-  std::vector<ir::NodeId> nodes;  // several where one kernel runs them, in order
-  std::vector<Problem> problems;  // of each
-  std::string key;                // of its record
-  std::string tactic;             // of the device; "" where none takes it
+  ir::NodeId node = 0;
+  Problem problem;
+  std::string key = {};     // of its record
+  std::string tactic = {};  // of the device; "" where none takes it
   struct OnHost {
     Problem problem;
     std::string tactic;

@@ -116,7 +116,7 @@ int passes_of(const Options& options) {
 void print_blocks(const backends::Schedule& schedule, const std::string& inside) {
   for (const backends::ScheduledStep& step : schedule.steps) {
     if (!step.blocks) continue;
-    const ir::Node& node = schedule.graph.node(step.nodes[0]);
+    const ir::Node& node = schedule.graph.node(step.node);
     const std::vector<std::string> names = ops::bodies_of(node);
     for (size_t at = 0; at < names.size(); ++at) {
       const backends::Schedule& block = (*step.blocks)[at];
@@ -124,8 +124,8 @@ void print_blocks(const backends::Schedule& schedule, const std::string& inside)
                  printable(inside + node.label()), counted(static_cast<int64_t>(block.steps.size()), "step"),
                  counted(block.threads, "thread"), bytes_text(block.layout.arena_bytes));
       for (const backends::ScheduledStep& inner : block.steps)
-        fmt::print("{:<8} {:<28} {} {}\n", "", inner.tactic, std::string(block.graph.node(inner.nodes[0]).op),
-                   printable(block.graph.node(inner.nodes[0]).label()));
+        fmt::print("{:<8} {:<28} {} {}\n", "", inner.tactic, std::string(block.graph.node(inner.node).op),
+                   printable(block.graph.node(inner.node).label()));
       print_blocks(block, inside + node.label() + "/");
     }
   }

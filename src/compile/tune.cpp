@@ -141,7 +141,7 @@ class Tuner {
     if (!blocks) return false;
     for (const backends::Schedule& block : *blocks)
       plan::each_step(block, [&](const backends::ScheduledStep& step) {
-        if (!step.blocks && step.problems.size() == 1) enter(step.problems[0], {});
+        if (!step.blocks) enter(step.problem, {});
       });
     blocks_.push_back(blocks);
     return true;

@@ -162,13 +162,13 @@ struct Writer {
     add(std::move(row));
     for (const backends::Schedule& block : blocks)
       for (const backends::ScheduledStep& step : block.steps) {
-        const ir::Node& inner = block.graph.node(step.nodes[0]);
+        const ir::Node& inner = block.graph.node(step.node);
         const std::string around = inside + node.label() + "/";
         if (step.blocks) {
-          add_blocks(inner, step.problems[0], step.tactic, *step.blocks, around);
+          add_blocks(inner, step.problem, step.tactic, *step.blocks, around);
           continue;
         }
-        Row body = weighed(inner, step.problems[0]);
+        Row body = weighed(inner, step.problem);
         body.inside = around;
         add(std::move(body));
       }

@@ -106,15 +106,14 @@ struct Binder {
   }
 
   ScheduledStep step(ir::NodeId id, const StepChoice* choice) const {
-    ScheduledStep step{{id}, {}, {}, choice ? choice->tactic : std::string()};
-    step.problems.push_back(problem(id));  // a list in braces would be copied
-    BlockChoice blocks = choose_blocks(schedule.graph, step.problems[0], id, plan);
+    ScheduledStep step{id, problem(id), {}, choice ? choice->tactic : std::string()};
+    BlockChoice blocks = choose_blocks(schedule.graph, step.problem, id, plan);
     if (blocks.blocks) {
       step.blocks = std::move(blocks.blocks), step.tactic = std::move(blocks.tactic);
       return step;
     }
     if (on_host) return step;
-    step.tactic = backend.choose(step.problems[0], plan.device, step.tactic);
+    step.tactic = backend.choose(step.problem, plan.device, step.tactic);
     if (!step.tactic.empty()) return step;
     ScheduledStep::OnHost host{host_problem_of(schedule.graph, id, schedule.layout, schedule.threads, plan), {}};
     host.tactic = backends::kernel_for(host.problem, choice ? choice->host : std::string()).name;

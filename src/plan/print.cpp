@@ -29,19 +29,14 @@ std::string operand_text(const backends::Schedule& schedule, ir::ValueId id, con
 }
 
 std::string step_text(const backends::Schedule& schedule, const backends::ScheduledStep& step) {
-  std::string ops, in, out;
-  for (size_t part = 0; part < step.nodes.size(); ++part) {
-    const ir::Node& node = schedule.graph.node(step.nodes[part]);
-    ops += (part ? " + " : "") + printable(node.op + " " + node.label());
-    // The first input of the second of two is what the first makes, and stays inside.
-    for (size_t at = part > 0 ? 1 : 0; at < node.inputs.size(); ++at)
-      in += (in.empty() ? "" : ", ") + operand_text(schedule, node.inputs[at], step.problems[part].inputs[at]);
-    if (part + 1 < step.nodes.size()) continue;
-    for (size_t at = 0; at < node.outputs.size(); ++at)
-      out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], step.problems[part].outputs[at]);
-  }
+  const ir::Node& node = schedule.graph.node(step.node);
+  std::string in, out;
+  for (size_t at = 0; at < node.inputs.size(); ++at)
+    in += (at ? ", " : "") + operand_text(schedule, node.inputs[at], step.problem.inputs[at]);
+  for (size_t at = 0; at < node.outputs.size(); ++at)
+    out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], step.problem.outputs[at]);
   const std::string tactic = step.host ? "host:" + step.host->tactic : step.tactic;
-  return fmt::format("{:<20} {}\n          {}\n          -> {}\n", tactic, ops, in, out);
+  return fmt::format("{:<20} {}\n          {}\n          -> {}\n", tactic, printable(node.op + " " + node.label()), in, out);
 }
 
 }  // namespace

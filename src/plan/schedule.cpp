@@ -29,10 +29,10 @@ struct Scheduler {
   }
 
   void choose_tactic(ScheduledStep& step) const {
-    step.tactic = backend.choose(step.problems[0], plan.device, recorded(step.key));
+    step.tactic = backend.choose(step.problem, plan.device, recorded(step.key));
     if (!step.tactic.empty()) return;
     step.key.clear();
-    ScheduledStep::OnHost host{host_problem_of(schedule.graph, step.nodes[0], schedule.layout, schedule.threads, plan),
+    ScheduledStep::OnHost host{host_problem_of(schedule.graph, step.node, schedule.layout, schedule.threads, plan),
                                {}};
     host.tactic = choose(host.problem, plan.records).name;
     step.host = std::move(host);
@@ -44,7 +44,7 @@ struct Scheduler {
 void sort_by_depth(backends::Schedule& schedule) {
   const std::vector<int> depth = depths(schedule.graph);
   std::stable_sort(schedule.steps.begin(), schedule.steps.end(), [&](const ScheduledStep& a, const ScheduledStep& b) {
-    return depth[static_cast<size_t>(a.nodes[0])] < depth[static_cast<size_t>(b.nodes[0])];
+    return depth[static_cast<size_t>(a.node)] < depth[static_cast<size_t>(b.node)];
   });
 }
 
@@ -58,10 +58,10 @@ backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Bran
   const auto count = static_cast<ir::NodeId>(schedule.graph.nodes.size());
   for (ir::NodeId id = 0; id < count; ++id) {
     if (!schedule.layout.runs[id]) continue;
-    ScheduledStep step{{id}, {scheduler.problem(id)}, {}, {}};
-    BlockChoice choice = choose_blocks(schedule.graph, step.problems[0], id, plan);
+    ScheduledStep step{id, scheduler.problem(id)};
+    BlockChoice choice = choose_blocks(schedule.graph, step.problem, id, plan);
     if (choice.blocks) step.blocks = std::move(choice.blocks), step.tactic = std::move(choice.tactic);
-    else step.key = backend.key(step.problems[0], &plan.device);
+    else step.key = backend.key(step.problem, &plan.device);
     schedule.steps.push_back(std::move(step));
   }
   const Record* network = can.concurrent ? record_for(network_key(keys_of(schedule)), plan.records) : nullptr;
@@ -70,7 +70,7 @@ backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Bran
   if (schedule.concurrent) {
     sort_by_depth(schedule);
     schedule.layout = lay_out(schedule.graph, true, can.host_memory);
-    for (ScheduledStep& step : schedule.steps) step.problems[0] = scheduler.problem(step.nodes[0]);
+    for (ScheduledStep& step : schedule.steps) step.problem = scheduler.problem(step.node);
   }
   for (ScheduledStep& step : schedule.steps)
     if (step.tactic.empty()) scheduler.choose_tactic(step);

@@ -52,7 +52,7 @@ Steps make_steps(const Plan& plan, const ir::Graph& graph) {
   const backends::Schedule schedule =
       plan::schedule(plan, groups.empty() ? graph : passes::with_groups(graph, groups), plan.threads);
   for (const backends::ScheduledStep& step : schedule.steps) {
-    steps.steps.push_back({result_of(schedule.graph, schedule.graph.node(step.nodes[0])), step.tactic,
+    steps.steps.push_back({result_of(schedule.graph, schedule.graph.node(step.node)), step.tactic,
                            step.host ? step.host->tactic : std::string()});
   }
   steps.concurrent = schedule.concurrent;

@@ -29,7 +29,7 @@ class Program {
   std::optional<Dims> output_sizes(size_t at) const;
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
   /// The node of a step of `profile`; the last one where the step is a pair.
-  ir::NodeId node_of(size_t step) const { return executable_->schedule().steps[step].nodes.back(); }
+  ir::NodeId node_of(size_t step) const { return executable_->schedule().steps[step].node; }
   MemoryUse memory() const;
   /// Milliseconds on its device of each of `iterations` runs; empty on the host.
   std::vector<double> device_times(int iterations);

@@ -64,7 +64,7 @@ TEST(Memory, ComesOfItsOrderAlone) {
       EXPECT_EQ(again.storages[at].offset, layout.storages[at].offset) << round << ' ' << at;
       for (size_t other = 0; other < at; ++other) {
         const backends::Storage &a = layout.storages[at], &b = layout.storages[other];
-        if (a.first <= b.last && b.first <= a.last) EXPECT_FALSE(overlap(a, b)) << round << ' ' << at << ' ' << other;
+        EXPECT_FALSE(a.first <= b.last && b.first <= a.last && overlap(a, b)) << round << ' ' << at << ' ' << other;
       }
     }
   }

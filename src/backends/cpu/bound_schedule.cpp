@@ -60,14 +60,9 @@ std::byte* BoundSchedule::place(ir::ValueId value, size_t step, size_t operand, 
 
 void BoundSchedule::add_operands(size_t at) {
   BoundStep& step = steps_[at];
-  const std::vector<ir::NodeId>& nodes = schedule().steps[at].nodes;
-  for (size_t part = 0; part < nodes.size(); ++part) {
-    const std::vector<ir::ValueId>& inputs = graph().node(nodes[part]).inputs;
-    // The first input of the second of two is what the first makes, and stays inside.
-    for (size_t input = part > 0 ? 1 : 0; input < inputs.size(); ++input)
-      step.inputs.push_back(place(inputs[input], at, step.inputs.size(), true));
-  }
-  for (const ir::ValueId output : graph().node(nodes.back()).outputs)
+  const ir::Node& node = graph().node(schedule().steps[at].node);
+  for (const ir::ValueId input : node.inputs) step.inputs.push_back(place(input, at, step.inputs.size(), true));
+  for (const ir::ValueId output : node.outputs)
     step.outputs.push_back(place(output, at, step.outputs.size(), false));
 }
 

@@ -61,12 +61,9 @@ void Block::begin_profile() {
 void Block::add_times(std::vector<LayerTime>& layers, const std::string& inside, int iterations) const {
   for (size_t at = 0; at < bound_.steps(); ++at) {
     const backends::ScheduledStep& scheduled = bound_.schedule().steps[at];
-    std::vector<std::string> origins;
-    for (const ir::NodeId part : scheduled.nodes)
-      origins.insert(origins.end(), graph().node(part).origins.begin(), graph().node(part).origins.end());
-    const ir::Node& node = graph().node(scheduled.nodes.front());
+    const ir::Node& node = graph().node(scheduled.node);
     const size_t own = layers.size();
-    layers.push_back({node.op + " " + node.label(), origins, scheduled.tactic, times_[at] / iterations, inside,
+    layers.push_back({node.op + " " + node.label(), node.origins, scheduled.tactic, times_[at] / iterations, inside,
                       static_cast<double>(rounds_) / iterations});
     if (const auto* step = dynamic_cast<const ControlStep*>(&bound_.step(at)))
       step->add_times(layers, inside + node.label() + "/", iterations);

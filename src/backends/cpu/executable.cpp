@@ -88,7 +88,7 @@ void HostExecutable::work(void* context, int id) {
     worker.sync();
     if (self.observer_) {
       if (!self.faults_.any()) try {
-          self.observer_->after(self.schedule().steps[at].nodes.back(), worker);
+          self.observer_->after(self.schedule().steps[at].node, worker);
         } catch (...) {
           self.faults_.note();
         }
@@ -146,13 +146,9 @@ std::vector<LayerTime> HostExecutable::profile(std::span<const Tensor> inputs, i
   times_ = nullptr;
   std::vector<LayerTime> layers, bodies;
   for (size_t at = 0; at < times.size(); ++at) {
-    const std::vector<ir::NodeId>& nodes = schedule().steps[at].nodes;
-    std::vector<std::string> origins;
-    for (const ir::NodeId part : nodes)
-      origins.insert(origins.end(), graph().node(part).origins.begin(), graph().node(part).origins.end());
-    const ir::Node& node = graph().node(nodes.front());
+    const ir::Node& node = graph().node(schedule().steps[at].node);
     layers.push_back(
-        {node.op + " " + node.label(), origins, schedule().steps[at].tactic, times[at] / std::max(1, iterations)});
+        {node.op + " " + node.label(), node.origins, schedule().steps[at].tactic, times[at] / std::max(1, iterations)});
     const size_t begin = bodies.size();
     if (const ControlStep* step = control(at)) step->add_times(bodies, node.label() + "/", std::max(1, iterations));
     for (size_t inner = begin; inner < bodies.size(); ++inner) layers[at].microseconds -= bodies[inner].microseconds;

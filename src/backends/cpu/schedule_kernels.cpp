@@ -9,7 +9,7 @@ namespace {
 /// `own`: is told what runs it.
 std::unique_ptr<backends::Step> make_step(const backends::ScheduledStep& scheduled,
                                           backends::ScheduledStep* own = nullptr) {
-  const backends::Problem& problem = scheduled.problems[0];
+  const backends::Problem& problem = scheduled.problem;
   const backends::Kernel& kernel = backends::kernel_for(problem, scheduled.tactic);
   if (own && own->tactic != kernel.name) own->tactic = kernel.name;
   return kernel.make(problem);
@@ -20,7 +20,7 @@ std::unique_ptr<backends::Step> make_step(const backends::ScheduledStep& schedul
 ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::Schedule* own) : schedule_(schedule) {
   for (size_t at = 0; at < schedule_.steps.size(); ++at) {
     const backends::ScheduledStep& scheduled = schedule_.steps[at];
-    if (own) own->steps[at].problems[0].weights = schedule_.weights.get();
+    if (own) own->steps[at].problem.weights = schedule_.weights.get();
     steps_.push_back(scheduled.blocks ? nullptr : make_step(scheduled, own ? &own->steps[at] : nullptr));
     if (steps_.back()) packed_bytes_ += steps_.back()->packed_bytes();
     blocks_.emplace_back();
@@ -34,7 +34,7 @@ ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::S
 
 std::shared_ptr<const backends::Step> ScheduleKernels::step(size_t at) const {
   const backends::ScheduledStep& scheduled = schedule_.steps[at];
-  if (scheduled.blocks) return make_control_step(scheduled.problems[0], blocks_[at]);
+  if (scheduled.blocks) return make_control_step(scheduled.problem, blocks_[at]);
   return steps_[at]->shared() ? steps_[at] : make_step(scheduled);
 }
 

@@ -19,7 +19,7 @@ int64_t launches_of(const backends::Schedule& body) {
   int64_t launches = 0;
   for (const backends::ScheduledStep& step : body.steps) {
     if (step.host || (step.blocks && step.tactic != unrolled)) return -1;
-    launches += step.blocks ? rounds_of(step.problems[0]) * (launches_of((*step.blocks)[0]) + 3) : 1;
+    launches += step.blocks ? rounds_of(step.problem) * (launches_of((*step.blocks)[0]) + 3) : 1;
   }
   return launches;
 }
@@ -99,8 +99,8 @@ Body::Body(const backends::Schedule& schedule, Device& device, ThreadPool& threa
   std::vector<Choice> choices;
   std::vector<Source> sources;
   for (const backends::ScheduledStep& step : schedule_.steps) {
-    problems.push_back(step.problems[0]);
-    choices.push_back(step.blocks ? Choice() : choose(step.problems[0], device.properties(), step.tactic));
+    problems.push_back(step.problem);
+    choices.push_back(step.blocks ? Choice() : choose(step.problem, device.properties(), step.tactic));
     sources.insert(sources.end(), choices.back().tactic.sources.begin(), choices.back().tactic.sources.end());
   }
   device.prepare(sources);
@@ -114,10 +114,10 @@ Body::Body(const backends::Schedule& schedule, Device& device, ThreadPool& threa
   };
   for (size_t at = 0; at < problems.size(); ++at) {
     const backends::ScheduledStep& step = schedule_.steps[at];
-    steps_.push_back(step.blocks ? make_unrolled(step.problems[0], (*step.blocks)[0], device, thread_pool)
+    steps_.push_back(step.blocks ? make_unrolled(step.problem, (*step.blocks)[0], device, thread_pool)
                                  : choices[at].kernel->make(problems[at], device, choices[at].tactic));
     workspace_bytes_ = std::max(workspace_bytes_, steps_.back()->workspace_bytes());
-    const std::vector<ir::ValueId>& inputs = graph().node(step.nodes[0]).inputs;
+    const std::vector<ir::ValueId>& inputs = graph().node(step.node).inputs;
     for (size_t input = 0; input < inputs.size(); ++input)
       if (graph().constant(inputs[input]) && steps_.back()->reads(input)) upload(inputs[input]);
   }
@@ -169,7 +169,7 @@ Address Body::address(ir::ValueId value, const Places& places) const {
 void Body::enqueue(const Places& places, Stream stream, Breadcrumb breadcrumb) const {
   std::vector<Address> inputs, outputs;
   for (size_t at = 0; at < steps_.size(); ++at) {
-    const ir::Node& node = graph().node(schedule_.steps[at].nodes[0]);
+    const ir::Node& node = graph().node(schedule_.steps[at].node);
     inputs.clear(), outputs.clear();
     for (const ir::ValueId value : node.inputs) inputs.push_back(value == ir::no_value ? 0 : address(value, places));
     for (const ir::ValueId value : node.outputs) outputs.push_back(value == ir::no_value ? 0 : address(value, places));

@@ -35,9 +35,9 @@ void DeviceCompiled::make_steps(ThreadPool& thread_pool) {
   std::vector<Choice> choices;
   std::vector<Source> sources;
   for (const backends::ScheduledStep& step : schedule_.steps) {
-    problems.push_back(step.problems[0]);
+    problems.push_back(step.problem);
     choices.push_back(step.host || step.blocks ? Choice()
-                                               : choose(step.problems[0], device_.properties(), step.tactic));
+                                               : choose(step.problem, device_.properties(), step.tactic));
     const std::vector<Source>& needed = choices.back().tactic.sources;
     sources.insert(sources.end(), needed.begin(), needed.end());
   }
@@ -50,11 +50,11 @@ void DeviceCompiled::make_steps(ThreadPool& thread_pool) {
     kernels_.push_back(choices[at].kernel ? choices[at].tactic.name : step.blocks ? step.tactic : "cpu");
     bodies_.emplace_back();
     if (step.blocks && step.tactic == unrolled) {
-      steps_.back() = make_unrolled(step.problems[0], (*step.blocks)[0], device_, thread_pool);
+      steps_.back() = make_unrolled(step.problem, (*step.blocks)[0], device_, thread_pool);
     } else if (step.blocks) {
       for (const backends::Schedule& block : *step.blocks)
         bodies_.back().push_back(std::make_unique<Body>(block, device_, thread_pool));
-      for (const ir::ValueId input : schedule_.graph.node(step.nodes[0]).inputs)
+      for (const ir::ValueId input : schedule_.graph.node(step.node).inputs)
         if (schedule_.graph.constant(input)) constant(input);
       continue;
     }
@@ -63,7 +63,7 @@ void DeviceCompiled::make_steps(ThreadPool& thread_pool) {
       host_steps_[at] = backends::kernel_for(host.problem, host.tactic).make(host.problem);
       continue;
     }
-    const std::vector<ir::ValueId>& inputs = schedule_.graph.node(schedule_.steps[at].nodes[0]).inputs;
+    const std::vector<ir::ValueId>& inputs = schedule_.graph.node(schedule_.steps[at].node).inputs;
     for (size_t input = 0; input < inputs.size(); ++input)
       if (schedule_.graph.constant(inputs[input]) && steps_.back()->reads(input)) constant(inputs[input]);
   }
@@ -83,7 +83,7 @@ std::shared_ptr<const backends::Step> DeviceCompiled::host_step(size_t at) const
 }
 
 std::unique_ptr<Step> DeviceCompiled::step_by(size_t at, const std::string& tactic, ThreadPool& thread_pool) const {
-  Problem problem = schedule_.steps[at].problems[0];
+  Problem problem = schedule_.steps[at].problem;
   round_weights({&problem, 1}, thread_pool);
   const Choice choice = choose(problem, device_.properties(), tactic);
   return choice.kernel->make(problem, device_, choice.tactic);

@@ -84,7 +84,7 @@ void DeviceExecutable::bind() {
   size_t workspace = 0;
   for (size_t at = 0; at < schedule().steps.size(); ++at) {
     BoundStep step{
-        schedule().steps[at].nodes[0], compiled_->kernel(at), compiled_->step(at), nullptr, nullptr, nullptr, {}, {}};
+        schedule().steps[at].node, compiled_->kernel(at), compiled_->step(at), nullptr, nullptr, nullptr, {}, {}};
     if (step.step) {
       add_operands(step);
       workspace = std::max(workspace, step.step->workspace_bytes());
@@ -105,7 +105,7 @@ void DeviceExecutable::bind() {
 void DeviceExecutable::add_hop(size_t at) {
   BoundStep& step = steps_[at];
   const Breadcrumb breadcrumb{reinterpret_cast<Address>(breadcrumbs_.data()), static_cast<uint32_t>(at + 1)};
-  step.hop = make_host_hop(schedule().steps[at].problems[0], compiled_->bodies(at), step.inputs, step.outputs,
+  step.hop = make_host_hop(schedule().steps[at].problem, compiled_->bodies(at), step.inputs, step.outputs,
                            clock_.stream(), breadcrumb);
 }
 
@@ -129,7 +129,7 @@ void DeviceExecutable::reserve_workspace(size_t bytes) {
 
 std::unique_ptr<DeviceExecutable::HostStep> DeviceExecutable::bind_host_step(size_t at) const {
   const backends::ScheduledStep& scheduled = schedule().steps[at];
-  const ir::NodeId id = scheduled.nodes[0];
+  const ir::NodeId id = scheduled.node;
   auto host = std::make_unique<HostStep>();
   host->problem = scheduled.host->problem;
   host->step = compiled_->host_step(at);
