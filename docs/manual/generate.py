@@ -35,15 +35,47 @@ def command():
 
 
 def operators():
-    rows = ['Made from the registries. Every operator runs on every device: those without a kernel of their own run on a',
-            'plain one, on a GPU by way of the host. "16 bits" and "INT8" say whether a layer may be computed so.', '',
-            '| operator | kernels on the CPU | 16 bits | INT8 | attributes |', '| --- | --- | --- | --- | --- |']
-    for op in tenon._core.operators():
-        kernels = [name for name in op['kernels'] if name != 'ref']
-        text = ', '.join(kernels) or ('generated' if op['elementwise'] else 'plain')
-        rows.append('| %s | %s | %s | %s | %s |' % (op['name'], text, 'yes' if op['half'] else '',
-                                                  'yes' if op['eight_bits'] else '', ', '.join(op['attributes'])))
+    rows = ['Made from the registries of operators and kernels; opsets and types are those of the standard, as far as',
+            'Tenon reads them. Every operator runs on every device. What has no kernel is folded or rewritten before it',
+            'runs, or runs on a plain one, on a GPU by way of the host: `tenon why` says which. "16 bits" and "INT8" say',
+            'whether a layer may be computed so; integers and other types that a kernel does not take run plainly.', '',
+            '| operator | opsets | types of the first input | kernels on the CPU | kernels on a GPU | 16 bits | INT8 |',
+            '| --- | --- | --- | --- | --- | --- | --- |']
+    standard = standard_schemas()
+    ops = tenon._core.operators()
+    for op in ops:
+        opsets, types = standard.get(op['name'], ('', ''))
+        kernels = [', '.join(dict.fromkeys(op['kernels'].get(name, []))) or '' for name in ('cpu', 'cuda')]
+        rows.append('| %s | %s | %s | %s | %s | %s | %s |' % (
+            op['name'], opsets, types, *kernels, 'yes' if op['half'] else '', 'yes' if op['eight_bits'] else ''))
+    taken = {op['name'] for op in ops}
+    missing = sorted(name for name in standard if name not in taken)
+    rows += ['', 'Of the standard domain these are read as others, or refused by name: %s.' % ', '.join(missing)]
     write('operators.md', 'Operators', '\n'.join(rows))
+
+
+OPSETS = (7, 25)
+SHORT = {'float': 'f32', 'double': 'f64', 'float16': 'f16', 'bfloat16': 'bf16', 'bool': 'bool', 'string': 'text'}
+
+
+def standard_schemas():
+    """Of each operator of the standard: the opsets in which its definition changed, and types of its first input."""
+    import onnx
+
+    found = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == '' and schema.since_version <= OPSETS[1] and not schema.deprecated:
+            found.setdefault(schema.name, []).append(schema)
+    rows = {}
+    for name, schemas in found.items():
+        newest = max(schemas, key=lambda one: one.since_version)
+        versions = sorted({max(OPSETS[0], one.since_version) for one in schemas})
+        types = sorted(newest.inputs[0].types) if newest.inputs else []
+        plain = [one[len('tensor('):-1] for one in types if one.startswith('tensor(')]
+        short = [SHORT.get(one, one.replace('uint', 'u').replace('int', 'i').replace('float', 'f')) for one in plain
+                 if not one.startswith('complex')]
+        rows[name] = (', '.join(map(str, versions)), ', '.join(short))
+    return rows
 
 
 def environment():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -214,6 +215,8 @@ BuildOptions options_of(const nb::dict& given, const std::vector<TensorInfo>& in
   options.objective =
       chosen<Objective>(objective, "objective", {{"latency", Objective::latency}, {"size", Objective::size}});
   take(given, "shapes", options.shapes);
+  take(given, "profiles", options.profiles);
+  take(given, "state", options.state);
   take(given, "threads", options.threads);
   take(given, "budget", options.budget_seconds);
   take(given, "timing_cache", options.timing_cache);

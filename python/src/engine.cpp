@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -132,7 +133,21 @@ void bind_facts(EngineClass& engine) {
           "precision", [](const PyEngine& self) { return std::string(name(self.get().precision())); },
           "The arithmetic it was built for: \"fp32\", \"fp16\", \"int8\", …")
       .def_prop_ro(
-          "path", [](const PyEngine& self) { return self.path; }, "Its file; \"\" where it has none yet.");
+          "path", [](const PyEngine& self) { return self.path; }, "Its file; \"\" where it has none yet.")
+      .def_prop_ro(
+          "profiles", [](const PyEngine& self) { return self.get().profiles(); },
+          "The Profiles that it was built for; none: any sizes run. Sizes outside all of them raise Error(usage).")
+      .def_prop_ro(
+          "carried", [](const PyEngine& self) { return self.get().carried(); },
+          "(output, input) of each value that runs carry from one to the next.")
+      .def(
+          "state",
+          [](const PyEngine& self, const Shapes& sizes) { return new PyState(self.get().state(sizes), self.get()); },
+          nb::arg("sizes") = Shapes(),
+          nb::sig("def state(self, sizes: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}) -> State"),
+          "What a first run takes as carried: zeros. Sizes that the model leaves open are those of the same name among "
+          "the\n"
+          "other inputs of the first run, or else 0; `sizes` says otherwise, by input. For session(state=…).");
 }
 
 void bind_runs(EngineClass& engine) {
@@ -158,17 +173,25 @@ void bind_runs(EngineClass& engine) {
           "Runs on a dict of arrays by input name, from any thread; gives a dict of arrays by output name.")
       .def(
           "session",
-          [](const PyEngine& self, int threads, const Shapes& shapes, const std::string& device) {
+          [](const PyEngine& self, int threads, const Shapes& shapes, const std::string& device,
+             const std::optional<std::string>& profile, nb::handle state) {
+            if (profile && !shapes.empty())
+              throw Error(Code::usage, "a session is for a profile or for shapes, not both");
+            const SessionOptions options{threads, shapes, profile};
             if (device.empty() || Device(device) == self.get().device())
-              return new PySession(self.get(), threads, shapes);
-            return new PySession(self.get().on(Device(device)), threads, shapes);
+              return new PySession(self.get(), options, state);
+            return new PySession(self.get().on(Device(device)), options, state);
           },
           nb::kw_only(), nb::arg("threads") = 0, nb::arg("shapes") = Shapes(), nb::arg("device") = "",
+          nb::arg("profile").none() = nb::none(), nb::arg("state").none() = nb::none(),
           nb::sig("def session(self, *, threads: int = 0, shapes: collections.abc.Mapping[str, "
-                  "collections.abc.Sequence[int]] = {}, device: str = \"\") -> Session"),
+                  "collections.abc.Sequence[int]] = {}, device: str = \"\", profile: str | None = None, "
+                  "state: State | None = None) -> Session"),
           "A session of its own, for one thread at a time. `shapes` are the sizes that it is made for, by input; "
           "`threads`\n"
-          "0 is as many as the engine was built for; `device` another device than the engine's.");
+          "0 is as many as the engine was built for; `device` another device than the engine's; `profile` the name of\n"
+          "the profile whose sizes alone it takes; `state` what its runs carry from one to the next: then inputs and\n"
+          "outputs are those that are not carried.");
 }
 
 void bind_files(EngineClass& engine) {

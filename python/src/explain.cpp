@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "backends/backend.h"
-#include "backends/kernel.h"
 #include "base/nearest.h"
 #include "engine/engine.h"
 #include "ops/op.h"
@@ -68,11 +67,12 @@ nb::list operators() {
   nb::list list;
   for (const ops::OpDef* op : ops::all()) {
     if (op->id.is_internal()) continue;
-    nb::list attributes, kernels;
+    nb::list attributes;
+    nb::dict kernels;
     for (const auto& attribute : op->attributes)
       if (!attribute.is_internal) attributes.append(nb::str(attribute.name.c_str()));
-    for (const backends::Kernel* kernel : backends::kernels_for(op->id.str()))
-      kernels.append(nb::str(kernel->name.c_str()));
+    for (const backends::Backend* backend : backends::backends())
+      kernels[backend->name().c_str()] = nb::cast(backend->kernels(op->id.str()));
     nb::dict entry;
     entry["name"] = nb::str(op->id.str().c_str());
     entry["attributes"] = attributes;

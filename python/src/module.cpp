@@ -26,10 +26,12 @@ NB_MODULE(_core, module) {
   nb::set_leak_warnings(false);
   module.attr("version") = tenon::version();
   bind_tensors(module);
+  bind_states(module);
   bind_sessions(module);
   bind_engines(module);
   bind_models(module);
   bind_build(module);
+  bind_custom_ops(module);
   bind_explain(module);
   bind_vision(module);
 }

@@ -5,94 +5,28 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <thread>
 #include <utility>
 
 namespace tenon::python {
 
-Signature::Signature(const Engine& engine) : inputs(engine.inputs()), outputs(engine.outputs()) {
-  for (const TensorInfo& info : inputs) input_names.push_back(nb::str(info.name.c_str()));
-  for (const TensorInfo& info : outputs) output_names.push_back(nb::str(info.name.c_str()));
-}
-
-const TensorInfo& Signature::input(const std::string& name) const {
-  for (const TensorInfo& info : inputs)
-    if (info.name == name) return info;
-  std::string list;
-  for (const TensorInfo& info : inputs) list += (list.empty() ? "" : ", ") + info.name;
-  throw Error(Code::usage, "the model has no input \"" + name + "\"", {.where = name, .hint = "its inputs: " + list});
-}
-
-Arguments::Arguments(const Signature& signature, nb::handle values) {
-  for (const auto& [key, value] : nb::cast<nb::dict>(values)) {
-    const auto name = nb::cast<std::string>(key);
-    inputs.emplace(name, held.tensor(value, signature.input(name).dtype, name));
-  }
-}
-
-Arguments::Arguments(const Signature& signature, const nb::args& values, const nb::kwargs& named) {
-  if (values.size() > signature.inputs.size())
-    throw Error(Code::usage, "more values than inputs",
-                {.why = std::to_string(values.size()) + " for " + std::to_string(signature.inputs.size())});
-  for (size_t at = 0; at < values.size(); ++at) {
-    const TensorInfo& info = signature.inputs[at];
-    inputs.emplace(info.name, held.tensor(values[at], info.dtype, info.name));
-  }
-  for (const auto& [key, value] : named) {
-    const auto name = nb::cast<std::string>(key);
-    inputs.emplace(name, held.tensor(value, signature.input(name).dtype, name));
-  }
-}
-
-nb::dict as_dict(const Signature& signature, const std::vector<Tensor>& outputs) {
-  nb::dict dict;
-  for (size_t at = 0; at < outputs.size(); ++at) dict[signature.output_names[at]] = to_python(outputs[at]);
-  return dict;
-}
-
-nb::object as_value(const std::vector<Tensor>& outputs) {
-  if (outputs.size() == 1) return to_python(outputs[0]);
-  nb::list list;
-  for (const Tensor& output : outputs) list.append(to_python(output));
-  return nb::tuple(list);
-}
-
-std::unique_ptr<Session> Pool::take() {
-  std::unique_lock lock(mutex_);
-  given_.wait(lock, [this] { return !idle_.empty() || made_ < most_; });
-  if (!idle_.empty()) {
-    auto session = std::move(idle_.back());
-    idle_.pop_back();
-    return session;
-  }
-  ++made_;
-  lock.unlock();
-  std::unique_ptr<Session> session;
-  try {
-    session = std::make_unique<Session>(engine_.session(threads_));
-  } catch (...) {
-    lock.lock();
-    --made_;
-    given_.notify_one();
-    throw;
-  }
-  lock.lock();
-  // As many as have cores of their own; two on a GPU, so that copies lie beside work.
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  most_ = engine_.device().backend == "cpu" ? std::max(1, cores / std::max(1, session->threads())) : 2;
-  given_.notify_all();
-  return session;
-}
-
-void Pool::give(std::unique_ptr<Session> session) {
-  const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(session));
-  given_.notify_one();
-}
-
-PySession::PySession(const Engine& engine, int threads, const Shapes& shapes) : signature(engine) {
+PySession::PySession(const Engine& engine, const SessionOptions& options, nb::handle state)
+    : signature(engine), open_(signature.without_carried(engine)) {
+  use(state);
   const nb::gil_scoped_release free;
-  session_ = std::make_shared<Session>(engine.session(threads, shapes));
+  session_ = std::make_shared<Session>(options.profile ? engine.session(*options.profile, options.threads)
+                                                       : engine.session(options.threads, options.shapes));
+}
+
+void PySession::use(nb::handle state) {
+  if (!state.is_none() && !nb::isinstance<PyState>(state))
+    throw Error(Code::usage, "the state is no tenon.State", {.hint = "take one from engine.state()"});
+  state_ = nb::borrow(state);
+}
+
+void PySession::require_no_state(const char* what) const {
+  if (!state_.is_none())
+    throw Error(Code::usage, std::string(what) + " carries no state",
+                {.hint = "run(inputs) does; session.state = None leaves the state out"});
 }
 
 PySession::~PySession() { close(); }
@@ -110,19 +44,6 @@ void PySession::close() {
     session.reset();
   }
   bound.clear();
-}
-
-nb::object exception_of(const std::exception_ptr& error) {
-  const nb::object make = nb::module_::import_("tenon._errors").attr("make");
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& fault) {
-    return make(static_cast<int>(fault.code()), fault.what(), fault.where(), fault.why(), fault.hint(), fault.node());
-  } catch (const std::bad_alloc&) {
-    return make(static_cast<int>(Code::resource), "not enough memory", "", "", "", "");
-  } catch (const std::exception& fault) {
-    return make(static_cast<int>(Code::internal), "a fault in Tenon", "", fault.what(), "", "");
-  }
 }
 
 namespace {
@@ -178,7 +99,17 @@ auto with_session(PySession& self, const Work& work) {
 }
 
 std::vector<Tensor> run(PySession& self, const std::map<std::string, Tensor>& inputs) {
-  return with_session(self, [&](Session& session) { return session.run(inputs); });
+  const nb::object held = self.state();
+  if (held.is_none()) return with_session(self, [&](Session& session) { return session.run(inputs); });
+  auto& state = nb::cast<PyState&>(held);
+  const std::vector<Tensor> all = state.with([&](State& carried) {
+    return with_session(self, [&](Session& session) { return session.run(inputs, carried); });
+  });
+  // What is carried stays in the state.
+  std::vector<Tensor> open;
+  for (size_t at = 0, next = 0; at < all.size() && next < self.seen().outputs.size(); ++at)
+    if (self.signature.outputs[at].name == self.seen().outputs[next].name) open.push_back(all[at]), ++next;
+  return open;
 }
 
 /// The session's memory, held by whoever has the array.
@@ -232,7 +163,7 @@ void bind_runs(SessionClass& session) {
       .def(
           "__call__",
           [](PySession& self, const nb::args& values, const nb::kwargs& named) {
-            const Arguments arguments(self.signature, values, named);
+            const Arguments arguments(self.seen(), values, named);
             return as_value(run(self, arguments.inputs));
           },
           nb::sig("def __call__(self, *inputs: typing.Any, **named: typing.Any) -> typing.Any"),
@@ -242,6 +173,7 @@ void bind_runs(SessionClass& session) {
           "run",
           [](PySession& self, nb::handle inputs) {
             if (inputs.is_none()) {
+              self.require_no_state("a run on what is bound");
               const auto outputs = with_session(self, [&](Session& session) {
                 std::vector<Tensor> copies;
                 session.run();
@@ -251,8 +183,8 @@ void bind_runs(SessionClass& session) {
               });
               return as_dict(self.signature, outputs);
             }
-            const Arguments arguments(self.signature, inputs);
-            return as_dict(self.signature, run(self, arguments.inputs));
+            const Arguments arguments(self.seen(), inputs);
+            return as_dict(self.seen(), run(self, arguments.inputs));
           },
           nb::arg("inputs") = nb::none(),
           nb::sig(
@@ -261,11 +193,16 @@ void bind_runs(SessionClass& session) {
           "what\n"
           "bind_input and bind_output have set, and gives copies of the outputs.")
       .def(
-          "run_bound", [](PySession& self) { with_session(self, [](Session& session) { session.run(); }); },
+          "run_bound",
+          [](PySession& self) {
+            self.require_no_state("a run on what is bound");
+            with_session(self, [](Session& session) { session.run(); });
+          },
           "Runs on what is bound and gives nothing: outputs lie where bind_output put them. Allocates nothing.")
       .def(
           "run_async",
           [](nb::handle self, nb::handle inputs) {
+            nb::cast<PySession&>(self).require_no_state("a run in the background");
             return run_async(self, Arguments(nb::cast<PySession&>(self).signature, inputs), true);
           },
           nb::arg("inputs"),
@@ -294,6 +231,7 @@ void bind_bindings(SessionClass& session) {
       .def(
           "enqueue",
           [](PySession& self, nb::handle inputs, nb::handle outputs, uintptr_t stream) {
+            self.require_no_state("a run on a stream");
             Held held;
             const auto in = tensors_of(held, inputs, self.signature.inputs, false);
             const auto out = tensors_of(held, outputs, self.signature.outputs, true);
@@ -358,6 +296,11 @@ void bind_measures(SessionClass& session) {
           nb::sig("def memory(self) -> dict[str, int]"), "Bytes that the session takes, known before its first run.")
       .def_prop_ro(
           "threads", [](PySession& self) { return self.get()->threads(); }, "Threads of a run.")
+      .def_prop_rw(
+          "state", &PySession::state, [](PySession& self, nb::handle state) { self.use(state); },
+          nb::for_getter(nb::sig("def state(self) -> State | None")),
+          nb::for_setter(nb::sig("def state(self, state: State | None, /) -> None")), nb::arg("state").none(),
+          "The State that runs read and leave, or None: then what is carried are inputs and outputs like others.")
       .def("close", &PySession::close, "Frees its memory; it cannot run afterwards.")
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __enter__(self) -> Session"))

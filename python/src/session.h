@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -33,6 +34,8 @@ class Pool {
 /// The names of inputs and outputs, as text of Python too.
 struct Signature {
   explicit Signature(const Engine& engine);
+  /// The same without what is carried from run to run.
+  Signature without_carried(const Engine& engine) const;
   std::vector<TensorInfo> inputs, outputs;
   std::vector<nb::object> input_names, output_names;
   /// Throws Error(usage) for a name that is no input's.
@@ -52,18 +55,57 @@ nb::dict as_dict(const Signature& signature, const std::vector<Tensor>& outputs)
 /// The array of the only output, or a tuple.
 nb::object as_value(const std::vector<Tensor>& outputs);
 
+/// What runs of an engine carry from one to the next; for one run at a time, and says so.
+class PyState {
+ public:
+  PyState(State state, const Engine& engine) : state_(std::move(state)), engine_(engine) {}
+  /// Calls `work` with the state. Throws Error(usage) where another call is at it.
+  template <class Work>
+  auto with(const Work& work) {
+    if (busy_.exchange(true))
+      throw Error(Code::usage, "two calls use the state at once", {.hint = "a state belongs to one run at a time"});
+    struct Free {
+      std::atomic<bool>& busy;
+      ~Free() { busy = false; }
+    } const free{busy_};
+    return work(state_);
+  }
+  const Engine& engine() const { return engine_; }
+
+ private:
+  State state_;
+  Engine engine_;
+  std::atomic<bool> busy_{false};
+};
+
+/// How a session is made: for sizes, or for a profile.
+struct SessionOptions {
+  int threads = 0;
+  Shapes shapes = {};
+  std::optional<std::string> profile = {};
+};
+
 class PySession {
  public:
-  PySession(const Engine& engine, int threads, const Shapes& shapes);
+  PySession(const Engine& engine, const SessionOptions& options, nb::handle state);
   PySession(const PySession&) = delete;
   ~PySession();
   /// Lives on while a run of another thread holds it. Throws Error(usage) after close().
   std::shared_ptr<Session> get();
   void close();
+  /// Inputs and outputs as a caller sees them: with a state, those that are not carried.
+  const Signature& seen() const { return state_.is_none() ? signature : open_; }
+  /// A PyState, or None.
+  nb::object state() const { return state_; }
+  void use(nb::handle state);
+  /// Throws Error(usage) where runs carry a state, which `what` does not.
+  void require_no_state(const char* what) const;
   Signature signature;
   std::map<std::string, Held> bound;
 
  private:
+  Signature open_;
+  nb::object state_ = nb::none();
   std::shared_ptr<Session> session_;
 };
 
@@ -90,6 +132,8 @@ nb::object exception_of(const std::exception_ptr& error);
 std::vector<TensorInfo> stated_inputs(nb::handle model, const std::string& external_root, bool lenient);
 
 void bind_models(nb::module_& module);
+void bind_states(nb::module_& module);
+void bind_custom_ops(nb::module_& module);
 void bind_sessions(nb::module_& module);
 void bind_engines(nb::module_& module);
 void bind_build(nb::module_& module);

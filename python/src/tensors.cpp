@@ -129,6 +129,12 @@ const char* dtype_name(DType type) {
   return "undefined";
 }
 
+DType dtype_named(const std::string& name) {
+  for (const Named& one : names)
+    if (name == one.name) return one.type;
+  throw Error(Code::usage, "no type is called \"" + name + "\"", {.hint = "types have NumPy's names, as float32"});
+}
+
 Held::~Held() {
   for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
 }
@@ -272,10 +278,7 @@ void bind_tensors(nb::module_& module) {
           [](uintptr_t address, const std::vector<int64_t>& shape, const std::string& dtype,
              const std::string& device) {
             const Dims dims{std::span<const int64_t>(shape)};
-            for (const Named& one : names)
-              if (dtype == one.name)
-                return Tensor::view(one.type, dims, Dims(), reinterpret_cast<void*>(address), device);
-            throw Error(Code::usage, "no type is called \"" + dtype + "\"");
+            return Tensor::view(dtype_named(dtype), dims, Dims(), reinterpret_cast<void*>(address), device);
           },
           nb::arg("address"), nb::arg("shape"), nb::arg("dtype"), nb::arg("device") = "cpu",
           "Dense elements at an address of the process or of a GPU, which the caller keeps alive.")

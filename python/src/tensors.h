@@ -41,6 +41,8 @@ nb::object to_python(const Tensor& tensor, nb::handle owner = {});
 
 /// "float32", "bfloat16", …: the names that NumPy and PyTorch use.
 const char* dtype_name(DType type);
+/// Throws Error(usage) where no type has that name.
+DType dtype_named(const std::string& name);
 
 void bind_tensors(nb::module_& module);
 

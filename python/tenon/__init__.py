@@ -20,7 +20,9 @@ from ._core import (
     LayerTime,
     Limits,
     Preprocess,
+    Profile,
     Session,
+    State,
     Tensor,
     TensorInfo,
     devices,
@@ -34,6 +36,7 @@ from ._logging import Severity
 
 if TYPE_CHECKING:
     from ._calibration import Calibrator
+    from ._custom import TensorType, custom_op
     from ._export import export
     from ._monitor import monitor
     from .vision import Detections, classify, detect
@@ -42,7 +45,9 @@ if TYPE_CHECKING:
 _LATER = {
     "Calibrator": "_calibration",
     "Detections": "vision",
+    "TensorType": "_custom",
     "classify": "vision",
+    "custom_op": "_custom",
     "detect": "vision",
     "export": "_export",
     "monitor": "_monitor",
@@ -58,13 +63,17 @@ __all__ = [
     "LayerTime",
     "Limits",
     "Preprocess",
+    "Profile",
     "Session",
     "Severity",
+    "State",
     "Tensor",
     "TensorInfo",
+    "TensorType",
     "__version__",
     "build",
     "classify",
+    "custom_op",
     "detect",
     "devices",
     "export",

@@ -9,8 +9,9 @@ import os
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from . import _build
 from ._errors import Code, Error
-from ._rows import Row, RowMaker, images_below
+from ._rows import Row, RowMaker, assigned_threads, images_below
 
 Item = Tuple[str, Optional[bytes]]
 
@@ -124,7 +125,7 @@ class Worker:
     """An actor of Ray, with an engine of its own."""
 
     def __init__(self, engine: str, options: Dict[str, Any]) -> None:
-        self._make = RowMaker(engine, **options)
+        self._make = RowMaker(engine, **{"threads": assigned_threads(), **options})
 
     def work(self, path: str, items: Sequence[Item]) -> int:
         write_shard(path, self._make.rows([name for name, _ in items], [content for _, content in items]))
@@ -135,17 +136,24 @@ class Worker:
         return os.getpid()
 
 
-def _on_ray(
-    shards: Shards, engine: str, options: Dict[str, Any], address: str, workers: int, started: Callable[[Any], None]
-) -> Iterator[int]:
-    """Shards go to whichever worker is free; those of a worker that died go to another."""
+def _workers(engine: str, options: Dict[str, Any], address: str, count: int) -> List[Any]:
+    """Actors on a Ray cluster, of which one at least is there when this returns."""
     import ray
 
     if not ray.is_initialized():
         ray.init(address=None if address == "local" else address, log_to_driver=False)
-    actor = ray.remote(Worker).options(max_restarts=-1, max_task_retries=-1)
-    pool = [actor.remote(os.path.abspath(engine), options) for _ in range(workers)]
-    started(pool)
+    device = options.get("device") or _build.load(engine).device
+    gpus = 0 if device == "cpu" else 1
+    actor = ray.remote(Worker).options(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)
+    pool = [actor.remote(os.path.abspath(engine), options) for _ in range(count)]
+    ray.wait([worker.process.remote() for worker in pool], num_returns=1)
+    return pool
+
+
+def _on_ray(shards: Shards, pool: Sequence[Any]) -> Iterator[int]:
+    """Shards go to whichever worker is free; those of a worker that died go to another."""
+    import ray
+
     waiting = shards.open()
     running: Dict[Any, Tuple[int, Any]] = {}
     free = list(pool)
@@ -175,7 +183,8 @@ def batch(
     """One row for each image of `source` into the Parquet file `output`: path, error, width, height, result (JSON).
 
     A run that was interrupted goes on where it was. With `ray` ("local", "auto" or an address) `workers`
-    processes work; a worker that dies loses nothing. Options are those of RowMaker.
+    processes work, of one core each; a worker that dies loses nothing. Options are those of RowMaker. The rate that it
+    gives leaves out what comes before the first image.
     """
     items = sources(source)
     if not items:
@@ -184,10 +193,13 @@ def batch(
     open_at_start = len(shards.open())
     if open_at_start < len(shards):
         say("%d of %d shards are done already" % (len(shards) - open_at_start, len(shards)))
+    if ray:
+        pool = _workers(engine, options, ray, workers)
+        started(pool)
+        steps = _on_ray(shards, pool)
+    else:
+        steps = _local(shards, RowMaker(engine, **options))
     start = time.perf_counter()
-    steps = (
-        _on_ray(shards, engine, options, ray, workers, started) if ray else _local(shards, RowMaker(engine, **options))
-    )
     done = 0
     for index in steps:
         done += len(shards.of(index))

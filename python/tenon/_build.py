@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
 from ._errors import Code, Error
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, float, float], Optional[bool]]
+Carried = Union[Mapping[str, str], Iterable[Tuple[str, str]]]
 
 
 def model_of(model: Any) -> Union[str, bytes]:
@@ -55,8 +56,24 @@ class _Bar:
             self._bar = None
 
 
+def _profiles(profiles: Iterable[Any]) -> List["_core.Profile"]:
+    """Each a Profile, or a dict of (least, best, most) sizes by input."""
+    made = []
+    for one in profiles:
+        if not isinstance(one, _core.Profile):
+            least, best, most = ({name: list(sizes[at]) for name, sizes in one.items()} for at in range(3))
+            one = _core.Profile(best, least, most)
+        made.append(one)
+    return made
+
+
 def _shapes(shapes: Optional[Mapping[str, Sequence[int]]]) -> Dict[str, list[int]]:
     return {name: [int(size) for size in sizes] for name, sizes in (shapes or {}).items()}
+
+
+def _pairs(state: Carried) -> List[Tuple[str, str]]:
+    pairs = state.items() if isinstance(state, Mapping) else state
+    return [(str(output), str(taken)) for output, taken in pairs]
 
 
 # Options of build() that the compiled module takes under their own names.
@@ -89,6 +106,8 @@ def _options(given: Mapping[str, Any]) -> Dict[str, Any]:
     return {
         **{name: given[name] for name in _PLAIN},
         "shapes": _shapes(given["shapes"]),
+        "profiles": _profiles(given["profiles"]),
+        "state": _pairs(given["state"]),
         "calibration_count": given["max_samples"],
         "reconstruct": given["effort"] == "high",
         "keep": dict(given["keep"] or {}),
@@ -106,6 +125,8 @@ def build(
     precision: str = "fp32",
     device: str = "cpu",
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    profiles: Iterable[Any] = (),
+    state: Carried = (),
     calibration: Any = None,
     preprocess: Union[str, "_core.Preprocess", None] = None,
     calibration_cache: Optional[Path] = None,
@@ -138,6 +159,9 @@ def build(
     precision:     "fp32", "tf32", "fp16", "bf16", "int8", "fp8", or "best": the fastest by measurement
     device:        "cpu", "cuda" or "cuda:N"
     shapes:        sizes of inputs that the model leaves free, by input; a missing batch is 1
+    profiles:      ranges of sizes that it is for, each tuned at its best ones: Profiles, or dicts of (least, best,
+                   most) sizes by input; sizes outside all of them are then refused
+    state:         values that live from run to run: the input that takes each, by the output that gives it; see State
     calibration:   data for int8 and fp8: a folder of images (with `preprocess`), of .npy or .npz files; an array; any
                    iterable of arrays, tuples or dicts, such as a DataLoader; or a Calibrator
     preprocess:    how images become the input, such as "yolo" or "imagenet"; the engine keeps it
@@ -221,11 +245,28 @@ def load(engine: Any, device: str = "") -> _core.Engine:
 
 
 def session(
-    model_or_engine: Any, *, shapes: Optional[Mapping[str, Sequence[int]]] = None, threads: int = 0, **options: Any
+    model_or_engine: Any,
+    *,
+    shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    threads: int = 0,
+    profile: Optional[str] = None,
+    state: Union[Carried, "_core.State", None] = None,
+    **options: Any,
 ) -> _core.Session:
-    """A session of an engine (or its file), or of a model, which is built first with `options`."""
+    """A session of an engine (or its file), or of a model, which is built first with `options`.
+
+    profile: the name of the profile whose sizes alone it takes
+    state:   a State; or, of a model, the input that takes each carried value by the output that gives it: the session
+             then begins with a fresh State
+    """
+    own = state if isinstance(state, _core.State) else None
+    if state is not None and not isinstance(state, _core.State):
+        options["state"] = _pairs(state)
     engine = open(model_or_engine, shapes=shapes, threads=threads, **options)
-    return engine.session(threads=threads, shapes=_shapes(shapes))
+    if options.get("state"):
+        own = engine.state()
+    sizes = {} if profile is not None else _shapes(shapes)
+    return engine.session(threads=threads, shapes=sizes, profile=profile, state=own)
 
 
 def open(model_or_engine: Any, **options: Any) -> _core.Engine:

@@ -17,6 +17,7 @@ class RowMaker:
     """Runs an engine on images, and makes a row of each: its boxes, its classes, or its outputs as numbers.
 
     task: "detect", "classify" or "outputs"; "auto" takes what the outputs look like
+    options: those of tenon.open; threads: of a run, 0 for as many as the engine was built for
     """
 
     def __init__(
@@ -98,6 +99,16 @@ class RowMaker:
             best = numpy.argsort(-scores, kind="stable")[: self.top]
             return [{"label": self._name(int(one)), "score": round(float(scores[one]), 5)} for one in best]
         return [one[at].tolist() for one in outputs]
+
+
+def assigned_threads() -> int:
+    """The cores that Ray has given to this worker, so that workers of one machine do not take each other's; 0 outside
+    of Ray."""
+    import ray
+
+    if not ray.is_initialized():
+        return 0
+    return max(1, int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)))
 
 
 def images_below(source: str) -> List[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from ._rows import RowMaker
+from ._rows import RowMaker, assigned_threads
 
 
 class Predictor:
@@ -18,12 +18,14 @@ class Predictor:
 
     engine:  file of the engine, as the workers see it
     column:  holds the image: its bytes, an array, or its path; else "bytes", "image" or "path", whichever is there
-    options: those of RowMaker: preprocess, task, labels, confidence, iou, top, batch; and of tenon.open
+    options: those of RowMaker: preprocess, task, labels, confidence, iou, top, batch; and of tenon.open. A run takes
+             the cores that Ray gives the worker, unless `threads` says otherwise
 
     Columns that come in stay, but that of the image's bytes; `error`, `width`, `height` and `result`, as JSON, join.
     """
 
     def __init__(self, engine: Any, column: Optional[str] = None, **options: Any) -> None:
+        options.setdefault("threads", assigned_threads())
         self._make = RowMaker(engine, **options)
         self._column = column
 

@@ -207,7 +207,7 @@ class ImageModel:
         self.sizes = list(tuned.get(self.name, sizes[self.name]))
         self.sizes = [size if size > 0 else other for size, other in zip(self.sizes, sizes[self.name])]
         self.free = inputs[0].shape[0] < 0
-        self.session = self.engine.session(shapes={self.name: self.sizes})
+        self.session = self.engine.session(shapes={self.name: self.sizes}, threads=options.get("threads", 0))
         self.prepare_as(spec)
 
     def prepare_as(self, spec: str) -> None:

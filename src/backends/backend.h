@@ -132,6 +132,8 @@ class Backend {
   /// How it runs a node whose bodies are these schedules, as steps; "" where it does not.
   virtual std::string choose_blocks(const Problem&, const std::vector<Schedule>&, const Device&) const { return {}; }
   virtual std::vector<Refusal> refusals(const Problem& problem, const Device& device) const = 0;
+  /// Names of its kernels for an op, best guess first; none where only the reference runs it.
+  virtual std::vector<std::string> kernels(const std::string& op) const = 0;
 
   virtual TimingPolicy timing() const = 0;
   virtual std::unique_ptr<TacticTimer> timer(const Device& device, int threads) const = 0;

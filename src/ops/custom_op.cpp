@@ -23,8 +23,6 @@ std::map<ir::OpId, Entry>& registry() {
 
 thread_local std::string reason;  // that the present call gives for its failure
 
-const ir::Node& node_of(const tenon_op_node* node) { return *reinterpret_cast<const ir::Node*>(node); }
-
 template <class T>
 const T* attribute(const tenon_op_node* node, const char* name) {
   const auto& all = node_of(node).attributes;
@@ -142,6 +140,8 @@ void evaluate(Evaluation& evaluation) {
 }  // namespace
 
 const tenon_op_api& custom_op_api() { return api; }
+
+const ir::Node& node_of(const tenon_op_node* node) { return *reinterpret_cast<const ir::Node*>(node); }
 
 ir::OpId id_of(const tenon_custom_op& op) { return {std::string_view(op.domain), std::string_view(op.name)}; }
 

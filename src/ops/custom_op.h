@@ -17,6 +17,8 @@ const tenon_custom_op* custom_op(const ir::OpId& op);
 ir::OpId id_of(const tenon_custom_op& op);
 
 const tenon_op_api& custom_op_api();
+/// The node that a plugin's function is called for.
+const ir::Node& node_of(const tenon_op_node* node);
 /// Throws Error(invalid_model) with the reason that a plugin's function gave, where its result is a failure.
 void check_custom_call(const ir::Node& node, int result);
 /// Calls a plugin's function for a node.

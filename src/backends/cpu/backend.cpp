@@ -114,6 +114,13 @@ class CpuBackend : public backends::Backend {
     return list;
   }
 
+  std::vector<std::string> kernels(const std::string& op) const override {
+    std::vector<std::string> names;
+    for (const backends::Kernel* kernel : backends::kernels_for(op))
+      if (kernel != &backends::reference_kernel()) names.push_back(kernel->name);
+    return names;
+  }
+
   backends::TimingPolicy timing() const override {
     return {.repeats = 5, .more_repeats = 10, .rounds = 3, .near = 1.25};
   }

@@ -120,6 +120,8 @@ class CudaBackend : public backends::Backend {
     return refused(problem, properties(device));
   }
 
+  std::vector<std::string> kernels(const std::string& op) const override { return kernel_names(op); }
+
   backends::TimingPolicy timing() const override {
     return {.repeats = 1, .more_repeats = 6, .rounds = 1, .near = 1.25};
   }

@@ -76,6 +76,12 @@ KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel 
 
 bool has_kernel(const ir::OpId& op) { return registry().contains(op.str()); }
 
+std::vector<std::string> kernel_names(const std::string& op) {
+  std::vector<std::string> names;
+  for (const Kernel* kernel : kernels_for(op)) names.push_back(kernel->name);
+  return names;
+}
+
 std::vector<Choice> choices(const Problem& problem, const Properties& properties) {
   std::vector<Choice> all;
   if (nothing_to_do(problem)) return all;

@@ -81,6 +81,8 @@ struct Choice {
 
 /// Whether there is a kernel for the op.
 bool has_kernel(const ir::OpId& op);
+/// Names of the op's kernels, best guess first.
+std::vector<std::string> kernel_names(const std::string& op);
 /// Everything that takes the problem, best guess first.
 std::vector<Choice> choices(const Problem& problem, const Properties& properties);
 /// The choice of that name, else the best guess.
