@@ -30,7 +30,7 @@ enum class Objective : uint8_t { latency, size };
 struct BuildOptions {
   Device device = {};  ///< the CPU; or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
-  Shapes shapes = {};             ///< sizes of inputs that are dynamic in the model; a missing batch is 1
+  Shapes shapes = {};             ///< sizes of dynamic inputs, -1 where not given; a missing batch is 1
   /// Ranges of sizes, each tuned at its best ones; sizes outside all of them are then refused. None: any sizes run,
   /// and `shapes` are tuned for. Inputs that a profile leaves out have the sizes of `shapes`.
   std::vector<Profile> profiles = {};

@@ -164,7 +164,7 @@ typedef struct tenon_build_options {
   size_t size;
   const char* device;    /* null: "cpu" */
   const char* precision; /* null: "fp32"; "tf32", "fp16", "bf16", "best" */
-  const tenon_shape* shapes;
+  const tenon_shape* shapes; /* of inputs that are dynamic in the model; -1 is not given */
   size_t shape_count;
   int32_t threads;            /* 0: the cores this process may use */
   double budget_seconds;      /* time for tuning; below 0, as `_init` has it: until every tactic is measured; 0: none */

@@ -63,6 +63,8 @@ class TacticTimer {
   virtual std::vector<std::string> unable() const { return {}; }
   /// Microseconds of one run.
   virtual double run(size_t tactic) = 0;
+  /// Whether threads of the last run were taken from their cores.
+  virtual bool disturbed() const { return false; }
 };
 
 /// How often candidates are timed. Moments in which a core is taken away last longer than a round.
@@ -70,6 +72,7 @@ struct TimingPolicy {
   int repeats, more_repeats;  // of all candidates, and then of those that may be the fastest
   int rounds;               // to each problem, one behind all others
   double near;              // times the least time of all that a candidate's least may be, to be timed again
+  bool by_least = false;    // a candidate's time is its least one, not its median
 };
 
 /// What a device does while it works: medians over samples; negative where nobody says.

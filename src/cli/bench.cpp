@@ -14,10 +14,10 @@
 #include <thread>
 
 #include "backends/backend.h"
+#include "base/noise.h"
 #include "cli/arrays.h"
 #include "cli/calibration.h"
 #include "cli/flags.h"
-#include "cli/noise.h"
 #include "cli/notes.h"
 #include "cli/options.h"
 #include "cli/report.h"

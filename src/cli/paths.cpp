@@ -9,12 +9,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/entries.h"
 #include "base/file.h"
 #include "engine/engine.h"
+#include "plan/timing_cache.h"
 #include "vision/file.h"
 
 namespace fs = std::filesystem;
@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 namespace tenon::cli {
 namespace {
 
-using Json = nlohmann::json;
 using Place = Paths::Place;
 
 void require_name(const std::string& option, const std::string& path) {
@@ -53,15 +52,10 @@ bool begins_as_json(const std::string& head) {
   return first != std::string::npos && (head[first] == '{' || head[first] == '[');
 }
 
-/// An object with a version whose other entries are objects of lists, as plan::TimingCache writes.
 bool is_timing_cache(const std::string& path) {
   constexpr int64_t largest = int64_t{1} << 30;
   const std::vector<uint8_t> bytes = vision::read_file(path, largest);
-  const Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, false);
-  if (!json.is_object() || !json.contains("version") || !json["version"].is_number_integer()) return false;
-  for (const auto& [key, entry] : json.items())
-    if (key != "version" && !entry.is_object()) return false;
-  return true;
+  return plan::is_timing_cache(std::as_bytes(std::span(bytes)));
 }
 
 /// What `path` should hold and does not; "" where it does, or is empty.

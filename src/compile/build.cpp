@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/backend.h"
+#include "base/noise.h"
 #include "base/open_file.h"
 #include "base/thread_pool.h"
 #include "compile/rank.h"
@@ -49,8 +50,34 @@ void for_each_profile(plan::Plan& plan, const Work& work) {
   plan.shapes = plan.profiles[0].opt;
 }
 
+/// Tunes, and keeps account of what disturbed that.
+class QuietTuning {
+ public:
+  QuietTuning(const plan::TimingCache& cache, const BuildOptions& options) : cache_(cache), options_(options) {}
+  void operator()(plan::Plan& plan) {
+    const NoiseMeter meter;
+    tuned_ += compile::tune(plan, cache_.records(), options_.budget_seconds, options_.progress);
+    other_cores_ = std::max(other_cores_, meter.read().other_cores);
+  }
+  void warn() const {
+    if (tuned_.disturbed == 0) return;
+    std::string text = fmt::format(
+        "the machine was busy while kernels were timed: {} of {} times were disturbed and are not kept, and the engine "
+        "may be slower than one that is built on an idle machine",
+        tuned_.disturbed, tuned_.tactics);
+    if (other_cores_ > 0.1) text += fmt::format(" (other processes took {:.1f} cores)", other_cores_);
+    options_.logger.log(Severity::warning, text);
+  }
+
+ private:
+  const plan::TimingCache& cache_;
+  const BuildOptions& options_;
+  compile::Tuned tuned_;
+  double other_cores_ = 0;
+};
+
 /// From an optimised graph to the kernels of the plan's device.
-void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& known, const BuildOptions& options) {
+void finish(plan::Plan& plan, plan::SourceTracker tracker, QuietTuning& tune, const BuildOptions& options) {
   tracker.note(backend_of(plan).lower(plan.graph, plan.device, plan.goal, options.skip_passes));
   plan.sources = tracker.finish(plan.graph);
   const ir::Graph concrete = plan::concretise(plan.graph, best_sizes(options));
@@ -61,7 +88,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, const plan::Records& 
     plan.shapes.try_emplace(value.name);
   }
   plan::set_profiles(plan, options.profiles, options.shapes);
-  for_each_profile(plan, [&] { compile::tune(plan, known, options.budget_seconds, options.progress); });
+  for_each_profile(plan, [&] { tune(plan); });
 }
 
 /// Whether layers of a model that came quantised may be faster in floating point, and can be timed.
@@ -104,6 +131,9 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   options.shapes = best_sizes(given);
   plan::Plan plan;
   choose_device(plan, options);
+  plan::TimingCache cache(options.timing_cache, plan.goal.isa);
+  warn_of(cache, options);
+  QuietTuning tune(cache, options);
   std::vector<onnx::Listed> listed;
   plan.graph = import(listed);
   options.logger.log(Severity::info, "imported " + std::to_string(listed.size()) + " nodes");
@@ -123,11 +153,9 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   tracker.note(passes::optimise(plan.graph, options.skip_passes));
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
-  plan::TimingCache cache(options.timing_cache, plan.goal.isa);
-  warn_of(cache, options);
   if (eight_bits) {
     const auto finish_one = [&](plan::Plan& one) {
-      finish(one, tracker, cache.records(), options);
+      finish(one, tracker, tune, options);
       cache.add(one.records);
     };
     plan = compile::plan_int8({plan, imported, options, cache, finish_one});
@@ -136,14 +164,15 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
       tracker.note(passes::lower(plan.graph, options.skip_passes));
       compile::kept_to_f32(plan.graph, keep);
     }
-    finish(plan, tracker, cache.records(), options);
+    finish(plan, tracker, tune, options);
     if (came_quantised && may_use_f32(plan, options))
       plan = compile::slower_to_f32(std::move(plan), [&](plan::Plan& one) {
-        compile::tune(one, cache.records(), options.budget_seconds, options.progress);
+        tune(one);
         cache.add(one.records);
       });
     cache.add(plan.records);
   }
+  tune.warn();
   for_each_profile(plan, [&] { compile::rank(plan, cache, options.budget_seconds, options.progress); });
   plan.carried = options.state;
   plan::check_carried(plan);
@@ -159,14 +188,16 @@ plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
   plan.goal = backend_of(plan).retarget(plan.graph, plan.goal, options.precision, options.skip_passes);
   plan.goal.vendor = options.vendor;
   plan.goal.isa = host_isa();
-  for (const auto& [name, sizes] : options.shapes) plan.shapes[name] = sizes;
+  plan.shapes = plan::merged(std::move(plan.shapes), options.shapes);
   if (!options.profiles.empty()) plan::set_profiles(plan, options.profiles, options.shapes);
   if (!options.state.empty()) plan.carried = options.state, plan::check_carried(plan);
   for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
   if (options.threads > 0) plan.threads = options.threads;
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
   warn_of(cache, options);
-  for_each_profile(plan, [&] { compile::tune(plan, cache.records(), options.budget_seconds, options.progress); });
+  QuietTuning tune(cache, options);
+  for_each_profile(plan, [&] { tune(plan); });
+  tune.warn();
   cache.add(plan.records);
   for_each_profile(plan, [&] { compile::rank(plan, cache, options.budget_seconds, options.progress); });
   return plan;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
 
 #include "backends/backend.h"
@@ -51,10 +52,14 @@ void prefer(plan::Record& record, const std::string& kernel) {
             [](const plan::Candidate& a, const plan::Candidate& b) { return a.microseconds < b.microseconds; });
 }
 
-/// Whether a network was ranked with the kernels as they are.
-bool knows(const plan::TimingCache& cache, const std::string& network, uint64_t source) {
-  const auto known = cache.records().find(network);
-  return known != cache.records().end() && known->second.source == source;
+/// What was ranked with the kernels as they are; nothing where they were others.
+std::optional<plan::Record> known_of(const plan::TimingCache& cache, const std::string& key, uint64_t source) {
+  const auto known = cache.records().find(key);
+  if (known == cache.records().end()) return std::nullopt;
+  std::vector<plan::Candidate> timed = plan::timed_of(known->second);
+  std::erase_if(timed, [&](const plan::Candidate& one) { return one.source != source; });
+  if (timed.empty()) return std::nullopt;
+  return plan::Record{timed[0].kernel, timed[0].microseconds, {}, source};
 }
 
 /// A plan made ready to run as a whole on its device.
@@ -182,10 +187,10 @@ void settle_groups(plan::Plan& plan, plan::TimingCache& cache, ThreadPool& threa
   if (best->streams->has_host_steps()) return;
   ranking.network = plan::network_key(best->keys()) + " groups";
   ranking.source = plan::source_of(best->keys(), plan.records);
-  const bool is_known = knows(cache, ranking.network, ranking.source);
+  const bool is_known = known_of(cache, ranking.network, ranking.source).has_value();
   for (const std::string& key : ranking.keys(*best))
     if (!is_known) ranking.settle(best, key);
-    else if (cache.records().count(ranking.network + " " + key)) prefer(plan.records[key], plan::unfused);
+    else if (known_of(cache, ranking.network + " " + key, ranking.source)) prefer(plan.records[key], plan::unfused);
   ranking.found[ranking.network] = {"settled", 0, {}, ranking.source};
   if (!is_known) cache.add(ranking.found);
 }
@@ -222,11 +227,11 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   if (program->streams->has_host_steps() || program->keys().size() < 2) return;
   const std::string network = plan::network_key(program->keys());
   const uint64_t source = plan::source_of(program->keys(), plan.records);
-  if (knows(cache, network, source)) {
-    plan.records[network] = cache.records().at(network);
+  if (const auto known = known_of(cache, network, source)) {
+    plan.records[network] = *known;
     for (const std::string& key : program->keys())
-      if (const auto preferred = cache.records().find(network + " " + key); preferred != cache.records().end())
-        prefer(plan.records[key], preferred->second.kernel);
+      if (const auto preferred = known_of(cache, network + " " + key, source))
+        prefer(plan.records[key], preferred->kernel);
     return;
   }
   if (progress && !progress("rank", 0, -1)) throw Error(Code::usage, "the build was cancelled");

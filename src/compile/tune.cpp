@@ -8,6 +8,7 @@
 #include <set>
 
 #include "backends/backend.h"
+#include "compile/measure.h"
 #include "passes/groups.h"
 #include "plan/blocks.h"
 #include "plan/timing_key.h"
@@ -22,6 +23,7 @@ using plan::Candidate;
 using plan::Sources;
 using Clock = std::chrono::steady_clock;
 constexpr double longest_again = 1e4;  // microseconds of a kernel, for another round
+constexpr int more_rounds = 3;         // of what was disturbed
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -42,15 +44,16 @@ struct Entry {
   Unfused unfused;
 };
 
-/// With each kernel's least time of both.
+/// With each kernel's least time of both; one that is sound counts before one that was disturbed.
 Record merged(const Record& one, const Record& other) {
   std::vector<Candidate> timed = timed_of(one);
-  for (Candidate& candidate : timed) {
-    if (candidate.kernel == other.kernel) candidate.microseconds = std::min(candidate.microseconds, other.microseconds);
-    for (const Candidate& again : other.candidates)
-      if (candidate.kernel == again.kernel)
-        candidate.microseconds = std::min(candidate.microseconds, again.microseconds);
-  }
+  for (Candidate& candidate : timed)
+    for (const Candidate& again : timed_of(other)) {
+      if (candidate.kernel != again.kernel) continue;
+      const bool sound = candidate.source != 0, sound_again = again.source != 0;
+      if (sound != sound_again) candidate = sound ? candidate : again;
+      else candidate.microseconds = std::min(candidate.microseconds, again.microseconds);
+    }
   return plan::record_of(std::move(timed));
 }
 
@@ -72,7 +75,22 @@ class Tuner {
         timer_(backend_.timer(plan.device, plan.threads)),
         graph_(plan::concretise(plan.graph, plan.shapes)) {}
 
-  void run() {
+  Tuned run() {
+    tune_all();
+    Tuned tuned;
+    for (const auto& [key, tactics] : timed_)
+      for (const std::string& tactic : tactics) {
+        const std::vector<Candidate> list = timed_of(plan_.records.at(key));
+        ++tuned.tactics;
+        tuned.disturbed += std::any_of(list.begin(), list.end(), [&](const Candidate& one) {
+          return one.kernel == tactic && one.source == 0;
+        });
+      }
+    return tuned;
+  }
+
+ private:
+  void tune_all() {
     if (can_.parts) graph_ = plan::planned_part(std::move(graph_));
     if (!plan::is_static(graph_)) return;
     layout_ = plan::lay_out(graph_, false, can_.host_memory);
@@ -87,7 +105,6 @@ class Tuner {
     time_entries();
   }
 
- private:
   template <class F>
   void for_each_node(const F& f) const {
     for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph_.nodes.size()); ++id)
@@ -189,11 +206,11 @@ class Tuner {
       std::vector<const Problem*> problems;
       for (const Entry& entry : entries_) problems.push_back(&entry.problem);
       timer_->prepare(problems);
-      for (int round = 0; round < policy_.rounds; ++round)
+      for (int round = 0; round < policy_.rounds + more_rounds; ++round)
         for (size_t at = 0; at < entries_.size(); ++at) {
           if (!is_open(entries_[at], round)) continue;
           const double done = static_cast<double>(at) / static_cast<double>(entries_.size());
-          report("tune", (round + done) / policy_.rounds);
+          report("tune", std::min(1.0, (round + done) / policy_.rounds));
           time(entries_[at], round);
         }
     }
@@ -203,10 +220,20 @@ class Tuner {
   bool is_open(const Entry& entry, int round) const {
     if (budget_seconds_ >= 0 && seconds_since(begin_) > budget_seconds_) return false;
     const auto record = plan_.records.find(entry.key);
-    return round == 0 || (record != plan_.records.end() && record->second.microseconds <= longest_again);
+    if (round == 0) return true;
+    if (record == plan_.records.end() || record->second.microseconds > longest_again) return false;
+    return round < policy_.rounds || has_disturbed(entry, record->second);
   }
 
-  /// Those that are to be timed; on later rounds of them those that may yet be the fastest.
+  static bool is_disturbed(const Entry& entry, const Candidate& one) {
+    return one.source == 0 && one.microseconds < plan::never && entry.open.count(one.kernel);
+  }
+  static bool has_disturbed(const Entry& entry, const Record& record) {
+    const std::vector<Candidate> timed = timed_of(record);
+    return std::any_of(timed.begin(), timed.end(), [&](const Candidate& one) { return is_disturbed(entry, one); });
+  }
+
+  /// Those that are to be timed; on later rounds of them those that may yet be the fastest, or were disturbed.
   std::vector<std::string> open_tactics(const Entry& entry, int round) const {
     std::vector<std::string> names;
     for (const std::string& tactic : entry.tactics)
@@ -215,7 +242,8 @@ class Tuner {
     const Record& record = plan_.records.at(entry.key);
     std::set<std::string> near{record.kernel};
     for (const Candidate& candidate : record.candidates)
-      if (candidate.microseconds <= record.microseconds * policy_.near) near.insert(candidate.kernel);
+      if (candidate.microseconds <= record.microseconds * policy_.near || is_disturbed(entry, candidate))
+        near.insert(candidate.kernel);
     std::erase_if(names, [&](const std::string& name) { return !near.count(name); });
     return names;
   }
@@ -223,14 +251,19 @@ class Tuner {
   void time(const Entry& entry, int round) {
     const std::vector<std::string> tactics = open_tactics(entry, round);
     // The fastest of several is not timed again alone.
-    if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1)) return;
+    if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1 &&
+                            !has_disturbed(entry, plan_.records.at(entry.key))))
+      return;
     timer_->set_members(entry.unfused.members);
     const std::vector<size_t> ready = timer_->begin(entry.problem, tactics);
     std::vector<Candidate> timed;
     const double known = entry.known.kernel.empty() ? plan::never : entry.known.microseconds;
-    const std::vector<double> medians = medians_of(ready, round, known);
-    for (size_t at = 0; at < ready.size(); ++at)
-      timed.push_back({tactics[ready[at]], medians[at], entry.open.at(tactics[ready[at]])});
+    const std::vector<Measurement> measured = measure(*timer_, ready, policy_, round == 0, known);
+    for (size_t at = 0; at < ready.size(); ++at) {
+      const std::string& tactic = tactics[ready[at]];
+      timed.push_back({tactic, measured[at].microseconds, measured[at].disturbed ? 0 : entry.open.at(tactic)});
+      timed_[entry.key].insert(tactic);
+    }
     for (const std::string& tactic : timer_->unable())
       if (const auto source = entry.open.find(tactic); source != entry.open.end())
         timed.push_back({tactic, plan::never, source->second});
@@ -240,29 +273,6 @@ class Tuner {
     if (own.kernel.empty() || own.microseconds >= plan::never)
       throw Error(Code::unsupported, "no kernel runs on " + plan_.device.str(),
                   {.where = "node " + entry.problem.node->label(), .why = entry.key});
-  }
-
-  /// All in rounds, so that a slow moment of the machine hits all of them, and those that may be the fastest for
-  /// longer, as such a moment may last.
-  std::vector<double> medians_of(const std::vector<size_t>& ready, int round, double known) const {
-    std::vector<std::vector<double>> times(ready.size());
-    for (int repeat = 0; repeat < policy_.repeats; ++repeat)
-      for (size_t at = 0; at < ready.size(); ++at) times[at].push_back(timer_->run(ready[at]));
-    const auto least = [](const std::vector<double>& list) { return *std::min_element(list.begin(), list.end()); };
-    double best = known;  // of those that are not timed here
-    for (const std::vector<double>& list : times) best = std::min(best, least(list));
-    std::vector<size_t> contenders;
-    for (size_t at = 0; at < ready.size(); ++at)
-      if (least(times[at]) <= best * policy_.near) contenders.push_back(at);
-    const bool settled = contenders.size() < 2 && policy_.repeats > 1;
-    for (int repeat = 0; !settled && round == 0 && repeat < policy_.more_repeats; ++repeat)
-      for (const size_t at : contenders) times[at].push_back(timer_->run(ready[at]));
-    std::vector<double> medians;
-    for (std::vector<double>& list : times) {
-      std::sort(list.begin(), list.end());
-      medians.push_back(list[list.size() / 2]);
-    }
-    return medians;
   }
 
   void report(const char* stage, double done) const {
@@ -285,12 +295,13 @@ class Tuner {
   std::vector<plan::Blocks> blocks_;  // whose problems were entered
   std::vector<Entry> entries_;
   std::set<std::string> keys_;  // of all entries so far
+  std::map<std::string, std::set<std::string>> timed_;  // tactics, by key
 };
 
 }  // namespace
 
-void tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress) {
-  Tuner(plan, known, budget_seconds, progress).run();
+Tuned tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress) {
+  return Tuner(plan, known, budget_seconds, progress).run();
 }
 
 }  // namespace tenon::compile

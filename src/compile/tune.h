@@ -4,9 +4,19 @@
 
 namespace tenon::compile {
 
+/// How a tuning went: tactics that were timed, and those whose times are not to be kept, as others used the cores.
+struct Tuned {
+  int64_t tactics = 0, disturbed = 0;
+  Tuned& operator+=(const Tuned& other) {
+    tactics += other.tactics, disturbed += other.disturbed;
+    return *this;
+  }
+};
+
 /// Times every tactic of every step that has a choice, on the plan's device, within `budget_seconds` (below 0: no
 /// limit), and fills plan.records. Measurements of `known` and of plan.records that are of the kernels as this program
-/// has them are kept; what remains is timed.
-void tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress);
+/// has them are kept; what remains is timed. A time that was disturbed to the end is recorded without a source, as one
+/// that this program did not measure.
+Tuned tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress);
 
 }  // namespace tenon::compile

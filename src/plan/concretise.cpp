@@ -19,6 +19,9 @@ void set_input(ir::Value& value, const Shapes& shapes) {
     if (given == shapes.end())
       throw Error(Code::usage, "input \"" + value.name + "\" has no sizes in the model",
                   {.hint = "give them: --shapes " + value.name + ":1x…"});
+    if (std::any_of(given->second.begin(), given->second.end(), [](int64_t size) { return size < 0; }))
+      throw Error(Code::usage, "input \"" + value.name + "\" has no sizes in the model, and some are left open",
+                  {.why = text(given->second)});
     value.shape = ir::Shape(given->second.begin(), given->second.end());
     return;
   }
@@ -28,10 +31,8 @@ void set_input(ir::Value& value, const Shapes& shapes) {
     throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second),
                 {.why = "the model says " + ir::str(shape)});
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    if (given != shapes.end()) {
+    if (given != shapes.end() && given->second[axis] >= 0) {
       const int64_t size = given->second[axis];
-      if (size < 0)
-        throw Error(Code::usage, "input \"" + value.name + "\" is given a negative size", {.why = text(given->second)});
       if (shape[axis].is_constant() && shape[axis].value() != size)
         throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second),
                     {.why = "the model expects " + ir::str(stated)});

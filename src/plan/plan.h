@@ -44,8 +44,8 @@ using Records = std::map<std::string, Record>;
 using backends::unfused;
 
 /// A copy of the graph with these input sizes, inferred and folded. Sizes missing from `shapes`: a dynamic first axis
-/// is 1, others throw Error(usage) naming the input. Throws Error(usage) for an unknown input or sizes that contradict
-/// the model.
+/// is 1, others throw Error(usage) naming the input; a size below 0 counts as missing. Throws Error(usage) for an
+/// unknown input or sizes that contradict the model.
 ir::Graph concretise(const ir::Graph& graph, const Shapes& shapes);
 /// Whether every value has concrete sizes, so that memory can be planned.
 bool is_static(const ir::Graph& graph);
@@ -131,6 +131,8 @@ struct Planned {
 Planned planned(ir::Graph concrete, const Plan& plan);
 /// Sizes of all inputs: those given, else as the model states them, 1 for those that it leaves open.
 Shapes sizes_of(const Plan& plan, const Shapes& shapes);
+/// Sizes of `base`, with those given in their place; a size below 0 stays as it is in `base`.
+Shapes merged(Shapes base, const Shapes& given);
 /// Whether every input has sizes there.
 bool covers(const Plan& plan, const Shapes& shapes);
 /// The profile that holds these sizes; 0 where there are none. Throws Error(usage) naming what lies outside.

@@ -2,6 +2,7 @@
 #include <tenon/error.h>
 
 #include <set>
+#include <utility>
 
 #include "plan/plan.h"
 
@@ -51,15 +52,24 @@ void check_input(const Profile& profile, const ir::Value& value) {
 }  // namespace
 
 Shapes sizes_of(const Plan& plan, const Shapes& shapes) {
-  Shapes all = shapes;
+  Shapes all;
   for (const ir::ValueId input : plan.graph.inputs) {
     const ir::Value& value = plan.graph.value(input);
-    if (all.count(value.name) || !value.shape) continue;
-    std::vector<int64_t> sizes;
+    if (!value.shape) continue;
+    std::vector<int64_t>& sizes = all[value.name];
     for (const ir::Dim& dim : *value.shape) sizes.push_back(dim.is_constant() ? dim.value() : 1);
-    all[value.name] = std::move(sizes);
   }
-  return all;
+  return merged(std::move(all), shapes);
+}
+
+Shapes merged(Shapes base, const Shapes& given) {
+  for (const auto& [name, sizes] : given) {
+    std::vector<int64_t>& own = base[name];
+    const std::vector<int64_t> before = std::exchange(own, sizes);
+    for (size_t axis = 0; axis < own.size() && before.size() == own.size(); ++axis)
+      if (own[axis] < 0) own[axis] = before[axis];
+  }
+  return base;
 }
 
 bool covers(const Plan& plan, const Shapes& shapes) {

@@ -17,26 +17,41 @@ namespace {
 
 using nlohmann::json;
 constexpr int version = 2;
+constexpr int most_sources = 4;  // of one kernel: versions of it that are in use beside each other
 
 std::string cpuinfo() {
   std::ifstream file("/proc/cpuinfo");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The file's content; an empty object where there is none that this version wrote.
-json content_of(const OpenFolder& folder, const std::string& name) {
-  json content;
+json parsed(std::span<const std::byte> bytes) {
+  const auto* begin = reinterpret_cast<const char*>(bytes.data());
+  return json::parse(begin, begin + bytes.size(), nullptr, false);
+}
+
+bool is_cache(const json& content) {
+  if (!content.is_object() || !content.contains("version") || !content["version"].is_number_integer()) return false;
+  const auto& entries = content.items();
+  return std::all_of(entries.begin(), entries.end(),
+                     [](const auto& entry) { return entry.key() == "version" || entry.value().is_object(); });
+}
+
+/// Nothing where there is no such file.
+std::shared_ptr<const MappedFile> file_in(const OpenFolder& folder, const std::string& name) {
   try {
-    const auto file = folder.map(name);
-    const auto bytes = file->bytes();
-    content = json::parse(reinterpret_cast<const char*>(bytes.data()),
-                          reinterpret_cast<const char*>(bytes.data()) + bytes.size(), nullptr, false);
+    return folder.map(name);
   } catch (const Error&) {
-    return json::object();
+    return nullptr;
   }
-  const bool known = content.is_object() && content.contains("version") && content["version"].is_number_integer() &&
-                     content["version"] == version;
-  return known ? content : json::object();
+}
+
+/// The file's content; an empty object where there is none, or it is of another form. `later`: of a later one.
+json content_of(const OpenFolder& folder, const std::string& name, bool* later = nullptr) {
+  const auto file = file_in(folder, name);
+  json content = file ? parsed(file->bytes()) : json();
+  const bool known = is_cache(content);
+  if (later) *later = known && content["version"] > version;
+  return known && content["version"] == version ? content : json::object();
 }
 
 std::optional<uint64_t> hex_number(const std::string& text) {
@@ -72,21 +87,23 @@ Records read(const OpenFolder& folder, const std::string& name, const std::strin
   return records;
 }
 
-/// What was measured, and what the file knows beside it; null where that is nothing new.
+/// What was measured, and behind it what the file knows of other kernels and other versions of these; null where that
+/// is nothing new.
 json merged(const Record& record, const json& entry) {
   std::vector<Candidate> timed = timed_of(record);
   std::erase_if(timed, [](const Candidate& candidate) { return candidate.source == 0; });
   const std::vector<Candidate> known = timed_in(entry);
-  const auto among = [](const std::vector<Candidate>& list, const Candidate& candidate, bool same_source) {
+  const auto among = [](const std::vector<Candidate>& list, const Candidate& candidate) {
     return std::any_of(list.begin(), list.end(), [&](const Candidate& other) {
-      return other.kernel == candidate.kernel && (!same_source || other.source == candidate.source);
+      return other.kernel == candidate.kernel && other.source == candidate.source;
     });
   };
-  bool news = false;
-  for (const Candidate& candidate : timed) news = news || !among(known, candidate, true);
-  if (!news) return nullptr;
-  for (const Candidate& candidate : known)
-    if (!among(timed, candidate, false)) timed.push_back(candidate);
+  if (std::all_of(timed.begin(), timed.end(), [&](const Candidate& one) { return among(known, one); })) return nullptr;
+  for (const Candidate& candidate : known) {
+    const auto versions = std::count_if(timed.begin(), timed.end(),
+                                        [&](const Candidate& one) { return one.kernel == candidate.kernel; });
+    if (!among(timed, candidate) && versions < most_sources) timed.push_back(candidate);
+  }
   json list = json::array();
   for (const Candidate& candidate : timed)
     list.push_back(json::array({candidate.kernel, candidate.microseconds, fmt::format("{:016x}", candidate.source)}));
@@ -94,6 +111,8 @@ json merged(const Record& record, const json& entry) {
 }
 
 }  // namespace
+
+bool is_timing_cache(std::span<const std::byte> content) { return content.empty() || is_cache(parsed(content)); }
 
 std::string processor_of(std::string_view cpuinfo) {
   constexpr std::string_view name = "model name", blanks = " \t";
@@ -113,8 +132,21 @@ TimingCache::TimingCache(const std::string& path, const std::string& isa)
   if (path == "-" || (path.empty() && cache_path().empty())) return;
   try {
     open(path);
+    const auto file = path.empty() ? nullptr : file_in(*folder_, name_);
+    if (file && !is_timing_cache(file->bytes()))
+      throw Error(Code::usage, "an output would replace a file of another kind",
+                  {.where = path,
+                   .why = "the file does not hold a timing cache",
+                   .hint = "give another path, or remove the file"});
+    bool later = false;
+    content_of(*folder_, name_, &later);
+    if (later)
+      throw Error(Code::io, "the timing cache cannot be used",
+                  {.where = path.empty() ? folder_->path() + "/" + name_ : path,
+                   .why = "a later version of Tenon made it"});
     records_ = read(*folder_, name_, machine_);
   } catch (const Error& error) {
+    if (error.code() == Code::usage) throw;
     why_not_ = error.where() + ": " + error.why();
     folder_.reset();
   }
@@ -136,7 +168,9 @@ void TimingCache::add(const Records& records) {
   const Descriptor lock = folder_->lock_file(name_ + ".lock");
   if (!lock) return;
   ::flock(lock.get(), LOCK_EX);
-  json content = content_of(*folder_, name_);
+  bool later = false;
+  json content = content_of(*folder_, name_, &later);
+  if (later) return;
   content["version"] = version;
   json& machine = content[machine_];
   if (!machine.is_object()) machine = json::object();

@@ -13,9 +13,7 @@ namespace {
 
 /// The engine's own sizes, and in their place those given.
 Shapes bound(const plan::Plan& plan, const Shapes& shapes) {
-  Shapes all = plan.shapes;
-  for (const auto& [name, sizes] : shapes) all[name] = sizes;
-  return all;
+  return plan::merged(plan.shapes, shapes);
 }
 
 /// A future, and what fulfils it.

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <tenon/error.h>
+
 #include <cstdlib>
 #include <filesystem>
 
+#include "plan/timing_key.h"
 #include "support/net.h"
 
 namespace tenon::plan {
@@ -58,14 +61,60 @@ TEST(TimingCache, KeepsKnownTimesAndTakesNewNamesAndNewSources) {
   const Record record = kept(folder).at("Conv");
   EXPECT_EQ(record.kernel, "winograd");
   EXPECT_EQ(record.source, 22u);
+  ASSERT_EQ(record.candidates.size(), 4u);
+  EXPECT_EQ(record.candidates[2].kernel, "winograd") << "another version's time is lost";
+  EXPECT_EQ(record.candidates[2].source, 2u);
+  EXPECT_EQ(record.candidates[3].kernel, "tomorrow") << "another version's kernel is lost";
+}
+
+/// Two programs whose kernels differ use one file in turn.
+TEST(TimingCache, KeepsWhatTwoVersionsMeasured) {
+  const Folder folder;
+  add(folder, {{"Conv", {"direct", 10, {{"winograd", 20, 2}}, 1}}});
+  add(folder, {{"Conv", {"winograd", 5, {{"direct", 10, 11}}, 12}}});
+  const Record record = kept(folder).at("Conv");
+  const Record one = current(record, {{"direct", 1}, {"winograd", 2}});
+  EXPECT_EQ(one.kernel, "direct");
+  EXPECT_EQ(one.candidates.size(), 1u);
+  const Record other = current(record, {{"direct", 11}, {"winograd", 12}});
+  EXPECT_EQ(other.kernel, "winograd");
+  EXPECT_EQ(other.candidates.size(), 1u);
+}
+
+TEST(TimingCache, ForgetsTheOldestOfManyVersions) {
+  const Folder folder;
+  for (uint64_t source = 1; source <= 9; ++source)
+    add(folder, {{"Conv", {"direct", static_cast<double>(source), {}, source}}});
+  const Record record = kept(folder).at("Conv");
+  EXPECT_EQ(record.source, 9u);
   ASSERT_EQ(record.candidates.size(), 3u);
-  EXPECT_EQ(record.candidates[2].kernel, "tomorrow") << "another version's kernel is lost";
+  EXPECT_EQ(record.candidates[2].source, 6u);
+}
+
+TEST(TimingCache, LeavesAFileOfALaterVersionAlone) {
+  const Folder folder;
+  folder.write("c", "{\"version\": 99}");
+  TimingCache cache(folder / "c", "avx2");
+  EXPECT_EQ(cache.why_not(), (folder / "c") + ": a later version of Tenon made it");
+  cache.add({{"Conv", {"direct", 1, {}, 1}}});
+  EXPECT_EQ(read_text(folder / "c"), "{\"version\": 99}");
+}
+
+TEST(TimingCache, RefusesAFileOfAnotherKind) {
+  const Folder folder;
+  for (const char* text : {"\x08\x08model", "[1, 2]", "{\"labels\": 3}", "{\"version\": 1, \"labels\": []}"}) {
+    folder.write("c", text);
+    EXPECT_THROW(TimingCache(folder / "c", "avx2"), Error) << text;
+    EXPECT_EQ(read_text(folder / "c"), text);
+  }
+  folder.write("c", "");
+  EXPECT_EQ(TimingCache(folder / "c", "avx2").why_not(), "");
 }
 
 TEST(TimingCache, PassesOverFilesOfEarlierVersionsAndOtherForms) {
   const Folder folder;
   for (const char* text :
-       {"{\"version\": 1, \"unknown avx2\": {\"Conv\": [\"direct\", 1, []]}}", "[", "{\"version\": 2}",
+       {"{\"version\": 1, \"unknown avx2\": {\"Conv\": [\"direct\", 1, []]}}", "", "{\"version\": 2}",
         "{\"version\": 2, \"unknown avx2\": {\"Conv\": [[\"direct\", 1, \"0\"]]}}"}) {
     folder.write("c", text);
     EXPECT_TRUE(kept(folder).empty()) << text;

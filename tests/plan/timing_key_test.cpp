@@ -31,9 +31,14 @@ Plan plan_of_convolution() {
 }
 
 Record tuned(const Records& known, double budget_seconds = -1, const Records& own = {}) {
-  Plan plan = plan_of_convolution();
-  plan.records = own;
-  compile::tune(plan, known, budget_seconds, {});
+  // What is disturbed has no source: on a busy machine the tests wait for a quiet moment.
+  constexpr int most_tries = 100;
+  Plan plan;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    plan = plan_of_convolution();
+    plan.records = own;
+    if (compile::tune(plan, known, budget_seconds, {}).disturbed == 0) break;
+  }
   return plan.records.empty() ? Record() : plan.records.begin()->second;
 }
 

@@ -27,6 +27,20 @@ class Profiles : public ::testing::Test {
   Folder folder_;
 };
 
+/// Sizes as other programs write them: -1 is an axis that the model or engine decides.
+TEST_F(Profiles, NegativeSizesAreFree) {
+  BuildOptions options = quick_build();
+  options.shapes = {{"x", {-1, -1, -1, 8}}};
+  EXPECT_EQ(plan_of(build_net(folder_, small_net(), options)).shapes.at("x"), of(1));
+  options.shapes = {{"x", {4, -1, 8, 8}}};
+  const Engine engine = build_net(folder_, small_net(), options);
+  EXPECT_EQ(plan_of(engine).shapes.at("x"), of(4));
+  Session session = engine.session(1, {{"x", {-1, 3, -1, -1}}});
+  EXPECT_EQ(session.input(0).dims(), Dims({4, 3, 8, 8}));
+  options.shapes = {{"x", {2, -1, -1, -1}}};
+  EXPECT_EQ(plan_of(retune(engine, options)).shapes.at("x"), of(2));
+}
+
 TEST_F(Profiles, AreKeptInTheFile) {
   built({range("small", 1, 1, 2), range("large", 4, 8, 16)}).save(folder_ / "m.tenon");
   const Engine engine = Engine::load(folder_ / "m.tenon");

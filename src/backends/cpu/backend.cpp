@@ -122,7 +122,7 @@ class CpuBackend : public backends::Backend {
   }
 
   backends::TimingPolicy timing() const override {
-    return {.repeats = 5, .more_repeats = 10, .rounds = 3, .near = 1.25};
+    return {.repeats = 5, .more_repeats = 10, .rounds = 3, .near = 1.25, .by_least = true};
   }
 
   std::unique_ptr<backends::TacticTimer> timer(const Device&, int threads) const override {

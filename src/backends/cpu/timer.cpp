@@ -9,6 +9,7 @@
 
 #include "backends/kernel.h"
 #include "base/check.h"
+#include "base/noise.h"
 
 namespace tenon::cpu {
 namespace {
@@ -87,7 +88,7 @@ class UnfusedStep : public backends::Step {
 
 class HostTimer : public backends::TacticTimer {
  public:
-  explicit HostTimer(int threads) : thread_pool_(threads) {}
+  explicit HostTimer(int threads) : thread_pool_(threads), meter_(threads) {}
   void prepare(std::span<const Problem* const>) override {}
 
   std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) override {
@@ -103,10 +104,14 @@ class HostTimer : public backends::TacticTimer {
 
   double run(size_t tactic) override {
     Run run{steps_[tactic].get(), inputs_.data(), outputs_.data(), &thread_pool_, workspace_};
+    meter_.begin();
     const auto begin = Clock::now();
     thread_pool_.run(work, &run);
-    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    disturbed_ = meter_.end(seconds);
+    return 1e6 * seconds;
   }
+  bool disturbed() const override { return disturbed_; }
 
  private:
   struct Run {
@@ -146,6 +151,8 @@ class HostTimer : public backends::TacticTimer {
   }
 
   ThreadPool thread_pool_;
+  PreemptionMeter meter_;
+  bool disturbed_ = false;
   std::vector<Member> members_;
   std::vector<std::unique_ptr<backends::Step>> steps_;
   std::vector<std::shared_ptr<std::byte>> memory_;

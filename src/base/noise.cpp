@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/noise.h"
+#include "base/noise.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,17 +13,42 @@
 #include <numeric>
 #include <utility>
 
-namespace tenon::cli {
+namespace tenon {
 namespace {
 
 constexpr double most_variation = 0.05, most_other_cores = 0.25, most_clock_change = 0.05;
 constexpr int most_cpus = 1024;
+constexpr double notable = 0.03;  // of a run, that a thread stood still
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
+/// Of all threads of this process.
+double cpu_seconds() {
+  timespec time{};
+  return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0
+             ? static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9
+             : 0;
+}
+
+int64_t preemptions() {
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
 }  // namespace
+
+void PreemptionMeter::begin() { preemptions_ = preemptions(), cpu_seconds_ = cpu_seconds(); }
+
+bool PreemptionMeter::end(double seconds) const {
+  return is_disturbed(preemptions() - preemptions_, threads_, seconds, cpu_seconds() - cpu_seconds_);
+}
+
+bool PreemptionMeter::is_disturbed(int64_t preemptions, int threads, double wall_seconds, double cpu_seconds) {
+  // Who waits for others computes meanwhile: what is missing is what one stood still.
+  return preemptions > 0 && threads * wall_seconds - cpu_seconds > notable * wall_seconds;
+}
 
 NoiseMeter::NoiseMeter(std::string root) : root_(std::move(root)), before_(work()), mhz_before_(mhz()) {}
 
@@ -30,8 +56,11 @@ NoiseMeter::Work NoiseMeter::work() const {
   Work work;
   std::ifstream file(root_ + "/proc/stat");
   std::string name;
-  double user = 0, nice = 0, system = 0;  // "cpu user nice system idle …"
-  if (file >> name >> user >> nice >> system && name == "cpu") work.all = user + nice + system;
+  double user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
+  if (file >> name >> user >> nice >> system && name == "cpu") {
+    work.all = user + nice + system;
+    if (file >> idle >> iowait >> irq >> softirq >> steal) work.all += irq + softirq + steal;
+  }
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0)
     work.own = (seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime)) * static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -90,4 +119,4 @@ std::vector<std::string> noise_warnings(double variation, const Noise& noise) {
   return warnings;
 }
 
-}  // namespace tenon::cli
+}  // namespace tenon

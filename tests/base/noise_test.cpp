@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/noise.h"
+#include "base/noise.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -11,7 +15,7 @@
 
 #include "support/command.h"
 
-namespace tenon::cli {
+namespace tenon {
 namespace {
 
 void put(const test::Folder& folder, const std::string& path, const std::string& text) {
@@ -45,12 +49,54 @@ TEST(Noise, WorkOfOthersAndTheClockComeFromTheSystem) {
   put(folder, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "3000000");
   const NoiseMeter meter(folder.path());
   std::this_thread::sleep_for(std::chrono::milliseconds(250));
-  put(folder, "proc/stat", "cpu 101000 0 500 99999 0 0 0");
+  put(folder, "proc/stat", "cpu 101000 0 500 99999 0 0 0 0");
   put(folder, "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2000000");
   const Noise noise = meter.read();
   EXPECT_GT(noise.other_cores, 1);
   EXPECT_DOUBLE_EQ(noise.mhz_before, 3000);
   EXPECT_DOUBLE_EQ(noise.mhz_after, 2000);
+}
+
+/// What a hypervisor gives to other machines.
+TEST(Noise, StolenTimeCounts) {
+  const test::Folder folder;
+  put(folder, "proc/stat", "cpu 1000 0 500 99999 0 0 0 0");
+  const NoiseMeter meter(folder.path());
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  put(folder, "proc/stat", "cpu 1000 0 500 99999 0 0 0 100000");
+  EXPECT_GT(meter.read().other_cores, 1);
+}
+
+TEST(Preemption, IsWhatAThreadStoodStill) {
+  const auto is_disturbed = PreemptionMeter::is_disturbed;
+  EXPECT_FALSE(is_disturbed(0, 2, 0.010, 0.012)) << "threads that sleep by themselves";
+  EXPECT_FALSE(is_disturbed(1, 2, 0.010, 0.0199)) << "a moment of 1 %";
+  EXPECT_TRUE(is_disturbed(1, 2, 0.010, 0.015)) << "half of the run of one thread";
+  EXPECT_TRUE(is_disturbed(3, 1, 0.010, 0.002));
+}
+
+TEST(Preemption, OfABusyCoreIsSeen) {
+  cpu_set_t one, all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const pid_t other = fork();
+  if (other == 0)
+    for (;;) {
+    }
+  PreemptionMeter meter(1);
+  meter.begin();
+  const auto begin = std::chrono::steady_clock::now();
+  double seconds = 0;
+  while (seconds < 0.3)
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const bool seen = meter.end(seconds);
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  sched_setaffinity(0, sizeof all, &all);
+  EXPECT_TRUE(seen);
 }
 
 TEST(Noise, WhatTheSystemDoesNotTellIsUnknown) {
@@ -61,4 +107,4 @@ TEST(Noise, WhatTheSystemDoesNotTellIsUnknown) {
 }
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon

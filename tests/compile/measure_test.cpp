@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "plan/plan.h"
+
+namespace tenon::compile {
+namespace {
+
+constexpr backends::TimingPolicy policy{
+    .repeats = 5, .more_repeats = 10, .rounds = 3, .near = 1.25, .by_least = true};
+
+/// Runs that take what a test says; `of` gets the tactic and how often it ran before.
+class ToldTimer : public backends::TacticTimer {
+ public:
+  using Of = std::function<Measurement(size_t tactic, int run)>;
+  explicit ToldTimer(Of of) : of_(std::move(of)) {}
+  void prepare(std::span<const backends::Problem* const>) override {}
+  std::vector<size_t> begin(const backends::Problem&, std::span<const std::string>) override { return {}; }
+  double run(size_t tactic) override {
+    last_ = of_(tactic, runs[tactic]++);
+    return last_.microseconds;
+  }
+  bool disturbed() const override { return last_.disturbed; }
+
+  std::map<size_t, int> runs;
+
+ private:
+  Of of_;
+  Measurement last_{0, false};
+};
+
+std::vector<Measurement> measured(ToldTimer& timer, const backends::TimingPolicy& how = policy) {
+  constexpr size_t ready[] = {0, 1};
+  return measure(timer, ready, how, true, plan::never);
+}
+
+TEST(Measure, TakesTheLeastTimeOrTheMedianAsThePolicySays) {
+  const auto of = [](size_t tactic, int run) { return Measurement{100.0 * (tactic + 1) + run % 3, false}; };
+  ToldTimer timer(of), again(of);
+  const auto least = measured(timer);
+  EXPECT_EQ(least[0].microseconds, 100);
+  EXPECT_EQ(least[1].microseconds, 200);
+  EXPECT_FALSE(least[0].disturbed);
+  backends::TimingPolicy by_median = policy;
+  by_median.by_least = false;
+  EXPECT_EQ(measured(again, by_median)[0].microseconds, 101);
+}
+
+/// The tactic that is faster on an idle machine is found though it was disturbed more often than the other.
+TEST(Measure, DisturbedRunsDoNotCount) {
+  ToldTimer timer([](size_t tactic, int run) {
+    const bool disturbed = tactic == 1 && run < 6;
+    return Measurement{(tactic == 1 ? 161.0 : 306.0) * (disturbed ? 3 : 1), disturbed};
+  });
+  const auto times = measured(timer);
+  EXPECT_EQ(times[0].microseconds, 306);
+  EXPECT_EQ(times[1].microseconds, 161);
+  EXPECT_FALSE(times[1].disturbed);
+}
+
+TEST(Measure, GivesUpOnAMachineThatIsAlwaysBusy) {
+  ToldTimer timer([](size_t tactic, int) { return Measurement{100, tactic == 1}; });
+  const auto times = measured(timer);
+  EXPECT_FALSE(times[0].disturbed);
+  EXPECT_TRUE(times[1].disturbed);
+  EXPECT_LE(timer.runs[1], 50);
+}
+
+TEST(Measure, TriesNothingAgainOnAQuietMachine) {
+  ToldTimer timer([](size_t tactic, int) { return Measurement{100.0 * (tactic + 1), false}; });
+  measured(timer);
+  EXPECT_EQ(timer.runs[0], policy.repeats);
+  EXPECT_EQ(timer.runs[1], policy.repeats);
+}
+
+}  // namespace
+}  // namespace tenon::compile
