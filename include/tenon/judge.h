@@ -15,6 +15,7 @@ struct Score {
   double value = 0;
   double drop = 0;           ///< below the floating point engine's value, on the same data
   double low = 0, high = 0;  ///< 95 % interval of the drop
+  std::string objection;     ///< why the engine is not good enough whatever its drop, such as scores that fall; or ""
 };
 
 /// A metric with its data. Written by the user, or made by the command from labelled files.
@@ -26,6 +27,8 @@ class TENON_API Judge {
   virtual Score score(const Engine& engine) = 0;
   /// Points that may be lost where the caller names none. Asked for after `reference`.
   virtual double usual_drop() const { return 0.1; }
+  /// What makes usual_drop() what it is, in words; "" where there is nothing to say. Asked for after `reference`.
+  virtual std::string limit_reason() const { return {}; }
   /// Its name, and how many samples it is of; asked for after `reference`.
   virtual std::string metric() const = 0;
   virtual int64_t samples() const = 0;

@@ -223,6 +223,14 @@ std::shared_ptr<Calibrator> calibration_data(const DataOptions& given, const std
   return std::make_shared<SeveralSources>(std::move(parts), given.cache);
 }
 
+std::shared_ptr<Calibrator> resaved_data(const DataOptions& given, const std::vector<TensorInfo>& inputs,
+                                         const Shapes& shapes, int quality) {
+  for (const std::string& path : given.data)
+    if (!arrays_of(path).empty()) return nullptr;
+  const vision::Spec spec = image_spec(given, inputs, shapes, given.data[0]);
+  return vision::image_samples(given.data, spec, given.options.count, {}, quality);
+}
+
 void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   const auto found = methods().find(method);
   if (found == methods().end())

@@ -31,6 +31,10 @@ struct DataOptions {
 std::shared_ptr<Calibrator> calibration_data(const DataOptions& data, const std::vector<TensorInfo>& inputs,
                                              const Shapes& shapes, bool warns = true);
 
+/// The same with each image saved as a JPEG of this quality once more; nullptr where some of the data are arrays.
+std::shared_ptr<Calibrator> resaved_data(const DataOptions& data, const std::vector<TensorInfo>& inputs,
+                                         const Shapes& shapes, int quality);
+
 /// How images become the model's one input. `where` is what asks for it. Throws Error(usage).
 vision::Spec image_spec(const DataOptions& data, const std::vector<TensorInfo>& inputs, const Shapes& shapes,
                           const std::string& where);

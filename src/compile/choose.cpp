@@ -120,14 +120,14 @@ class Chooser {
     const std::vector<std::string> floats = in_floats(selection_.graph, check.recipe);
     for (size_t at = 0; at < search_.points.size(); ++at)
       if (search_.points[at].floats == floats && rounded_[at] == check.rounded)
-        return search_.points[at].drop <= selection_.limit;
+        return is_within(search_.points[at]);
     const Score score = selection_.score(check.quantised);
     // Both plans ran in turn: their ratio is steadier than the times.
     const double ms = timed ? check.int8_us / check.float_us * real.milliseconds : 0;
     search_.points.push_back({ms, score.value, score.drop, score.low, score.high,
-                              static_cast<int64_t>(check.recipe.anchors.size()), floats, false, rest_of(check)});
+                              static_cast<int64_t>(check.recipe.anchors.size()), floats, false, rest_of(check), score.objection});
     rounded_.push_back(check.rounded);
-    const bool within = score.drop <= selection_.limit;
+    const bool within = is_within(search_.points.back());
     double saved = 0;
     for (const auto& [anchor, part] : check.saved) saved += part;
     if (within && (best_at_ == 0 || is_better(search_.points.back(), saved))) {
@@ -142,7 +142,7 @@ class Chooser {
 
   std::optional<LatencyCheck> finish() {
     const plan::SearchPoint& floats = search_.points[floats_at_];
-    const bool floats_do = floats.drop <= selection_.limit;
+    const bool floats_do = is_within(floats);
     const bool nothing = search_.points.size() == floats_at_ + 1;
     if (best_at_ > 0 && floats_do && floats.milliseconds > 0 &&
         floats.milliseconds <= search_.points[best_at_].milliseconds) {
@@ -166,6 +166,10 @@ class Chooser {
   }
 
  private:
+  bool is_within(const plan::SearchPoint& point) const {
+    return point.drop <= selection_.limit && point.objection.empty();
+  }
+
   /// What layers in floating point are in.
   std::string rest_of(const LatencyCheck& check) const {
     if (selection_.rounding.empty()) return search_.points[floats_at_].rest;

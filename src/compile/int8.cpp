@@ -66,6 +66,7 @@ class EightBits {
     const double value = options_.judge->reference(engine_of(exact_));
     const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
     search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
+    if (!options_.max_drop) search_.reason = options_.judge->limit_reason();
     if (floats_.goal.precision == exact_.goal.precision) {
       floats_ = exact_;
       return;
@@ -73,7 +74,8 @@ class EightBits {
     task_.finish(floats_);
     const Score score = options_.judge->score(engine_of(floats_));
     search_.points.push_back(
-        {0, score.value, score.drop, score.low, score.high, 0, {}, false, std::string(name(floats_.goal.precision))});
+        {0, score.value, score.drop, score.low, score.high, 0, {}, false, std::string(name(floats_.goal.precision)),
+         score.objection});
     if (!may_measure_) return;
     const Gain gain = gain_of(base_.graph, exact_, floats_);
     search_.points[0].milliseconds = gain.one_us / 1e3, search_.points[1].milliseconds = gain.other_us / 1e3;

@@ -18,6 +18,7 @@ std::string search_text(const plan::Search& search) {
   std::string text =
       fmt::format("{} on {} sample{}; at most {:g} percentage points below fp32\n", printable(search.metric),
                   search.samples, search.samples == 1 ? "" : "s", search.limit);
+  if (!search.reason.empty()) text += "  " + search.reason + "\n";
   text += fmt::format("  {:>9} {:>12} {:>7} {:>8} {:>7}  {}\n", "ms", "int8 layers", "rest", "points", "drop",
                       "95 % interval");
   for (size_t at = 0; at < search.points.size(); ++at) {
@@ -26,8 +27,9 @@ std::string search_text(const plan::Search& search) {
                         point.milliseconds > 0 ? fmt::format("{:.3f}", point.milliseconds) : "?",
                         fmt::format("{} of {}", point.integer, point.integer + std::ssize(point.floats)),
                         printable(point.rest), point.value);
-    text += at == 0 ? "\n" : fmt::format(" {:>7}  {} to {}\n", points_text(point.drop), points_text(point.low),
-                                          points_text(point.high));
+    if (at > 0)
+      text += fmt::format(" {:>7}  {} to {}", points_text(point.drop), points_text(point.low), points_text(point.high));
+    text += (point.objection.empty() ? "" : "; " + point.objection) + "\n";
   }
   for (const plan::SearchPoint& point : search.points) {
     if (!point.chosen) continue;

@@ -27,10 +27,12 @@ json json_of(const Search& search) {
                       {"int8_layers", point.integer},
                       {"float_layers", point.floats},
                       {"rest", point.rest},
+                      {"objection", point.objection},
                       {"chosen", point.chosen}});
   return {{"metric", search.metric},
           {"samples", search.samples},
           {"max_drop", search.limit},
+          {"limit_reason", search.reason},
           {"points", std::move(points)},
           {"why", search.why}};
 }
@@ -38,14 +40,15 @@ json json_of(const Search& search) {
 namespace {
 Search search_of(const json& json) {
   Search search{json.at("metric").get<std::string>(), json.at("samples").get<int64_t>(),
-                json.at("max_drop").get<double>(), {}, json.at("why").get<std::string>()};
+                json.at("max_drop").get<double>(), {}, json.at("why").get<std::string>(), json.value("limit_reason", "")};
   for (const auto& entry : json.at("points"))
     search.points.push_back({entry.at("ms").is_null() ? 0 : entry.at("ms").get<double>(),
                              entry.at("value").get<double>(), entry.at("drop").get<double>(),
                              entry.at("interval").at(0).get<double>(), entry.at("interval").at(1).get<double>(),
                              entry.at("int8_layers").get<int64_t>(),
                              entry.at("float_layers").get<std::vector<std::string>>(),
-                             entry.at("chosen").get<bool>(), entry.at("rest").get<std::string>()});
+                             entry.at("chosen").get<bool>(), entry.at("rest").get<std::string>(),
+                             entry.value("objection", "")});
   return search;
 }
 }  // namespace

@@ -45,6 +45,7 @@ struct SearchPoint {
   std::vector<std::string> floats;  // the others, by their first ONNX node
   bool chosen = false;
   std::string rest = "fp32";        // what the others are in; "12 bf16": so many of them, the rest in fp32
+  std::string objection = {};       // why it is not good enough whatever its drop
 };
 
 /// The search for the fastest engine within a drop. The first point is the fp32 engine; the next is one of 16 bits
@@ -54,7 +55,8 @@ struct Search {
   int64_t samples = 0;
   double limit = 0;  // points
   std::vector<SearchPoint> points;
-  std::string why;  // of the choice
+  std::string why;           // of the choice
+  std::string reason = {};   // of the limit
 };
 
 /// What calibration saw and decided.

@@ -9,6 +9,7 @@
 
 #include "base/entries.h"
 #include "vision/decode.h"
+#include "vision/jpeg.h"
 #include "vision/preprocess.h"
 #include "vision/sources.h"
 #include "vision/video.h"
@@ -58,8 +59,8 @@ Source source_of(const std::string& path) {
 class ImageSamples : public Calibrator {
  public:
   ImageSamples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
-                 std::function<void(const std::string&)> warn)
-      : spec_(spec), warn_(std::move(warn)) {
+               std::function<void(const std::string&)> warn, int jpeg)
+      : spec_(spec), warn_(std::move(warn)), jpeg_(jpeg) {
     int64_t items = 0;
     for (const std::string& path : paths) sources_.push_back(source_of(path)), items += sources_.back().items;
     for (Source& source : sources_) {
@@ -81,6 +82,9 @@ class ImageSamples : public Calibrator {
 
  private:
   void give(const std::string& name, CalibrationBatch& batch) {
+    constexpr int most_side = 65500;  // of a JPEG
+    if (jpeg_ > 0 && std::max(image_.width, image_.height) <= most_side)
+      image_ = decode_jpeg(jpeg_bytes(image_, jpeg_), name);
     batch.inputs.clear();
     batch.inputs[""] = preprocess(std::span<const Image>(&image_, 1), spec_);
     batch.names = {name};
@@ -134,6 +138,7 @@ class ImageSamples : public Calibrator {
 
   Spec spec_;
   std::function<void(const std::string&)> warn_;
+  int jpeg_;
   std::vector<Source> sources_;
   int64_t samples_ = 0, bad_ = 0, item_ = 0;
   size_t source_ = 0;
@@ -145,8 +150,8 @@ class ImageSamples : public Calibrator {
 }  // namespace
 
 std::unique_ptr<Calibrator> image_samples(const std::vector<std::string>& paths, const Spec& spec, int64_t count,
-                                            std::function<void(const std::string&)> warn) {
-  return std::make_unique<ImageSamples>(paths, spec, count, std::move(warn));
+                                            std::function<void(const std::string&)> warn, int jpeg) {
+  return std::make_unique<ImageSamples>(paths, spec, count, std::move(warn), jpeg);
 }
 
 }  // namespace tenon::vision

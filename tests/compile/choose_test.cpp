@@ -36,6 +36,7 @@ struct World {
   double saves = 1;
   Objective objective = Objective::latency;
   std::function<double(const quant::Recipe&)> lost = {};  // instead of the sum of sensitivity
+  std::function<std::string(const quant::Recipe&)> objection = {};
   double rounding_saves = 0, rounding_sensitivity = 0;    // of each layer in bf16, microseconds and points
 
   explicit World(std::vector<double> points) : sensitivity(std::move(points)) {
@@ -76,7 +77,7 @@ struct World {
     const auto score = [&](const plan::Plan&) {
       ++scored;
       const double lost = drop(last.recipe) + rounding_sensitivity * static_cast<double>(last.rounded.size());
-      return Score{90 - lost, lost, lost - 0.1, lost + 0.1};
+      return Score{90 - lost, lost, lost - 0.1, lost + 0.1, objection ? objection(last.recipe) : ""};
     };
     return choose({graph, recipe, limit, objective, make, score, rounding}, search);
   }
@@ -106,6 +107,25 @@ TEST(choose, takes_everything_at_once_where_that_loses_little_enough) {
   EXPECT_DOUBLE_EQ(search.points[0].milliseconds, 0.1);
   EXPECT_DOUBLE_EQ(search.points[1].milliseconds, 0.06);
   EXPECT_EQ(search.points[0].floats.size(), static_cast<size_t>(layers));
+}
+
+/// Nothing is lost by the measure, but scores fall as long as one layer is in INT8.
+TEST(choose, takes_nothing_that_is_objected_to) {
+  std::vector<double> sensitivity(layers, 0.001);
+  sensitivity[7] = 1;
+  World world(sensitivity);
+  world.lost = [](const quant::Recipe&) { return 0.05; };
+  const std::string seventh = world.graph.value(world.graph.nodes[7].outputs[0]).name;
+  world.objection = [&](const quant::Recipe& how) -> std::string {
+    return how.anchors.count(seventh) ? "scores fall" : "";
+  };
+  plan::Search search;
+  const auto best = world.run(0.1, search);
+  ASSERT_TRUE(best);
+  EXPECT_FALSE(best->recipe.anchors.count(seventh));
+  EXPECT_GT(best->recipe.anchors.size(), 1u);
+  EXPECT_EQ(search.points[1].objection, "scores fall");
+  EXPECT_FALSE(search.points[1].chosen);
 }
 
 /// Three layers do the sensitivity: they and no other must leave.

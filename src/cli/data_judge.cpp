@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/data_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/entries.h"
+#include "cli/labelled.h"
+#include "cli/report.h"
+#include "engine/engine.h"
+#include "metrics/agreement.h"
+#include "metrics/bootstrap.h"
+#include "metrics/boxes.h"
+#include "metrics/shift.h"
+#include "quant/data_loader.h"
+#include "vision/decode.h"
+#include "vision/detect.h"
+#include "vision/labels.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr double points = 100;          // of a share of 1
+constexpr float counted_score = 0.25f;  // as tenon detect's
+constexpr float least_score = 0.001f;   // low scores count for average precision
+constexpr int quality = 95;             // of JPEG
+
+/// Labelled images in their order, one a batch; keeps how each lies in the input.
+class LabelledSamples : public Calibrator {
+ public:
+  LabelledSamples(const Labels& labels, const vision::Spec& spec, std::vector<vision::Transform>& transforms)
+      : labels_(labels), spec_(spec), transforms_(transforms) {
+    transforms_.clear();
+  }
+  int64_t samples() const override { return static_cast<int64_t>(labels_.images.size()); }
+  bool next_batch(CalibrationBatch& batch) override {
+    if (transforms_.size() == labels_.images.size()) return false;
+    const std::string& path = labels_.images[transforms_.size()].path;
+    const vision::Image image = vision::decode_image(path);
+    std::vector<vision::Transform> one;
+    batch.inputs[""] = vision::preprocess(std::span<const vision::Image>(&image, 1), spec_, &one);
+    batch.names = {path};
+    transforms_.push_back(one[0]);
+    return true;
+  }
+
+ private:
+  const Labels& labels_;
+  const vision::Spec& spec_;
+  std::vector<vision::Transform>& transforms_;
+};
+
+std::vector<metrics::Found> plain(const std::vector<vision::Detection>& detections) {
+  std::vector<metrics::Found> found;
+  for (const vision::Detection& one : detections)
+    found.push_back({one.class_id, one.score, {one.box[0], one.box[1], one.box[2], one.box[3]}});
+  return found;
+}
+
+/// Numbers of sample `row` of a batch.
+std::span<const float> row_of(const Tensor& output, int64_t row) {
+  const auto count = static_cast<size_t>(output.elements() / output.dims()[0]);
+  return output.values<float>().subspan(static_cast<size_t>(row) * count, count);
+}
+
+/// Numbers per sample where the output is a class score for each; 0 where it is something else.
+int64_t classes_in(const std::vector<Tensor>& outputs, int64_t batch) {
+  if (outputs.empty() || outputs[0].dtype() != DType::f32) return 0;
+  const Dims& dims = outputs[0].dims();
+  if (dims.rank() < 2 || dims[0] != batch) return 0;
+  int64_t classes = 1;
+  for (size_t axis = 1; axis < dims.rank(); ++axis) {
+    if (dims[axis] != 1 && classes != 1) return 0;
+    classes *= dims[axis];
+  }
+  return classes > 1 ? classes : 0;
+}
+
+/// A session for the sizes that the engine was built for.
+struct Runner {
+  const Engine engine;
+  const ir::Graph graph;
+  Session session;
+  std::vector<Tensor> outputs;
+
+  explicit Runner(const Engine& one)
+      : engine(one),
+        graph(plan::concretise(plan_of(one).graph, plan_of(one).shapes)),
+        session(one.session()),
+        outputs(one.outputs().size()) {
+    for (const ir::ValueId id : graph.inputs)
+      if (!graph.value(id).shape || !ir::is_constant(*graph.value(id).shape))
+        throw Error(Code::usage, "engines can only be judged at known sizes",
+                    {.where = "input \"" + graph.value(id).name + "\"", .hint = "give its sizes with --shapes"});
+  }
+};
+
+/// How much of a measure INT8 may change without labels: so many times what the jitter does, and always as much as
+/// `least`; `spread` of shifts where no jitter is measured. docs/int8_evidence.md has what this was chosen by.
+struct Measure {
+  double times, least, spread;
+};
+constexpr Measure of_boxes{3, 1, 0.25}, of_classes{1, 0.75, 0.25}, of_signal{1, 0.1, 0};
+constexpr double labels_drop = 0.1;    // points
+constexpr int64_t fewest_shifts = 10;  // that tell a mean
+
+class DataJudge : public Judge {
+ public:
+  DataJudge(const std::string& eval, const DataOptions& data, const std::vector<TensorInfo>& inputs,
+            const BuildOptions& build)
+      : data_(data), inputs_(inputs), shapes_(build.shapes), progress_(build.progress) {
+    data_.cache.clear();
+    if (eval.empty()) return;
+    if (!is_there(eval))
+      throw Error(Code::io, "cannot open the data to judge by",
+                  {.where = eval, .why = "No such file or directory"});
+    if (!holds_labels(eval)) {
+      data_.data = {eval};
+      data_.options.count = 0;
+      return;
+    }
+    std::vector<std::string> folders;
+    for (const std::string& path : data.data)
+      if (is_folder(path)) folders.push_back(path);
+    labels_ = read_labels(eval, folders);
+    spec_ = image_spec(data_, inputs_, shapes_, eval);
+  }
+
+  std::string metric() const override {
+    if (head_) return labels_ ? "mAP50-95" : "mAP50-95 against fp32's boxes";
+    if (classes_ > 0) return labels_ ? "top-1" : "expected top-1 agreement with fp32";
+    return "share of fp32's signal in the outputs";
+  }
+  int64_t samples() const override { return samples_; }
+  double usual_drop() const override { return labels_ ? labels_drop : jitter_.limit; }
+  std::string limit_reason() const override { return jitter_.text; }
+
+  double reference(const Engine& engine) override {
+    floats_.emplace(engine);
+    Answers answers = ask(engine, "judge fp32", source(0));
+    if (samples_ == 0) throw Error(Code::usage, "there is no data to judge by");
+    reference_ = std::move(answers);
+    if (!labels_) measure_jitter();
+    return points * (reference_.precision ? reference_.precision->value() : labels_ ? reference_.share.value() : 1);
+  }
+
+  Score score(const Engine& engine) override {
+    Answers answers = ask(engine, "judge", source(0));
+    Score score;
+    const auto drop = [&](std::span<const uint32_t> weights) { return drop_of(answers, weights); };
+    score.drop = drop({});
+    score.value = labels_ ? points * (answers.precision ? answers.precision->value() : answers.share.value())
+                          : points - score.drop;
+    const metrics::Interval interval = metrics::bootstrap(samples_, drop);
+    score.low = interval.low, score.high = interval.high;
+    if (samples_ < 2) score.low = -points, score.high = points;  // one sample says nothing of others
+    // Where no sample differs, drawing them again shows nothing: the rule of three bounds what they can hide.
+    if (classes_ > 0 && answers.classes == reference_.classes)
+      score.high = std::max(score.high, std::min(points, 3 * points / static_cast<double>(samples_)));
+    if (!labels_) score.objection = objection_to(answers);
+    return score;
+  }
+
+ private:
+  /// What an engine gives for all samples; which parts are used depends on the metric.
+  struct Answers {
+    std::vector<std::vector<metrics::Found>> boxes;  // the reference's
+    metrics::Shift shift;                            // of boxes' scores, or of margins
+    std::vector<int> classes;
+    std::vector<double> margins;
+    metrics::Agreement agreement;
+    metrics::Share share;
+    std::optional<metrics::AveragePrecision> precision;
+  };
+
+  /// What harmless changes of the images do to the floating point engine's own answers, and what INT8 may do for it.
+  struct Jitter {
+    double limit = 0;    // points
+    double spread = 0;   // of the shifts of scores
+    std::string text;
+  };
+
+  /// The points that these answers lose against the reference.
+  double drop_of(Answers& answers, std::span<const uint32_t> weights) {
+    if (answers.precision)
+      return points * (reference_.precision->value(weights) - answers.precision->value(weights));
+    if (labels_) return points * (reference_.share.value(weights) - answers.share.value(weights));
+    return points * (1 - (classes_ > 0 ? answers.agreement.value(weights) : answers.share.value(weights)));
+  }
+
+  void measure_jitter() {
+    const Measure& measure = head_ ? of_boxes : classes_ > 0 ? of_classes : of_signal;
+    jitter_ = {measure.least, measure.spread, {}};
+    const std::shared_ptr<Calibrator> changed = source(quality);
+    if (!changed) return;
+    Answers answers = ask(*floats_, "judge jitter", changed, source(0));
+    const double change = drop_of(answers, {});
+    jitter_.limit = std::max(measure.least, std::round(points * measure.times * change) / points);
+    if (answers.shift.count() > 1) jitter_.spread = std::max(measure.spread, answers.shift.deviation());
+    jitter_.text = fmt::format("saving the images as JPEG {} once more changes fp32's own answers by {:.2f}", quality,
+                               change);
+    if (measure.times != 1) jitter_.text += fmt::format("; INT8 may change {:g} times that", measure.times);
+    if (jitter_.limit == measure.least) jitter_.text += fmt::format("; {:g} may always be lost", measure.least);
+  }
+
+  /// Changes of both signs are noise, as nature's are; changes of one sign are not.
+  std::string objection_to(const Answers& answers) const {
+    if (answers.shift.count() < fewest_shifts || std::fabs(answers.shift.mean()) <= jitter_.spread) return {};
+    return fmt::format("{} {} by {:.2f} on average, more than {:.2f}", head_ ? "scores" : "margins",
+                       answers.shift.mean() < 0 ? "fall" : "rise", std::fabs(answers.shift.mean()), jitter_.spread);
+  }
+
+  /// The samples; with `jpeg` > 0 each image saved once more at that quality, and nullptr where there are none but
+  /// arrays.
+  std::shared_ptr<Calibrator> source(int jpeg) {
+    if (labels_) return std::make_shared<LabelledSamples>(*labels_, spec_, transforms_);
+    return jpeg > 0 ? resaved_data(data_, inputs_, shapes_, jpeg) : calibration_data(data_, inputs_, shapes_, false);
+  }
+
+  /// `plain`: the samples as the reference had them, where `samples` are others.
+  Answers ask(const Engine& engine, const char* stage, const std::shared_ptr<Calibrator>& samples,
+              const std::shared_ptr<Calibrator>& plain = nullptr) {
+    Runner runner(engine);
+    std::optional<Runner> other;
+    quant::DataLoader loader(runner.graph, *samples, labels_ ? 0 : data_.options.count);
+    std::optional<quant::DataLoader> exact;
+    if (plain) exact.emplace(runner.graph, *plain, data_.options.count);
+    Answers answers;
+    bool first = samples_ == 0;
+    int64_t at = 0;
+    while (const auto batch = loader.next()) {
+      runner.session.run(batch->inputs, runner.outputs);
+      if (first) recognise(runner, *batch);
+      first = false;
+      if (head_ || classes_ > 0 || samples_ == 0) other.reset();
+      else if (!other) other.emplace(*floats_);
+      const auto before = exact && other ? exact->next() : std::nullopt;
+      if (other) other->session.run(before ? before->inputs : batch->inputs, other->outputs);
+      for (size_t row = 0; row < batch->names.size(); ++row, ++at)
+        note(answers, runner.outputs, other ? &other->outputs : nullptr, static_cast<int64_t>(row), at);
+      const double done = loader.expected() > 0 ? static_cast<double>(at) / static_cast<double>(loader.expected()) : 0;
+      if (progress_ && !progress_(stage, std::min(done, 1.0), -1))
+        throw Error(Code::usage, "the build was cancelled");
+    }
+    samples_ = at;
+    return answers;
+  }
+
+  /// What the model is, by what it gives for the first batch.
+  void recognise(const Runner& runner, const quant::DataLoader::Batch& batch) {
+    const Dims& input = batch.inputs[0].dims();
+    const auto metadata = runner.engine.metadata().find("names");
+    std::vector<std::string> names;
+    if (metadata != runner.engine.metadata().end()) names = vision::labels_from_metadata(metadata->second);
+    if (batch.inputs.size() == 1 && input.rank() == 4) {
+      const bool last = input[3] == 3 && input[1] != 3;
+      frame_.input_width = frame_.source_width = static_cast<int>(input[last ? 2 : 3]);
+      frame_.input_height = frame_.source_height = static_cast<int>(input[last ? 1 : 2]);
+      head_ = vision::recognise(runner.outputs, frame_.input_width, frame_.input_height, names.size());
+      if (head_ && !labels_ && !gives_scores(runner.outputs)) head_.reset();
+    }
+    // Several outputs say more than a class.
+    if (!head_ && (labels_ || runner.outputs.size() == 1))
+      classes_ = classes_in(runner.outputs, input.rank() > 0 ? input[0] : 0);
+    if (!labels_) return;
+    const char* const kind = head_          ? "a detector"
+                             : classes_ > 0 ? "a classifier"
+                                            : "neither a detector nor a classifier";
+    if (labels_->boxes ? !head_ : classes_ == 0)
+      throw Error(Code::usage,
+                  fmt::format("the labels are {}, and the model is {}", labels_->boxes ? "boxes" : "classes", kind),
+                  {.where = labels_->where,
+                   .hint = "give a folder of images without labels to judge by the outputs of fp32"});
+    // The number of classes that some heads have is not in their sizes.
+    const bool untold = head_ && head_->classes == 0;
+    label_classes_ = tenon::cli::classes_of(*labels_, names, !head_ ? classes_ : untold ? INT32_MAX : head_->classes);
+  }
+
+  /// Whether what looks like boxes has scores: other networks give cubes of numbers, too.
+  bool gives_scores(const std::vector<Tensor>& outputs) const {
+    const auto found = vision::detect(*head_, outputs, 0, frame_, {0.001f, 0.7f, 300});
+    return std::all_of(found.begin(), found.end(), [](const vision::Detection& one) { return one.score <= 1; });
+  }
+
+  void note(Answers& answers, const std::vector<Tensor>& outputs, const std::vector<Tensor>* exact, int64_t row,
+            int64_t at) {
+    const auto index = static_cast<size_t>(at);
+    if (head_) {
+      const vision::Transform& transform = labels_ ? transforms_[index] : frame_;
+      const vision::DetectOptions how{least_score, 0.7f, 300};
+      std::vector<metrics::Found> found = plain(vision::detect(*head_, outputs, row, transform, how));
+      if (!answers.precision) answers.precision.emplace();
+      if (labels_) {
+        answers.precision->add(found, truth_of(index));
+        return;
+      }
+      const std::vector<metrics::Found>& wanted = samples_ > 0 ? reference_.boxes[index] : found;
+      answers.precision->add(found, as_truth(wanted));
+      if (samples_ > 0) answers.shift.add(wanted, found);
+      else answers.boxes.push_back(std::move(found));
+    } else if (classes_ > 0) {
+      const std::span<const float> scores = row_of(outputs[0], row);
+      const auto best = static_cast<int>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+      answers.classes.push_back(best);
+      if (labels_) {
+        answers.share.add(best == label_classes_[labels_->images[index].category], 1);
+        return;
+      }
+      const int wanted = samples_ > 0 ? reference_.classes[index] : best;
+      answers.margins.push_back(metrics::margin(scores, wanted));
+      if (samples_ == 0) return;
+      answers.agreement.add(reference_.margins[index], answers.margins.back());
+      answers.shift.add(answers.margins.back() - reference_.margins[index]);
+    } else if (exact) {
+      add_signal(answers, outputs, *exact, row);
+    }
+  }
+
+  static std::vector<metrics::Truth> as_truth(const std::vector<metrics::Found>& found) {
+    std::vector<metrics::Truth> truth;
+    for (const metrics::Found& one : found)
+      if (one.score >= counted_score) truth.push_back({one.class_id, one.box});
+    return truth;
+  }
+
+  std::vector<metrics::Truth> truth_of(size_t source_image) const {
+    std::vector<metrics::Truth> truth;
+    for (const LabelledBox& box : labels_->images[source_image].boxes)
+      truth.push_back({label_classes_[box.category], {box.x0, box.y0, box.x1, box.y1}, box.crowd});
+    return truth;
+  }
+
+  /// What is left of each output's variance after the squared error, as a share.
+  static void add_signal(Answers& answers, const std::vector<Tensor>& outputs, const std::vector<Tensor>& exact,
+                         int64_t row) {
+    double kept = 0;
+    int counted = 0;
+    for (size_t at = 0; at < exact.size(); ++at) {
+      if (exact[at].dtype() != DType::f32 || exact[at].dims().rank() == 0 || exact[at].elements() == 0) continue;
+      const std::span<const float> wanted = row_of(exact[at], row), got = row_of(outputs[at], row);
+      double sum = 0, squares = 0, wrong = 0;
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const double x = wanted[i], off = x - got[i];
+        sum += x, squares += x * x, wrong += off * off;
+      }
+      const double variance = squares - sum * sum / static_cast<double>(wanted.size());
+      const double scale = variance > 1e-9 * squares ? variance : squares;
+      ++counted;
+      if (scale > 0) kept += 1 - std::min(wrong / scale, 1.0);
+      else kept += wrong == 0;
+    }
+    answers.share.add(kept, counted);
+  }
+
+  DataOptions data_;
+  std::vector<TensorInfo> inputs_;
+  Shapes shapes_;
+  Progress progress_;
+  std::optional<Labels> labels_;
+  vision::Spec spec_;
+  std::vector<vision::Transform> transforms_;
+  // Known after the first batch.
+  std::optional<vision::Head> head_;
+  int64_t classes_ = 0, samples_ = 0;
+  std::vector<int> label_classes_;
+  vision::Transform frame_;  // the input itself, for boxes in its pixels
+  std::optional<Engine> floats_;
+  Answers reference_;
+  Jitter jitter_;
+};
+
+}  // namespace
+
+std::shared_ptr<Judge> data_judge(const std::string& eval, const DataOptions& data,
+                                  const std::vector<TensorInfo>& inputs, const BuildOptions& build) {
+  return std::make_shared<DataJudge>(eval, data, inputs, build);
+}
+
+}  // namespace tenon::cli
