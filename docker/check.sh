@@ -19,9 +19,13 @@ mount -t proc proc "$root/proc"
 cp /etc/resolv.conf "$root/etc/"
 for name in pip.conf; do if [[ -e "/etc/$name" ]]; then cp "/etc/$name" "$root/etc/"; fi; done
 git archive --format=tar HEAD | (mkdir -p "$root/src" && tar -x -C "$root/src")
-inside() { chroot "$root" env -i PATH=/opt/tenon/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
+inside() { chroot "$root" env -i PATH=/opt/tenon/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive \
+  PIP_CERT=/etc/ssl/certs/ca-certificates.crt "$@"; }
 inside apt-get update -q >&2
 inside apt-get install -y -q --no-install-recommends ca-certificates git python3 python3-pip python3-venv >&2
+# A proxy here may have a certificate of its own, which pip takes by name.
+authorities=/etc/ssl/certs/ca-certificates.crt
+if [[ -e "$authorities" ]]; then cp "$authorities" "$root$authorities"; fi
 if [[ -n "$wheels" ]]; then
   mkdir -p "$root/wheels" && cp "$wheels"/tenon-*-cp311-*.whl "$root/wheels/"
 else
