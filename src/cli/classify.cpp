@@ -12,6 +12,7 @@
 #include "cli/notes.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "cli/source.h"
 #include "cli/verb.h"
 #include "vision/detect.h"
 #include "vision/draw.h"
@@ -61,8 +62,8 @@ std::vector<double> probabilities(const Tensor& output, int64_t batch) {
 
 int work(const Options& options) {
   if (options.top < 1) throw Error(Code::usage, "at least one class must be named", {.where = "--top"});
-  require_source(options.source);
-  Gallery gallery(options.output_dir, options.source);
+  const Source source(options.source);
+  Gallery gallery(options.output_dir, source);
   ImageModel model(options, "imagenet");
   Json list = Json::array();
   Speed speed;
@@ -103,7 +104,7 @@ int work(const Options& options) {
     gallery.add(source_image);
   };
   const int64_t unreadable =
-      for_each_image(options.source, [&](SourceImage& source_image) { model.feed(source_image, seen); });
+      source.for_each([&](SourceImage& source_image) { model.feed(source_image, seen); });
   model.finish(seen);
   gallery.finish();
   if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");

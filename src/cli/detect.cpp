@@ -15,6 +15,7 @@
 #include "cli/notes.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "cli/source.h"
 #include "cli/verb.h"
 #include "vision/draw.h"
 #include "vision/labels.h"
@@ -111,8 +112,8 @@ int work(Options& options) {
   if ((options.save_txt || options.save_crop) && options.output_dir.empty())
     throw Error(Code::usage, "there is no folder for the results",
                 {.where = options.save_txt ? "--save-txt" : "--save-crop", .hint = "give -o DIR"});
-  require_source(options.source);
-  Gallery gallery(options.output_dir, options.source, options.stride);
+  const Source source(options.source);
+  Gallery gallery(options.output_dir, source, options.stride);
   ImageModel model(options, "yolo");
   options.detect.classes = classes_of(options.classes, model.labels());
   const Crops crops(options.output_dir, options.save_txt, options.save_crop);
@@ -138,7 +139,7 @@ int work(Options& options) {
     vision::draw_detections(source_image.image, found, model.labels());
     gallery.add(source_image);
   };
-  const int64_t unreadable = for_each_image(options.source, [&](SourceImage& source_image) {
+  const int64_t unreadable = source.for_each([&](SourceImage& source_image) {
     if (source_image.frame > 0 && source_image.frame % options.stride != 0) return;
     if (head) return model.feed(source_image, seen);
     vision::Transform transform;
@@ -169,7 +170,7 @@ int work(Options& options) {
   }
   if (options.json != "-")
     fmt::print("{} in {}{}\n", counted(boxes, "object"),
-               counted(images, frame_rate(options.source) > 0 ? "frame" : "image"),
+               counted(images, source.is_video() ? "frame" : "image"),
                unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
