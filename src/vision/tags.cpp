@@ -17,9 +17,9 @@ std::vector<std::pair<float, float>> corners(const Tag& tag, float line) {
   const float left = box.x0 - line / 2, right = box.x1 + line / 2 - tag.width;
   const float above = box.y0 + line / 2 - tag.height, inside = box.y0 - line / 2;
   const float below = box.y1 - line / 2, lowest = box.y1 + line / 2 - tag.height;
-  std::vector<std::pair<float, float>> tries = {{left, above},  {left, inside},          {right, above},
-                                                {right, inside}, {left, below},           {right, below},
-                                                {box.x1, inside}, {box.x0 - tag.width, inside}};
+  std::vector<std::pair<float, float>> tries = {
+      {left, above}, {left, inside}, {right, above},   {right, inside},
+      {left, below}, {right, below}, {box.x1, inside}, {box.x0 - tag.width, inside}};
   for (float x = left + tag.width / 2; x < right; x += tag.width / 2) tries.push_back({x, above});
   for (float y = inside + tag.height; y < lowest; y += tag.height) {
     tries.push_back({left, y}), tries.push_back({right, y});
@@ -41,7 +41,8 @@ std::vector<std::optional<Box>> place_tags(std::span<const Tag> tags, float imag
     // A tag larger than the image stands in its corner, cut off.
     const auto inside = [](float value, float most) { return std::clamp(value, 0.0f, std::max(most, 0.0f)); };
     for (const auto& [x, y] : corners(tag, line)) {
-      // What the image's edge would cut off moves inward along the edge; it never leaves its box by more than its height.
+      // What the image's edge would cut off moves inward along the edge; it never leaves its box by more than its
+      // height.
       const float left = std::round(inside(x, most_x)), top = std::round(y);
       if (y < 0 || y > std::max(most_y, 0.0f)) continue;
       const Box place{left, top, left + tag.width, top + tag.height};

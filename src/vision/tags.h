@@ -17,9 +17,10 @@ struct Tag {
   float width, height;
 };
 
-/// Where tags go, so that none covers another and all lie in the image: above the box at its left, else beside it or in it,
-/// else along its edges. Earlier tags go first; one for which there is no room at its box is left out. `line` is the width
-/// of the boxes' outline.
-std::vector<std::optional<Box>> place_tags(std::span<const Tag> tags, float image_width, float image_height, float line);
+/// Where tags go, so that none covers another and all lie in the image: above the box at its left, else beside it or in
+/// it, else along its edges. Earlier tags go first; one for which there is no room at its box is left out. `line` is
+/// the width of the boxes' outline.
+std::vector<std::optional<Box>> place_tags(std::span<const Tag> tags, float image_width, float image_height,
+                                           float line);
 
 }  // namespace tenon::vision

@@ -19,7 +19,9 @@ bool unpack_bits(std::span<const uint8_t> packed, std::span<uint8_t> out) {
     const size_t count = static_cast<size_t>(head < 0 ? 1 - head : head + 1);
     if (count > out.size() - done || (head < 0 ? 1 : count) > packed.size() - at) return false;
     if (head < 0) std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(done), count, packed[at]);
-    else std::copy_n(packed.begin() + static_cast<std::ptrdiff_t>(at), count, out.begin() + static_cast<std::ptrdiff_t>(done));
+    else
+      std::copy_n(packed.begin() + static_cast<std::ptrdiff_t>(at), count,
+                  out.begin() + static_cast<std::ptrdiff_t>(done));
     at += head < 0 ? 1 : count;
     done += count;
   }

@@ -57,10 +57,9 @@ Image decode_webp(std::span<const uint8_t> bytes, const std::string& name) {
     throw Error(Code::io, "cannot decode the WebP image",
                 {.where = name, .why = "it is an animation", .hint = "convert it to a video or to images"});
   if (static_cast<int64_t>(config.input.width) * config.input.height > max_pixels)
-    throw Error(
-        Code::resource, "the image is too large",
-        {.where = name,
-         .why = std::to_string(config.input.width) + "x" + std::to_string(config.input.height) + " pixels"});
+    throw Error(Code::resource, "the image is too large",
+                {.where = name,
+                 .why = std::to_string(config.input.width) + "x" + std::to_string(config.input.height) + " pixels"});
   Image image(config.input.width, config.input.height);
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;

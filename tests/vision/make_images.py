@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes small images into data/, and data/images.inc with checksums of what OpenCV 4 reads from each (as RGB), or, where
-OpenCV does not read a kind, of the pixels that it was made of.
+"""Writes small images into data/, and data/images.inc with checksums of what OpenCV 4 reads from each (as RGB), or,
+where OpenCV does not read a kind, of the pixels that it was made of.
 
 usage: make_images.py      (needs numpy, opencv-python 4.x, Pillow)
 """
