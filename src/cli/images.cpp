@@ -60,7 +60,9 @@ Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
 void ImageOptions::add_to(CLI::App& app) {
   Flags flags(app);
   ModelOptions::add_to(app);
-  flags.add("-s,--source", source, "An image, a video, a folder of images, a quoted pattern as \"images/*.jpg\", or a list of paths (.txt)")
+  flags
+      .add("-s,--source", source,
+           "An image, a video, a folder of images, a quoted pattern as \"images/*.jpg\", or a list of paths (.txt)")
       .required()
       .value("PATH")
       .reads_source();

@@ -24,8 +24,11 @@ class Source {
   bool is_video() const;
   /// Images, and frames as videos tell them; 0 where one does not.
   int64_t items() const;
-  /// Calls `each` for all images and frames. What cannot be read is named on stderr and passed over, and so is the damaged
-  /// rest of a video; gives the number of those. Throws Error(io) where there is one file alone and nothing can be read.
+  /// "frame" of videos alone, else "image".
+  const char* noun() const { return is_video() ? "frame" : "image"; }
+  /// Calls `each` for all images and frames. What cannot be read is named on stderr and passed over, and so is the
+  /// damaged rest of a video; gives the number of those. Throws Error(io) where there is one file alone and nothing can
+  /// be read.
   int64_t for_each(const std::function<void(SourceImage&)>& each) const;
 
  private:
