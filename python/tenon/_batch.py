@@ -188,7 +188,12 @@ def batch(
     """
     items = sources(source)
     if not items:
-        raise Error(Code.io, "the source has no images", where=source, hint="images are .jpg, .jpeg and .png files")
+        raise Error(
+            Code.io,
+            "the source has no images",
+            where=source,
+            hint="images are .jpg, .jpeg, .png, .bmp, .tif, .tiff and .webp files",
+        )
     shards = Shards(output, engine, options, items, shard)
     open_at_start = len(shards.open())
     if open_at_start < len(shards):

@@ -17,7 +17,7 @@ USUAL_SIDE = 640
 
 
 def imread(source: Any) -> Any:
-    """The image of a JPEG or PNG file (or of its bytes), upright: uint8, height x width x 3, RGB."""
+    """The image of a JPEG, PNG, BMP, TIFF or WebP file (or of its bytes), upright: uint8, height x width x 3, RGB."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _core.decode_image(bytes(source))
     return _core.decode_image(os.fspath(source))
@@ -55,7 +55,10 @@ def _each(source: Any) -> Iterator[Tuple[str, int, Any]]:
             names = [name for name in sorted(os.listdir(path)) if _core.is_image_name(name)]
             if not names:
                 raise Error(
-                    Code.io, "the folder has no images", where=path, hint="images are .jpg, .jpeg and .png files"
+                    Code.io,
+                    "the folder has no images",
+                    where=path,
+                    hint="images are .jpg, .jpeg, .png, .bmp, .tif, .tiff and .webp files",
                 )
             for name in names:
                 yield os.path.join(path, name), -1, imread(os.path.join(path, name))

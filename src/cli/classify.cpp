@@ -10,8 +10,10 @@
 #include "cli/gallery.h"
 #include "cli/images.h"
 #include "cli/notes.h"
+#include "cli/rate.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "cli/source.h"
 #include "cli/verb.h"
 #include "vision/detect.h"
 #include "vision/draw.h"
@@ -61,12 +63,13 @@ std::vector<double> probabilities(const Tensor& output, int64_t batch) {
 
 int work(const Options& options) {
   if (options.top < 1) throw Error(Code::usage, "at least one class must be named", {.where = "--top"});
-  require_source(options.source);
-  Gallery gallery(options.output_dir, options.source);
+  const Source source(options.source);
+  Gallery gallery(options.output_dir, source);
   ImageModel model(options, "imagenet");
   Json list = Json::array();
   Speed speed;
   bool doubted = false;
+  Rate rate(source.items(), source.noun(), options.quiet);
   const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs, const vision::Transform&) {
     require_scores(model, outputs, options.model);
     const auto begin = std::chrono::steady_clock::now();
@@ -85,6 +88,7 @@ int work(const Options& options) {
       warn(fmt::format("{}: the best class has {:.4f}, hardly more than a guess: is --preprocess right?",
                        source_image.path, scores[order[0]]));
     }
+    rate.clear();
     Json entry = entry_of(source_image);
     entry["top"] = Json::array();
     if (options.json != "-")
@@ -98,14 +102,15 @@ int work(const Options& options) {
       if (options.json != "-") fmt::print("  {:5} {:.4f}  {}\n", order[at], scores[order[at]], printable(label));
     }
     list.push_back(std::move(entry));
+    rate.add();
     if (!gallery.wanted()) return;
     vision::draw_lines(source_image.image, lines);
     gallery.add(source_image);
   };
-  const int64_t unreadable =
-      for_each_image(options.source, [&](SourceImage& source_image) { model.feed(source_image, seen); });
+  const int64_t unreadable = source.for_each([&](SourceImage& source_image) { model.feed(source_image, seen); });
   model.finish(seen);
   gallery.finish();
+  rate.clear();
   if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");
   if (!options.json.empty()) {
     Json report = model.facts();

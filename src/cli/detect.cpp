@@ -7,14 +7,19 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <span>
+#include <string_view>
 
 #include "base/nearest.h"
 #include "cli/crops.h"
+#include "cli/formats.h"
 #include "cli/gallery.h"
 #include "cli/images.h"
 #include "cli/notes.h"
+#include "cli/rate.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "cli/source.h"
 #include "cli/verb.h"
 #include "vision/draw.h"
 #include "vision/labels.h"
@@ -26,7 +31,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options : ImageOptions {
   vision::DetectOptions detect;
-  std::string classes;
+  std::string classes, format = "text";
   int stride = 1;
   bool save_txt = false, save_crop = false;
 };
@@ -59,7 +64,8 @@ void print(const SourceImage& source_image, const std::vector<vision::Detection>
                one.score, one.box[0], one.box[1], one.box[2], one.box[3]);
 }
 
-/// Numbers or names with commas between them, as class numbers. Throws Error(usage).
+/// Numbers or names with commas between them, as class numbers. Throws
+/// Error(usage).
 std::vector<int> classes_of(const std::string& text, const std::vector<std::string>& labels) {
   std::vector<int> classes;
   for (size_t begin = 0; begin < text.size();) {
@@ -105,21 +111,66 @@ vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outp
                                               : "tenon inspect shows them; tenon run gives them as arrays"});
 }
 
-int work(Options& options) {
+/// Checks what can be told before anything is read. Throws Error(usage).
+void check(Options& options) {
   check(options.detect);
   if (options.stride < 1) throw Error(Code::usage, "a stride is at least 1", {.where = "--vid-stride"});
-  if ((options.save_txt || options.save_crop) && options.output_dir.empty())
+  const std::string_view known[] = {"text", "json", "csv", "coco", "yolo"};
+  if (std::find(std::begin(known), std::end(known), options.format) == std::end(known))
+    throw Error(Code::usage, "unknown format",
+                {.where = "--format " + options.format, .hint = "one of text, json, csv, coco, yolo"});
+  if (options.json == "-" && options.format != "text" && options.format != "yolo")
+    throw Error(Code::usage, "two outputs would go to the standard output",
+                {.where = "--format " + options.format, .hint = "give --json a file"});
+  const bool as_yolo = options.format == "yolo";
+  if ((options.save_txt || options.save_crop || as_yolo) && options.output_dir.empty())
     throw Error(Code::usage, "there is no folder for the results",
-                {.where = options.save_txt ? "--save-txt" : "--save-crop", .hint = "give -o DIR"});
-  require_source(options.source);
-  Gallery gallery(options.output_dir, options.source, options.stride);
+                {.where = as_yolo            ? "--format yolo"
+                          : options.save_txt ? "--save-txt"
+                                             : "--save-crop",
+                 .hint = "give -o DIR"});
+  if (as_yolo) options.save_txt = true, options.format = "text";
+}
+
+/// The report but for what was found.
+Json report_of(const ImageModel& model, const Options& options, const std::optional<vision::Head>& head) {
+  Json report = model.facts();
+  report["settings"] = {{"confidence", options.detect.confidence},
+                        {"iou", options.detect.iou},
+                        {"max_detections", options.detect.max_detections},
+                        {"agnostic_nms", options.detect.agnostic},
+                        {"classes", options.detect.classes},
+                        {"vid_stride", options.stride}};
+  report["head"] = head ? Json(vision::name(head->kind)) : Json();
+  return report;
+}
+
+/// Writes the report, and to the standard output what --format asks for.
+void write(const Options& options, const ImageModel& model, const Json& report) {
+  if (!options.json.empty()) write_json(options.json, report);
+  if (options.format == "json") write_json("-", report);
+  else if (options.format == "coco") write_json("-", as_coco(report["detections"], model.labels()));
+  else if (options.format == "csv") {
+    const std::string text = as_csv(report["detections"]);
+    write_bytes("-", std::as_bytes(std::span(text)));
+  }
+}
+
+int work(Options& options) {
+  check(options);
+  const Source source(options.source);
+  Gallery gallery(options.output_dir, source, options.stride);
   ImageModel model(options, "yolo");
   options.detect.classes = classes_of(options.classes, model.labels());
   const Crops crops(options.output_dir, options.save_txt, options.save_crop);
   std::optional<vision::Head> head;
   Json list = Json::array();
+  const bool prints = options.json != "-" && options.format == "text";
   Speed speed;
   int64_t boxes = 0, images = 0;
+  const int64_t items = source.items(),
+                expected = source.is_video() ? (items + options.stride - 1) / options.stride : items;
+  Rate rate(expected, source.noun(), options.quiet);
   const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs,
                         const vision::Transform& transform) {
     const auto begin = std::chrono::steady_clock::now();
@@ -130,15 +181,17 @@ int work(Options& options) {
     boxes += static_cast<int64_t>(found.size());
     Json entry = entry_of(source_image);
     entry["detections"] = to_json(found, model.labels());
-    if (options.json != "-" && source_image.frame < 0) print(source_image, found, model.labels());
+    rate.clear();
+    if (prints && source_image.frame < 0) print(source_image, found, model.labels());
     list.push_back(std::move(entry));
     ++images;
+    rate.add();
     if (!gallery.wanted()) return;
     crops.add(source_image, found, model.labels());
     vision::draw_detections(source_image.image, found, model.labels());
     gallery.add(source_image);
   };
-  const int64_t unreadable = for_each_image(options.source, [&](SourceImage& source_image) {
+  const int64_t unreadable = source.for_each([&](SourceImage& source_image) {
     if (source_image.frame > 0 && source_image.frame % options.stride != 0) return;
     if (head) return model.feed(source_image, seen);
     vision::Transform transform;
@@ -153,23 +206,14 @@ int work(Options& options) {
   });
   model.finish(seen);
   gallery.finish();
+  rate.clear();
   if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");
-  if (!options.json.empty()) {
-    Json report = model.facts();
-    report["settings"] = {{"confidence", options.detect.confidence},
-                          {"iou", options.detect.iou},
-                          {"max_detections", options.detect.max_detections},
-                          {"agnostic_nms", options.detect.agnostic},
-                          {"classes", options.detect.classes},
-                          {"vid_stride", options.stride}};
-    report["head"] = head ? Json(vision::name(head->kind)) : Json();
-    report["complete"] = interrupted() == 0 && unreadable == 0;
-    report["detections"] = std::move(list);
-    write_json(options.json, report);
-  }
-  if (options.json != "-")
-    fmt::print("{} in {}{}\n", counted(boxes, "object"),
-               counted(images, frame_rate(options.source) > 0 ? "frame" : "image"),
+  Json report = report_of(model, options, head);
+  report["complete"] = interrupted() == 0 && unreadable == 0;
+  report["detections"] = std::move(list);
+  write(options, model, report);
+  if (prints)
+    fmt::print("{} in {}{}\n", counted(boxes, "object"), counted(images, source.noun()),
                unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
   if (interrupted() != 0) return interrupted();
   return unreadable > 0 ? static_cast<int>(Code::io) : 0;
@@ -188,13 +232,26 @@ std::function<int()> add(CLI::App& app) {
   flags.add("--classes", options->classes, "Only these classes, by number or name: 0,2 or person,car").value("LIST");
   flags.add("--agnostic-nms", options->detect.agnostic, "Boxes of different classes hide each other, too");
   flags.add("--vid-stride", options->stride, "Of a video, take one frame in so many").value("N").with_default();
-  flags.add("--save-txt", options->save_txt, "In -o, also DIR/labels/NAME.txt: class, centre, size and score, as YOLO");
+  flags
+      .add("--format", options->format,
+           "What goes to the standard output: text, json (the report), csv, "
+           "coco (its result entries), or yolo (as "
+           "--save-txt)")
+      .value("FORMAT")
+      .with_default();
+  flags.add("--save-txt", options->save_txt,
+            "In -o, also DIR/labels/NAME.txt: class, centre, size and score, "
+            "as YOLO");
   flags.add("--save-crop", options->save_crop, "In -o, also DIR/crops/CLASS/NAME_N.jpg: each object alone");
   flags.footer(
-      "Boxes are x1 y1 x2 y2 in pixels of the source. YOLOv5 to v11, YOLOX, YOLOv10 and UltraFace outputs are known.\n"
+      "Boxes are x1 y1 x2 y2 in pixels of the source. YOLOv5 to v11, "
+      "YOLOX, YOLOv10 and UltraFace outputs are known.\n"
       "Examples:\n"
       "  tenon detect yolov8n.onnx --source street.jpg -o out\n"
-      "  tenon detect yolov8n.tenon --source clip.mp4 -o out --json boxes.json");
+      "  tenon detect yolov8n.tenon --source clip.mp4 -o out --json "
+      "boxes.json\n"
+      "  tenon detect yolov8n.tenon --source 'images/*.jpg' --format "
+      "coco > results.json");
   return [options] { return work(*options); };
 }
 

@@ -13,6 +13,7 @@
 #include "base/knobs.h"
 #include "cli/described.h"
 #include "cli/python_verbs.h"
+#include "cli/source.h"
 #include "cli/verb.h"
 #include "cli/wrong_words.h"
 
@@ -86,6 +87,13 @@ void check_paths(const CLI::App& app) {
 Flag Flag::reads(const char* noun) {
   path_uses()[option_] = [noun](const std::string& option, const std::string& path) {
     if (path != "-") paths().read(option, path, noun);
+  };
+  return *this;
+}
+Flag Flag::reads_source() {
+  path_uses()[option_] = [](const std::string& option, const std::string& path) {
+    struct stat status;
+    if (!is_pattern(path) || ::stat(path.c_str(), &status) == 0) paths().read(option, path, "the source");
   };
   return *this;
 }

@@ -32,6 +32,8 @@ class Flag {
   /// The value is a path that must be there; `noun` is what messages call it.
   Flag reads(const char* noun = "the file");
   Flag reads_folder();
+  /// The value is a path that must be there, or a pattern of names, whose files the verb looks for.
+  Flag reads_source();
   /// The value is NAME=FILE or FILE, where FILE may be an archive with a key: FILE.npz:KEY.
   Flag reads_array();
   /// The value is a file to write.

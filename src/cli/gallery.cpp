@@ -11,33 +11,38 @@ namespace fs = std::filesystem;
 
 namespace tenon::cli {
 
-Gallery::Gallery(const std::string& folder, const std::string& source, int stride) : folder_(folder) {
+Gallery::Gallery(const std::string& folder, const Source& source, int stride) : folder_(folder), stride_(stride) {
   if (folder.empty()) return;
   make_folder(folder);
-  fps_ = frame_rate(source) / stride;
-  if (fps_ > 0) {
-    video_name_ = (fs::path(folder) / fs::path(source).stem()).string() + ".mp4";
-    paths().write("-o", video_name_);
-    return;
-  }
-  const std::vector<std::string> images = images_of(source);
-  for (const std::string& image : images) paths().read("--source", image);
-  for (const std::string& image : images) paths().write("-o", result_of(image));
+  for (const std::string& file : source.files())
+    if (is_there(file)) paths().read("--source", file);
+  for (const std::string& file : source.files()) paths().write("-o", result_of(file));
 }
 
-std::string Gallery::result_of(const std::string& image) const {
-  return (fs::path(folder_) / fs::path(image).filename()).string();
+std::string Gallery::result_of(const std::string& file) const {
+  const fs::path name = fs::path(file).filename();
+  if (is_video_file(file)) return (fs::path(folder_) / name.stem()).string() + ".mp4";
+  const std::string result = (fs::path(folder_) / name).string();
+  return vision::is_writable_image_name(file) ? result : result + ".jpg";
 }
 
 void Gallery::add(const SourceImage& source_image) {
   if (folder_.empty()) return;
-  if (source_image.frame < 0) return vision::encode_image(source_image.image, result_of(source_image.path));
-  if (!video_) video_.emplace(video_name_, source_image.image.width, source_image.image.height, fps_);
+  const std::string& path = source_image.path;
+  if (source_image.frame < 0) return vision::encode_image(source_image.image, result_of(path));
+  if (video_source_ != path) {
+    finish();
+    video_.emplace(result_of(path), source_image.image.width, source_image.image.height,
+                   vision::VideoReader(path).fps() / stride_);
+    video_source_ = path;
+  }
   video_->add(source_image.image);
 }
 
 void Gallery::finish() {
   if (video_) video_->finish();
+  video_.reset();
+  video_source_.clear();
 }
 
 }  // namespace tenon::cli

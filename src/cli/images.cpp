@@ -2,28 +2,18 @@
 #include "cli/images.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <tenon/error.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
-#include <utility>
 
 #include "backends/backend.h"
-#include "base/entries.h"
 #include "cli/flags.h"
-#include "cli/frames.h"
 #include "cli/notes.h"
 #include "cli/report.h"
-#include "cli/signals.h"
 #include "engine/engine.h"
-#include "vision/decode.h"
 #include "vision/labels.h"
-#include "vision/sources.h"
-#include "vision/video.h"
 
 namespace tenon::cli {
 
@@ -70,10 +60,12 @@ Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
 void ImageOptions::add_to(CLI::App& app) {
   Flags flags(app);
   ModelOptions::add_to(app);
-  flags.add("-s,--source", source, "An image, a folder of images, or a video")
+  flags
+      .add("-s,--source", source,
+           "An image, a video, a folder of images, a quoted pattern as \"images/*.jpg\", or a list of paths (.txt)")
       .required()
       .value("PATH")
-      .reads("the source");
+      .reads_source();
   flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE").reads();
   flags
       .add("--preprocess", preprocess,
@@ -183,68 +175,6 @@ void ImageModel::finish(const Seen& seen) {
   for (size_t at = 0; at < lanes_.size(); ++at) settle(lanes_[(next_ + at) % lanes_.size()], seen);
 }
 
-void require_source(const std::string& source) {
-  struct stat status;
-  if (::stat(source.c_str(), &status) != 0)
-    throw Error(Code::io, "cannot open the source", {.where = source, .why = std::strerror(errno)});
-}
-
-namespace {
-/// Gives 1 where the video ends before its time or has damaged parts. What came before that counts.
-int64_t for_each_frame(const std::string& source, const std::function<void(SourceImage&)>& each) {
-  Frames frames(source);
-  SourceImage source_image{.path = source, .frame = 0};
-  const auto next = [&] {
-    try {
-      const Clock::time_point begin = Clock::now();
-      const bool more = frames.next(source_image.image);
-      source_image.decode_ms = milliseconds_since(begin);
-      return more;
-    } catch (const Error& error) {
-      if (source_image.frame == 0) throw;
-      return false;
-    }
-  };
-  for (; interrupted() == 0 && next(); ++source_image.frame) each(source_image);
-  const std::string fault = frames.fault();
-  if (fault.empty()) return 0;
-  const Error error(
-      Code::io, "the video is damaged",
-      {.where = source, .why = fault + fmt::format("; {} could be read", counted(source_image.frame, "frame"))});
-  if (source_image.frame == 0) throw error;
-  tell(error);
-  return 1;
-}
-}  // namespace
-
-std::vector<std::string> images_of(const std::string& source) {
-  if (is_folder(source)) return vision::images_in(source);
-  return {source};
-}
-
-int64_t for_each_image(const std::string& source, const std::function<void(SourceImage&)>& each) {
-  if (vision::is_video_name(source) && !is_folder(source)) return for_each_frame(source, each);
-  SourceImage source_image;
-  const std::vector<std::string> paths = images_of(source);
-  int64_t unreadable = 0;
-  for (const std::string& path : paths) {
-    if (interrupted() != 0) break;
-    source_image.path = path;
-    try {
-      const Clock::time_point begin = Clock::now();
-      source_image.image = vision::decode_image(path);
-      source_image.decode_ms = milliseconds_since(begin);
-    } catch (const Error& error) {
-      if (paths.size() == 1) throw;
-      ++unreadable;
-      tell(error);
-      continue;
-    }
-    each(source_image);
-  }
-  return unreadable;
-}
-
 nlohmann::ordered_json entry_of(const SourceImage& source_image) {
   nlohmann::ordered_json entry = {{"image", source_image.path}};
   if (source_image.frame >= 0) entry["frame"] = source_image.frame;
@@ -271,10 +201,6 @@ std::string Speed::text() const {
   return fmt::format(
       "for each image: decode {:.1f} ms, preprocess {:.1f} ms, inference {:.1f} ms, postprocess {:.1f} ms",
       decode_ / each, preprocess_ / each, inference_ / each, postprocess_ / each);
-}
-
-double frame_rate(const std::string& source) {
-  return vision::is_video_name(source) && !is_folder(source) ? vision::VideoReader(source).fps() : 0;
 }
 
 }  // namespace tenon::cli

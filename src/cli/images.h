@@ -80,17 +80,6 @@ class ImageModel {
   std::vector<std::string> labels_;
 };
 
-/// Calls `each` for the images of a file, a folder (by name, not below it) or the frames of a video. An image that
-/// cannot be read is named on stderr and passed over, and so is the damaged rest of a video; gives the number of those.
-/// Throws Error(io) where nothing can be read.
-int64_t for_each_image(const std::string& source, const std::function<void(SourceImage&)>& each);
-
-/// The files that a source of images stands for. Throws Error(io) for a folder without any.
-std::vector<std::string> images_of(const std::string& source);
-
-/// Throws Error(io) where there is no such file or folder, so that a wrong name is known before a model is built.
-void require_source(const std::string& source);
-
 /// An image's part of a report: its name, frame, size and times.
 nlohmann::ordered_json entry_of(const SourceImage& source_image);
 /// Mean times of each stage, as a line for stderr; "" for none.
@@ -103,8 +92,5 @@ class Speed {
   int64_t count_ = 0;
   double decode_ = 0, preprocess_ = 0, inference_ = 0, postprocess_ = 0;
 };
-
-/// Frames per second of a video source; 0 for images.
-double frame_rate(const std::string& source);
 
 }  // namespace tenon::cli

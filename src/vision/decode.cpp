@@ -7,15 +7,21 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "vision/bmp.h"
 #include "vision/file.h"
 #include "vision/jpeg.h"
 #include "vision/png.h"
+#include "vision/tiff.h"
+#include "vision/webp.h"
 
 namespace tenon::vision {
 namespace {
 
 constexpr uint8_t jpeg_start[] = {0xFF, 0xD8, 0xFF};
 constexpr uint8_t png_start[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+constexpr uint8_t bmp_start[] = {'B', 'M'}, riff_start[] = {'R', 'I', 'F', 'F'}, webp_start[] = {'W', 'E', 'B', 'P'};
+constexpr uint8_t tiff_start[] = {'I', 'I', 42, 0}, big_endian_tiff_start[] = {'M', 'M', 0, 42};
+constexpr size_t riff_kind = 8;  // where a RIFF file says what it holds
 
 bool begins(std::span<const uint8_t> bytes, std::span<const uint8_t> start) {
   return bytes.size() >= start.size() && std::equal(start.begin(), start.end(), bytes.begin());
@@ -28,6 +34,8 @@ std::string ending(const std::string& path) {
   return text;
 }
 
+bool is_written(const std::string& end) { return end == ".jpg" || end == ".jpeg" || end == ".png"; }
+
 void check_drawable(const Image& image, const std::string& path) {
   if (image.width <= 0 || image.height <= 0 || image.width > 65500 || image.height > 65500)
     throw Error(Code::io, "cannot write an image of this size",
@@ -39,9 +47,13 @@ void check_drawable(const Image& image, const std::string& path) {
 Image decode_image(std::span<const uint8_t> bytes, const std::string& name) {
   if (begins(bytes, jpeg_start)) return decode_jpeg(bytes, name);
   if (begins(bytes, png_start)) return decode_png(bytes, name);
+  if (begins(bytes, bmp_start)) return decode_bmp(bytes, name);
+  if (begins(bytes, tiff_start) || begins(bytes, big_endian_tiff_start)) return decode_tiff(bytes, name);
+  if (begins(bytes, riff_start) && bytes.size() > riff_kind && begins(bytes.subspan(riff_kind), webp_start))
+    return decode_webp(bytes, name);
   throw Error(Code::io, "not an image of a known kind",
               {.where = name,
-               .why = bytes.empty() ? "the file is empty" : "it begins like neither JPEG nor PNG",
+               .why = bytes.empty() ? "the file is empty" : "it begins like none of JPEG, PNG, BMP, TIFF and WebP",
                .hint = name.ends_with(".npy") || name.ends_with(".npz") || name.ends_with(".pb")
                            ? "tenon run takes arrays"
                            : "convert it to JPEG or PNG"});
@@ -51,8 +63,10 @@ Image decode_image(const std::string& path) { return decode_image(read_file(path
 
 bool is_image_name(const std::string& path) {
   const std::string end = ending(path);
-  return end == ".jpg" || end == ".jpeg" || end == ".png";
+  return is_written(end) || end == ".bmp" || end == ".tif" || end == ".tiff" || end == ".webp";
 }
+
+bool is_writable_image_name(const std::string& path) { return is_written(ending(path)); }
 
 void encode_jpeg(const Image& image, const std::string& path, int quality) {
   check_drawable(image, path);
@@ -67,7 +81,7 @@ void encode_png(const Image& image, const std::string& path) {
 }
 
 void encode_image(const Image& image, const std::string& path) {
-  if (!is_image_name(path))
+  if (!is_writable_image_name(path))
     throw Error(Code::usage, "unknown kind of image", {.where = path, .hint = "name it .jpg or .png"});
   ending(path) == ".png" ? encode_png(image, path) : encode_jpeg(image, path);
 }

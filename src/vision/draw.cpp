@@ -8,20 +8,12 @@
 
 #include "vision/font.h"
 #include "vision/labels.h"
+#include "vision/tags.h"
 
 namespace tenon::vision {
 namespace {
 
-constexpr Rgb palette[] = {
-    {255, 56, 78},  {0, 145, 255},  {18, 184, 104}, {255, 170, 0},   {150, 80, 245}, {0, 190, 200},
-    {250, 90, 180}, {120, 170, 30}, {255, 108, 20}, {62, 82, 222},   {0, 150, 120},  {200, 40, 140},
-    {170, 115, 60}, {85, 180, 250}, {205, 210, 40}, {130, 105, 200},
-};
 constexpr float pen = 0.75f;  // half the width of a letter's stroke, in font units
-
-struct Box {
-  float x0, y0, x1, y1;
-};
 
 void blend(Image& image, int x, int y, Rgb colour, float coverage) {
   uint8_t* pixel = image.row(y) + static_cast<size_t>(x) * 3;
@@ -81,36 +73,9 @@ Rgb readable_on(Rgb colour) {
   return light > 150 ? Rgb{16, 18, 22} : Rgb{255, 255, 255};
 }
 
-struct Tag {
-  std::string text;
-  Box plate;
-};
-
 Box rounded(const Detection& detection) {
   return {std::round(detection.box[0]), std::round(detection.box[1]), std::round(detection.box[2]),
           std::round(detection.box[3])};
-}
-
-bool meet(const Box& a, const Box& b) { return a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1; }
-
-/// Finds a place for the last tag: above its box, else inside, then lower until it covers no earlier tag.
-void place_tag(std::vector<Tag>& tags, const Image& image, const Box& box, float width, float height, float margin) {
-  constexpr int tries = 4;
-  std::vector<Stroke> unused;
-  Tag& tag = tags.back();
-  const float across = std::ceil(text_strokes(tag.text, unused) * height / cap_units) + 2 * margin,
-              down = height + 2 * margin;
-  const float left = std::clamp(box.x0 - width / 2, 0.0f, std::max(static_cast<float>(image.width) - across, 0.0f));
-  const float above = box.y0 + width / 2 - down, first = above >= 0 ? above : std::max(box.y0 - width / 2, 0.0f);
-  for (int attempt = 0; attempt < tries; ++attempt) {
-    const float top = first + static_cast<float>(attempt) * down;
-    const Box plate{left, top, left + across, top + down};
-    if (attempt > 0 && plate.y1 > static_cast<float>(image.height)) return;
-    const bool hidden =
-        std::any_of(tags.begin(), tags.end() - 1, [&](const Tag& other) { return meet(other.plate, plate); });
-    if (attempt == 0 || !hidden) tag.plate = plate;
-    if (!hidden) return;
-  }
 }
 
 struct Sizes {
@@ -124,8 +89,6 @@ Sizes sizes_for(const Image& image) {
 }
 
 }  // namespace
-
-Rgb class_colour(int class_id) { return palette[static_cast<unsigned>(class_id) % std::size(palette)]; }
 
 float draw_text(Image& image, std::string_view text, float x, float y, float height, Rgb colour) {
   std::vector<Stroke> strokes;
@@ -159,18 +122,23 @@ float draw_text(Image& image, std::string_view text, float x, float y, float hei
 
 void draw_detections(Image& image, std::span<const Detection> detections, const std::vector<std::string>& labels) {
   const auto [width, height, margin] = sizes_for(image);
+  std::vector<std::string> texts;
   std::vector<Tag> tags;
+  std::vector<Stroke> unused;
   for (const Detection& detection : detections) {
-    tags.push_back({fmt::format("{} {:.2f}", label(labels, detection.class_id), detection.score), {}});
-    place_tag(tags, image, rounded(detection), width, height, margin);
+    texts.push_back(fmt::format("{} {:.2f}", label(labels, detection.class_id), detection.score));
+    tags.push_back({rounded(detection), std::ceil(text_strokes(texts.back(), unused) * height / cap_units) + 2 * margin,
+                    height + 2 * margin});
   }
+  const std::vector<std::optional<Box>> plates =
+      place_tags(tags, static_cast<float>(image.width), static_cast<float>(image.height), width);
   for (size_t at = detections.size(); at-- > 0;)
     outline(image, rounded(detections[at]), width, class_colour(detections[at].class_id));
   for (size_t at = detections.size(); at-- > 0;) {
+    if (!plates[at]) continue;
     const Rgb colour = class_colour(detections[at].class_id);
-    const Tag& tag = tags[at];
-    plate(image, tag.plate, width * 0.75f, colour);
-    draw_text(image, tag.text, tag.plate.x0 + margin, tag.plate.y0 + margin, height, readable_on(colour));
+    plate(image, *plates[at], width * 0.75f, colour);
+    draw_text(image, texts[at], plates[at]->x0 + margin, plates[at]->y0 + margin, height, readable_on(colour));
   }
 }
 

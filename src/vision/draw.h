@@ -13,10 +13,11 @@ namespace tenon::vision {
 
 using Rgb = std::array<uint8_t, 3>;
 
-/// A colour that belongs to a class; neighbouring ids differ clearly.
+/// A colour that belongs to a class; 80 classes have colours that differ clearly.
 Rgb class_colour(int class_id);
 
-/// Draws boxes with name and score; widths follow the image's size, better boxes lie above weaker ones.
+/// Draws boxes with name and score; widths follow the image's size, better boxes lie above weaker ones. Names cover no
+/// other names: where many boxes stand close together, the weakest have none.
 void draw_detections(Image& image, std::span<const Detection> detections, const std::vector<std::string>& labels);
 
 /// Writes lines in the top left corner, each on a plate of its own.

@@ -14,7 +14,7 @@ std::vector<std::string> images_in(const std::string& folder) {
     if (is_image_name(path) && is_regular_file(path)) images.push_back(std::move(path));
   if (images.empty())
     throw Error(Code::io, "the folder has no images",
-                {.where = folder, .hint = "images are .jpg, .jpeg and .png files"});
+                {.where = folder, .hint = std::string("images are ") + image_endings + " files"});
   return images;
 }
 

@@ -6,7 +6,7 @@
 #include "vision/decode.h"
 #include "vision/spec.h"
 
-/// Images: JPEG with EXIF, PNG; and the text of a preprocessing spec where the bytes are neither.
+/// Images: JPEG with EXIF, PNG, BMP, TIFF, WebP; and the text of a preprocessing spec where the bytes are neither.
 namespace tenon::fuzz {
 
 std::vector<std::string> seeds() {

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "noise.h"
@@ -93,12 +94,49 @@ TEST(Decode, BrokenBytesNeverCrash) {
 
 TEST(Decode, SaysWhatIsWrong) {
   EXPECT_EQ(reason({}), "the file is empty");
-  EXPECT_EQ(reason({'G', 'I', 'F', '8'}), "it begins like neither JPEG nor PNG");
+  EXPECT_EQ(reason({'G', 'I', 'F', '8'}), "it begins like none of JPEG, PNG, BMP, TIFF and WebP");
   EXPECT_THROW(decode_image(std::string("/nowhere/at/all.jpg")), Error);
   EXPECT_THROW(decode_image(folder), Error);
   std::vector<uint8_t> huge = read_file(folder + "rgb.png");
   huge[17] = huge[21] = 0x7F;
   EXPECT_NE(reason(huge), "decoded");
+}
+
+std::vector<uint8_t> changed(const std::string& name, size_t at, std::initializer_list<uint8_t> bytes) {
+  std::vector<uint8_t> file = read_file(folder + name);
+  std::copy(bytes.begin(), bytes.end(), file.begin() + static_cast<ptrdiff_t>(at));
+  return file;
+}
+
+TEST(Decode, SaysWhatIsWrongWithABmp) {
+  EXPECT_EQ(reason(changed("rgb.bmp", 28, {7})), "7 bits a pixel");
+  EXPECT_EQ(reason(changed("rgb.bmp", 30, {5})), "its pixels are packed in an unknown way (5)");
+  EXPECT_EQ(reason(changed("rgb.bmp", 18, {0, 0})), "it has no pixels");
+  EXPECT_EQ(reason(changed("rgb.bmp", 18, {0, 0, 0, 0x7F})), "2130706432x21 pixels");
+  EXPECT_EQ(reason(changed("rgb.bmp", 10, {0, 0, 0, 0x7F})), "the file ends in the middle");
+  EXPECT_EQ(reason(changed("masks.bmp", 54, {0x05, 0, 0, 0})), "its masks have gaps");
+  EXPECT_EQ(reason(changed("runs8.bmp", 118, {255})), "a run leaves the image");
+}
+
+TEST(Decode, SaysWhatIsWrongWithATiff) {
+  // Its directory lies at the end: the entry of a tag is found by its number and type.
+  const auto with = [](const std::string& name, uint8_t tag, std::initializer_list<uint8_t> value) {
+    const std::vector<uint8_t> file = read_file(folder + name);
+    const uint8_t entry[] = {tag, 1, 4, 0};
+    const auto found = std::search(file.begin(), file.end(), entry, entry + 4);
+    return changed(name, static_cast<size_t>(found - file.begin()) + 8, value);
+  };
+  EXPECT_EQ(reason(with("tiles.tif", 3, {7, 0})), "compression 7");
+  EXPECT_EQ(reason(with("tiles.tif", 6, {8, 0})), "its colours are of an unknown kind (8)");
+  EXPECT_EQ(reason(with("tiles.tif", 0, {0, 0, 0, 0x7F})), "2130706432x21 pixels");
+  EXPECT_EQ(reason(with("tiles.tif", 0, {0, 0, 0})), "it has no pixels");
+  EXPECT_EQ(reason(with("tiles.tif", 0x42, {1})), "tiles or strips are missing");
+}
+
+TEST(Decode, AnAnimatedWebpIsNoImage) {
+  std::vector<uint8_t> file = {'R', 'I', 'F', 'F', 22, 0, 0, 0, 'W', 'E', 'B', 'P', 'V', 'P', '8', 'X', 10, 0, 0, 0};
+  file.insert(file.end(), {2, 0, 0, 0, 9, 0, 0, 9, 0, 0});
+  EXPECT_EQ(reason(file), "it is an animation");
 }
 
 TEST(Exif, BrokenBlocksMeanUpright) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "vision/font.h"
+#include "vision/tags.h"
 
 namespace tenon::vision {
 namespace {
@@ -31,6 +34,75 @@ TEST(Draw, AnyBoxStaysInsideAnyImage) {
       draw_detections(image, boxes, {"a long name that does not fit", "\xC3\xA9"});
       EXPECT_EQ(image.pixels.size(), static_cast<size_t>(width * height * 3));
     }
+}
+
+/// CIELAB of an sRGB colour under D65.
+std::array<double, 3> lab(Rgb colour) {
+  const auto linear = [](double value) {
+    return value <= 0.04045 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
+  };
+  const double r = linear(colour[0] / 255.0), g = linear(colour[1] / 255.0), b = linear(colour[2] / 255.0);
+  const auto root = [](double value) {
+    return value > 216.0 / 24389 ? std::cbrt(value) : (24389.0 / 27 * value + 16) / 116;
+  };
+  const double x = root((0.4124564 * r + 0.3575761 * g + 0.1804375 * b) / 0.95047),
+               y = root(0.2126729 * r + 0.7151522 * g + 0.0721750 * b),
+               z = root((0.0193339 * r + 0.1191920 * g + 0.9503041 * b) / 1.08883);
+  return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
+}
+
+TEST(Draw, ColoursOfEightyClassesDifferClearly) {
+  double least = INFINITY;
+  for (int a = 0; a < 80; ++a)
+    for (int b = 0; b < a; ++b) {
+      const auto one = lab(class_colour(a)), other = lab(class_colour(b));
+      least = std::min(least, std::hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]));
+    }
+  EXPECT_GT(least, 21);
+}
+
+TEST(Draw, TagsCoverNoOtherTags) {
+  constexpr float width = 640, height = 480;
+  uint32_t state = 7;
+  const auto random = [&](int below) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<float>((state >> 8) % static_cast<uint32_t>(below));
+  };
+  size_t placed = 0, all = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Tag> tags;
+    for (int at = 0; at < 4 + 2 * round; ++at) {
+      const float x = random(600), y = random(440);
+      tags.push_back({{x, y, x + 10 + random(200), y + 10 + random(200)}, 40 + random(60), 19});
+    }
+    const auto places = place_tags(tags, width, height, 2);
+    ASSERT_EQ(places.size(), tags.size());
+    all += tags.size();
+    for (size_t a = 0; a < places.size(); ++a) {
+      if (!places[a]) continue;
+      ++placed;
+      EXPECT_GE(places[a]->x0, 0);
+      EXPECT_GE(places[a]->y0, 0);
+      EXPECT_LE(places[a]->x1, width + 1);
+      EXPECT_LE(places[a]->y1, height + 1);
+      for (size_t b = 0; b < a; ++b)
+        if (places[b])
+          EXPECT_FALSE(places[a]->x0 < places[b]->x1 && places[b]->x0 < places[a]->x1 &&
+                       places[a]->y0 < places[b]->y1 && places[b]->y0 < places[a]->y1)
+              << a << " covers " << b;
+    }
+    if (round < 10) EXPECT_TRUE(std::all_of(places.begin(), places.end(), [](const auto& one) { return one; }));
+  }
+  EXPECT_GT(placed, all * 9 / 10);
+}
+
+TEST(Draw, EqualBoxesHaveTagsOfTheirOwn) {
+  const Tag tag{{100, 100, 300, 300}, 80, 20};
+  const std::vector<Tag> tags(12, tag);
+  const auto places = place_tags(tags, 640, 480, 2);
+  EXPECT_TRUE(std::all_of(places.begin(), places.end(), [](const auto& one) { return one.has_value(); }));
+  EXPECT_FLOAT_EQ(places[0]->x0, 99);
+  EXPECT_FLOAT_EQ(places[0]->y1, 101);
 }
 
 TEST(Font, EveryCharacterHasItsOwnGlyph) {

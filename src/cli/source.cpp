@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/source.h"
+
+#include <fmt/format.h>
+#include <glob.h>
+#include <tenon/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "base/entries.h"
+#include "cli/frames.h"
+#include "cli/notes.h"
+#include "cli/paths.h"
+#include "cli/report.h"
+#include "cli/signals.h"
+#include "vision/decode.h"
+#include "vision/file.h"
+#include "vision/sources.h"
+
+namespace fs = std::filesystem;
+
+namespace tenon::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Each = std::function<void(SourceImage&)>;
+constexpr int64_t largest_list = 64 << 20;
+
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+/// Images and videos of a pattern, by name.
+std::vector<std::string> matches(const std::string& pattern) {
+  struct Matches : glob_t {
+    Matches() : glob_t() {}
+    ~Matches() { globfree(this); }
+  } found;
+  const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
+  if (status != 0 && status != GLOB_NOMATCH) throw Error(Code::io, "cannot read the folder", {.where = pattern});
+  std::vector<std::string> files;
+  for (size_t at = 0; at < found.gl_pathc; ++at) {
+    const std::string path = found.gl_pathv[at];
+    if (is_regular_file(path) && (vision::is_image_name(path) || is_video_file(path))) files.push_back(path);
+  }
+  if (files.empty())
+    throw Error(Code::io, "the pattern names no image and no video",
+                {.where = pattern, .hint = std::string("images are ") + vision::image_endings + " files"});
+  return files;
+}
+
+/// The paths in a list. Cameras and addresses are for the command's own words alone.
+std::vector<std::string> lines_of(const std::string& list) {
+  const std::vector<uint8_t> bytes = vision::read_file(list, largest_list);
+  std::vector<std::string> files;
+  std::string line;
+  const auto finish = [&] {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (line.empty()) return;
+    const std::string beside = (fs::path(list).parent_path() / line).string();
+    files.push_back(!is_there(line) && is_there(beside) ? beside : line);
+    line.clear();
+  };
+  for (const uint8_t byte : bytes) byte == '\n' ? finish() : line.push_back(static_cast<char>(byte));
+  finish();
+  if (files.empty())
+    throw Error(Code::io, "the list names no image", {.where = list, .hint = "a list has a path in each line"});
+  return files;
+}
+
+/// Gives 1 where the video ends before its time or has damaged parts. What came before that counts.
+int64_t for_each_frame(const std::string& path, const Each& each) {
+  Frames frames(path);
+  SourceImage source_image{.path = path, .frame = 0};
+  const auto next = [&] {
+    try {
+      const Clock::time_point begin = Clock::now();
+      const bool more = frames.next(source_image.image);
+      source_image.decode_ms = milliseconds_since(begin);
+      return more;
+    } catch (const Error& error) {
+      if (source_image.frame == 0) throw;
+      return false;
+    }
+  };
+  // The callee may take the image with its name.
+  for (int64_t frame = 0; interrupted() == 0 && next(); source_image.frame = ++frame, source_image.path = path)
+    each(source_image);
+  const std::string fault = frames.fault();
+  if (fault.empty()) return 0;
+  const Error error(
+      Code::io, "the video is damaged",
+      {.where = path, .why = fault + fmt::format("; {} could be read", counted(source_image.frame, "frame"))});
+  if (source_image.frame == 0) throw error;
+  tell(error);
+  return 1;
+}
+
+int64_t read_image(const std::string& path, SourceImage& source_image, const Each& each) {
+  source_image.path = path;
+  const Clock::time_point begin = Clock::now();
+  source_image.image = vision::decode_image(path);
+  source_image.decode_ms = milliseconds_since(begin);
+  each(source_image);
+  return 0;
+}
+
+}  // namespace
+
+bool is_pattern(const std::string& word) { return word.find_first_of("*?[") != std::string::npos; }
+
+bool is_video_file(const std::string& path) { return vision::is_video_name(path) && !is_folder(path); }
+
+Source::Source(const std::string& word) {
+  const bool there = is_there(word);
+  if (there && is_folder(word)) files_ = vision::images_in(word);
+  else if (!there && is_pattern(word)) files_ = matches(word);
+  else if (word.ends_with(".txt") && is_regular_file(word)) files_ = lines_of(word);
+  else files_ = {word};
+  if (files_.size() == 1) paths().read("--source", files_[0], "the source");
+}
+
+bool Source::is_video() const { return std::all_of(files_.begin(), files_.end(), is_video_file); }
+
+int64_t Source::items() const {
+  int64_t count = 0;
+  try {
+    for (const std::string& file : files_) {
+      const int64_t frames = is_video_file(file) ? vision::VideoReader(file).frames() : 1;
+      if (frames <= 0) return 0;
+      count += frames;
+    }
+  } catch (const Error&) {
+    return 0;  // told when its turn comes
+  }
+  return count;
+}
+
+int64_t Source::for_each(const Each& each) const {
+  SourceImage source_image;
+  int64_t unreadable = 0;
+  for (const std::string& file : files_) {
+    if (interrupted() != 0) break;
+    // What `each` throws is no fault of the file.
+    bool reading = true;
+    const Each seen = [&](SourceImage& one) {
+      reading = false;
+      each(one);
+      reading = true;
+    };
+    try {
+      unreadable += is_video_file(file) ? for_each_frame(file, seen) : read_image(file, source_image, seen);
+    } catch (const Error& error) {
+      if (files_.size() == 1 || !reading) throw;
+      ++unreadable;
+      tell(error);
+    }
+  }
+  return unreadable;
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/images.h"
+
+namespace tenon::cli {
+
+/// Whether a word names files by *, ? or [ ].
+bool is_pattern(const std::string& word);
+
+/// What --source stands for: an image, a video, a folder of images (by name, not below it), a quoted pattern as
+/// "images/*.jpg", or a list, which is a .txt file with a path in each line, from here or from beside the list.
+class Source {
+ public:
+  /// Throws Error(io) where there is nothing of this name, or no image.
+  explicit Source(const std::string& word);
+  /// Images and videos in order.
+  const std::vector<std::string>& files() const { return files_; }
+  /// Whether all of them are videos.
+  bool is_video() const;
+  /// Images, and frames as videos tell them; 0 where one does not.
+  int64_t items() const;
+  /// "frame" of videos alone, else "image".
+  const char* noun() const { return is_video() ? "frame" : "image"; }
+  /// Calls `each` for all images and frames. What cannot be read is named on stderr and passed over, and so is the
+  /// damaged rest of a video; gives the number of those. Throws Error(io) where there is one file alone and nothing can
+  /// be read.
+  int64_t for_each(const std::function<void(SourceImage&)>& each) const;
+
+ private:
+  std::vector<std::string> files_;
+};
+
+/// Whether a file is read as a video.
+bool is_video_file(const std::string& path);
+
+}  // namespace tenon::cli
