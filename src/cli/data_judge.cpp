@@ -143,7 +143,8 @@ class DataJudge : public Judge {
     if (samples_ == 0) throw Error(Code::usage, "there is no data to judge by");
     reference_ = std::move(answers);
     if (!labels_) measure_jitter();
-    return points * (reference_.precision ? reference_.precision->value() : labels_ ? reference_.share.value() : 1);
+    if (!labels_) return points;
+    return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
   }
 
   Score score(const Engine& engine) override {

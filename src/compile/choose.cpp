@@ -125,7 +125,8 @@ class Chooser {
     // Both plans ran in turn: their ratio is steadier than the times.
     const double ms = timed ? check.int8_us / check.float_us * real.milliseconds : 0;
     search_.points.push_back({ms, score.value, score.drop, score.low, score.high,
-                              static_cast<int64_t>(check.recipe.anchors.size()), floats, false, rest_of(check), score.objection});
+                              static_cast<int64_t>(check.recipe.anchors.size()), floats, false, rest_of(check),
+                              score.objection});
     rounded_.push_back(check.rounded);
     const bool within = is_within(search_.points.back());
     double saved = 0;

@@ -40,7 +40,8 @@ json json_of(const Search& search) {
 namespace {
 Search search_of(const json& json) {
   Search search{json.at("metric").get<std::string>(), json.at("samples").get<int64_t>(),
-                json.at("max_drop").get<double>(), {}, json.at("why").get<std::string>(), json.value("limit_reason", "")};
+                json.at("max_drop").get<double>(), {}, json.at("why").get<std::string>(),
+                json.value("limit_reason", "")};
   for (const auto& entry : json.at("points"))
     search.points.push_back({entry.at("ms").is_null() ? 0 : entry.at("ms").get<double>(),
                              entry.at("value").get<double>(), entry.at("drop").get<double>(),

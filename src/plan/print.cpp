@@ -36,7 +36,8 @@ std::string step_text(const backends::Schedule& schedule, const backends::Schedu
   for (size_t at = 0; at < node.outputs.size(); ++at)
     out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], step.problem.outputs[at]);
   const std::string tactic = step.host ? "host:" + step.host->tactic : step.tactic;
-  return fmt::format("{:<20} {}\n          {}\n          -> {}\n", tactic, printable(node.op + " " + node.label()), in, out);
+  return fmt::format("{:<20} {}\n          {}\n          -> {}\n", tactic,
+                     printable(node.op + " " + node.label()), in, out);
 }
 
 }  // namespace
