@@ -226,12 +226,19 @@ TEST_F(EngineFile, TwoBuildsWithOneTimingCacheAreEqual) {
   BuildOptions options;
   options.threads = 2;
   options.timing_cache = folder_ / "cache.json";
-  std::string files[2];
-  for (std::string& file : files) {
+  const auto build = [&] {
     build_net(folder_, small_net(), options).save(folder_ / "built.tenon");
-    file = read_text(folder_ / "built.tenon");
+    return read_text(folder_ / "built.tenon");
+  };
+  // Times that were disturbed, as by tests beside this one, do not enter the cache.
+  constexpr int most_tries = 100;
+  std::string first;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    first = build();
+    const std::string cache = folder_ / "cache.json";
+    if (std::filesystem::exists(cache) && read_text(cache).find("Gemm") != std::string::npos) break;
   }
-  EXPECT_EQ(files[0], files[1]);
+  EXPECT_TRUE(first == build()) << "another engine";
 }
 
 /// Bytes changed at random under right hashes: loading and running give an Error or a result.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "backends/backend.h"
 #include "engine/engine.h"
 #include "ops/op.h"
@@ -80,7 +82,14 @@ TEST(Explain, CandidatesComeFromTheTimingCacheAsWell) {
   const Folder folder;
   BuildOptions options = tuned();
   options.timing_cache = folder / "cache.json";
-  const nlohmann::ordered_json first = json(recorded(build_net(folder, small_net(), options)));
+  // Times that were disturbed, as by tests beside this one, do not enter the cache.
+  constexpr int most_tries = 100;
+  nlohmann::ordered_json first;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    first = json(recorded(build_net(folder, small_net(), options)));
+    const std::string cache = folder / "cache.json";
+    if (std::filesystem::exists(cache) && read_text(cache).find("Gemm") != std::string::npos) break;
+  }
   EXPECT_EQ(json(recorded(build_net(folder, small_net(), options))), first);
 }
 
