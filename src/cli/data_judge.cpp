@@ -142,9 +142,9 @@ class DataJudge : public Judge {
     Answers answers = ask(engine, "judge fp32", source(0));
     if (samples_ == 0) throw Error(Code::usage, "there is no data to judge by");
     reference_ = std::move(answers);
-    if (!labels_) measure_jitter();
-    if (!labels_) return points;
-    return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
+    if (labels_) return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
+    measure_jitter();
+    return points;
   }
 
   Score score(const Engine& engine) override {
@@ -208,6 +208,9 @@ class DataJudge : public Judge {
 
   /// Changes of both signs are noise, as nature's are; changes of one sign are not.
   std::string objection_to(const Answers& answers) const {
+    const auto has_boxes = [](const std::vector<metrics::Found>& found) { return !as_truth(found).empty(); };
+    if (head_ && std::none_of(reference_.boxes.begin(), reference_.boxes.end(), has_boxes))
+      return "fp32 finds no boxes in the data";
     if (answers.shift.count() < fewest_shifts || std::fabs(answers.shift.mean()) <= jitter_.spread) return {};
     return fmt::format("{} {} by {:.2f} on average, more than {:.2f}", head_ ? "scores" : "margins",
                        answers.shift.mean() < 0 ? "fall" : "rise", std::fabs(answers.shift.mean()), jitter_.spread);

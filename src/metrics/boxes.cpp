@@ -133,20 +133,4 @@ double AveragePrecision::value(std::span<const uint32_t> weights) {
   return counted ? sum / counted : 0;
 }
 
-Matches match(const std::vector<Found>& found, const std::vector<Truth>& truth, double least) {
-  Matches matches;
-  for (const int class_id : classes_of(found, truth)) {
-    const std::vector<const Found*> mine = of_class(found, class_id);
-    const std::vector<const Truth*> truths = of_class(truth, class_id);
-    std::vector<char> taken(truths.size());
-    for (const Found* one : mine) {
-      const int best = best_truth(one->box, truths, taken, least);
-      if (best >= 0) taken[static_cast<size_t>(best)] = 1, ++matches.right;
-      else ++matches.wrong;
-    }
-    matches.missed += std::count(taken.begin(), taken.end(), 0);
-  }
-  return matches;
-}
-
 }  // namespace tenon::metrics

@@ -54,11 +54,4 @@ class AveragePrecision {
   bool sorted_ = true;
 };
 
-/// Boxes of one image: found and true ones of a class that overlap by at least `least` are matched, the best score
-/// first.
-struct Matches {
-  int64_t right = 0, wrong = 0, missed = 0;
-};
-Matches match(const std::vector<Found>& found, const std::vector<Truth>& truth, double least);
-
 }  // namespace tenon::metrics

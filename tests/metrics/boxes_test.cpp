@@ -70,14 +70,6 @@ TEST(average_precision, is_nothing_without_true_boxes) {
   EXPECT_EQ(precision.value(), 0);
 }
 
-TEST(match, pairs_each_true_box_once_and_classes_apart) {
-  const Box here{0, 0, 10, 10}, there{50, 50, 60, 60};
-  const Matches matches = match({{0, 0.9, here}, {0, 0.8, here}, {1, 0.7, there}}, {{0, here}, {0, there}}, 0.5);
-  EXPECT_EQ(matches.right, 1);
-  EXPECT_EQ(matches.wrong, 2);
-  EXPECT_EQ(matches.missed, 1);
-}
-
 TEST(overlap, is_over_the_union_or_the_box_for_a_crowd) {
   const Box box{0, 0, 10, 10}, wide{0, 0, 20, 10};
   EXPECT_DOUBLE_EQ(overlap(box, wide), 0.5);
