@@ -12,12 +12,16 @@ constexpr int spins_before_yield = 4000;
 constexpr int yields_before_sleep = 200;
 constexpr unsigned flush_bits = 0x8040;  // FTZ and DAZ of MXCSR
 
+unsigned with(Denormals denormals, unsigned state) {
+  return denormals == Denormals::flushed ? state | flush_bits : state & ~flush_bits;
+}
+
 }  // namespace
 
-FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | flush_bits); }
-FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
+DenormalScope::DenormalScope(Denormals denormals) : saved_(_mm_getcsr()) { _mm_setcsr(with(denormals, saved_)); }
+DenormalScope::~DenormalScope() { _mm_setcsr(saved_); }
 
-ThreadPool::ThreadPool(int threads) : threads_(threads) {
+ThreadPool::ThreadPool(int threads, Denormals denormals) : threads_(threads), denormals_(denormals) {
   // One core is left to the caller. Where other thread pool hold the cores, the system places the workers.
   if (threads_ > 1 && static_cast<size_t>(threads_) <= allowed_cores().size()) claims_ = CoreClaim::of(threads_ - 1);
   for (int id = 1; id < threads_; ++id) others_.emplace_back([this, id] { serve(id); });
@@ -31,7 +35,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::serve(int id) {
-  _mm_setcsr(_mm_getcsr() | flush_bits);
+  _mm_setcsr(with(denormals_, _mm_getcsr()));
   if (!claims_.empty()) claims_[static_cast<size_t>(id) - 1].pin();
   uint32_t seen = 0;
   for (;;) {
@@ -59,7 +63,7 @@ void ThreadPool::serve(int id) {
 }
 
 void ThreadPool::run(void (*function)(void*, int), void* context) {
-  const FlushDenormals flush;
+  const DenormalScope scope(denormals_);
   if (threads_ == 1) {
     function(context, 0);
     return;

@@ -33,9 +33,10 @@ void check_kind(const std::string& model, bool retune) {
     throw Error(Code::usage, "the file is no engine", {.where = model, .hint = "leave out --retune to build it"});
 }
 
-/// Gives its bytes.
+/// Gives its bytes, which have been read back.
 int64_t save(const Engine& engine, const std::string& path) {
   const Buffer bytes = engine.serialize();
+  Engine::load(bytes);
   write_bytes(path, bytes.bytes());
   return static_cast<int64_t>(bytes.size());
 }

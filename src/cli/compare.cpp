@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "ops/float8.h"
 #include "ops/half.h"
 
 namespace tenon::cli {
@@ -36,6 +37,21 @@ std::string scan(const Tensor& got, const Tensor& expected, double rtol, double 
   if (wrong == 0) return "";
   return fmt::format("{} is {:.9g}, expected {:.9g} ({} of {} elements differ)", place(got.dims(), first),
                      read(a[first]), read(b[first]), wrong, got.elements());
+}
+/// Integers, whose difference is exact.
+template <class T>
+std::string scan_exactly(const Tensor& got, const Tensor& expected, double atol) {
+  const T* a = got.data<T>();
+  const T* b = expected.data<T>();
+  int64_t first = -1, wrong = 0;
+  for (int64_t at = 0, count = got.elements(); at < count; ++at) {
+    const uint64_t apart = a[at] < b[at] ? static_cast<uint64_t>(b[at]) - static_cast<uint64_t>(a[at])
+                                         : static_cast<uint64_t>(a[at]) - static_cast<uint64_t>(b[at]);
+    if (apart != 0 && static_cast<double>(apart) > atol && wrong++ == 0) first = at;
+  }
+  if (wrong == 0) return "";
+  return fmt::format("{} is {}, expected {} ({} of {} elements differ)", place(got.dims(), first), +a[first], +b[first],
+                     wrong, got.elements());
 }
 }  // namespace
 
@@ -68,15 +84,21 @@ std::string difference(const Tensor& got, const Tensor& expected, double rtol, d
     case DType::bf16:
       return scan<uint16_t>(got, expected, rtol, atol, [](uint16_t bits) { return double{ops::bf16_value(bits)}; });
     case DType::i8:
-    case DType::i4: return scan<int8_t>(got, expected, rtol, atol, number);
-    case DType::i16: return scan<int16_t>(got, expected, rtol, atol, number);
-    case DType::u16: return scan<uint16_t>(got, expected, rtol, atol, number);
-    case DType::i32: return scan<int32_t>(got, expected, rtol, atol, number);
-    case DType::u32: return scan<uint32_t>(got, expected, rtol, atol, number);
-    case DType::i64: return scan<int64_t>(got, expected, rtol, atol, number);
-    case DType::u64: return scan<uint64_t>(got, expected, rtol, atol, number);
-    default: return scan<uint8_t>(got, expected, 0, 0, number);  // bytes, booleans and the bits of 8-bit floats
+    case DType::i4: return scan_exactly<int8_t>(got, expected, atol);
+    case DType::i16: return scan_exactly<int16_t>(got, expected, atol);
+    case DType::u16: return scan_exactly<uint16_t>(got, expected, atol);
+    case DType::i32: return scan_exactly<int32_t>(got, expected, atol);
+    case DType::u32: return scan_exactly<uint32_t>(got, expected, atol);
+    case DType::i64: return scan_exactly<int64_t>(got, expected, atol);
+    case DType::u64: return scan_exactly<uint64_t>(got, expected, atol);
+    case DType::u8:
+    case DType::u4: return scan_exactly<uint8_t>(got, expected, atol);
+    case DType::boolean: return scan_exactly<uint8_t>(got, expected, 0);
+    default: break;
   }
+  // NaN of 8-bit floats has several codes.
+  const DType type = got.dtype();
+  return scan<uint8_t>(got, expected, 0, 0, [type](uint8_t bits) { return double{ops::f8_value(bits, type)}; });
 }
 
 }  // namespace tenon::cli

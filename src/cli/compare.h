@@ -7,8 +7,8 @@
 namespace tenon::cli {
 
 /// "" where `got` is `expected` within |got - expected| <= atol + rtol |expected| (NumPy's assert_allclose: equal
-/// infinities and NaNs agree), else the first difference in words. Type and sizes must be equal; strings, integers and
-/// booleans are held to the same rule.
+/// infinities and NaNs agree), else the first difference in words. Type and sizes must be equal. Integers are at most
+/// `atol` apart, whatever their size; strings, booleans and 8-bit floats are equal.
 std::string difference(const Tensor& got, const Tensor& expected, double rtol, double atol);
 
 }  // namespace tenon::cli

@@ -210,8 +210,8 @@ std::function<int()> add(CLI::App& app) {
   flags.add("-q,--quiet", options->quiet, "Do not print passed cases");
   add_json(app, options->json);
   flags.footer(
-      "A case passes when |got - expected| <= atol + rtol |expected| for every element. Exit status 6 when a case "
-      "fails.\n"
+      "A case passes when |got - expected| <= atol + rtol |expected| for every element; integers within "
+      "--atol. Exit status 6 when a case fails.\n"
       "Examples:\n"
       "  tenon verify onnx/backend/test/data/node -q\n"
       "  tenon verify my_model_case --backend ref --json -");

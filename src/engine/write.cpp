@@ -115,6 +115,10 @@ Buffer Engine::serialize() const {
   return {begin, offset, std::make_shared<Tensor>(std::move(file))};
 }
 
-void Engine::save(const std::string& path) const { write_atomically(path, serialize().bytes()); }
+void Engine::save(const std::string& path) const {
+  const Buffer bytes = serialize();
+  load(bytes);
+  write_atomically(path, bytes.bytes());
+}
 
 }  // namespace tenon

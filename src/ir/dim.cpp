@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/hash.h"
+#include "ir/limits.h"
 
 namespace tenon::ir {
 namespace {
@@ -116,6 +118,12 @@ Dim Dim::symbol(const std::string& name) {
   std::string clean;
   for (char c : name) clean += Parser::is_name(c) ? c : '_';
   if (clean.empty() || (clean[0] >= '0' && clean[0] <= '9')) clean = "_" + clean;
+  if (clean.size() > max_symbol) {
+    char digits[16];
+    uint64_t hash = hash64(std::as_bytes(std::span(clean)));
+    for (char& digit : digits) digit = "0123456789abcdef"[hash & 15], hash >>= 4;
+    clean = clean.substr(0, max_symbol - sizeof digits) + std::string(digits, sizeof digits);
+  }
   Dim dim;
   dim.terms_[clean] = 1;
   return dim;

@@ -6,12 +6,12 @@
 
 #include "base/checked.h"
 #include "ir/graph.h"
+#include "ir/limits.h"
 
 namespace tenon::ir {
 namespace {
 
-constexpr int max_depth = 16;         // of nested subgraphs
-constexpr size_t max_dim_text = 1024;  // of one symbolic size
+constexpr int max_depth = 16;  // of nested subgraphs
 
 /// Reads the text form in one pass. Line ends are blanks; '#' starts a comment.
 class Parser {

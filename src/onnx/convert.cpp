@@ -112,6 +112,9 @@ void NodeImport::check_attributes(Arguments& arguments) {
       continue;
     }
     const bool is_graph = proto->type == AttributeProto::Type::graph;
+    if (attribute->is_element_type)
+      if (const auto* number = std::get_if<int64_t>(&attributes.at(std::string(name))); number && *number != 0)
+        element_type(*number, label_);
     const std::string fault =
         ops::fault_of(*attribute, is_graph ? ir::Attribute(ir::GraphRef()) : attributes.at(std::string(name)));
     if (!fault.empty()) fail(fault);

@@ -59,7 +59,8 @@ Tensor as_f32(const Tensor& x) {
   return wide;
 }
 
-/// Integers wrap into a narrower type; reals are cut towards zero and held in range.
+/// Integers wrap into a narrower type; reals are cut towards zero and held in range, of 32 bits for the 4-bit types,
+/// into which they wrap.
 template <class O, class S>
 O convert(S value) {
   if constexpr (std::is_same_v<O, Half> || std::is_same_v<O, BFloat>) return O(static_cast<float>(value));
@@ -93,8 +94,9 @@ void cast(Evaluation& ctx, const Tensor& source, DType to) {
     } else if (to == DType::u4 || to == DType::i4) {
       int8_t* bytes = out.data<int8_t>();
       each([&](int64_t i, const auto& value) {
-        const auto whole = number(Type<int32_t>{}, value);
-        bytes[i] = static_cast<int8_t>(to == DType::u4 ? std::clamp(whole, 0, 15) : std::clamp(whole, -8, 7));
+        const auto whole = static_cast<uint32_t>(number(Type<int32_t>{}, value)) & 15;
+        bytes[i] =
+            static_cast<int8_t>(to == DType::i4 && whole > 7 ? static_cast<int>(whole) - 16 : static_cast<int>(whole));
       });
     } else if (to == DType::string) {
       each([&](int64_t i, const auto& value) {

@@ -4,8 +4,7 @@
 /// What the formulas of ops/expressions are written in. A formula takes any type V of numbers that has these functions,
 /// found beside V; V alone decides whether they are exact, approximate or of many lanes:
 ///   + - * / and - of one; < and > for select(condition, yes, no)
-///   min(bound, x), max(bound, x): x where x is NaN; minimum(a, b), maximum(a, b): NaN where b is; where a is,
-///   vectors may drop it
+///   min(bound, x), max(bound, x): x where x is NaN; minimum(a, b), maximum(a, b): NaN where either is
 ///   mul_add(a, b, c): a b + c, rounded once or twice as V does it
 ///   abs, sqrt, floor, ceil, round (to nearest even), exp, log, sin, cos, tanh, erf, pow(a, b)
 ///   expm1_negative(x): e^x - 1, and log1p_exp(x): log(1 + e^x), both for x <= 0

@@ -49,27 +49,43 @@ void infer_dft(Inference& ctx) {
   ir::Shape y = *x;
   if (y.size() < 2) ctx.fail("the input has rank " + std::to_string(y.size()) + "; at least 2 is needed");
   ir::Dim& size = y[normal_axis(ctx, (*axis_list)[0], y.size())];
+  const bool onesided = ctx.node().integer("onesided", 0), real = onesided && ctx.node().integer("inverse", 0);
   if (ctx.has(1)) {
     const auto length = ctx.content(1);
     size = length && length->size() == 1 ? (*length)[0] : ctx.unknown();
+  } else if (real) {
+    size = (size - 1) * 2;
   }
-  if (ctx.node().integer("onesided", 0)) size = size.floor_div(2) + 1;
-  y.back() = 2;
+  if (onesided && !real) size = size.floor_div(2) + 1;
+  y.back() = real ? 1 : 2;
   ctx.set(0, ctx.dtype(0), std::move(y));
 }
 
+/// The second half of a transform that is real on the other side mirrors the first; what is its own mirror is real.
+void mirror(std::vector<Complex>& line) {
+  const size_t n = line.size();
+  for (size_t k = 0; k <= n / 2; ++k) {
+    const size_t other = (n - k) % n;
+    if (other == k) line[k] = line[k].real();
+    else line[other] = std::conj(line[k]);
+  }
+}
+
+/// Complex to complex, or on one side alone: a real line's transform holds its first half, from which the inverse makes
+/// the real line.
 void evaluate_dft(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const bool inverse = ctx.node().integer("inverse", 0), onesided = ctx.node().integer("onesided", 0);
   const size_t rank = x.dims().rank(), axis = normal_axis(ctx, scalar_at(ctx, 2).value_or(-2), rank);
   if (rank < 2 || axis + 1 == rank || x.dims().back() < 1 || x.dims().back() > 2)
     ctx.fail("the input " + x.dims().str() + " does not end in 1 (real) or 2 (complex)");
-  if (inverse && onesided) ctx.fail("an inverse transform cannot be one-sided");
-  const int64_t given = x.dims()[axis], length = scalar_at(ctx, 1).value_or(given), parts = x.dims().back();
+  const bool real = inverse && onesided;
+  const int64_t given = x.dims()[axis], parts = x.dims().back();
+  const int64_t length = scalar_at(ctx, 1).value_or(real ? 2 * (given - 1) : given);
   if (length < 1 || length > (int64_t{1} << 24)) ctx.fail("the length is " + std::to_string(length));
   Dims dims = x.dims();
-  dims[axis] = onesided ? length / 2 + 1 : length;
-  dims[rank - 1] = 2;
+  dims[axis] = onesided && !real ? length / 2 + 1 : length;
+  const int64_t results = dims[rank - 1] = real ? 1 : 2;
   const std::vector<double> from = reals(ctx, x);
   Dims lines = x.dims();
   lines.erase(rank - 1);
@@ -84,12 +100,13 @@ void evaluate_dft(Evaluation& ctx) {
           const int64_t at = ((outer * given + i) * all.inner + inner) * parts;
           line[i] = i >= given ? Complex() : Complex(from[at], parts == 2 ? from[at + 1] : 0);
         }
+        if (real) mirror(line);
         transform(line, roots, out);
         for (int64_t k = 0; k < dims[axis]; ++k) {
-          const int64_t at = ((outer * dims[axis] + k) * all.inner + inner) * 2;
+          const int64_t at = ((outer * dims[axis] + k) * all.inner + inner) * results;
           const Complex value = inverse ? out[k] / static_cast<double>(length) : out[k];
           to[at] = rounded<T>(value.real());
-          to[at + 1] = rounded<T>(value.imag());
+          if (!real) to[at + 1] = rounded<T>(value.imag());
         }
       }
   });

@@ -3,6 +3,7 @@
 
 #include "ops/floats.h"
 #include "ops/layout.h"
+#include "ops/scalar.h"
 
 namespace tenon::ops {
 namespace {
@@ -50,7 +51,7 @@ void evaluate_average(Evaluation& ctx) {
 void evaluate_max(Evaluation& ctx) {
   reduce_planes(ctx, [](const auto* from, int64_t count) {
     double best = from[0];
-    for (int64_t i = 1; i < count; ++i) best = std::max<double>(best, from[i]);
+    for (int64_t i = 1; i < count; ++i) best = scalar::maximum<double>(best, static_cast<double>(from[i]));
     return best;
   });
 }

@@ -25,7 +25,10 @@ void evaluate(Evaluation& ctx) {
       const T* from = x.data<T>() + plane;
       int64_t best = -1;
       each_tap(window, position, [&](int64_t tap) {
-        if (best < 0 || static_cast<Wide<T>>(from[tap]) > static_cast<Wide<T>>(from[best])) best = tap;
+        const auto value = static_cast<Wide<T>>(from[tap]);
+        const auto top = best < 0 ? value : static_cast<Wide<T>>(from[best]);
+        // The first that is no number stays.
+        if (best < 0 || value > top || (value != value && top == top)) best = tap;
       });
       if (best >= 0) y.data<T>()[at] = from[best];
       else y.data<T>()[at] = static_cast<T>(std::numeric_limits<Wide<T>>::lowest());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ir/limits.h"
 #include "ops/control_flow.h"
 #include "ops/verify.h"
 
@@ -126,6 +127,9 @@ void Inference::set(size_t output, DType dtype, std::optional<ir::Shape> shape) 
       fail("an output of rank " + std::to_string(shape->size()) + " is above the limit of 8");
     for (const ir::Dim& dim : *shape)
       if (dim.is_constant() && dim.value() < 0) fail("an output size is negative: " + ir::str(*shape));
+    // A sum of a hundred sizes says no more than a new one.
+    for (ir::Dim& dim : *shape)
+      if (!dim.is_constant() && dim.str().size() > ir::max_dim_text) dim = unknown();
   }
   ir::Value& value = graph_.value(node().outputs[output]);
   value.dtype = dtype;

@@ -146,8 +146,8 @@ struct Product : Rule {
 struct Largest : Rule {
   template <class T, class S>
   static S first() {
-    if constexpr (std::is_floating_point_v<S>) return -std::numeric_limits<S>::infinity();
-    else if constexpr (std::is_same_v<T, Bool>) return 0;
+    if constexpr (std::is_same_v<T, Bool>) return 0;
+    else if constexpr (std::is_floating_point_v<S>) return -std::numeric_limits<S>::infinity();
     else return std::numeric_limits<T>::lowest();
   }
   template <class S>
@@ -158,8 +158,8 @@ struct Largest : Rule {
 struct Smallest : Rule {
   template <class T, class S>
   static S first() {
-    if constexpr (std::is_floating_point_v<S>) return std::numeric_limits<S>::infinity();
-    else if constexpr (std::is_same_v<T, Bool>) return 1;
+    if constexpr (std::is_same_v<T, Bool>) return 1;
+    else if constexpr (std::is_floating_point_v<S>) return std::numeric_limits<S>::infinity();
     else return std::numeric_limits<T>::max();
   }
   template <class S>

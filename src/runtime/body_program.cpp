@@ -37,7 +37,11 @@ int64_t elements_of(const ir::Graph& graph) {
 }  // namespace
 
 BodyProgram::BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool)
-    : body_(body), plan_(plan), thread_pool_(thread_pool), nodes_(body, plan, thread_pool) {}
+    : body_(body),
+      plan_(plan),
+      thread_pool_(thread_pool),
+      alone_(1, thread_pool.denormals()),
+      nodes_(body, plan, thread_pool) {}
 
 void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
   Shapes shapes;

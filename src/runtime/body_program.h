@@ -38,7 +38,7 @@ class BodyProgram {
   const ir::Graph& body_;
   const plan::Plan& plan_;
   ThreadPool& thread_pool_;
-  ThreadPool alone_{1};
+  ThreadPool alone_;
   DynamicProgram nodes_;
   std::vector<Seen> seen_;                       // inputs of the last run
   bool tried_ = false;                           // to plan for these

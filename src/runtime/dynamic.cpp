@@ -70,6 +70,7 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
     : graph_(graph),
       plan_(plan),
       thread_pool_(thread_pool),
+      alone_(1, thread_pool.denormals()),
       prepared_(graph.nodes.size()),
       times_(graph.nodes.size(), 0),
       rounds_(graph.nodes.size(), 0) {
@@ -225,7 +226,7 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
 
 std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
   using Clock = std::chrono::steady_clock;
-  const FlushDenormals flush;
+  const DenormalScope scope(thread_pool_.denormals());
   values_.resize(graph_.values.size());
   for (size_t id = 0; id < values_.size(); ++id) values_[id] = graph_.values[id].constant;
   left_ = uses_;

@@ -46,7 +46,7 @@ class DynamicProgram {
   const ir::Graph& graph_;
   const plan::Plan& plan_;
   ThreadPool& thread_pool_;
-  ThreadPool alone_{1};             // for small nodes
+  ThreadPool alone_;                // for small nodes
   std::vector<char> plain_;         // per node: only the reference kernel runs it
   std::vector<Variants> prepared_;  // per node
   std::map<const ir::Graph*, std::unique_ptr<BodyProgram>> bodies_;

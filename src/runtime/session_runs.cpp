@@ -55,7 +55,8 @@ void Session::Impl::release() {
   std::fill(ready.begin(), ready.end(), Tensor());
 }
 
-Session::Impl::Impl(std::shared_ptr<const EngineImpl> of, int threads) : engine(std::move(of)), thread_pool(threads) {
+Session::Impl::Impl(std::shared_ptr<const EngineImpl> of, int threads)
+    : engine(std::move(of)), thread_pool(threads, plan().goal.strict ? Denormals::kept : Denormals::flushed) {
   const ir::Graph& graph = plan().graph;
   bound_inputs.resize(graph.inputs.size()), dense.resize(graph.inputs.size()), ready.resize(graph.inputs.size());
   given.resize(graph.inputs.size());

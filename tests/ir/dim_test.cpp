@@ -36,3 +36,11 @@ TEST(Dim, ReadsItsOwnText) {
   for (const char* text : {"", "+", "N*", "(N", "(N)//0", "99999999999999999999", "N N"})
     EXPECT_FALSE(Dim::parse(text)) << text;
 }
+
+TEST(Dim, NamesHaveABound) {
+  const std::string name(2000, 'a'), other = name + "b";
+  const Dim dim = Dim::symbol(name);
+  EXPECT_EQ(dim.str().size(), 128u);
+  EXPECT_TRUE(Dim::symbol(dim.str()) == dim);
+  EXPECT_FALSE(Dim::symbol(other) == dim);
+}

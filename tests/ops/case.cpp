@@ -2,9 +2,11 @@
 #include "case.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 
@@ -38,6 +40,10 @@ void put(Tensor& tensor, int64_t at, double value) {
   }
 }
 
+/// What arithmetic treats in ways of its own.
+const double odd_values[] = {3.4028234e38, -3.4028234e38, 0.0,      -0.0,      0x1p-126,
+                             -0x1p-126,    0x1p-149,      INFINITY, -INFINITY, NAN};
+
 Dims sizes_of(const std::string& text) {
   Dims dims;
   for (const std::string& size : split(text, 'x')) dims.push_back(std::stoll(size));
@@ -61,6 +67,16 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
   }
   const bool real = is_float(*dtype) || ops::is_float8(*dtype);
   double low = real ? -1 : 0, high = real ? 1 : 100;
+  size_t every = 0;  // so many elements hold one odd one
+  std::span<const double> odd = odd_values;
+  if (const size_t mark = rest.find("(odd)"); mark != std::string::npos) {
+    every = 13;
+    rest.resize(mark);
+  } else if (const size_t rare = rest.find("(rare)"); rare != std::string::npos) {
+    every = 300;
+    odd = odd.subspan(2);
+    rest.resize(rare);
+  }
   if (const size_t range = rest.find('('); range != std::string::npos) {
     const auto ends = split(rest.substr(range + 1, rest.size() - range - 2), ',');
     low = std::stod(ends.at(0)), high = std::stod(ends.at(1));
@@ -71,6 +87,7 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
   for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
     const double unit = static_cast<double>(random() >> 11) * 0x1p-53;
     put(tensor, at, real ? low + unit * (high - low) : std::floor(low + unit * (high - low)));
+    if (every && random() % every == 0) put(tensor, at, odd[random() % odd.size()]);
   }
   return tensor;
 }

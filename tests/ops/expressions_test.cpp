@@ -2,6 +2,7 @@
 // Expressions as a whole: that each has a case, and that vectors give what single numbers give.
 #include "ops/expression.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,6 +72,70 @@ TEST(Expressions, VectorsGiveWhatNumbersGive) {
       for (size_t at = 0; at < x.size(); ++at)
         ASSERT_EQ(difference(y[at], expression.apply(x[at], other, alpha, beta), x[at]), "")
             << expression.name << " on " << cpu::isa_name(isa);
+    }
+  }
+}
+
+/// What a type of floats ends in, what overflows and what vanishes in exp, and ordinary numbers; a prime count, so that
+/// each comes to every lane and to the tail as it is moved along.
+const std::vector<float> edges{0.f,        -0.f,          0x1p-126f,      -0x1p-126f, 0x1p-149f, -0x1p-149f, 1e-40f,
+                               -1e-40f,    3.4028235e38f, -3.4028235e38f, INFINITY,   -INFINITY, NAN,        1.f,
+                               -1.f,       0.5f,          -2.5f,          88.72f,     88.73f,    -87.3f,     -87.4f,
+                               89.f,       100.f,         -100.f,         -103.9f,    -104.1f,   -200.f,     1e-20f,
+                               16777217.f, 1e30f,         -1e30f};
+
+std::string edge_difference(const Expression& expression, float got, float expected, float x) {
+  if (std::isnan(got) && std::isnan(expected)) return "";
+  // Exact on every device: of the same sign, too, where both are zero.
+  static const std::set<expr::Id> exact{expr::Id::Neg,  expr::Id::Abs,  expr::Id::Mul,
+                                        expr::Id::Sub,  expr::Id::Sqrt, expr::Id::Floor,
+                                        expr::Id::Ceil, expr::Id::Relu, expr::Id::Reciprocal};
+  const bool alike = got != 0 || std::signbit(got) == std::signbit(expected) || !exact.count(expression.id);
+  const float error = std::abs(got - expected), steps = 4 * 0x1p-149f;
+  // Forms that cancel err by a share of what they are made of.
+  const float part = std::isfinite(x) ? 2e-7f * std::min(1.f, std::abs(x)) : 0;
+  if (got == expected && alike) return "";
+  if (!exact.count(expression.id) && std::isfinite(expected) && error <= 2e-6f * std::abs(expected) + part + steps)
+    return "";
+  return fmt::format("{} of {:a} ({}) is {}, expected {}", expression.name, x, x, got, expected);
+}
+
+TEST(Expressions, VectorsGiveWhatNumbersGiveAtTheEdges) {
+  const size_t count = edges.size();
+  std::vector<float> x(count), y(count), partner(count);
+  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::fused, cpu::Isa::avx2, cpu::Isa::avx512}) {
+    if (isa > cpu::detect_isa()) continue;
+    const cpu::RowOps& rows = cpu::row_ops(isa);
+    for (const Expression& expression : ops::expressions()) {
+      if (expression.id == expr::Id::Quant || expression.id == expr::Id::Dequant) continue;  // of bytes
+      SCOPED_TRACE(cpu::isa_name(isa));
+      for (size_t moved = 0; moved < count; ++moved) {
+        for (size_t at = 0; at < count; ++at) {
+          x[at] = edges[(at + moved) % count];
+          partner[at] = edges[at];
+        }
+        constexpr float alpha = 0.3f, beta = 0.6f;
+        const auto n = static_cast<int64_t>(count);
+        if (expression.operands == 2) rows.binary(expression.id, y.data(), x.data(), 1, partner.data(), 1, n);
+        else rows.unary(expression.id, alpha, beta, y.data(), x.data(), n);
+        for (size_t at = 0; at < count; ++at)
+          EXPECT_EQ(edge_difference(expression, y[at], expression.apply(x[at], partner[at], alpha, beta), x[at]), "");
+      }
+    }
+  }
+}
+
+TEST(Expressions, ExpIsRightFromEndToEnd) {
+  std::vector<float> x, y;
+  for (float at = -110; at < 95; at += 0.00317f) x.push_back(at);
+  y.resize(x.size());
+  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::fused, cpu::Isa::avx2, cpu::Isa::avx512}) {
+    if (isa > cpu::detect_isa()) continue;
+    cpu::row_ops(isa).unary(expr::Id::Exp, 0, 0, y.data(), x.data(), static_cast<int64_t>(x.size()));
+    for (size_t at = 0; at < x.size(); ++at) {
+      const double right = std::exp(static_cast<double>(x[at])), got = y[at];
+      if (right > 3.4028235677973366e38) ASSERT_EQ(y[at], INFINITY) << x[at];
+      else ASSERT_LE(std::abs(got - right), 2e-7 * right + 0x1p-149) << x[at] << " on " << cpu::isa_name(isa);
     }
   }
 }

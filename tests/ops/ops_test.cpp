@@ -46,7 +46,7 @@ std::vector<Tensor> run(const Case& one, const backends::Problem& problem, backe
     outputs.push_back(memory.back().data() + guard);
   }
   const Tensor workspace(DType::u8, {static_cast<int64_t>(step.workspace_bytes()) + 1});
-  ThreadPool thread_pool(problem.threads);
+  ThreadPool thread_pool(problem.threads, one.file == "odd" ? Denormals::kept : Denormals::flushed);
   struct Context {
     backends::Step& step;
     std::byte **inputs, **outputs, *workspace;

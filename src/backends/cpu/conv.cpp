@@ -117,6 +117,8 @@ class ConvStep : public backends::Step {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     kernel_ = tactic.make(shape, epilogue, floats_of(*packed_), bias, problem.threads);
+    weights_ = problem.inputs[1].constant;
+    kernel_->refer_to(weights_.data<float>());
     residual_ = epilogue.residual != Residual::none;
     residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
   }
@@ -130,7 +132,7 @@ class ConvStep : public backends::Step {
 
  private:
   Packed packed_;
-  Tensor residual_constant_;
+  Tensor weights_, residual_constant_;
   std::unique_ptr<ConvKernel> kernel_;
   bool residual_;
 };

@@ -17,6 +17,8 @@ using backends::Reason;
 class ConvKernel {
  public:
   virtual ~ConvKernel() = default;
+  // The weights before packing, which outlive the kernel: for results that the packed ones cannot give.
+  virtual void refer_to(const float* weights) { (void)weights; }
   // Bytes shared by all workers during run().
   virtual size_t workspace_bytes() const = 0;
   // Called by every worker of the thread pool with the same arguments; allocates nothing. The caller puts a barrier

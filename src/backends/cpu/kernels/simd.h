@@ -43,18 +43,24 @@ static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b
 static TENON_INLINE void add_product(Vec& sum, Vec a, Vec b) {
   __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
-// A NaN in the second operand comes through.
+// A NaN in the second operand comes through; nan_or() gives that of the first.
 static TENON_INLINE Vec max(Vec bound, Vec x) { return _mm512_max_ps(bound, x); }
 static TENON_INLINE Vec min(Vec bound, Vec x) { return _mm512_min_ps(bound, x); }
 static TENON_INLINE Vec round(Vec x) { return _mm512_roundscale_ps(x, 8); }
 static TENON_INLINE Vec floor(Vec x) { return _mm512_roundscale_ps(x, 9); }
 static TENON_INLINE Vec ceil(Vec x) { return _mm512_roundscale_ps(x, 10); }
 static TENON_INLINE Vec sqrt(Vec x) { return _mm512_sqrt_ps(x); }
+// x 2^n where that is normal, and x 4^n wherever it lies.
 static TENON_INLINE Vec scale_pow2(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
 static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm512_and_ps(a, b); }
+static TENON_INLINE Vec scale_pow4(Vec x, Vec n) { return _mm512_scalef_ps(x, _mm512_add_ps(n, n)); }
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm512_or_ps(a, b); }
+static TENON_INLINE Vec bit_xor(Vec a, Vec b) { return _mm512_xor_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+}
+static TENON_INLINE Vec nan_or(Vec a, Vec x) {
+  return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
 }
 
 // One rounding in every file; 1 / x to about 2^-11; the largest lane in all.
@@ -113,10 +119,17 @@ static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
 }
 static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm256_and_ps(a, b); }
+static TENON_INLINE Vec scale_pow4(Vec x, Vec n) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+  const __m256 once = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
+  return mul(once, _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(0x3f800000))));
+}
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm256_or_ps(a, b); }
+static TENON_INLINE Vec bit_xor(Vec a, Vec b) { return _mm256_xor_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
+static TENON_INLINE Vec nan_or(Vec a, Vec x) { return _mm256_blendv_ps(x, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q)); }
 
 static TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 static TENON_INLINE Vec negated_fused(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
@@ -195,10 +208,17 @@ static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
   return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(x), _mm_slli_epi32(_mm_cvtps_epi32(n), 23)));
 }
 static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm_and_ps(a, b); }
+static TENON_INLINE Vec scale_pow4(Vec x, Vec n) {
+  const __m128i exponent = _mm_slli_epi32(_mm_cvtps_epi32(n), 23);
+  const __m128 once = _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(x), exponent));
+  return mul(once, _mm_castsi128_ps(_mm_add_epi32(exponent, _mm_set1_epi32(0x3f800000))));
+}
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm_or_ps(a, b); }
+static TENON_INLINE Vec bit_xor(Vec a, Vec b) { return _mm_xor_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm_blendv_ps(no, yes, _mm_cmplt_ps(a, b));
 }
+static TENON_INLINE Vec nan_or(Vec a, Vec x) { return _mm_blendv_ps(x, a, _mm_cmpunord_ps(a, a)); }
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
   alignas(16) float lanes[4];
   _mm_store_ps(lanes, v);

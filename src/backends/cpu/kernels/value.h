@@ -20,7 +20,7 @@ struct Value {
   friend TENON_INLINE Value operator-(Value a, Value b) { return Value(sub(a.v, b.v)); }
   friend TENON_INLINE Value operator*(Value a, Value b) { return Value(mul(a.v, b.v)); }
   friend TENON_INLINE Value operator/(Value a, Value b) { return Value(div(a.v, b.v)); }
-  friend TENON_INLINE Value operator-(Value x) { return Value(sub(zero(), x.v)); }
+  friend TENON_INLINE Value operator-(Value x) { return Value(bit_xor(set1(-0.f), x.v)); }
 
   struct Less {
     Vec a, b;
@@ -33,8 +33,8 @@ struct Value {
 
   friend TENON_INLINE Value min(Value bound, Value x) { return Value(min(bound.v, x.v)); }
   friend TENON_INLINE Value max(Value bound, Value x) { return Value(max(bound.v, x.v)); }
-  friend TENON_INLINE Value minimum(Value a, Value b) { return Value(min(a.v, b.v)); }
-  friend TENON_INLINE Value maximum(Value a, Value b) { return Value(max(a.v, b.v)); }
+  friend TENON_INLINE Value minimum(Value a, Value b) { return Value(nan_or(a.v, min(a.v, b.v))); }
+  friend TENON_INLINE Value maximum(Value a, Value b) { return Value(nan_or(a.v, max(a.v, b.v))); }
   friend TENON_INLINE Value mul_add(Value a, Value b, Value c) { return Value(fma(a.v, b.v, c.v)); }
 
   friend TENON_INLINE Value abs(Value x) { return Value(abs(x.v)); }
@@ -47,7 +47,7 @@ struct Value {
   friend TENON_INLINE Value erf(Value x) { return Value(erf(x.v)); }
   friend TENON_INLINE Value expm1_negative(Value x) { return Value(expm1_negative(min(zero(), x.v))); }
   friend TENON_INLINE Value scaled_sigmoid(Value a, Value x) {
-    return Value(div(a.v, add(set1(1.f), exp(sub(zero(), x.v)))));
+    return Value(div(a.v, add(set1(1.f), exp(bit_xor(set1(-0.f), x.v)))));
   }
 
   // These have no vector form: the C library takes lane by lane.

@@ -6,20 +6,21 @@
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
-// exp on [-87.3, 88.7], clamped outside: two-part ln 2 reduction and a degree-5 polynomial (Cephes expf).
+// Infinity above 88.7; below -87.3 denormals where the processor keeps them, and zero. Two-part reduction by 2 ln 2, so
+// that the power of 4 has a square root that is a float, and 1 + r + r^2 P(r), P of degree 5.
 static TENON_INLINE Vec exp(Vec x) {
-  x = min(set1(88.7228f), max(set1(-87.336f), x));
-  const Vec n = round(mul(x, set1(1.44269504f)));
-  Vec r = fnma(n, set1(0.693359375f), x);
-  r = fnma(n, set1(-2.12194440e-4f), r);
-  Vec p = set1(1.9875691500e-4f);
-  p = fma(p, r, set1(1.3981999507e-3f));
-  p = fma(p, r, set1(8.3334519073e-3f));
-  p = fma(p, r, set1(4.1665795894e-2f));
-  p = fma(p, r, set1(1.6666665459e-1f));
-  p = fma(p, r, set1(5.0000001201e-1f));
+  x = min(set1(89.f), max(set1(-104.f), x));
+  const Vec n = round(mul(x, set1(0.721347520f)));
+  Vec r = fnma(n, set1(1.38671875f), x);
+  r = fnma(n, set1(-4.24388880e-4f), r);
+  Vec p = set1(1.9611600146e-4f);
+  p = fma(p, r, set1(1.4104478760e-3f));
+  p = fma(p, r, set1(8.3361035213e-3f));
+  p = fma(p, r, set1(4.1661266237e-2f));
+  p = fma(p, r, set1(1.6666613519e-1f));
+  p = fma(p, r, set1(5.0000035763e-1f));
   p = fma(mul(p, r), r, add(r, set1(1.f)));
-  return scale_pow2(p, n);
+  return scale_pow4(p, n);
 }
 
 static TENON_INLINE Vec abs(Vec x) { return bit_and(x, set1(__builtin_bit_cast(float, 0x7fffffff))); }

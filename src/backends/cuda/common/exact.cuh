@@ -3,17 +3,19 @@
 // products rounded before they are added), so that results have the same bits. Put before every text that names Exact.
 __device__ __forceinline__ float apart(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 __device__ __forceinline__ float exact_exp(float x) {
-  x = fminf(88.7228f, fmaxf(-87.336f, x));
-  const float n = rintf(__fmul_rn(x, 1.44269504f));
-  const float r = apart(-n, -2.12194440e-4f, apart(-n, 0.693359375f, x));
-  float p = 1.9875691500e-4f;
-  p = apart(p, r, 1.3981999507e-3f);
-  p = apart(p, r, 8.3334519073e-3f);
-  p = apart(p, r, 4.1665795894e-2f);
-  p = apart(p, r, 1.6666665459e-1f);
-  p = apart(p, r, 5.0000001201e-1f);
+  if (x != x) return x;
+  x = fminf(89.f, fmaxf(-104.f, x));
+  const float n = rintf(__fmul_rn(x, 0.721347520f));
+  const float r = apart(-n, -4.24388880e-4f, apart(-n, 1.38671875f, x));
+  float p = 1.9611600146e-4f;
+  p = apart(p, r, 1.4104478760e-3f);
+  p = apart(p, r, 8.3361035213e-3f);
+  p = apart(p, r, 4.1661266237e-2f);
+  p = apart(p, r, 1.6666613519e-1f);
+  p = apart(p, r, 5.0000035763e-1f);
   p = apart(__fmul_rn(p, r), r, __fadd_rn(r, 1.f));
-  return __int_as_float(__float_as_int(p) + ((int)n << 23));
+  const int exponent = (int)n << 23;
+  return __fmul_rn(__int_as_float(__float_as_int(p) + exponent), __int_as_float(exponent + 0x3f800000));
 }
 __device__ __forceinline__ float exact_tanh(float x) {
   const float a = fabsf(x), z = __fmul_rn(x, x);
@@ -26,7 +28,7 @@ __device__ __forceinline__ float exact_tanh(float x) {
   return copysignf(__fsub_rn(1.f, __fdiv_rn(2.f, __fadd_rn(exact_exp(__fadd_rn(a, a)), 1.f))), x);
 }
 __device__ __forceinline__ float exact_erf(float x) {
-  const float a = fminf(4.f, fabsf(x)), z = __fmul_rn(x, x);
+  const float a = fabsf(x) > 4.f ? 4.f : fabsf(x), z = __fmul_rn(x, x);
   float p = 7.847262168e-05f;
   p = apart(p, z, -8.008193108e-04f);
   p = apart(p, z, 5.188099575e-03f);

@@ -11,14 +11,15 @@ struct WinogradPlan {
   ConvShape shape;
   Epilogue epilogue;
   int m;
-  const float* packed;  // [block of output channels][point][padded channel][block]
-  const float* bias;    // whole blocks
-  const float* zeros;   // in_c zeros
+  const float* packed;              // [block of output channels][point][padded channel][block]
+  const float* bias;                // whole blocks
+  const float* weights;             // as they were given, or null
+  const float* zeros;               // in_c zeros
   int64_t tiles_h, tiles_w, tiles;  // per image, per image, all images
   int64_t channels;                 // in_c padded to whole vectors
   int64_t blocks;
-  bool by_channels;      // workers share all transformed tiles and split output channels; otherwise they split tiles
-  int64_t block_tiles;   // tiles transformed and multiplied together
+  bool by_channels;     // workers share all transformed tiles and split output channels; otherwise they split tiles
+  int64_t block_tiles;  // tiles transformed and multiplied together
   int64_t v_point, m_point;    // floats from point to point of transformed inputs and of products
   int64_t v_floats, m_floats;  // one buffer of each
   int v_buffers;
@@ -29,9 +30,17 @@ struct WinogradOps {
   void (*run)(const WinogradPlan&, const float* in, const float* residual, float* out, const Worker&);
 };
 
-namespace portable { extern const WinogradOps winograd_ops; }
-namespace fused { extern const WinogradOps winograd_ops; }
-namespace avx2 { extern const WinogradOps winograd_ops; }
-namespace avx512 { extern const WinogradOps winograd_ops; }
+namespace portable {
+extern const WinogradOps winograd_ops;
+}
+namespace fused {
+extern const WinogradOps winograd_ops;
+}
+namespace avx2 {
+extern const WinogradOps winograd_ops;
+}
+namespace avx512 {
+extern const WinogradOps winograd_ops;
+}
 
 }  // namespace tenon::cpu

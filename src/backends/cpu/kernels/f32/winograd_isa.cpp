@@ -108,10 +108,51 @@ __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const fl
   }
 }
 
+// Whether a lane is infinite or no number.
+TENON_INLINE bool is_odd(Vec x) {
+#if defined(__AVX512F__)
+  return _mm512_fpclass_ps_mask(x, 0x99) != 0;
+#elif defined(__AVX2__)
+  x = sub(x, x);
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0;
+#else
+  x = sub(x, x);
+  return _mm_movemask_ps(_mm_cmpunord_ps(x, x)) != 0;
+#endif
+}
+
+// The sum of one output pixel and channel, by the weights as they were given.
+float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_t x, int64_t channel) {
+  const ConvShape& s = plan.shape;
+  const float* w = plan.weights + channel * s.in_c * 9;
+  float sum = plan.bias[channel];
+  for (int64_t p = 0; p < 9; ++p) {
+    const int64_t row = y - s.pad_top + p / 3, column = x - s.pad_left + p % 3;
+    if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
+    const float* from = image + row * s.in_row + column * s.in_pixel;
+    for (int64_t c = 0; c < s.in_c; ++c) sum += from[c] * w[c * 9 + p];
+  }
+  return sum;
+}
+
+// A tile and vector of channels without the transforms, through which one infinity makes the whole tile no number.
+template <int kM>
+__attribute__((noinline)) void sum_directly(const WinogradPlan& plan, const float* image, int64_t y0, int64_t x0,
+                                            int64_t channel, int n, Vec (&result)[kM][kM]) {
+  const ConvShape& s = plan.shape;
+  alignas(64) float lanes[kLanes] = {};
+  for (int y = 0; y < kM; ++y)
+    for (int x = 0; x < kM; ++x) {
+      if (y0 + y >= s.out_h || x0 + x >= s.out_w) continue;
+      for (int i = 0; i < n; ++i) lanes[i] = direct_sum(plan, image, y0 + y, x0 + x, channel + i);
+      result[y][x] = load(lanes);
+    }
+}
+
 // Transforms the products of one tile and block of output channels back, with bias, residual and activation.
 template <int kM, class Act>
 TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, const float* products, int64_t block,
-                                   int64_t tile, const float* residual, float* out) {
+                                   int64_t tile, const float* in, const float* residual, float* out) {
   constexpr int t = kM + 2;
   const ConvShape& s = plan.shape;
   const int64_t image = tile / (plan.tiles_h * plan.tiles_w), rest = tile - image * plan.tiles_h * plan.tiles_w;
@@ -139,6 +180,14 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
       Transform<kM>::output(half[y], result[y]);
       TENON_UNROLL
       for (int x = 0; x < kM; ++x) result[y][x] = add(result[y][x], bias);
+    }
+    // Every product is part of a corner.
+    const Vec corners = add(add(result[0][0], result[0][kM - 1]), add(result[kM - 1][0], result[kM - 1][kM - 1]));
+    if (is_odd(corners) && plan.weights) [[unlikely]] {
+      Vec sums[kM][kM];
+      sum_directly<kM>(plan, in + image * s.in_image, y0, x0, channel, n, sums);
+      for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < columns; ++x) result[y][x] = sums[y][x];
     }
     if (n == kLanes && rows == kM && columns == kM && !r) {
       TENON_UNROLL
@@ -170,11 +219,11 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
 
 template <int kM>
 __attribute__((noinline)) void transform_outputs(const WinogradPlan& plan, const Epilogue& e, const float* products,
-                                                 int64_t block, int64_t first, int64_t count, const float* residual,
-                                                 float* out) {
+                                                 int64_t block, int64_t first, int64_t count, const float* in,
+                                                 const float* residual, float* out) {
   with_activation(e.act, [&]<class Act>() __attribute__((always_inline)) {
     for (int64_t t = 0; t < count; ++t) {
-      transform_output<kM, Act>(plan, e, products + t * kBlock, block, first + t, residual, out);
+      transform_output<kM, Act>(plan, e, products + t * kBlock, block, first + t, in, residual, out);
     }
   });
 }
@@ -239,7 +288,7 @@ void run_tiles(const WinogradPlan& plan, const float* in, const float* residual,
     const int64_t n0 = plan.blocks * w.id / w.count, n1 = plan.blocks * (w.id + 1) / w.count;
     for (int64_t n = n0; n < n1; ++n) {
       multiply_block<kM>(plan, floats, products, n, plan.tiles);
-      transform_outputs<kM>(plan, e, products, n, 0, plan.tiles, residual, out);
+      transform_outputs<kM>(plan, e, products, n, 0, plan.tiles, in, residual, out);
     }
     return;
   }
@@ -250,7 +299,7 @@ void run_tiles(const WinogradPlan& plan, const float* in, const float* residual,
     for (int64_t t = 0; t < count; ++t) transform_tile<kM>(plan, in, first + t, v + t * plan.channels);
     for (int64_t n = 0; n < plan.blocks; ++n) {
       multiply_block<kM>(plan, v, products, n, count);
-      transform_outputs<kM>(plan, e, products, n, first, count, residual, out);
+      transform_outputs<kM>(plan, e, products, n, first, count, in, residual, out);
     }
   }
 }
