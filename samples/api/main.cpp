@@ -22,13 +22,16 @@ int main(int argc, char** argv) try {
     inputs[info.name] = tenon::Tensor(info.dtype, dims);           // zeros
   }
 
+  std::vector<tenon::Tensor> outputs;
+  constexpr int warm_up = 10, timed = 20;
+  for (int run = 0; run < warm_up; ++run) outputs = session.run(inputs);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<tenon::Tensor> outputs = session.run(inputs);
+  for (int run = 0; run < timed; ++run) outputs = session.run(inputs);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   for (size_t at = 0; at < outputs.size(); ++at)
     std::cout << engine.outputs()[at].name << " " << tenon::name(outputs[at].dtype()) << " " << outputs[at].dims().str()
               << "\n";
-  std::cout << took.count() << " ms\n";
+  std::cout << took.count() / timed << " ms a run, mean of " << timed << " after " << warm_up << " for warm-up\n";
   return 0;
 } catch (const tenon::Error& error) {
   std::cerr << error.text() << "\n";

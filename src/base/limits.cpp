@@ -38,7 +38,7 @@ int64_t default_cap() {
 void check(const Limits& limits) {
   if (limits.memory_bytes < 0 || limits.workspace_bytes < 0 || limits.loop_rounds < 1)
     throw Error(Code::usage,
-                limits.loop_rounds < 1 ? "a loop must be allowed a round" : "a limit of memory is negative");
+                limits.loop_rounds < 1 ? "at least one iteration must be allowed" : "a limit of memory is negative");
 }
 
 /// The lesser of two limits, of which 0 is none.

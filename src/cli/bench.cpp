@@ -339,7 +339,7 @@ std::function<int()> add(CLI::App& app) {
   flags.add("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16").value("LIST");
   flags
       .add("--streaming", options->streaming,
-           "Also measure N sessions at once, so that copies lie beside the work of others; 0: none")
+           "Also measure N sessions at once, so that copies overlap with computation; 0: none")
       .value("N");
   flags.add("--layers", options->layers, "Print the time of each layer");
   options->data.add_to(app);

@@ -127,6 +127,11 @@ void ImageModel::tell_doubts(int64_t classes) {
         fmt::format("the model does not tell how images become its input: taken as \"{}\", {}; where results look "
                     "wrong, give --preprocess {}",
                     preset_, spec_.str(), preset_ == "imagenet" ? "yolo or a specification" : "yolox or imagenet"));
+  if (uses_preset_) {
+    const Dims& dims = lanes_[0].input.dims();
+    doubts_.emplace(engine_, Shapes{{engine_.inputs()[0].name, {dims.begin(), dims.end()}}});
+    if (!lanes_[0].under_way.valid() && lanes_[0].source_image.path.empty()) look(lanes_[0]);
+  }
   const auto named = static_cast<int64_t>(labels_.size());
   if (named == 0) note("classes are shown by number: give --labels FILE");
   else if (classes > 0 && named != classes)
@@ -136,11 +141,13 @@ void ImageModel::tell_doubts(int64_t classes) {
 
 nlohmann::ordered_json ImageModel::facts() const {
   constexpr int schema = 1;
+  nlohmann::ordered_json preprocessing = {{"spec", spec_.str()}, {"from", from_}};
+  if (!suspicions_.empty()) preprocessing["suspicions"] = suspicions_;
   return {{"schema", schema},
           {"model", model_},
           {"device", engine_.device().str()},
           {"precision", name(engine_.precision())},
-          {"preprocessing", {{"spec", spec_.str()}, {"from", from_}}},
+          {"preprocessing", std::move(preprocessing)},
           {"labels", labels_.size()}};
 }
 
@@ -148,6 +155,11 @@ void ImageModel::settle(Lane& lane, const Seen& seen) {
   if (!lane.under_way.valid()) return;
   lane.under_way.get();
   seen(lane.source_image, lane.outputs, lane.transform);
+  look(lane);
+}
+
+void ImageModel::look(Lane& lane) {
+  if (doubts_) doubts_->note(lane.source_image.path, lane.input, lane.outputs, lane.session);
 }
 
 void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
@@ -173,6 +185,10 @@ void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
 
 void ImageModel::finish(const Seen& seen) {
   for (size_t at = 0; at < lanes_.size(); ++at) settle(lanes_[(next_ + at) % lanes_.size()], seen);
+  if (!doubts_) return;
+  suspicions_ = doubts_->found();
+  doubts_.reset();
+  for (const std::string& line : suspicions_) warn(line);
 }
 
 nlohmann::ordered_json entry_of(const SourceImage& source_image) {

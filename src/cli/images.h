@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <future>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/doubts.h"
 #include "cli/options.h"
 #include "vision/preprocess.h"
 
@@ -47,7 +49,8 @@ class ImageModel {
   void prepare_as(const std::string& spec);
   const vision::Spec& spec() const { return spec_; }
   /// Tells on stderr how images become the input where that is a guess, and where the number of labels is not that of
-  /// the classes, or there are none. Once; nothing with --quiet.
+  /// the classes, or there are none. Once; nothing with --quiet. After a guess the next images are looked at, too, and
+  /// finish() tells what looks wrong.
   void tell_doubts(int64_t classes);
   /// What a report says beside its results: schema, model, device, preprocessing and where it is from, class count.
   nlohmann::ordered_json facts() const;
@@ -69,15 +72,17 @@ class ImageModel {
   };
   ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes);
   Lane lane(int threads, const Shapes& shapes) const;
-  static void settle(Lane& lane, const Seen& seen);
+  void settle(Lane& lane, const Seen& seen);
+  void look(Lane& lane);
 
   Engine engine_;
   std::vector<Lane> lanes_;
   size_t next_ = 0;  // of the lanes, for the next image
   vision::Spec spec_;
   bool uses_preset_, quiet_, told_ = false;
+  std::optional<Doubts> doubts_;  // while they may grow, where the preprocessing is a guess
   std::string model_, preset_, from_;  // `from_` is what told the preprocessing
-  std::vector<std::string> labels_;
+  std::vector<std::string> labels_, suspicions_;
 };
 
 /// An image's part of a report: its name, frame, size and times.

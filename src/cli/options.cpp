@@ -134,7 +134,7 @@ void ModelOptions::add_to(CLI::App& app, Uses uses) {
   flags.add("--threads", threads, "Threads; 0 is the cores this process may use").value("N");
   flags
       .add("--external-root", external_root,
-           "A folder that weights outside the model file may lie in, beside the model's own")
+           "A folder that external weights may lie in, in addition to the model's own")
       .value("DIR")
       .reads_folder();
   flags
@@ -176,9 +176,9 @@ void ModelOptions::add_limits(CLI::App& app, Uses uses) {
   if (uses == Uses::build)
     flags
         .call("--workspace,--workspace-size", limit_workspace,
-              "On a GPU: memory that one kernel may take beside its operands")
+              "On a GPU: workspace memory that one kernel may take")
         .value("SIZE");
-  flags.call("--max-rounds", limit_rounds, "Rounds after which a loop in the model is given up. Default: 1000000")
+  flags.call("--max-rounds", limit_rounds, "Iterations after which a loop in the model is stopped. Default: 1000000")
       .value("N");
 }
 

@@ -269,7 +269,8 @@ void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& kee
     }
     if (!found)
       throw Error(Code::usage, "no layer in INT8 is called \"" + name + "\"",
-                  {.where = "--keep", .hint = "tenon why lists the model's nodes; convolutions and products count"});
+                  {.where = "--keep",
+                   .hint = "tenon why lists the model's nodes; convolutions and matrix multiplications count"});
   }
   graph.tidy();
   ops::infer(graph);

@@ -231,7 +231,7 @@ float NodeImport::real(const std::string& name, float otherwise) const {
 }
 
 std::string NodeImport::text(const std::string& name, const std::string& otherwise) const {
-  const auto* value = attribute<std::string>(name, "a text");
+  const auto* value = attribute<std::string>(name, "a string");
   return value ? *value : otherwise;
 }
 

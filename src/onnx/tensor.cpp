@@ -37,7 +37,7 @@ struct Decoder {
     try {
       return dims.elements();
     } catch (const Error&) {
-      fail("a tensor is too large", "the product of its sizes " + dims.str() + " leaves 64 bits");
+      fail("a tensor is too large", "the product of its sizes " + dims.str() + " does not fit into 64 bits");
     }
   }
 
@@ -129,7 +129,7 @@ struct Decoder {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < 0)
-      fail("external data is not described well", std::string(key) + " is '" + std::string(text) + "'");
+      fail("the description of external data is invalid", std::string(key) + " is '" + std::string(text) + "'");
     return value;
   }
 

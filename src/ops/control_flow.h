@@ -96,7 +96,7 @@ class Rounds {
     throw Error(Code::resource, "a loop runs longer than it may",
                 {.where = "node " + node.label() + " (" + node.op + ")",
                  .why = "it has run " + std::to_string(limits_in_force().loop_rounds) +
-                        " rounds, those of inner loops counted along",
+                        " iterations, including those of inner loops",
                  .hint = "raise the limit with --max-rounds where this is meant"});
   }
 

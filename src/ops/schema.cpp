@@ -12,8 +12,8 @@ namespace tenon::ops {
 namespace {
 
 const char* text_of(AttributeType type) {
-  static constexpr std::array texts{"an integer",        "a number",        "a text",   "a list of integers",
-                                    "a list of numbers", "a list of texts", "a tensor", "a graph"};
+  static constexpr std::array texts{"an integer",        "a number",          "a string", "a list of integers",
+                                    "a list of numbers", "a list of strings", "a tensor", "a graph"};
   return texts.at(static_cast<size_t>(type));
 }
 

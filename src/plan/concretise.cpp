@@ -29,7 +29,7 @@ void set_input(ir::Value& value, const Shapes& shapes) {
   const ir::Shape stated = shape;
   if (given != shapes.end() && given->second.size() != shape.size())
     throw Error(Code::usage, "input \"" + value.name + "\" is given " + text(given->second),
-                {.why = "the model says " + ir::str(shape)});
+                {.why = "the model expects " + ir::str(shape)});
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (given != shapes.end() && given->second[axis] >= 0) {
       const int64_t size = given->second[axis];

@@ -45,7 +45,7 @@ void check_input(const Profile& profile, const ir::Value& value) {
     if (!value.shape || !(*value.shape)[axis].is_constant()) continue;
     const int64_t fixed = (*value.shape)[axis].value();
     if (least[axis] != fixed || most[axis] != fixed)
-      refuse(profile, at + range + "; the model fixes it to " + std::to_string(fixed));
+      refuse(profile, at + range + "; the model expects " + std::to_string(fixed));
   }
 }
 

@@ -172,10 +172,22 @@ bool Auditor::is_indifferent_to_scale() const {
 }
 
 std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
+  std::vector<plan::Suspicion> found = suspicions_of(seen_);
+  for (plan::Suspicion& suspicion : preprocessing(graph, !found.empty())) found.push_back(std::move(suspicion));
+  return found;
+}
+
+std::vector<plan::Suspicion> Auditor::preprocessing(const ir::Graph& graph) const {
+  const bool odd =
+      std::any_of(seen_.begin(), seen_.end(), [](const Image& one) { return !suspicions_of({one}).empty(); });
+  return preprocessing(graph, odd);
+}
+
+std::vector<plan::Suspicion> Auditor::preprocessing(const ir::Graph& graph, bool images_are_odd) const {
   constexpr double too_large = 100, too_small = 0.045;
   constexpr int least_tries = 6;
   constexpr double sure_gain = 3;  // deviations: one set in a thousand by chance
-  std::vector<plan::Suspicion> found = suspicions_of(seen_);
+  std::vector<plan::Suspicion> found;
   if (seen_.empty()) return found;
   double deviation = 0;
   int blue = 0;
@@ -190,7 +202,7 @@ std::vector<plan::Suspicion> Auditor::suspicions(const ir::Graph& graph) const {
                                                  [](const Image& a, const Image& b) { return a.high < b.high; });
   // Who takes a mean from bytes means bytes.
   const bool whole = std::all_of(seen_.begin(), seen_.end(), [](const Image& one) { return one.low >= 0; });
-  const bool is_odd = (whole && scale > too_large) || (scale > 0 && scale < too_small && found.empty());
+  const bool is_odd = (whole && scale > too_large) || (scale > 0 && scale < too_small && !images_are_odd);
   if (is_odd && !is_indifferent_to_scale())
     found.push_back({fmt::format("the images' values look too {} for this model", scale > 1 ? "large" : "small"),
                      fmt::format("they reach {:.3g}, and give the first convolution sums {:.3g} times its biases",

@@ -71,12 +71,16 @@ class Auditor {
   std::vector<plan::Coverage> coverage() const;
   /// `graph` as optimised.
   std::vector<plan::Suspicion> suspicions(const ir::Graph& graph) const;
+  /// Of these, what concerns the way from images to the input: their scale, and the order of their colours.
+  std::vector<plan::Suspicion> preprocessing(const ir::Graph& graph) const;
 
  private:
   void look(const DataLoader::Batch& batch);
   void exchange(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, const Run& run);
   void rescale(const DataLoader::Batch& batch, const std::vector<Tensor>& outputs, const Run& run);
   bool is_indifferent_to_scale() const;
+  /// A small scale of images that are odd anyway, such as dark ones, is no news.
+  std::vector<plan::Suspicion> preprocessing(const ir::Graph& graph, bool images_are_odd) const;
 
   Snapshot snapshot(const std::vector<Histogram>& histograms) const;
   State state_;

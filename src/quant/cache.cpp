@@ -98,7 +98,7 @@ std::vector<int8_t> changes_of(const Json& json, const WeightView& view, const W
     std::vector<int8_t> stored = store_row(view, row, how.scales[row], how.paired);
     for (int64_t i = 0; i < view.inner; ++i) {
       const int weight = stored[i] + changes[row * view.inner + i];
-      if (std::abs(weight) > 127) damaged("a weight leaves eight bits");
+      if (std::abs(weight) > 127) damaged("a weight is outside the range of INT8");
       stored[i] = static_cast<int8_t>(weight);
     }
     if (how.paired && !are_paired(view, stored)) damaged("neighbouring weights leave sixteen bits");

@@ -17,7 +17,7 @@ State::Impl::Impl(std::shared_ptr<const EngineAccess::Impl> of, Shapes given)
     const ir::Value& value = input(slot_of(name));
     if (value.shape && value.shape->size() != dims.size())
       throw Error(Code::usage, "input \"" + name + "\" is given " + Dims(dims).str(),
-                  {.why = "the model says " + ir::str(*value.shape)});
+                  {.why = "the model expects " + ir::str(*value.shape)});
   }
 }
 
@@ -101,7 +101,7 @@ void State::set(const std::string& input, const Tensor& tensor) {
                 {.why = "the tensor is " + std::string(name(tensor.dtype())) + " on " + tensor.device().str()});
   if (value.shape && value.shape->size() != tensor.dims().rank())
     throw Error(Code::usage, "input \"" + input + "\" is given " + tensor.dims().str(),
-                {.why = "the model says " + ir::str(*value.shape)});
+                {.why = "the model expects " + ir::str(*value.shape)});
   impl_->take(slot, tensor);
 }
 

@@ -121,7 +121,7 @@ TEST(Blocks, KeepToTheLimitOfRounds) {
     EXPECT_EQ(error_of([&] {
                 session.run(std::vector<Tensor>{random_tensor({1, size}, 7)}, outputs);
               }),
-              "resource: a loop runs longer than it may, it has run 20 rounds, those of inner loops counted along");
+              "resource: a loop runs longer than it may, it has run 20 iterations, including those of inner loops");
   }
 }
 

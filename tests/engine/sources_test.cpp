@@ -203,7 +203,7 @@ TEST_F(Sources, LimitsAreOfAllSessionsTogether) {
 TEST_F(Sources, LoopRoundsOfAnEngine) {
   BuildOptions options = quick_build();
   options.limits = Limits{.loop_rounds = 0};
-  EXPECT_EQ(error_of([&] { build(bytes_in(model_), options); }), "usage: a loop must be allowed a round");
+  EXPECT_EQ(error_of([&] { build(bytes_in(model_), options); }), "usage: at least one iteration must be allowed");
 }
 
 }  // namespace

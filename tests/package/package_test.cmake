@@ -31,6 +31,9 @@ foreach(program ${SOURCE}/samples/api ${SOURCE}/tests/package/program)
   if(NOT output MATCHES "output0 f32 1x13x2100")
     message(FATAL_ERROR "${program} printed\n${output}")
   endif()
+  if(name STREQUAL "api" AND NOT output MATCHES "ms a run, mean of [0-9]+ after [0-9]+ for warm-up")
+    message(FATAL_ERROR "${program} timed a cold run\n${output}")
+  endif()
 endforeach()
 
 # A function without its mark is hidden, and this does not link.

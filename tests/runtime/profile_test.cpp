@@ -84,7 +84,7 @@ TEST_F(Profiles, MustBeTheModels) {
   const auto error = [&](Profile profile) { return error_of([&] { built({std::move(profile)}); }); };
   EXPECT_EQ(error(range("", 4, 2, 8)), "usage: the profile cannot be, input \"x\" has on axis 0 4, 2, 8");
   EXPECT_EQ(error({"p", {{"x", {1, 3, 4, 8}}}, {{"x", of(1)}}, {{"x", of(2)}}}),
-            "usage: profile \"p\" cannot be, input \"x\" has on axis 2 4, 8, 8; the model fixes it to 8");
+            "usage: profile \"p\" cannot be, input \"x\" has on axis 2 4, 8, 8; the model expects 8");
   EXPECT_EQ(error({"p", {{"x", {1, 3}}}, {{"x", of(1)}}, {{"x", of(2)}}}),
             "usage: profile \"p\" cannot be, input \"x\" has not the same axes in all its sizes and in the model");
   EXPECT_EQ(error_of([&] { built({range("a", 1, 1, 2), range("a", 1, 1, 2)}); }),

@@ -90,7 +90,7 @@ TEST_F(SessionTest, RefusesWhatTheModelDoesNotTake) {
   EXPECT_EQ(error_of([&] {
               session.run({{"x", random_tensor({3, 8, 8}, 1)}});
             }),
-            "usage: input \"x\" is given 3x8x8, the model says [n1,3,8,8]");
+            "usage: input \"x\" is given 3x8x8, the model expects [n1,3,8,8]");
   std::vector<Tensor> none, outputs(1);
   EXPECT_EQ(error_of([&] { session.run(none, outputs); }), "usage: the engine takes 1 inputs and gives 1 outputs");
   EXPECT_EQ(error_of([&] { engine.session(-1); }), "usage: cannot run on -1 threads");
