@@ -16,8 +16,8 @@ std::multimap<std::string, Kernel>& registry() {
 
 }  // namespace
 
-KernelRegistrar::KernelRegistrar(Kernel kernel, std::source_location at) {
-  kernel.file = at.file_name();
+KernelRegistrar::KernelRegistrar(Kernel kernel, const char* file) {
+  kernel.file = file;
   const std::string op = kernel.op;
   registry().emplace(op, std::move(kernel));
 }
@@ -35,15 +35,22 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
   return kernels;
 }
 
+Reason refusal(const Kernel& kernel, const Problem& problem) {
+  const auto is_empty = [](const Operand& operand) { return !operand || operand.dims.elements() == 0; };
+  if (&kernel != &reference_kernel() && std::all_of(problem.outputs.begin(), problem.outputs.end(), is_empty))
+    return Reason::empty;
+  return kernel.refuses(problem);
+}
+
 const Kernel& kernel_for(const Problem& problem, const std::string& name) {
   const auto [begin, end] = registry().equal_range(problem.node->op);
   for (auto at = begin; at != end; ++at)
-    if (at->second.name == name && !at->second.refuses(problem)) return at->second;
+    if (at->second.name == name && !refusal(at->second, problem)) return at->second;
   const std::vector<const Kernel*> kernels = kernels_for(problem.node->op);
   for (const Kernel* kernel : kernels)
-    if (kernel->name == name && !kernel->refuses(problem)) return *kernel;
+    if (kernel->name == name && !refusal(*kernel, problem)) return *kernel;
   for (const Kernel* kernel : kernels)
-    if (!kernel->refuses(problem)) return *kernel;
+    if (!refusal(*kernel, problem)) return *kernel;
   return reference_kernel();
 }
 

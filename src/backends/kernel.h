@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,7 +29,7 @@ class Step {
 struct Kernel {
   std::string op, name;
   int rank;                           // tried first without measurements: the highest
-  Reason (*refuses)(const Problem&);  // none: it can
+  Reason (*refuses)(const Problem&);  // none: it can; asked through refusal()
   std::unique_ptr<Step> (*make)(const Problem&);
   /// Files of kernels/ that do its work though no header names them: "int8 int8_direct".
   const char* family = "";
@@ -38,7 +37,7 @@ struct Kernel {
 };
 
 struct KernelRegistrar {
-  explicit KernelRegistrar(Kernel kernel, std::source_location at = std::source_location::current());
+  explicit KernelRegistrar(Kernel kernel, const char* file = __builtin_FILE());
 };
 /// In the op's place: a kernel for every op that computes an expression (ops/expression.h).
 inline constexpr const char* any_expression = "(expression)";
@@ -46,6 +45,8 @@ inline constexpr const char* any_expression = "(expression)";
 /// Kernels of an op, best guess first; "ref" is always last and takes everything.
 std::vector<const Kernel*> kernels_for(const std::string& op);
 const Kernel& reference_kernel();
+/// Why the kernel does not take the problem. One whose outputs have no elements is the reference kernel's.
+Reason refusal(const Kernel& kernel, const Problem& problem);
 /// The kernel of that name where it takes the problem, else the first that does.
 const Kernel& kernel_for(const Problem& problem, const std::string& name);
 

@@ -23,6 +23,12 @@ size_t extent(const Operand& operand) {
   return operand.dims.elements() == 0 ? 0 : static_cast<size_t>(last) * size_of(operand.dtype);
 }
 
+bool all_of(const Problem& problem, DType dtype) {
+  const auto fits = [&](const Operand& operand) { return !operand || operand.dtype == dtype; };
+  return std::all_of(problem.inputs.begin(), problem.inputs.end(), fits) &&
+         std::all_of(problem.outputs.begin(), problem.outputs.end(), fits);
+}
+
 bool Operand::dense() const {
   int64_t stride = 1;
   for (size_t at = dims.rank(); at-- > 0;) {

@@ -44,6 +44,9 @@ struct Problem {
   WeightCache* weights = nullptr;  // where packed weights are shared; no part of a signature
 };
 
+/// Whether all operands that are there, inputs and outputs, hold elements of this type.
+bool all_of(const Problem& problem, DType dtype);
+
 /// What a kernel sees of the problem, as text that no locale changes: the key of the timing cache. Where the problem
 /// has threads it begins with their number ("t4 Conv …").
 std::string signature(const Problem& problem);

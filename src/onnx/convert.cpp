@@ -112,11 +112,11 @@ void NodeImport::check_attributes(Arguments& arguments) {
       continue;
     }
     const bool is_graph = proto->type == AttributeProto::Type::graph;
-    if (attribute->is_element_type)
-      if (const auto* number = std::get_if<int64_t>(&attributes.at(std::string(name))); number && *number != 0)
-        element_type(*number, label_);
-    const std::string fault =
-        ops::fault_of(*attribute, is_graph ? ir::Attribute(ir::GraphRef()) : attributes.at(std::string(name)));
+    const ir::Attribute value = is_graph ? ir::Attribute(ir::GraphRef()) : attributes.at(std::string(name));
+    const auto* number = std::get_if<int64_t>(&value);
+    const char* other = attribute->is_element_type && number ? unsupported_type(*number) : nullptr;
+    const std::string fault = other ? "" : ops::fault_of(*attribute, value);
+    if (other) unsupported(std::string("element type ") + other);
     if (!fault.empty()) fail(fault);
     ++at;
   }

@@ -179,13 +179,17 @@ struct Decoder {
 
 }  // namespace
 
+const char* unsupported_type(int64_t type) {
+  static const char* const others[] = {"complex64", "complex128", "float4e2m1", "float8e8m0", "uint2", "int2"};
+  const int at = type == 14 ? 0 : type == 15 ? 1 : type >= 23 && type <= 26 ? static_cast<int>(type) - 21 : -1;
+  return at < 0 ? nullptr : others[at];
+}
+
 DType element_type(int64_t type, const std::string& tensor) {
   const auto known = static_cast<DType>(type >= 0 && type < 255 ? type : 0);
   if (name(known) != "undefined" && type != 0) return known;
-  static const char* const others[] = {"complex64", "complex128", "float4e2m1", "float8e8m0", "uint2", "int2"};
-  const int at = type == 14 ? 0 : type == 15 ? 1 : type >= 23 && type <= 26 ? static_cast<int>(type) - 21 : -1;
-  if (at >= 0)
-    throw Error(Code::unsupported, std::string("element type ") + others[at] + " is not supported",
+  if (const char* other = unsupported_type(type))
+    throw Error(Code::unsupported, std::string("element type ") + other + " is not supported",
                 {.where = "tensor '" + tensor + "'"});
   throw Error(Code::invalid_model, "element type " + std::to_string(type) + " does not exist",
               {.where = "tensor '" + tensor + "'"});

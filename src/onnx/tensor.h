@@ -16,6 +16,8 @@ struct Source {
   std::shared_ptr<ExternalData> external;
 };
 
+/// The name of an ONNX element type that Tenon has none for; null for every other number.
+const char* unsupported_type(int64_t type);
 /// The ONNX element type as ours. Throws Error(unsupported) naming `tensor` for one Tenon has no name for.
 DType element_type(int64_t type, const std::string& tensor);
 /// Makes a tensor of the message. Elements in raw data that lie aligned are referred to, others are copied.

@@ -113,7 +113,7 @@ std::vector<Tensor> on_cpu(const Case& one, const std::vector<Tensor>& sizes) {
   backends::Problem problem = problem_of(one, sizes, 1, false);
   problem.fused = true;
   for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
-    if (kernel->name == "ref" || kernel->refuses(problem)) continue;
+    if (kernel->name == "ref" || backends::refusal(*kernel, problem)) continue;
     const auto step = kernel->make(problem);
     std::vector<std::byte*> inputs, outputs;
     for (const Tensor& operand : one.operands) inputs.push_back(const_cast<std::byte*>(operand.data<std::byte>()));

@@ -34,6 +34,7 @@ std::vector<Case> attribute_cases() {
       building("11.attribute.no_flag", one("ReduceSum", integer("keepdims", 2))),
       building("11.attribute.no_such_word", conv(text("auto_pad", "SAME"))),
       building("11.attribute.no_element_type", one("Cast", integer("to", 99))),
+      building("11.attribute.unsupported_element_type", one("Cast", integer("to", 23))),
       building("11.attribute.missing", one("Concat", "")),
       building("11.attribute.internal", conv(text("layout", "NHWC") + text("activation", "relu"))),
       running("11.attribute.internal_lenient", conv(text("activation", "sqrt")), {"--lenient"}),

@@ -95,7 +95,7 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
       SCOPED_TRACE(kernel->name + (views ? " on views" : ""));
       const backends::Problem first = problem_of(one, expected, 1, views);
-      const backends::Reason reason = kernel->refuses(first);
+      const backends::Reason reason = backends::refusal(*kernel, first);
       if (reason) {
         const bool wanted =
             std::find(wanted_kernels.begin(), wanted_kernels.end(), kernel->name) != wanted_kernels.end();

@@ -85,7 +85,8 @@ class CpuBackend : public backends::Backend {
   std::vector<std::string> tactics(const Problem& problem, const Device&) const override {
     std::vector<std::string> names;
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
-      if (kernel != &backends::reference_kernel() && !kernel->refuses(problem)) names.push_back(kernel->name);
+      if (kernel != &backends::reference_kernel() && !backends::refusal(*kernel, problem))
+        names.push_back(kernel->name);
     return names;
   }
 
@@ -110,7 +111,7 @@ class CpuBackend : public backends::Backend {
   std::vector<backends::Refusal> refusals(const Problem& problem, const Device&) const override {
     std::vector<backends::Refusal> list;
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
-      if (const Reason reason = kernel->refuses(problem)) list.push_back({kernel->name, reason});
+      if (const Reason reason = backends::refusal(*kernel, problem)) list.push_back({kernel->name, reason});
     return list;
   }
 

@@ -144,8 +144,7 @@ Reason refuses(const Problem& problem) {
   if (problem.strict && is_winograd(name)) return {Reason::strict, "summation"};
   if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   ConvShape shape{};
-  if (problem.inputs[0].dtype != DType::f32 || problem.inputs[1].dtype != DType::f32)
-    return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   if (const Reason reason = conv_shape_of(problem, shape)) return reason;
   return tactic->refuses(shape, epilogue_of(*problem.node));
 }

@@ -127,8 +127,7 @@ class ColumnsStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  for (const Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   const Dims& x = problem.inputs[0].dims;
   if (x.rank() < 3 || x.rank() > 5) return {Reason::shape, "the input", "1 to 3 spatial axes"};
   if (problem.node->text("layout", "NCHW") != "NCHW") return {Reason::layout, "NCHW"};

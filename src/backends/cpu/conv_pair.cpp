@@ -193,8 +193,7 @@ class ConvPairStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  for (const Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   const Pair pair(problem);
   if (!pair.is_one()) return {Reason::form, "pair of convolutions"};
   const Epilogue first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);

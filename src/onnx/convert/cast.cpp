@@ -22,7 +22,7 @@ void convert(NodeImport& node) {
   } else if (!node.has_attribute("to")) {
     node.fail("attribute 'to' is missing");
   }
-  element_type(node.integer("to", 0), node.label());
+  if (node.integer("to", 0) == 0) node.fail("to is 0, the number of no element type");
   node.emit();
 }
 TENON_IMPORT(convert, "Cast");

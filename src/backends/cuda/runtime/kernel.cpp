@@ -60,14 +60,14 @@ bool nothing_to_do(const Problem& problem) {
 
 }  // namespace
 
-KernelRegistrar::KernelRegistrar(Kernel kernel, std::source_location at) {
-  kernel.file = at.file_name();
+KernelRegistrar::KernelRegistrar(Kernel kernel, const char* file) {
+  kernel.file = file;
   const std::string op = kernel.op;
   registry().emplace(op, std::move(kernel));
 }
 
-KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel, std::source_location at) {
-  kernel.file = at.file_name();
+KernelRegistrar::KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel, const char* file) {
+  kernel.file = file;
   for (const char* op : ops) {
     kernel.op = op;
     registry().emplace(op, kernel);

@@ -2,7 +2,6 @@
 #pragma once
 #include <initializer_list>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -62,10 +61,10 @@ struct Kernel {
 };
 
 struct KernelRegistrar {
-  explicit KernelRegistrar(Kernel kernel, std::source_location at = std::source_location::current());
+  explicit KernelRegistrar(Kernel kernel, const char* file = __builtin_FILE());
   /// For several ops, each in the place of the kernel's own.
   KernelRegistrar(std::initializer_list<const char*> ops, Kernel kernel,
-                  std::source_location at = std::source_location::current());
+                  const char* file = __builtin_FILE());
 };
 
 /// Kernel::make of a step that is made of these three.
