@@ -7,6 +7,7 @@
 #include "backends/strided_copy.h"
 #include "base/thread_pool.h"
 #include "case.h"
+#include "ops/op.h"
 #include "support/compare.h"
 
 namespace tenon::tests {
@@ -116,6 +117,22 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
       }
     }
   }
+}
+
+TEST(Kernels, OfProductsInF32DoNotWriteOtherTypes) {
+  int asked = 0;
+  for (const Case& one : read_cases(folder)) {
+    if (!ops::has_trait(one.node().op, ops::Trait::product)) continue;
+    backends::Problem problem = problem_of(one, reference(one), 1, false);
+    if (problem.outputs[0].dtype != DType::f32) continue;
+    problem.outputs[0].dtype = DType::bf16;
+    for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
+      if (kernel == &backends::reference_kernel()) continue;
+      EXPECT_TRUE(backends::refusal(*kernel, problem)) << kernel->name << ", " << one.name();
+      ++asked;
+    }
+  }
+  EXPECT_GT(asked, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Ops, testing::ValuesIn(read_cases(folder)),

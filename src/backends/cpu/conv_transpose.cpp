@@ -178,7 +178,7 @@ class RowsStep : public backends::Step {
 
 Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
-  if (x.dtype != DType::f32 || w.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   if (x.dims.rank() != 4 || problem.node->text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
   if (problem.node->integer("group", 1) != 1) return Reason::grouped;
   if (!w.constant || (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant))

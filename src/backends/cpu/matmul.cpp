@@ -23,7 +23,7 @@ struct Product {
     const ir::Node& node = *problem.node;
     const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
     const bool gemm = ops::has_trait(node.op, ops::Trait::general_product);
-    if (a.dtype != DType::f32 || b.dtype != DType::f32) reason = {Reason::element_type, "elements", "f32"};
+    if (!backends::all_of(problem, DType::f32)) reason = {Reason::element_type, "elements", "f32"};
     else if (!b.constant || b.dims.rank() != 2) reason = {Reason::not_constant, "the right operand, a matrix,"};
     else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = {Reason::view, "an operand"};
     else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))

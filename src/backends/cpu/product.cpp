@@ -123,8 +123,7 @@ class ProductStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  for (const Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return Reason::empty;
   return {};
 }
