@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/calibrators.h"
 
+#include <array>
 #include <cmath>
 
 #include "base/check.h"
@@ -8,67 +9,89 @@
 namespace tenon::quant {
 namespace {
 
-constexpr int levels = 128;
+/// The share of the bins that entropy looks at: where in a level values lie costs nothing, and bins much finer than
+/// levels would tell little else.
+constexpr int64_t merged = 4, levels = 256;
 
-/// Sums over the bins up to each one, so that a candidate costs its levels and not its bins.
-struct Prefix {
-  std::vector<double> count, filled, entropy;  // of counts, of bins that hold anything, of count * log(count)
-  explicit Prefix(const std::vector<int64_t>& counts) : count(1, 0), filled(1, 0), entropy(1, 0) {
-    for (const int64_t n : counts) {
-      const auto x = static_cast<double>(n);
-      count.push_back(count.back() + x);
-      filled.push_back(filled.back() + (n > 0));
-      entropy.push_back(entropy.back() + (n > 0 ? x * std::log(x) : 0));
+/// Bins of both signs, merged, with sums up to each one.
+struct Bins {
+  explicit Bins(const Histogram& histogram, bool with_zeros) : width(histogram.width() * merged) {
+    for (int sign = 0; sign < 2; ++sign) {
+      const auto counts = sign ? histogram.negatives() : histogram.positives();
+      Side& side = sides[sign];
+      for (size_t at = 0; at < counts.size(); at += merged) {
+        int64_t sum = 0;
+        for (size_t part = 0; part < merged; ++part) sum += counts[at + part];
+        if (at == 0 && sign == 0 && !with_zeros) sum -= histogram.zeros();
+        const auto n = static_cast<double>(sum);
+        side.count.push_back(n);
+        side.below.push_back(side.below.back() + n);
+        side.entropy.push_back(side.entropy.back() + (n > 0 ? n * std::log(n) : 0));
+      }
     }
   }
+  struct Side {
+    std::vector<double> count, below{0}, entropy{0};  // of each; sums of counts, and of count * log(count), below
+  };
+  std::array<Side, 2> sides;  // positives, negatives
+  double width;
 };
 
-/// What the folded tail is compared with where its bin holds nothing itself.
+/// What a folded tail is compared with where its bin holds nothing itself.
 constexpr double nearly_none = 1e-4;
 
-/// KL(P || Q) with P the first `size` bins and the tail on the last of them, Q those bins in levels.
-double divergence(const Prefix& prefix, int64_t size) {
-  const double all = prefix.count.back(), tail = all - prefix.count[size];
-  const double last = prefix.count[size] - prefix.count[size - 1];
-  if (all <= 0) return INFINITY;
-  double sum = 0, q_sum = 0;
-  for (int64_t level = 0; level < levels; ++level) {
-    const int64_t begin = level * size / levels, end = (level + 1) * size / levels;
-    const bool at_end = end == size;
-    const double total = prefix.count[end] - prefix.count[begin];
-    const double filled = prefix.filled[end] - prefix.filled[begin];
-    double p = total, entropy = prefix.entropy[end] - prefix.entropy[begin];
-    if (at_end && tail > 0) {
-      // The last bin is taken out here and put back with its tail.
-      p -= last;
-      if (last > 0) entropy -= last * std::log(last);
-      sum += (last + tail) * std::log((last + tail) / (last > 0 ? total / filled : nearly_none));
-      if (last <= 0) q_sum += nearly_none;
+/// KL(P || Q) with P the first `size` bins of each sign and the tails on the last of them, Q those bins without tails
+/// in the quantiser's levels.
+double divergence(const Bins& bins, int64_t size, const Quantiser& quantiser) {
+  const auto level_of = [&](int sign, int64_t at) {
+    const double centre = (static_cast<double>(at) + 0.5) * bins.width * (sign ? -1 : 1);
+    return static_cast<size_t>(std::clamp(std::nearbyint(centre / quantiser.scale) + quantiser.zero, 0.0, 255.0));
+  };
+  std::array<double, levels> total{}, filled{};
+  for (int sign = 0; sign < 2; ++sign)
+    for (int64_t at = 0; at < size; ++at)
+      if (const double count = bins.sides[sign].count[at]; count > 0) {
+        const size_t level = level_of(sign, at);
+        total[level] += count, ++filled[level];
+      }
+  double sum = 0, kept = 0;
+  for (size_t level = 0; level < levels; ++level)
+    if (total[level] > 0) kept += total[level], sum -= total[level] * std::log(total[level] / filled[level]);
+  if (kept <= 0) return INFINITY;
+  double all = kept, q_sum = kept;
+  for (int sign = 0; sign < 2; ++sign) {
+    const Bins::Side& side = bins.sides[sign];
+    sum += side.entropy[size];
+    const double tail = side.below.back() - side.below[size], last = side.count[size - 1];
+    if (tail <= 0) continue;
+    all += tail;
+    sum += (last + tail) * std::log(last + tail);
+    if (last > 0) {
+      const size_t level = level_of(sign, size - 1);
+      sum -= last * std::log(last) + tail * std::log(total[level] / filled[level]);
+    } else {
+      sum -= tail * std::log(nearly_none);
+      q_sum += nearly_none;
     }
-    q_sum += total;
-    if (p > 0) sum += entropy - p * std::log(total / filled);
   }
   return sum / all + std::log(q_sum / all);
-}
-
-double least_divergence(const Histogram& histogram, bool legacy) {
-  std::vector<int64_t> counts = histogram.magnitudes();
-  if (!legacy) counts[0] -= histogram.zeros();
-  const auto last = static_cast<int64_t>(counts.size());
-  if (last <= levels) return histogram.largest();
-  const Prefix prefix(counts);
-  double least = INFINITY;
-  int64_t best = last;
-  for (int64_t size = levels; size <= last; ++size) {
-    const double found = divergence(prefix, size);
-    if (found < least) least = found, best = size;
-  }
-  return (static_cast<double>(best) + 0.5) * histogram.width();
 }
 
 Range within(const Histogram& histogram, double threshold) {
   const auto t = static_cast<float>(threshold);
   return {std::max(histogram.low(), -t), std::min(histogram.high(), t)};
+}
+
+double least_divergence(const Histogram& histogram, bool legacy) {
+  const Bins bins(histogram, legacy);
+  const auto last = static_cast<int64_t>(static_cast<double>(histogram.largest()) / bins.width) + 1;
+  double least = INFINITY, best = histogram.largest();
+  for (int64_t size = std::min(levels, last); size <= last; ++size) {
+    const double threshold = (static_cast<double>(size) + 0.5) * bins.width;
+    const double found = divergence(bins, size, Quantiser::of(within(histogram, threshold)));
+    if (found < least) least = found, best = threshold;
+  }
+  return best;
 }
 
 }  // namespace

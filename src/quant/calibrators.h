@@ -13,10 +13,13 @@ Range range_of(const Histogram& histogram, CalibrationMethod method, double perc
 
 /// Least bin edge T with at least `percentile` percent of all |x| below it.
 double percentile_threshold(const Histogram& histogram, double percentile);
-/// TensorRT's entropy calibration, second kind, as presented at GTC 2017 (S7310): with the zeros left out of bin 0, for
-/// each i >= 128 the reference P is bins 0..i with the tail folded onto its last bin, the candidate Q the same bins
-/// without the tail merged into 128 levels and spread over the bins that hold anything; T is (m + 0.5) bin widths for
-/// the m of least KL(P || Q), the first of equals.
+/// The entropy calibration of Migacz, 8-bit Inference with TensorRT, GTC 2017 (S7310), on the grid that is stored: for
+/// each T the reference P is the bins within it with the tails folded onto the last ones, the candidate Q the same bins
+/// without the tails merged into the 256 levels of the range that T gives, and spread over the bins that hold anything;
+/// T is (m + 0.5) bin widths for the m of least KL(P || Q), the first of equals. The 128 levels of |x| published are
+/// those of ranges from -T to T: where a range has one side they would be half as fine as what is stored, and mix the
+/// small values of both signs, so that T is far too narrow. 512 to 1024 bins lie within the largest |x|, m is 256 at
+/// least, and exact zeros are left out.
 double entropy_threshold(const Histogram& histogram);
 /// The same with the zeros in bin 0, where they hold narrow ranges back after a ReLU.
 double entropy_legacy_threshold(const Histogram& histogram);

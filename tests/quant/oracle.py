@@ -4,7 +4,7 @@
 Each line: data set, method, low, high, and the mean squared error of the 256 levels on the values themselves."""
 import numpy as np
 
-BINS, LEVELS, COUNT = 4096, 128, 20000
+BINS, MERGED, LEVELS, COUNT = 4096, 4, 256, 20000
 
 
 def uniforms(count):
@@ -27,6 +27,11 @@ def data(name):
     values = np.where(bell < 0, bell * 0.125, bell * 2)
   elif name == 'spike':
     values = np.where(np.arange(COUNT) % 5000 == 7, 50.0, bell)
+  elif name == 'swish':  # most values small and of both signs, as in front of a detector's convolutions
+    wide = 4 * bell * bell * bell - 2
+    values = wide / (1 + np.exp(-wide))
+  elif name == 'mask':
+    values = np.where(bell < 0.5, 0.0, 1.0)
   return values.astype(np.float32)
 
 
@@ -40,31 +45,53 @@ def histogram(values):
   return counts[:np.flatnonzero(counts).max() + 1].astype(np.float64), width
 
 
-def quantised(bins):
-  edges = [level * len(bins) // LEVELS for level in range(LEVELS + 1)]
+def signed(values, width):
+  """Counts by floor(x / width), and the least of these."""
+  places = np.where(values < 0, -1 - np.floor(-values / width), np.floor(values / width)).astype(int)
+  return np.bincount(places - places.min()).astype(np.float64), int(places.min())
+
+
+def grid(low, high):
+  low, high = min(float(low), 0), max(float(high), 0)
+  scale = np.float32((high - low) / 255)
+  return float(scale), np.clip(np.round(-low / scale), 0, 255)
+
+
+def quantised(bins, levels):
   spread = np.zeros_like(bins)
-  for begin, end in zip(edges[:-1], edges[1:]):
-    part = bins[begin:end]
-    if (part > 0).any():
-      spread[begin:end] = np.where(part > 0, part.sum() / (part > 0).sum(), 0)
+  for level in np.unique(levels):
+    part = (levels == level) & (bins > 0)
+    spread[part] = bins[part].mean() if part.any() else 0
   return spread
 
 
 def entropy(values, legacy):
-  counts, width = histogram(values)
+  width = histogram(values)[1] * MERGED
+  values = values.astype(np.float64)
+  counts, first = signed(values, width)
   if not legacy:
-    counts[0] -= (values == 0).sum()
-  found = []
-  for size in range(LEVELS, len(counts) + 1):
-    p, tail = counts[:size].copy(), counts[size:].sum()
-    q = quantised(p)
-    p[-1] += tail
-    if p[-1] > 0 and q[-1] == 0:
-      q[-1] = 1e-4
+    counts[-first] -= (values == 0).sum()
+  largest = int(np.abs(values).max() / width) + 1
+  least, best = np.inf, 0
+  for size in range(LEVELS, largest + 1):
+    at = np.arange(-size, size)
+    p = np.zeros(2 * size)
+    held = (at >= first) & (at < first + len(counts))
+    p[held] = counts[at[held] - first]
+    threshold = (size + 0.5) * width
+    scale, zero = grid(max(values.min(), -threshold), min(values.max(), threshold))
+    q = quantised(p, np.clip(np.round((at + 0.5) * width / scale) + zero, 0, 255))
+    if q.sum() == 0:
+      continue
+    p[0] += counts[:max(-size - first, 0)].sum()
+    p[-1] += counts[max(size - first, 0):].sum()
+    q[(p > 0) & (q == 0)] = 1e-4
     p, q = p / p.sum(), q / q.sum()
     held = p > 0
-    found.append(np.sum(p[held] * np.log(p[held] / q[held])))
-  return (LEVELS + int(np.argmin(found)) + 0.5) * width
+    found = np.sum(p[held] * np.log(p[held] / q[held]))
+    if found < least - 1e-12:
+      least, best = found, threshold
+  return best
 
 
 def percentile(values, percent):
@@ -87,7 +114,7 @@ def best_range(values):
   return min(error(values, *pair) for pair in pairs)
 
 
-for name in ('bell', 'relu', 'tail', 'lean', 'spike'):
+for name in ('bell', 'relu', 'tail', 'lean', 'spike', 'swish', 'mask'):
   values = data(name)
   for method, threshold in (('minmax', np.inf), ('percentile', percentile(values, 99.9)),
                             ('entropy', entropy(values, False)), ('entropy-legacy', entropy(values, True))):
