@@ -10,10 +10,8 @@
 #include <memory>
 #include <utility>
 
-#include "session.h"
+#include "images.h"
 #include "vision/decode.h"
-#include "vision/detect.h"
-#include "vision/draw.h"
 #include "vision/labels.h"
 #include "vision/preprocess.h"
 #include "vision/video.h"
@@ -22,23 +20,6 @@ namespace tenon::python {
 namespace {
 
 using vision::Image;
-using Pixels = nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-
-Image image_of(const Pixels& pixels) {
-  if (pixels.shape(2) != 3)
-    throw Error(Code::usage, "an image has three colours last", {.hint = "give height x width x 3, uint8, RGB"});
-  Image image(static_cast<int>(pixels.shape(1)), static_cast<int>(pixels.shape(0)));
-  std::copy_n(pixels.data(), image.pixels.size(), image.pixels.data());
-  return image;
-}
-
-nb::object array_of(Image&& image) {
-  auto* keep = new Image(std::move(image));
-  const nb::capsule owner(keep, [](void* kept) noexcept { delete static_cast<Image*>(kept); });
-  return nb::cast(nb::ndarray<nb::numpy, uint8_t>(
-      keep->pixels.data(), {static_cast<size_t>(keep->height), static_cast<size_t>(keep->width), size_t{3}}, owner));
-}
-
 nb::object decode(nb::handle source) {
   Image image;
   if (nb::isinstance<nb::str>(source)) {
@@ -71,48 +52,6 @@ vision::Spec resolved(const vision::Spec& spec, const std::vector<int64_t>& size
   Dims dims{std::span<const int64_t>(sizes)};
   for (int64_t& size : dims) size = std::max<int64_t>(size, 0);
   return vision::resolve(spec, dims);
-}
-
-std::vector<Tensor> tensors(Held& held, const nb::list& outputs) {
-  std::vector<Tensor> list;
-  for (nb::handle one : outputs) list.push_back(held.tensor(one, DType::f32, "an output"));
-  return list;
-}
-
-template <class T>
-nb::object column(const std::vector<vision::Detection>& found, size_t width,
-                  T (*value)(const vision::Detection&, size_t)) {
-  auto* keep = new std::vector<T>(found.size() * width);
-  for (size_t row = 0; row < found.size(); ++row)
-    for (size_t at = 0; at < width; ++at) (*keep)[row * width + at] = value(found[row], at);
-  const nb::capsule owner(keep, [](void* kept) noexcept { delete static_cast<std::vector<T>*>(kept); });
-  const size_t shape[2] = {found.size(), width};
-  return nb::cast(nb::ndarray<nb::numpy, T>(keep->data(), width == 1 ? 1 : 2, shape, owner));
-}
-
-/// (boxes [n,4], scores [n], classes [n]).
-nb::tuple detect(const vision::Head& head, const nb::list& outputs, int64_t image, const vision::Transform& transform,
-                 float confidence, float iou, int most) {
-  Held held;
-  const auto values = tensors(held, outputs);
-  const auto found = vision::detect(head, values, image, transform, {confidence, iou, most});
-  return nb::make_tuple(column<float>(found, 4, [](const vision::Detection& one, size_t at) { return one.box[at]; }),
-                        column<float>(found, 1, [](const vision::Detection& one, size_t) { return one.score; }),
-                        column<int32_t>(found, 1, [](const vision::Detection& one, size_t) {
-                          return static_cast<int32_t>(one.class_id);
-                        }));
-}
-
-nb::object draw(const Pixels& pixels, const std::vector<std::array<float, 4>>& boxes, const std::vector<float>& scores,
-                const std::vector<int>& classes, const std::vector<std::string>& labels) {
-  std::vector<vision::Detection> found;
-  for (size_t at = 0; at < boxes.size(); ++at) {
-    found.push_back({classes.at(at), scores.at(at)});
-    std::copy(boxes[at].begin(), boxes[at].end(), found.back().box);
-  }
-  Image image = image_of(pixels);
-  vision::draw_detections(image, found, labels);
-  return array_of(std::move(image));
 }
 
 nb::object next_frame(vision::VideoReader& self) {
@@ -167,30 +106,26 @@ void bind_specs(nb::module_& module) {
 
 }  // namespace
 
+vision::Image image_of(const Pixels& pixels) {
+  if (pixels.shape(2) != 3)
+    throw Error(Code::usage, "an image has three colours last", {.hint = "give height x width x 3, uint8, RGB"});
+  Image image(static_cast<int>(pixels.shape(1)), static_cast<int>(pixels.shape(0)));
+  std::copy_n(pixels.data(), image.pixels.size(), image.pixels.data());
+  return image;
+}
+
+nb::object array_of(vision::Image&& image) {
+  auto* keep = new Image(std::move(image));
+  const nb::capsule owner(keep, [](void* kept) noexcept { delete static_cast<Image*>(kept); });
+  return nb::cast(nb::ndarray<nb::numpy, uint8_t>(
+      keep->pixels.data(), {static_cast<size_t>(keep->height), static_cast<size_t>(keep->width), size_t{3}}, owner));
+}
+
 void bind_vision(nb::module_& module) {
   bind_specs(module);
-  nb::class_<vision::Head>(module, "Head", "What a detector's outputs mean.")
-      .def_prop_ro("kind", [](const vision::Head& self) { return vision::name(self.kind); })
-      .def_ro("classes", &vision::Head::classes)
-      .def_ro("candidates", &vision::Head::candidates);
+  bind_detections(module);
   module.def("decode_image", &decode, nb::arg("source"),
              nb::sig("def decode_image(source: str | bytes) -> typing.Any"));
-  module.def(
-      "recognise",
-      [](const nb::list& outputs, int width, int height, size_t labels) {
-        Held held;
-        return vision::recognise(tensors(held, outputs), width, height, labels);
-      },
-      nb::arg("outputs"), nb::arg("width"), nb::arg("height"), nb::arg("labels"),
-      nb::sig("def recognise(outputs: list[typing.Any], width: int, height: int, labels: int) -> Head | None"));
-  module.def("detect", &detect, nb::arg("head"), nb::arg("outputs"), nb::arg("image"), nb::arg("transform"),
-             nb::arg("confidence"), nb::arg("iou"), nb::arg("most"),
-             nb::sig("def detect(head: Head, outputs: list[typing.Any], image: int, transform: Transform, "
-                     "confidence: float, iou: float, most: int) -> tuple[typing.Any, typing.Any, typing.Any]"));
-  module.def("draw", &draw, nb::arg("image"), nb::arg("boxes"), nb::arg("scores"), nb::arg("classes"),
-             nb::arg("labels"),
-             nb::sig("def draw(image: typing.Any, boxes: list[list[float]], scores: list[float], classes: list[int], "
-                     "labels: list[str]) -> typing.Any"));
   module.def(
       "encode_image",
       [](const Pixels& pixels, const std::string& path) { vision::encode_image(image_of(pixels), path); },

@@ -63,11 +63,11 @@ class RowMaker:
 
         outputs, transforms = self.model.run(images)
         if self.task == "auto":
-            self.head = _core.recognise(outputs, *self.model.side, len(self.labels))
+            self.head = self.model.recognise(outputs, self.labels)
             flat = outputs[0].ndim == 2 and len(outputs) == 1
             self.task = "detect" if self.head is not None else "classify" if flat else "outputs"
         if self.task == "detect" and self.head is None:
-            self.head = _core.recognise(outputs, *self.model.side, len(self.labels))
+            self.head = self.model.recognise(outputs, self.labels)
             if self.head is None:
                 raise Error(4, "the outputs are not those of a known detector", hint='give task="outputs"')
         for at, row in enumerate(rows):
@@ -80,10 +80,10 @@ class RowMaker:
         import numpy
 
         if self.task == "detect":
-            boxes, scores, classes = _core.detect(
+            boxes, scores, classes, keypoints, obb, _ = _core.detect(
                 self.head, list(outputs), at, transform, self.confidence, self.iou, 300
             )
-            return [
+            found: List[Any] = [
                 {
                     "box": [round(float(one), 2) for one in box],
                     "score": round(float(score), 5),
@@ -91,6 +91,10 @@ class RowMaker:
                 }
                 for box, score, kind in zip(boxes, scores, classes)
             ]
+            for key, parts in (("keypoints", keypoints), ("obb", obb)):
+                for one, part in zip(found, [] if parts is None else parts):
+                    one[key] = numpy.round(part.astype(float), 4).tolist()
+            return found
         if self.task == "classify":
             scores = outputs[0][at].astype(numpy.float64)
             if scores.min() < 0 or abs(scores.sum() - 1) > 1e-3:

@@ -86,11 +86,25 @@ class Detections:
     scores:  float32 [n]
     classes: int32 [n]
     labels:  names of the classes, or their numbers where they have none
+    masks:   bool [n, height, width], the pixels of each object; None where the model gives none
+    keypoints: float32 [n, K, 3], x y score of each; None where the model gives none
+    obb:     float32 [n, 5], cx cy width height angle of oriented boxes, clockwise in radians; None where the model
+             gives none. `boxes` enclose them.
     path, frame: where the image is from; frame is -1 for images
     """
 
     def __init__(
-        self, boxes: Any, scores: Any, classes: Any, names: Sequence[str], image: Any, path: str = "", frame: int = -1
+        self,
+        boxes: Any,
+        scores: Any,
+        classes: Any,
+        names: Sequence[str],
+        image: Any,
+        path: str = "",
+        frame: int = -1,
+        keypoints: Any = None,
+        obb: Any = None,
+        parts: Optional[List[Tuple[int, int, Any]]] = None,
     ) -> None:
         self.boxes = boxes
         self.scores = scores
@@ -99,6 +113,20 @@ class Detections:
         self.image = image
         self.path = path
         self.frame = frame
+        self.keypoints = keypoints
+        self.obb = obb
+        self._parts = parts
+
+    @property
+    def masks(self) -> Any:
+        if self._parts is None:
+            return None
+        import numpy
+
+        masks = numpy.zeros((len(self._parts), *self.image.shape[:2]), bool)
+        for mask, (left, top, bits) in zip(masks, self._parts):
+            mask[top : top + bits.shape[0], left : left + bits.shape[1]] = bits
+        return masks
 
     @property
     def labels(self) -> List[str]:
@@ -122,8 +150,17 @@ class Detections:
         )
 
     def plot(self) -> Any:
-        """The image with boxes, names and scores drawn: uint8, height x width x 3, RGB."""
-        return _core.draw(self.image, self.boxes.tolist(), self.scores.tolist(), self.classes.tolist(), self.names)
+        """The image with boxes, names, scores and what else was found drawn: uint8, height x width x 3, RGB."""
+        return _core.draw(
+            self.image,
+            self.boxes.tolist(),
+            self.scores.tolist(),
+            self.classes.tolist(),
+            self.names,
+            None if self.keypoints is None else self.keypoints.tolist(),
+            None if self.obb is None else self.obb.tolist(),
+            self._parts,
+        )
 
     def save(self, path: Any) -> str:
         """Writes plot() as JPEG or PNG; into a folder under the image's own name."""
@@ -136,8 +173,9 @@ class Detections:
         return str(path)
 
     def to_coco(self, image_id: int = 0) -> List[Dict[str, Any]]:
-        """COCO's result entries: bbox is x y width height, category_id the class."""
-        return [
+        """COCO's result entries: bbox is x y width height, category_id the class; masks as "segmentation" (run
+        lengths), key points as "keypoints" (x y score, one behind the other)."""
+        entries: List[Dict[str, Any]] = [
             {
                 "image_id": image_id,
                 "category_id": int(kind),
@@ -146,6 +184,14 @@ class Detections:
             }
             for (x0, y0, x1, y1), score, kind in zip(self.boxes, self.scores, self.classes)
         ]
+        height, width = self.image.shape[:2]
+        for at, entry in enumerate(entries):
+            if self._parts is not None:
+                counts = _core.run_lengths(self._parts[at], width, height)
+                entry["segmentation"] = {"size": [height, width], "counts": counts}
+            if self.keypoints is not None:
+                entry["keypoints"] = [float(one) for one in self.keypoints[at].ravel()]
+        return entries
 
     def to_pandas(self) -> Any:
         """A DataFrame: path, frame, x1, y1, x2, y2, score, class, label."""
@@ -244,6 +290,11 @@ class ImageModel:
         values = self.session.run({self.name: batch})
         return list(values.values()), transforms
 
+    def recognise(self, outputs: List[Any], labels: Sequence[str]) -> Optional[_core.Head]:
+        """What the outputs mean; None where they are no detector's."""
+        names = [info.name for info in self.engine.outputs]
+        return _core.recognise(outputs, *self.side, len(labels), dict(self.engine.metadata), names)
+
     def batches(self, source: Any, size: int) -> Iterator[List[Tuple[str, int, Any]]]:
         size = max(1, size) if self.free else self.sizes[0]
         batch: List[Tuple[str, int, Any]] = []
@@ -278,7 +329,8 @@ def detect(
     labels:  names of the classes, or their file; else those in the model
     batch:   images that run together, where the model's batch is free
 
-    The outputs of YOLOv5 to v11, YOLOX, YOLOv10 and UltraFace are known; others raise Error(unsupported).
+    Known are the outputs of YOLOv5 to v11, with masks, key points and oriented boxes, of YOLOX, YOLOv10, UltraFace,
+    DETR and RT-DETR, and boxes, labels and scores as torchvision gives them; others raise Error(unsupported).
     """
     model = ImageModel(engine, preprocess, "yolo", **options)
     names = labels_of(model.engine, labels)
@@ -287,7 +339,7 @@ def detect(
         pixels = [image for _, _, image in images]
         outputs, transforms = model.run(pixels)
         if head is None:
-            head = _core.recognise(outputs, *model.side, len(names))
+            head = model.recognise(outputs, names)
             if head is None:
                 raise Error(
                     Code.unsupported,
@@ -298,8 +350,10 @@ def detect(
                 model.prepare_as("yolox")
                 outputs, transforms = model.run(pixels)
         for at, (path, frame, image) in enumerate(images):
-            found = _core.detect(head, outputs, at, transforms[at], confidence, iou, max_detections)
-            yield Detections(found[0], found[1], found[2], names, image, path, frame)
+            boxes, scores, classes, keypoints, obb, parts = _core.detect(
+                head, outputs, at, transforms[at], confidence, iou, max_detections
+            )
+            yield Detections(boxes, scores, classes, names, image, path, frame, keypoints, obb, parts)
 
 
 def classify(

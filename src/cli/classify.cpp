@@ -38,7 +38,7 @@ void require_scores(const ImageModel& model, const std::vector<Tensor>& outputs,
   const bool flat = std::find(output.dims().begin(), output.dims().end(), count) != output.dims().end();
   if (output.dtype() == DType::f32 && count >= 2 && output.elements() == count * batch && flat) return;
   const bool detector =
-      vision::recognise(outputs, model.spec().width, model.spec().height, model.labels().size()).has_value();
+      vision::recognise(outputs, model.spec().width, model.spec().height, model.hints()).has_value();
   throw Error(
       Code::unsupported, detector ? "the model is a detector" : "the output holds no class scores",
       {.where = name,

@@ -11,6 +11,7 @@
 
 #include "base/entries.h"
 #include "base/file.h"
+#include "cli/found.h"
 #include "cli/paths.h"
 #include "vision/decode.h"
 #include "vision/labels.h"
@@ -49,21 +50,19 @@ Crops::Crops(const std::string& folder, bool text, bool crops) : folder_(folder)
   if (crops_) make_folder((fs::path(folder_) / "crops").string());
 }
 
-void Crops::add_text(const SourceImage& source_image, const std::vector<vision::Detection>& found) const {
-  const double width = source_image.image.width, height = source_image.image.height;
+void Crops::add_text(const SourceImage& source_image, const std::vector<vision::Detection>& found,
+                     vision::Task task) const {
   std::string text;
   for (const vision::Detection& one : found)
-    text += fmt::format("{} {:.6f} {:.6f} {:.6f} {:.6f} {:.4f}\n", one.class_id, (one.box[0] + one.box[2]) / 2 / width,
-                        (one.box[1] + one.box[3]) / 2 / height, (one.box[2] - one.box[0]) / width,
-                        (one.box[3] - one.box[1]) / height, one.score);
+    text += to_yolo(one, task, source_image.image.width, source_image.image.height);
   const std::string path = (fs::path(folder_) / "labels" / (stem_of(source_image) + ".txt")).string();
   paths().write("--save-txt", path);
   write_atomically(path, std::as_bytes(std::span(text)));
 }
 
-void Crops::add(const SourceImage& source_image, const std::vector<vision::Detection>& found,
+void Crops::add(const SourceImage& source_image, const std::vector<vision::Detection>& found, vision::Task task,
                 const std::vector<std::string>& labels) const {
-  if (text_) add_text(source_image, found);
+  if (text_) add_text(source_image, found, task);
   if (!crops_) return;
   int number = 0;
   for (const vision::Detection& one : found) {

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "cli/images.h"
-#include "vision/nms.h"
+#include "vision/detection.h"
+#include "vision/heads.h"
 
 namespace tenon::cli {
 
@@ -13,11 +14,12 @@ class Crops {
  public:
   Crops(const std::string& folder, bool text, bool crops);
   /// Throws Error(io).
-  void add(const SourceImage& source_image, const std::vector<vision::Detection>& found,
+  void add(const SourceImage& source_image, const std::vector<vision::Detection>& found, vision::Task task,
            const std::vector<std::string>& labels) const;
 
  private:
-  void add_text(const SourceImage& source_image, const std::vector<vision::Detection>& found) const;
+  void add_text(const SourceImage& source_image, const std::vector<vision::Detection>& found,
+                vision::Task task) const;
   std::string folder_;
   bool text_, crops_;
 };

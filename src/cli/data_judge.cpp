@@ -262,7 +262,10 @@ class DataJudge : public Judge {
       const bool last = input[3] == 3 && input[1] != 3;
       frame_.input_width = frame_.source_width = static_cast<int>(input[last ? 2 : 3]);
       frame_.input_height = frame_.source_height = static_cast<int>(input[last ? 1 : 2]);
-      head_ = vision::recognise(runner.outputs, frame_.input_width, frame_.input_height, names.size());
+      std::vector<std::string> outputs;
+      for (const TensorInfo& info : runner.engine.outputs()) outputs.push_back(info.name);
+      const auto hints = vision::ModelHints::of(runner.engine.metadata(), names.size(), std::move(outputs));
+      head_ = vision::recognise(runner.outputs, frame_.input_width, frame_.input_height, hints);
       if (head_ && !labels_ && !gives_scores(runner.outputs)) head_.reset();
     }
     // Several outputs say more than a class.
@@ -284,7 +287,8 @@ class DataJudge : public Judge {
 
   /// Whether what looks like boxes has scores: other networks give cubes of numbers, too.
   bool gives_scores(const std::vector<Tensor>& outputs) const {
-    const auto found = vision::detect(*head_, outputs, 0, frame_, {0.001f, 0.7f, 300});
+    const vision::DetectOptions how{.confidence = least_score, .boxes_alone = true};
+    const auto found = vision::detect(*head_, outputs, 0, frame_, how);
     return std::all_of(found.begin(), found.end(), [](const vision::Detection& one) { return one.score <= 1; });
   }
 
@@ -293,7 +297,7 @@ class DataJudge : public Judge {
     const auto index = static_cast<size_t>(at);
     if (head_) {
       const vision::Transform& transform = labels_ ? transforms_[index] : frame_;
-      const vision::DetectOptions how{least_score, 0.7f, 300};
+      const vision::DetectOptions how{.confidence = least_score, .boxes_alone = true};
       std::vector<metrics::Found> found = plain(vision::detect(*head_, outputs, row, transform, how));
       if (!answers.precision) answers.precision.emplace();
       if (labels_) {

@@ -13,6 +13,7 @@
 #include "base/nearest.h"
 #include "cli/crops.h"
 #include "cli/formats.h"
+#include "cli/found.h"
 #include "cli/gallery.h"
 #include "cli/images.h"
 #include "cli/notes.h"
@@ -36,16 +37,6 @@ struct Options : ImageOptions {
   bool save_txt = false, save_crop = false;
 };
 
-Json to_json(const std::vector<vision::Detection>& found, const std::vector<std::string>& labels) {
-  Json list = Json::array();
-  for (const vision::Detection& one : found)
-    list.push_back({{"class", one.class_id},
-                    {"label", vision::label(labels, one.class_id)},
-                    {"score", one.score},
-                    {"box", one.box}});
-  return list;
-}
-
 void check(const vision::DetectOptions& options) {
   const auto fraction = [](float value, const char* where) {
     if (!(value >= 0 && value <= 1))
@@ -59,9 +50,7 @@ void check(const vision::DetectOptions& options) {
 void print(const SourceImage& source_image, const std::vector<vision::Detection>& found,
            const std::vector<std::string>& labels) {
   fmt::print("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(found.size()), "object"));
-  for (const vision::Detection& one : found)
-    fmt::print("  {:<16} {:.3f}  {:.1f} {:.1f} {:.1f} {:.1f}\n", printable(vision::label(labels, one.class_id)),
-               one.score, one.box[0], one.box[1], one.box[2], one.box[3]);
+  for (const vision::Detection& one : found) fmt::print("{}", to_text(one, labels));
 }
 
 /// Numbers or names with commas between them, as class numbers. Throws
@@ -96,18 +85,19 @@ std::vector<int> classes_of(const std::string& text, const std::vector<std::stri
 std::string other_kind(const std::vector<Tensor>& outputs) {
   const Dims& dims = outputs[0].dims();
   if (dims.rank() == 2 || (dims.rank() == 4 && dims[2] == 1 && dims[3] == 1)) return "a classifier";
-  if (dims.rank() == 4 && dims[2] > 1 && dims[3] > 1) return "a network for segmentation or other maps";
+  if (dims.rank() == 4 && dims[2] > 1 && dims[3] > 1) return "a network for semantic segmentation or other maps";
   return "";
 }
 
 vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
-  const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.labels().size());
+  const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.hints());
   if (head) return *head;
   const std::string kind = outputs.empty() ? "" : other_kind(outputs);
   throw Error(Code::unsupported, "the outputs are not those of a known detector",
               {.where = name,
                .why = kind.empty() ? "" : "they look like those of " + kind,
                .hint = kind == "a classifier" ? "use tenon classify"
+                       : !kind.empty()        ? "use tenon segment"
                                               : "tenon inspect shows them; tenon run gives them as arrays"});
 }
 
@@ -141,17 +131,20 @@ Json report_of(const ImageModel& model, const Options& options, const std::optio
                         {"agnostic_nms", options.detect.agnostic},
                         {"classes", options.detect.classes},
                         {"vid_stride", options.stride}};
-  report["head"] = head ? Json(vision::name(head->kind)) : Json();
+  if (head) add_head(report, *head);
+  else report["head"] = nullptr;
   return report;
 }
 
 /// Writes the report, and to the standard output what --format asks for.
-void write(const Options& options, const ImageModel& model, const Json& report) {
+void write(const Options& options, const ImageModel& model, const std::optional<vision::Head>& head,
+           const Json& report) {
   if (!options.json.empty()) write_json(options.json, report);
   if (options.format == "json") write_json("-", report);
   else if (options.format == "coco") write_json("-", as_coco(report["detections"], model.labels()));
   else if (options.format == "csv") {
-    const std::string text = as_csv(report["detections"]);
+    const std::string text = as_csv(report["detections"], head ? head->task : vision::Task::detect,
+                                    head ? head->points : 0);
     write_bytes("-", std::as_bytes(std::span(text)));
   }
 }
@@ -180,14 +173,14 @@ int work(Options& options) {
     speed.add(source_image);
     boxes += static_cast<int64_t>(found.size());
     Json entry = entry_of(source_image);
-    entry["detections"] = to_json(found, model.labels());
+    entry["detections"] = to_json(found, model.labels(), source_image.image.width, source_image.image.height);
     rate.clear();
     if (prints && source_image.frame < 0) print(source_image, found, model.labels());
     list.push_back(std::move(entry));
     ++images;
     rate.add();
     if (!gallery.wanted()) return;
-    crops.add(source_image, found, model.labels());
+    crops.add(source_image, found, head->task, model.labels());
     vision::draw_detections(source_image.image, found, model.labels());
     gallery.add(source_image);
   };
@@ -197,6 +190,7 @@ int work(Options& options) {
     vision::Transform transform;
     const std::vector<Tensor>* outputs = &model.run(source_image, transform);
     head = recognised(model, *outputs, options.model);
+    if (!options.quiet) note("the outputs are read as " + vision::describe(*head));
     if (head->kind == vision::HeadKind::yolox && model.uses_preset()) {
       model.prepare_as("yolox");
       outputs = &model.run(source_image, transform);
@@ -211,7 +205,7 @@ int work(Options& options) {
   Json report = report_of(model, options, head);
   report["complete"] = interrupted() == 0 && unreadable == 0;
   report["detections"] = std::move(list);
-  write(options, model, report);
+  write(options, model, head, report);
   if (prints)
     fmt::print("{} in {}{}\n", counted(boxes, "object"), counted(images, source.noun()),
                unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
@@ -240,12 +234,13 @@ std::function<int()> add(CLI::App& app) {
       .value("FORMAT")
       .with_default();
   flags.add("--save-txt", options->save_txt,
-            "In -o, also DIR/labels/NAME.txt: class, centre, size and score, "
-            "as YOLO");
+            "In -o, also DIR/labels/NAME.txt as YOLO: class, centre and size (and key points), a mask's outline or four "
+            "corners, and score");
   flags.add("--save-crop", options->save_crop, "In -o, also DIR/crops/CLASS/NAME_N.jpg: each object alone");
   flags.footer(
-      "Boxes are x1 y1 x2 y2 in pixels of the source. YOLOv5 to v11, "
-      "YOLOX, YOLOv10 and UltraFace outputs are known.\n"
+      "Boxes are x1 y1 x2 y2 in pixels of the source. Known are the outputs of YOLOv5 to v11 with their masks, key\n"
+      "points and oriented boxes, YOLOX, YOLOv10, UltraFace, DETR, RT-DETR, and boxes, labels and scores as torchvision\n"
+      "gives them.\n"
       "Examples:\n"
       "  tenon detect yolov8n.onnx --source street.jpg -o out\n"
       "  tenon detect yolov8n.tenon --source clip.mp4 -o out --json "

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/backend.h"
+#include "cli/companions.h"
 #include "cli/flags.h"
 #include "cli/notes.h"
 #include "cli/report.h"
@@ -37,23 +38,31 @@ std::string stated_spec(const ImageOptions& options, const std::string& preset) 
   return options.preprocess.empty() ? preset : options.preprocess;
 }
 
-/// Sizes for the image input: the model's own, with batch 1, and those of the preprocessing or 640 for free sides.
+/// Sizes for the inputs: the model's own, with batch 1, and those of the preprocessing or 640 for free sides.
 Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
   const std::vector<TensorInfo> infos = options.stated_inputs();
-  if (infos.size() != 1 || infos[0].shape.size() != 4)
-    throw Error(Code::unsupported, "the model does not expect one image",
-                {.where = options.model, .hint = "tenon run takes any model"});
+  const TensorInfo& image = infos[image_input(infos, options.model)];
   Shapes shapes = parse_shapes(options.shapes);
-  if (shapes.count(infos[0].name)) return shapes;
-  std::vector<int64_t> sizes = infos[0].shape;
+  std::vector<int64_t>& sizes = shapes.try_emplace(image.name, image.shape).first->second;
   const vision::Spec spec = vision::parse_spec(stated_spec(options, preset));
-  const bool last = (sizes[3] == 3 || sizes[3] == 1) && sizes[1] != 3 && sizes[1] != 1;
+  const bool batched = image.shape.size() == 4;
+  const size_t first = batched ? 1 : 0;
+  if (sizes.size() < first + 3) return shapes;
+  const bool last = (sizes[first + 2] == 3 || sizes[first + 2] == 1) && sizes[first] != 3 && sizes[first] != 1;
   const int64_t height = spec.height > 0 ? spec.height : usual_side, width = spec.width > 0 ? spec.width : usual_side;
   const int64_t otherwise[4] = {1, last ? height : 3, last ? width : height, last ? 3 : width};
-  for (size_t axis = 0; axis < 4; ++axis)
-    if (sizes[axis] < 0) sizes[axis] = otherwise[axis];
-  shapes[infos[0].name] = sizes;
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    if (sizes[axis] < 0) sizes[axis] = otherwise[axis + 1 - first];
+  for (const TensorInfo& info : infos)
+    if (info.name != image.name)
+      shapes.try_emplace(info.name,
+                         companion_sizes(info, sizes[first + (last ? 0 : 1)], sizes[first + (last ? 1 : 2)]));
   return shapes;
+}
+
+Dims with_batch(Dims dims) {
+  if (dims.rank() == 3) dims.insert(0, 1);
+  return dims;
 }
 }  // namespace
 
@@ -69,7 +78,8 @@ void ImageOptions::add_to(CLI::App& app) {
   flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE").reads();
   flags
       .add("--preprocess", preprocess,
-           "How images become the input: yolo, yolox, imagenet, or words such as letterbox=640x640,scale=1/255. "
+           "How images become the input: yolo, yolox, imagenet, imagenet_resize, or words such as "
+           "letterbox=640x640,scale=1/255. "
            "Default: as the engine was built with, or what the model looks like")
       .value("SPEC");
   add_json(app, json);
@@ -80,9 +90,6 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset)
 
 ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes)
     : engine_(options.open(shapes)) {
-  const std::vector<TensorInfo> infos = engine_.inputs();
-  if (infos[0].dtype != DType::f32)
-    throw Error(Code::unsupported, "the image input is not f32", {.where = infos[0].name});
   lanes_.push_back(lane(options.threads, shapes));
   if (backends::backend(engine_.device()).capabilities(engine_.device()).concurrent)
     lanes_.push_back(lane(options.threads, shapes));
@@ -99,14 +106,21 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, c
 }
 
 ImageModel::Lane ImageModel::lane(int threads, const Shapes& shapes) const {
-  Lane lane{engine_.session(threads, shapes), {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, {}};
-  lane.input = lane.session.input(0);
+  Lane lane{engine_.session(threads, shapes), {}, {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, {}};
+  const std::vector<TensorInfo> infos = engine_.inputs();
+  const size_t image = image_input(infos, model_);
+  for (size_t at = 0; at < infos.size(); ++at) lane.inputs.push_back(lane.session.input(at));
+  lane.input = lane.inputs[image];
   std::memset(lane.input.data(), 0, lane.input.bytes());
+  const Dims dims = with_batch(lane.input.dims());
+  const bool last = dims[3] == 3 && dims[1] != 3;
+  for (size_t at = 0; at < infos.size(); ++at)
+    if (at != image) fill_companion(infos[at], lane.inputs[at], dims[last ? 1 : 2], dims[last ? 2 : 3]);
   return lane;
 }
 
 void ImageModel::prepare_as(const std::string& spec) {
-  spec_ = vision::resolve(vision::parse_spec(spec), lanes_[0].input.dims());
+  spec_ = vision::resolve(vision::parse_spec(spec), with_batch(lanes_[0].input.dims()));
 }
 
 const std::vector<Tensor>& ImageModel::run(SourceImage& source_image, vision::Transform& transform) {
@@ -115,9 +129,15 @@ const std::vector<Tensor>& ImageModel::run(SourceImage& source_image, vision::Tr
   transform = vision::preprocess(source_image.image, spec_, lane.input.data<float>());
   source_image.preprocess_ms = milliseconds_since(begin);
   const Clock::time_point start = Clock::now();
-  lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs);
+  lane.session.run(lane.inputs, lane.outputs);
   source_image.inference_ms = milliseconds_since(start);
   return lane.outputs;
+}
+
+vision::ModelHints ImageModel::hints() const {
+  std::vector<std::string> outputs;
+  for (const TensorInfo& info : engine_.outputs()) outputs.push_back(info.name);
+  return vision::ModelHints::of(engine_.metadata(), labels_.size(), std::move(outputs));
 }
 
 void ImageModel::tell_doubts(int64_t classes) {
@@ -126,8 +146,8 @@ void ImageModel::tell_doubts(int64_t classes) {
     warn(
         fmt::format("the model does not tell how images become its input: taken as \"{}\", {}; where results look "
                     "wrong, give --preprocess {}",
-                    preset_, spec_.str(), preset_ == "imagenet" ? "yolo or a specification" : "yolox or imagenet"));
-  if (uses_preset_) {
+                    preset_, spec_.str(), preset_ == "yolo" ? "yolox or imagenet" : "yolo or a specification"));
+  if (uses_preset_ && lanes_[0].inputs.size() == 1 && lanes_[0].input.dims().rank() == 4) {
     const Dims& dims = lanes_[0].input.dims();
     doubts_.emplace(engine_, Shapes{{engine_.inputs()[0].name, {dims.begin(), dims.end()}}});
     if (!lanes_[0].under_way.valid() && lanes_[0].source_image.path.empty()) look(lanes_[0]);
@@ -175,7 +195,7 @@ void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
   lane.source_image.preprocess_ms = milliseconds_since(begin);
   const auto work = [&lane] {
     const Clock::time_point start = Clock::now();
-    lane.session.run(std::span<const Tensor>(&lane.input, 1), lane.outputs);
+    lane.session.run(lane.inputs, lane.outputs);
     lane.source_image.inference_ms = milliseconds_since(start);
   };
   const bool beside = lanes_.size() > 1;

@@ -12,11 +12,12 @@
 
 #include "cli/doubts.h"
 #include "cli/options.h"
+#include "vision/heads.h"
 #include "vision/preprocess.h"
 
 namespace tenon::cli {
 
-/// What detect and classify share: a network of one image input, and the images to give it.
+/// What detect, segment and classify share: a network that takes an image, and the images to give it.
 struct ImageOptions : ModelOptions {
   std::string source, output_dir, json, labels, preprocess;
   void add_to(CLI::App& app);
@@ -36,7 +37,8 @@ using Seen = std::function<void(SourceImage&, const std::vector<Tensor>& outputs
 /// Sessions with their preprocessing.
 class ImageModel {
  public:
-  /// `preset` is used where --preprocess is not given. Throws Error(unsupported) for a model without one image input.
+  /// `preset` is used where --preprocess is not given. Throws Error(unsupported) for a model that does not
+  /// take one image.
   ImageModel(const ImageOptions& options, const std::string& preset);
   /// The outputs, valid until the next run, and how the image lies in the input.
   const std::vector<Tensor>& run(SourceImage& source_image, vision::Transform& transform);
@@ -57,14 +59,17 @@ class ImageModel {
   /// Whether neither the options nor the model say how images become the input.
   bool uses_preset() const { return uses_preset_; }
   const std::vector<std::string>& labels() const { return labels_; }
+  /// What the model says of its head.
+  vision::ModelHints hints() const;
   /// Images that the input holds; run fills the first of them.
-  int64_t batch() const { return lanes_[0].input.dims()[0]; }
+  int64_t batch() const { return lanes_[0].input.dims().rank() == 3 ? 1 : lanes_[0].input.dims()[0]; }
 
  private:
   /// A session and the image that it works on.
   struct Lane {
     Session session;
-    Tensor input;
+    Tensor input;                // of the image; one of the inputs
+    std::vector<Tensor> inputs;
     std::vector<Tensor> outputs;
     SourceImage source_image;
     vision::Transform transform;

@@ -70,7 +70,7 @@ constexpr Pointer options[] = {
 };
 
 constexpr Pointer verb_pointers[] = {
-    {"predict", "use tenon detect or tenon classify"},
+    {"predict", "use tenon detect, tenon segment or tenon classify"},
     {"val", "use tenon verify"},
     {"test", "use tenon verify"},
     {"benchmark", "use tenon bench"},

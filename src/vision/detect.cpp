@@ -7,57 +7,14 @@
 #include <cmath>
 #include <string>
 
+#include "vision/parts.h"
+#include "vision/rotated.h"
+
 namespace tenon::vision {
 namespace {
 
 constexpr int strides[] = {8, 16, 32};
-constexpr float largest_log_size = 16;  // a size in pixels is above it somewhere, a logarithm never
-
-/// Cells of the three grids over an input, as stride-8, -16, -32 detectors lay them.
-int64_t cells(int width, int height) {
-  int64_t sum = 0;
-  for (const int stride : strides) sum += static_cast<int64_t>(width / stride) * (height / stride);
-  return sum;
-}
-
-bool is_f32_cube(const Tensor& tensor) {
-  return tensor.dtype() == DType::f32 && tensor.dims().rank() == 3 && tensor.elements() > 0;
-}
-
-/// Whether columns 2 and 3 of [N,A,values] are logarithms of sizes, not pixels.
-bool sizes_are_logarithms(const Tensor& tensor) {
-  const int64_t values = tensor.dims()[2], rows = tensor.elements() / values;
-  const float* data = tensor.data<float>();
-  float largest = -INFINITY, least = INFINITY;
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 2; column < 4; ++column) {
-      largest = std::max(largest, data[row * values + column]);
-      least = std::min(least, data[row * values + column]);
-    }
-  return least < 0 || largest < largest_log_size;
-}
-
-/// Rows that sum to one are class probabilities; boxes do so only by chance.
-bool rows_sum_to_one(const Tensor& tensor) {
-  const int64_t values = tensor.dims()[2], rows = std::min<int64_t>(tensor.dims()[1], 64);
-  for (int64_t row = 0; row < rows; ++row) {
-    float sum = 0;
-    for (int64_t column = 0; column < values; ++column) sum += tensor.data<float>()[row * values + column];
-    if (std::abs(sum - 1) > 1e-2f) return false;
-  }
-  return true;
-}
-
-std::optional<Head> recognise_ssd(std::span<const Tensor> outputs) {
-  if (!is_f32_cube(outputs[0]) || !is_f32_cube(outputs[1])) return std::nullopt;
-  const Dims &first = outputs[0].dims(), &second = outputs[1].dims();
-  if (first[0] != second[0] || first[1] != second[1]) return std::nullopt;
-  const bool boxes_first = first[2] == 4 && !(second[2] == 4 && rows_sum_to_one(outputs[0]));
-  const Dims &boxes = boxes_first ? first : second, &scores = boxes_first ? second : first;
-  if (boxes[2] != 4 || scores[2] < 2) return std::nullopt;
-  return Head{HeadKind::ssd, false,        boxes_first ? size_t{1} : size_t{0}, boxes_first ? size_t{0} : size_t{1},
-              boxes[1],      scores[2] - 1};
-}
+constexpr float largest_fraction = 1.5f;  // of the input; a corner in pixels is above it somewhere
 
 float logistic(float value) { return 1 / (1 + std::exp(-value)); }
 
@@ -66,12 +23,18 @@ struct Collector {
   std::vector<Detection> found;
 
   /// Takes corners in input pixels.
-  void add(int64_t class_id, float score, float x0, float y0, float x1, float y1) {
+  void add(int64_t candidate, int64_t class_id, float score, float x0, float y0, float x1, float y1) {
     if (!std::isfinite(x0) || !std::isfinite(y0) || !std::isfinite(x1) || !std::isfinite(y1)) return;
-    found.push_back({static_cast<int>(class_id), score, {x0, y0, x1, y1}});
+    found.push_back({static_cast<int>(class_id), score, {x0, y0, x1, y1}, candidate, {}, {}, {}});
   }
-  void add_centred(int64_t class_id, float score, const float box[4]) {
-    add(class_id, score, box[0] - box[2] / 2, box[1] - box[3] / 2, box[0] + box[2] / 2, box[1] + box[3] / 2);
+  void add_centred(int64_t candidate, int64_t class_id, float score, const float box[4]) {
+    add(candidate, class_id, score, box[0] - box[2] / 2, box[1] - box[3] / 2, box[0] + box[2] / 2, box[1] + box[3] / 2);
+  }
+  /// Takes centre and size as fractions of the input.
+  void add_fractions(int64_t candidate, int64_t class_id, float score, const float box[4]) {
+    const auto width = static_cast<float>(transform.input_width), height = static_cast<float>(transform.input_height);
+    const float pixels[4] = {box[0] * width, box[1] * height, box[2] * width, box[3] * height};
+    add_centred(candidate, class_id, score, pixels);
   }
 };
 
@@ -100,17 +63,19 @@ void from_planes(const Head& head, const float* data, float threshold, Collector
     const Best& top = best[static_cast<size_t>(at)];
     if (!(top.score > threshold)) continue;
     const float box[4] = {data[at], data[count + at], data[2 * count + at], data[3 * count + at]};
-    out.add_centred(top.class_id, top.score, box);
+    out.add_centred(at, top.class_id, top.score, box);
   }
 }
 
 void from_rows(const Head& head, const float* data, float threshold, Collector& out) {
-  const int64_t skip = head.kind == HeadKind::yolov8 ? 4 : 5, values = skip + head.classes;
+  const int64_t skip = head.kind == HeadKind::yolov5 ? 5 : 4, values = skip + head.classes + head.extras;
   for (int64_t at = 0; at < head.candidates; ++at, data += values) {
     const float object = skip == 5 ? data[4] : 1;
     if (!(object > threshold)) continue;
     const Best top = head.classes > 0 ? best_of(data + skip, head.classes) : Best{0, 1};
-    if (object * top.score > threshold) out.add_centred(top.class_id, object * top.score, data);
+    if (!(object * top.score > threshold)) continue;
+    if (head.kind == HeadKind::rtdetr) out.add_fractions(at, top.class_id, top.score, data);
+    else out.add_centred(at, top.class_id, object * top.score, data);
   }
 }
 
@@ -121,9 +86,10 @@ void from_grid(const Head& head, const float* data, float threshold, Collector& 
   for (int64_t at = 0; at < head.candidates && !logits; ++at)
     logits = data[at * values + 4] < 0 || data[at * values + 4] > 1;
   const auto probability = [&](float value) { return logits ? logistic(value) : value; };
+  int64_t at = 0;
   for (const int stride : strides)
     for (int y = 0; y < out.transform.input_height / stride; ++y)
-      for (int x = 0; x < out.transform.input_width / stride; ++x, data += values) {
+      for (int x = 0; x < out.transform.input_width / stride; ++x, ++at, data += values) {
         const float object = probability(data[4]);
         if (!(object > threshold)) continue;
         const Best top = head.classes > 0 ? best_of(data + 5, head.classes) : Best{0, logits ? INFINITY : 1};
@@ -132,7 +98,7 @@ void from_grid(const Head& head, const float* data, float threshold, Collector& 
         const auto step = static_cast<float>(stride);
         const float box[4] = {(data[0] + static_cast<float>(x)) * step, (data[1] + static_cast<float>(y)) * step,
                               std::exp(data[2]) * step, std::exp(data[3]) * step};
-        out.add_centred(top.class_id, score, box);
+        out.add_centred(at, top.class_id, score, box);
       }
 }
 
@@ -142,76 +108,142 @@ void from_ssd(const Head& head, const float* scores, const float* boxes, float t
   for (int64_t at = 0; at < head.candidates; ++at, scores += head.classes + 1, boxes += 4) {
     const Best top = best_of(scores + 1, head.classes);
     if (top.score > threshold)
-      out.add(top.class_id, top.score, boxes[0] * width, boxes[1] * height, boxes[2] * width, boxes[3] * height);
+      out.add(at, top.class_id, top.score, boxes[0] * width, boxes[1] * height, boxes[2] * width, boxes[3] * height);
+  }
+}
+
+// With "no object" the logits are those of one choice (softmax), without it of one choice for each class.
+void from_detr(const Head& head, const float* logits, const float* boxes, float threshold, Collector& out) {
+  const int64_t values = head.classes + head.no_object;
+  for (int64_t at = 0; at < head.candidates; ++at, logits += values, boxes += 4) {
+    const Best top = best_of(logits, head.classes);
+    float score = logistic(top.score);
+    if (head.no_object) {
+      const float most = std::max(top.score, logits[values - 1]);
+      float sum = 0;
+      for (int64_t id = 0; id < values; ++id) sum += std::exp(logits[id] - most);
+      score = std::exp(top.score - most) / sum;
+    }
+    if (score > threshold) out.add_fractions(at, top.class_id, score, boxes);
   }
 }
 
 void from_end_to_end(const Head& head, const float* data, float threshold, Collector& out) {
-  for (int64_t at = 0; at < head.candidates; ++at, data += 6)
-    if (data[4] > threshold && data[5] >= 0 && data[5] < 1e6f)
-      out.add(static_cast<int64_t>(data[5]), data[4], data[0], data[1], data[2], data[3]);
+  for (int64_t at = 0; at < head.candidates; ++at, data += 6 + head.extras) {
+    if (!(data[4] > threshold && data[5] >= 0 && data[5] < 1e6f)) continue;
+    const auto class_id = static_cast<int64_t>(data[5]);
+    if (head.task == Task::obb) out.add_centred(at, class_id, data[4], data);
+    else out.add(at, class_id, data[4], data[0], data[1], data[2], data[3]);
+  }
+}
+
+int64_t label_at(const Tensor& labels, int64_t at) {
+  return labels.dtype() == DType::i64 ? labels.data<int64_t>()[at] : labels.data<int32_t>()[at];
+}
+
+void from_labelled(const Head& head, std::span<const Tensor> outputs, int64_t image, float threshold, Collector& out) {
+  const Tensor &labels = outputs[head.labels], &all = outputs[head.boxes];
+  const int64_t count = labels.dims().rank() == 0 ? 0 : labels.dims().back(), first = image * count;
+  const float *scores = outputs[head.scores].data<float>() + first, *boxes = all.data<float>() + first * 4;
+  const bool fractions = std::all_of(boxes, boxes + count * 4, [](float x) { return x <= largest_fraction; });
+  const float width = fractions ? static_cast<float>(out.transform.input_width) : 1,
+              height = fractions ? static_cast<float>(out.transform.input_height) : 1;
+  for (int64_t at = 0; at < count; ++at, boxes += 4)
+    if (scores[at] > threshold)
+      out.add(at, label_at(labels, first + at), scores[at], boxes[0] * width, boxes[1] * height, boxes[2] * width,
+              boxes[3] * height);
+}
+
+/// Oriented boxes and what encloses them, in the pixels of the input.
+void turn(std::vector<Detection>& found, const Head& head, const float* data) {
+  for (Detection& one : found) {
+    const Extras extras(head, data, one.candidate);
+    const float* const box = one.box;
+    one.rotated = Rotated{(box[0] + box[2]) / 2, (box[1] + box[3]) / 2, box[2] - box[0], box[3] - box[1], extras[0]};
+  }
+  std::erase_if(found, [](const Detection& one) { return !std::isfinite(one.rotated->angle); });
 }
 
 void to_source(std::vector<Detection>& found, const Transform& transform) {
   const auto clip = [](double value, int limit) {
     return static_cast<float>(std::clamp(value, 0.0, static_cast<double>(limit)));
   };
-  for (Detection& detection : found)
+  for (Detection& detection : found) {
+    if (detection.rotated) {
+      const auto around = corners(*detection.rotated);
+      for (size_t at = 0; at < around.size(); ++at) {
+        float* const box = detection.box;
+        box[0] = at == 0 ? around[at].x : std::min(box[0], around[at].x);
+        box[1] = at == 0 ? around[at].y : std::min(box[1], around[at].y);
+        box[2] = at == 0 ? around[at].x : std::max(box[2], around[at].x);
+        box[3] = at == 0 ? around[at].y : std::max(box[3], around[at].y);
+      }
+      detection.rotated = to_source(*detection.rotated, transform);
+    }
     for (int corner = 0; corner < 4; corner += 2) {
       detection.box[corner] = clip(transform.source_x(detection.box[corner]), transform.source_width);
       detection.box[corner + 1] = clip(transform.source_y(detection.box[corner + 1]), transform.source_height);
     }
-}
-
-int64_t values_of(const Head& head) {
-  return head.kind == HeadKind::end_to_end ? 6 : head.classes + (head.kind == HeadKind::yolov8 ? 4 : 5);
+  }
 }
 
 void check(const Head& head, std::span<const Tensor> outputs, int64_t image) {
+  const auto refuse = [&](size_t at, const std::string& wanted) {
+    throw Error(Code::unsupported, "the outputs are not those of the detection head",
+                {.where = "output " + std::to_string(at),
+                 .why = std::string(name(head.kind)) + " needs " + wanted + " and an image inside the batch"});
+  };
   const auto expect = [&](size_t at, const Dims& dims) {
     if (at >= outputs.size() || outputs[at].dtype() != DType::f32 || outputs[at].dims() != dims || image < 0 ||
         image >= dims[0])
-      throw Error(
-          Code::unsupported, "the outputs are not those of the detection head",
-          {.where = "output " + std::to_string(at),
-           .why = std::string(name(head.kind)) + " needs f32 " + dims.str() + " and an image inside the batch"});
+      refuse(at, "f32 " + dims.str());
   };
   const int64_t batch = outputs.empty() || outputs[0].dims().rank() == 0 ? 0 : outputs[0].dims()[0];
-  if (head.kind == HeadKind::ssd) {
-    expect(head.scores, {batch, head.candidates, head.classes + 1});
+  if (head.kind == HeadKind::labelled) {
+    const size_t last = std::max({head.boxes, head.labels, head.scores});
+    if (last >= outputs.size()) refuse(last, "three outputs");
+    Dims list = outputs[head.labels].dims();
+    if (outputs[head.scores].dims() != list || image < 0 || image >= (list.rank() == 2 ? list[0] : 1))
+      refuse(head.scores, "f32 " + list.str());
+    list.push_back(4);
+    if (outputs[head.boxes].dims() != list) refuse(head.boxes, "f32 " + list.str());
+  } else if (head.kind == HeadKind::ssd || head.kind == HeadKind::detr) {
+    expect(head.scores, {batch, head.candidates,
+                         head.classes + (head.kind == HeadKind::ssd ? 1 : static_cast<int64_t>(head.no_object))});
     expect(head.boxes, {batch, head.candidates, 4});
   } else {
     const int64_t values = values_of(head);
     expect(head.scores,
            head.candidates_last ? Dims{batch, values, head.candidates} : Dims{batch, head.candidates, values});
   }
+  check_parts(head, outputs);
+}
+
+void collect(const Head& head, std::span<const Tensor> outputs, int64_t image, float threshold, Collector& out) {
+  const auto data = [&](size_t at) {
+    return outputs[at].data<float>() + image * (outputs[at].elements() / outputs[at].dims()[0]);
+  };
+  switch (head.kind) {
+    case HeadKind::yolov8:
+    case HeadKind::yolov5:
+    case HeadKind::rtdetr:
+      head.candidates_last ? from_planes(head, data(head.scores), threshold, out)
+                           : from_rows(head, data(head.scores), threshold, out);
+      break;
+    case HeadKind::yolox: from_grid(head, data(head.scores), threshold, out); break;
+    case HeadKind::end_to_end: from_end_to_end(head, data(head.scores), threshold, out); break;
+    case HeadKind::ssd: from_ssd(head, data(head.scores), data(head.boxes), threshold, out); break;
+    case HeadKind::detr: from_detr(head, data(head.scores), data(head.boxes), threshold, out); break;
+    case HeadKind::labelled: from_labelled(head, outputs, image, threshold, out); break;
+  }
+  if (head.task == Task::obb) turn(out.found, head, data(head.scores));
+}
+
+bool needs_nms(HeadKind kind) {
+  return kind == HeadKind::yolov8 || kind == HeadKind::yolov5 || kind == HeadKind::yolox || kind == HeadKind::ssd;
 }
 
 }  // namespace
-
-const char* name(HeadKind kind) {
-  constexpr const char* names[] = {"yolov8", "yolov5", "yolox", "end_to_end", "ssd"};
-  return names[static_cast<size_t>(kind)];
-}
-
-std::optional<Head> recognise(std::span<const Tensor> outputs, int input_width, int input_height, size_t labels) {
-  if (outputs.size() == 2)
-    if (const std::optional<Head> head = recognise_ssd(outputs)) return head;
-  // Segmentation and training exports add outputs after the boxes.
-  if (outputs.empty() || !is_f32_cube(outputs[0])) return std::nullopt;
-  const Dims& dims = outputs[0].dims();
-  const int64_t grid = cells(input_width, input_height), known = static_cast<int64_t>(labels);
-  if (dims[2] > dims[1]) {
-    if (dims[1] < 5 || (known && dims[1] != 4 + known)) return std::nullopt;
-    return Head{HeadKind::yolov8, true, 0, 0, dims[2], dims[1] - 4};
-  }
-  const int64_t count = dims[1], values = dims[2];
-  if (values == 6 && count != grid && count != 3 * grid) return Head{HeadKind::end_to_end, false, 0, 0, count, 0};
-  if (values < 5 || count < 64) return std::nullopt;
-  if (count == grid && values == 4 + known && known) return Head{HeadKind::yolov8, false, 0, 0, count, values - 4};
-  const bool raw = count == grid && sizes_are_logarithms(outputs[0]);
-  return Head{raw ? HeadKind::yolox : HeadKind::yolov5, false, 0, 0, count, values - 5};
-}
 
 std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs, int64_t image,
                               const Transform& transform, const DetectOptions& options) {
@@ -220,26 +252,15 @@ std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs,
     throw Error(Code::unsupported, "the outputs are not those of the detection head",
                 {.why = "the grid does not cover the input"});
   Collector out{transform, {}};
-  const auto data = [&](size_t at) {
-    return outputs[at].data<float>() + image * (outputs[at].elements() / outputs[at].dims()[0]);
-  };
-  switch (head.kind) {
-    case HeadKind::yolov8:
-      head.candidates_last ? from_planes(head, data(0), options.confidence, out)
-                           : from_rows(head, data(0), options.confidence, out);
-      break;
-    case HeadKind::yolov5: from_rows(head, data(0), options.confidence, out); break;
-    case HeadKind::yolox: from_grid(head, data(0), options.confidence, out); break;
-    case HeadKind::end_to_end: from_end_to_end(head, data(0), options.confidence, out); break;
-    case HeadKind::ssd: from_ssd(head, data(head.scores), data(head.boxes), options.confidence, out); break;
-  }
-  const float iou = head.kind == HeadKind::end_to_end ? 1.0f : options.iou;
+  collect(head, outputs, image, options.confidence, out);
   if (!options.classes.empty())
     std::erase_if(out.found, [&](const Detection& one) {
       return std::find(options.classes.begin(), options.classes.end(), one.class_id) == options.classes.end();
     });
+  const float iou = needs_nms(head.kind) ? options.iou : 1.0f;
   std::vector<Detection> kept = suppress(std::move(out.found), iou, options.max_detections, options.agnostic);
   to_source(kept, transform);
+  if (!options.boxes_alone) add_parts(head, outputs, image, transform, kept);
   return kept;
 }
 

@@ -8,6 +8,7 @@
 
 #include "vision/font.h"
 #include "vision/labels.h"
+#include "vision/rotated.h"
 #include "vision/tags.h"
 
 namespace tenon::vision {
@@ -15,77 +16,18 @@ namespace {
 
 constexpr float pen = 0.75f;  // half the width of a letter's stroke, in font units
 
-void blend(Image& image, int x, int y, Rgb colour, float coverage) {
-  uint8_t* pixel = image.row(y) + static_cast<size_t>(x) * 3;
-  for (size_t channel = 0; channel < 3; ++channel)
-    pixel[channel] = static_cast<uint8_t>(std::lrint(pixel[channel] + (colour[channel] - pixel[channel]) * coverage));
-}
-
-/// Distance of a point to a rectangle with round corners, negative inside.
-float distance(const Box& box, float radius, float x, float y) {
-  const float across = std::abs(x - (box.x0 + box.x1) / 2) - (box.x1 - box.x0) / 2 + radius;
-  const float down = std::abs(y - (box.y0 + box.y1) / 2) - (box.y1 - box.y0) / 2 + radius;
-  return std::hypot(std::max(across, 0.0f), std::max(down, 0.0f)) + std::min(std::max(across, down), 0.0f) - radius;
-}
-
-/// Calls paint(x, y) for the image's pixels within `reach` of the box, leaving out those deeper inside than `depth`.
-template <class Paint>
-void around(const Image& image, const Box& box, float reach, float depth, Paint paint) {
-  const auto column = [&](float x) { return static_cast<int>(std::clamp(x, 0.0f, static_cast<float>(image.width))); };
-  const auto row = [&](float y) { return static_cast<int>(std::clamp(y, 0.0f, static_cast<float>(image.height))); };
-  const int left = column(box.x0 - reach), right = column(box.x1 + reach + 1);
-  const int inner_left = column(box.x0 + depth), inner_right = std::max(column(box.x1 - depth), inner_left);
-  for (int y = row(box.y0 - reach), bottom = row(box.y1 + reach + 1); y < bottom; ++y) {
-    const bool middle = static_cast<float>(y) > box.y0 + depth && static_cast<float>(y) < box.y1 - depth;
-    for (int x = left; x < right; ++x) {
-      if (middle && x == inner_left) x = inner_right;
-      if (x < right) paint(x, y);
-    }
-  }
-}
-
-void outline(Image& image, const Box& box, float width, Rgb colour) {
-  const float radius = std::min({width * 1.5f, (box.x1 - box.x0) / 2, (box.y1 - box.y0) / 2});
-  around(image, box, width, width + radius + 1, [&](int x, int y) {
-    const float off = std::abs(distance(box, radius, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f));
-    const float coverage = std::clamp(width / 2 + 0.5f - off, 0.0f, 1.0f);
-    if (coverage > 0) blend(image, x, y, colour, coverage);
-  });
-}
-
-void plate(Image& image, const Box& box, float radius, Rgb colour) {
-  around(image, box, 1, INFINITY, [&](int x, int y) {
-    const float coverage = std::clamp(
-        0.5f - distance(box, radius, static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f), 0.0f, 1.0f);
-    if (coverage > 0) blend(image, x, y, colour, coverage);
-  });
-}
-
-float distance(const Stroke& stroke, float x, float y) {
-  const float across = stroke.x1 - stroke.x0, down = stroke.y1 - stroke.y0, length = across * across + down * down;
-  const float along =
-      length > 0 ? std::clamp(((x - stroke.x0) * across + (y - stroke.y0) * down) / length, 0.0f, 1.0f) : 0.0f;
-  return std::hypot(x - stroke.x0 - along * across, y - stroke.y0 - along * down);
-}
-
-Rgb readable_on(Rgb colour) {
-  const double light = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2];
-  return light > 150 ? Rgb{16, 18, 22} : Rgb{255, 255, 255};
-}
-
 Box rounded(const Detection& detection) {
+  if (detection.rotated) {
+    // The name stands at the topmost corner, of a box that is hardly turned at the left one.
+    const auto around = corners(*detection.rotated);
+    const auto height = [](const Point& corner) { return corner.y + 0.2f * corner.x; };
+    const Point top = *std::min_element(around.begin(), around.end(),
+                                        [&](const Point& a, const Point& b) { return height(a) < height(b); });
+    return {std::round(top.x), std::round(top.y), std::round(std::max(top.x, detection.box[2])),
+            std::round(std::max(top.y, detection.box[3]))};
+  }
   return {std::round(detection.box[0]), std::round(detection.box[1]), std::round(detection.box[2]),
           std::round(detection.box[3])};
-}
-
-struct Sizes {
-  float line, text, margin;
-};
-
-Sizes sizes_for(const Image& image) {
-  const float size = static_cast<float>(image.width + image.height) / 2,
-              text = std::max(8.0f, std::round(size * 0.014f));
-  return {std::max(2.0f, std::round(size * 0.0035f)), text, std::round(text * 0.55f)};
 }
 
 }  // namespace
@@ -132,8 +74,13 @@ void draw_detections(Image& image, std::span<const Detection> detections, const 
   }
   const std::vector<std::optional<Box>> plates =
       place_tags(tags, static_cast<float>(image.width), static_cast<float>(image.height), width);
-  for (size_t at = detections.size(); at-- > 0;)
-    outline(image, rounded(detections[at]), width, class_colour(detections[at].class_id));
+  draw_masks(image, detections);
+  for (size_t at = detections.size(); at-- > 0;) {
+    const Detection& one = detections[at];
+    if (one.rotated) closed_line(image, corners(*one.rotated), width, class_colour(one.class_id));
+    else outline(image, rounded(one), width, class_colour(one.class_id));
+  }
+  draw_key_points(image, detections);
   for (size_t at = detections.size(); at-- > 0;) {
     if (!plates[at]) continue;
     const Rgb colour = class_colour(detections[at].class_id);

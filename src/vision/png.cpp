@@ -4,6 +4,7 @@
 #include <spng.h>
 #include <tenon/error.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -45,26 +46,44 @@ Image decode_png(std::span<const uint8_t> bytes, const std::string& name) {
   return upright(std::move(image), exif_orientation({reinterpret_cast<const uint8_t*>(exif.data), exif.length}));
 }
 
-std::vector<uint8_t> png_bytes(const Image& image) {
+static std::vector<uint8_t> encoded(int width, int height, spng_color_type type, uint8_t depth,
+                                    std::span<const uint8_t> bytes) {
   const std::unique_ptr<spng_ctx, Free> context(spng_ctx_new(SPNG_CTX_ENCODER));
   if (!context) throw Error(Code::resource, "out of memory");
   const auto check = [](int status) {
     if (status) throw Error(Code::io, "cannot encode the PNG image", {.why = spng_strerror(status)});
   };
   spng_ihdr header{};
-  header.width = static_cast<uint32_t>(image.width);
-  header.height = static_cast<uint32_t>(image.height);
-  header.bit_depth = 8;
-  header.color_type = SPNG_COLOR_TYPE_TRUECOLOR;
+  header.width = static_cast<uint32_t>(width);
+  header.height = static_cast<uint32_t>(height);
+  header.bit_depth = depth;
+  header.color_type = static_cast<uint8_t>(type);
   check(spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1));
   check(spng_set_ihdr(context.get(), &header));
-  check(spng_encode_image(context.get(), image.pixels.data(), image.pixels.size(), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE));
+  check(spng_encode_image(context.get(), bytes.data(), bytes.size(), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE));
   size_t size = 0;
   int status = 0;
   const std::unique_ptr<void, Free> buffer(spng_get_png_buffer(context.get(), &size, &status));
   check(status);
   const auto* begin = static_cast<const uint8_t*>(buffer.get());
   return {begin, begin + size};
+}
+
+std::vector<uint8_t> png_bytes(const Image& image) {
+  return encoded(image.width, image.height, SPNG_COLOR_TYPE_TRUECOLOR, 8, image.pixels);
+}
+
+std::vector<uint8_t> grey_png_bytes(std::span<const uint16_t> values, int width, int height) {
+  const bool wide = std::any_of(values.begin(), values.end(), [](uint16_t value) { return value > 255; });
+  std::vector<uint8_t> bytes;
+  bytes.reserve(values.size() * (wide ? 2 : 1));
+  for (const uint16_t value : values) {
+    // spng takes 16 bits in the order of the machine.
+    const auto* parts = reinterpret_cast<const uint8_t*>(&value);
+    if (wide) bytes.insert(bytes.end(), parts, parts + 2);
+    else bytes.push_back(static_cast<uint8_t>(value));
+  }
+  return encoded(width, height, SPNG_COLOR_TYPE_GRAYSCALE, wide ? 16 : 8, bytes);
 }
 
 }  // namespace tenon::vision

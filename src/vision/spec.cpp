@@ -42,6 +42,7 @@ struct Preset {
 constexpr Preset presets[] = {
     {"yolo", "letterbox"},
     {"yolox", "letterbox,anchor=top_left,colour=bgr,scale=1"},
+    {"imagenet_resize", "resize,interpolation=antialias,mean=0.485:0.456:0.406,std=0.229:0.224:0.225"},
     {"imagenet", "center_crop,interpolation=antialias,mean=0.485:0.456:0.406,std=0.229:0.224:0.225"},
 };
 
@@ -170,7 +171,7 @@ void apply(Spec& spec, const Word& word) {
   else if (word.key == "layout") spec.layout = choice(word, layouts);
   else
     refuse(word, "unknown word",
-           "a preset (yolo, yolox, imagenet) or letterbox, resize, center_crop, size, short, anchor, scaleup, colour, "
+           "a preset (yolo, yolox, imagenet, imagenet_resize) or letterbox, resize, center_crop, size, short, anchor, scaleup, colour, "
            "scale, "
            "mean, std, pad, interpolation, layout");
   for (const float value : spec.std)
@@ -220,7 +221,7 @@ std::string Spec::str() const {
 Spec parse_spec(std::string_view text) {
   Spec spec;
   if (trimmed(text).empty())
-    refuse({"(empty)", ""}, "nothing is given", "a preset (yolo, yolox, imagenet) or key=value words");
+    refuse({"(empty)", ""}, "nothing is given", "a preset (yolo, yolox, imagenet, imagenet_resize) or key=value words");
   apply_all(spec, text);
   return spec;
 }

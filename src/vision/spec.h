@@ -51,7 +51,8 @@ inline constexpr const char* spec_key = "tenon.preprocess";
 
 /// Reads a preset, "key=value" words, or both, separated by commas: "yolo", "yolox,size=416x416",
 /// "letterbox=640x640,scale=1/255,colour=rgb", "center_crop=224x224,short=256,mean=0.5:0.5:0.5". Sizes are
-/// WIDTHxHEIGHT. Presets: yolo (Ultralytics), yolox, imagenet (torchvision). Throws Error(usage) naming the word.
+/// WIDTHxHEIGHT. Presets: yolo (Ultralytics), yolox, imagenet (torchvision), imagenet_resize (the same without cutting,
+/// as for segmentation). Throws Error(usage) naming the word.
 Spec parse_spec(std::string_view text);
 
 /// Fills size, layout and whether the input is grey from the dims of a model's input: [N,3,H,W], [N,H,W,3], or with 1

@@ -26,6 +26,7 @@ VERBS = {
     'run': {**MODEL_OPTIONS, '--input': 'in', '--output-dir': 'out_folder', '--json': 'out'},
     'detect': {**MODEL_OPTIONS, **IMAGE_OPTIONS},
     'classify': {**MODEL_OPTIONS, **IMAGE_OPTIONS},
+    'segment': {**MODEL_OPTIONS, **IMAGE_OPTIONS},
     'bench': {**MODEL_OPTIONS, **DATA_OPTIONS, '--json': 'out'},
     'inspect': {**MODEL_OPTIONS, '--json': 'out'},
     'why': {**MODEL_OPTIONS, '--json': 'out'},
@@ -98,10 +99,10 @@ class Place:
 
     def words(self, verb, option, value):
         """The command with `value` for `option`."""
-        where = {'MODEL': 'm.onnx', 'DIR': 'c', 'FILE': 'k.pack', '--output': 'out' if verb in ('detect', 'classify')
+        where = {'MODEL': 'm.onnx', 'DIR': 'c', 'FILE': 'k.pack', '--output': 'out' if verb in ('detect', 'classify', 'segment')
                  else 'o.bin', '--source': 'p.jpg', '--input': 'x.npy', '--data': 'x.npy'}
         needed = {'build': ['MODEL', '--output'], 'run': ['MODEL', '--input'], 'detect': ['MODEL', '--source'],
-                  'classify': ['MODEL', '--source'], 'quantize': ['MODEL', '--output', '--data'], 'devices': [],
+                  'classify': ['MODEL', '--source'], 'segment': ['MODEL', '--source'], 'quantize': ['MODEL', '--output', '--data'], 'devices': [],
                   'verify': ['DIR'], 'kernels': ['FILE']}.get(verb, ['MODEL'])
         words = [verb]
         if verb == 'kernels':
@@ -201,7 +202,7 @@ def fault_of(tenon, root, samples, verb, option, role, state, user):
     if verb == 'kernels' and option == '--json' and 'k.pack' in text:
         return None  # the report was fine, the pack is none
     # What else the verb finds wrong with this small model, once the path was taken.
-    if status in (4, 6) or (status in (2, 3) and verb in ('detect', 'classify', 'why', 'kernels', 'verify')):
+    if status in (4, 6) or (status in (2, 3) and verb in ('detect', 'classify', 'segment', 'why', 'kernels', 'verify')):
         shown = os.path.basename(path) or option
         return None if status in (4, 6) or shown in text or option in text or state == 'dev_null' else text
     if status not in allowed:

@@ -23,7 +23,7 @@ void expect_box(const Detection& d, int class_id, float score, std::array<float,
 
 std::vector<Detection> run(std::span<const Tensor> outputs, HeadKind kind, size_t labels = 0,
                            DetectOptions options = {}) {
-  const std::optional<Head> head = recognise(outputs, 64, 64, labels);
+  const std::optional<Head> head = recognise(outputs, 64, 64, {.labels = labels});
   EXPECT_TRUE(head.has_value());
   if (!head) return {};
   EXPECT_STREQ(name(head->kind), name(kind));
