@@ -234,13 +234,13 @@ std::function<int()> add(CLI::App& app) {
       .value("FORMAT")
       .with_default();
   flags.add("--save-txt", options->save_txt,
-            "In -o, also DIR/labels/NAME.txt as YOLO: class, centre and size (and key points), a mask's outline or four "
-            "corners, and score");
+            "In -o, also DIR/labels/NAME.txt as YOLO: class, centre and size (and key points), a mask's outline or "
+            "four corners, and score");
   flags.add("--save-crop", options->save_crop, "In -o, also DIR/crops/CLASS/NAME_N.jpg: each object alone");
   flags.footer(
       "Boxes are x1 y1 x2 y2 in pixels of the source. Known are the outputs of YOLOv5 to v11 with their masks, key\n"
-      "points and oriented boxes, YOLOX, YOLOv10, UltraFace, DETR, RT-DETR, and boxes, labels and scores as torchvision\n"
-      "gives them.\n"
+      "points and oriented boxes, YOLOX, YOLOv10, UltraFace, DETR, RT-DETR, and boxes, labels and scores as\n"
+      "torchvision gives them.\n"
       "Examples:\n"
       "  tenon detect yolov8n.onnx --source street.jpg -o out\n"
       "  tenon detect yolov8n.tenon --source clip.mp4 -o out --json "

@@ -15,8 +15,8 @@ namespace tenon::cli {
 nlohmann::ordered_json as_coco(const nlohmann::ordered_json& detections, const std::vector<std::string>& labels);
 
 /// A line of names, and one for each object: image, frame, class, label, score, x1, y1, x2, y2, and by
-/// the task mask_height, mask_width, mask_counts, or cx, cy, w, h, angle, or x, y and score of each key point. Commas and
-/// quotes in names are quoted.
+/// the task mask_height, mask_width, mask_counts, or cx, cy, w, h, angle, or x, y and score of each key point. Commas
+/// and quotes in names are quoted.
 std::string as_csv(const nlohmann::ordered_json& detections, vision::Task task = vision::Task::detect,
                    int64_t key_points = 0);
 
