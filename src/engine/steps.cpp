@@ -11,6 +11,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int max_depth = 16;  // of nested blocks, as of nested subgraphs
+
 json json_of(const Shapes& shapes) {
   json object = json::object();
   for (const auto& [name, sizes] : shapes) object[json_text(name)] = sizes;
@@ -39,23 +41,40 @@ json json_of(const std::vector<std::string>& texts) {
   return list;
 }
 
-/// [result, tactic] or [result, "", host's tactic]
+json json_of(const plan::Steps& steps);
+
+/// [result, tactic, host's tactic, blocks], as far as there are any
 json json_of(const plan::StepChoice& step) {
   json entry = json::array({json_text(step.result), step.tactic});
-  if (!step.host.empty()) entry.push_back(step.host);
+  if (!step.host.empty() || !step.blocks.empty()) entry.push_back(step.host);
+  if (step.blocks.empty()) return entry;
+  json blocks = json::array();
+  for (const plan::Steps& block : step.blocks) blocks.push_back(json_of(block));
+  entry.push_back(std::move(blocks));
   return entry;
 }
 
-plan::StepChoice step_of(const json& entry) {
-  return {json_bytes(entry.at(0).get<std::string>()), entry.at(1).get<std::string>(),
-          entry.size() > 2 ? entry.at(2).get<std::string>() : std::string()};
+json json_of(const plan::Steps& steps) {
+  json list = json::array();
+  for (const plan::StepChoice& step : steps.steps) list.push_back(json_of(step));
+  return {{"maker", steps.maker},
+          {"groups", json_of(steps.groups)},
+          {"concurrent", steps.concurrent},
+          {"placement", steps.placement},
+          {"steps", std::move(list)}};
 }
 
-plan::Steps steps_of(const json& entry) {
+plan::Steps steps_of(const json& entry, int depth = 0) {
+  if (depth > max_depth) throw std::logic_error("its blocks are nested too deeply");
   plan::Steps steps;
   steps.maker = entry.at("maker").get<std::string>();
   steps.groups = texts_of(entry.at("groups"));
-  for (const json& step : entry.at("steps")) steps.steps.push_back(step_of(step));
+  for (const json& step : entry.at("steps")) {
+    steps.steps.push_back({json_bytes(step.at(0).get<std::string>()), step.at(1).get<std::string>(),
+                           step.size() > 2 ? step.at(2).get<std::string>() : std::string()});
+    if (step.size() > 3)
+      for (const json& block : step.at(3)) steps.steps.back().blocks.push_back(steps_of(block, depth + 1));
+  }
   steps.concurrent = entry.at("concurrent").get<bool>();
   steps.placement = entry.at("placement").get<std::vector<int>>();
   return steps;
@@ -70,15 +89,7 @@ json json_of_steps(const plan::Plan& plan) {
                         {"min", json_of(profile.min)},
                         {"opt", json_of(profile.opt)},
                         {"max", json_of(profile.max)}});
-  for (const plan::Steps& steps : plan.steps) {
-    json list = json::array();
-    for (const plan::StepChoice& step : steps.steps) list.push_back(json_of(step));
-    blocks.push_back({{"maker", steps.maker},
-                      {"groups", json_of(steps.groups)},
-                      {"concurrent", steps.concurrent},
-                      {"placement", steps.placement},
-                      {"steps", std::move(list)}});
-  }
+  for (const plan::Steps& steps : plan.steps) blocks.push_back(json_of(steps));
   for (const auto& [output, input] : plan.carried) carried.push_back({json_text(output), json_text(input)});
   return {{"profiles", std::move(profiles)}, {"blocks", std::move(blocks)}, {"carried", std::move(carried)}};
 }

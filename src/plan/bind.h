@@ -22,6 +22,7 @@ struct Block {
   std::vector<const StepChoice*> choices;  // by node; null: none was made for it
   LayoutFacts facts;
   bool concurrent = false;
+  bool exact = false;  // made for the sizes that its steps were
 };
 
 /// The steps over a concrete graph. `exactly`: it is the one that they were made for, and Error(bad_engine) is thrown

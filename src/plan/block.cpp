@@ -107,7 +107,7 @@ struct Binder {
 
   ScheduledStep step(ir::NodeId id, const StepChoice* choice) const {
     ScheduledStep step{id, problem(id), {}, choice ? choice->tactic : std::string()};
-    BlockChoice blocks = choose_blocks(schedule.graph, step.problem, id, plan);
+    BlockChoice blocks = choose_blocks(schedule.graph, step.problem, id, plan, choice, block.exact);
     if (blocks.blocks) {
       step.blocks = std::move(blocks.blocks), step.tactic = std::move(blocks.tactic);
       return step;
@@ -131,7 +131,7 @@ Block block_of(const Plan& plan, const Steps& steps, ir::Graph graph, bool exact
   if (!groups.empty()) graph = passes::with_groups(std::move(graph), groups);
   Block block;
   block.graph = std::make_shared<const ir::Graph>(std::move(graph));
-  block.concurrent = steps.concurrent;
+  block.concurrent = steps.concurrent, block.exact = exactly;
   block.facts = layout_facts(*block.graph);
   block.layout = lay_out(*block.graph, block.concurrent, can.host_memory, &steps.placement);
   block.choices = choices_of(*block.graph, steps, exactly);

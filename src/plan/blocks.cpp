@@ -7,6 +7,7 @@
 #include "ops/control_flow.h"
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "plan/bind.h"
 
 namespace tenon::plan {
 namespace {
@@ -126,10 +127,23 @@ void fold(ir::Graph& body) {
     passes::run_pass(body, pass);
 }
 
-Blocks blocks_of(const ir::Graph& graph, ir::NodeId id, const Plan& plan, int threads) {
+/// A body by its steps where it has them, else by the plan's records.
+backends::Schedule block_schedule(const Plan& plan, const Steps* steps, ir::Graph body, int threads, bool exactly) {
+  if (!steps) return schedule(plan, device_graph(std::move(body), plan), threads, Branches::sequential);
+  Block block = block_of(plan, *steps, std::move(body), exactly);
+  Layout layout = std::move(block.layout);
+  return bind(plan, block, std::move(layout), threads);
+}
+
+Blocks blocks_of(const ir::Graph& graph, ir::NodeId id, const Plan& plan, int threads, const StepChoice* step,
+                 bool exactly) {
   const ir::Node& node = graph.node(id);
   const std::vector<std::string> names = ops::bodies_of(node);
   if (names.empty()) return nullptr;
+  const bool has_steps = step && !step->blocks.empty();
+  if (has_steps && step->blocks.size() != names.size())
+    throw Error(Code::bad_engine, "the engine's steps are not those of its graph",
+                {.why = "a node has other bodies", .hint = "build it again from its model"});
   ir::Graph single = alone(graph, id);
   std::map<std::string, ir::Graph> bodies = ops::infer_bodies(single, 0);
   auto blocks = std::make_shared<std::vector<backends::Schedule>>();
@@ -140,18 +154,20 @@ Blocks blocks_of(const ir::Graph& graph, ir::NodeId id, const Plan& plan, int th
     if (!is_static(body->second) || !inputs_are_known(body->second)) return nullptr;
     const bool loops = ops::flow_of(node.op) == ops::Flow::loop;
     if (!(loops ? fits_loop : fits_branch)(graph, node, body->second)) return nullptr;
-    const int thread_pool = largest_node(body->second) <= few_elements ? 1 : threads;
-    blocks->push_back(schedule(plan, device_graph(std::move(body->second), plan), thread_pool, Branches::sequential));
+    const int used = largest_node(body->second) <= few_elements ? 1 : threads;
+    const Steps* steps = has_steps ? &step->blocks[blocks->size()] : nullptr;
+    blocks->push_back(block_schedule(plan, steps, std::move(body->second), used, exactly));
   }
   return blocks;
 }
 
 }  // namespace
 
-BlockChoice choose_blocks(const ir::Graph& graph, const backends::Problem& problem, ir::NodeId id, const Plan& plan) {
+BlockChoice choose_blocks(const ir::Graph& graph, const backends::Problem& problem, ir::NodeId id, const Plan& plan,
+                          const StepChoice* step, bool exactly) {
   const backends::Backend& backend = backends::backend(plan.device);
   if (ops::bodies_of(graph.node(id)).empty() || !backend.capabilities(plan.device).blocks) return {};
-  Blocks blocks = blocks_of(graph, id, plan, problem.threads);
+  Blocks blocks = blocks_of(graph, id, plan, problem.threads, step, exactly);
   std::string tactic = blocks ? backend.choose_blocks(problem, *blocks, plan.device) : std::string();
   if (tactic.empty()) return {};
   return {std::move(blocks), std::move(tactic)};

@@ -18,6 +18,22 @@ const std::string& result_of(const ir::Graph& graph, const ir::Node& node) {
   return none;
 }
 
+Steps steps_of(const backends::Schedule& schedule) {
+  Steps steps;
+  for (const ir::Node& node : schedule.graph.nodes)
+    if (node.members) steps.groups.push_back(schedule.graph.value(node.outputs.back()).name);
+  for (const backends::ScheduledStep& step : schedule.steps) {
+    StepChoice choice{result_of(schedule.graph, schedule.graph.node(step.node)), step.tactic,
+                      step.host ? step.host->tactic : std::string()};
+    if (step.blocks)
+      for (const backends::Schedule& block : *step.blocks) choice.blocks.push_back(steps_of(block));
+    steps.steps.push_back(std::move(choice));
+  }
+  steps.concurrent = schedule.concurrent;
+  steps.placement = schedule.layout.placement;
+  return steps;
+}
+
 }  // namespace
 
 std::string maker_of(const Device& device) {
@@ -45,18 +61,8 @@ Planned planned(ir::Graph concrete, const Plan& plan) {
 }
 
 Steps make_steps(const Plan& plan, const ir::Graph& graph) {
-  Steps steps;
+  Steps steps = steps_of(schedule(plan, device_graph(graph, plan), plan.threads));
   steps.maker = maker_of(plan.device);
-  const std::vector<passes::Group> groups = chosen_groups(graph, plan);
-  for (const passes::Group& group : groups) steps.groups.push_back(passes::result_of(graph, group));
-  const backends::Schedule schedule =
-      plan::schedule(plan, groups.empty() ? graph : passes::with_groups(graph, groups), plan.threads);
-  for (const backends::ScheduledStep& step : schedule.steps) {
-    steps.steps.push_back({result_of(schedule.graph, schedule.graph.node(step.node)), step.tactic,
-                           step.host ? step.host->tactic : std::string()});
-  }
-  steps.concurrent = schedule.concurrent;
-  steps.placement = schedule.layout.placement;
   return steps;
 }
 

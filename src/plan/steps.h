@@ -8,12 +8,15 @@
 /// What a build decides about how a plan runs. An engine file holds it.
 namespace tenon::plan {
 
+struct Steps;
+
 /// A step, by the name of what it gives: names hold for all sizes, node numbers do not.
 struct StepChoice {
-  std::string result;     // the first of its node
-  std::string tactic;     // of the device; "" where it has none
-  std::string host = {};  // of the host, in that case
-  bool operator==(const StepChoice&) const = default;
+  std::string result;              // the first of its node
+  std::string tactic;              // of the device; "" where it has none
+  std::string host = {};           // of the host, in that case
+  std::vector<Steps> blocks = {};  // of a node that runs its bodies, in the order of ops::bodies_of; no makers
+  bool operator==(const StepChoice&) const;
 };
 
 /// How a graph runs within a profile, in order.
@@ -25,5 +28,7 @@ struct Steps {
   std::vector<int> placement;       // of the memory between them, at the best sizes
   bool operator==(const Steps&) const = default;
 };
+
+inline bool StepChoice::operator==(const StepChoice&) const = default;
 
 }  // namespace tenon::plan

@@ -38,8 +38,8 @@ TEST(Blocks, AreScheduledTunedAndTimed) {
   const backends::Schedule& body = step->blocks->front();
   EXPECT_EQ(body.threads, 2);
   ASSERT_FALSE(body.steps.empty());
-  for (const backends::ScheduledStep& inner : body.steps) EXPECT_NE(inner.tactic, "ref") << inner.key;
-  EXPECT_NE(plan::record_for(body.steps[0].key, plan.records), nullptr) << body.steps[0].key;
+  for (const backends::ScheduledStep& inner : body.steps) EXPECT_NE(inner.tactic, "ref");
+  EXPECT_NE(plan::record_of(plan, body.steps[0].problem), nullptr) << "not timed";
 
   const std::vector<LayerTime> layers = program.profile(std::vector<Tensor>{random_tensor({1, 200}, 1)}, 2);
   const auto inner = std::find_if(layers.begin(), layers.end(), [](const LayerTime& layer) {
@@ -51,6 +51,34 @@ TEST(Blocks, AreScheduledTunedAndTimed) {
   EXPECT_TRUE(std::any_of(report.rows.begin(), report.rows.end(), [](const explain::Row& row) {
     return row.name == "loop/product" && row.rounds == 9 && row.microseconds > 0;
   }));
+}
+
+/// Their steps are the engine's: made in the build, kept in its file, and run whatever is recorded.
+TEST(Blocks, RunAsTheEngineSays) {
+  const Folder folder;
+  const Engine engine = build_net(folder, loop_net(200, 9));
+  engine.save(folder / "m.tenon");
+  plan::Plan plan = plan_of(Engine::load(folder / "m.tenon"));
+  EXPECT_TRUE(plan.steps == plan_of(engine).steps);
+  const auto found = std::find_if(plan.steps.at(0).steps.begin(), plan.steps[0].steps.end(),
+                                  [](const plan::StepChoice& step) { return !step.blocks.empty(); });
+  ASSERT_NE(found, plan.steps[0].steps.end());
+  ASSERT_EQ(found->blocks.size(), 1u);
+  plan.records.clear();
+  ThreadPool thread_pool(2);
+  for (const std::string tactic : {"blocks", "gemv", "direct"}) {
+    found->blocks[0].steps[0].tactic = tactic;
+    runtime::Program program(plan, plan.shapes, thread_pool);
+    const auto* step = step_with_blocks(program.executable()->schedule());
+    ASSERT_NE(step, nullptr);
+    EXPECT_EQ(step->blocks->front().steps[0].tactic, tactic);
+  }
+  const plan::Steps whole = found->blocks[0];
+  const auto error = [&] { return error_of([&] { runtime::Program(plan, plan.shapes, thread_pool); }); };
+  found->blocks[0].steps.pop_back();
+  EXPECT_EQ(error(), "bad_engine: the engine's steps are not those of its graph, a node has no step");
+  found->blocks = {whole, whole};
+  EXPECT_EQ(error(), "bad_engine: the engine's steps are not those of its graph, a node has other bodies");
 }
 
 /// What is small is not worth waiting for other threads.

@@ -3,6 +3,7 @@
 
 #include "../engine/rehash.h"
 #include "engine/engine.h"
+#include "support/loops.h"
 #include "support/net.h"
 #include "support/op_graphs.h"
 #include "target.h"
@@ -31,6 +32,8 @@ std::vector<std::string> seeds() {
   options.state = {{"b", "x"}};
   const std::string loop = model(input("x", {-1, 4}) + node("a", "Relu", {"x"}, {"b"}) + output("b"));
   build_net(folder, loop, options).save(folder / "m.tenon");
+  files.push_back(read_text(folder / "m.tenon"));
+  build_net(folder, loop_net(8, 3)).save(folder / "m.tenon");
   files.push_back(read_text(folder / "m.tenon"));
   build_net(folder, small_net()).save(folder / "m.tenon");
   const Engine base = Engine::load(folder / "m.tenon");
