@@ -8,6 +8,8 @@
 
 #include "base/entries.h"
 #include "cli/labelled.h"
+#include "cli/noisy_data.h"
+#include "cli/output_kind.h"
 #include "cli/report.h"
 #include "engine/engine.h"
 #include "metrics/agreement.h"
@@ -97,12 +99,7 @@ struct Runner {
   }
 };
 
-/// How much of a measure INT8 may change without labels: so many times what the jitter does, and always as much as
-/// `least`; `spread` of shifts where no jitter is measured. docs/int8_evidence.md has what this was chosen by.
-struct Measure {
-  double times, least, spread;
-};
-constexpr Measure of_boxes{3, 1, 0.25}, of_classes{1, 0.75, 0.25}, of_signal{1, 0.1, 0};
+constexpr Measure of_boxes{3, 1, 0.25}, of_classes{1, 0.75, 0.25};
 constexpr double labels_drop = 0.1;    // points
 constexpr int64_t fewest_shifts = 10;  // that tell a mean
 
@@ -114,8 +111,7 @@ class DataJudge : public Judge {
     data_.cache.clear();
     if (eval.empty()) return;
     if (!is_there(eval))
-      throw Error(Code::io, "cannot open the data to judge by",
-                  {.where = eval, .why = "No such file or directory"});
+      throw Error(Code::io, "cannot open the data to judge by", {.where = eval, .why = "No such file or directory"});
     if (!holds_labels(eval)) {
       data_.data = {eval};
       data_.options.count = 0;
@@ -131,7 +127,7 @@ class DataJudge : public Judge {
   std::string metric() const override {
     if (head_) return labels_ ? "mAP50-95" : "mAP50-95 against fp32's boxes";
     if (classes_ > 0) return labels_ ? "top-1" : "expected top-1 agreement with fp32";
-    return "share of fp32's signal in the outputs";
+    return metric_of(kind_);
   }
   int64_t samples() const override { return samples_; }
   double usual_drop() const override { return labels_ ? labels_drop : jitter_.limit; }
@@ -139,7 +135,7 @@ class DataJudge : public Judge {
 
   double reference(const Engine& engine) override {
     floats_.emplace(engine);
-    Answers answers = ask(engine, "judge fp32", source(0));
+    Answers answers = ask(engine, "judge fp32", source());
     if (samples_ == 0) throw Error(Code::usage, "there is no data to judge by");
     reference_ = std::move(answers);
     if (labels_) return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
@@ -148,7 +144,7 @@ class DataJudge : public Judge {
   }
 
   Score score(const Engine& engine) override {
-    Answers answers = ask(engine, "judge", source(0));
+    Answers answers = ask(engine, "judge", source());
     Score score;
     const auto drop = [&](std::span<const uint32_t> weights) { return drop_of(answers, weights); };
     score.drop = drop({});
@@ -168,7 +164,7 @@ class DataJudge : public Judge {
   /// What an engine gives for all samples; which parts are used depends on the metric.
   struct Answers {
     std::vector<std::vector<metrics::Found>> boxes;  // the reference's
-    metrics::Shift shift;                            // of boxes' scores, or of margins
+    metrics::Shift shift, divergence;                // of boxes' scores, or of margins; of tokens' distributions
     std::vector<int> classes;
     std::vector<double> margins;
     metrics::Agreement agreement;
@@ -178,30 +174,35 @@ class DataJudge : public Judge {
 
   /// What harmless changes of the images do to the floating point engine's own answers, and what INT8 may do for it.
   struct Jitter {
-    double limit = 0;    // points
-    double spread = 0;   // of the shifts of scores
+    double limit = 0;   // points
+    double spread = 0;  // of the shifts of scores
     std::string text;
   };
 
   /// The points that these answers lose against the reference.
   double drop_of(Answers& answers, std::span<const uint32_t> weights) {
-    if (answers.precision)
-      return points * (reference_.precision->value(weights) - answers.precision->value(weights));
+    if (answers.precision) return points * (reference_.precision->value(weights) - answers.precision->value(weights));
     if (labels_) return points * (reference_.share.value(weights) - answers.share.value(weights));
     return points * (1 - (classes_ > 0 ? answers.agreement.value(weights) : answers.share.value(weights)));
   }
 
   void measure_jitter() {
-    const Measure& measure = head_ ? of_boxes : classes_ > 0 ? of_classes : of_signal;
+    const Measure measure = head_ ? of_boxes : classes_ > 0 ? of_classes : measure_of(kind_);
     jitter_ = {measure.least, measure.spread, {}};
-    const std::shared_ptr<Calibrator> changed = source(quality);
-    if (!changed) return;
-    Answers answers = ask(*floats_, "judge jitter", changed, source(0));
+    if (!has_floats_) {
+      // What is next to a token is another word.
+      jitter_.text = fmt::format("inputs without floats have no jitter; {:g} may always be lost", measure.least);
+      return;
+    }
+    const std::shared_ptr<Calibrator> saved = resaved_data(data_, inputs_, shapes_, quality);
+    Answers answers = ask(*floats_, "judge jitter", saved ? saved : noisy_data(source()), source());
     const double change = drop_of(answers, {});
     jitter_.limit = std::max(measure.least, std::round(points * measure.times * change) / points);
     if (answers.shift.count() > 1) jitter_.spread = std::max(measure.spread, answers.shift.deviation());
-    jitter_.text = fmt::format("saving the images as JPEG {} once more changes fp32's own answers by {:.2f}", quality,
-                               change);
+    jitter_.text = fmt::format(
+        "{} changes fp32's own answers by {:.2f}",
+        saved ? fmt::format("saving the images as JPEG {} once more", quality) : "noise in the last bit of the data",
+        change);
     if (measure.times != 1) jitter_.text += fmt::format("; INT8 may change {:g} times that", measure.times);
     if (jitter_.limit == measure.least) jitter_.text += fmt::format("; {:g} may always be lost", measure.least);
   }
@@ -211,16 +212,17 @@ class DataJudge : public Judge {
     const auto has_boxes = [](const std::vector<metrics::Found>& found) { return !as_truth(found).empty(); };
     if (head_ && std::none_of(reference_.boxes.begin(), reference_.boxes.end(), has_boxes))
       return "fp32 finds no boxes in the data";
+    if (answers.divergence.mean() > most_divergence)
+      return fmt::format("tokens' distributions diverge by {:.4f} nats, more than {:g}", answers.divergence.mean(),
+                         most_divergence);
     if (answers.shift.count() < fewest_shifts || std::fabs(answers.shift.mean()) <= jitter_.spread) return {};
     return fmt::format("{} {} by {:.2f} on average, more than {:.2f}", head_ ? "scores" : "margins",
                        answers.shift.mean() < 0 ? "fall" : "rise", std::fabs(answers.shift.mean()), jitter_.spread);
   }
 
-  /// The samples; with `jpeg` > 0 each image saved once more at that quality, and nullptr where there are none but
-  /// arrays.
-  std::shared_ptr<Calibrator> source(int jpeg) {
+  std::shared_ptr<Calibrator> source() {
     if (labels_) return std::make_shared<LabelledSamples>(*labels_, spec_, transforms_);
-    return jpeg > 0 ? resaved_data(data_, inputs_, shapes_, jpeg) : calibration_data(data_, inputs_, shapes_, false);
+    return calibration_data(data_, inputs_, shapes_, false);
   }
 
   /// `plain`: the samples as the reference had them, where `samples` are others.
@@ -245,8 +247,7 @@ class DataJudge : public Judge {
       for (size_t row = 0; row < batch->names.size(); ++row, ++at)
         note(answers, runner.outputs, other ? &other->outputs : nullptr, static_cast<int64_t>(row), at);
       const double done = loader.expected() > 0 ? static_cast<double>(at) / static_cast<double>(loader.expected()) : 0;
-      if (progress_ && !progress_(stage, std::min(done, 1.0), -1))
-        throw Error(Code::usage, "the build was cancelled");
+      if (progress_ && !progress_(stage, std::min(done, 1.0), -1)) throw Error(Code::usage, "the build was cancelled");
     }
     samples_ = at;
     return answers;
@@ -271,15 +272,19 @@ class DataJudge : public Judge {
     // Several outputs say more than a class.
     if (!head_ && (labels_ || runner.outputs.size() == 1))
       classes_ = classes_in(runner.outputs, input.rank() > 0 ? input[0] : 0);
+    if (classes_ > 0 && !labels_ && names.empty() && is_embedding(runner.outputs[0])) classes_ = 0;
+    kind_ = kind_of(batch.inputs, runner.outputs);
+    has_floats_ = std::any_of(batch.inputs.begin(), batch.inputs.end(),
+                              [](const Tensor& one) { return one.dtype() == DType::f32; });
     if (!labels_) return;
     const char* const kind = head_          ? "a detector"
                              : classes_ > 0 ? "a classifier"
                                             : "neither a detector nor a classifier";
     if (labels_->boxes ? !head_ : classes_ == 0)
-      throw Error(Code::usage,
-                  fmt::format("the labels are {}, and the model is {}", labels_->boxes ? "boxes" : "classes", kind),
-                  {.where = labels_->where,
-                   .hint = "give a folder of images without labels to judge by the outputs of fp32"});
+      throw Error(
+          Code::usage,
+          fmt::format("the labels are {}, and the model is {}", labels_->boxes ? "boxes" : "classes", kind),
+          {.where = labels_->where, .hint = "give a folder of images without labels to judge by the outputs of fp32"});
     // The number of classes that some heads have is not in their sizes.
     const bool untold = head_ && head_->classes == 0;
     label_classes_ = tenon::cli::classes_of(*labels_, names, !head_ ? classes_ : untold ? INT32_MAX : head_->classes);
@@ -322,7 +327,7 @@ class DataJudge : public Judge {
       answers.agreement.add(reference_.margins[index], answers.margins.back());
       answers.shift.add(answers.margins.back() - reference_.margins[index]);
     } else if (exact) {
-      add_signal(answers, outputs, *exact, row);
+      add_kept(kind_, *exact, outputs, row, answers.share, answers.divergence);
     }
   }
 
@@ -340,28 +345,6 @@ class DataJudge : public Judge {
     return truth;
   }
 
-  /// What is left of each output's variance after the squared error, as a share.
-  static void add_signal(Answers& answers, const std::vector<Tensor>& outputs, const std::vector<Tensor>& exact,
-                         int64_t row) {
-    double kept = 0;
-    int counted = 0;
-    for (size_t at = 0; at < exact.size(); ++at) {
-      if (exact[at].dtype() != DType::f32 || exact[at].dims().rank() == 0 || exact[at].elements() == 0) continue;
-      const std::span<const float> wanted = row_of(exact[at], row), got = row_of(outputs[at], row);
-      double sum = 0, squares = 0, wrong = 0;
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        const double x = wanted[i], off = x - got[i];
-        sum += x, squares += x * x, wrong += off * off;
-      }
-      const double variance = squares - sum * sum / static_cast<double>(wanted.size());
-      const double scale = variance > 1e-9 * squares ? variance : squares;
-      ++counted;
-      if (scale > 0) kept += 1 - std::min(wrong / scale, 1.0);
-      else kept += wrong == 0;
-    }
-    answers.share.add(kept, counted);
-  }
-
   DataOptions data_;
   std::vector<TensorInfo> inputs_;
   Shapes shapes_;
@@ -372,6 +355,8 @@ class DataJudge : public Judge {
   // Known after the first batch.
   std::optional<vision::Head> head_;
   int64_t classes_ = 0, samples_ = 0;
+  OutputKind kind_ = OutputKind::signal;  // where there is neither a head nor classes
+  bool has_floats_ = false;               // among the inputs
   std::vector<int> label_classes_;
   vision::Transform frame_;  // the input itself, for boxes in its pixels
   std::optional<Engine> floats_;

@@ -5,6 +5,7 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/memory.h"
@@ -61,8 +62,60 @@ quant::Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, 
   return recipe;
 }
 
+/// Biases are corrected where that helps, and weights paired where it costs little: pairs are faster on many CPUs.
+quant::Recipe polished(const CalibrationContext& context, quant::Recipe recipe) {
+  quant::Recipe plain = recipe;
+  for (auto& [name, weights] : plain.anchors) weights.bias.clear();
+  plain.error = context.error(plain);
+  if (plain.error < recipe.error) recipe = std::move(plain);
+  quant::Recipe pairs = in_pairs(context, recipe);
+  const double target = context.setting.options.target_error;
+  if (pairs.error <= std::max(std::isinf(target) ? CalibrationOptions().target_error : target, recipe.error))
+    recipe = std::move(pairs);
+  return recipe;
+}
+
+/// Scales to go on with: those of least error on the probes, or where somebody can tell, the best of these, of all
+/// values seen by the same channels, and of all values seen without channels. `context` gets the factors.
+Values scales(CalibrationContext& context, const quant::Structure& structure) {
+  const Setting& setting = context.setting;
+  const bool automatic = setting.options.method == CalibrationMethod::automatic;
+  if (setting.by_channel && automatic) context.equalised = choose_factors(context, structure);
+  const Values chosen = choose_ranges(context, structure);
+  if (!automatic || !setting.prefer) return chosen;
+  struct Draft {
+    const char* what;
+    quant::Equalised equalised;
+    Values values;
+  };
+  std::vector<Draft> drafts{{"of least error on a few samples", context.equalised, chosen}};
+  drafts.push_back({"of all values seen", context.equalised, widest_ranges(context, structure)});
+  CalibrationContext plain = context;
+  plain.equalised = {};
+  if (!context.equalised.factors.empty())
+    drafts.push_back({"of all values seen, one for each tensor", {}, widest_ranges(plain, structure)});
+  constexpr double hopeless = 4;  // times the least error
+  double least = INFINITY;
+  std::vector<Scaling> scalings;
+  std::vector<size_t> from;
+  for (size_t at = 0; at < drafts.size(); ++at) {
+    if (at > 0 && drafts[at].values == chosen) continue;
+    context.equalised = drafts[at].equalised;
+    quant::Recipe recipe = make_recipe(context, structure, drafts[at].values);
+    recipe.error = context.error(recipe);
+    recipe = polished(context, std::move(recipe));
+    least = std::min(least, recipe.error);
+    if (recipe.error > hopeless * least) continue;
+    scalings.push_back({drafts[at].what, std::move(recipe)});
+    from.push_back(at);
+  }
+  Draft& best = drafts[scalings.size() > 1 ? from[setting.prefer(scalings)] : 0];
+  context.equalised = std::move(best.equalised);
+  return std::move(best.values);
+}
+
 quant::Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, const quant::CacheKey& key,
-               const std::string& cache) {
+                      const std::string& cache) {
   const Setting setting = fit_batch(graph, asked);
   const quant::Reasons keep = kept_nodes(graph, setting.options);
   const quant::Structure structure = quant::structure_of(graph, keep);
@@ -76,21 +129,9 @@ quant::Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& a
         data.write_cache(quant::write_checkpoint(key, setting.options.batch, so_far));
       });
   CalibrationContext context{graph, seen, setting, batch_shapes(graph, setting), thread_pool, keep, {}};
-  if (setting.by_channel && setting.options.method == CalibrationMethod::automatic)
-    context.equalised = choose_factors(context, structure);
-  const Values values = choose_ranges(context, structure);
+  const Values values = scales(context, structure);
   const std::vector<double> errors = errors_alone(context, structure, make_recipe(context, structure, values));
-  quant::Recipe recipe = place(context, structure, values, errors, setting.options.target_error);
-  // Biases are corrected where that helps.
-  quant::Recipe plain = recipe;
-  for (auto& [name, weights] : plain.anchors) weights.bias.clear();
-  plain.error = context.error(plain);
-  if (plain.error < recipe.error) recipe = std::move(plain);
-  // Pairs are faster on many CPUs, and cost error.
-  quant::Recipe pairs = in_pairs(context, recipe);
-  const double target = setting.options.target_error;
-  if (pairs.error <= std::max(std::isinf(target) ? CalibrationOptions().target_error : target, recipe.error))
-    recipe = std::move(pairs);
+  quant::Recipe recipe = polished(context, place(context, structure, values, errors, setting.options.target_error));
   if (setting.options.reconstruct)
     if (quant::Recipe better = reconstruct(context, recipe); better.error < recipe.error) recipe = std::move(better);
   recipe.evidence = evidence_of(context, structure, errors, recipe);
@@ -116,10 +157,11 @@ quant::Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting&
     recipe = measure(graph, data, setting, key, text);
   } catch (const Error& error) {
     if (error.code() != Code::resource || !error.hint().empty()) throw;
-    throw Error(Code::resource, error.what(),
-                {.where = error.where(), .why = error.why(),
-                 .hint = "raise --max-memory: calibration takes about " +
-                         memory_text(bytes_of_calibration(graph, setting))});
+    throw Error(
+        Code::resource, error.what(),
+        {.where = error.where(),
+         .why = error.why(),
+         .hint = "raise --max-memory: calibration takes about " + memory_text(bytes_of_calibration(graph, setting))});
   }
   data.write_cache(quant::write_cache(key, recipe));
   return pinned(graph, setting.options, std::move(recipe));

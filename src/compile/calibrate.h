@@ -3,11 +3,21 @@
 #include <tenon/calibration.h>
 #include <tenon/tenon.hpp>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "plan/plan.h"
 #include "quant/recipe.h"
 #include "quant/structure.h"
 
 namespace tenon::compile {
+
+/// A way to scale a network's tensors.
+struct Scaling {
+  std::string what;      ///< how the scales came about, such as "of all values seen"
+  quant::Recipe recipe;  ///< with everything in eight bits that may be
+};
 
 /// What calibration works with beside the graph and the data.
 struct Setting {
@@ -19,7 +29,9 @@ struct Setting {
   Logger logger;
   bool by_channel = true;  ///< some tensors may have scales by channel (equalise)
   /// ONNX names of the graph's values (same_tensors), for caches by other tools.
-  std::map<std::string, std::string> names;
+  std::map<std::string, std::string> names = {};
+  /// For CalibrationMethod::automatic: the index of the best of several; none: the first, of least error on the probes.
+  std::function<size_t(const std::vector<Scaling>&)> prefer = {};
 };
 
 /// Runs the optimised floating point graph over the data and chooses a quantiser for each value and weight that the

@@ -73,9 +73,16 @@ class EightBits {
     }
     task_.finish(floats_);
     const Score score = options_.judge->score(engine_of(floats_));
-    search_.points.push_back(
-        {0, score.value, score.drop, score.low, score.high, 0, {}, false, std::string(name(floats_.goal.precision)),
-         score.objection});
+    search_.points.push_back({0,
+                              score.value,
+                              score.drop,
+                              score.low,
+                              score.high,
+                              0,
+                              {},
+                              false,
+                              std::string(name(floats_.goal.precision)),
+                              score.objection});
     if (!may_measure_) return;
     const Gain gain = gain_of(base_.graph, exact_, floats_);
     search_.points[0].milliseconds = gain.one_us / 1e3, search_.points[1].milliseconds = gain.other_us / 1e3;
@@ -83,7 +90,7 @@ class EightBits {
   }
 
   /// Chooses how to quantise the graph.
-  quant::Recipe calibrated() const {
+  quant::Recipe calibrated() {
     if (!options_.calibrator)
       throw Error(Code::usage, "INT8 needs calibration data",
                   {.hint = "tenon build takes --data; in C++ set BuildOptions::calibrator"});
@@ -96,8 +103,28 @@ class EightBits {
       if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
     }
     setting.names = quant::same_tensors(base_.graph, task_.imported);
+    if (options_.judge) setting.prefer = [&](const std::vector<Scaling>& all) { return preferred(all); };
     quant::Recipe recipe = calibrate(base_.graph, *options_.calibrator, setting);
     return is_float8() ? quant::float8_part(base_.graph, recipe) : recipe;
+  }
+
+  /// The scales by which everything in INT8 loses least as the judge sees it.
+  size_t preferred(const std::vector<Scaling>& all) {
+    size_t best = 0;
+    std::vector<Score> scores;
+    for (const Scaling& one : all) {
+      plan::Plan plan = base_;
+      quant::materialise(plan.graph, one.recipe);
+      task_.finish(plan);
+      scores.push_back(options_.judge->score(engine_of(plan)));
+      const Score &score = scores.back(), &least = scores[best];
+      const bool is_fine = score.objection.empty(), was_fine = least.objection.empty();
+      if (is_fine == was_fine ? score.drop < least.drop : is_fine) best = scores.size() - 1;
+    }
+    scaled_ = fmt::format("; scales are {}: all in INT8 they lose {:.2f}", all[best].what, scores[best].drop);
+    for (size_t at = 0; at < all.size(); ++at)
+      if (at != best) scaled_ += fmt::format(", those {} {:.2f}", all[at].what, scores[at].drop);
+    return best;
   }
 
   bool is_float8() const { return base_.goal.precision == Precision::fp8; }
@@ -145,6 +172,7 @@ class EightBits {
     const auto score = [&](const plan::Plan& one) { return options_.judge->score(engine_of(one)); };
     std::optional<LatencyCheck> best =
         choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_}, search_);
+    if (best && !best->recipe.anchors.empty()) search_.why += scaled_;
     exact_.evidence = floats_.evidence;
     plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
     result.evidence.search = search_;
@@ -180,6 +208,7 @@ class EightBits {
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
   quant::Recipe recipe_;
   plan::Search search_;
+  std::string scaled_;  // how scales were chosen, behind `why`; "" where there was nothing to choose
 };
 
 }  // namespace

@@ -118,22 +118,26 @@ quant::Recipe in_pairs(const CalibrationContext& context, quant::Recipe recipe) 
   return recipe;
 }
 
-quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
+Values widest_ranges(const CalibrationContext& context, const quant::Structure& structure) {
   const auto names = members(context.graph, structure);
+  Values values;
+  for (size_t group = 0; group < names.size(); ++group) {
+    const quant::Histogram& histogram = context.seen.groups[group];
+    const auto equal = context.equalised.quantisers.find(static_cast<int>(group));
+    const bool plain = equal == context.equalised.quantisers.end();
+    for (const std::string& name : names[group])
+      values[name] = plain ? quant::Quantiser::of({histogram.low(), histogram.high()}) : equal->second;
+  }
+  return values;
+}
+
+quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
   quant::Equalised best;
   double least = INFINITY;
   for (const double caution : {0., 4., 1.}) {
     CalibrationContext trial = context;
     if (caution > 0) trial.equalised = quant::equalise(context.graph, structure, context.seen, caution);
-    Values values;
-    for (size_t group = 0; group < names.size(); ++group) {
-      const quant::Histogram& histogram = context.seen.groups[group];
-      const auto equal = trial.equalised.quantisers.find(static_cast<int>(group));
-      const bool plain = equal == trial.equalised.quantisers.end();
-      for (const std::string& name : names[group])
-        values[name] = plain ? quant::Quantiser::of({histogram.low(), histogram.high()}) : equal->second;
-    }
-    const double error = trial.error(make_recipe(trial, structure, values));
+    const double error = trial.error(make_recipe(trial, structure, widest_ranges(trial, structure)));
     if (error < least) least = error, best = std::move(trial.equalised);
   }
   return best;
@@ -197,9 +201,8 @@ std::vector<int> by_sensitivity(const std::vector<double>& errors) {
   std::vector<int> order;
   for (size_t group = 0; group < errors.size(); ++group)
     if (errors[group] >= 0) order.push_back(static_cast<int>(group));
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return errors[static_cast<size_t>(a)] > errors[static_cast<size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return errors[static_cast<size_t>(a)] > errors[static_cast<size_t>(b)]; });
   return order;
 }
 

@@ -13,8 +13,8 @@ struct CalibrationContext {
   const Setting& setting;
   Shapes shapes;
   ThreadPool& thread_pool;
-  quant::Reasons keep;          ///< what the user asked for, by node
-  quant::Equalised equalised;   ///< empty: no group of channels has factors
+  quant::Reasons keep;         ///< what the user asked for, by node
+  quant::Equalised equalised;  ///< empty: no group of channels has factors
   RecipeCandidates candidates(const quant::Recipe& recipe) const {
     return {graph, recipe, seen, shapes, thread_pool, setting.records};
   }
@@ -32,6 +32,9 @@ quant::Recipe make_recipe(const CalibrationContext& context, const quant::Struct
 
 /// The recipe with all weights paired that kernels would gain by; see store_row.
 quant::Recipe in_pairs(const CalibrationContext& context, quant::Recipe recipe);
+
+/// One quantiser a scale group that holds everything that was seen.
+Values widest_ranges(const CalibrationContext& context, const quant::Structure& structure);
 
 /// Of no factors, and those of much and of little caution, the ones with the least error at the outputs while
 /// everything that was seen lies within its range.

@@ -159,6 +159,83 @@ TEST(judge, measures_the_signal_of_several_outputs) {
   EXPECT_EQ(one.points("all")["metric"], "share of fp32's signal in the outputs");
 }
 
+/// NumPy's form of numbers.
+std::string npy(const std::string& type, const std::string& shape, const std::string& bytes) {
+  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.resize(117, ' ');
+  return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + bytes;
+}
+
+/// What a build says of its limit, on 16 arrays that `make` makes of their numbers.
+std::string limit_of(const std::string& model, const std::function<std::string(unsigned)>& make,
+                     const std::string& objective = "latency") {
+  const test::Folder folder;
+  folder.write("m.onnx", model);
+  std::filesystem::create_directory(folder / "all");
+  for (unsigned at = 0; at < 16; ++at) folder.write("all/" + std::to_string(at) + ".npy", make(at));
+  const test::Outcome outcome =
+      test::run_tenon(folder, {"build", "m.onnx", "-o", "x.tenon", "-q", "--data", "all", "--precision", "int8",
+                               "--budget", "200ms", "--timing-cache", "-", "--objective", objective});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  return outcome.out;
+}
+
+/// An image of few bits a number, as an array.
+std::string levels(unsigned seed) {
+  Tensor image = test::random_tensor({1, 3, 8, 8}, seed);
+  for (int64_t at = 0; at < image.elements(); ++at)
+    image.data<float>()[at] = std::round((image.data<float>()[at] + 0.5f) * 20) / 20;
+  return npy("<f4", "1, 3, 8, 8", test::bytes_of(image));
+}
+
+TEST(judge, measures_the_jitter_of_arrays_by_their_last_bit) {
+  const std::string said = limit_of(filter(), levels);
+  EXPECT_EQ(said.find("share of fp32's signal in the outputs on 16 samples; at most "), 0u) << said;
+  const std::string reason = "noise in the last bit of the data changes fp32's own answers by ";
+  ASSERT_NE(said.find(reason), std::string::npos) << said;
+  EXPECT_GT(std::stod(said.substr(said.find(reason) + reason.size())), 0) << said;
+}
+
+TEST(judge, says_by_what_the_scales_were_chosen) {
+  const std::string said = limit_of(test::small_net(), levels, "size");
+  const size_t at = said.find("; scales are ");
+  ASSERT_NE(at, std::string::npos) << said;
+  const size_t taken = said.find("they lose ", at), other = said.find(", those ", at);
+  ASSERT_NE(other, std::string::npos) << said;
+  const double least = std::stod(said.substr(taken + 10));
+  EXPECT_LE(least, std::stod(said.substr(said.find_first_of("0123456789", other)))) << said;
+}
+
+TEST(judge, counts_the_classes_of_positions_where_there_is_a_map_of_them) {
+  const std::string said =
+      limit_of(test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w1", {8, 3, 3, 3}, 1) +
+                           test::random_weights("w2", {8, 8, 3, 3}, 2) + test::random_weights("w3", {6, 8, 1, 1}, 3) +
+                           test::node("stem", "Conv", {"x", "w1"}, {"a"}, test::integers("pads", {1, 1, 1, 1})) +
+                           test::node("act", "Relu", {"a"}, {"b"}) +
+                           test::node("next", "Conv", {"b", "w2"}, {"c"}, test::integers("pads", {1, 1, 1, 1})) +
+                           test::node("again", "Relu", {"c"}, {"d"}) + test::node("point", "Conv", {"d", "w3"}, {"y"}) +
+                           test::output("y")),
+               levels);
+  EXPECT_NE(said.find("share of positions with fp32's class on 16 samples; at most "), std::string::npos) << said;
+}
+
+TEST(judge, bounds_what_tokens_may_change_where_there_is_no_jitter) {
+  const auto ids = [](unsigned at) {
+    std::vector<int64_t> four;
+    for (unsigned place = 0; place < 4; ++place) four.push_back((at * 7 + place * place * 3) % 50);
+    return npy("<i8", "1, 4", {reinterpret_cast<const char*>(four.data()), 32});
+  };
+  const std::string said =
+      limit_of(test::model(test::input("x", {-1, 4}, test::i64) + test::random_weights("words", {50, 16}, 1) +
+                           test::random_weights("w1", {16, 16}, 2) + test::random_weights("w2", {16, 2000}, 3) +
+                           test::node("look", "Gather", {"words", "x"}, {"a"}) +
+                           test::node("mix", "MatMul", {"a", "w1"}, {"b"}) + test::node("act", "Relu", {"b"}, {"c"}) +
+                           test::node("out", "MatMul", {"c", "w2"}, {"y"}) + test::output("y")),
+               ids);
+  EXPECT_NE(said.find("share of fp32's most likely tokens on 16 samples; at most 1 "), std::string::npos) << said;
+  EXPECT_NE(said.find("inputs without floats have no jitter; 1 may always be lost"), std::string::npos) << said;
+}
+
 TEST(judge, refuses_labels_for_what_is_no_classifier) {
   const Case one(filter());
   one.folder.write("a.csv", "0.png,1\n");

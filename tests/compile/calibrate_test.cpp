@@ -112,6 +112,27 @@ TEST(calibrate, does_not_depend_on_batches_or_threads) {
     }
 }
 
+TEST(calibrate, goes_on_with_the_scales_that_are_preferred) {
+  const ir::Graph graph = optimised();
+  for (const bool last : {false, true}) {
+    Samples samples(16);
+    Setting setting = quick();
+    setting.options.target_error = INFINITY;
+    std::vector<Scaling> offered;
+    size_t taken = 0;
+    setting.prefer = [&](const std::vector<Scaling>& all) {
+      offered = all;
+      return taken = last ? all.size() - 1 : 0;
+    };
+    const quant::Recipe recipe = calibrate(graph, samples, setting);
+    ASSERT_GT(offered.size(), 1u);
+    EXPECT_EQ(recipe.values, offered[taken].recipe.values);
+    EXPECT_EQ(recipe.factors, offered[taken].recipe.factors);
+    EXPECT_EQ(recipe.anchors.size(), offered[taken].recipe.anchors.size());
+    EXPECT_NE(offered.front().recipe.values, offered.back().recipe.values);
+  }
+}
+
 TEST(calibrate, names_a_sample_that_is_not_finite) {
   const ir::Graph graph = optimised();
   Samples samples(8, 1, 5);

@@ -83,8 +83,8 @@ TEST(calibrators, entropy_cuts_off_little) {
     for (const CalibrationMethod method : {CalibrationMethod::entropy, CalibrationMethod::entropy_legacy}) {
       const Range range = range_of(histogram, method, 100);
       EXPECT_LT(error_on(values, Quantiser::of(range)), 100 * least) << name;
-      const auto cut = std::count_if(values.begin(), values.end(),
-                                     [&](float x) { return x < range.low || x > range.high; });
+      const auto cut =
+          std::count_if(values.begin(), values.end(), [&](float x) { return x < range.low || x > range.high; });
       EXPECT_LT(static_cast<double>(cut), 0.005 * count) << name;
     }
   }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/output_kind.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "metrics/outputs.h"
+
+namespace tenon::cli {
+namespace {
+
+bool is_float(const Tensor& tensor) { return tensor.dtype() == DType::f32; }
+bool is_whole(const Tensor& tensor) { return tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32; }
+
+/// Numbers of sample `row` of a batch.
+std::span<const float> row_of(const Tensor& output, int64_t row) {
+  const auto count = static_cast<size_t>(output.elements() / output.dims()[0]);
+  return output.values<float>().subspan(static_cast<size_t>(row) * count, count);
+}
+
+/// Whether numbers along an axis are the parts of 1 at all positions.
+bool are_shares(const Tensor& output, int64_t classes, int64_t inner) {
+  constexpr double near = 1e-2;
+  const std::span<const float> all = output.values<float>();
+  const auto outer = static_cast<int64_t>(all.size()) / (classes * inner);
+  for (int64_t out = 0; out < outer; ++out)
+    for (int64_t in = 0; in < inner; ++in) {
+      double sum = 0;
+      for (int64_t one = 0; one < classes; ++one) {
+        const float share = all[static_cast<size_t>((out * classes + one) * inner + in)];
+        if (share < 0) return false;
+        sum += share;
+      }
+      if (std::fabs(sum - 1) > near) return false;
+    }
+  return true;
+}
+
+/// Logits reach below 0 about as far as above it, as heat maps and images do not.
+bool are_logits(const Tensor& output) {
+  constexpr float part = 0.25f;
+  const std::span<const float> all = output.values<float>();
+  const auto [low, high] = std::minmax_element(all.begin(), all.end());
+  return *low < 0 && *low <= -part * *high;
+}
+
+/// The axis of classes in a map of them: 1 or 3; 0 where it is none.
+size_t class_axis(const Tensor& output) {
+  constexpr int64_t fewest_logits = 4, most = 512;  // two or three may be a flow, a direction or a colour
+  const Dims& dims = output.dims();
+  if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return 0;
+  const size_t axis = dims[3] < dims[1] && dims[3] < dims[2] ? 3 : 1;
+  const int64_t classes = dims[axis], inner = axis == 1 ? dims[2] * dims[3] : 1;
+  if (classes < 2 || classes > most || output.elements() / dims[0] / classes < 2) return 0;
+  if (are_shares(output, classes, inner)) return axis;
+  return classes >= fewest_logits && are_logits(output) ? axis : 0;
+}
+
+/// Classes themselves, at many positions.
+bool is_map_of_numbers(const Tensor& output) { return is_whole(output) && output.dims().rank() >= 3; }
+
+bool is_vocabulary(const Tensor& output) {
+  constexpr int64_t fewest = 2000;  // hidden states are narrower
+  const Dims& dims = output.dims();
+  return is_float(output) && dims.rank() == 3 && dims[2] >= fewest;
+}
+
+/// What is left of an output's variance after the squared error.
+double signal_kept(std::span<const float> wanted, std::span<const float> got) {
+  double sum = 0, squares = 0, wrong = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const double x = wanted[i], off = x - got[i];
+    sum += x, squares += x * x, wrong += off * off;
+  }
+  const double variance = squares - sum * sum / static_cast<double>(wanted.size());
+  const double scale = variance > 1e-9 * squares ? variance : squares;
+  return scale > 0 ? 1 - std::min(wrong / scale, 1.0) : wrong == 0;
+}
+
+template <class T>
+double share_equal(const Tensor& exact, const Tensor& other, int64_t row) {
+  const int64_t count = exact.elements() / exact.dims()[0];
+  const T *a = exact.data<T>() + row * count, *b = other.data<T>() + row * count;
+  int64_t same = 0;
+  for (int64_t at = 0; at < count; ++at) same += a[at] == b[at];
+  return static_cast<double>(same) / static_cast<double>(count);
+}
+
+double map_kept(const Tensor& exact, const Tensor& other, int64_t row) {
+  if (exact.dtype() == DType::i64) return share_equal<int64_t>(exact, other, row);
+  if (exact.dtype() == DType::i32) return share_equal<int32_t>(exact, other, row);
+  const Dims& dims = exact.dims();
+  const size_t axis = class_axis(exact);
+  const int64_t classes = dims[axis ? axis : 1], inner = axis == 3 ? 1 : dims[2] * dims[3];
+  const int64_t same = metrics::same_best(row_of(exact, row), row_of(other, row), classes, inner);
+  return static_cast<double>(same * classes) / static_cast<double>(exact.elements() / dims[0]);
+}
+
+double tokens_kept(const Tensor& exact, const Tensor& other, int64_t row, metrics::Shift& divergence) {
+  const std::span<const float> wanted = row_of(exact, row), got = row_of(other, row);
+  const int64_t words = exact.dims()[2], positions = exact.dims()[1];
+  for (int64_t at = 0; at < positions; ++at) {
+    const auto begin = static_cast<size_t>(at * words), size = static_cast<size_t>(words);
+    divergence.add(metrics::divergence(wanted.subspan(begin, size), got.subspan(begin, size)));
+  }
+  return static_cast<double>(metrics::same_best(wanted, got, words, 1)) / static_cast<double>(positions);
+}
+
+}  // namespace
+
+bool is_embedding(const Tensor& output) {
+  constexpr int64_t fewest = 32;
+  constexpr double near = 1e-3;
+  const Dims& dims = output.dims();
+  if (!is_float(output) || dims.rank() < 2 || dims[0] == 0) return false;
+  const int64_t size = output.elements() / dims[0];
+  if (size < fewest || std::count(dims.begin() + 1, dims.end(), size) != 1) return false;
+  bool unit = true, positive = true;
+  for (int64_t row = 0; row < dims[0]; ++row) {
+    double squares = 0, sum = 0;
+    for (const float x : row_of(output, row)) squares += double{x} * x, sum += x, positive = positive && x >= 0;
+    unit = unit && std::fabs(std::sqrt(squares) - 1) < near;
+    positive = positive && std::fabs(sum - 1) > near * 10;  // shares of 1 are classes
+  }
+  return unit || positive;
+}
+
+OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  if (outputs.empty()) return OutputKind::signal;
+  if (std::none_of(inputs.begin(), inputs.end(), is_float) && is_vocabulary(outputs[0])) return OutputKind::tokens;
+  if (outputs.size() == 1 && is_embedding(outputs[0])) return OutputKind::embedding;
+  const bool maps = std::all_of(outputs.begin(), outputs.end(),
+                                [](const Tensor& one) { return is_map_of_numbers(one) || class_axis(one) > 0; });
+  return maps ? OutputKind::class_map : OutputKind::signal;
+}
+
+const char* metric_of(OutputKind kind) {
+  switch (kind) {
+    case OutputKind::class_map: return "share of positions with fp32's class";
+    case OutputKind::embedding: return "cosine with fp32's embedding";
+    case OutputKind::tokens: return "share of fp32's most likely tokens";
+    case OutputKind::signal: break;
+  }
+  return "share of fp32's signal in the outputs";
+}
+
+Measure measure_of(OutputKind kind) {
+  switch (kind) {
+    case OutputKind::class_map: return {1, 0.5, 0};
+    case OutputKind::tokens: return {1, 1, 0};
+    case OutputKind::embedding:
+    case OutputKind::signal: break;
+  }
+  return {1, 0.1, 0};
+}
+
+void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,
+              metrics::Share& share, metrics::Shift& divergence) {
+  double kept = 0;
+  int counted = 0;
+  for (size_t at = 0; at < exact.size(); ++at) {
+    const Tensor& one = exact[at];
+    if (one.dims().rank() == 0 || one.elements() == 0) continue;
+    if (kind == OutputKind::class_map) kept += map_kept(one, other[at], row);
+    else if (!is_float(one)) continue;
+    else if (kind == OutputKind::tokens && at > 0) break;  // states of the next run
+    else if (kind == OutputKind::tokens) kept += tokens_kept(one, other[at], row, divergence);
+    else if (kind == OutputKind::embedding) kept += metrics::cosine(row_of(one, row), row_of(other[at], row));
+    else kept += signal_kept(row_of(one, row), row_of(other[at], row));
+    ++counted;
+  }
+  share.add(kept, counted);
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "metrics/outputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon::metrics {
+namespace {
+
+int64_t best_of(const float* scores, int64_t classes, int64_t inner) {
+  int64_t best = 0;
+  for (int64_t one = 1; one < classes; ++one)
+    if (scores[one * inner] > scores[best * inner]) best = one;
+  return best;
+}
+
+double log_of_sum(std::span<const float> logits, float most) {
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(double{x} - most);
+  return most + std::log(sum);
+}
+
+}  // namespace
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double product = 0, of_a = 0, of_b = 0;
+  for (size_t at = 0; at < a.size(); ++at) {
+    product += double{a[at]} * b[at];
+    of_a += double{a[at]} * a[at];
+    of_b += double{b[at]} * b[at];
+  }
+  if (of_a == 0 || of_b == 0) return of_a == of_b ? 1 : 0;
+  return product / std::sqrt(of_a * of_b);
+}
+
+int64_t same_best(std::span<const float> a, std::span<const float> b, int64_t classes, int64_t inner) {
+  const auto outer = static_cast<int64_t>(a.size()) / (classes * inner);
+  int64_t same = 0;
+  for (int64_t out = 0; out < outer; ++out)
+    for (int64_t in = 0; in < inner; ++in) {
+      const int64_t at = out * classes * inner + in;
+      same += best_of(a.data() + at, classes, inner) == best_of(b.data() + at, classes, inner);
+    }
+  return same;
+}
+
+double divergence(std::span<const float> exact, std::span<const float> other) {
+  if (exact.empty()) return 0;
+  const double all = log_of_sum(exact, *std::max_element(exact.begin(), exact.end()));
+  const double others = log_of_sum(other, *std::max_element(other.begin(), other.end()));
+  double sum = 0;
+  for (size_t at = 0; at < exact.size(); ++at) {
+    const double log_p = exact[at] - all, p = std::exp(log_p);
+    if (p > 0) sum += p * (log_p - (other[at] - others));
+  }
+  return std::max(sum, 0.0);
+}
+
+}  // namespace tenon::metrics

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/noisy_data.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "cli/output_kind.h"
+
+namespace tenon::cli {
+namespace {
+
+/// 0 to 1 with all bits of a float.
+std::vector<float> numbers(size_t count, unsigned seed = 1) {
+  std::mt19937 random(seed);
+  std::vector<float> values;
+  for (size_t at = 0; at < count; ++at) values.push_back(static_cast<float>(random()) * 0x1p-32f);
+  return values;
+}
+
+TEST(last_bit, is_a_step_where_numbers_were_whole) {
+  for (const double levels : {255., 65535.}) {
+    std::vector<float> values = numbers(20000);
+    for (float& x : values)  // as an image's channel is normalised
+      x = (static_cast<float>(std::round(x * levels)) / static_cast<float>(levels) - 0.485f) / 0.229f;
+    const LastBit bit = last_bit(values);
+    EXPECT_NEAR(bit.step * levels * 0.229, 1, 1e-3) << levels;
+    EXPECT_EQ(bit.share, 0) << levels;
+  }
+}
+
+TEST(last_bit, is_a_share_of_numbers_that_have_a_mantissa) {
+  std::vector<float> values = numbers(1000);
+  EXPECT_EQ(last_bit(values).step, 0);
+  EXPECT_EQ(last_bit(values).share, 0x1p-23);
+  for (float& x : values) {  // as fp16 holds it
+    int exponent;
+    const float part = std::frexp(x * x * x, &exponent);
+    x = std::ldexp(std::round(part * 2048) / 2048, exponent);
+  }
+  EXPECT_EQ(last_bit(values).step, 0);
+  EXPECT_EQ(last_bit(values).share, 0x1p-10);
+}
+
+TEST(last_bit, is_unknown_of_a_few_numbers) {
+  const std::vector<float> mask{0, 1, 1, 0, 1};
+  EXPECT_EQ(last_bit(mask).step, 0);
+  EXPECT_EQ(last_bit(mask).share, 0);
+}
+
+class Once : public Calibrator {
+ public:
+  explicit Once(CalibrationBatch batch) : batch_(std::move(batch)) {}
+  bool next_batch(CalibrationBatch& batch) override {
+    batch = batch_;
+    return !std::exchange(done_, true);
+  }
+
+ private:
+  CalibrationBatch batch_;
+  bool done_ = false;
+};
+
+TEST(noisy_data, moves_each_channel_by_its_own_last_bit_and_leaves_tokens) {
+  const std::vector<float> parts = numbers(2 * 1024);
+  Tensor image(DType::f32, {1, 2, 32, 32}), tokens(DType::i64, {1, 4});
+  for (int64_t at = 0; at < 2048; ++at)
+    image.data<float>()[at] = static_cast<float>(std::round(parts[at] * 255)) / (at < 1024 ? 255.f : 1.f);
+  std::fill_n(tokens.data<int64_t>(), 4, 7);
+  const Tensor before = image.copy();
+  const auto data = noisy_data(std::make_shared<Once>(CalibrationBatch{{{"x", image}, {"t", tokens}}, {"one"}}));
+  CalibrationBatch batch;
+  ASSERT_TRUE(data->next_batch(batch));
+  EXPECT_EQ(batch.names, std::vector<std::string>{"one"});
+  for (int channel = 0; channel < 2; ++channel) {
+    float most = 0;
+    for (int at = channel * 1024; at < channel * 1024 + 1024; ++at)
+      most = std::max(most, std::fabs(batch.inputs["x"].data<float>()[at] - before.data<float>()[at]));
+    const float step = channel == 0 ? 1.f / 255 : 1;
+    EXPECT_LE(most, step * 1.001f);
+    EXPECT_GT(most, step * 0.9f);
+  }
+  EXPECT_EQ(image.data<float>()[0], before.data<float>()[0]);
+  EXPECT_EQ(batch.inputs["t"].data<int64_t>()[3], 7);
+  EXPECT_FALSE(data->next_batch(batch));
+}
+
+Tensor of(const Dims& dims, const std::function<float(int64_t)>& make) {
+  Tensor tensor(DType::f32, dims);
+  for (int64_t at = 0; at < tensor.elements(); ++at) tensor.data<float>()[at] = make(at);
+  return tensor;
+}
+
+TEST(output_kind, is_seen_from_the_numbers) {
+  const auto wave = [](int64_t at) { return std::sin(static_cast<float>(at)); };
+  const auto positive = [](int64_t at) { return std::fabs(std::sin(static_cast<float>(at))); };
+  const std::vector<Tensor> image{of({1, 3, 8, 8}, positive)}, tokens{Tensor(DType::i64, {1, 4})};
+  const auto kind = [&](const Tensor& output) { return kind_of(image, {output}); };
+  EXPECT_EQ(kind(of({1, 6, 8, 8}, wave)), OutputKind::class_map);
+  EXPECT_EQ(kind(of({1, 8, 8, 6}, wave)), OutputKind::class_map);
+  EXPECT_EQ(kind(of({1, 2, 8, 8}, [](int64_t at) { return at < 64 ? 0.25f : 0.75f; })), OutputKind::class_map);
+  EXPECT_EQ(kind(Tensor(DType::i64, {1, 8, 8})), OutputKind::class_map);
+  EXPECT_EQ(kind(of({1, 2, 8, 8}, wave)), OutputKind::signal);       // a flow
+  EXPECT_EQ(kind(of({1, 17, 8, 8}, positive)), OutputKind::signal);  // heat maps
+  EXPECT_EQ(kind(of({2, 64}, [](int64_t) { return 0.125f; })), OutputKind::embedding);
+  EXPECT_EQ(kind(of({2, 64}, positive)), OutputKind::embedding);
+  EXPECT_EQ(kind(of({2, 64}, wave)), OutputKind::signal);
+  EXPECT_EQ(kind(of({2, 64}, [](int64_t) { return 1.f / 64; })), OutputKind::signal);  // probabilities
+  EXPECT_EQ(kind_of(tokens, {of({1, 4, 3000}, wave)}), OutputKind::tokens);
+  EXPECT_EQ(kind_of(tokens, {of({1, 4, 768}, wave)}), OutputKind::signal);
+}
+
+TEST(output_kind, counts_what_is_left_of_a_sample) {
+  const auto kept = [](OutputKind kind, const Tensor& exact, const Tensor& other) {
+    metrics::Share share;
+    metrics::Shift divergence;
+    add_kept(kind, {exact}, {other}, 1, share, divergence);
+    return std::pair(share.value(), divergence.mean());
+  };
+  // The second sample is the one that counts: of its four positions one has another class.
+  Tensor exact = of({2, 4, 2, 2}, [](int64_t at) { return at / 4 % 4 == at % 4 ? 5.f : -5.f; }), other = exact.copy();
+  other.data<float>()[16 + 4 * 3] = 6;
+  other.data<float>()[0] = -7;
+  EXPECT_DOUBLE_EQ(kept(OutputKind::class_map, exact, other).first, 0.75);
+  Tensor words = of({2, 2, 3}, [](int64_t at) { return at % 3 == 0 ? 2.f : 0.f; }), changed = words.copy();
+  changed.data<float>()[8] = 3;
+  const auto [same, nats] = kept(OutputKind::tokens, words, changed);
+  EXPECT_DOUBLE_EQ(same, 0.5);
+  EXPECT_GT(nats, 0.1);
+  Tensor longer = exact.copy();
+  for (int64_t at = 0; at < longer.elements(); ++at) longer.data<float>()[at] *= 3;
+  EXPECT_DOUBLE_EQ(kept(OutputKind::embedding, exact, longer).first, 1);
+  EXPECT_DOUBLE_EQ(kept(OutputKind::signal, exact, longer).first, 0);
+}
+
+}  // namespace
+}  // namespace tenon::cli
