@@ -16,6 +16,7 @@
 #include "cli/source.h"
 #include "cli/verb.h"
 #include "cli/wrong_words.h"
+#include "vision/video.h"
 
 namespace tenon::cli {
 
@@ -93,6 +94,7 @@ Flag Flag::reads(const char* noun) {
 Flag Flag::reads_source() {
   path_uses()[option_] = [](const std::string& option, const std::string& path) {
     struct stat status;
+    if (vision::is_stream_address(path)) return;
     if (!is_pattern(path) || ::stat(path.c_str(), &status) == 0) paths().read(option, path, "the source");
   };
   return *this;

@@ -3,12 +3,22 @@
 
 #include <utility>
 
+#include "cli/signals.h"
+
 namespace tenon::cli {
 namespace {
 constexpr size_t most_ready = 2;
 }  // namespace
 
-Frames::Frames(const std::string& path) : reader_(path), thread_([this] { decode(); }) {}
+Frames::Frames(const std::string& path) : Frames(vision::VideoReader(path)) {}
+
+Frames::Frames(vision::VideoReader reader)
+    : reader_(std::move(reader)), fps_(reader_.fps()), thread_([this] { decode(); }) {}
+
+std::unique_ptr<Frames> Frames::of_stream(const std::string& address) {
+  vision::VideoReader reader(address, {.cancelled = [] { return interrupted() != 0; }});
+  return std::unique_ptr<Frames>(new Frames(std::move(reader)));
+}
 
 Frames::~Frames() { stop(); }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,7 +17,10 @@ class Frames {
  public:
   /// Throws as vision::VideoReader does.
   explicit Frames(const std::string& path);
+  /// Frames of a stream, until its end or a signal.
+  static std::unique_ptr<Frames> of_stream(const std::string& address);
   ~Frames();
+  double fps() const { return fps_; }
   Frames(const Frames&) = delete;
   /// Gives the next frame, taking the image's memory for a later one; false at the end. Throws what reading threw.
   bool next(vision::Image& frame);
@@ -24,10 +28,12 @@ class Frames {
   std::string fault();
 
  private:
+  explicit Frames(vision::VideoReader reader);
   void decode();
   void stop();
 
   vision::VideoReader reader_;  // the thread's own until it has ended
+  double fps_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<vision::Image> ready_, spare_;  // ready ones in order

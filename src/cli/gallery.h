@@ -23,7 +23,7 @@ class Gallery {
   /// Where the result of an image or a video goes.
   std::string result_of(const std::string& file) const;
 
-  std::string folder_, video_source_;
+  std::string folder_, video_source_, stream_;  // `stream_` is the address, of streams
   int stride_ = 1;
   std::optional<vision::VideoWriter> video_;  // of `video_source_`
 };

@@ -71,7 +71,8 @@ void ImageOptions::add_to(CLI::App& app) {
   ModelOptions::add_to(app);
   flags
       .add("-s,--source", source,
-           "An image, a video, a folder of images, a quoted pattern as \"images/*.jpg\", or a list of paths (.txt)")
+           "An image, a video, a folder of images, a quoted pattern as \"images/*.jpg\", a list of paths (.txt), or "
+           "the http, https or rtsp address of a stream")
       .required()
       .value("PATH")
       .reads_source();
@@ -188,6 +189,7 @@ void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
   settle(lane, seen);
   // The image gets a used one's memory in exchange.
   lane.source_image.path = source_image.path, lane.source_image.frame = source_image.frame;
+  lane.source_image.fps = source_image.fps;
   std::swap(lane.source_image.image, source_image.image);
   lane.source_image.decode_ms = source_image.decode_ms;
   const Clock::time_point begin = Clock::now();

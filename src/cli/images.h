@@ -27,6 +27,7 @@ struct ImageOptions : ModelOptions {
 struct SourceImage {
   std::string path;
   int64_t frame = -1;
+  double fps = 0;  ///< of the video
   vision::Image image;
   double decode_ms = 0, preprocess_ms = 0, inference_ms = 0, postprocess_ms = 0;
 };

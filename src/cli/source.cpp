@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 
 #include "base/entries.h"
 #include "cli/frames.h"
@@ -71,9 +72,11 @@ std::vector<std::string> lines_of(const std::string& list) {
 }
 
 /// Gives 1 where the video ends before its time or has damaged parts. What came before that counts.
-int64_t for_each_frame(const std::string& path, const Each& each) {
-  Frames frames(path);
-  SourceImage source_image{.path = path, .frame = 0};
+int64_t for_each_frame(const std::string& word, bool is_stream, const Each& each) {
+  const std::string path = is_stream ? vision::shown_address(word) : word;
+  const std::unique_ptr<Frames> reader = is_stream ? Frames::of_stream(word) : std::make_unique<Frames>(word);
+  Frames& frames = *reader;
+  SourceImage source_image{.path = path, .frame = 0, .fps = frames.fps()};
   const auto next = [&] {
     try {
       const Clock::time_point begin = Clock::now();
@@ -89,9 +92,9 @@ int64_t for_each_frame(const std::string& path, const Each& each) {
   for (int64_t frame = 0; interrupted() == 0 && next(); source_image.frame = ++frame, source_image.path = path)
     each(source_image);
   const std::string fault = frames.fault();
-  if (fault.empty()) return 0;
+  if (fault.empty() || (is_stream && interrupted() != 0)) return 0;
   const Error error(
-      Code::io, "the video is damaged",
+      Code::io, is_stream ? "the stream broke off" : "the video is damaged",
       {.where = path, .why = fault + fmt::format("; {} could be read", counted(source_image.frame, "frame"))});
   if (source_image.frame == 0) throw error;
   tell(error);
@@ -114,6 +117,11 @@ bool is_pattern(const std::string& word) { return word.find_first_of("*?[") != s
 bool is_video_file(const std::string& path) { return vision::is_video_name(path) && !is_folder(path); }
 
 Source::Source(const std::string& word) {
+  if (vision::is_stream_address(word)) {
+    is_stream_ = true;
+    files_ = {word};
+    return;
+  }
   const bool there = is_there(word);
   if (there && is_folder(word)) files_ = vision::images_in(word);
   else if (!there && is_pattern(word)) files_ = matches(word);
@@ -122,9 +130,10 @@ Source::Source(const std::string& word) {
   if (files_.size() == 1) paths().read("--source", files_[0], "the source");
 }
 
-bool Source::is_video() const { return std::all_of(files_.begin(), files_.end(), is_video_file); }
+bool Source::is_video() const { return is_stream_ || std::all_of(files_.begin(), files_.end(), is_video_file); }
 
 int64_t Source::items() const {
+  if (is_stream_) return 0;
   int64_t count = 0;
   try {
     for (const std::string& file : files_) {
@@ -151,7 +160,8 @@ int64_t Source::for_each(const Each& each) const {
       reading = true;
     };
     try {
-      unreadable += is_video_file(file) ? for_each_frame(file, seen) : read_image(file, source_image, seen);
+      unreadable += is_stream_ || is_video_file(file) ? for_each_frame(file, is_stream_, seen)
+                                                      : read_image(file, source_image, seen);
     } catch (const Error& error) {
       if (files_.size() == 1 || !reading) throw;
       ++unreadable;

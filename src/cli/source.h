@@ -13,7 +13,7 @@ namespace tenon::cli {
 bool is_pattern(const std::string& word);
 
 /// What --source stands for: an image, a video, a folder of images (by name, not below it), a quoted pattern as
-/// "images/*.jpg", or a list, which is a .txt file with a path in each line, from here or from beside the list.
+/// "images/*.jpg", the address of a stream, or a list, which is a .txt file with a path in each line, from here or from beside the list.
 class Source {
  public:
   /// Throws Error(io) where there is nothing of this name, or no image.
@@ -22,6 +22,8 @@ class Source {
   const std::vector<std::string>& files() const { return files_; }
   /// Whether all of them are videos.
   bool is_video() const;
+  /// Whether it is the address of a stream, which only the command's own word can be.
+  bool is_stream() const { return is_stream_; }
   /// Images, and frames as videos tell them; 0 where one does not.
   int64_t items() const;
   /// "frame" of videos alone, else "image".
@@ -32,6 +34,7 @@ class Source {
   int64_t for_each(const std::function<void(SourceImage&)>& each) const;
 
  private:
+  bool is_stream_ = false;
   std::vector<std::string> files_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,12 +14,25 @@ bool video_available();
 /// Whether the name ends like a video (.mp4, .mov, .mkv, .webm, .avi, .m4v, .ts).
 bool is_video_name(const std::string& path);
 
+/// Whether a word is the address of a stream: http, https, rtsp or rtsps.
+bool is_stream_address(const std::string& word);
+/// The address without user name and password, for messages and reports.
+std::string shown_address(const std::string& address);
+
+struct StreamOptions {
+  double timeout_seconds = 10;      ///< without data until the stream counts as broken
+  std::function<bool()> cancelled;  ///< asked while waiting; true ends the stream
+};
+
 /// Reads the first video stream of a local file, frame by frame, as RGB in the stored size.
 /// Throws Error(io) where the file is not a video, Error(resource) for frames above max_pixels, Error(unsupported)
 /// without FFmpeg.
 class VideoReader {
  public:
   explicit VideoReader(const std::string& path);
+  /// The same of an address. A connection that breaks is made again: where the stream has a length from there on, else
+  /// from what is sent then, up to five times. Throws Error(io) where there is no connection, too.
+  VideoReader(const std::string& address, StreamOptions options);
   ~VideoReader();
   VideoReader(VideoReader&&) noexcept;
   VideoReader& operator=(VideoReader&&) noexcept;

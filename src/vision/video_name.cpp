@@ -16,4 +16,18 @@ bool is_video_name(const std::string& path) {
   return false;
 }
 
+bool is_stream_address(const std::string& word) {
+  for (const std::string_view scheme : {"http://", "https://", "rtsp://", "rtsps://"})
+    if (word.size() > scheme.size() && std::string_view(word).substr(0, scheme.size()) == scheme) return true;
+  return false;
+}
+
+std::string shown_address(const std::string& address) {
+  const size_t begin = address.find("://");
+  if (begin == std::string::npos) return address;
+  const size_t host = begin + 3, end = address.find_first_of("/?#", host);
+  const size_t at = address.substr(0, end).rfind('@');
+  return at == std::string::npos || at < host ? address : address.substr(0, host) + address.substr(at + 1);
+}
+
 }  // namespace tenon::vision

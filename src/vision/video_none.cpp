@@ -20,6 +20,7 @@ struct VideoWriter::Impl {};
 
 bool video_available() { return false; }
 VideoReader::VideoReader(const std::string& path) { refuse(path); }
+VideoReader::VideoReader(const std::string& address, StreamOptions) { refuse(shown_address(address)); }
 VideoReader::~VideoReader() = default;
 VideoReader::VideoReader(VideoReader&&) noexcept = default;
 VideoReader& VideoReader::operator=(VideoReader&&) noexcept = default;

@@ -2,7 +2,10 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
+#include <utility>
 
 #include "vision/ffmpeg.h"
 #include "vision/video.h"
@@ -12,13 +15,23 @@ namespace {
 
 // Only containers that hold their data themselves: a playlist could name other files or hosts.
 constexpr const char* containers = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ivf,m4v,h264,hevc,mjpeg";
+// A stream's own, and what cameras send over HTTP.
+constexpr const char* stream_containers =
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ivf,m4v,h264,hevc,mjpeg,mpjpeg,rtsp,sdp";
+constexpr const char* http_protocols = "http,https,tcp,tls,crypto";
+constexpr const char* rtsp_protocols = "rtsp,rtsps,rtp,rtcp,udp,tcp,tls,crypto";
+constexpr int most_connections = 6;  // the first and five more
 constexpr int max_damaged_packets = 1000;
 constexpr double default_fps = 25;
 
 }  // namespace
 
 struct VideoReader::Impl {
-  std::string path;
+  std::string path;  // as messages name it
+  std::string address;
+  StreamOptions stream_options;
+  std::chrono::steady_clock::time_point deadline;
+  int connections = 0;
   AVFormatContext* format = nullptr;
   FfmpegPtr<AVCodecContext> codec;
   FfmpegPtr<AVFrame> frame{av().av_frame_alloc()};
@@ -36,13 +49,56 @@ struct VideoReader::Impl {
     if (status < 0) fail(what, ffmpeg_text(status));
   }
 
-  void open() {
+  /// From now on a call may wait so long.
+  void start_waiting() {
+    const auto wait = std::chrono::duration<double>(stream_options.timeout_seconds);
+    deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
+  }
+  bool cancelled() const { return stream_options.cancelled && stream_options.cancelled(); }
+  static int is_late(void* self) {
+    const auto* impl = static_cast<const Impl*>(self);
+    return impl->cancelled() || std::chrono::steady_clock::now() > impl->deadline;
+  }
+  std::string text_of(int status) const {
+    if (status != AVERROR_EXIT) return ffmpeg_text(status);
+    return cancelled() ? "it was interrupted"
+                       : "nothing came for " + std::to_string(std::lrint(stream_options.timeout_seconds)) + " s";
+  }
+
+  int open_file() {
     AVDictionary* options = nullptr;
     av().av_dict_set(&options, "protocol_whitelist", "file", 0);
     av().av_dict_set(&options, "format_whitelist", containers, 0);
     const int status = av().avformat_open_input(&format, ("file:" + path).c_str(), nullptr, &options);
     av().av_dict_free(&options);
-    check(status, "cannot open the video");
+    return status;
+  }
+
+  int open_stream() {
+    ++connections;
+    format = av().avformat_alloc_context();
+    if (!format) throw Error(Code::resource, "out of memory", {.where = path});
+    format->interrupt_callback = {&Impl::is_late, this};
+    AVDictionary* options = nullptr;
+    const auto set = [&](const char* key, const char* value) { av().av_dict_set(&options, key, value, 0); };
+    const bool http = address.starts_with("http");
+    set("protocol_whitelist", http ? http_protocols : rtsp_protocols);
+    set("format_whitelist", stream_containers);
+    if (http) {
+      set("reconnect", "1"), set("reconnect_streamed", "1"), set("reconnect_delay_max", "4");
+    } else {
+      set("rtsp_transport", "tcp");
+    }
+    start_waiting();
+    const int status = av().avformat_open_input(&format, address.c_str(), nullptr, &options);
+    av().av_dict_free(&options);
+    start_waiting();
+    return status;
+  }
+
+  void open() {
+    const int status = address.empty() ? open_file() : open_stream();
+    if (status < 0) fail(address.empty() ? "cannot open the video" : "cannot open the stream", text_of(status));
     check(av().avformat_find_stream_info(format, nullptr), "cannot read the video");
     const AVCodec* decoder = nullptr;
     stream = av().av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, &decoder, 0);
@@ -83,9 +139,32 @@ struct VideoReader::Impl {
     }
   }
 
+  /// Whether a live stream goes on after a new connection.
+  bool connect_again() {
+    if (address.empty() || format->duration > 0) return false;
+    while (connections < most_connections && !cancelled()) {
+      const auto begin = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(1) && !cancelled())
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      AVFormatContext* before = std::exchange(format, nullptr);
+      const int stream_before = stream;
+      try {
+        open();
+        av().avformat_close_input(&before);
+        return true;
+      } catch (const Error&) {
+        av().avformat_close_input(&format);
+        format = before, stream = stream_before;
+      }
+    }
+    return false;
+  }
+
   void feed() {
     while (!drained) {
+      start_waiting();
       const int status = av().av_read_frame(format, packet.get());
+      if (status < 0 && status != AVERROR_EOF && connect_again()) continue;
       if (status < 0) {
         drained = true;
         cut = status != AVERROR_EOF || lacks_bytes();
@@ -136,6 +215,13 @@ struct VideoReader::Impl {
 VideoReader::VideoReader(const std::string& path) : impl_((require_ffmpeg(path), std::make_unique<Impl>())) {
   impl_->path = path;
   if (!impl_->frame || !impl_->packet) throw Error(Code::resource, "out of memory", {.where = path});
+  impl_->open();
+}
+VideoReader::VideoReader(const std::string& address, StreamOptions options)
+    : impl_((require_ffmpeg(shown_address(address)), std::make_unique<Impl>())) {
+  impl_->path = shown_address(address), impl_->address = address;
+  impl_->stream_options = std::move(options);
+  if (!impl_->frame || !impl_->packet) throw Error(Code::resource, "out of memory", {.where = impl_->path});
   impl_->open();
 }
 VideoReader::~VideoReader() = default;
