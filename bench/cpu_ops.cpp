@@ -21,10 +21,10 @@ struct Call {
   std::byte* workspace;
   ThreadPool& thread_pool;
   void run() {
-    thread_pool.run([](void* opaque, int id) {
+    thread_pool.run([](void* opaque, const Worker& worker) {
       auto& call = *static_cast<Call*>(opaque);
-      call.step.run(call.inputs.data(), call.outputs.data(), call.thread_pool.worker(id, call.workspace));
-    }, this);
+      call.step.run(call.inputs.data(), call.outputs.data(), worker);
+    }, this, workspace);
   }
 };
 
@@ -35,7 +35,7 @@ double time_of(const tests::Case& one, const backends::Kernel& kernel, std::vect
   const auto step = kernel.make(problem);
   std::vector<Tensor> operands = one.operands;
   const Tensor workspace(DType::u8, {static_cast<int64_t>(step->workspace_bytes()) + 1});
-  ThreadPool thread_pool(threads);
+  ThreadPool thread_pool(threads, Denormals::flushed, Helpers::all);
   Call call{*step, {}, {}, const_cast<std::byte*>(workspace.data<std::byte>()), thread_pool};
   for (Tensor& operand : operands) call.inputs.push_back(operand ? operand.data<std::byte>() : nullptr);
   for (Tensor& result : results) call.outputs.push_back(result.data<std::byte>());

@@ -14,6 +14,29 @@ std::multimap<std::string, Kernel>& registry() {
   return kernels;
 }
 
+constexpr std::string_view alone_suffix = "/1";
+
+std::string kernel_of(const std::string& tactic) {
+  return is_alone(tactic) ? tactic.substr(0, tactic.size() - alone_suffix.size()) : tactic;
+}
+
+/// A step made for one thread, in a pool of more.
+class AloneStep : public Step {
+ public:
+  explicit AloneStep(std::unique_ptr<Step> inner) : inner_(std::move(inner)) {}
+  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+  size_t packed_bytes() const override { return inner_->packed_bytes(); }
+  bool shared() const override { return inner_->shared(); }
+  bool alone() const override { return true; }
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
+    if (worker.id == 0)
+      inner_->run(inputs, outputs, Worker{0, 1, worker.barrier, worker.thread_pool, worker.workspace});
+  }
+
+ private:
+  std::unique_ptr<Step> inner_;
+};
+
 }  // namespace
 
 KernelRegistrar::KernelRegistrar(Kernel kernel, const char* file) {
@@ -42,7 +65,8 @@ Reason refusal(const Kernel& kernel, const Problem& problem) {
   return kernel.refuses(problem);
 }
 
-const Kernel& kernel_for(const Problem& problem, const std::string& name) {
+const Kernel& kernel_for(const Problem& problem, const std::string& tactic) {
+  const std::string name = kernel_of(tactic);
   const auto [begin, end] = registry().equal_range(problem.node->op);
   for (auto at = begin; at != end; ++at)
     if (at->second.name == name && !refusal(at->second, problem)) return at->second;
@@ -52,6 +76,22 @@ const Kernel& kernel_for(const Problem& problem, const std::string& name) {
   for (const Kernel* kernel : kernels)
     if (!refusal(*kernel, problem)) return *kernel;
   return reference_kernel();
+}
+
+std::string alone(const std::string& name) { return name + std::string(alone_suffix); }
+bool is_alone(const std::string& tactic) { return tactic.ends_with(alone_suffix); }
+
+std::string tactic_for(const Problem& problem, const std::string& tactic) {
+  const std::string& name = kernel_for(problem, tactic).name;
+  return is_alone(tactic) && problem.threads > 1 && name == kernel_of(tactic) ? tactic : name;
+}
+
+std::unique_ptr<Step> make_step(const Problem& problem, const std::string& tactic) {
+  const Kernel& kernel = kernel_for(problem, tactic);
+  if (!is_alone(tactic_for(problem, tactic))) return kernel.make(problem);
+  Problem one = problem;
+  one.threads = 1;
+  return std::make_unique<AloneStep>(kernel.make(one));
 }
 
 }  // namespace tenon::backends

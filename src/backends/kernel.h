@@ -21,7 +21,10 @@ class Step {
   virtual size_t packed_bytes() const { return 0; }
   /// Whether several sessions may run it at once; else each makes its own.
   virtual bool shared() const { return true; }
-  /// Called by every worker of the thread pool; a barrier follows. No allocation.
+  /// Whether one worker does all, so that no barrier stands between it and another such step.
+  virtual bool alone() const { return false; }
+  /// Called by every worker that takes part; a barrier follows. No allocation. Results do not depend on how many take
+  /// part, at most as many as the problem has threads.
   virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const = 0;
 };
 
@@ -49,5 +52,13 @@ const Kernel& reference_kernel();
 Reason refusal(const Kernel& kernel, const Problem& problem);
 /// The kernel of that name where it takes the problem, else the first that does.
 const Kernel& kernel_for(const Problem& problem, const std::string& name);
+
+/// The tactic by which one worker runs the kernel alone: what is so small that others would come too late.
+std::string alone(const std::string& name);
+bool is_alone(const std::string& tactic);
+/// The tactic that runs where this one is asked for.
+std::string tactic_for(const Problem& problem, const std::string& tactic);
+/// What runs it.
+std::unique_ptr<Step> make_step(const Problem& problem, const std::string& tactic);
 
 }  // namespace tenon::backends

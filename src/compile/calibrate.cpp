@@ -119,7 +119,7 @@ quant::Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& a
   const Setting setting = fit_batch(graph, asked);
   const quant::Reasons keep = kept_nodes(graph, setting.options);
   const quant::Structure structure = quant::structure_of(graph, keep);
-  ThreadPool thread_pool(setting.threads);
+  ThreadPool thread_pool(setting.threads, Denormals::flushed, Helpers::all);
   const quant::Checkpoint from =
       quant::read_checkpoint(cache, key, setting.options.batch, static_cast<size_t>(structure.groups));
   if (from.samples > 0)

@@ -227,7 +227,7 @@ LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const
   const bool overlaps = backends::backend(floats.device).capabilities(floats.device).concurrent;
   const int most_turns = overlaps ? 7 : 4;
   const double worth = overlaps ? 0.997 : 0.99;  // of the time before, for a turn to be taken
-  ThreadPool thread_pool(floats.threads);
+  ThreadPool thread_pool(floats.threads, Denormals::flushed, Helpers::all);
   Runner real(floats, thread_pool);
   LatencyCheck best;
   std::map<std::string, std::string> kept;
@@ -289,7 +289,7 @@ plan::Plan slower_to_f32(plan::Plan integers, const std::function<void(plan::Pla
     tune(result);
     return result;
   };
-  ThreadPool thread_pool(integers.threads);
+  ThreadPool thread_pool(integers.threads, Denormals::flushed, Helpers::all);
   Runner bytes(integers, thread_pool);
   const plan::Plan floats = widened(nullptr);
   Runner real(floats, thread_pool);
@@ -311,7 +311,7 @@ Gain gain_of(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& ot
   quant::Recipe all;
   for (const ir::Node& node : graph.nodes)
     if (quant::role_of(graph, node) == quant::Role::anchor) all.anchors[quant::result_name(graph, node)];
-  ThreadPool thread_pool(one.threads);
+  ThreadPool thread_pool(one.threads, Denormals::flushed, Helpers::all);
   Runner first(one, thread_pool), second(other, thread_pool);
   benchmark(first, second);
   Gain gain{first.total(), second.total(), {}};
@@ -321,7 +321,7 @@ Gain gain_of(const ir::Graph& graph, const plan::Plan& one, const plan::Plan& ot
 }
 
 std::pair<double, double> benchmark(const plan::Plan& one, const plan::Plan& other) {
-  ThreadPool thread_pool(one.threads);
+  ThreadPool thread_pool(one.threads, Denormals::flushed, Helpers::all);
   Runner first(one, thread_pool), second(other, thread_pool);
   benchmark(first, second);
   return {first.total(), second.total()};

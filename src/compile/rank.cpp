@@ -220,7 +220,7 @@ plan::Record settle_branches(const plan::Plan& plan, ThreadPool& threads, std::u
 void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, const Progress& progress) {
   if (budget_seconds == 0 || !backends::backend(plan.device).capabilities(plan.device).concurrent) return;
   const auto begin = Wall::now();
-  ThreadPool threads(plan.threads);
+  ThreadPool threads(plan.threads, Denormals::flushed, Helpers::all);
   if (Candidate::device_graph(plan).nodes.empty()) return;
   settle_groups(plan, cache, threads);
   auto program = std::make_unique<Candidate>(plan, threads, Branches::sequential);
@@ -256,7 +256,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
 
 std::pair<double, double> time_both(const plan::Plan& one, const plan::Plan& other) {
   constexpr int runs = 5;
-  ThreadPool threads(one.threads);
+  ThreadPool threads(one.threads, Denormals::flushed, Helpers::all);
   const Candidate first(one, threads, Branches::as_recorded), second(other, threads, Branches::as_recorded);
   first.streams->time(runs), second.streams->time(runs);
   return compare([&] { return median(first.streams->time(runs)); }, [&] { return median(second.streams->time(runs)); });

@@ -20,7 +20,7 @@ constexpr int64_t together = 8;  // windows
 
 template <class F>
 void on_all(ThreadPool& thread_pool, const F& function) {
-  thread_pool.run([](void* context, int id) { (*static_cast<const F*>(context))(id); }, const_cast<F*>(&function));
+  thread_pool.run([](void* context, const Worker& worker) { (*static_cast<const F*>(context))(worker); }, const_cast<F*>(&function));
 }
 
 /// Columns of a group that are chosen together, with the sums of their products over the windows.
@@ -41,11 +41,11 @@ struct Layer {
 };
 
 /// Workers share the rows of the products.
-void add_products(Block& block, const std::vector<float>& x, int64_t count, int64_t pitch, int worker, int workers) {
+void add_products(Block& block, const std::vector<float>& x, int64_t count, int64_t pitch, const Worker& worker) {
   const int64_t n = block.columns;
   for (int64_t at = 0; at < count; at += together) {
     const float* a = x.data() + at * pitch + block.begin;
-    for (int64_t i = worker; i < n; i += workers) {
+    for (int64_t i = worker.id; i < n; i += worker.count) {
       float* row = block.products.data() + i * n;
       float own[together];
       for (int64_t k = 0; k < together; ++k) own[k] = a[k * pitch + i];
@@ -89,7 +89,7 @@ void note(Layer& layer, const Dims& weights, size_t probes, size_t probe, Thread
     }
     for (Block& block : layer.blocks)
       if (block.group == group)
-        on_all(thread_pool, [&](int worker) { add_products(block, x, count, inner, worker, thread_pool.threads()); });
+        on_all(thread_pool, [&](const Worker& worker) { add_products(block, x, count, inner, worker); });
   }
   layer.windows += count;
 }
@@ -142,8 +142,8 @@ void choose(const ir::Graph& graph, Layer& layer, ThreadPool& thread_pool) {
   std::vector<float> bias(static_cast<size_t>(view.rows));
   const Tensor* given = layer.node->inputs.size() > 2 ? graph.constant(layer.node->inputs[2]) : nullptr;
   for (Block& block : layer.blocks) mirror(block);
-  on_all(thread_pool, [&](int worker) {
-    for (int64_t row = worker; row < view.rows; row += thread_pool.threads()) {
+  on_all(thread_pool, [&](const Worker& worker) {
+    for (int64_t row = worker.id; row < view.rows; row += worker.count) {
       const int64_t group = row / (view.rows / view.groups);
       const float scale = layer.weights->scales[row];
       const std::vector<int8_t> nearest = quant::store_row(view, row, scale, layer.weights->paired);

@@ -146,7 +146,7 @@ bool Watched::has_left() const {
 
 std::vector<Watched> watch_ranges(const plan::Plan& plan, const Shapes& shapes, const std::vector<Tensor>& inputs,
                                   int threads) {
-  ThreadPool thread_pool(threads);
+  ThreadPool thread_pool(threads, Denormals::flushed, Helpers::all);
   runtime::Program program(plan, shapes, thread_pool);
   backends::Executable* const whole = program.executable();
   if (!whole || !backends::backend(plan.device).capabilities(plan.device).observable)

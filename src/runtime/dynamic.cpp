@@ -211,17 +211,13 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     if (operand) results[at] = allocate(graph_.node(id), operand);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
-  struct Run {
-    Prepared& prepared;
-    std::byte* workspace;
-  } run{*prepared, workspace_.data<std::byte>()};
+  constexpr int64_t expected = 20'000;  // nanoseconds: who sleeps is woken once several nodes ran alone
   prepared->thread_pool->run(
-      [](void* pointer, int worker) {
-        const auto& [prepared, workspace] = *static_cast<Run*>(pointer);
-        prepared.step->run(prepared.inputs.data(), prepared.outputs.data(),
-                           prepared.thread_pool->worker(worker, workspace));
+      [](void* pointer, const Worker& worker) {
+        const auto& own = *static_cast<const Prepared*>(pointer);
+        own.step->run(own.inputs.data(), own.outputs.data(), worker);
       },
-      &run);
+      prepared, workspace_.data<std::byte>(), expected);
 }
 
 std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {

@@ -26,14 +26,14 @@ TEST(Cores, WorkersOfOneThreadPoolStandOnDifferentCores) {
   const int cores = static_cast<int>(allowed_cores().size());
   if (cores < 2) GTEST_SKIP() << "one core";
   std::vector<int> pinned(static_cast<size_t>(cores), -1);
-  ThreadPool thread_pool(cores);
+  ThreadPool thread_pool(cores, Denormals::flushed, Helpers::all);
   thread_pool.run(
-      [](void* context, int id) {
+      [](void* context, const Worker& worker) {
         cpu_set_t set;
         CPU_ZERO(&set);
         if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1)
           for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-            if (CPU_ISSET(cpu, &set)) static_cast<int*>(context)[id] = cpu;
+            if (CPU_ISSET(cpu, &set)) static_cast<int*>(context)[worker.id] = cpu;
       },
       pinned.data());
   EXPECT_EQ(pinned[0], -1) << "the caller's thread is left alone";
@@ -46,20 +46,20 @@ TEST(Cores, WorkersOfOneThreadPoolStandOnDifferentCores) {
 
 TEST(ThreadPool, RunsEveryWorkerOnceAndMeetsAtBarriers) {
   for (int threads : {1, 2, 5}) {
-    ThreadPool thread_pool(threads);
+    ThreadPool thread_pool(threads, Denormals::flushed, Helpers::all);
     struct Context {
-      ThreadPool& thread_pool;
+      int threads;
       std::atomic<int> before{0};
       std::atomic<int> wrong{0};
-    } context{thread_pool};
+    } context{threads};
     for (int round = 0; round < 200; ++round) {
       context.before = 0;
       thread_pool.run(
-          [](void* pointer, int id) {
+          [](void* pointer, const Worker& worker) {
             auto& self = *static_cast<Context*>(pointer);
             self.before.fetch_add(1);
-            self.thread_pool.worker(id, nullptr).sync();
-            if (self.before.load() != self.thread_pool.threads()) self.wrong.fetch_add(1);
+            worker.sync();
+            if (self.before.load() != self.threads) self.wrong.fetch_add(1);
           },
           &context);
     }

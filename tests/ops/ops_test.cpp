@@ -47,20 +47,27 @@ std::vector<Tensor> run(const Case& one, const backends::Problem& problem, backe
     outputs.push_back(memory.back().data() + guard);
   }
   const Tensor workspace(DType::u8, {static_cast<int64_t>(step.workspace_bytes()) + 1});
-  ThreadPool thread_pool(problem.threads, one.file == "odd" ? Denormals::kept : Denormals::flushed);
+  ThreadPool thread_pool(problem.threads, one.file == "odd" ? Denormals::kept : Denormals::flushed,
+                         Helpers::all);
   struct Context {
     backends::Step& step;
-    std::byte **inputs, **outputs, *workspace;
-    ThreadPool& thread_pool;
-  } context{step, inputs.data(), outputs.data(), const_cast<std::byte*>(workspace.data<std::byte>()), thread_pool};
-  // Twice: a step keeps nothing of its last run.
-  for (int turn = 0; turn < 2; ++turn)
+    std::byte **inputs, **outputs;
+  } context{step, inputs.data(), outputs.data()};
+  // A step keeps nothing of its last run, and gives the same bits with fewer workers than it was made for.
+  std::vector<std::vector<std::byte>> first;
+  for (int turn = 0; turn <= problem.threads; ++turn) {
+    const int workers = std::max(1, problem.threads - turn);
+    thread_pool.admit(workers);
     thread_pool.run(
-        [](void* opaque, int id) {
+        [](void* opaque, const Worker& worker) {
           auto& all = *static_cast<Context*>(opaque);
-          all.step.run(all.inputs, all.outputs, all.thread_pool.worker(id, all.workspace));
+          all.step.run(all.inputs, all.outputs, worker);
         },
-        &context);
+        &context, const_cast<std::byte*>(workspace.data<std::byte>()));
+    const std::vector<std::vector<std::byte>> given(memory.begin() + static_cast<int64_t>(first_output), memory.end());
+    if (first.empty()) first = given;
+    EXPECT_TRUE(given == first) << workers << " workers of " << problem.threads << " give other bits";
+  }
   std::vector<Tensor> results;
   for (size_t at = 0; at < problem.outputs.size(); ++at) {
     const backends::Operand& operand = problem.outputs[at];

@@ -126,17 +126,16 @@ TEST_F(Allocations, NoneInAnyKernel) {
       for (const Tensor& tensor : expected)
         outputs.emplace_back(tensor.dtype(), tensor.dims()), to.push_back(outputs.back().data<std::byte>());
       const Tensor workspace(DType::u8, {static_cast<int64_t>(step->workspace_bytes()) + 1});
-      ThreadPool thread_pool(problem.threads);
+      ThreadPool thread_pool(problem.threads, Denormals::flushed, Helpers::all);
       struct Context {
         backends::Step& step;
-        std::byte **from, **to, *workspace;
-        ThreadPool& thread_pool;
-      } context{*step, from.data(), to.data(), const_cast<std::byte*>(workspace.data<std::byte>()), thread_pool};
+        std::byte **from, **to;
+      } context{*step, from.data(), to.data()};
       const auto run = [&] {
-        thread_pool.run([](void* opaque, int id) {
+        thread_pool.run([](void* opaque, const Worker& worker) {
           auto& all = *static_cast<Context*>(opaque);
-          all.step.run(all.from, all.to, all.thread_pool.worker(id, all.workspace));
-        }, &context);
+          all.step.run(all.from, all.to, worker);
+        }, &context, const_cast<std::byte*>(workspace.data<std::byte>()));
       };
       run();
       const int64_t before = allocations;

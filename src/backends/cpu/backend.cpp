@@ -20,6 +20,15 @@ using backends::Goal;
 using backends::Problem;
 using backends::Reason;
 
+/// Whether one thread alone may be the fastest.
+bool is_small(const Problem& problem) {
+  constexpr int64_t most_elements = 1 << 15;  // of all operands
+  int64_t elements = 0;
+  for (const auto* operands : {&problem.inputs, &problem.outputs})
+    for (const backends::Operand& operand : *operands) elements += operand ? operand.dims.elements() : 0;
+  return problem.threads > 1 && elements <= most_elements;
+}
+
 class CpuBackend : public backends::Backend {
  public:
   std::string name() const override { return "cpu"; }
@@ -87,6 +96,8 @@ class CpuBackend : public backends::Backend {
     for (const backends::Kernel* kernel : backends::kernels_for(problem.node->op))
       if (kernel != &backends::reference_kernel() && !backends::refusal(*kernel, problem))
         names.push_back(kernel->name);
+    if (is_small(problem))
+      for (size_t at = 0, count = names.size(); at < count; ++at) names.push_back(backends::alone(names[at]));
     return names;
   }
 
@@ -95,13 +106,14 @@ class CpuBackend : public backends::Backend {
     std::vector<uint64_t> hashes;
     for (const std::string& tactic : tactics) {
       const backends::Kernel& kernel = backends::kernel_for(problem, tactic);
-      hashes.push_back(kernel.name == tactic ? backends::source_hash(kernel.file, kernel.family) : 0);
+      const bool is_it = backends::tactic_for(problem, tactic) == tactic;
+      hashes.push_back(is_it ? backends::source_hash(kernel.file, kernel.family) : 0);
     }
     return hashes;
   }
 
   std::string choose(const Problem& problem, const Device&, const std::string& tactic) const override {
-    return backends::kernel_for(problem, tactic).name;
+    return backends::tactic_for(problem, tactic);
   }
 
   std::string choose_blocks(const Problem&, const std::vector<backends::Schedule>&, const Device&) const override {

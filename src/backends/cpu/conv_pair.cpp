@@ -6,6 +6,7 @@
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/packing.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/kernel.h"
@@ -87,6 +88,11 @@ class ConvPairStep : public backends::Step {
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
+    each_part(worker, threads_, [&](const Worker& part) { run_part(inputs, outputs, part); });
+  }
+
+ private:
+  void run_part(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const {
     const auto* in = reinterpret_cast<const float*>(inputs[0]);
     const float* residual = residual_ ? reinterpret_cast<const float*>(inputs[ops::bottleneck_residual]) : nullptr;
     auto* out = reinterpret_cast<float*>(outputs[0]);
@@ -108,7 +114,6 @@ class ConvPairStep : public backends::Step {
     });
   }
 
- private:
   struct Strip {
     int64_t image, y, rows;  // output rows [y, y + rows)
     int64_t begin, end;      // rows of the result in between that they see

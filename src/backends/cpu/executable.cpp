@@ -15,6 +15,7 @@ namespace tenon::cpu {
 namespace {
 
 using backends::Place;
+using Clock = std::chrono::steady_clock;
 
 constexpr size_t page = 4096;
 constexpr size_t most_spared = size_t{16} << 20;  // bytes
@@ -61,6 +62,9 @@ HostExecutable::HostExecutable(std::shared_ptr<const HostCompiled> compiled, Thr
     memory_ = allocate(bytes);
   }
   bound_.place_in(memory_.get());
+  bool alone = true;
+  for (size_t at = 0; at < bound_.steps(); ++at) alone = alone && bound_.step(at).alone();
+  if (alone) expected_ = 0;
 }
 
 void HostExecutable::point_at(std::span<const Tensor> inputs) {
@@ -74,33 +78,44 @@ void HostExecutable::aim_at(std::span<const Tensor> targets) {
           at, !targets.empty() && targets[at] ? const_cast<std::byte*>(targets[at].data<std::byte>()) : nullptr);
 }
 
-void HostExecutable::work(void* context, int id) {
+void HostExecutable::work(void* context, const Worker& worker) {
   auto& self = *static_cast<HostExecutable*>(context);
-  const Worker worker = self.thread_pool_.worker(id, self.bound_.workspace());
-  using Clock = std::chrono::steady_clock;
-  for (size_t at = 0; at < self.bound_.steps(); ++at) {
+  const size_t steps = self.bound_.steps();
+  size_t at = self.begin_;
+  for (bool parts = false; at < steps && !parts; ++at) {
     const auto begin = self.times_ ? Clock::now() : Clock::time_point();
     if (!self.faults_.any()) try {
         self.bound_.run(at, worker);
       } catch (...) {
         self.faults_.note();
       }
-    worker.sync();
     if (self.observer_) {
+      worker.sync();
       if (!self.faults_.any()) try {
           self.observer_->after(self.schedule().steps[at].node, worker);
         } catch (...) {
           self.faults_.note();
         }
-      worker.sync();
     }
-    if (self.times_ && id == 0)
+    const bool last = at + 1 == steps;
+    if (last && self.times_) worker.sync();
+    // What the first worker does alone, one step behind the other, the others await once.
+    if (!last && !(self.bound_.step(at).alone() && self.bound_.step(at + 1).alone() && !self.observer_))
+      parts = self.thread_pool_.parts(worker);
+    if (self.times_ && worker.id == 0)
       (*self.times_)[at] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   }
+  if (worker.id == 0) self.end_ = at;
 }
 
 void HostExecutable::run_pool() {
-  thread_pool_.run(&HostExecutable::work, this);
+  const auto begin = Clock::now();
+  // Whoever comes later joins at a step: nobody is waited for again.
+  for (begin_ = 0; begin_ < bound_.steps(); begin_ = end_)
+    thread_pool_.run(&HostExecutable::work, this, bound_.workspace(), begin_ == 0 ? expected_ : 1);
+  // One long run, for whatever reason, does not make those behind it long.
+  const int64_t took = std::chrono::nanoseconds(Clock::now() - begin).count();
+  expected_ += (std::min(took, 4 * expected_) - expected_) / 4;
   if (!faults_.any()) return;
   times_ = nullptr;
   observer_ = nullptr;

@@ -41,7 +41,7 @@ class HostExecutable : public backends::Executable {
   /// Lets the steps use the targets' memory, or the arena again.
   void aim_at(std::span<const Tensor> targets);
   void collect(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
-  static void work(void* self, int id);
+  static void work(void* self, const Worker& worker);
   /// Lets the pool work; throws what a step threw.
   void run_pool();
   const ir::Graph& graph() const { return schedule().graph; }
@@ -53,6 +53,8 @@ class HostExecutable : public backends::Executable {
   BoundSchedule bound_;
   std::shared_ptr<std::byte> memory_;       // arena and workspace
   std::vector<double>* times_ = nullptr;    // per step, while profiling
+  size_t begin_ = 0, end_ = 0;              // steps that this call of the pool takes, or the first that it leaves
+  int64_t expected_ = 100'000;              // nanoseconds of a run; 0: the first worker does all
   backends::Observer* observer_ = nullptr;  // of the present run
   Faults faults_;
 };

@@ -10,9 +10,8 @@ namespace {
 std::unique_ptr<backends::Step> make_step(const backends::ScheduledStep& scheduled,
                                           backends::ScheduledStep* own = nullptr) {
   const backends::Problem& problem = scheduled.problem;
-  const backends::Kernel& kernel = backends::kernel_for(problem, scheduled.tactic);
-  if (own && own->tactic != kernel.name) own->tactic = kernel.name;
-  return kernel.make(problem);
+  if (own) own->tactic = backends::tactic_for(problem, scheduled.tactic);
+  return backends::make_step(problem, scheduled.tactic);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class UnfusedStep : public backends::Step {
       return slot->second;
     };
     for (const Member& member : members) {
-      Bound bound{backends::kernel_for(member.problem, member.tactic).make(member.problem), {}, {}};
+      Bound bound{backends::make_step(member.problem, member.tactic), {}, {}};
       for (size_t at = 0; at < member.inputs.size(); ++at)
         bound.inputs.push_back(slot_of(member.inputs[at], member.problem.inputs[at]));
       for (size_t at = 0; at < member.outputs.size(); ++at)
@@ -88,14 +88,14 @@ class UnfusedStep : public backends::Step {
 
 class HostTimer : public backends::TacticTimer {
  public:
-  explicit HostTimer(int threads) : thread_pool_(threads), meter_(threads) {}
+  explicit HostTimer(int threads) : thread_pool_(threads, Denormals::flushed, Helpers::all), meter_(threads) {}
   void prepare(std::span<const Problem* const>) override {}
 
   std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) override {
     steps_.clear();
     for (const std::string& tactic : tactics)
       if (tactic == backends::unfused) steps_.push_back(std::make_unique<UnfusedStep>(problem, members_));
-      else steps_.push_back(backends::kernel_for(problem, tactic).make(problem));
+      else steps_.push_back(backends::make_step(problem, tactic));
     return start(problem);
   }
 
@@ -103,10 +103,11 @@ class HostTimer : public backends::TacticTimer {
   void set_members(std::vector<Member> members) override { members_ = std::move(members); }
 
   double run(size_t tactic) override {
-    Run run{steps_[tactic].get(), inputs_.data(), outputs_.data(), &thread_pool_, workspace_};
+    Run run{steps_[tactic].get(), inputs_.data(), outputs_.data()};
+    thread_pool_.gather();
     meter_.begin();
     const auto begin = Clock::now();
-    thread_pool_.run(work, &run);
+    thread_pool_.run(work, &run, workspace_);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     disturbed_ = meter_.end(seconds);
     return 1e6 * seconds;
@@ -118,15 +119,11 @@ class HostTimer : public backends::TacticTimer {
     backends::Step* step;
     std::byte* const* inputs;
     std::byte* const* outputs;
-    ThreadPool* thread_pool;
-    std::byte* workspace;
   };
 
-  static void work(void* context, int id) {
+  static void work(void* context, const Worker& worker) {
     const auto& run = *static_cast<Run*>(context);
-    const Worker worker = run.thread_pool->worker(id, run.workspace);
     run.step->run(run.inputs, run.outputs, worker);
-    worker.sync();
   }
 
   std::byte* reserve(size_t bytes) {

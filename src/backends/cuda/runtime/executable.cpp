@@ -169,20 +169,18 @@ void DeviceExecutable::run_host(BoundStep& step) {
   clock_.synchronise();
   struct Context {
     HostStep& host;
-    ThreadPool& thread_pool;
     std::exception_ptr fault;
-  } context{host, thread_pool_, nullptr};
+  } context{host, nullptr};
   thread_pool_.run(
-      [](void* pointer, int id) {
-        auto& [host, thread_pool, fault] = *static_cast<Context*>(pointer);
+      [](void* pointer, const Worker& worker) {
+        auto& [host, fault] = *static_cast<Context*>(pointer);
         try {
-          host.step->run(host.inputs.data(), host.outputs.data(),
-                         thread_pool.worker(id, host.workspace.data<std::byte>()));
+          host.step->run(host.inputs.data(), host.outputs.data(), worker);
         } catch (...) {
-          if (id == 0) fault = std::current_exception();
+          if (worker.id == 0) fault = std::current_exception();
         }
       },
-      &context);
+      &context, host.workspace.data<std::byte>());
   if (context.fault) std::rethrow_exception(context.fault);
   for (size_t at = 0; at < node.outputs.size(); ++at)
     if (in_arena(node.outputs[at]))

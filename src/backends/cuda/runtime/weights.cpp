@@ -26,7 +26,7 @@ void round_weights(std::span<Problem> problems, ThreadPool& thread_pool) {
       shared.list.push_back({type, from, weights});
     }
   thread_pool.run(
-      [](void* context, int) {
+      [](void* context, const Worker&) {
         auto& work = *static_cast<Shared*>(context);
         for (size_t at = work.next++; at < work.list.size(); at = work.next++)
           ops::round_weights(work.list[at].from, work.list[at].type, work.list[at].to);

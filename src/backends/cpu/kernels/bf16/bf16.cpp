@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/kernels/tactics.h"
 #include "base/hash.h"
@@ -43,7 +44,9 @@ class Bf16Kernel final : public ConvKernel {
   }
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
   void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
-    (kUnit == TileUnit::tiles ? amx::run_bf16_tiles : avx512_bf16::run_bf16_dots)(plan_, in, residual, out, worker);
+    each_part(worker, plan_.pixel_splits * plan_.channel_splits, [&](const Worker& part) {
+      (kUnit == TileUnit::tiles ? amx::run_bf16_tiles : avx512_bf16::run_bf16_dots)(plan_, in, residual, out, part);
+    });
   }
 
  private:

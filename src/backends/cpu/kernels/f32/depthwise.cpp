@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/kernels/tactics.h"
 
@@ -64,7 +65,8 @@ class DepthwiseKernel final : public ConvKernel {
 
   size_t workspace_bytes() const override { return 0; }
   void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
-    ops_.run(plan_, in, residual, out, worker);
+    each_part(worker, plan_.row_splits * plan_.channel_splits,
+              [&](const Worker& part) { ops_.run(plan_, in, residual, out, part); });
   }
 
  private:

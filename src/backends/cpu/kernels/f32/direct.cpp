@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/kernels/tactics.h"
 
@@ -79,7 +80,9 @@ class DirectKernel final : public ConvKernel {
     return gemv_ ? 0 : plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits;
   }
   void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
-    (gemv_ ? ops_.gemv : ops_.run)(plan_, in, residual, out, worker);
+    if (gemv_) return ops_.gemv(plan_, in, residual, out, worker);
+    each_part(worker, plan_.pixel_splits * plan_.channel_splits,
+              [&](const Worker& part) { ops_.run(plan_, in, residual, out, part); });
   }
 
  private:

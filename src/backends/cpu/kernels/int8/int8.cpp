@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/int8/int8_support.h"
 #include "backends/cpu/kernels/int8_packing.h"
+#include "backends/cpu/kernels/parts.h"
 
 namespace tenon::cpu {
 
@@ -59,7 +60,8 @@ class Int8DirectKernel final : public Int8Kernel {
            const Worker& worker) const override {
     Int8Plan plan = plan_;
     plan.in_zero = in_zero;
-    run_(plan, in, residual, out, worker);
+    each_part(worker, plan.pixel_splits * plan.channel_splits,
+            [&](const Worker& part) { run_(plan, in, residual, out, part); });
   }
 
  private:

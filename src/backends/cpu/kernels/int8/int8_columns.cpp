@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/int8_packing.h"
 #include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/parts.h"
 
 namespace tenon::cpu {
 
@@ -55,7 +56,8 @@ class Int8ColumnKernel final : public Int8Kernel {
   void run(const uint8_t* in, int32_t in_zero, const uint8_t*, void* out, const Worker& worker) const override {
     Int8ColumnPlan plan = plan_;
     plan.in_zero = in_zero;
-    ops_.run(plan, in, static_cast<uint8_t*>(out), worker);
+    each_part(worker, plan.row_splits * plan.channel_splits,
+              [&](const Worker& part) { ops_.run(plan, in, static_cast<uint8_t*>(out), part); });
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels/int8/int8.h"
 #include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu {
@@ -50,7 +51,8 @@ class Int8DepthwiseKernel final : public Int8Kernel {
            const Worker& worker) const override {
     Int8DepthwisePlan plan = plan_;
     plan.in_zero = in_zero;
-    ops_.depthwise(plan, in, residual, out, worker);
+    each_part(worker, plan.row_splits * plan.channel_splits,
+              [&](const Worker& part) { ops_.depthwise(plan, in, residual, out, part); });
   }
 
  private:

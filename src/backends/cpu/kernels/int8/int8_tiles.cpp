@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/int8_packing.h"
 #include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/parts.h"
 
 namespace tenon::cpu {
 
@@ -41,7 +42,8 @@ class Int8TilesKernel final : public Int8Kernel {
            const Worker& worker) const override {
     Int8TilePlan plan = plan_;
     plan.in_zero = in_zero;
-    amx::run_int8_tiles(plan, in, residual, out, worker);
+    each_part(worker, plan.pixel_splits * plan.channel_splits,
+              [&](const Worker& part) { amx::run_int8_tiles(plan, in, residual, out, part); });
   }
 
  private:
