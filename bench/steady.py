@@ -5,7 +5,8 @@
 Five small and middle networks with random weights run one after the other: alone, beside two busy processes, beside a
 second session of the same runtime on the same network, and in a control group with a CPU quota of half a core less than
 threads, where groups can be made here. Prints a Markdown table: median in ms, the 99th percentile over it, and the
-longest run over it. "loop" is a plain loop of the length of Tenon's median alone, on one thread: what the system alone does to a run.
+longest run over it. "loop" is a plain loop of the length of Tenon's median alone, on one thread: what the system alone
+does to a run.
 
   pip install numpy onnx onnxruntime
   bench/steady.py build/release/bin/tenon [--other BEFORE] [--seconds 15] [--threads 2]

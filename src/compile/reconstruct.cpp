@@ -20,7 +20,8 @@ constexpr int64_t together = 8;  // windows
 
 template <class F>
 void on_all(ThreadPool& thread_pool, const F& function) {
-  thread_pool.run([](void* context, const Worker& worker) { (*static_cast<const F*>(context))(worker); }, const_cast<F*>(&function));
+  thread_pool.run([](void* context, const Worker& worker) { (*static_cast<const F*>(context))(worker); },
+                  const_cast<F*>(&function));
 }
 
 /// Columns of a group that are chosen together, with the sums of their products over the windows.

@@ -12,7 +12,8 @@ using Blocks = std::shared_ptr<const std::vector<backends::Schedule>>;
 
 /// The bodies of a node of a concretised graph, in the order of ops::bodies_of, and how the plan's device runs them.
 /// No blocks: the node has none, a size in them depends on data or changes from round to round, or the device does not
-/// run them. With a `step` that has blocks they are its, `exactly` as block_of() has it; else as the plan's records say.
+/// run them. With a `step` that has blocks they are its, `exactly` as block_of() has it; else as the plan's records
+/// say.
 struct BlockChoice {
   Blocks blocks;
   std::string tactic;
