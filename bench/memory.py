@@ -46,7 +46,8 @@ def weight_bytes(path):
     model = onnx.load(path, load_external_data=False)
     total = 0
     for tensor in model.graph.initializer:
-        bits = 4 if tensor.data_type in (21, 22) else 8 * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        element = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        bits = 4 if tensor.data_type in (21, 22) else 8 * element.itemsize
         total += int(np.prod(tensor.dims, dtype=np.int64)) * bits // 8
     return total
 

@@ -32,7 +32,8 @@ class EngineFile : public ::testing::Test {
   std::string graph_error(const std::string& text) {
     plan::Plan plan = plan_of(engine_);
     plan.graph = ir::parse(text);
-    engine_of(std::move(plan)).save(folder_ / "made.tenon");
+    const Buffer bytes = engine_of(std::move(plan)).serialize();
+    write_atomically(folder_ / "made.tenon", bytes.bytes());
     return error_of([&] { Engine::load(folder_ / "made.tenon"); });
   }
   std::string run(const Engine& engine, int threads = 2) {
