@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/pages.h"
 #include "tenon/error.h"
 
 namespace tenon {
@@ -105,6 +106,7 @@ std::shared_ptr<const MappedFile> MappedFile::adopt(Descriptor file, const std::
     ::mprotect(data, size, PROT_READ);
   } else {
     mapped->file_ = std::move(file);
+    note_pages(data, size);
   }
   return mapped;
 }
@@ -119,7 +121,9 @@ std::shared_ptr<const MappedFile> MappedFile::view(Buffer bytes, const std::stri
 }
 
 MappedFile::~MappedFile() {
-  if (data_ && !is_view_) ::munmap(data_, size_);
+  if (!data_ || is_view_) return;
+  if (is_shared()) forget_pages(data_);
+  ::munmap(data_, size_);
 }
 
 void MappedFile::read(size_t offset, std::span<std::byte> to) const {

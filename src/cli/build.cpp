@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
+#include "engine/save.h"
 #include "explain/report.h"
 
 namespace tenon::cli {
@@ -34,7 +35,8 @@ void check_kind(const std::string& model, bool retune) {
 }
 
 /// Gives its bytes, which have been read back.
-int64_t save(const Engine& engine, const std::string& path) {
+int64_t save_or_send(const Engine& engine, const std::string& path) {
+  if (path != "-") return save(engine, path);
   const Buffer bytes = engine.serialize();
   Engine::load(bytes);
   write_bytes(path, bytes.bytes());
@@ -72,7 +74,7 @@ int work(const Options& options) {
   options.data.apply(options, how);
   options.judge.apply(options, options.data, how);
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
-  const int64_t size = save(engine, options.output);
+  const int64_t size = save_or_send(engine, options.output);
   const plan::Search& search = plan_of(engine).evidence.search;
   if (!options.judge.pareto.empty()) write_json(options.judge.pareto, plan::json_of(search));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

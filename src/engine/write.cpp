@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/error.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/pages.h"
 #include "engine/engine.h"
 #include "engine/format.h"
+#include "engine/save.h"
 #include "engine/steps.h"
 
 namespace tenon {
@@ -55,70 +60,128 @@ std::string why_text(const plan::Plan& plan) {
   return told.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// Table and bytes of the constants that the graph's text refers to.
-std::string pool_text(const std::vector<Tensor>& pool, std::string& data) {
-  json table = json::array();
-  for (const Tensor& tensor : pool) {
-    json entry{{"dtype", name(tensor.dtype())},
-               {"dims", std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end())}};
-    if (tensor.dtype() == DType::string) {
-      for (const std::string& text : tensor.strings()) entry["strings"].push_back(engine::json_text(text));
-    } else {
-      data.resize(aligned(data.size()));
-      entry["offset"] = data.size();
-      data.append(tensor.data<char>(), tensor.bytes());
+/// Where the bytes of an engine go, in order.
+using Sink = std::function<void(std::span<const std::byte>)>;
+
+/// An engine as the parts of its file. Constants stay where they are until they are written.
+class Parts {
+ public:
+  explicit Parts(const plan::Plan& plan) {
+    const std::string graph = ir::print(plan.graph, &pool_);
+    const std::string table = pool_text();
+    texts_ = {plan_text(plan), graph, table, "", engine::json_of_steps(plan).dump(), why_text(plan)};
+    std::memcpy(header_.magic, engine::magic, sizeof header_.magic);
+    header_.version = engine::version;
+    header_.sections = count;
+    uint64_t offset = aligned(sizeof header_ + sizeof sections_);
+    for (size_t at = 0; at < count; ++at) {
+      engine::Section& section = sections_[at];
+      std::strncpy(section.name, names[at], sizeof section.name - 1);
+      section.offset = offset;
+      section.bytes = at == data ? data_bytes_ : texts_[at].size();
+      offset += aligned(section.bytes);
+      Hasher hasher;
+      write_section(at, [&](std::span<const std::byte> bytes) { hasher.add(bytes); });
+      section.hash = hasher.value();
     }
-    table.push_back(std::move(entry));
+    header_.file_bytes = offset;
+    Hasher hasher;
+    write_head([&](std::span<const std::byte> bytes) { hasher.add(bytes); });
+    header_.hash = hasher.value();
   }
-  return table.dump();
-}
+
+  uint64_t bytes() const { return header_.file_bytes; }
+
+  void write(const Sink& sink) const {
+    write_head(sink);
+    for (size_t at = 0; at < count; ++at) write_section(at, sink);
+  }
+
+ private:
+  static constexpr const char* names[] = {"plan", "graph", "pool", "data", "steps", "why"};
+  static constexpr size_t count = std::size(names), data = 3;
+
+  static void pad(uint64_t bytes, const Sink& sink) {
+    constexpr std::byte zeros[engine::alignment] = {};
+    sink({zeros, aligned(bytes) - bytes});
+  }
+  template <class T>
+  static std::span<const std::byte> bytes_of(const T& of) {
+    return std::as_bytes(std::span(&of, 1));
+  }
+
+  /// The table of the constants that the graph's text refers to.
+  std::string pool_text() {
+    json table = json::array();
+    for (const Tensor& tensor : pool_) {
+      json entry{{"dtype", name(tensor.dtype())},
+                 {"dims", std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end())}};
+      if (tensor.dtype() == DType::string) {
+        for (const std::string& text : tensor.strings()) entry["strings"].push_back(engine::json_text(text));
+      } else {
+        data_bytes_ = aligned(data_bytes_);
+        entry["offset"] = data_bytes_;
+        data_bytes_ += tensor.bytes();
+      }
+      table.push_back(std::move(entry));
+    }
+    return table.dump();
+  }
+
+  void write_head(const Sink& sink) const {
+    sink(bytes_of(header_));
+    sink(bytes_of(sections_));
+    pad(sizeof header_ + sizeof sections_, sink);
+  }
+
+  void write_section(size_t at, const Sink& sink) const {
+    if (at != data) {
+      sink(std::as_bytes(std::span(texts_[at])));
+      return pad(texts_[at].size(), sink);
+    }
+    for (const Tensor& tensor : pool_) {
+      if (tensor.dtype() == DType::string) continue;
+      sink({tensor.data<std::byte>(), tensor.bytes()});
+      release_pages(tensor.data(), tensor.bytes());
+      pad(tensor.bytes(), sink);
+    }
+  }
+
+  std::vector<Tensor> pool_;
+  uint64_t data_bytes_ = 0;
+  std::array<std::string, count> texts_;  // of the sections but the data's
+  engine::Header header_{};
+  engine::Section sections_[count]{};
+};
 
 }  // namespace
 
 Buffer Engine::serialize() const {
-  std::vector<Tensor> pool;
-  const std::string graph = ir::print(impl_->plan.graph, &pool);
-  std::string data;
-  const std::string table = pool_text(pool, data);
-  const std::pair<const char*, std::string> contents[] = {{"plan", plan_text(impl_->plan)},
-                                                          {"graph", graph},
-                                                          {"pool", table},
-                                                          {"data", std::move(data)},
-                                                          {"steps", engine::json_of_steps(impl_->plan).dump()},
-                                                          {"why", why_text(impl_->plan)}};
-
-  constexpr uint32_t count = 6;
-  engine::Header header{};
-  std::memcpy(header.magic, engine::magic, sizeof header.magic);
-  header.version = engine::version;
-  header.sections = count;
-  engine::Section sections[count]{};
-  uint64_t offset = aligned(sizeof header + sizeof sections);
-  for (uint32_t at = 0; at < count; ++at) {
-    std::strncpy(sections[at].name, contents[at].first, sizeof sections[at].name - 1);
-    sections[at].offset = offset;
-    sections[at].bytes = contents[at].second.size();
-    offset += aligned(sections[at].bytes);
-  }
-  header.file_bytes = offset;
-  Tensor file(DType::u8, {static_cast<int64_t>(offset)});
-  auto* const begin = file.data<std::byte>();
-  const auto bytes = [&](uint64_t from, uint64_t size) { return std::span<const std::byte>(begin + from, size); };
-  for (uint32_t at = 0; at < count; ++at) {
-    std::memcpy(begin + sections[at].offset, contents[at].second.data(), sections[at].bytes);
-    sections[at].hash = hash64(bytes(sections[at].offset, aligned(sections[at].bytes)));
-  }
-  std::memcpy(begin, &header, sizeof header);
-  std::memcpy(begin + sizeof header, sections, sizeof sections);
-  header.hash = hash64(bytes(0, aligned(sizeof header + sizeof sections)));
-  std::memcpy(begin, &header, sizeof header);
-  return {begin, offset, std::make_shared<Tensor>(std::move(file))};
+  const Parts parts(impl_->plan);
+  Tensor file(DType::u8, {static_cast<int64_t>(parts.bytes())});
+  auto* at = file.data<std::byte>();
+  const Buffer whole{at, parts.bytes(), std::make_shared<Tensor>(std::move(file))};
+  parts.write([&](std::span<const std::byte> bytes) { at = std::copy(bytes.begin(), bytes.end(), at); });
+  return whole;
 }
 
-void Engine::save(const std::string& path) const {
-  const Buffer bytes = serialize();
-  load(bytes);
-  write_atomically(path, bytes.bytes());
+int64_t save(const Engine& engine, const std::string& path) {
+  NewFile file(path);
+  const Parts parts(plan_of(engine));
+  const auto write = [&](std::span<const std::byte> bytes) { file.write(bytes); };
+  if (file.temporary() == path) {
+    // What a pipe has taken cannot be read back.
+    const Buffer bytes = engine.serialize();
+    Engine::load(bytes);
+    write(bytes.bytes());
+  } else {
+    parts.write(write);
+    Engine::load(file.temporary());
+  }
+  file.commit();
+  return static_cast<int64_t>(parts.bytes());
 }
+
+void Engine::save(const std::string& path) const { tenon::save(*this, path); }
 
 }  // namespace tenon

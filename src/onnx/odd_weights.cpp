@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/pages.h"
+
 namespace tenon::onnx {
 namespace {
 
@@ -38,6 +40,7 @@ std::string odd_weights(const ir::Graph& graph) {
         value.constant.elements() < 2)
       continue;
     const int64_t odd = odd_elements(value.constant);
+    release_pages(value.constant.data(), value.constant.bytes());
     if (odd == 0 || ++tensors > named) continue;
     list += (list.empty() ? "" : ", ") +
             ("'" + value.name + "' (" + std::to_string(odd) + " of " + std::to_string(value.constant.elements()) + ")");

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/pages.h"
 #include "tenon/error.h"
 
 namespace tenon::onnx {
@@ -71,12 +72,14 @@ struct Decoder {
     if (is_packed(type)) {
       Tensor tensor(type, dims);
       unpack(tensor, reinterpret_cast<const uint8_t*>(bytes.data()));
+      release_pages(bytes.data(), bytes.size());
       return tensor;
     }
     const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % size == 0;
     if (keep && aligned && !bytes.empty()) return Tensor::view(type, dims, const_cast<std::byte*>(bytes.data()), keep);
     Tensor tensor(type, dims);
     if (!bytes.empty()) std::memcpy(tensor.data(), bytes.data(), bytes.size());
+    release_pages(bytes.data(), bytes.size());
     return tensor;
   }
 

@@ -36,12 +36,14 @@ int64_t elements_of(const ir::Graph& graph) {
 
 }  // namespace
 
-BodyProgram::BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool)
+BodyProgram::BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool,
+                         std::shared_ptr<backends::WeightCache> weights)
     : body_(body),
       plan_(plan),
       thread_pool_(thread_pool),
+      weights_(std::move(weights)),
       alone_(1, thread_pool.denormals()),
-      nodes_(body, plan, thread_pool) {}
+      nodes_(body, plan, thread_pool, weights_) {}
 
 void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
   Shapes shapes;
@@ -55,6 +57,7 @@ void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
   ThreadPool& thread_pool = elements_of(graph) <= few_elements ? alone_ : thread_pool_;
   const plan::Plan host = host_plan(plan_);
   backends::Schedule schedule = plan::schedule(host, plan::device_graph(std::move(graph), host), thread_pool.threads());
+  schedule.weights = weights_;
   whole_ = backends::host().compile(std::move(schedule), thread_pool)->executable(thread_pool);
 } catch (const Error&) {
   whole_.reset();  // node by node it may not be reached

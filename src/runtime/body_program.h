@@ -16,8 +16,9 @@ namespace tenon::runtime {
 /// same the last time; else node by node.
 class BodyProgram {
  public:
-  /// All three must outlive it.
-  BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool);
+  /// As DynamicProgram has it.
+  BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool,
+              std::shared_ptr<backends::WeightCache> weights);
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void begin_profile();
   void end_profile();
@@ -38,6 +39,7 @@ class BodyProgram {
   const ir::Graph& body_;
   const plan::Plan& plan_;
   ThreadPool& thread_pool_;
+  std::shared_ptr<backends::WeightCache> weights_;
   ThreadPool alone_;
   DynamicProgram nodes_;
   std::vector<Seen> seen_;                       // inputs of the last run

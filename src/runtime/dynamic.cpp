@@ -66,10 +66,12 @@ struct DynamicProgram::Prepared {
   }
 };
 
-DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, ThreadPool& thread_pool)
+DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, ThreadPool& thread_pool,
+                               std::shared_ptr<backends::WeightCache> weights)
     : graph_(graph),
       plan_(plan),
       thread_pool_(thread_pool),
+      weights_(std::move(weights)),
       alone_(1, thread_pool.denormals()),
       prepared_(graph.nodes.size()),
       times_(graph.nodes.size(), 0),
@@ -150,6 +152,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
       if (operand) elements += operand.dims.elements();
   prepared->thread_pool = elements <= few_elements ? &alone_ : &thread_pool_;
   problem.threads = prepared->thread_pool->threads();
+  problem.weights = weights_.get();
   const backends::Kernel& kernel = plan::choose(problem, plan_.records);
   if (&kernel == &backends::reference_kernel()) return prepared;
   prepared->kernel = kernel.name;
@@ -166,7 +169,7 @@ void DynamicProgram::evaluate_bodies(ir::NodeId id, std::span<const Tensor> oper
   const ops::RunBody run = [&](const ir::Graph& body, std::vector<Tensor> values) {
     std::unique_ptr<BodyProgram>& program = bodies_[&body];
     if (!program) {
-      program = std::make_unique<BodyProgram>(body, plan_, thread_pool_);
+      program = std::make_unique<BodyProgram>(body, plan_, thread_pool_, weights_);
       if (profiling_) program->begin_profile();
     }
     return program->run(values);

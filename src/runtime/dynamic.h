@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/weight_cache.h"
 #include "base/thread_pool.h"
 #include "plan/plan.h"
 
@@ -16,8 +17,9 @@ class BodyProgram;
 /// sizes it saw last, so that a network with a few data-dependent nodes still runs at the speed of its kernels.
 class DynamicProgram {
  public:
-  /// All three must outlive it.
-  DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, ThreadPool& thread_pool);
+  /// The first three must outlive it. Packed weights are shared with others through `weights`.
+  DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, ThreadPool& thread_pool,
+                 std::shared_ptr<backends::WeightCache> weights);
   ~DynamicProgram();
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   /// Runs `iterations` times and gives each node's mean time.
@@ -46,6 +48,7 @@ class DynamicProgram {
   const ir::Graph& graph_;
   const plan::Plan& plan_;
   ThreadPool& thread_pool_;
+  std::shared_ptr<backends::WeightCache> weights_;
   ThreadPool alone_;                // for small nodes
   std::vector<char> plain_;         // per node: only the reference kernel runs it
   std::vector<Variants> prepared_;  // per node

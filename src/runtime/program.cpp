@@ -31,12 +31,13 @@ Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& threa
   if (!shared) shared = &own;
   const auto compile = [&]() -> backends::CompiledCache::Entry {
     plan::Bound bound = shared->bind(plan, shapes, thread_pool.threads());
+    auto weights = bound.schedule ? bound.schedule->weights : std::make_shared<backends::WeightCache>();
     backends::CompiledCache::Entry compiled;
     if (bound.schedule) compiled = backend.compile(std::move(*bound.schedule), thread_pool);
     if (!bound.whole) return compiled;
     graph_ = std::move(*bound.whole), rest_ = std::move(*bound.rest);
     if (compiled) executable_ = compiled->executable(thread_pool, arena);
-    dynamic_ = std::make_unique<DynamicProgram>(rest_, plan, thread_pool);
+    dynamic_ = std::make_unique<DynamicProgram>(rest_, plan, thread_pool, std::move(weights));
     return nullptr;
   };
   if (const auto compiled = shared->compiled.get(key_of(plan, shapes, thread_pool.threads()), compile))

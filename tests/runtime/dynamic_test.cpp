@@ -35,7 +35,7 @@ TEST(Dynamic, GivesWhatTheReferenceGivesAtEverySize) {
   graph.tidy();
   ops::infer(graph);
   ThreadPool thread_pool(2);
-  runtime::DynamicProgram program(graph, plan, thread_pool);
+  runtime::DynamicProgram program(graph, plan, thread_pool, std::make_shared<backends::WeightCache>());
   for (int64_t size : {5, 9, 9, 4}) {
     const Tensor x = random_tensor({1, size, size + 1, 8}, static_cast<unsigned>(size));
     const std::vector<Tensor> got = program.run(std::vector<Tensor>{x}), expected = ops::interpret(graph, {x});
@@ -86,7 +86,7 @@ TEST(Dynamic, RunsBodiesOnKernels) {
   graph.tidy();
   ops::infer(graph);
   ThreadPool thread_pool(2);
-  runtime::DynamicProgram program(graph, plan, thread_pool);
+  runtime::DynamicProgram program(graph, plan, thread_pool, std::make_shared<backends::WeightCache>());
   for (const int64_t rounds : {0, 1, 5, 9}) {
     const Tensor n = Tensor::of<int64_t>(DType::i64, {}, std::vector<int64_t>{rounds}), x = random_tensor({1, 64}, 3);
     const std::vector<Tensor> got = program.run(std::vector<Tensor>{n, x}), expected = ops::interpret(graph, {n, x});

@@ -187,9 +187,7 @@ MemoryUse HostExecutable::memory() const {
   MemoryUse use;
   use.arena_bytes = layout().arena_bytes;
   use.arena_lower_bound = layout().lower_bound;
-  use.weights_bytes = static_cast<int64_t>(compiled_->kernels().packed_bytes());
-  for (const ir::Value& value : graph().values)
-    if (value.is_constant() && size_of(value.dtype)) use.weights_bytes += static_cast<int64_t>(value.constant.bytes());
+  use.weights_bytes = static_cast<int64_t>(compiled_->kernels().packed_bytes() + compiled_->kernels().plain_bytes());
   return use;
 }
 

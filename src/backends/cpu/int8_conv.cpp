@@ -6,6 +6,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/int8/conv_int8.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "base/pages.h"
 
 namespace tenon::cpu {
 namespace {
@@ -94,6 +95,7 @@ Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   lists.weights.resize(static_cast<size_t>(weights.elements()));
   if (weights.dtype() == DType::i8) std::copy_n(weights.data<int8_t>(), weights.elements(), lists.weights.data());
   else std::copy_n(weights.data<int16_t>(), weights.elements(), lists.weights.data());
+  release_pages(weights.data(), weights.bytes());
   conv.weights = lists.weights.data();
   conv.multiplier = lists.multiplier.data();
   conv.bias = has(problem, 2) ? problem.inputs[2].constant.data<float>() : nullptr;

@@ -4,6 +4,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/packing.h"
+#include "base/pages.h"
 #include "ops/op.h"
 
 namespace tenon::cpu {
@@ -80,10 +81,11 @@ class MatMulStep : public backends::Step {
     const Tensor& b = problem.inputs[1].constant;
     if (product.transposed) return b;
     const int64_t k = product.shape.in_c, n = product.shape.out_c;
-    Tensor turned(DType::f32, {n, k});
+    Tensor turned = scratch({n, k});
     for (int64_t row = 0; row < n; ++row)
       for (int64_t column = 0; column < k; ++column)
         turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
+    release_pages(b.data(), b.bytes());
     return turned;
   }
 

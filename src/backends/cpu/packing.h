@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <sys/mman.h>
+
 #include <memory>
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/kernels/int8/packed_bytes.h"
 #include "backends/weight_cache.h"
+#include "base/pages.h"
 
 namespace tenon::cpu {
 
@@ -13,23 +16,36 @@ using Packed = std::shared_ptr<const PackedBytes>;
 
 inline float* floats_of(const PackedBytes& packed) { return reinterpret_cast<float*>(packed.data()); }
 
+/// Memory for what is packed at once: it goes back to the system as soon as it is given up, unlike that of the heap,
+/// and lies apart from packed weights.
+inline Tensor scratch(const Dims& dims) {
+  constexpr size_t least = size_t{1} << 20;
+  const size_t bytes = static_cast<size_t>(dims.elements()) * sizeof(float);
+  void* const memory =
+      bytes < least ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {DType::f32, dims};
+  return Tensor::view(DType::f32, dims, memory, {memory, [bytes](void* p) { munmap(p, bytes); }});
+}
+
 /// The problem's constant input 1. `weights` gives it in the order [output][input][row][column]; it is called where
 /// nobody has packed it yet.
 template <class Weights>
 Packed packed_weights(const backends::Problem& problem, const ConvTactic& tactic, const ConvShape& s,
                       const Weights& weights) {
   const size_t bytes = tactic.packed_floats(s) * sizeof(float);
+  const Tensor& constant = problem.inputs[1].constant;
   const auto make = [&]() -> Packed {
     const auto packed = std::make_shared<const PackedBytes>(bytes);
     const Tensor given = weights();
     tactic.pack(s, given.template data<float>(), floats_of(*packed));
+    release_pages(constant.data(), constant.bytes());
     return packed;
   };
   if (!problem.weights) return make();
   const auto number = [](auto pointer) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)); };
   const auto rank = static_cast<int64_t>(problem.inputs[1].dims.rank());  // windows have 4 axes, matrices 2
   const bool is_turned = rank == 2 && problem.node->integer("transB", 0);
-  return problem.weights->get({number(problem.inputs[1].constant.data()), number(tactic.pack), s.in_c, s.out_c,
+  return problem.weights->get({number(constant.data()), number(tactic.pack), s.in_c, s.out_c,
                                int64_t{s.kernel_h} << 32 | s.kernel_w, s.groups, tactic.form ? tactic.form(s) : 0, rank,
                                is_turned, static_cast<int64_t>(bytes)},
                               make);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/schedule_kernels.h"
 
+#include <set>
+
 #include "backends/cpu/control_flow.h"
 
 namespace tenon::cpu {
@@ -29,6 +31,20 @@ ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::S
       packed_bytes_ += blocks_.back().back()->packed_bytes();
     }
   }
+}
+
+size_t ScheduleKernels::plain_bytes() const {
+  size_t bytes = 0;
+  std::set<ir::ValueId> seen;
+  for (size_t at = 0; at < steps_.size(); ++at) {
+    for (const auto& block : blocks_[at]) bytes += block->plain_bytes();
+    if (steps_[at] && steps_[at]->packed_bytes() > 0) continue;
+    for (const ir::ValueId input : schedule_.graph.node(schedule_.steps[at].node).inputs) {
+      const Tensor* constant = input == ir::no_value ? nullptr : schedule_.constant(input);
+      if (constant && size_of(constant->dtype()) && seen.insert(input).second) bytes += constant->bytes();
+    }
+  }
+  return bytes;
 }
 
 std::shared_ptr<const backends::Step> ScheduleKernels::step(size_t at) const {

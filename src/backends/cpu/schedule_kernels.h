@@ -17,6 +17,8 @@ class ScheduleKernels {
   /// A step of one session, where it cannot be shared. It must not outlive this.
   std::shared_ptr<const backends::Step> step(size_t at) const;
   size_t packed_bytes() const { return packed_bytes_; }
+  /// Of the constants that steps read as they are.
+  size_t plain_bytes() const;
 
  private:
   const backends::Schedule& schedule_;

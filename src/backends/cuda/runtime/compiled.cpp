@@ -4,6 +4,7 @@
 #include "backends/cuda/runtime/executable.h"
 #include "backends/kernel.h"
 #include "base/memory.h"
+#include "base/pages.h"
 
 /// The kernels of a schedule on a GPU: chosen, compiled, their weights packed and uploaded.
 namespace tenon::cuda {
@@ -96,6 +97,7 @@ Address DeviceCompiled::constant(ir::ValueId value) const {
   if (!buffer.address() && tensor.bytes() > 0) {
     buffer = Buffer::kept(tensor.bytes());
     buffer.upload(tensor.data(), tensor.bytes());
+    release_pages(tensor.data(), tensor.bytes());
   }
   return buffer.address();
 }

@@ -11,12 +11,13 @@ namespace tenon::cpu {
 
 namespace {
 
-constexpr size_t kPage = size_t{2} << 20, kLine = 64;
+constexpr size_t kSmallPage = 4096, kPage = size_t{2} << 20, kLine = 64;
+constexpr size_t kStretch = 32 * kPage;  // of which those pages are taken that are written to
 
-// At least `size` zero bytes that begin at a large page.
+// Zero bytes that begin at a large page.
 std::shared_ptr<std::byte> map_stretch(size_t size) {
   const size_t all = size + kPage;
-  void* const mapped = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   const auto at = reinterpret_cast<uintptr_t>(mapped), begin = (at + kPage - 1) / kPage * kPage;
   if (begin > at) munmap(mapped, begin - at);
@@ -31,25 +32,36 @@ struct Current {
   size_t used = 0;
 };
 
+// Those that have no neighbour in them.
+void give_back(std::byte* data, size_t size) {
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = (at + kSmallPage - 1) / kSmallPage * kSmallPage, end = (at + size) / kSmallPage * kSmallPage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace
 
 PackedBytes::PackedBytes(size_t size) : size_(size) {
   static Current current;
   const size_t whole = (size + kLine - 1) / kLine * kLine;
-  if (whole >= kPage) {
-    stretch_ = map_stretch((whole + kPage - 1) / kPage * kPage);
-    data_ = stretch_.get();
-    return;
-  }
   const std::lock_guard lock(current.mutex);
-  stretch_ = current.stretch.lock();
-  if (!stretch_ || current.used + whole > kPage) {
-    stretch_ = map_stretch(kPage);
-    current.stretch = stretch_;
-    current.used = 0;
+  std::shared_ptr<std::byte> stretch = current.stretch.lock();
+  size_t at = stretch ? current.used : 0;
+  if (whole > kStretch / 2) {
+    stretch = map_stretch((whole + kPage - 1) / kPage * kPage);
+    at = 0;
+  } else {
+    if (!stretch || at + whole > kStretch) {
+      current.stretch = stretch = map_stretch(kStretch);
+      at = 0;
+    }
+    current.used = at + whole;
   }
-  data_ = stretch_.get() + current.used;
-  current.used += whole;
+  data_ = stretch.get() + at;
+  stretch_ = {data_, [stretch = std::move(stretch), whole](std::byte* p) {
+                // A stretch that nobody else holds goes as a whole.
+                if (stretch.use_count() > 1) give_back(p, whole);
+              }};
 }
 
 }  // namespace tenon::cpu
