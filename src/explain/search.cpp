@@ -12,6 +12,30 @@ namespace tenon::explain {
 namespace {
 /// Two places, without a minus before 0.00.
 std::string points_text(double points) { return fmt::format("{:.2f}", std::fabs(points) < 0.005 ? 0 : points); }
+/// What would move on from the engine chosen: of those that are faster, the one that loses least, by one that is not
+/// objected to where there is such.
+std::string next_text(const plan::Search& search) {
+  constexpr double notable = 0.98;  // of the time
+  const auto chosen =
+      std::find_if(search.points.begin(), search.points.end(), [](const plan::SearchPoint& one) { return one.chosen; });
+  if (chosen == search.points.end()) return {};
+  const plan::SearchPoint* next = nullptr;
+  for (const plan::SearchPoint& one : search.points) {
+    const bool faster = one.milliseconds > 0 && one.milliseconds < chosen->milliseconds * notable;
+    if (!faster || one.integer == 0 || (one.drop <= search.limit && one.objection.empty())) continue;
+    const bool fine = one.objection.empty(), was_fine = next && next->objection.empty();
+    if (!next || (fine == was_fine ? one.drop < next->drop : fine)) next = &one;
+  }
+  if (!next) return {};
+  const bool by_labels = search.metric.find("fp32") == std::string::npos;
+  const std::string what = fmt::format("{} layers in INT8 would take {:.3f} ms and lose {} points", next->integer,
+                                       next->milliseconds, points_text(next->drop));
+  if (next->objection.empty())
+    return fmt::format("to move on: --max-drop {:g}: {}{}\n", std::ceil(next->drop * 10) / 10, what,
+                       by_labels ? "" : "; with labels (--eval FILE) it is known what that costs");
+  return fmt::format("to move on: {}: {}, but {}\n", by_labels ? "more or other --data" : "labels (--eval FILE)", what,
+                     next->objection);
+}
 }  // namespace
 
 std::string search_text(const plan::Search& search) {
@@ -43,6 +67,7 @@ std::string search_text(const plan::Search& search) {
       text += fmt::format("; {} samples are too few to be sure: intervals reach below the limit", search.samples);
     text += "\n";
   }
+  text += next_text(search);
   return text;
 }
 

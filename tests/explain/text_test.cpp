@@ -63,6 +63,39 @@ TEST(ExplainText, AnUnknownNodeIsNamed) {
   }
 }
 
+/// An engine in fp32, one that loses little and saves little, and others that are faster and were refused.
+plan::Search refused(const char* metric) {
+  plan::Search search{metric, 80, 1, {}, "it is the fastest of those that lose at most 1 points"};
+  search.points = {
+      {17.8, 100}, {7, 93.75, 6.25, 5, 7, 57, {}}, {9, 97.66, 2.34, 1, 3, 40, {}}, {15, 99.5, 0.5, 0, 1, 2}};
+  search.points[3].chosen = true;
+  return search;
+}
+
+TEST(ExplainText, TheCommandThatWouldMoveOnNamesTheLeastLoss) {
+  const std::string labelled = search_text(refused("mAP50-95")),
+                    free = search_text(refused("mAP50-95 against fp32's boxes"));
+  const std::string wanted = "to move on: --max-drop 2.4: 40 layers in INT8 would take 9.000 ms and lose 2.34 points";
+  EXPECT_NE(labelled.find(wanted + "\n"), std::string::npos) << labelled;
+  EXPECT_NE(free.find(wanted + "; with labels (--eval FILE) it is known what that costs\n"), std::string::npos) << free;
+}
+
+TEST(ExplainText, WhatIsObjectedToIsNoMatterOfADrop) {
+  plan::Search search = refused("mAP50-95 against fp32's boxes");
+  search.points[1].objection = search.points[2].objection = "scores fall by 0.80 on average, more than 0.37";
+  EXPECT_NE(
+      search_text(search).find("to move on: labels (--eval FILE): 40 layers in INT8 would take 9.000 ms and lose 2.34 "
+                               "points, but scores fall by 0.80 on average, more than 0.37\n"),
+      std::string::npos)
+      << search_text(search);
+}
+
+TEST(ExplainText, NothingMovesOnFromTheFastest) {
+  plan::Search search = refused("mAP50-95");
+  search.points[3].chosen = false, search.points[1].chosen = true;
+  EXPECT_EQ(search_text(search).find("to move on"), std::string::npos);
+}
+
 TEST(ExplainText, FindingsAreInOrderOfCost) {
   const Report all = report();
   ASSERT_EQ(all.findings.size(), 3u);
