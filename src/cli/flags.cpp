@@ -94,8 +94,8 @@ Flag Flag::reads(const char* noun) {
 Flag Flag::reads_source() {
   path_uses()[option_] = [](const std::string& option, const std::string& path) {
     struct stat status;
-    if (vision::is_stream_address(path)) return;
-    if (!is_pattern(path) || ::stat(path.c_str(), &status) == 0) paths().read(option, path, "the source");
+    const bool there = ::stat(path.c_str(), &status) == 0;
+    if (there || !(is_pattern(path) || vision::is_stream_address(path))) paths().read(option, path, "the source");
   };
   return *this;
 }

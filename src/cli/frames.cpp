@@ -13,7 +13,7 @@ constexpr size_t most_ready = 2;
 Frames::Frames(const std::string& path) : Frames(vision::VideoReader(path)) {}
 
 Frames::Frames(vision::VideoReader reader)
-    : reader_(std::move(reader)), fps_(reader_.fps()), thread_([this] { decode(); }) {}
+    : reader_(std::move(reader)), fps_(reader_.fps()), is_live_(reader_.is_live()), thread_([this] { decode(); }) {}
 
 std::unique_ptr<Frames> Frames::of_stream(const std::string& address) {
   vision::VideoReader reader(address, {.cancelled = [] { return interrupted() != 0; }});
@@ -36,6 +36,10 @@ void Frames::decode() {
   try {
     for (vision::Image frame; reader_.next(frame);) {
       std::unique_lock lock(mutex_);
+      if (is_live_ && ready_.size() >= most_ready) {
+        spare_.push_back(std::move(ready_.front()));
+        ready_.erase(ready_.begin());
+      }
       changed_.wait(lock, [&] { return stopped_ || ready_.size() < most_ready; });
       if (stopped_) break;
       ready_.push_back(std::exchange(frame, {}));

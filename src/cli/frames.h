@@ -34,6 +34,7 @@ class Frames {
 
   vision::VideoReader reader_;  // the thread's own until it has ended
   double fps_;
+  bool is_live_;  // frames that come too fast are left out, so that the newest are seen
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<vision::Image> ready_, spare_;  // ready ones in order

@@ -22,6 +22,7 @@ Gallery::Gallery(const std::string& folder, const Source& source, int stride) : 
 
 std::string Gallery::result_of(const std::string& file) const {
   if (!stream_.empty()) {
+    if (file.starts_with("/dev/")) return (fs::path(folder_) / fs::path(file).filename()).string() + ".mp4";
     const fs::path last = fs::path(file.substr(file.find("://") + 3, file.find_first_of("?#") - file.find("://") - 3));
     const std::string stem = last.has_parent_path() ? last.stem().string() : "";
     return (fs::path(folder_) / (stem.empty() ? "stream" : stem)).string() + ".mp4";

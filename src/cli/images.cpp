@@ -72,7 +72,7 @@ void ImageOptions::add_to(CLI::App& app) {
   flags
       .add("-s,--source", source,
            "An image, a video, a folder of images, a quoted pattern as \"images/*.jpg\", a list of paths (.txt), or "
-           "the http, https or rtsp address of a stream")
+           "the http, https or rtsp address of a stream, or the number of a camera")
       .required()
       .value("PATH")
       .reads_source();

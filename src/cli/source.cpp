@@ -117,12 +117,12 @@ bool is_pattern(const std::string& word) { return word.find_first_of("*?[") != s
 bool is_video_file(const std::string& path) { return vision::is_video_name(path) && !is_folder(path); }
 
 Source::Source(const std::string& word) {
-  if (vision::is_stream_address(word)) {
+  const bool there = is_there(word);
+  if (!there && vision::is_stream_address(word)) {
     is_stream_ = true;
     files_ = {word};
     return;
   }
-  const bool there = is_there(word);
   if (there && is_folder(word)) files_ = vision::images_in(word);
   else if (!there && is_pattern(word)) files_ = matches(word);
   else if (word.ends_with(".txt") && is_regular_file(word)) files_ = lines_of(word);

@@ -203,10 +203,14 @@ void check(const Head& head, std::span<const Tensor> outputs, int64_t image) {
     const size_t last = std::max({head.boxes, head.labels, head.scores});
     if (last >= outputs.size()) refuse(last, "three outputs");
     Dims list = outputs[head.labels].dims();
-    if (outputs[head.scores].dims() != list || image < 0 || image >= (list.rank() == 2 ? list[0] : 1))
+    if (outputs[head.labels].dtype() != DType::i64 && outputs[head.labels].dtype() != DType::i32)
+      refuse(head.labels, "labels as integers");
+    if (outputs[head.scores].dtype() != DType::f32 || outputs[head.scores].dims() != list || image < 0 ||
+        image >= (list.rank() == 2 ? list[0] : 1))
       refuse(head.scores, "f32 " + list.str());
     list.push_back(4);
-    if (outputs[head.boxes].dims() != list) refuse(head.boxes, "f32 " + list.str());
+    if (outputs[head.boxes].dtype() != DType::f32 || outputs[head.boxes].dims() != list)
+      refuse(head.boxes, "f32 " + list.str());
   } else if (head.kind == HeadKind::ssd || head.kind == HeadKind::detr) {
     expect(head.scores, {batch, head.candidates,
                          head.classes + (head.kind == HeadKind::ssd ? 1 : static_cast<int64_t>(head.no_object))});

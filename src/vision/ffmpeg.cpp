@@ -58,6 +58,18 @@ void require_ffmpeg(const std::string& path) {
         {.where = path, .why = av().why, .hint = "install it (apt-get install ffmpeg), or use a folder of images"});
 }
 
+const AVInputFormat* camera_format() {
+  // FFmpeg numbers this library as it does avformat.
+  static const bool there = [] {
+    std::string why;
+    void (*register_all)() = nullptr;
+    find(open_library("avdevice", LIBAVFORMAT_VERSION_MAJOR, why), "avdevice_register_all", register_all, why);
+    if (register_all) register_all();
+    return register_all != nullptr;
+  }();
+  return there ? av().av_find_input_format("video4linux2") : nullptr;
+}
+
 bool video_available() { return av().why.empty(); }
 
 std::string ffmpeg_text(int status) {

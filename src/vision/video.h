@@ -14,9 +14,9 @@ bool video_available();
 /// Whether the name ends like a video (.mp4, .mov, .mkv, .webm, .avi, .m4v, .ts).
 bool is_video_name(const std::string& path);
 
-/// Whether a word is the address of a stream: http, https, rtsp or rtsps.
+/// Whether a word is the address of a stream: http, https, rtsp or rtsps, or the number of a camera (V4L2).
 bool is_stream_address(const std::string& word);
-/// The address without user name and password, for messages and reports.
+/// The address without user name and password, for messages and reports; of a camera its device.
 std::string shown_address(const std::string& address);
 
 struct StreamOptions {
@@ -39,6 +39,8 @@ class VideoReader {
 
   /// Gives the next frame, reusing the image's memory; false at the end. A damaged frame is passed over.
   bool next(Image& frame);
+  /// Whether it is a stream without a length, whose frames come when they come.
+  bool is_live() const;
   /// What was wrong with the file as far as it has been read; "" for nothing.
   std::string fault() const;
   int width() const;

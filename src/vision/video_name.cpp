@@ -16,13 +16,22 @@ bool is_video_name(const std::string& path) {
   return false;
 }
 
+namespace {
+bool is_camera(const std::string& word) {
+  constexpr size_t most_digits = 3;
+  return !word.empty() && word.size() <= most_digits && word.find_first_not_of("0123456789") == std::string::npos;
+}
+}  // namespace
+
 bool is_stream_address(const std::string& word) {
+  if (is_camera(word)) return true;
   for (const std::string_view scheme : {"http://", "https://", "rtsp://", "rtsps://"})
     if (word.size() > scheme.size() && std::string_view(word).substr(0, scheme.size()) == scheme) return true;
   return false;
 }
 
 std::string shown_address(const std::string& address) {
+  if (is_camera(address)) return "/dev/video" + address;
   const size_t begin = address.find("://");
   if (begin == std::string::npos) return address;
   const size_t host = begin + 3, end = address.find_first_of("/?#", host);

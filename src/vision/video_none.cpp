@@ -25,6 +25,7 @@ VideoReader::~VideoReader() = default;
 VideoReader::VideoReader(VideoReader&&) noexcept = default;
 VideoReader& VideoReader::operator=(VideoReader&&) noexcept = default;
 bool VideoReader::next(Image&) { return false; }
+bool VideoReader::is_live() const { return false; }
 std::string VideoReader::fault() const { return ""; }
 int VideoReader::width() const { return 0; }
 int VideoReader::height() const { return 0; }

@@ -81,16 +81,26 @@ struct VideoReader::Impl {
     format->interrupt_callback = {&Impl::is_late, this};
     AVDictionary* options = nullptr;
     const auto set = [&](const char* key, const char* value) { av().av_dict_set(&options, key, value, 0); };
-    const bool http = address.starts_with("http");
-    set("protocol_whitelist", http ? http_protocols : rtsp_protocols);
-    set("format_whitelist", stream_containers);
-    if (http) {
+    const bool camera = path.starts_with("/dev/"), http = address.starts_with("http");
+    const AVInputFormat* input = camera ? camera_format() : nullptr;
+    if (camera && !input)
+      throw Error(Code::unsupported, "cameras need FFmpeg's libavdevice",
+                  {.where = path, .hint = "install it (apt-get install ffmpeg)"});
+    if (camera) {
+      set("protocol_whitelist", "file");
+    } else {
+      set("protocol_whitelist", http ? http_protocols : rtsp_protocols);
+      set("format_whitelist", stream_containers);
+    }
+    if (camera) {
+      // What the camera prefers.
+    } else if (http) {
       set("reconnect", "1"), set("reconnect_streamed", "1"), set("reconnect_delay_max", "4");
     } else {
       set("rtsp_transport", "tcp");
     }
     start_waiting();
-    const int status = av().avformat_open_input(&format, address.c_str(), nullptr, &options);
+    const int status = av().avformat_open_input(&format, camera ? path.c_str() : address.c_str(), input, &options);
     av().av_dict_free(&options);
     start_waiting();
     return status;
@@ -234,6 +244,8 @@ bool VideoReader::next(Image& frame) {
   av().av_frame_unref(impl_->frame.get());
   return true;
 }
+
+bool VideoReader::is_live() const { return !impl_->address.empty() && impl_->format->duration <= 0; }
 
 std::string VideoReader::fault() const {
   if (impl_->cut) return "it ends in the middle";

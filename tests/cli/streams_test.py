@@ -69,6 +69,51 @@ def check_http(tenon, samples, folder, port):
     assert os.listdir(folder + '/out') == ['breaks.mp4']
 
 
+class Camera(http.server.BaseHTTPRequestHandler):
+    """JPEG images without an end, faster than they can be worked on."""
+    image = b''
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header('Content-Type', 'multipart/x-mixed-replace; boundary=part')
+        self.end_headers()
+        part = b'--part\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n%s\r\n' % (len(self.image), self.image)
+        try:
+            while True:
+                self.wfile.write(part)
+        except ConnectionError:
+            self.close_connection = True
+
+    def log_message(self, *words):
+        pass
+
+
+def check_live(tenon, samples, folder):
+    with open(samples + '/images/00001.jpg', 'rb') as file:
+        Camera.image = file.read()
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Camera)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    report = folder + '/live.json'
+    command = [tenon, 'detect', samples + '/detector.onnx', '-q', '--budget', '0', '--timing-cache', '-', '--source',
+               'http://127.0.0.1:%d/' % server.server_address[1], '--json', report, '-o', folder + '/live']
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+        time.sleep(6)
+        assert running.poll() is None, running.stderr.read()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 130, running.stderr.read()
+    with open(report, encoding='utf-8') as file:
+        found = json.load(file)
+    assert not found['complete'] and len(found['detections']) > 1 and found['detections'][-1]['detections']
+    assert os.listdir(folder + '/live') == ['stream.mp4']
+
+
+def check_camera(tenon, samples):
+    if os.path.exists('/dev/video97'):
+        return
+    status, _, said, _ = run(tenon, samples, '97')
+    assert status in (4, 8) and '/dev/video97' in said, said
+
+
 def check_silence(tenon, samples):
     """A server that takes the connection and says nothing."""
     with socket.create_server(('127.0.0.1', 0)) as silent:
@@ -107,6 +152,8 @@ def main():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
         check_http(tenon, samples, folder, server.server_address[1])
+        check_live(tenon, samples, folder)
+    check_camera(tenon, samples)
     check_silence(tenon, samples)
     check_refusals(tenon, samples)
 

@@ -36,6 +36,75 @@ TEST(Draw, AnyBoxStaysInsideAnyImage) {
     }
 }
 
+bool is_colour(const Image& image, int x, int y, Rgb colour) {
+  return std::equal(colour.begin(), colour.end(), image.row(y) + x * 3);
+}
+
+TEST(Draw, MasksTintAndContoursDoNot) {
+  Image image(200, 150);
+  Detection one{3, 0.5f, {40, 40, 160, 120}};
+  one.mask = {60, 60, 40, 40, std::vector<uint8_t>(1600, 1)};
+  draw_detections(image, {&one, 1}, {});
+  const Rgb colour = class_colour(3);
+  for (size_t channel = 0; channel < 3; ++channel)
+    EXPECT_NEAR(image.row(80)[80 * 3 + channel], colour[channel] * 0.45, 1);
+  EXPECT_GT(image.row(80)[60 * 3], colour[0] * 0.7) << "the contour";
+  EXPECT_TRUE(is_colour(image, 120, 80, {0, 0, 0})) << "in the box, not in the mask";
+}
+
+TEST(Draw, OrientedBoxesLieAsTheyAre) {
+  Image image(200, 150);
+  Detection one{1, 0.5f, {58, 33, 142, 117}};
+  one.rotated = Rotated{100, 75, 80, 40, 0.7853982f};
+  draw_detections(image, {&one, 1}, {});
+  const auto is_dark = [&](int x, int y) { return is_colour(image, x, y, {0, 0, 0}); };
+  EXPECT_TRUE(is_dark(58, 75) && is_dark(100, 75)) << "neither what encloses it nor its middle";
+  // The middles of the long sides lie 20 across the direction of 45 degrees.
+  EXPECT_TRUE(is_colour(image, 86, 89, class_colour(1)) && is_colour(image, 114, 61, class_colour(1)));
+}
+
+TEST(Draw, BodiesHaveLimbsWherePointsAreSeen) {
+  Image image(200, 150);
+  Detection one{0, 0.5f, {0, 0, 1, 1}};
+  one.points.assign(17, {0, 0, 0.1f});
+  one.points[5] = {50, 50, 0.9f}, one.points[7] = {50, 100, 0.9f}, one.points[6] = {150, 50, 0.2f};
+  draw_key_points(image, {&one, 1});
+  EXPECT_FALSE(is_colour(image, 50, 75, {0, 0, 0})) << "the left upper arm";
+  EXPECT_FALSE(is_colour(image, 50, 50, {0, 0, 0}));
+  EXPECT_TRUE(is_colour(image, 100, 50, {0, 0, 0}) && is_colour(image, 150, 50, {0, 0, 0})) << "a shoulder unseen";
+  one.points.resize(4);
+  one.points[0] = {100, 100, 1}, one.points[1] = {150, 100, 1};
+  Image other(200, 150);
+  draw_key_points(other, {&one, 1});
+  EXPECT_TRUE(is_colour(other, 100, 100, class_colour(0)) && is_colour(other, 125, 100, {0, 0, 0})) << "points alone";
+}
+
+TEST(Draw, LegendsHaveTheColoursAndEndWithTheImage) {
+  std::vector<LegendLine> lines(100, {class_colour(4), "sky 3.0%"});
+  Image image(300, 200), small(9, 7);
+  draw_legend(image, lines);
+  draw_legend(small, lines);
+  int swatches = 0;
+  for (int y = 1; y < 200; ++y)
+    swatches += is_colour(image, 13, y, class_colour(4)) && !is_colour(image, 13, y - 1, class_colour(4));
+  EXPECT_GT(swatches, 5);
+  EXPECT_LT(swatches, 20);
+  for (int x = 0; x < 300; ++x) ASSERT_TRUE(is_colour(image, x, 198, {0, 0, 0})) << x;
+}
+
+TEST(Draw, PartsStayInsideAnyImage) {
+  for (const float size : {0.0f, 1.0f, 30.0f, 50000.0f}) {
+    Image image(64, 48);
+    Detection one{2, 1, {-size, -size, size, size}};
+    one.rotated = Rotated{size, -size, 2 * size, size, 1};
+    one.points.assign(17, {size, -size, 1});
+    one.points[3] = {-size, size, 1};
+    one.mask = {-10, 40, 90, 30000, std::vector<uint8_t>(2700000, 1)};
+    draw_detections(image, {&one, 1}, {"x"});
+    EXPECT_EQ(image.pixels.size(), size_t{64 * 48 * 3});
+  }
+}
+
 /// CIELAB of an sRGB colour under D65.
 std::array<double, 3> lab(Rgb colour) {
   const auto linear = [](double value) {
