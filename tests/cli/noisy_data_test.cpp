@@ -105,7 +105,7 @@ TEST(output_kind, is_seen_from_the_numbers) {
   EXPECT_EQ(kind(of({1, 2, 8, 8}, wave)), OutputKind::signal);       // a flow
   EXPECT_EQ(kind(of({1, 17, 8, 8}, positive)), OutputKind::signal);  // heat maps
   EXPECT_EQ(kind(of({2, 64}, [](int64_t) { return 0.125f; })), OutputKind::embedding);
-  EXPECT_EQ(kind(of({2, 64}, positive)), OutputKind::embedding);
+  EXPECT_EQ(kind(of({2, 64}, positive)), OutputKind::signal);  // scores behind a ReLU are classes
   EXPECT_EQ(kind(of({2, 64}, wave)), OutputKind::signal);
   EXPECT_EQ(kind(of({2, 64}, [](int64_t) { return 1.f / 64; })), OutputKind::signal);  // probabilities
   EXPECT_EQ(kind_of(tokens, {of({1, 4, 3000}, wave)}), OutputKind::tokens);
