@@ -45,20 +45,21 @@ bool are_logits(const Tensor& output) {
   return *low < 0 && *low <= -part * *high;
 }
 
-/// The axis of classes in a map of them: 1 or 3; 0 where it is none.
-size_t class_axis(const Tensor& output) {
+/// Where a map of classes would have them.
+size_t axis_of(const Dims& dims) { return dims[3] < dims[1] && dims[3] < dims[2] ? 3 : 1; }
+
+bool is_class_map(const Tensor& output) {
   constexpr int64_t fewest_logits = 4, most = 512;  // two or three may be a flow, a direction or a colour
   const Dims& dims = output.dims();
-  if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return 0;
-  const size_t axis = dims[3] < dims[1] && dims[3] < dims[2] ? 3 : 1;
+  if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return false;
+  const size_t axis = axis_of(dims);
   const int64_t classes = dims[axis], inner = axis == 1 ? dims[2] * dims[3] : 1;
-  if (classes < 2 || classes > most || output.elements() / dims[0] / classes < 2) return 0;
-  if (are_shares(output, classes, inner)) return axis;
-  return classes >= fewest_logits && are_logits(output) ? axis : 0;
+  if (classes < 2 || classes > most || output.elements() / dims[0] / classes < 2) return false;
+  return are_shares(output, classes, inner) || (classes >= fewest_logits && are_logits(output));
 }
 
-/// Classes themselves, at many positions.
-bool is_map_of_numbers(const Tensor& output) { return is_whole(output) && output.dims().rank() >= 3; }
+/// Classes themselves, at one position or many.
+bool holds_classes(const Tensor& output) { return is_whole(output) && output.dims().rank() >= 1; }
 
 bool is_vocabulary(const Tensor& output) {
   constexpr int64_t fewest = 2000;  // hidden states are narrower
@@ -91,8 +92,8 @@ double map_kept(const Tensor& exact, const Tensor& other, int64_t row) {
   if (exact.dtype() == DType::i64) return share_equal<int64_t>(exact, other, row);
   if (exact.dtype() == DType::i32) return share_equal<int32_t>(exact, other, row);
   const Dims& dims = exact.dims();
-  const size_t axis = class_axis(exact);
-  const int64_t classes = dims[axis ? axis : 1], inner = axis == 3 ? 1 : dims[2] * dims[3];
+  const size_t axis = axis_of(dims);
+  const int64_t classes = dims[axis], inner = axis == 3 ? 1 : dims[2] * dims[3];
   const int64_t same = metrics::same_best(row_of(exact, row), row_of(other, row), classes, inner);
   return static_cast<double>(same * classes) / static_cast<double>(exact.elements() / dims[0]);
 }
@@ -116,14 +117,12 @@ bool is_embedding(const Tensor& output) {
   if (!is_float(output) || dims.rank() < 2 || dims[0] == 0) return false;
   const int64_t size = output.elements() / dims[0];
   if (size < fewest || std::count(dims.begin() + 1, dims.end(), size) != 1) return false;
-  bool unit = true, positive = true;
   for (int64_t row = 0; row < dims[0]; ++row) {
-    double squares = 0, sum = 0;
-    for (const float x : row_of(output, row)) squares += double{x} * x, sum += x, positive = positive && x >= 0;
-    unit = unit && std::fabs(std::sqrt(squares) - 1) < near;
-    positive = positive && std::fabs(sum - 1) > near * 10;  // shares of 1 are classes
+    double squares = 0;
+    for (const float x : row_of(output, row)) squares += double{x} * x;
+    if (std::fabs(std::sqrt(squares) - 1) > near) return false;
   }
-  return unit || positive;
+  return true;
 }
 
 OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
@@ -131,7 +130,7 @@ OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>&
   if (std::none_of(inputs.begin(), inputs.end(), is_float) && is_vocabulary(outputs[0])) return OutputKind::tokens;
   if (outputs.size() == 1 && is_embedding(outputs[0])) return OutputKind::embedding;
   const bool maps = std::all_of(outputs.begin(), outputs.end(),
-                                [](const Tensor& one) { return is_map_of_numbers(one) || class_axis(one) > 0; });
+                                [](const Tensor& one) { return holds_classes(one) || is_class_map(one); });
   return maps ? OutputKind::class_map : OutputKind::signal;
 }
 
@@ -162,6 +161,11 @@ void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vect
   for (size_t at = 0; at < exact.size(); ++at) {
     const Tensor& one = exact[at];
     if (one.dims().rank() == 0 || one.elements() == 0) continue;
+    if (row >= one.dims()[0]) continue;
+    if (one.dims() != other[at].dims()) {
+      ++counted;  // nothing of it is left
+      continue;
+    }
     if (kind == OutputKind::class_map) kept += map_kept(one, other[at], row);
     else if (!is_float(one)) continue;
     else if (kind == OutputKind::tokens && at > 0) break;  // states of the next run

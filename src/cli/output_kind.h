@@ -20,7 +20,7 @@ struct Measure {
 enum class OutputKind {
   signal,     ///< any numbers
   class_map,  ///< scores of classes, or classes, at each of many positions
-  embedding,  ///< one vector a sample, of length 1 or without negative numbers
+  embedding,  ///< one vector of length 1 a sample
   tokens,     ///< for tokens as inputs, scores of a vocabulary at each position
 };
 OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);

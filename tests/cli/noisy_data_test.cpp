@@ -105,7 +105,7 @@ TEST(output_kind, is_seen_from_the_numbers) {
   EXPECT_EQ(kind(of({1, 2, 8, 8}, wave)), OutputKind::signal);       // a flow
   EXPECT_EQ(kind(of({1, 17, 8, 8}, positive)), OutputKind::signal);  // heat maps
   EXPECT_EQ(kind(of({2, 64}, [](int64_t) { return 0.125f; })), OutputKind::embedding);
-  EXPECT_EQ(kind(of({2, 64}, positive)), OutputKind::embedding);
+  EXPECT_EQ(kind(of({2, 64}, positive)), OutputKind::signal);  // scores behind a ReLU are classes
   EXPECT_EQ(kind(of({2, 64}, wave)), OutputKind::signal);
   EXPECT_EQ(kind(of({2, 64}, [](int64_t) { return 1.f / 64; })), OutputKind::signal);  // probabilities
   EXPECT_EQ(kind_of(tokens, {of({1, 4, 3000}, wave)}), OutputKind::tokens);
@@ -124,6 +124,15 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   other.data<float>()[16 + 4 * 3] = 6;
   other.data<float>()[0] = -7;
   EXPECT_DOUBLE_EQ(kept(OutputKind::class_map, exact, other).first, 0.75);
+  // The same on the last axis, where the numbers of this sample alone would not say that they are logits.
+  Tensor last = of({2, 8, 8, 4}, [](int64_t at) { return at % 4 == 1 ? 2.f : 1.f; }), moved = last.copy();
+  moved.data<float>()[256 + 2] = 3;
+  EXPECT_DOUBLE_EQ(kept(OutputKind::class_map, last, moved).first, 63. / 64);
+  Tensor classes(DType::i64, {2, 4}), others(DType::i64, {2, 4}), fewer(DType::i64, {1, 4});
+  for (int64_t at = 0; at < 8; ++at) classes.data<int64_t>()[at] = others.data<int64_t>()[at] = at;
+  others.data<int64_t>()[5] = 9;
+  EXPECT_DOUBLE_EQ(kept(OutputKind::class_map, classes, others).first, 0.75);
+  EXPECT_DOUBLE_EQ(kept(OutputKind::class_map, classes, fewer).first, 0);
   Tensor words = of({2, 2, 3}, [](int64_t at) { return at % 3 == 0 ? 2.f : 0.f; }), changed = words.copy();
   changed.data<float>()[8] = 3;
   const auto [same, nats] = kept(OutputKind::tokens, words, changed);
