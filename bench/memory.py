@@ -10,7 +10,6 @@ once: `tenon build`, `tenon run` of the engine, and Python with ONNX Runtime. Pr
 """
 
 import argparse
-import os
 import pathlib
 import subprocess
 import sys
@@ -30,15 +29,18 @@ session.run(None, dict(numpy.load(sys.argv[3])))
 """
 
 
+# A child's peak is never below what its parent held when it was started: a small process starts it.
+LAUNCHER = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(0 if code else resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
 def peak(command):
     """Bytes of the process at its peak; None where it fails."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        sys.stderr.write(errors.decode(errors="replace"))
-        return None
-    return usage.ru_maxrss * 1024
+    launcher = [sys.executable, "-S", "-c", LAUNCHER, *map(str, command)]
+    return int(subprocess.run(launcher, stdout=subprocess.PIPE, check=True).stdout) * 1024 or None
 
 
 def weight_bytes(path):

@@ -29,9 +29,9 @@ bool may_decide_sizes(const Tensor& tensor) {
 
 bool is_dense_array(const Tensor& tensor) { return !tensor || size_of(tensor.dtype()) > 0; }
 
-Tensor allocate(const ir::Node& node, const backends::Operand& operand) {
+Tensor allocate(const ir::Node& node, const backends::Operand& operand, TensorPool& pool) {
   try {
-    return Tensor(operand.dtype, operand.dims);
+    return pool.tensor(operand.dtype, operand.dims);
   } catch (const Error& error) {
     throw Error(error.code(), error.what(),
                 {.where = "node " + node.label() + " (" + node.op + ")",
@@ -159,7 +159,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   prepared->step = kernel.make(problem);
   if (const auto bytes = static_cast<int64_t>(prepared->step->workspace_bytes());
       !workspace_ || workspace_.elements() < bytes)
-    workspace_ = Tensor(DType::u8, {bytes});
+    workspace_ = Tensor(), workspace_ = pool_.tensor(DType::u8, {bytes});
   prepared->inputs.resize(operands.size());
   prepared->outputs.resize(outputs.size());
   return prepared;
@@ -211,7 +211,7 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
   for (size_t at = 0; at < results.size(); ++at) {
     const backends::Operand& operand = prepared->problem.outputs[at];
-    if (operand) results[at] = allocate(graph_.node(id), operand);
+    if (operand) results[at] = allocate(graph_.node(id), operand, pool_);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
   constexpr int64_t expected = 20'000;  // nanoseconds: who sleeps is woken once several nodes ran alone

@@ -8,6 +8,7 @@
 #include "backends/weight_cache.h"
 #include "base/thread_pool.h"
 #include "plan/plan.h"
+#include "runtime/tensor_pool.h"
 
 namespace tenon::runtime {
 
@@ -53,6 +54,7 @@ class DynamicProgram {
   std::vector<char> plain_;         // per node: only the reference kernel runs it
   std::vector<Variants> prepared_;  // per node
   std::map<const ir::Graph*, std::unique_ptr<BodyProgram>> bodies_;
+  TensorPool pool_;
   Tensor workspace_;             // of the step that takes most
   std::vector<double> times_;    // per node, microseconds
   std::vector<int64_t> rounds_;  // per node, how often it ran
