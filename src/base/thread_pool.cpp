@@ -2,6 +2,8 @@
 #include "base/thread_pool.h"
 
 #include <immintrin.h>
+#include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
@@ -21,6 +23,7 @@ constexpr int64_t fresh = 5'000;                          // a helper that was s
 constexpr int64_t worth_waking = 50'000;                  // of work
 constexpr int64_t longest_wait = 60'000;  // for helpers that are being woken, and of the work this part:
 constexpr int64_t wait_share = 16;
+constexpr int64_t longest_in_vain = 3'000'000;  // of a run alone though others were called, as a wait for them
 constexpr int64_t longest_gathering = 20'000'000;
 constexpr int first_spins = 64, spins_a_look = 8;
 constexpr unsigned flush_bits = 0x8040;  // FTZ and DAZ of MXCSR
@@ -39,6 +42,21 @@ int64_t cpu_used() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+/// A thread that is pinned to the core of the calling one goes to another.
+void part_from_caller(std::thread& thread) {
+  cpu_set_t set, allowed;
+  const int here = sched_getcpu();
+  if (here < 0 || pthread_getaffinity_np(thread.native_handle(), sizeof set, &set) != 0) return;
+  if (CPU_COUNT(&set) != 1 || !CPU_ISSET(here, &set) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (cpu == here || !CPU_ISSET(cpu, &allowed)) continue;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+    return;
+  }
 }
 
 }  // namespace
@@ -166,6 +184,7 @@ int ThreadPool::assemble(int most, int64_t now, int64_t expected) {
     now = clock_now();
     workers += hold(most - workers, now);
   }
+  if (workers == 1 && expected > 1 && !claims_.empty()) part_from_caller(helpers_[0].thread);
   return workers;
 }
 
@@ -184,6 +203,7 @@ void ThreadPool::run(Function function, void* context, std::byte* workspace, int
   }
   const int64_t begin = clock_now();
   const int64_t alone = alone_ = std::max<int64_t>(0, alone_ - (begin - ended_));
+  if (expected > 1) work_ = expected;
   most_ = expected > 0 ? most_workers(begin) : 1;
   patience_.store(stalls_.is_disturbed(begin) || most_ == 1 ? impatient : patient, std::memory_order_relaxed);
   held_.clear();
@@ -208,6 +228,7 @@ void ThreadPool::run(Function function, void* context, std::byte* workspace, int
   if (workers > 1) return;
   ended_ = clock_now();
   alone_ = std::min(ended_ - begin + alone, 2 * worth_waking);
+  if (most_ > 1 && expected >= worth_waking) stalls_.waited(ended_, std::min(ended_ - begin, longest_in_vain), work_);
 }
 
 bool ThreadPool::may_grow(const Worker& worker) const {
@@ -263,7 +284,7 @@ void ThreadPool::wait_while(std::atomic<uint32_t>& word, uint32_t value) {
   sleeping_.fetch_sub(1);
   if (kind_ == Helpers::all || std::this_thread::get_id() != caller_) return;
   const int64_t now = clock_now();
-  stalls_.waited(now, now - begin);
+  stalls_.waited(now, now - begin, work_);
   patience_.store(impatient, std::memory_order_relaxed);
   if (stalls_.is_alone(now)) most_ = 1;
 }

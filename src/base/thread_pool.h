@@ -34,7 +34,8 @@ class ThreadPool {
   int threads() const { return threads_; }
   Denormals denormals() const { return denormals_; }
   /// Calls function(context, worker) on at most threads() workers, the caller being worker 0; returns when all have.
-  /// Must not throw. `expected` nanoseconds of work: for little of it nobody is woken, and for 0 the caller runs alone.
+  /// Must not throw. `expected` nanoseconds of work: for little of it nobody is woken, for 1, the rest of a run, nobody
+  /// waited for, and for 0 the caller runs alone.
   void run(Function function, void* context, std::byte* workspace = nullptr, int64_t expected = usual_work);
   /// Called by every worker of a run in place of sync() where the work can be left and taken up again: whether all
   /// return now, so that the caller runs the rest with fewer or more.
@@ -83,10 +84,11 @@ class ThreadPool {
   // The caller's own.
   StallMeter stalls_;
   CpuAllowance allowance_;
-  int allowed_;        // by the quota
-  int most_ = 1;       // in the run under way
-  int64_t alone_ = 0;  // nanoseconds that it ran alone of late
-  int64_t ended_ = 0;  // when its last run did
+  int allowed_;                // by the quota
+  int64_t work_ = usual_work;  // of the run under way, and of others in their place
+  int most_ = 1;               // in the run under way
+  int64_t alone_ = 0;          // nanoseconds that it ran alone of late
+  int64_t ended_ = 0;          // when its last run did
   std::vector<int> held_;
 
   alignas(64) std::atomic<uint32_t> left_{0};

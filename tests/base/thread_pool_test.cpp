@@ -85,32 +85,45 @@ class Load {
 TEST(StallMeter, RunsAloneAfterManyWaitsAndPausesLongerEachTime) {
   StallMeter meter;
   int64_t now = 5000 * ms;
-  meter.waited(now, ms);
+  meter.waited(now, 3 * ms, ms / 10);
   EXPECT_FALSE(meter.is_alone(now)) << "one wait is none too many";
   EXPECT_TRUE(meter.is_disturbed(now));
-  meter.waited(now += ms, 2 * ms);
+  meter.waited(now += 5 * ms, 3 * ms, ms / 10);
   ASSERT_TRUE(meter.is_alone(now));
   int64_t pauses[8];
   for (int64_t& pause : pauses) {
     const int64_t begin = now;
     while (meter.is_alone(now)) now += ms;
     pause = now - begin;
-    meter.waited(now += ms, 3 * ms);
+    meter.waited(now += 4 * ms, 3 * ms, ms / 10);
+    EXPECT_FALSE(meter.is_alone(now)) << "one wait does not end a trial";
+    meter.waited(now += 4 * ms, 3 * ms, ms / 10);
   }
   EXPECT_EQ(pauses[0], 20 * ms);
   EXPECT_EQ(pauses[1], 40 * ms);
   EXPECT_EQ(pauses[7], 1000 * ms) << "the longest";
   while (meter.is_alone(now)) now += ms;
-  meter.waited(now += 2000 * ms, 3 * ms);
+  meter.waited(now += 2000 * ms, 3 * ms, ms / 10);
+  meter.waited(now += ms, 3 * ms, ms / 10);
   EXPECT_TRUE(meter.is_alone(now + 19 * ms));
   EXPECT_FALSE(meter.is_alone(now + 20 * ms)) << "after a time of calm the first pause again";
 }
 
 TEST(StallMeter, WaitsThatLieFarApartDoNotAddUp) {
-  StallMeter meter;
-  for (int64_t now = 0; now < 5000 * ms; now += 100 * ms) {
-    meter.waited(now, 3 * ms / 2);
-    EXPECT_FALSE(meter.is_alone(now));
+  for (const auto& [run, apart] : {std::pair{ms / 10, 60 * ms}, {20 * ms, 12 * ms}}) {
+    StallMeter meter;
+    for (int64_t now = ms; now < 5000 * ms; now += apart) {
+      meter.waited(now, 3 * ms, run);
+      EXPECT_FALSE(meter.is_alone(now)) << run << " " << now;
+    }
+  }
+}
+
+TEST(StallMeter, LongRunsBearMore) {
+  for (const bool is_long : {false, true}) {
+    StallMeter meter;
+    for (int64_t now = ms; now < 1000 * ms; now += 12 * ms) meter.waited(now, 3 * ms, is_long ? 20 * ms : ms / 10);
+    EXPECT_EQ(meter.is_alone(1000 * ms), !is_long);
   }
 }
 
@@ -143,7 +156,7 @@ TEST(ThreadPool, GivesTheSameWhoeverTakesPart) {
     for (int threads = 2; threads <= 5; ++threads) {
       ThreadPool thread_pool(threads, Denormals::flushed, helpers);
       Steps all(thread_pool, steps, width);
-      for (int turn = 0; turn < 50; ++turn) {
+      for (int turn = 0; turn < 20; ++turn) {
         thread_pool.admit(turn % threads + 1);
         ASSERT_EQ(all.run(5), right) << threads;
         EXPECT_LE(all.most.exchange(0), turn % threads + 1);
