@@ -15,8 +15,8 @@ size_t image_input(const std::vector<TensorInfo>& infos, const std::string& mode
 /// The sizes of a companion for an image input of these sides.
 std::vector<int64_t> companion_sizes(const TensorInfo& info, int64_t height, int64_t width);
 
-/// "orig_target_sizes" [N,2], to which RT-DETR scales its boxes, becomes width and height of the input, so that boxes lie
-/// in its pixels; "pixel_mask" [N,h,w], which tells DETR the border, becomes ones.
+/// "orig_target_sizes" [N,2], to which RT-DETR scales its boxes, becomes width and height of the input, so that boxes
+/// lie in its pixels; "pixel_mask" [N,h,w], which tells DETR the border, becomes ones.
 void fill_companion(const TensorInfo& info, Tensor tensor, int64_t height, int64_t width);
 
 }  // namespace tenon::cli

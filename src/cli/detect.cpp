@@ -143,8 +143,8 @@ void write(const Options& options, const ImageModel& model, const std::optional<
   if (options.format == "json") write_json("-", report);
   else if (options.format == "coco") write_json("-", as_coco(report["detections"], model.labels()));
   else if (options.format == "csv") {
-    const std::string text = as_csv(report["detections"], head ? head->task : vision::Task::detect,
-                                    head ? head->points : 0);
+    const std::string text =
+        as_csv(report["detections"], head ? head->task : vision::Task::detect, head ? head->points : 0);
     write_bytes("-", std::as_bytes(std::span(text)));
   }
 }
@@ -233,13 +233,15 @@ std::function<int()> add(CLI::App& app) {
            "--save-txt)")
       .value("FORMAT")
       .with_default();
-  flags.add("--save-txt", options->save_txt,
-            "In -o, also DIR/labels/NAME.txt as YOLO: class, centre and size (and key points), a mask's outline or four "
-            "corners, and score");
+  flags.add(
+      "--save-txt", options->save_txt,
+      "In -o, also DIR/labels/NAME.txt as YOLO: class, centre and size (and key points), a mask's outline or four "
+      "corners, and score");
   flags.add("--save-crop", options->save_crop, "In -o, also DIR/crops/CLASS/NAME_N.jpg: each object alone");
   flags.footer(
       "Boxes are x1 y1 x2 y2 in pixels of the source. Known are the outputs of YOLOv5 to v11 with their masks, key\n"
-      "points and oriented boxes, YOLOX, YOLOv10, UltraFace, DETR, RT-DETR, and boxes, labels and scores as torchvision\n"
+      "points and oriented boxes, YOLOX, YOLOv10, UltraFace, DETR, RT-DETR, and boxes, labels and scores as "
+      "torchvision\n"
       "gives them.\n"
       "Examples:\n"
       "  tenon detect yolov8n.onnx --source street.jpg -o out\n"

@@ -13,7 +13,8 @@ namespace tenon::cli {
 bool is_pattern(const std::string& word);
 
 /// What --source stands for: an image, a video, a folder of images (by name, not below it), a quoted pattern as
-/// "images/*.jpg", the address of a stream, or a list, which is a .txt file with a path in each line, from here or from beside the list.
+/// "images/*.jpg", the address of a stream, or a list, which is a .txt file with a path in each line, from here or from
+/// beside the list.
 class Source {
  public:
   /// Throws Error(io) where there is nothing of this name, or no image.

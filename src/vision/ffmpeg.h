@@ -27,8 +27,10 @@ namespace tenon::vision {
   apply(avcodec_send_frame) apply(avcodec_send_packet)
 
 #define TENON_AVFORMAT_FUNCTIONS(apply) \
-  apply(av_find_best_stream) apply(av_find_input_format) apply(av_guess_frame_rate) apply(av_interleaved_write_frame) apply(av_read_frame) \
-  apply(av_write_trailer) apply(avformat_alloc_context) apply(avformat_alloc_output_context2) apply(avformat_close_input) \
+  apply(av_find_best_stream) apply(av_find_input_format) apply(av_guess_frame_rate) apply(av_interleaved_write_frame) \
+  apply(av_read_frame) \
+  apply(av_write_trailer) apply(avformat_alloc_context) apply(avformat_alloc_output_context2) \
+  apply(avformat_close_input) \
   apply(avformat_find_stream_info) apply(avformat_free_context) apply(avformat_index_get_entries_count) \
   apply(avformat_index_get_entry) apply(avformat_new_stream) apply(avformat_open_input) \
   apply(avformat_write_header) apply(avio_closep) apply(avio_open) apply(avio_size)

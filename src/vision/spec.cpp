@@ -171,7 +171,8 @@ void apply(Spec& spec, const Word& word) {
   else if (word.key == "layout") spec.layout = choice(word, layouts);
   else
     refuse(word, "unknown word",
-           "a preset (yolo, yolox, imagenet, imagenet_resize) or letterbox, resize, center_crop, size, short, anchor, scaleup, colour, "
+           "a preset (yolo, yolox, imagenet, imagenet_resize) or letterbox, resize, center_crop, size, short, anchor, "
+           "scaleup, colour, "
            "scale, "
            "mean, std, pad, interpolation, layout");
   for (const float value : spec.std)

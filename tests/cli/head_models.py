@@ -42,7 +42,8 @@ def write_png(path, image):
 
     rows = b''.join(b'\0' + row.tobytes() for row in image)
     with open(path, 'wb') as file:
-        file.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', image.shape[1], image.shape[0], 8, 2, 0, 0, 0))
+        header = struct.pack('>IIBBBBB', image.shape[1], image.shape[0], 8, 2, 0, 0, 0)
+        file.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', header)
                    + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
 
 
@@ -177,7 +178,8 @@ def with_mask(boxes, logits):
     """DETR's outputs, which are nothing where the mask of its pixels is not all ones."""
     nodes, constants = stated('full', logits)
     nodes += [helper.make_node('Cast', ['pixel_mask'], ['ones'], to=TensorProto.FLOAT),
-              helper.make_node('ReduceMin', ['ones'], ['least'], keepdims=0), helper.make_node('Mul', ['full', 'least'], ['logits'])]
+              helper.make_node('ReduceMin', ['ones'], ['least'], keepdims=0),
+              helper.make_node('Mul', ['full', 'least'], ['logits'])]
     more = stated('pred_boxes', boxes)
     return made(nodes + more[0], [('logits', 'f', logits.shape), ('pred_boxes', 'f', boxes.shape)], constants + more[1],
                 others=[('pixel_mask', TensorProto.INT64, (1, 64, 64))])
@@ -198,7 +200,8 @@ def models():
     softmax[0, 0], softmax[0, 1] = (6, 0, 0), (0, 5, 1)
     sigmoid = numpy.full((1, 10, 2), -6, numpy.float32)
     sigmoid[0, 0], sigmoid[0, 1] = logits([0.9, 0.1]), logits([0.2, 0.8])
-    shares = columns([[*fractions(DISC_BOX), 0.9, 0.1], [*fractions(BAR_BOX), 0.2, 0.8]], 300, [0.5, 0.5, 0.1, 0.1, 0.01, 0.02])
+    shares = columns([[*fractions(DISC_BOX), 0.9, 0.1], [*fractions(BAR_BOX), 0.2, 0.8]], 300,
+                     [0.5, 0.5, 0.1, 0.1, 0.01, 0.02])
     listed = numpy.array([corners(DISC_BOX), corners(BAR_BOX)], numpy.float32)
     scores, labels = numpy.array([0.9, 0.1], numpy.float32), numpy.array([1, 2], numpy.int64)
     result = {
@@ -209,7 +212,8 @@ def models():
         'pose_untold': model_of(output0=numpy.ascontiguousarray(pose.T)[None]),
         'obb': model_of(dict(told, task='obb'), output0=numpy.ascontiguousarray(oriented().T)[None]),
         'obb_untold': model_of(names, output0=numpy.ascontiguousarray(oriented().T)[None]),
-        'detr': model_of(names, logits=softmax, pred_boxes=boxes), 'detr_sigmoid': model_of(names, pred_boxes=boxes, logits=sigmoid),
+        'detr': model_of(names, logits=softmax, pred_boxes=boxes),
+        'detr_sigmoid': model_of(names, pred_boxes=boxes, logits=sigmoid),
         'rtdetr': model_of(names, output0=shares[None]),
         'torchvision': model_of(boxes=listed, labels=labels, scores=scores),
         'labelled_batch': model_of(labels=labels[None], boxes=listed[None] / SIDE, scores=scores[None]),

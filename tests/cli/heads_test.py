@@ -197,7 +197,8 @@ def check_semantic(tenon, folder):
         for part in parts:
             mask = mask_of(part['mask'])
             assert part['label'] == labels[part['class']] and mask.sum() == part['pixels']
-            assert share(mask, truth == part['class']) > 0.93, (name, part['label'], share(mask, truth == part['class']))
+            alike = share(mask, truth == part['class'])
+            assert alike > 0.93, (name, part['label'], alike)
         assert abs(sum(part['share'] for part in parts) - 1) < 1e-6
         try:
             from PIL import Image
@@ -207,7 +208,8 @@ def check_semantic(tenon, folder):
             pass
     entries = json.loads(run(tenon, folder, 'semantic', *spec, '-q', '--format', 'coco', verb='segment')[0])
     assert len(entries) == 3 and mask_of(entries[0]['segmentation']).any()
-    rows = list(csv.DictReader(io.StringIO(run(tenon, folder, 'semantic', *spec, '-q', '--format', 'csv', verb='segment')[0])))
+    text = run(tenon, folder, 'semantic', *spec, '-q', '--format', 'csv', verb='segment')[0]
+    rows = list(csv.DictReader(io.StringIO(text)))
     assert [row['label'] for row in rows] == ['ground', 'disc', 'bar']
 
 
@@ -224,7 +226,8 @@ def main():
         os.environ['TENON_CACHE_DIR'] = folder + '/cache'
         sys.argv[1:] = [folder]
         made.main()
-        for check in (check_two_boxes, check_companions, check_masks, check_pose, check_oriented, check_semantic, check_notes):
+        for check in (check_two_boxes, check_companions, check_masks, check_pose, check_oriented, check_semantic,
+                      check_notes):
             check(tenon, folder)
 
 

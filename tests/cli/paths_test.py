@@ -99,10 +99,12 @@ class Place:
 
     def words(self, verb, option, value):
         """The command with `value` for `option`."""
-        where = {'MODEL': 'm.onnx', 'DIR': 'c', 'FILE': 'k.pack', '--output': 'out' if verb in ('detect', 'classify', 'segment')
-                 else 'o.bin', '--source': 'p.jpg', '--input': 'x.npy', '--data': 'x.npy'}
+        where = {'MODEL': 'm.onnx', 'DIR': 'c', 'FILE': 'k.pack', '--source': 'p.jpg',
+                 '--output': 'out' if verb in ('detect', 'classify', 'segment') else 'o.bin', '--input': 'x.npy',
+                 '--data': 'x.npy'}
         needed = {'build': ['MODEL', '--output'], 'run': ['MODEL', '--input'], 'detect': ['MODEL', '--source'],
-                  'classify': ['MODEL', '--source'], 'segment': ['MODEL', '--source'], 'quantize': ['MODEL', '--output', '--data'], 'devices': [],
+                  'classify': ['MODEL', '--source'], 'segment': ['MODEL', '--source'],
+                  'quantize': ['MODEL', '--output', '--data'], 'devices': [],
                   'verify': ['DIR'], 'kernels': ['FILE']}.get(verb, ['MODEL'])
         words = [verb]
         if verb == 'kernels':

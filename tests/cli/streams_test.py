@@ -44,8 +44,8 @@ class Clip(http.server.BaseHTTPRequestHandler):
 
 
 def run(tenon, samples, source, *words):
-    command = [tenon, 'detect', samples + '/detector.onnx', '-q', '--budget', '0', '--timing-cache', '-', '--vid-stride',
-               '60', '--source', source, *words]
+    command = [tenon, 'detect', samples + '/detector.onnx', '-q', '--budget', '0', '--timing-cache', '-',
+               '--vid-stride', '60', '--source', source, *words]
     begin = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     return done.returncode, done.stdout.decode(), done.stderr.decode(), time.monotonic() - begin
@@ -63,7 +63,8 @@ def check_http(tenon, samples, folder, port):
     report = json.loads(text)
     assert 'secret' not in text and report['complete']
     assert report['detections'][0]['image'] == 'http://127.0.0.1:%d/clip.mp4?key=1' % port
-    status, text, said, _ = run(tenon, samples, 'http://127.0.0.1:%d/breaks.mp4' % port, '--json', '-', '-o', folder + '/out')
+    status, text, said, _ = run(tenon, samples, 'http://127.0.0.1:%d/breaks.mp4' % port, '--json', '-',
+                                '-o', folder + '/out')
     assert status == 0 and Clip.broken and results(text) == wanted, (status, said)
     assert os.listdir(folder + '/out') == ['breaks.mp4']
 
@@ -123,7 +124,8 @@ def check_silence(tenon, samples):
         status, _, said, seconds = run(tenon, samples, address)
         assert status == 8 and 'nothing came for %d s' % SILENCE in said and address in said, said
         assert seconds > SILENCE - 1
-        command = [tenon, 'detect', samples + '/detector.onnx', '--budget', '0', '--timing-cache', '-', '--source', address]
+        command = [tenon, 'detect', samples + '/detector.onnx', '--budget', '0', '--timing-cache', '-',
+                   '--source', address]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
             time.sleep(3)
             running.send_signal(signal.SIGINT)
