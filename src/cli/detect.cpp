@@ -143,8 +143,8 @@ void write(const Options& options, const ImageModel& model, const std::optional<
   if (options.format == "json") write_json("-", report);
   else if (options.format == "coco") write_json("-", as_coco(report["detections"], model.labels()));
   else if (options.format == "csv") {
-    const std::string text = as_csv(report["detections"], head ? head->task : vision::Task::detect,
-                                    head ? head->points : 0);
+    const std::string text =
+        as_csv(report["detections"], head ? head->task : vision::Task::detect, head ? head->points : 0);
     write_bytes("-", std::as_bytes(std::span(text)));
   }
 }

@@ -26,6 +26,8 @@ int64_t coco_category(int64_t class_id) {
 
 int64_t category(int64_t class_id, const std::vector<std::string>& labels) {
   const bool is_coco = labels.size() == coco_classes && labels[0] == "person" && labels.back() == "toothbrush";
+  // Such classes count from 1 already.
+  if (!labels.empty() && (labels[0] == "__background__" || labels[0] == "background")) return class_id;
   return is_coco ? coco_category(class_id) : class_id + 1;
 }
 

@@ -9,9 +9,9 @@
 namespace tenon::cli {
 
 /// The detections of a report as COCO's results: image_id is the number that a file is named, else the image's place
-/// from 1 on; category_id is COCO's own where the labels are its 80, else the class from 1 on; bbox is x y width
-/// height. Masks stand as run lengths under "segmentation", oriented boxes as the polygon of their corners there, and
-/// key points as x, y, score one behind the other under "keypoints".
+/// from 1 on; category_id is COCO's own where the labels are its 80, the class where the first is the background, else
+/// the class from 1 on; bbox is x y width height. Masks stand as run lengths under "segmentation", oriented boxes as
+/// the polygon of their corners there, and key points as x, y, score one behind the other under "keypoints".
 nlohmann::ordered_json as_coco(const nlohmann::ordered_json& detections, const std::vector<std::string>& labels);
 
 /// A line of names, and one for each object: image, frame, class, label, score, x1, y1, x2, y2, and by

@@ -27,6 +27,7 @@ TEST(Formats, CocoNumbersImagesAndCategories) {
   EXPECT_EQ(coco[2]["category_id"], 13);
   EXPECT_EQ(coco[3]["category_id"], 90);
   EXPECT_EQ(as_coco(list, {"a"})[3]["category_id"], 80);
+  EXPECT_EQ(as_coco(list, {"__background__", "a"})[3]["category_id"], 79);
 }
 
 TEST(Formats, CsvQuotesNames) {

