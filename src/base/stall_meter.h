@@ -12,12 +12,9 @@ class StallMeter {
   void waited(int64_t now, int64_t length, int64_t run);
   /// Whether it runs alone now. After each pause several try again; pauses double while that fails.
   bool is_alone(int64_t now) const { return now < until_; }
-  /// Whether it stood still a short time ago.
-  bool is_disturbed(int64_t now) const { return now - last_ < recent; }
 
  private:
   static constexpr int64_t memory = 30'000'000;  // in which waits count half
-  static constexpr int64_t recent = 10'000'000;
   /// The share of time that may be waited: a wait of a scheduler's slice makes a short run many times as long.
   static constexpr double share = 0.35, share_of_short_runs = 0.1;
   static constexpr int64_t short_run = 1'500'000;
@@ -27,7 +24,7 @@ class StallMeter {
   static constexpr int64_t calm = 1'000'000'000;  // without a pause: the next one is the first again
 
   double sum_ = 0;
-  int64_t last_ = -recent, until_ = 0, pause_ = first_pause;
+  int64_t last_ = 0, until_ = 0, pause_ = first_pause;
 };
 
 }  // namespace tenon

@@ -18,10 +18,11 @@ namespace tenon {
 namespace {
 
 // Nanoseconds.
-constexpr int64_t patient = 200'000, impatient = 10'000;  // spinning before sleep, on quiet and on shared cores
+constexpr int64_t patience = 200'000;      // spinning before sleep
+constexpr int64_t joining = 5'000'000;     // the same of a helper that was woken too late for the run under way
 constexpr int64_t fresh = 5'000;                          // a helper that was seen so long ago is on a core
 constexpr int64_t worth_waking = 50'000;                  // of work
-constexpr int64_t longest_wait = 60'000;  // for helpers that are being woken, and of the work this part:
+constexpr int64_t longest_wait = 150'000; // for helpers that are being woken, and of the work this part:
 constexpr int64_t wait_share = 16;
 constexpr int64_t longest_in_vain = 3'000'000;  // of a run alone though others were called, as a wait for them
 constexpr int64_t longest_gathering = 20'000'000;
@@ -71,8 +72,7 @@ ThreadPool::ThreadPool(int threads, Denormals denormals, Helpers helpers)
       admitted_(threads),
       helpers_(static_cast<size_t>(threads - 1)),
       allowance_(threads > 1 ? container_limits().cores : 0, threads),
-      allowed_(threads),
-      patience_(patient) {
+      allowed_(threads) {
   // One core is left to the caller. Where other thread pools hold the cores, the system places the helpers.
   if (threads_ > 1 && static_cast<size_t>(threads_) <= allowed_cores().size()) claims_ = CoreClaim::of(threads_ - 1);
   held_.reserve(helpers_.size());
@@ -98,7 +98,7 @@ bool ThreadPool::rest(Helper& self, int at) {
     const int64_t now = clock_now();
     self.seen.store(now, std::memory_order_relaxed);
     for (int spin = 0; spin < spins_a_look && self.state.load(std::memory_order_relaxed) == state; ++spin) _mm_pause();
-    if (now - begin < patience_.load(std::memory_order_relaxed)) continue;
+    if (now - begin < (wants_more_.load(std::memory_order_relaxed) ? joining : patience)) continue;
     uint32_t expected = spinning;
     if (self.state.compare_exchange_strong(expected, asleep)) {
       awake_.fetch_sub(1);
@@ -205,7 +205,6 @@ void ThreadPool::run(Function function, void* context, std::byte* workspace, int
   const int64_t alone = alone_ = std::max<int64_t>(0, alone_ - (begin - ended_));
   if (expected > 1) work_ = expected;
   most_ = expected > 0 ? most_workers(begin) : 1;
-  patience_.store(stalls_.is_disturbed(begin) || most_ == 1 ? impatient : patient, std::memory_order_relaxed);
   held_.clear();
   const int workers = most_ > 1 ? assemble(most_, begin, expected) : 1;
   if (workers > 1) {
@@ -221,7 +220,9 @@ void ThreadPool::run(Function function, void* context, std::byte* workspace, int
       if (helper.sleeps) futex_wake(helper.state, 1);
     }
   }
+  wants_more_.store(workers < most_, std::memory_order_relaxed);
   function(context, Worker{0, workers, &barrier_of, this, workspace});
+  wants_more_.store(false, std::memory_order_relaxed);
   if (workers > 1)
     for (uint32_t left; (left = left_.load(std::memory_order_acquire)) != 0;) wait_while(left_, left);
   alone_ = 0;
@@ -272,7 +273,7 @@ void ThreadPool::wait_while(std::atomic<uint32_t>& word, uint32_t value) {
     if (word.load(std::memory_order_acquire) != value) return;
     _mm_pause();
   }
-  const int64_t begin = clock_now(), end = begin + patience_.load(std::memory_order_relaxed);
+  const int64_t begin = clock_now(), end = begin + patience;
   do {
     for (int spin = 0; spin < spins_a_look; ++spin) {
       if (word.load(std::memory_order_acquire) != value) return;
@@ -285,7 +286,6 @@ void ThreadPool::wait_while(std::atomic<uint32_t>& word, uint32_t value) {
   if (kind_ == Helpers::all || std::this_thread::get_id() != caller_) return;
   const int64_t now = clock_now();
   stalls_.waited(now, now - begin, work_);
-  patience_.store(impatient, std::memory_order_relaxed);
   if (stalls_.is_alone(now)) most_ = 1;
 }
 

@@ -97,7 +97,7 @@ class ThreadPool {
   std::atomic<uint32_t> part_at_{0};               // the phase in which all return
   alignas(64) std::atomic<uint32_t> sleeping_{0};  // of those in a run
   std::atomic<int> awake_{0};                      // helpers
-  std::atomic<int64_t> patience_;                  // nanoseconds of spinning before sleep
+  std::atomic<bool> wants_more_{false};            // whether the run under way has fewer workers than it may have
   std::atomic<int> wanted_{0};                     // helpers, the first so many
 };
 
