@@ -29,8 +29,8 @@ double milliseconds_since(Clock::time_point begin) {
 /// --preprocess, or what the model says of itself, or the preset.
 std::string spec_of(const ImageOptions& options, const Engine& engine, const std::string& preset) {
   if (!options.preprocess.empty()) return options.preprocess;
-  const auto own = engine.metadata().find(vision::spec_key);
-  return own != engine.metadata().end() ? own->second : preset;
+  const std::string told = vision::told_spec(engine.metadata());
+  return told.empty() ? preset : told;
 }
 /// The same before a model is built.
 std::string stated_spec(const ImageOptions& options, const std::string& preset) {
@@ -95,7 +95,7 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, c
   if (backends::backend(engine_.device()).capabilities(engine_.device()).concurrent)
     lanes_.push_back(lane(options.threads, shapes));
   prepare_as(spec_of(options, engine_, preset));
-  uses_preset_ = options.preprocess.empty() && !engine_.metadata().count(vision::spec_key);
+  uses_preset_ = options.preprocess.empty() && vision::told_spec(engine_.metadata()).empty();
   quiet_ = options.quiet, model_ = options.model, preset_ = preset;
   from_ = !options.preprocess.empty()      ? "--preprocess"
           : uses_preset_                   ? "a guess"

@@ -9,7 +9,7 @@
 namespace tenon::cli {
 
 namespace {
-constexpr unsigned grace_seconds = 2;
+constexpr unsigned grace_seconds = 5;
 constexpr int io_status = 8;
 std::atomic<int> status{0};
 static_assert(std::atomic<int>::is_always_lock_free);

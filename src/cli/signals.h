@@ -3,7 +3,7 @@
 
 namespace tenon::cli {
 
-/// From now on SIGINT and SIGTERM are noted. Work stops at its next safe point; after two seconds, or at a second
+/// From now on SIGINT and SIGTERM are noted. Work stops at its next safe point; after five seconds, or at a second
 /// signal, at once.
 void watch_signals();
 /// 0, or the exit status for the signal that came: 130 or 143.

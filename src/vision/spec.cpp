@@ -3,6 +3,7 @@
 
 #include <tenon/error.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -223,6 +224,22 @@ Spec parse_spec(std::string_view text) {
     refuse({"(empty)", ""}, "nothing is given", "a preset (yolo, yolox, imagenet, imagenet_resize) or key=value words");
   apply_all(spec, text);
   return spec;
+}
+
+std::string told_spec(const std::map<std::string, std::string>& metadata) {
+  const auto told = [&](const char* key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string_view() : std::string_view(found->second);
+  };
+  if (!told(spec_key).empty()) return std::string(told(spec_key));
+  if (told("author") != "Ultralytics") return "";
+  const std::string_view task = told("task"), size = told("imgsz");
+  if (task == "detect" || task == "segment" || task == "pose" || task == "obb") return "yolo";
+  const size_t digit = size.find_first_of("123456789");
+  if (task != "classify" || digit == size.npos) return "";
+  // The shorter side becomes the crop's, colours stay as they are.
+  const size_t end = std::min(size.find_first_not_of("0123456789", digit), digit + 5);
+  return "center_crop,interpolation=antialias,short=" + std::string(size.substr(digit, end - digit));
 }
 
 Spec resolve(Spec spec, const Dims& input) {

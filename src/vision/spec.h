@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -54,6 +55,10 @@ inline constexpr const char* spec_key = "tenon.preprocess";
 /// WIDTHxHEIGHT. Presets: yolo (Ultralytics), yolox, imagenet (torchvision), imagenet_resize (the same without cutting,
 /// as for segmentation). Throws Error(usage) naming the word.
 Spec parse_spec(std::string_view text);
+
+/// What a model's metadata says of it: text under spec_key, or what Ultralytics' exporter implies by "author", "task" and
+/// "imgsz"; "" where it says nothing.
+std::string told_spec(const std::map<std::string, std::string>& metadata);
 
 /// Fills size, layout and whether the input is grey from the dims of a model's input: [N,3,H,W], [N,H,W,3], or with 1
 /// in the place of 3; sizes below 1 are free. Throws Error(usage) where the spec asks for another size or the dims are

@@ -90,6 +90,20 @@ TEST(Spec, RefusesWhatItCannotRead) {
     EXPECT_THROW(parse_spec(text), Error) << text;
 }
 
+TEST(Spec, IsToldByTheMetadata) {
+  EXPECT_EQ(told_spec({}), "");
+  EXPECT_EQ(told_spec({{"task", "detect"}}), "");
+  EXPECT_EQ(told_spec({{"author", "Ultralytics"}, {"task", "segment"}}), "yolo");
+  EXPECT_EQ(told_spec({{"author", "Ultralytics"}, {"task", "obb"}, {spec_key, "yolox"}}), "yolox");
+  EXPECT_EQ(told_spec({{"author", "Ultralytics"}, {"task", "classify"}}), "");
+  // torchvision's Resize(96) and CenterCrop(96), then numbers from 0 to 1.
+  const Spec spec = parse_spec(told_spec({{"author", "Ultralytics"}, {"task", "classify"}, {"imgsz", "[96, 128]"}}));
+  EXPECT_EQ(spec.fit, Fit::center_crop);
+  EXPECT_EQ(spec.short_side, 96);
+  EXPECT_EQ(spec.mean[0], 0);
+  EXPECT_EQ(spec.std[0], 1);
+}
+
 TEST(Spec, TakesSizeAndLayoutFromTheModel) {
   Spec spec = resolve(parse_spec("yolo"), Dims{1, 3, 480, 640});
   EXPECT_EQ(spec.width, 640);
