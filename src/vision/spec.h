@@ -56,8 +56,8 @@ inline constexpr const char* spec_key = "tenon.preprocess";
 /// as for segmentation). Throws Error(usage) naming the word.
 Spec parse_spec(std::string_view text);
 
-/// What a model's metadata says of it: text under spec_key, or what Ultralytics' exporter implies by "author", "task" and
-/// "imgsz"; "" where it says nothing.
+/// What a model's metadata says of it: text under spec_key, or what Ultralytics' exporter implies by "author", "task"
+/// and "imgsz"; "" where it says nothing.
 std::string told_spec(const std::map<std::string, std::string>& metadata);
 
 /// Fills size, layout and whether the input is grey from the dims of a model's input: [N,3,H,W], [N,H,W,3], or with 1
