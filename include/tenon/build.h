@@ -51,7 +51,7 @@ struct BuildOptions {
   bool vendor = true;                           ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8
   CalibrationOptions calibration = {};
-  /// For int8 and fp8: layers that take longer in eight bits stay in floating point, or none does.
+  /// For int8 and fp8: layers that take longer in 8 bits stay in floating point, or none does.
   Objective objective = Objective::latency;
   /// For int8 and fp8: the engine is the best found that loses at most `max_drop` points of this metric. Without one,
   /// int8's layers are chosen by calibration.target_error alone, and all of fp8's that may be.

@@ -53,7 +53,7 @@ struct CalibrationOptions {
   /// Weights are rounded up or down one by one so that the layers' sums err least, which takes longer, where that
   /// lowers the error at the outputs.
   bool reconstruct = false;
-  /// ONNX nodes that stay in floating point ("fp32"), or in eight bits whatever the error ("int8").
+  /// ONNX nodes that stay in floating point ("fp32"), or in INT8 whatever the error ("int8").
   std::map<std::string, std::string> keep = {};
 };
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-/// Judging engines on the user's data: how a build knows what eight bits cost.
+/// Judging engines on the user's data: how a build knows what INT8 costs.
 namespace tenon {
 
 class Engine;

@@ -83,7 +83,7 @@ class RandomData : public Calibrator {
   uint64_t given_ = 0;
 };
 
-/// Data for eight bits where a model is built for it: what --data gives, or noise.
+/// Data for INT8 where a model is built for it: what --data gives, or noise.
 void add_data(const Options& options, const std::vector<TensorInfo>& infos, const Shapes& shapes, BuildOptions& build) {
   if (!options.data.data.empty() || !options.data.cache.empty()) return options.data.apply(options, build);
   if (!is_quantised(build.precision) || is_engine_file(options.path())) return;

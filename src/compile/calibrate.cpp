@@ -34,7 +34,7 @@ quant::Recipe from_table(const std::string& text, const ir::Graph& graph, const 
   return std::move(foreign.recipe);
 }
 
-/// What --keep asks for, by node. Throws Error(usage) for a node that eight bits are not considered for.
+/// What --keep asks for, by node. Throws Error(usage) for a node that INT8 is not considered for.
 quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& options) {
   quant::Reasons keep(graph.nodes.size());
   for (const auto& [name, precision] : options.keep) {
@@ -54,7 +54,7 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
   return keep;
 }
 
-/// The recipe, with the anchors named that --keep holds in eight bits.
+/// The recipe, with the anchors named that --keep holds in INT8.
 quant::Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, quant::Recipe recipe) {
   const quant::Reasons keep = kept_nodes(graph, options);
   for (size_t at = 0; at < graph.nodes.size(); ++at)

@@ -16,7 +16,7 @@ namespace tenon::compile {
 /// A way to scale a network's tensors.
 struct Scaling {
   std::string what;      ///< how the scales came about, such as "of all values seen"
-  quant::Recipe recipe;  ///< with everything in eight bits that may be
+  quant::Recipe recipe;  ///< with everything in INT8 that may be
 };
 
 /// What calibration works with beside the graph and the data.
@@ -35,7 +35,7 @@ struct Setting {
 };
 
 /// Runs the optimised floating point graph over the data and chooses a quantiser for each value and weight that the
-/// graph's structure lets be stored in eight bits. A cache that the data's read_cache gives is used instead where it is
+/// graph's structure lets be stored in INT8. A cache that the data's read_cache gives is used instead where it is
 /// of this graph, these weights, preprocessing and options, or TensorRT's; what is computed goes to write_cache.
 /// Throws Error(usage) where the data does not fit or is empty, naming a sample that holds NaN.
 quant::Recipe calibrate(const ir::Graph& graph, Calibrator& data, const Setting& setting);

@@ -16,17 +16,17 @@ constexpr double least_saved = 0.1;                     // microseconds: less is
 constexpr double least_share = 0.05, most_share = 0.7;  // of the sensitivity that was too much, to be tried next
 
 /// Eight bits keep a value to a part of the widest one's range, bf16 to a part of its own size: of layers tried alone,
-/// the squared error at the outputs is about this part of that in eight bits.
+/// the squared error at the outputs is about this part of that in INT8.
 constexpr double sensitivity_to_rounding = 1.0 / 40;
 
-/// Anchors that read one scale group: they leave eight bits together. Or one that may be in bf16.
+/// Anchors that read one scale group: they leave INT8 together. Or one that may be in bf16.
 struct Group {
   std::vector<std::string> anchors;
   bool rounded = false;
   double sensitivity = 0, saved = 0;  // error at the outputs alone; microseconds or bytes
 };
 
-/// The anchors that gain by bf16, with sensitivity in the measure of eight bits; that of a layer which was not measured
+/// The anchors that gain by bf16, with sensitivity in the measure of INT8; that of a layer which was not measured
 /// is the median.
 std::vector<Group> roundings(const Selection& selection, const std::map<std::string, double>& errors) {
   std::vector<double> measured;
@@ -45,7 +45,7 @@ std::vector<Group> roundings(const Selection& selection, const std::map<std::str
   return found;
 }
 
-/// Those that the recipe has in eight bits, and those that bf16 makes faster, the one of least sensitivity for what it
+/// Those that the recipe has in INT8, and those that bf16 makes faster, the one of least sensitivity for what it
 /// saves first.
 std::vector<Group> by_cost(const Selection& selection, const LatencyCheck& check) {
   const quant::Structure structure = quant::structure_of(selection.graph);
@@ -161,7 +161,7 @@ class Chooser {
                                                                             : "has the most layers in INT8",
                                 selection_.limit);
     }
-    // Without eight bits: floating point as it is fast, or fp32 where that loses too much.
+    // Without INT8: floating point as it is fast, or fp32 where that loses too much.
     search_.points[best_at_ > 0 ? best_at_ : floats_do ? floats_at_ : 0].chosen = true;
     return std::move(best_);
   }
@@ -189,7 +189,7 @@ class Chooser {
   const size_t floats_at_, reference_at_;       // all in floating point; what times are measured beside
   std::vector<std::set<std::string>> rounded_;  // anchors in bf16, by point
   std::optional<LatencyCheck> best_;
-  std::string slow_;  // what was measured where eight bits did not pay
+  std::string slow_;  // what was measured where INT8 did not pay
   size_t best_at_ = 0;
   double most_saved_ = 0;  // by the best
 };
@@ -204,7 +204,7 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
   const std::vector<Group> order = by_cost(selection, all);
   const quant::Recipe faster = all.recipe;
   if (chooser.is_enough(std::move(all))) return chooser.finish();
-  // With `low` allowed the drop is within the limit, or eight bits do not pay; with `high` it is not.
+  // With `low` allowed the drop is within the limit, or INT8 does not pay; with `high` it is not.
   double low = 0, high = 0;
   for (const Group& group : order) high += group.sensitivity;
   std::vector<char> within(order.size()), beyond(order.size(), 1);

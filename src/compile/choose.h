@@ -13,10 +13,10 @@ namespace tenon::compile {
 /// What a search for the best engine within a drop works with.
 struct Selection {
   const ir::Graph& graph;  ///< the optimised graph
-  const quant::Recipe& recipe;    ///< with everything in eight bits that may be
+  const quant::Recipe& recipe;    ///< with everything in INT8 that may be
   double limit;            ///< points that may be lost
   Objective objective;
-  /// The plan of a recipe of this graph, with these anchors in bf16 where they are not in eight bits; times of 0 where
+  /// The plan of a recipe of this graph, with these anchors in bf16 where they are not in INT8; times of 0 where
   /// nothing is measured.
   std::function<LatencyCheck(const quant::Recipe&, const std::set<std::string>& rounded)> make;
   std::function<Score(const plan::Plan&)> score;
@@ -26,7 +26,7 @@ struct Selection {
 };
 
 /// The best plan found that is better than the floating point one and loses no more than the limit; nothing where there
-/// is none. Layers stay in eight bits or bf16 that save most (LatencyCheck::saved) for the sensitivity they do alone,
+/// is none. Layers stay in INT8 or bf16 that save most (LatencyCheck::saved) for the sensitivity they do alone,
 /// as long as all of it is no more than an allowance: bisection finds the one that keeps the limit, with at most seven
 /// calls of `score`. The last point that `search` has is the floating point plan, in bf16 where that may be, and it
 /// gets the others.

@@ -149,7 +149,7 @@ class EightBits {
     return result;
   }
 
-  /// `rounded`: anchors that compute in bf16 where they are not in eight bits.
+  /// `rounded`: anchors that compute in bf16 where they are not in INT8.
   LatencyCheck trial(const quant::Recipe& how, const std::set<std::string>& rounded) const {
     const auto make = [&](const quant::Recipe& some) { return quantised(some, rounded); };
     if (options_.objective == Objective::size) return by_size(base_.graph, how, make(how));
@@ -203,7 +203,7 @@ class EightBits {
   const plan::Plan& base_;
   const BuildOptions& options_;
   const backends::Capabilities can_;
-  plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside eight bits may be
+  plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside INT8 may be
   bool may_measure_ = false, measures_ = false;
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
   quant::Recipe recipe_;

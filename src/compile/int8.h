@@ -7,7 +7,7 @@
 
 namespace tenon::compile {
 
-/// What a build in eight bits works with. All must outlive it.
+/// What a build in INT8 works with. All must outlive it.
 struct Int8Task {
   const plan::Plan& base;     ///< its graph is optimised, in floating point, and not lowered
   const ir::Graph& imported;  ///< before it was optimised

@@ -183,7 +183,7 @@ struct Times {
   int anchors = 0;  // in the part
 };
 
-/// An anchor whose part of the network is slower in eight bits.
+/// An anchor whose part of the network is slower in INT8.
 struct Slower {
   std::string anchor, reason;
   double gain = 0;  // microseconds in floating point instead
@@ -277,7 +277,7 @@ void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& kee
 }
 
 plan::Plan slower_to_f32(plan::Plan integers, const std::function<void(plan::Plan&)>& tune) {
-  constexpr double worth = 0.95, worth_it_all = 0.98;  // of the time in eight bits, of a layer and of the whole
+  constexpr double worth = 0.95, worth_it_all = 0.98;  // of the time in INT8, of a layer and of the whole
   using Origins = std::vector<std::string>;
   const auto widened = [&](const std::set<Origins>* chosen) {
     plan::Plan result = integers;

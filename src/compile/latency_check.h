@@ -18,7 +18,7 @@ struct LatencyCheck {
 };
 
 /// Runs the tuned floating point plan and the quantised one in turn, layer by layer, and leaves those parts of the
-/// network in floating point that take longer in eight bits with their conversions, as long as that makes the whole
+/// network in floating point that take longer in INT8 with their conversions, as long as that makes the whole
 /// faster; on a GPU, where a conversion costs as much as a small layer, also the worst of them alone. `quantise` makes
 /// the tuned plan of a recipe. Sizes must be known.
 LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const quant::Recipe& recipe,
@@ -28,11 +28,11 @@ LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const
 /// ONNX nodes named, between the same bytes. `graph` is lowered. Throws Error(usage) for a name that is none of them.
 void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& keep);
 
-/// The tuned plan of such a model with those of them in floating point that take longer in eight bits, conversions
+/// The tuned plan of such a model with those of them in floating point that take longer in INT8, conversions
 /// included, if that makes the whole faster. `tune` tunes a plan. Sizes must be known.
 plan::Plan slower_to_f32(plan::Plan integers, const std::function<void(plan::Plan&)>& tune);
 
-/// Microseconds of a run of two plans of one graph without eight bits, timed in turn, and what each anchor saves in
+/// Microseconds of a run of two plans of one graph without INT8, timed in turn, and what each anchor saves in
 /// the other one.
 struct Gain {
   double one_us = 0, other_us = 0;

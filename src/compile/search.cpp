@@ -241,7 +241,7 @@ quant::Recipe place(const CalibrationContext& context, const quant::Structure& s
   const std::vector<int> order = by_sensitivity(errors);
   std::set<int> out;
   size_t taken = 0;
-  // At most half of the groups: a network that needs more is no network for eight bits.
+  // At most half of the groups: a network that needs more is no network for INT8.
   while (best.error > target && taken < order.size() / 2) {
     context.report("place layers", static_cast<double>(taken) / static_cast<double>(order.size()));
     for (size_t more = 1 + taken / 4; more > 0 && taken < order.size() / 2; --more) out.insert(order[taken++]);

@@ -45,7 +45,7 @@ quant::Equalised choose_factors(const CalibrationContext& context, const quant::
 /// is stored too.
 Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure);
 
-/// By scale group: the error at the outputs with the layers that read it alone in eight bits, on a few probes; -1 where
+/// By scale group: the error at the outputs with the layers that read it alone in INT8, on a few probes; -1 where
 /// no layer of the recipe does.
 std::vector<double> errors_alone(const CalibrationContext& context, const quant::Structure& structure,
                                  const quant::Recipe& recipe);

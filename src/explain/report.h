@@ -31,9 +31,9 @@ struct Row {
   double alone = unknown;                     // in the build
   int choices = 0;                            // kernels that take it, the plain one left out
   std::vector<Candidate> candidates;
-  std::string kept;        // why it is not in eight bits, where a calibration left it out
-  double error = unknown;  // that eight bits add at the outputs, in the layers alone that read its input
-  /// Its time in the other of floating point and eight bits, alone.
+  std::string kept;        // why it is not in INT8, where a calibration left it out
+  double error = unknown;  // that INT8 adds at the outputs, in the layers alone that read its input
+  /// Its time in the other of floating point and INT8, alone.
   double switched = unknown;
   std::optional<Precision> precision = {};
   bool on_host = false;  // though the plan is for another device

@@ -17,7 +17,7 @@
 namespace tenon::explain {
 namespace {
 
-/// Some recipe for all that could be in eight bits: kernels take the same time whatever the scales.
+/// Some recipe for all that could be in INT8: kernels take the same time whatever the scales.
 quant::Recipe recipe_for(const ir::Graph& graph) {
   const quant::Structure structure = quant::structure_of(graph);
   quant::Recipe recipe;

@@ -4,7 +4,7 @@
 
 namespace tenon::explain {
 
-/// An engine with its layers in the other of floating point and eight bits, for timing alone: the numbers it computes
+/// An engine with its layers in the other of floating point and INT8, for timing alone: the numbers it computes
 /// mean nothing. Null where nothing can be switched, and for GPUs.
 std::unique_ptr<Engine> switched(const plan::Plan& plan);
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-/// Constant weights of eight bits in other forms.
+/// Constant INT8 weights in other forms.
 namespace tenon::passes {
 
 /// Bytes less their zero points, one or one for each entry of `axis`: i8 where that fits, else i16.

@@ -36,7 +36,7 @@ bool is_scalar(const ir::Graph& graph, ir::ValueId id, double number);
 /// Whether a value is a constant of one element of that type.
 bool is_one(const ir::Graph& graph, ir::ValueId id, DType dtype);
 /// Whether inputs 1 and 2 of a QuantizeLinear or DequantizeLinear are one scale above 0 and one zero point of type
-/// `bytes`, which is 0 where they are floats of eight bits.
+/// `bytes`, which is 0 where they are FP8.
 bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType bytes);
 /// Integers of a constant of type i32 or i64.
 std::optional<std::vector<int64_t>> integers(const ir::Graph& graph, ir::ValueId id);

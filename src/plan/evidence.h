@@ -7,15 +7,15 @@
 
 namespace tenon::plan {
 
-/// A layer that eight bits were considered for.
+/// A layer that INT8 was considered for.
 struct LayerEvidence {
   std::string node;  // its first ONNX node
   bool integer = false;
   std::string reason;  // why it stays in floating point
-  double error = -1;   // at the outputs with this layer's input alone in eight bits; below 0: not measured
+  double error = -1;   // at the outputs with this layer's input alone in INT8; below 0: not measured
 };
 
-/// A tensor that is stored in eight bits, or was considered for it.
+/// A tensor that is stored in INT8, or was considered for it.
 struct TensorEvidence {
   std::string name;                 // of the ONNX tensor
   double low = 0, high = 0;         // seen in the data, with what shares its scale
@@ -41,7 +41,7 @@ struct Suspicion {
 struct SearchPoint {
   double milliseconds = 0;  // of a run; 0: not measured
   double value = 0, drop = 0, low = 0, high = 0;
-  int64_t integer = 0;              // layers in eight bits
+  int64_t integer = 0;              // layers in INT8
   std::vector<std::string> floats;  // the others, by their first ONNX node
   bool chosen = false;
   std::string rest = "fp32";        // what the others are in; "12 bf16": so many of them, the rest in fp32

@@ -61,7 +61,7 @@ struct Recipe {
   Factors factors;                                 ///< of some of the values; readers' weights are multiplied by them
   std::map<std::string, WeightQuantiser> anchors;  ///< by the name of the node's first output
   std::map<std::string, std::string> kept;         ///< anchors left in floating point, with the reason
-  std::set<std::string> pinned;                    ///< anchors that stay in eight bits whatever their time
+  std::set<std::string> pinned;                    ///< anchors that stay in INT8 whatever their time
   double error = 0;                                ///< at the outputs, on the probes (output_error)
   plan::Evidence evidence;
 };
