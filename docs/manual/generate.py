@@ -47,7 +47,7 @@ def operators():
         opsets, types = standard.get(op['name'], ('', ''))
         kernels = [', '.join(dict.fromkeys(op['kernels'].get(name, []))) or '' for name in ('cpu', 'cuda')]
         rows.append('| %s | %s | %s | %s | %s | %s | %s |' % (
-            op['name'], opsets, types, *kernels, 'yes' if op['half'] else '', 'yes' if op['eight_bits'] else ''))
+            op['name'], opsets, types, *kernels, 'yes' if op['half'] else '', 'yes' if op['int8'] else ''))
     taken = {op['name'] for op in ops}
     missing = sorted(name for name in standard if name not in taken)
     rows += ['', 'Of the standard domain these are read as others, or refused by name: %s.' % ', '.join(missing)]

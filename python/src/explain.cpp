@@ -77,7 +77,7 @@ nb::list operators() {
     entry["name"] = nb::str(op->id.str().c_str());
     entry["attributes"] = attributes;
     entry["half"] = op->traits.has(ops::Trait::half);
-    entry["eight_bits"] = op->traits.has(ops::Trait::eight_bits);
+    entry["int8"] = op->traits.has(ops::Trait::int8);
     entry["elementwise"] = op->traits.has(ops::Trait::elementwise);
     entry["kernels"] = kernels;
     list.append(entry);

@@ -248,8 +248,8 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     build.metadata[vision::spec_key] = preprocess;
   }
   const bool needs_data = is_quantised(build.precision);
-  const bool eight_bits = needs_data || build.precision == Precision::best;
-  if (data.empty() && (cache.empty() || !eight_bits)) {
+  const bool quantises = needs_data || build.precision == Precision::best;
+  if (data.empty() && (cache.empty() || !quantises)) {
     const bool floats = build.precision == Precision::fp8;
     if (needs_data)
       throw Error(Code::usage, floats ? "FP8 needs calibration data" : "INT8 needs calibration data",
@@ -257,7 +257,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
                    .hint = "give --data with images, a video or arrays"});
     return;
   }
-  if (!eight_bits)
+  if (!quantises)
     throw Error(Code::usage, "calibration data is used for INT8 only",
                 {.where = "--data", .hint = "give --precision int8"});
   build.calibrator = calibration_data(*this, model.stated_inputs(), build.shapes);

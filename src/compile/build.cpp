@@ -140,20 +140,20 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.logger.takes(Severity::warning))
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.logger.log(Severity::warning, odd);
-  bool eight_bits = is_quantised(plan.goal.precision);
+  bool quantises = is_quantised(plan.goal.precision);
   const bool came_quantised = quant::is_quantised(plan.graph);
-  if (eight_bits && came_quantised) {
-    eight_bits = false;
+  if (quantises && came_quantised) {
+    quantises = false;
     options.logger.log(Severity::warning, "the model is quantised already and is built as it is, without the data");
   }
   const auto& keep = options.calibration.keep;
-  if (!keep.empty() && !eight_bits && !came_quantised)
+  if (!keep.empty() && !quantises && !came_quantised)
     throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
-  const ir::Graph imported = eight_bits ? plan.graph : ir::Graph();
+  const ir::Graph imported = quantises ? plan.graph : ir::Graph();
   tracker.note(passes::optimise(plan.graph, options.skip_passes));
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
-  if (eight_bits) {
+  if (quantises) {
     const auto finish_one = [&](plan::Plan& one) {
       finish(one, tracker, tune, options);
       cache.add(one.records);

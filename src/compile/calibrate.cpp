@@ -43,7 +43,7 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
       const ir::Node& node = graph.nodes[at];
       if (quant::role_of(graph, node) != quant::Role::anchor) continue;
       if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
-      keep[at] = precision == quant::in_eight_bits ? quant::in_eight_bits : "--keep asks for it";
+      keep[at] = precision == quant::in_int8 ? quant::in_int8 : "--keep asks for it";
       found = true;
     }
     if (!found)
@@ -58,7 +58,7 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
 quant::Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, quant::Recipe recipe) {
   const quant::Reasons keep = kept_nodes(graph, options);
   for (size_t at = 0; at < graph.nodes.size(); ++at)
-    if (keep[at] == quant::in_eight_bits) recipe.pinned.insert(quant::result_name(graph, graph.nodes[at]));
+    if (keep[at] == quant::in_int8) recipe.pinned.insert(quant::result_name(graph, graph.nodes[at]));
   return recipe;
 }
 

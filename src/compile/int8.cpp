@@ -57,7 +57,7 @@ class EightBits {
   bool may_round() const {
     const auto& keep = options_.calibration.keep;
     return options_.precision == Precision::best && options_.judge && may_measure_ && can_.rounds_layers &&
-           std::all_of(keep.begin(), keep.end(), [](const auto& wish) { return wish.second == quant::in_eight_bits; });
+           std::all_of(keep.begin(), keep.end(), [](const auto& wish) { return wish.second == quant::in_int8; });
   }
 
   /// Makes what others are judged against, and the plan of 16 bits.

@@ -265,7 +265,7 @@ void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& kee
       const ir::Node& node = graph.node(id);
       if (!node.alive || !is_integer(node)) continue;
       if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
-      found |= precision == quant::in_eight_bits || passes::int8_to_f32(graph, id);
+      found |= precision == quant::in_int8 || passes::int8_to_f32(graph, id);
     }
     if (!found)
       throw Error(Code::usage, "no layer in INT8 is called \"" + name + "\"",

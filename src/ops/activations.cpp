@@ -92,39 +92,39 @@ std::optional<Formula> clip_formula(const ir::Node& node, const InputNumber& num
 }
 
 TENON_OP("Relu", 1, 1, 1, 1, infer_same, evaluate_expression<expr::Relu, Numbers>, {attr::consumed_inputs()},
-         unary_traits | Trait::eight_bits | Trait::half, formula<expr::Relu>);
+         unary_traits | Trait::int8 | Trait::half, formula<expr::Relu>);
 TENON_OP("Gelu", 1, 1, 1, 1, infer_same, gelu, {attr::text("approximate").one_of({"none", "tanh"})},
          unary_traits | Trait::half, gelu_formula);
 TENON_OP("PRelu", 2, 2, 1, 1, infer_same, prelu, {attr::consumed_inputs()}, unary_traits, prelu_formula);
 TENON_OP("Clip", 1, 3, 1, 1, infer_same, clip,
          {attr::consumed_inputs(), attr::real("max").up_to(10), attr::real("min").up_to(10)},
-         unary_traits | Trait::eight_bits | Trait::half, clip_formula);
+         unary_traits | Trait::int8 | Trait::half, clip_formula);
 const Registrar celu_op(elementwise_op<expr::Celu>("Celu", {attr::real("alpha")}, unary_traits));
 const Registrar elu_op(elementwise_op<expr::Elu>("Elu", {attr::real("alpha"), attr::consumed_inputs()},
                                                  unary_traits | Trait::half));
 const Registrar hard_sigmoid_op(
     elementwise_op<expr::HardSigmoid>("HardSigmoid", {attr::real("alpha"), attr::real("beta"), attr::consumed_inputs()},
-                                      unary_traits | Trait::eight_bits | Trait::half));
+                                      unary_traits | Trait::int8 | Trait::half));
 const Registrar hard_swish_op(elementwise_op<expr::HardSwish>("HardSwish", {},
-                                                              unary_traits | Trait::eight_bits | Trait::half));
+                                                              unary_traits | Trait::int8 | Trait::half));
 const Registrar leaky_relu_op(elementwise_op<expr::LeakyRelu>("LeakyRelu",
                                                               {attr::real("alpha"), attr::consumed_inputs()},
-                                                              unary_traits | Trait::eight_bits | Trait::half));
-const Registrar mish_op(elementwise_op<expr::Mish>("Mish", {}, unary_traits | Trait::eight_bits | Trait::half));
+                                                              unary_traits | Trait::int8 | Trait::half));
+const Registrar mish_op(elementwise_op<expr::Mish>("Mish", {}, unary_traits | Trait::int8 | Trait::half));
 const Registrar selu_op(elementwise_op<expr::Selu>("Selu",
                                                    {attr::real("alpha"), attr::consumed_inputs(), attr::real("gamma")},
                                                    unary_traits));
 const Registrar sigmoid_op(elementwise_op<expr::Sigmoid>("Sigmoid", {attr::consumed_inputs()},
-                                                         unary_traits | Trait::eight_bits | Trait::half));
+                                                         unary_traits | Trait::int8 | Trait::half));
 // Internal: x sigmoid(x).
-const Registrar silu_op(elementwise_op<expr::Silu>("tenon:Silu", {}, unary_traits | Trait::eight_bits | Trait::half));
+const Registrar silu_op(elementwise_op<expr::Silu>("tenon:Silu", {}, unary_traits | Trait::int8 | Trait::half));
 const Registrar softplus_op(elementwise_op<expr::Softplus>("Softplus", {}, unary_traits));
 const Registrar softsign_op(elementwise_op<expr::Softsign>("Softsign", {}, unary_traits));
 const Registrar thresholded_relu_op(elementwise_op<expr::ThresholdedRelu>("ThresholdedRelu", {attr::real("alpha")},
                                                                           unary_traits));
 TENON_OP("Shrink", 1, 1, 1, 1, infer_same, shrink, {attr::real("bias"), attr::real("lambd")}, unary_traits);
 const Registrar swish_op(elementwise_op<expr::Swish>("Swish", {attr::real("alpha")},
-                                                     unary_traits | Trait::eight_bits | Trait::half));
+                                                     unary_traits | Trait::int8 | Trait::half));
 
 }  // namespace
 }  // namespace tenon::ops

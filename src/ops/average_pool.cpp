@@ -59,7 +59,7 @@ TENON_OP("AveragePool", 1, 1, 1, 1, infer_pool, evaluate_average,
                        attr::integers("kernel_shape").at_least(1).required(), attr::integers("pads").at_least(0),
                        attr::integers("strides").at_least(1)} +
              layout_attribute(),
-         Trait::same_type | Trait::same_rank | Trait::eight_bits | Trait::half | Trait::window | Reduction::mean);
+         Trait::same_type | Trait::same_rank | Trait::int8 | Trait::half | Trait::window | Reduction::mean);
 TENON_OP("LpPool", 1, 1, 1, 1, infer_pool, evaluate_lp,
          AttributeDefs{attr::text("auto_pad").one_of({"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}),
                        attr::flag("ceil_mode").from(18), attr::integers("dilations").at_least(1).from(18),

@@ -212,13 +212,13 @@ AttributeDefs old_broadcast() { return {attr::integer("axis").up_to(6), attr::fl
 
 TENON_OP("Add", 2, 2, 1, 1, infer_add, evaluate_fixed<Numbers, void, real_or<expr::Add, add>>,
          old_broadcast() + AttributeDefs{attr::consumed_inputs()},
-         Trait::elementwise | Trait::same_type | Trait::eight_bits | Trait::half, formula<expr::Add>);
+         Trait::elementwise | Trait::same_type | Trait::int8 | Trait::half, formula<expr::Add>);
 TENON_OP("Sub", 2, 2, 1, 1, infer_sub, evaluate_fixed<Numbers, void, real_or<expr::Sub, sub>>,
          old_broadcast() + AttributeDefs{attr::consumed_inputs()},
-         Trait::elementwise | Trait::same_type | Trait::eight_bits | Trait::half, formula<expr::Sub>);
+         Trait::elementwise | Trait::same_type | Trait::int8 | Trait::half, formula<expr::Sub>);
 TENON_OP("Mul", 2, 2, 1, 1, infer_mul, evaluate_fixed<Numbers, void, real_or<expr::Mul, mul>>,
          old_broadcast() + AttributeDefs{attr::consumed_inputs()},
-         Trait::elementwise | Trait::same_type | Trait::eight_bits | Trait::half, formula<expr::Mul>);
+         Trait::elementwise | Trait::same_type | Trait::int8 | Trait::half, formula<expr::Mul>);
 TENON_OP("Div", 2, 2, 1, 1, infer_div, evaluate_div, old_broadcast() + AttributeDefs{attr::consumed_inputs()},
          Trait::elementwise | Trait::same_type, formula<expr::Div>);
 TENON_OP("Mod", 2, 2, 1, 1, infer_mod, evaluate_mod, {attr::flag("fmod")}, Trait::elementwise);

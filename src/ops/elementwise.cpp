@@ -180,7 +180,7 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("tenon:Elementwise", 1, -1, 1, 1, infer, evaluate, {attr::texts("program").required().internal()},
-         Trait::elementwise | Trait::eight_bits | Trait::half);
+         Trait::elementwise | Trait::int8 | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops

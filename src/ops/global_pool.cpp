@@ -67,7 +67,7 @@ void evaluate_lp(Evaluation& ctx) {
 }
 
 TENON_OP("GlobalAveragePool", 1, 1, 1, 1, infer_global, evaluate_average, layout_attribute(),
-         Trait::same_type | Trait::same_rank | Trait::eight_bits | Trait::half | Trait::global | Reduction::mean);
+         Trait::same_type | Trait::same_rank | Trait::int8 | Trait::half | Trait::global | Reduction::mean);
 TENON_OP("GlobalMaxPool", 1, 1, 1, 1, infer_global, evaluate_max, layout_attribute(),
          Trait::same_type | Trait::same_rank | Trait::half | Trait::global | Reduction::largest);
 TENON_OP("GlobalLpPool", 1, 1, 1, 1, infer_global, evaluate_lp,

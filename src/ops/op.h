@@ -106,7 +106,7 @@ enum class Trait : uint32_t {
   same_type = 1 << 6,         // output 0 is of the element type of the data
   same_rank = 1 << 7,         // output 0 has as many axes as the data
   same_scale = 1 << 8,        // quantised outputs have the scale of the inputs
-  eight_bits = 1 << 9,        // may be computed in INT8 between layers that are
+  int8 = 1 << 9,              // may be computed in INT8 between layers that are
   half = 1 << 10,             // of the type of its input, and as good in 16-bit floats
   any_float = 1 << 11,        // gives whichever float the attribute output_dtype says
   all_data = 1 << 12,         // every input is data, not input 0 alone

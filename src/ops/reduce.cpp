@@ -212,7 +212,7 @@ AttributeDefs reduce_attributes(int since) {
 TENON_OP("ReduceSum", 1, 2, 1, 1, infer, evaluate<Numbers, AddUp>, reduce_attributes(13),
          Trait::same_type | Reduction::sum);
 TENON_OP("ReduceMean", 1, 2, 1, 1, infer, evaluate<Numbers, Average>, reduce_attributes(18),
-         Trait::same_type | Trait::eight_bits | Reduction::mean);
+         Trait::same_type | Trait::int8 | Reduction::mean);
 TENON_OP("ReduceProd", 1, 2, 1, 1, infer_prod, evaluate<Numbers, Product>, reduce_attributes(18),
          Trait::same_type | Reduction::product);
 TENON_OP("ReduceMax", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Largest>, reduce_attributes(18),

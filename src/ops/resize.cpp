@@ -147,7 +147,7 @@ TENON_OP("Resize", 1, 4, 1, 1, infer, evaluate,
           attr::text("keep_aspect_ratio_policy").one_of({"stretch", "not_larger", "not_smaller"}).from(18),
           attr::text("mode").one_of({"nearest", "linear", "bilinear", "cubic"}),
           attr::text("nearest_mode").one_of({"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}).from(11)},
-         Trait::moves | Trait::same_type | Trait::same_rank | Trait::half | Trait::eight_bits |
+         Trait::moves | Trait::same_type | Trait::same_rank | Trait::half | Trait::int8 |
              Traits::of_some(of_nearest));
 
 }  // namespace

@@ -11,7 +11,7 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
     const ir::Node& node = graph.nodes[at];
     if (!node.alive || node.outputs.empty()) continue;
     const std::string& name = result_name(graph, node);
-    if (recipe.pinned.count(name)) keep[at] = in_eight_bits;
+    if (recipe.pinned.count(name)) keep[at] = in_int8;
     else if (const auto reason = reasons.find(name); reason != reasons.end()) keep[at] = reason->second;
     else if (const auto kept = recipe.kept.find(name); kept != recipe.kept.end()) keep[at] = kept->second;
     else if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(name)) keep[at] = "the recipe leaves it out";

@@ -67,7 +67,7 @@ struct Finder {
       if (roles[at] != Role::anchor) continue;
       const std::string activation = node.text("activation", "");
       std::string& reason = result.reasons[at];
-      if (!keep.empty() && keep[at] == in_eight_bits) reason.clear();
+      if (!keep.empty() && keep[at] == in_int8) reason.clear();
       else if (!keep.empty() && !keep[at].empty()) reason = keep[at];
       else if (from_softmax(node)) reason = "it is fed by a softmax";
       else if (is_convolution(node) && !has_follower[at] && (activation.empty() || activation == "sigmoid"))
@@ -144,7 +144,7 @@ Role role_of(const ir::Graph& graph, const ir::Node& node) {
     for (const ir::ValueId in : node.inputs)
       if (!is_activation(graph, in)) return Role::optional;
   if (carries) return Role::carries;
-  return ops::has_trait(node.op, ops::Trait::eight_bits) ? Role::optional : Role::other;
+  return ops::has_trait(node.op, ops::Trait::int8) ? Role::optional : Role::other;
 }
 
 Structure structure_of(const ir::Graph& graph, const Reasons& keep) {

@@ -42,9 +42,9 @@ struct Structure {
 };
 
 /// In Reasons that are given: the node computes in integers whatever speaks against it.
-inline constexpr const char* in_eight_bits = "int8";
+inline constexpr const char* in_int8 = "int8";
 
-/// `keep` has a reason for each node that has to stay in floating point whatever the structure says, or in_eight_bits,
+/// `keep` has a reason for each node that has to stay in floating point whatever the structure says, or in_int8,
 /// and may be empty.
 /// What stays besides: convolutions without an activation (or with a sigmoid) that no other anchor follows, and anchors
 /// fed by a softmax, as the expectation over a distribution that some detectors have.

@@ -179,7 +179,7 @@ TEST(choose, keeps_to_seven_scores_and_the_limit_whatever_the_harm) {
   }
 }
 
-TEST(choose, stays_with_floating_point_where_eight_bits_are_slower) {
+TEST(choose, stays_with_floating_point_where_int8_is_slower) {
   World world(std::vector<double>(layers, 0.0));
   world.saves = -1;
   plan::Search search;
@@ -207,7 +207,7 @@ TEST(choose, rounds_part_of_the_layers_where_all_of_them_lose_too_much) {
     }
 }
 
-TEST(choose, rounds_what_eight_bits_harm_beside_what_they_do_not) {
+TEST(choose, rounds_what_int8_harms_beside_what_they_do_not) {
   std::vector<double> sensitivity(layers, 0.001);
   for (int at = 0; at < 10; ++at) sensitivity[static_cast<size_t>(at)] = 5;
   World world(sensitivity);
@@ -231,7 +231,7 @@ TEST(choose, takes_all_in_bf16_where_that_is_the_fastest_within_the_limit) {
   EXPECT_TRUE(search.points[1].chosen);
 }
 
-TEST(choose, leaves_pinned_layers_in_eight_bits) {
+TEST(choose, leaves_pinned_layers_in_int8) {
   std::vector<double> sensitivity(layers, 0.001);
   sensitivity[5] = 3, sensitivity[17] = 2;
   World world(sensitivity);

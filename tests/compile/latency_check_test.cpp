@@ -145,7 +145,7 @@ TEST(kept_to_f32, puts_the_layers_named_into_floating_point) {
   expect_same_results(three_integers(), graph);
 }
 
-TEST(kept_to_f32, names_what_is_no_layer_in_eight_bits) {
+TEST(kept_to_f32, names_what_is_no_layer_in_int8) {
   ir::Graph graph = three_integers();
   EXPECT_EQ(test::error_of([&] {
               kept_to_f32(graph, {{"sum", "fp32"}});

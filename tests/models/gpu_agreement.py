@@ -108,7 +108,7 @@ def floats(case, precision, device):
     return error(got, case.expected), None, most
 
 
-def eight_bits(case, kind, device, strict):
+def int8(case, kind, device, strict):
     strict = ['--strict'] if strict else []
     model = case.calibrated(*strict) if kind == 'calibrated' else case.path
     plain = [] if kind == 'calibrated' else ['--budget', '0', *strict]
@@ -144,7 +144,7 @@ def main():
             work += [(name, precision, functools.partial(floats, case, precision, device)) for precision in precisions]
             kinds = ['as it is'] if name in BYTES else ['calibrated'] if name in CALIBRATED else []
             work += [(name, 'int8 strict' if strict else 'int8',
-                      functools.partial(eight_bits, case, kind, device, strict))
+                      functools.partial(int8, case, kind, device, strict))
                      for kind in kinds for strict in ([False, True] if name in SILU else [False])]
         results = list(pool.map(lambda one: judged(one[2]), work))
         print('| model | precision | error | same bits | |\n| --- | --- | --- | --- | --- |')

@@ -35,7 +35,7 @@ def data():
     return numpy.random.default_rng(1).standard_normal((12, 3, 16, 16)).astype('float32')
 
 
-def steps_in_eight_bits(engine):
+def steps_in_int8(engine):
     return sum(step['precision'] == 'int8' for step in engine.inspect()['layers'])
 
 
@@ -73,7 +73,7 @@ def test_calibration_on_images_is_kept_in_the_engine(detector):
     engine = tenon.build(detector, calibration=os.path.join(SAMPLES, 'images'), preprocess='yolo', max_samples=3,
                          **QUICK)
     assert tenon.Preprocess(engine.metadata['tenon.preprocess']) == tenon.Preprocess('yolo')
-    assert steps_in_eight_bits(engine) > 5
+    assert steps_in_int8(engine) > 5
 
 
 class Mine(tenon.Calibrator):
@@ -132,7 +132,7 @@ def test_a_cache_file_is_written_and_read(net, data, tmp_path):
 def test_keep_holds_a_node_in_floating_point(net, data):
     full = tenon.build(net, calibration=data, **QUICK)
     kept = tenon.build(net, calibration=data, keep={'second': 'fp32'}, **QUICK)
-    assert steps_in_eight_bits(kept) < steps_in_eight_bits(full)
+    assert steps_in_int8(kept) < steps_in_int8(full)
 
 
 def test_accuracy_chooses_the_engine(net, data):
@@ -144,7 +144,7 @@ def test_accuracy_chooses_the_engine(net, data):
 
     engine = tenon.build(net, precision='int8', calibration=data, accuracy=points, max_drop=1, budget=1,
                          objective='size', timing_cache='-')
-    assert len(asked) >= 2 and steps_in_eight_bits(engine) == 0
+    assert len(asked) >= 2 and steps_in_int8(engine) == 0
     with pytest.raises(ZeroDivisionError):
         tenon.build(net, precision='int8', calibration=data, accuracy=lambda _: 1 / 0, max_drop=1, budget=1,
                     timing_cache='-')
