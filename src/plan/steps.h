@@ -15,7 +15,7 @@ struct StepChoice {
   std::string result;              // the first of its node
   std::string tactic;              // of the device; "" where it has none
   std::string host = {};           // of the host, in that case
-  std::vector<Steps> blocks = {};  // of a node that runs its bodies, in the order of ops::bodies_of; no makers
+  std::vector<Steps> blocks;  // of a node that runs its bodies, in the order of ops::bodies_of; no makers
   bool operator==(const StepChoice&) const;
 };
 
@@ -29,6 +29,8 @@ struct Steps {
   bool operator==(const Steps&) const = default;
 };
 
-inline bool StepChoice::operator==(const StepChoice&) const = default;
+inline bool StepChoice::operator==(const StepChoice& other) const {
+  return result == other.result && tactic == other.tactic && host == other.host && blocks == other.blocks;
+}
 
 }  // namespace tenon::plan
