@@ -92,7 +92,10 @@ class Rounds {
   Rounds(const Rounds&) = delete;
   /// Throws Error(resource) when there have been too many.
   void next(const ir::Node& node) {
-    if (left_-- > 0) return;
+    if (left_-- <= 0) refuse(node);
+  }
+  /// Throws what next() throws.
+  [[noreturn]] static void refuse(const ir::Node& node) {
     throw Error(Code::resource, "a loop runs longer than it may",
                 {.where = "node " + node.label() + " (" + node.op + ")",
                  .why = "it has run " + std::to_string(limits_in_force().loop_rounds) +

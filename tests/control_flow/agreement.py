@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares models with bodies with ONNX Runtime, on one thread and on two.
-usage: TENON=path agreement.py [--device NAME] [--rtol R] [--atol A] [--keep FOLDER] [CASE...]"""
+usage: TENON=path agreement.py [--device NAME] [--rtol R] [--atol A] [--tactic NAME] [--keep FOLDER] [CASE...]"""
 import argparse
 import os
 import subprocess
@@ -29,11 +29,24 @@ def write(folder, model, runs):
                     file.write(onnx.numpy_helper.from_array(tensor).SerializeToString())
 
 
+def runs_by(folder, device, tactic):
+    """Whether a step of the case's plan is run by the tactic."""
+    tenon, engine = os.environ['TENON'], os.path.join(folder, 'model.tenon')
+    words = ['-q', os.path.join(folder, 'model.onnx'), '-o', engine, '--device', device]
+    subprocess.run([tenon, 'build', *words], check=True)
+    shown = subprocess.run([tenon, 'inspect', engine, '--stage', 'plan'], check=True, capture_output=True, text=True)
+    if any(tactic in line for line in shown.stdout.splitlines()):
+        return True
+    print('%s: no step runs by "%s":\n%s' % (folder, tactic, shown.stdout))
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--device', default='cpu')
     parser.add_argument('--rtol', default='1e-4')
     parser.add_argument('--atol', default='1e-5')
+    parser.add_argument('--tactic', help='that must run a step of each case')
     parser.add_argument('--keep')
     parser.add_argument('cases', nargs='*')
     options = parser.parse_args()
@@ -48,6 +61,8 @@ def main():
             words = [os.environ['TENON'], 'verify', '-q', '--device', options.device, '--threads', threads,
                      '--rtol', options.rtol, '--atol', options.atol, '--strict-ops']
             bad |= subprocess.run(words + folders, check=False).returncode
+        if options.tactic:
+            bad |= not all([runs_by(folder, options.device, options.tactic) for folder in folders])
     return 1 if bad else 0
 
 

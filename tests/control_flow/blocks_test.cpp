@@ -2,6 +2,8 @@
 // Bodies as steps of a schedule.
 #include <gtest/gtest.h>
 
+#include "backends/cuda/runtime/compiler.h"
+#include "backends/cuda/runtime/driver.h"
 #include "engine/engine.h"
 #include "explain/report.h"
 #include "plan/blocks.h"
@@ -151,6 +153,35 @@ TEST(Blocks, KeepToTheLimitOfRounds) {
               }),
               "resource: a loop runs longer than it may, it has run 20 iterations, including those of inner loops");
   }
+}
+
+/// The device counts as the host does, and is of use afterwards.
+TEST(Blocks, OnAGpuKeepToTheLimitOfRounds) {
+  if (!cuda::driver().why.empty()) GTEST_SKIP() << cuda::driver().why;
+  if (!cuda::compiler().why.empty()) GTEST_SKIP() << cuda::compiler().why;
+  const Folder folder;
+  BuildOptions options = quick_build();
+  options.limits = Limits{.loop_rounds = 20};
+  const std::string net = while_net(16);
+  const Engine on_host = build_net(folder, net, options);
+  options.device = "cuda";
+  const Engine engine = build_net(folder, net, options);
+  Session session = engine.session(), host = on_host.session(1);
+  const Tensor x = random_tensor({1, 16}, 7);
+  const auto run = [&](Session& on, int64_t last) {
+    std::vector<Tensor> outputs(1);
+    on.run(std::vector<Tensor>{x, Tensor::of<int64_t>(DType::i64, {}, std::vector<int64_t>{last})}, outputs);
+    return bytes_of(outputs[0]);
+  };
+  EXPECT_TRUE(run(session, 5) == run(host, 5));
+  EXPECT_TRUE(run(session, 18) == run(host, 18));
+  const std::string limit =
+      "resource: a loop runs longer than it may, it has run 20 iterations, including those of inner loops";
+  EXPECT_EQ(error_of([&] { run(host, 19); }), "none");
+  EXPECT_EQ(error_of([&] { run(session, 19); }), "none");
+  EXPECT_EQ(error_of([&] { run(host, 20); }), limit);
+  EXPECT_EQ(error_of([&] { run(session, 20); }), limit);
+  EXPECT_TRUE(run(session, 5) == run(host, 5));
 }
 
 TEST(Blocks, AreRefusedWhereTheyAreNestedTooDeep) {

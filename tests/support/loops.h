@@ -15,6 +15,16 @@ inline std::string loop_net(int64_t size, int64_t rounds) {
                node("loop", "Loop", {"n", "true", "x"}, {"y", "ys"}, graph("body", body)) + output("y") + output("ys"));
 }
 
+/// x (1 x size), last -> as long as the round is less than `last`, and once more, h + 1 -> y.
+inline std::string while_net(int64_t size) {
+  const std::string body = input("i", {}, i64) + input("c", {}, boolean) + input("h", {1, size}) +
+                           node("add", "Add", {"h", "one"}, {"t"}) + node("less", "Less", {"i", "last"}, {"on"}) +
+                           value(12, "on", {}, boolean) + value(12, "t", {1, size});
+  return model(input("x", {1, size}) + input("last", {}, i64) + random_weights("one", {1, size}, 5) +
+               tensor("true", boolean, {}, std::string(1, '\1')) +
+               node("loop", "Loop", {"", "true", "x"}, {"y"}, graph("body", body)) + output("y"));
+}
+
 /// x (1 x size), c (a condition) -> one of two layers -> y.
 inline std::string branch_net(int64_t size) {
   const std::string yes =

@@ -86,6 +86,10 @@ class Maker {
       end = offset + one.bytes;
     }
     constexpr size_t alignment = 64;
+    end = up_to(end, alignment);
+    const size_t calls = end;
+    for (const Variable& one : function_.variables)
+      if (one.space == "param") end = up_to(end, one.align) + one.bytes;
     code_.parameter_bytes.resize(end + alignment);
     const auto begin = up_to(reinterpret_cast<uint64_t>(code_.parameter_bytes.data()), alignment);
     const auto shift = begin - reinterpret_cast<uint64_t>(code_.parameter_bytes.data());
@@ -93,6 +97,14 @@ class Maker {
       code_.parameters[at].offset += shift;
       symbols_[function_.parameters[at].name] = {
           reinterpret_cast<uint64_t>(code_.parameter_bytes.data()) + code_.parameters[at].offset, Space::global};
+    }
+    // What a function is called with: such kernels are of one thread.
+    uint64_t at = begin + calls;
+    for (const Variable& one : function_.variables) {
+      if (one.space != "param") continue;
+      at = up_to(at, one.align);
+      symbols_[one.name] = {at, Space::global};
+      at += one.bytes;
     }
   }
 
@@ -232,6 +244,7 @@ class Maker {
     if (is_any(op, {"bra", "brx"})) return arrange_branch(made, operands, words);
     if (is_any(op, {"ld", "ldu", "st", "atom", "red", "ldmatrix"})) return arrange_memory(made, operands, words);
     if (op == "cp") return arrange_copy(made, operands, words);
+    if (op == "call") return arrange_call(made, operands, words);
     if (op == "cvta") return arrange_cvta(made, operands, words);
     if (op == "mov" && (has_list(operands, 0) || has_list(operands, 1))) return arrange_parts(made, operands, words);
     if (op == "cvt") {
@@ -306,6 +319,12 @@ class Maker {
       else put(made, operand, moves ? width : words[0] == "ldmatrix" ? 32 : bits);
     made.count = static_cast<uint8_t>(moved->kind == Operand::Kind::list ? moved->list.size() : 1);
     if (moves) words.push_back(std::to_string(width));
+  }
+
+  /// The one function that is known takes its arguments where they were stored.
+  void arrange_call(Instruction& made, const std::vector<Operand>& operands, Words& words) {
+    if (operands.size() != 2 || operands[0].symbol != "cudaGraphSetConditional") words[0] += " of another function";
+    else put(made, operands[1], 64);
   }
 
   void arrange_copy(Instruction& made, const std::vector<Operand>& operands, Words& words) {

@@ -19,6 +19,7 @@ namespace {
 
 using namespace cuda;
 
+constexpr int newest_driver = 13000;
 constexpr int invalid = 1, no_image = 209, not_found = 500, out_of_resources = 701;
 constexpr int64_t registers_of_block = 65536, most_grid_y = 65535;
 
@@ -261,7 +262,10 @@ extern "C" {
 int cuInit(unsigned) { return 0; }
 /// NVRTC asks for one as it compiles, and does without.
 int cuGetExportTable(const void** table, const void*) { return *table = nullptr, not_found; }
-int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+int cuDriverGetVersion(int* version) {
+  const char* asked = std::getenv("TENON_PTX_EMULATOR_DRIVER");
+  return *version = asked ? std::atoi(asked) : newest_driver, 0;
+}
 int cuGetErrorName(int result, const char** text) { return *text = name_of(result), 0; }
 int cuGetErrorString(int, const char** text) { return *text = words.c_str(), 0; }
 int cuDeviceGetCount(int* count) { return *count = card_that_runs() ? 1 : std::size(cards), 0; }
@@ -289,6 +293,9 @@ int cuDevicePrimaryCtxRetain(Context* context, int device) {
 }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 int cuCtxSetCurrent(Context context) { return current = static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1, 0; }
+int cuCtxGetCurrent(Context* context) {
+  return *context = reinterpret_cast<Context>(static_cast<intptr_t>(current) + 1), 0;
+}
 int cuCtxSynchronize() { return 0; }
 int cuMemGetInfo_v2(size_t* free, size_t* all) {
   const std::lock_guard lock(mutex);
@@ -344,16 +351,6 @@ int cuStreamCreate(Stream* stream, unsigned) { return give(stream); }
 int cuStreamDestroy_v2(Stream) { return 0; }
 int cuStreamSynchronize(Stream) { return 0; }
 int cuStreamWaitEvent(Stream, Event, unsigned) { return 0; }
-int cuStreamBeginCapture_v2(Stream, int) { return begin_recording(), 0; }
-int cuStreamEndCapture(Stream, CapturedGraph* graph) {
-  return *graph = reinterpret_cast<CapturedGraph>(end_recording()), 0;
-}
-int cuGraphInstantiateWithFlags(GraphExec* exec, CapturedGraph graph, unsigned long long) {
-  return *exec = reinterpret_cast<GraphExec>(new Work(*reinterpret_cast<const Work*>(graph))), 0;
-}
-int cuGraphDestroy(CapturedGraph graph) { return delete reinterpret_cast<Work*>(graph), 0; }
-int cuGraphExecDestroy(GraphExec exec) { return delete reinterpret_cast<Work*>(exec), 0; }
-int cuGraphLaunch(GraphExec exec, Stream) { return replay(*reinterpret_cast<const Work*>(exec)); }
 int cuEventCreate(Event* event, unsigned) { return give(event); }
 int cuEventDestroy_v2(Event) { return 0; }
 int cuEventRecord(Event, Stream) { return 0; }

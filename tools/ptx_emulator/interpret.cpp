@@ -57,6 +57,13 @@ void branch_by_table(Warp& w, const Instruction& i) {
 void nothing(Warp&, const Instruction&) {}
 void trap(Warp&, const Instruction&) { throw Fault{illegal_instruction, "trap"}; }
 
+/// A condition is the address of a word, as graph.cpp makes them.
+void set_conditional(Warp& w, const Instruction& i) {
+  const auto argument = [&](int at) { return w.lanes<uint64_t>(i.at[at])[std::countr_zero(w.active)]; };
+  *reinterpret_cast<uint64_t*>(*reinterpret_cast<const uint64_t*>(argument(0))) =
+      *reinterpret_cast<const uint32_t*>(argument(1));
+}
+
 // ---- barriers
 
 int threads_of(const std::vector<Warp>& warps, uint32_t Warp::*lanes) {
@@ -335,6 +342,7 @@ Run select_control(const Words& words) {
   if (op == "brx" && is(1, "idx")) return branch_by_table;
   if (op == "ret" || op == "exit") return end;
   if (op == "trap") return trap;
+  if (op == "call") return set_conditional;
   if (op == "bar" || op == "barrier") {
     if (is(1, "warp")) return nothing;
     if (has(words, "red") || has(words, "cluster")) return nullptr;

@@ -132,7 +132,14 @@ class Parser {
     } else if (tokens_.accept(".visible") || tokens_.accept(".weak")) return;
     else if (tokens_.accept(".entry")) entry();
     else if (tokens_.is(".func")) tokens_.fail("functions that are called");
+    else if (tokens_.accept(".extern")) declared_elsewhere();
     else program_.variables.push_back(variable(";"));
+  }
+
+  void declared_elsewhere() {
+    if (tokens_.is(".func")) return skip_statement();
+    program_.variables.push_back(variable(";"));
+    program_.variables.back().is_dynamic = true;
   }
 
   void entry() {
@@ -272,7 +279,7 @@ class Parser {
     made.words = split(opcode);
     while (!tokens_.is(";")) {
       if (tokens_.at_end()) tokens_.fail("a statement without an end");
-      if (tokens_.is("(")) made.fault = opcode;
+      if (tokens_.is("(") && made.words[0] != "call") made.fault = opcode;
       if (!made.fault.empty()) tokens_.take();
       else {
         made.operands.push_back(operand(made));
@@ -309,9 +316,10 @@ class Parser {
       }
       return made;
     }
-    if (tokens_.accept("{")) {
+    if (tokens_.is("{") || tokens_.is("(")) {
       made.kind = Operand::Kind::list;
-      while (!tokens_.accept("}")) {
+      const char* end = tokens_.take() == "{" ? "}" : ")";
+      while (!tokens_.accept(end)) {
         if (tokens_.at_end()) tokens_.fail("a list without an end");
         made.list.push_back(operand(of));
         tokens_.accept(",");

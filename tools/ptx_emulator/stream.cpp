@@ -11,7 +11,7 @@
 namespace tenon::ptx_emulator {
 namespace {
 
-thread_local std::unique_ptr<Work> recorded;  // set while this thread records
+thread_local std::vector<Work*> recorded;  // while this thread records: what goes on behind the last comes first
 
 void make_ready(Kernel& kernel) {
   if (kernel.code) return;
@@ -44,14 +44,21 @@ const Card* card_that_runs() {
 }
 
 int on_stream(std::function<int()> work) {
-  if (!recorded || !card_that_runs()) return work();
-  recorded->push_back(std::move(work));
+  if (recorded.empty() || !card_that_runs()) return work();
+  recorded.back()->push_back(std::move(work));
   return 0;
 }
 
-void begin_recording() { recorded = std::make_unique<Work>(); }
+void begin_recording(Work* into) { recorded.push_back(into); }
 
-Work* end_recording() { return recorded ? recorded.release() : new Work; }
+Work* recording() { return recorded.empty() ? nullptr : recorded.back(); }
+
+Work* end_recording() {
+  if (recorded.empty()) return new Work;
+  Work* ended = recorded.back();
+  recorded.pop_back();
+  return ended;
+}
 
 int replay(const Work& work) {
   for (const auto& one : work)

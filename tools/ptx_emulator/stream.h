@@ -20,7 +20,9 @@ const Card* card_that_runs();
 
 /// Does the work, or records it where this thread records a graph.
 int on_stream(std::function<int()> work);
-void begin_recording();
+/// Recordings may lie in each other; the last that began takes what comes.
+void begin_recording(Work* into);
+Work* recording();  // nullptr: none
 Work* end_recording();
 int replay(const Work& work);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backends/cuda/runtime/conditional_node.h"
 #include "backends/cuda/runtime/executable.h"
 #include "base/check.h"
 #include "ops/control_flow.h"
@@ -14,12 +15,15 @@ namespace {
 constexpr int64_t most_launches = 8192;  // of an unrolled loop: a recording of more takes long to make
 constexpr size_t boundary = 256;         // of memory regions, as allocations of the device have it
 
-/// Launches of one walk through the body; below 0 where the host has a part in it.
+/// What one walk through the body records; below 0 where the host has a part in it.
 int64_t launches_of(const backends::Schedule& body) {
   int64_t launches = 0;
   for (const backends::ScheduledStep& step : body.steps) {
-    if (step.host || (step.blocks && step.tactic != unrolled)) return -1;
-    launches += step.blocks ? rounds_of(step.problem) * (launches_of((*step.blocks)[0]) + 3) : 1;
+    if (step.host || step.tactic == host_hop) return -1;
+    launches += 1;
+    if (!step.blocks) continue;
+    const int64_t rounds = step.tactic == unrolled ? rounds_of(step.problem) : 1;
+    for (const backends::Schedule& block : *step.blocks) launches += rounds * (launches_of(block) + 3);
   }
   return launches;
 }
@@ -50,7 +54,7 @@ bool can_unroll(const Problem& problem, const ops::LoopForm& form, const backend
 }
 
 /// A loop whose state stays in its place: no value moves to that of another.
-bool can_hop(const ops::LoopForm& form, const backends::Schedule& body) {
+bool keeps_places(const ops::LoopForm& form, const backends::Schedule& body) {
   if (!form.counts || form.scans > 0 || launches_of(body) < 0) return false;
   for (size_t at = 0; at < form.carried; ++at) {
     const ir::ValueId output = body.graph.outputs[form.first_result() + at];
@@ -82,12 +86,18 @@ int64_t rounds_of(const Problem& problem) {
 
 std::string choose_blocks(const Problem& problem, const std::vector<backends::Schedule>& blocks) {
   if (!is_dense(problem)) return {};
+  const char* by_condition = has_conditional_nodes() ? conditional : host_hop;
   if (ops::flow_of(problem.node->op) == ops::Flow::branch)
-    return launches_of(blocks[0]) >= 0 && launches_of(blocks[1]) >= 0 ? host_hop : "";
+    return launches_of(blocks[0]) >= 0 && launches_of(blocks[1]) >= 0 ? by_condition : "";
   const auto form = ops::loop_form(*problem.node);
   if (!form) return {};
   if (can_unroll(problem, *form, blocks[0])) return unrolled;
-  return can_hop(*form, blocks[0]) ? host_hop : "";
+  return keeps_places(*form, blocks[0]) ? by_condition : "";
+}
+
+std::unique_ptr<Step> make_with_blocks(const backends::ScheduledStep& step, Device& device, ThreadPool& thread_pool) {
+  return step.tactic == unrolled ? make_unrolled(step.problem, (*step.blocks)[0], device, thread_pool)
+                                 : make_conditional(step.problem, *step.blocks, device, thread_pool);
 }
 
 void copy(Address to, Address from, size_t bytes, Stream stream) {
@@ -114,7 +124,7 @@ Body::Body(const backends::Schedule& schedule, Device& device, ThreadPool& threa
   };
   for (size_t at = 0; at < problems.size(); ++at) {
     const backends::ScheduledStep& step = schedule_.steps[at];
-    steps_.push_back(step.blocks ? make_unrolled(step.problem, (*step.blocks)[0], device, thread_pool)
+    steps_.push_back(step.blocks ? make_with_blocks(step, device, thread_pool)
                                  : choices[at].kernel->make(problems[at], device, choices[at].tactic));
     workspace_bytes_ = std::max(workspace_bytes_, steps_.back()->workspace_bytes());
     const std::vector<ir::ValueId>& inputs = graph().node(step.node).inputs;
@@ -166,14 +176,16 @@ Address Body::address(ir::ValueId value, const Places& places) const {
   return places.inputs[static_cast<size_t>(input - graph().inputs.begin())] + bytes;
 }
 
-void Body::enqueue(const Places& places, Stream stream, Breadcrumb breadcrumb) const {
+void Body::enqueue(const Places& places, const Launch& launch) const {
   std::vector<Address> inputs, outputs;
   for (size_t at = 0; at < steps_.size(); ++at) {
     const ir::Node& node = graph().node(schedule_.steps[at].node);
     inputs.clear(), outputs.clear();
     for (const ir::ValueId value : node.inputs) inputs.push_back(value == ir::no_value ? 0 : address(value, places));
     for (const ir::ValueId value : node.outputs) outputs.push_back(value == ir::no_value ? 0 : address(value, places));
-    steps_[at]->enqueue({stream, inputs.data(), outputs.data(), places.memory + workspace_at_, breadcrumb});
+    Launch inside = launch;
+    inside.inputs = inputs.data(), inside.outputs = outputs.data(), inside.workspace = places.memory + workspace_at_;
+    steps_[at]->enqueue(inside);
   }
 }
 

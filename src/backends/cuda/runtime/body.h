@@ -12,8 +12,10 @@
 namespace tenon::cuda {
 
 /// How such nodes run. Where nothing but their sizes decides how often a body runs, its rounds are recorded one behind
-/// the other. Else the host reads the condition, and replays what was recorded of the body.
+/// the other. Else the body lies in a conditional node of the recording; where the driver has none, the host reads the
+/// condition, and replays what was recorded of the body.
 inline constexpr const char* unrolled = "unrolled";
+inline constexpr const char* conditional = "conditional";
 inline constexpr const char* host_hop = "host hop";
 /// One of these; "" where the device does not run the bodies.
 std::string choose_blocks(const Problem& problem, const std::vector<backends::Schedule>& blocks);
@@ -41,8 +43,8 @@ class Body {
   int input_of(size_t output) const;
   bool is_constant(size_t output) const { return graph().value(graph().outputs[output]).is_constant(); }
   size_t bytes_of(size_t output) const;
-  /// Puts all steps on the stream.
-  void enqueue(const Places& places, Stream stream, Breadcrumb breadcrumb) const;
+  /// Puts all steps on the stream; of the launch, operands and workspace are not read.
+  void enqueue(const Places& places, const Launch& launch) const;
 
  private:
   const ir::Graph& graph() const { return schedule_.graph; }
@@ -56,9 +58,12 @@ class Body {
   size_t workspace_at_ = 0, workspace_bytes_ = 0;
 };
 
-/// The step of an unrolled loop.
+/// The step of a node with bodies, unless it is a host hop.
+std::unique_ptr<Step> make_with_blocks(const backends::ScheduledStep& step, Device& device, ThreadPool& thread_pool);
 std::unique_ptr<Step> make_unrolled(const Problem& problem, const backends::Schedule& body, Device& device,
                                     ThreadPool& thread_pool);
+std::unique_ptr<Step> make_conditional(const Problem& problem, const std::vector<backends::Schedule>& blocks,
+                                       Device& device, ThreadPool& thread_pool);
 
 /// Copies bytes on the device; nothing where there are none, or they lie there.
 void copy(Address to, Address from, size_t bytes, Stream stream);

@@ -50,8 +50,8 @@ void DeviceCompiled::make_steps(ThreadPool& thread_pool) {
     steps_.push_back(choices[at].kernel ? fitting_step(problems[at], choices[at]) : nullptr);
     kernels_.push_back(choices[at].kernel ? choices[at].tactic.name : step.blocks ? step.tactic : "cpu");
     bodies_.emplace_back();
-    if (step.blocks && step.tactic == unrolled) {
-      steps_.back() = make_unrolled(step.problem, (*step.blocks)[0], device_, thread_pool);
+    if (step.blocks && step.tactic != host_hop) {
+      steps_.back() = make_with_blocks(step, device_, thread_pool);
     } else if (step.blocks) {
       for (const backends::Schedule& block : *step.blocks)
         bodies_.back().push_back(std::make_unique<Body>(block, device_, thread_pool));

@@ -71,6 +71,12 @@ const char* bind_all(Driver& d) {
   bind(l, d.TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
   bind(l, d.TensorMapEncodeIm2col, "cuTensorMapEncodeIm2col");
   bind(l, d.DeviceGetPCIBusId, "cuDeviceGetPCIBusId");
+  bind(l, d.CtxGetCurrent, "cuCtxGetCurrent");
+  bind(l, d.StreamGetCaptureInfo, "cuStreamGetCaptureInfo_v3");
+  bind(l, d.StreamUpdateCaptureDependencies, "cuStreamUpdateCaptureDependencies_v2");
+  bind(l, d.StreamBeginCaptureToGraph, "cuStreamBeginCaptureToGraph");
+  bind(l, d.GraphConditionalHandleCreate, "cuGraphConditionalHandleCreate");
+  bind(l, d.GraphAddNode, "cuGraphAddNode_v2");
   if (bind(l, d.MemGetAllocationGranularity, "cuMemGetAllocationGranularity") &&
       bind(l, d.MemAddressReserve, "cuMemAddressReserve") && bind(l, d.MemAddressFree, "cuMemAddressFree") &&
       bind(l, d.MemCreate, "cuMemCreate") && bind(l, d.MemRelease, "cuMemRelease") &&

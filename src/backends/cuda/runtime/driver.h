@@ -19,6 +19,8 @@ using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
 using CapturedGraph = struct CapturedGraphTag*;
 using GraphExec = struct GraphExecTag*;
+using GraphNode = struct GraphNodeTag*;
+using GraphEdge = struct GraphEdgeTag;
 
 /// What a TMA instruction knows of a tensor; written by the driver.
 struct alignas(64) TensorMap {
@@ -56,6 +58,18 @@ struct MemoryAccess {
   int rights;
 };
 
+/// Of a conditional node, in the space that the driver keeps for nodes of all kinds.
+struct GraphNodeParams {
+  int type, reserved[3];
+  uint64_t condition;
+  int repeats;
+  unsigned bodies;
+  CapturedGraph* graphs;  // the driver's
+  Context context;
+  unsigned char rest[208];
+};
+static_assert(sizeof(GraphNodeParams) == 256);
+
 namespace constants {
 constexpr int attribute_multiprocessors = 16, attribute_l2_bytes = 38, attribute_major = 75, attribute_minor = 76,
               attribute_shared_bytes = 97, attribute_ranges = 102;
@@ -64,7 +78,8 @@ constexpr int launch_programmatic_serialization = 6;
 constexpr int function_max_dynamic_shared = 8;
 constexpr int stream_non_blocking = 1;
 constexpr int event_without_time = 2;
-constexpr int capture_thread_local = 1;
+constexpr int capture_thread_local = 1, capture_set_dependencies = 1;
+constexpr int node_conditional = 13, conditional_if = 0, conditional_while = 1;
 constexpr int map_u8 = 0, map_f16 = 6, map_f32 = 7;
 constexpr int map_swizzle_none = 0, map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3;
 constexpr int map_l2_256 = 3;
@@ -141,6 +156,15 @@ struct Driver {
 
   // May be absent: names a device to the management library.
   int (*DeviceGetPCIBusId)(char*, int, int);
+
+  // Absent in drivers before CUDA 12.4: graphs with conditions.
+  int (*CtxGetCurrent)(Context*);
+  int (*StreamGetCaptureInfo)(Stream, int*, unsigned long long*, CapturedGraph*, const GraphNode**, const GraphEdge**,
+                              size_t*);
+  int (*StreamUpdateCaptureDependencies)(Stream, GraphNode*, const GraphEdge*, size_t, unsigned);
+  int (*StreamBeginCaptureToGraph)(Stream, CapturedGraph, const GraphNode*, const GraphEdge*, size_t, int);
+  int (*GraphConditionalHandleCreate)(uint64_t*, CapturedGraph, Context, unsigned, unsigned);
+  int (*GraphAddNode)(GraphNode*, CapturedGraph, const GraphNode*, const GraphEdge*, size_t, GraphNodeParams*);
 
   Library library;
   std::string why;  // why it cannot be used; empty when it can

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "ops/control_flow.h"
 
 namespace tenon::cuda {
 namespace {
@@ -43,7 +45,8 @@ DeviceExecutable::DeviceExecutable(std::shared_ptr<const DeviceCompiled> compile
       thread_pool_(thread_pool),
       device_(usable(compiled_->device())),
       arena_(std::dynamic_pointer_cast<DeviceArena>(std::move(arena))) {
-  breadcrumbs_ = PinnedBuffer(most_streams * sizeof(uint32_t));
+  breadcrumbs_ = PinnedBuffer((most_streams + 1) * sizeof(uint32_t));
+  std::memset(breadcrumbs_.data(), 0, (most_streams + 1) * sizeof(uint32_t));
   compiled_->explain_memory([&] {
     watched([&] {
       reserve_operands();
@@ -104,9 +107,8 @@ void DeviceExecutable::bind() {
 
 void DeviceExecutable::add_hop(size_t at) {
   BoundStep& step = steps_[at];
-  const Breadcrumb breadcrumb{reinterpret_cast<Address>(breadcrumbs_.data()), static_cast<uint32_t>(at + 1)};
   step.hop = make_host_hop(schedule().steps[at].problem, compiled_->bodies(at), step.inputs, step.outputs,
-                           clock_.stream(), breadcrumb);
+                           launch_of(at, clock_.stream()));
 }
 
 void DeviceExecutable::add_operands(BoundStep& step) {
@@ -146,10 +148,23 @@ std::unique_ptr<DeviceExecutable::HostStep> DeviceExecutable::bind_host_step(siz
   return host;
 }
 
+Launch DeviceExecutable::launch_of(size_t step, Stream stream, size_t stream_at) const {
+  const auto place = [&](size_t at) {
+    return reinterpret_cast<Address>(breadcrumbs_.data() + at * sizeof(uint32_t));
+  };
+  return {stream, nullptr, nullptr, 0, {place(stream_at), static_cast<uint32_t>(step + 1)}, place(most_streams)};
+}
+
 void DeviceExecutable::enqueue(const BoundStep& step, Stream stream, size_t stream_at) const {
-  const auto place = reinterpret_cast<Address>(breadcrumbs_.data() + stream_at * sizeof(uint32_t));
-  const auto number = static_cast<uint32_t>(&step - steps_.data() + 1);
-  step.step->enqueue({stream, step.inputs.data(), step.outputs.data(), workspaces_.back().address(), {place, number}});
+  Launch launch = launch_of(static_cast<size_t>(&step - steps_.data()), stream, stream_at);
+  launch.inputs = step.inputs.data(), launch.outputs = step.outputs.data();
+  launch.workspace = workspaces_.back().address();
+  step.step->enqueue(launch);
+}
+
+void DeviceExecutable::heed_alarm() {
+  auto& alarm = reinterpret_cast<uint32_t*>(breadcrumbs_.data())[most_streams];
+  if (const uint32_t step = std::exchange(alarm, 0)) ops::Rounds::refuse(graph().node(steps_[step - 1].node));
 }
 
 void DeviceExecutable::run_host(BoundStep& step) {
@@ -214,6 +229,7 @@ void DeviceExecutable::enqueue(std::span<const uint64_t> inputs, std::span<const
                   {.where = "node " + graph().node(steps_[segment.first].node).label(),
                    .hint = "use run(), which waits for it"});
   device_.use();
+  heed_alarm();
   watched([&] { enqueue_all(inputs, outputs, static_cast<Stream>(stream)); });
 }
 

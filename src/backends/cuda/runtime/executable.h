@@ -125,7 +125,11 @@ class DeviceExecutable : public backends::StreamExecutable {
   }
   void reserve_workspace(size_t bytes);
   Address address_of(ir::ValueId value) const;
+  /// Without operands and workspace.
+  Launch launch_of(size_t step, Stream stream, size_t stream_at = 0) const;
   void enqueue(const BoundStep& step, Stream stream, size_t stream_at = 0) const;
+  /// Throws Error(resource) where a loop of the last run had to stop.
+  void heed_alarm();
   std::unique_ptr<HostStep> bind_host_step(size_t at) const;
   void run_host(BoundStep& step);
   void run_by_host(BoundStep& step) {
@@ -151,7 +155,7 @@ class DeviceExecutable : public backends::StreamExecutable {
   std::map<ir::ValueId, Buffer> inputs_;
   std::map<ir::ValueId, PinnedBuffer> staging_;  // of graph inputs and outputs
   PinnedBuffer mirror_;                          // of the arena, where there are host steps
-  PinnedBuffer breadcrumbs_;                          // by stream_at: one more than the step that began last
+  PinnedBuffer breadcrumbs_;                          // by stream_at: one more than the step that began last; alarm
   std::vector<BoundStep> steps_;
   std::vector<Segment> segments_;
   std::vector<std::unique_ptr<Clock>> branches_;  // streams of streams beside the first

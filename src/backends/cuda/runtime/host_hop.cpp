@@ -24,7 +24,7 @@ size_t dense_bytes(const Operand& operand) {
 class BranchHop : public HostHop {
  public:
   BranchHop(const Problem& problem, const std::vector<std::unique_ptr<Body>>& bodies, std::vector<Address> inputs,
-            const std::vector<Address>& outputs, Stream stream, Breadcrumb breadcrumb)
+            const std::vector<Address>& outputs, const Launch& launch)
       : condition_(inputs[0]), read_(1), memory_(std::max(bodies[0]->bytes(), bodies[1]->bytes()), "a body") {
     inputs.erase(inputs.begin());
     for (const size_t at : {0, 1}) {
@@ -32,10 +32,10 @@ class BranchHop : public HostHop {
       Body::Places places{memory_.address(), inputs, {}};
       for (size_t out = 0; out < outputs.size(); ++out)
         if (problem.outputs[out] && body.can_aim(out)) body.aim(places, out, outputs[out]);
-      recordings_[at] = Recording(stream, [&] {
-        body.enqueue(places, stream, breadcrumb);
+      recordings_[at] = Recording(launch.stream, [&] {
+        body.enqueue(places, launch);
         for (size_t out = 0; out < outputs.size(); ++out)
-          if (problem.outputs[out]) copy(outputs[out], body.source(out, places), body.bytes_of(out), stream);
+          if (problem.outputs[out]) copy(outputs[out], body.source(out, places), body.bytes_of(out), launch.stream);
       });
     }
   }
@@ -59,7 +59,7 @@ class BranchHop : public HostHop {
 class LoopHop : public HostHop {
  public:
   LoopHop(const Problem& problem, const Body& body, std::vector<Address> inputs, std::vector<Address> outputs,
-          Stream stream, Breadcrumb breadcrumb)
+          const Launch& launch)
       : problem_(problem),
         form_(*ops::loop_form(*problem.node)),
         inputs_(std::move(inputs)),
@@ -79,11 +79,11 @@ class LoopHop : public HostHop {
     Body::Places places{memory_.address() + body_at, inputs_, {}};
     places.inputs[0] = memory_.address(), places.inputs[1] = memory_.address() + sizeof(int64_t);
     for (size_t at = 0; at < form_.carried; ++at) places.inputs[form_.first_carried() + at] = state_[at];
-    round_ = Recording(stream, [&] {
-      body.enqueue(places, stream, breadcrumb);
+    round_ = Recording(launch.stream, [&] {
+      body.enqueue(places, launch);
       for (size_t at = 0; at < form_.carried; ++at)
-        copy(state_[at], body.source(form_.first_result() + at, places), bytes(at), stream);
-      fetch(read_.data() + goes_on, body.source(0, places), 1, stream);
+        copy(state_[at], body.source(form_.first_result() + at, places), bytes(at), launch.stream);
+      fetch(read_.data() + goes_on, body.source(0, places), 1, launch.stream);
     });
   }
 
@@ -138,11 +138,11 @@ class LoopHop : public HostHop {
 }  // namespace
 
 std::unique_ptr<HostHop> make_host_hop(const Problem& problem, const std::vector<std::unique_ptr<Body>>& bodies,
-                                       std::vector<Address> inputs, std::vector<Address> outputs, Stream stream,
-                                       Breadcrumb breadcrumb) {
+                                       std::vector<Address> inputs, std::vector<Address> outputs,
+                                       const Launch& launch) {
   if (ops::flow_of(problem.node->op) == ops::Flow::branch)
-    return std::make_unique<BranchHop>(problem, bodies, std::move(inputs), outputs, stream, breadcrumb);
-  return std::make_unique<LoopHop>(problem, *bodies[0], std::move(inputs), std::move(outputs), stream, breadcrumb);
+    return std::make_unique<BranchHop>(problem, bodies, std::move(inputs), outputs, launch);
+  return std::make_unique<LoopHop>(problem, *bodies[0], std::move(inputs), std::move(outputs), launch);
 }
 
 }  // namespace tenon::cuda

@@ -19,9 +19,9 @@ class HostHop {
   virtual size_t bytes() const = 0;
 };
 
-/// Of a node with its operands at these addresses; 0 for absent ones. Records its bodies by way of the stream.
+/// Of a node with its operands at these addresses; 0 for absent ones. Records its bodies by way of the launch's stream.
 std::unique_ptr<HostHop> make_host_hop(const Problem& problem, const std::vector<std::unique_ptr<Body>>& bodies,
-                                       std::vector<Address> inputs, std::vector<Address> outputs, Stream stream,
-                                       Breadcrumb breadcrumb);
+                                       std::vector<Address> inputs, std::vector<Address> outputs,
+                                       const Launch& launch);
 
 }  // namespace tenon::cuda

@@ -27,6 +27,8 @@ struct Launch {
   const Address *inputs, *outputs;  // null for constants that the step packed, and for absent operands
   Address workspace;
   Breadcrumb breadcrumb{};
+  Address alarm = 0;   // of the host: where a step that had to stop leaves its number; 0: nobody asks
+  Address rounds = 0;  // inside a loop: how many rounds have run, of all loops around
 };
 
 /// A node made ready to run: packed weights on the device, sizes. Immutable while it runs.

@@ -57,6 +57,7 @@ void DeviceExecutable::run(std::span<const Tensor> inputs, std::span<Tensor> out
     run_segments();
     download(targets);
   });
+  heed_alarm();
   for (size_t at = 0; at < outputs.size(); ++at) {
     const ir::ValueId id = graph().outputs[at];
     const backends::Place& place = layout().places[id];

@@ -49,7 +49,7 @@ class UnrolledLoop : public Step {
     for (size_t at = form_.first_capture(); at < places.inputs.size(); ++at) places.inputs[at] = launch.inputs[at];
     for (int64_t round = 0; round < rounds_; ++round) {
       enter(launch, round, now, places);
-      body_.enqueue(places, launch.stream, launch.breadcrumb);
+      body_.enqueue(places, launch);
       for (size_t at = 0; at < form_.scans; ++at)
         if (!absent_[form_.carried + at])
           copy(place_of_scan(launch, at, round), body_.source(scan(at), places), body_.bytes_of(scan(at)),
