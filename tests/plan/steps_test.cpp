@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/backend.h"
 #include "engine/engine.h"
 #include "support/net.h"
 
@@ -87,6 +88,52 @@ TEST_F(Steps, WeightsArePackedOnceForSessionsSizesAndThreads) {
   Session two = engine_.session(2), other = engine_.session(1, {{"x", {5, 3, 8, 8}}});
   other.run({{"x", random_tensor({3, 3, 8, 8}, 1)}});
   EXPECT_EQ(impl.shared.weights().count(), packed);
+}
+
+/// `count` integers between -8 and 8, or the same as floats.
+std::string numbers(int count, bool floats = false) {
+  std::string text;
+  for (int at = 0; at < count; ++at)
+    text += (at ? "," : "") + std::to_string(at * 7 % 17 - 8) + (floats ? ".0" : "");
+  return "{" + text + "}";
+}
+
+/// Also by the kernels that pack in a way of their own.
+TEST_F(Steps, EveryKernelPacksWeightsOnceForAllSizes) {
+  const std::string graph = "graph \"g\" ", scales = "const %s : f32[] = {0.5} const %z : u8[] = {3} ";
+  const std::string int8 = " = tenon:Int8Conv(%x, %w, _, _, %s, %z, %s) {layout=\"NHWC\", pads=[1,1,1,1]";
+  const std::string lstm = "const %w : f32[1,16,4] = " + numbers(64, true) + " const %r : f32[1,16,4] = " +
+                           numbers(64, true) +
+                           " %y : ?, _, _ = LSTM(%x, %w, %r) {hidden_size=4} from [\"l\"] output %y";
+  struct Case {
+    std::string text, tactic;
+    std::vector<int64_t> sizes, others;
+    size_t packed;
+  };
+  const Case cases[] = {
+      {graph + "input %x : u8[N,H,W,4] " + scales + "const %w : i8[4,1,3,3] = " + numbers(36) + " %y : ?" + int8 +
+           ", group=4} from [\"d\"] output %y",
+       "int8_depthwise", {1, 5, 5, 4}, {2, 7, 6, 4}, 1},
+      {graph + "input %x : u8[N,H,W,4] " + scales + "const %w : i8[4,4,3,3] = " + numbers(144) + " %y : ?" + int8 +
+           "} from [\"c\"] output %y",
+       "int8_winograd", {1, 5, 5, 4}, {2, 7, 6, 4}, 1},
+      {graph + "input %x : f32[T,N,4] " + lstm, "steps", {3, 2, 4}, {5, 2, 4}, 2}};
+  for (const Case& one : cases) {
+    plan::Plan plan;
+    plan.graph = ir::parse(one.text);
+    plan.shapes = {{"x", one.sizes}};
+    const Engine engine = with(plan);
+    const EngineAccess::Impl& impl = EngineAccess::of(engine);
+    const auto tactic_of = [&](const std::vector<int64_t>& sizes, int threads, const std::string& wanted) {
+      plan::Bound bound = impl.shared.bind(plan_of(engine), {{"x", sizes}}, threads);
+      for (backends::ScheduledStep& step : bound.schedule->steps) step.tactic = wanted;
+      ThreadPool pool(threads);
+      auto compiled = backends::host().compile(std::move(*bound.schedule), pool);
+      EXPECT_EQ(impl.shared.weights().count(), one.packed) << one.tactic;
+      return compiled;
+    };
+    const auto first = tactic_of(one.sizes, 1, one.tactic), second = tactic_of(one.others, 2, one.tactic);
+  }
 }
 
 TEST_F(Steps, ArePrintedAsTheyRun) {

@@ -27,28 +27,40 @@ inline Tensor scratch(const Dims& dims) {
   return Tensor::view(DType::f32, dims, memory, {memory, [bytes](void* p) { munmap(p, bytes); }});
 }
 
-/// The problem's constant input 1. `weights` gives it in the order [output][input][row][column]; it is called where
-/// nobody has packed it yet.
+/// Weights that begin at `from`, in memory of a constant. `weights` gives them in the order
+/// [output][input][row][column]; it is called where nobody has packed them yet. `order` is that of the constant.
 template <class Weights>
-Packed packed_weights(const backends::Problem& problem, const ConvTactic& tactic, const ConvShape& s,
-                      const Weights& weights) {
+Packed packed_from(const void* from, int64_t order, const backends::Problem& problem, const ConvTactic& tactic,
+                   const ConvShape& s, const Weights& weights) {
   const size_t bytes = tactic.packed_floats(s) * sizeof(float);
-  const Tensor& constant = problem.inputs[1].constant;
   const auto make = [&]() -> Packed {
     const auto packed = std::make_shared<const PackedBytes>(bytes);
     const Tensor given = weights();
     tactic.pack(s, given.template data<float>(), floats_of(*packed));
-    release_pages(constant.data(), constant.bytes());
     return packed;
   };
   if (!problem.weights) return make();
   const auto number = [](auto pointer) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)); };
+  return problem.weights->get({number(from), number(tactic.pack), s.in_c, s.out_c,
+                               int64_t{s.kernel_h} << 32 | s.kernel_w, s.groups, tactic.form ? tactic.form(s) : 0,
+                               order, static_cast<int64_t>(bytes)},
+                              make);
+}
+
+/// The problem's constant input 1, whose pages are given back.
+template <class Weights>
+Packed packed_weights(const backends::Problem& problem, const ConvTactic& tactic, const ConvShape& s,
+                      const Weights& weights) {
+  const Tensor& constant = problem.inputs[1].constant;
   const auto rank = static_cast<int64_t>(problem.inputs[1].dims.rank());  // windows have 4 axes, matrices 2
   const bool is_turned = rank == 2 && problem.node->integer("transB", 0);
-  return problem.weights->get({number(constant.data()), number(tactic.pack), s.in_c, s.out_c,
-                               int64_t{s.kernel_h} << 32 | s.kernel_w, s.groups, tactic.form ? tactic.form(s) : 0, rank,
-                               is_turned, static_cast<int64_t>(bytes)},
-                              make);
+  bool made = false;
+  Packed packed = packed_from(constant.data(), 2 * rank + is_turned, problem, tactic, s, [&] {
+    made = true;
+    return weights();
+  });
+  if (made) release_pages(constant.data(), constant.bytes());
+  return packed;
 }
 
 }  // namespace tenon::cpu

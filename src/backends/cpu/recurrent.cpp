@@ -7,6 +7,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/packing.h"
 
 namespace tenon::cpu {
 namespace {
@@ -19,7 +20,7 @@ bool present(const Problem& problem, size_t input) { return input < problem.inpu
 
 /// Rows times a constant matrix (n x k, row-major) plus a constant bias, by all workers together.
 struct Product {
-  Tensor packed;
+  Packed packed;
   std::unique_ptr<ConvKernel> kernel;
 
   Product(int64_t m, int64_t k, int64_t n, int64_t out_pitch, const float* weights, const std::vector<float>& bias,
@@ -40,9 +41,9 @@ struct Product {
       for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))
         if (!chosen && !std::strcmp(tactic.name, name) && !tactic.refuses(shape, {})) chosen = &tactic;
     if (!chosen) return;
-    packed = Tensor(DType::f32, {static_cast<int64_t>(chosen->packed_floats(shape))});
-    chosen->pack(shape, weights, packed.data<float>());
-    kernel = chosen->make(shape, {}, packed.data<float>(), bias.data(), problem.threads);
+    packed = packed_from(weights, 0, problem, *chosen, shape,
+                         [&] { return Tensor::view(DType::f32, {n, k}, const_cast<float*>(weights)); });
+    kernel = chosen->make(shape, {}, floats_of(*packed), bias.data(), problem.threads);
   }
 };
 
@@ -84,6 +85,10 @@ class RecurrentStep : public backends::Step {
     for (const auto* list : {&in_, &back_, &candidate_})
       for (const Product& product : *list)
         if (product.kernel) kernel_bytes_ = std::max(kernel_bytes_, (product.kernel->workspace_bytes() + 63) / 64 * 64);
+    for (const size_t at : {1, 2}) {
+      const Tensor& constant = problem.inputs[at].constant;
+      release_pages(constant.data(), constant.bytes());
+    }
   }
   bool complete() const {
     for (const auto* list : {&in_, &back_, &candidate_})
@@ -98,7 +103,7 @@ class RecurrentStep : public backends::Step {
   size_t packed_bytes() const override {
     size_t bytes = 0;
     for (const auto* list : {&in_, &back_, &candidate_})
-      for (const Product& product : *list) bytes += product.packed.bytes();
+      for (const Product& product : *list) bytes += product.packed->size();
     return bytes;
   }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <vector>
 
 #include "backends/cpu/kernels/int8/int8.h"
 #include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/int8_packing.h"
 #include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
 
@@ -18,21 +18,24 @@ class Int8DepthwiseKernel final : public Int8Kernel {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(s.out_c, ops.block), taps = int64_t{s.kernel_h} * s.kernel_w;
     const int64_t pairs = ceil_div(taps, 2);
-    packed_.assign(static_cast<size_t>(padded * pairs * 2), 0);
-    start_.assign(static_cast<size_t>(padded), 0);
-    for (int64_t c = 0; c < s.out_c; ++c) {
-      const int64_t block = c / ops.block;
-      const int place = depthwise_place(ops.block / 2, static_cast<int>(c % ops.block));
-      for (int64_t t = 0; t < taps; ++t) {
-        const int16_t w = conv.weights[c * taps + t];
-        packed_[((block * pairs + t / 2) * ops.block + place) * 2 + t % 2] = w;
-        start_[block * ops.block + place] -= w;
-      }
-    }
+    static const char tactic = 0;
+    packed_ = packed_int8(conv, &tactic, static_cast<size_t>(padded * pairs * 2) * sizeof(int16_t),
+                          static_cast<size_t>(padded), {ops.block}, [&](std::byte* bytes, int32_t* start) {
+                            auto* packed = reinterpret_cast<int16_t*>(bytes);
+                            for (int64_t c = 0; c < s.out_c; ++c) {
+                              const int64_t block = c / ops.block;
+                              const int place = depthwise_place(ops.block / 2, static_cast<int>(c % ops.block));
+                              for (int64_t t = 0; t < taps; ++t) {
+                                const int16_t w = conv.weights[c * taps + t];
+                                packed[((block * pairs + t / 2) * ops.block + place) * 2 + t % 2] = w;
+                                start[block * ops.block + place] -= w;
+                              }
+                            }
+                          });
     plan_.shape = s;
     plan_.output = lists_.output();
-    plan_.packed = packed_.data();
-    plan_.start = start_.data();
+    plan_.packed = reinterpret_cast<const int16_t*>(packed_->bytes.data());
+    plan_.start = packed_->start.data();
     plan_.zeros_bytes = align_up(padded, 64);
     const int64_t rows = s.batch * s.out_h, blocks = padded / ops.block;
     int64_t best = INT64_MAX;
@@ -46,7 +49,7 @@ class Int8DepthwiseKernel final : public Int8Kernel {
   }
 
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_ * plan_.zeros_bytes); }
-  size_t packed_bytes() const override { return packed_.size() * sizeof(int16_t); }
+  size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
            const Worker& worker) const override {
     Int8DepthwisePlan plan = plan_;
@@ -59,8 +62,7 @@ class Int8DepthwiseKernel final : public Int8Kernel {
   const Int8Ops& ops_;
   int threads_;
   Int8DepthwisePlan plan_{};
-  std::vector<int16_t> packed_;
-  std::vector<int32_t> start_;
+  std::shared_ptr<const Int8Packed> packed_;
   Int8Lists lists_;
 };
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/int8/int8_support.h"
+#include "backends/cpu/kernels/int8_packing.h"
 
 namespace tenon::cpu {
 
@@ -31,7 +32,7 @@ class Int8WinogradKernel final : public Int8Kernel {
   size_t workspace_bytes() const override {
     return static_cast<size_t>(plan_.v_buffers) * plan_.v_bytes + static_cast<size_t>(threads_) * plan_.m_bytes;
   }
-  size_t packed_bytes() const override { return packed_.size() * sizeof(int16_t); }
+  size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t, const uint8_t* residual, void* out, const Worker& worker) const override {
     ops_.winograd(plan_, in, residual, out, worker);
   }
@@ -40,19 +41,23 @@ class Int8WinogradKernel final : public Int8Kernel {
   void pack(const Int8Conv& conv, int64_t block) {
     constexpr int g[4][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}};
     const ConvShape& s = conv.shape;
-    packed_.assign(static_cast<size_t>(plan_.blocks * kWinogradPoints * plan_.channels * block), 0);
-    for (int64_t n = 0; n < s.out_c; ++n)
-      for (int64_t c = 0; c < s.in_c; ++c) {
-        const int16_t* w = conv.weights + (n * s.in_c + c) * 9;
-        for (int p = 0; p < kWinogradPoints; ++p) {
-          int sum = 0;
-          for (int y = 0; y < 3; ++y)
-            for (int x = 0; x < 3; ++x) sum += g[p / 4][y] * g[p % 4][x] * w[y * 3 + x];
-          const int64_t panel = (n / block * kWinogradPoints + p) * plan_.channels * block;
-          packed_[panel + (c / 2 * block + n % block) * 2 + c % 2] = static_cast<int16_t>(sum);
+    const auto count = static_cast<size_t>(plan_.blocks * kWinogradPoints * plan_.channels * block);
+    static const char tactic = 0;
+    packed_ = packed_int8(conv, &tactic, count * sizeof(int16_t), 0, {block}, [&](std::byte* bytes, int32_t*) {
+      auto* packed = reinterpret_cast<int16_t*>(bytes);
+      for (int64_t n = 0; n < s.out_c; ++n)
+        for (int64_t c = 0; c < s.in_c; ++c) {
+          const int16_t* w = conv.weights + (n * s.in_c + c) * 9;
+          for (int p = 0; p < kWinogradPoints; ++p) {
+            int sum = 0;
+            for (int y = 0; y < 3; ++y)
+              for (int x = 0; x < 3; ++x) sum += g[p / 4][y] * g[p % 4][x] * w[y * 3 + x];
+            const int64_t panel = (n / block * kWinogradPoints + p) * plan_.channels * block;
+            packed[panel + (c / 2 * block + n % block) * 2 + c % 2] = static_cast<int16_t>(sum);
+          }
         }
-      }
-    plan_.packed = reinterpret_cast<const std::byte*>(packed_.data());
+    });
+    plan_.packed = packed_->bytes.data();
   }
 
   void plan_blocks(int64_t block) {
@@ -77,7 +82,7 @@ class Int8WinogradKernel final : public Int8Kernel {
   int threads_;
   std::vector<uint8_t> zeros_;
   Int8WinogradPlan plan_{};
-  std::vector<int16_t> packed_;
+  std::shared_ptr<const Int8Packed> packed_;
 };
 
 }  // namespace
