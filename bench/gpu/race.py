@@ -207,7 +207,7 @@ def race_tenon(models, options, rows):
                     try:
                         rows.add(tenon(options.tenon, model, batch, precision, options, who))
                     except Exception as error:  # an exporter's, or a build's: the others go on
-                        print('%s %d %s: %s' % (model.name, batch, precision, str(error)[:300]), file=sys.stderr, flush=True)
+                        print(model.name, batch, precision, str(error)[:300], file=sys.stderr, flush=True)
 
 
 def main():

@@ -37,8 +37,7 @@ void infer(Inference& ctx) {
   ctx.set(0, type, std::move(to));
 }
 
-/// Input 2, of the length of the last axis, of the result's type or f32, and the epilogue with its residual: what passes
-/// fuse.
+/// Input 2, of the length of the last axis and any float, and the epilogue with its residual: what passes fuse.
 template <class T>
 void finish(Evaluation& ctx, T* to, const Dims& dims) {
   const Epilogue epilogue = read_epilogue(ctx);

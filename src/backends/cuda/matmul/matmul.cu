@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of the operands, RESULT of what is
-// added and stored;
+// A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of the operands,
+// RESULT of what is added and stored;
 // A_K, B_N 1: rows of A run along depth, rows of B along columns, in chunks of 16 bytes; else element by element, and
 // A_FAST 0: along depth, 1: along rows is where A's neighbours lie; B_FAST 0: along columns, 1: along depth.
 // A block makes BM (64 or 32) x 64 results; PRODUCTS 1: on mma.sync (compute capability 8.0 and later), of f32 with
