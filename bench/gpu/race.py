@@ -11,6 +11,7 @@ bytes or products could take. With --rows FILE a race that was broken off goes o
   pip install torch numpy onnx
   bench/gpu/race.py build/release/bin/tenon resnet50.onnx mobilenet_v2.onnx yolov8n.onnx --also-own --slowest 10
   bench/gpu/race.py build/release/bin/tenon resnet50.onnx:1,8:fp16,int8 vit_b_16:1,8:fp16 --compile-limit 0
+  bench/gpu/race.py build/release/bin/tenon gpt2:8:fp16 clip_vit_b32:1:fp16 --check --slowest 8
 """
 
 import argparse
@@ -76,13 +77,16 @@ class Model:
         self.batches = [int(batch) for batch in (batches or BATCHES).split(',')]
         self.precisions = (precisions or PRECISIONS).split(',')
         self.name, self.named, self.folder = pathlib.Path(self.path).stem, not self.path.endswith('.onnx'), folder
+        self.exported = {}
 
     def fixed(self, batch):
         """A file for one batch."""
         if not self.named:
             return with_batch(self.path, batch, self.folder)
         import networks
-        return networks.exported(self.path, batch, self.folder)[1]
+        if batch not in self.exported:
+            self.exported[batch] = networks.exported(self.path, batch, self.folder)[1]
+        return self.exported[batch]
 
     def file(self, batch):
         """A file for all batches, with the words that ask for one: what calibration found serves all of them."""
@@ -121,9 +125,28 @@ def tenon(command, model, batch, precision, options, who):
            'weights_bytes': memory['weights_bytes'], 'driver': result.get('gpu', {}).get('driver'),
            'used_bytes': result.get('gpu', {}).get('memory_used_bytes'),
            'sm_clock_mhz': result.get('gpu', {}).get('sm_clock_mhz')}
+    if options.check and model.named:
+        row['error'] = error_of(command, model, batch, engine)
     if options.slowest and batch == max(model.batches) and who == 'tenon':
         row['slowest'] = slowest(model.fixed(batch), precision, result['layers'], options.slowest)
     return row
+
+
+def error_of(command, model, batch, engine):
+    """The largest difference of what the engine gives from PyTorch's FP32, over the largest value."""
+    import torch
+    import networks
+    folder = pathlib.Path(model.folder)
+    x, network = networks.example(model.path, batch), networks.module(model.path).cuda()
+    np.save(folder / 'input.npy', x.numpy())
+    with torch.no_grad():
+        expected = network(x.cuda()).float().cpu().numpy()
+    subprocess.run([command, 'run', engine, '-q', '-i', 'input=%s' % (folder / 'input.npy'), '-o', str(folder / 'out')],
+                   check=True, stdout=subprocess.DEVNULL)
+    got = [np.load(path) for path in (folder / 'out').glob('*.npy')]
+    for path in (folder / 'out').glob('*.npy'):
+        path.unlink()
+    return max(float(np.abs(one - expected).max() / np.abs(expected).max()) for one in got)
 
 
 class PyTorch:
@@ -179,8 +202,12 @@ def race_tenon(models, options, rows):
                 for who in ['tenon'] + (['own'] if options.also_own and goal in goals else []):
                     if time.time() - begin > options.limit:
                         return
-                    if (model.name, batch, precision, who) not in rows.found:
+                    if (model.name, batch, precision, who) in rows.found:
+                        continue
+                    try:
                         rows.add(tenon(options.tenon, model, batch, precision, options, who))
+                    except Exception as error:  # an exporter's, or a build's: the others go on
+                        print(model.name, batch, precision, str(error)[:300], file=sys.stderr, flush=True)
 
 
 def main():
@@ -193,6 +220,8 @@ def main():
     parser.add_argument('--no-vendor', action='store_true', help='own kernels only')
     parser.add_argument('--also-own', action='store_true', help='own kernels only as well, where goals.json has a goal')
     parser.add_argument('--slowest', type=int, default=0, metavar='N', help='layers of each largest batch')
+    parser.add_argument('--check', action='store_true',
+                        help="compare the results of networks.py's names with PyTorch's in FP32")
     parser.add_argument('--rows', metavar='FILE', help='keeps what was measured, a line of JSON each')
     parser.add_argument('--limit', type=float, default=float('inf'), metavar='SECONDS',
                         help='begin no more rows of Tenon after that')

@@ -43,13 +43,13 @@ def print_tables(rows):
             times = [peer.get(key) for key in ('eager', 'graph', 'compiled')]
             least = min(time for time in times if time is not None)
             races.append([name, '%d' % batch, precision, number(device)] + [number(time) for time in times] +
-                         [number(least / device, '%.2f'), number(row['memory_bytes'] / MIB, '%.1f'),
-                          number(peer['peak_bytes'] / MIB, '%.1f')])
+                         [number(row.get('error'), '%.1e'), number(least / device, '%.2f'),
+                          number(row['memory_bytes'] / MIB, '%.1f'), number(peer['peak_bytes'] / MIB, '%.1f')])
     table(['model', 'batch', 'precision', 'on the GPU', 'goal', 'own kernels', 'images/s', 'with copies', 'memory MiB',
            'engine MiB', 'build s'], lines)
     if races:
-        table(['model', 'batch', 'precision', 'Tenon', 'eager', 'graph', 'compiled', 'best / Tenon', 'Tenon MiB',
-               'PyTorch MiB'], races)
+        table(['model', 'batch', 'precision', 'Tenon', 'eager', 'graph', 'compiled', 'error', 'best / Tenon',
+               'Tenon MiB', 'PyTorch MiB'], races)
     for row in ours:
         if 'slowest' in row:
             print('\n**%s, batch %d, %s**' % (row['model'], row['batch'], row['precision']))

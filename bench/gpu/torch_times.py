@@ -117,7 +117,8 @@ def variants(model, batch, precision, folder, options):
     network = network.cuda().to(TYPES[precision]).eval()
     if not x.is_floating_point():
         return [Variant(network, x, options)]
-    orders = [torch.channels_last] + ([torch.contiguous_format] if named else [])
+    orders = [torch.channels_last] if x.dim() == 4 else []
+    orders += [torch.contiguous_format] if named else []
     return [Variant(copy.deepcopy(network).to(memory_format=order),
                     x.to(TYPES[precision]).contiguous(memory_format=order), options) for order in orders]
 

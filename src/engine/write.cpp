@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -119,9 +120,9 @@ class Parts {
       if (tensor.dtype() == DType::string) {
         for (const std::string& text : tensor.strings()) entry["strings"].push_back(engine::json_text(text));
       } else {
-        data_bytes_ = aligned(data_bytes_);
-        entry["offset"] = data_bytes_;
-        data_bytes_ += tensor.bytes();
+        const auto [place, is_new] = places_.try_emplace({tensor.data(), tensor.bytes()}, aligned(data_bytes_));
+        entry["offset"] = place->second;
+        if (is_new) data_bytes_ = place->second + tensor.bytes();
       }
       table.push_back(std::move(entry));
     }
@@ -139,8 +140,11 @@ class Parts {
       sink(std::as_bytes(std::span(texts_[at])));
       return pad(texts_[at].size(), sink);
     }
+    uint64_t end = 0;
     for (const Tensor& tensor : pool_) {
-      if (tensor.dtype() == DType::string) continue;
+      // What lies before is there already, under another shape.
+      if (tensor.dtype() == DType::string || places_.at({tensor.data(), tensor.bytes()}) < end) continue;
+      end += aligned(tensor.bytes());
       sink({tensor.data<std::byte>(), tensor.bytes()});
       release_pages(tensor.data(), tensor.bytes());
       pad(tensor.bytes(), sink);
@@ -148,6 +152,7 @@ class Parts {
   }
 
   std::vector<Tensor> pool_;
+  std::map<std::pair<const void*, size_t>, uint64_t> places_;  // in the data, of memory that several tensors may share
   uint64_t data_bytes_ = 0;
   std::array<std::string, count> texts_;  // of the sections but the data's
   engine::Header header_{};

@@ -13,14 +13,6 @@ bool input_channels_last(Context& ctx) {
   return channels_last(ctx) && ctx.node().text("input_layout", "NHWC") != "NCHW";
 }
 
-/// The internal attribute output_dtype: the result is of another floating type than the input.
-template <class Context>
-DType output_type(Context& ctx, DType input) {
-  const auto type = static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(input)));
-  if (ctx.node().has("output_dtype") && !is_float(type)) ctx.fail("output_dtype is no floating type");
-  return type;
-}
-
 /// Inputs of one width of arithmetic: doubles, or shorter floats, which passes mix.
 void check_types(Inference& ctx) {
   const DType type = ctx.dtype(0);

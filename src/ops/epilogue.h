@@ -79,6 +79,14 @@ T activate(const Epilogue& epilogue, T x) {
   return x;
 }
 
+/// The internal attribute output_dtype: the result is of another floating type than the input.
+template <class Context>
+DType output_type(Context& ctx, DType input) {
+  const auto type = static_cast<DType>(ctx.node().integer("output_dtype", static_cast<int64_t>(input)));
+  if (ctx.node().has("output_dtype") && !is_float(type)) ctx.fail("output_dtype is no floating type");
+  return type;
+}
+
 /// Type of what a convolution of bytes gives unquantised: output_dtype, f32 where it says nothing.
 template <class Context>
 DType real_type(Context& ctx) {

@@ -3,6 +3,7 @@
 
 #include "ops/dispatch.h"
 #include "ops/epilogue.h"
+#include "ops/floats.h"
 #include "ops/inference.h"
 #include "ops/matrix.h"
 #include "ops/window.h"
@@ -12,8 +13,11 @@ namespace {
 
 void infer(Inference& ctx) {
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  const DType type = output_type(ctx, ctx.dtype(0));
+  const bool narrow = ctx.dtype(0) == DType::f16 || ctx.dtype(0) == DType::bf16;
+  if (type != ctx.dtype(0) && !(type == DType::f32 && narrow)) ctx.fail("output_dtype is not f32 of 16-bit floats");
   const ir::Shape *left = ctx.shape(0), *right = ctx.shape(1);
-  if (!left || !right) return ctx.set(0, ctx.dtype(0), std::nullopt);
+  if (!left || !right) return ctx.set(0, type, std::nullopt);
   if (left->empty() || right->empty()) ctx.fail("an operand is a scalar");
   ir::Shape a = *left, b = *right;
   const bool row = a.size() == 1, column = b.size() == 1;
@@ -29,26 +33,26 @@ void infer(Inference& ctx) {
   const ir::Shape* bias = ctx.shape(2);
   if (bias && (to.empty() || differ(product(*bias), to.back())))
     ctx.fail("the bias is " + ir::str(*bias) + " where the output is " + ir::str(to));
-  check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), to);
-  ctx.set(0, ctx.dtype(0), std::move(to));
+  check_residual(ctx, read_epilogue(ctx), type, to);
+  ctx.set(0, type, std::move(to));
 }
 
-/// Input 2, of the length of the last axis, and the epilogue with its residual: what passes fuse.
+/// Input 2, of the length of the last axis and any float, and the epilogue with its residual: what passes fuse.
 template <class T>
 void finish(Evaluation& ctx, T* to, const Dims& dims) {
   const Epilogue epilogue = read_epilogue(ctx);
   const bool residual = epilogue.residual != Residual::none;
   if (!ctx.has(2) && epilogue.empty()) return;
-  if (ctx.has(2)) want_same_dtype(ctx, ctx.input(0).dtype(), ctx.input(2).dtype());
   if (ctx.has(2) && (dims.rank() == 0 || ctx.input(2).elements() != dims.back()))
     ctx.fail("the bias is " + ctx.input(2).dims().str() + " where the output is " + dims.str());
-  if (residual && (!ctx.has(3) || ctx.input(3).dtype() != ctx.input(0).dtype() || !(ctx.input(3).dims() == dims)))
+  const DType type = output_type(ctx, ctx.input(0).dtype());
+  if (residual && (!ctx.has(3) || ctx.input(3).dtype() != type || !(ctx.input(3).dims() == dims)))
     ctx.fail("the residual is not like the output");
-  const T* bias = ctx.has(2) ? ctx.input(2).template data<T>() : nullptr;
+  const std::vector<double> bias = ctx.has(2) ? reals(ctx, ctx.input(2)) : std::vector<double>();
   for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
     double sum = static_cast<double>(static_cast<Wide<T>>(to[at]));
     const double other = residual ? static_cast<double>(static_cast<Wide<T>>(ctx.input(3).template data<T>()[at])) : 0;
-    if (bias) sum += static_cast<double>(static_cast<Wide<T>>(bias[at % dims.back()]));
+    if (!bias.empty()) sum += bias[static_cast<size_t>(at % dims.back())];
     apply(epilogue, &sum, &other, 1);
     to[at] = static_cast<T>(static_cast<Wide<T>>(sum));
   }
@@ -73,8 +77,9 @@ void evaluate(Evaluation& ctx) {
   Dims dims = batch;
   if (!row) dims.push_back(m);
   if (!column) dims.push_back(n);
-  dispatch<Numbers>(ctx, left.dtype(), [&]<class T>(Type<T>) {
-    T* to = ctx.output(0, left.dtype(), dims).template data<T>();
+  const DType type = output_type(ctx, left.dtype());
+  const auto compute = [&]<class T, class To>(Type<T>, Type<To>) {
+    To* to = ctx.output(0, type, dims).template data<To>();
     if (dims.elements() == 0) return;
     walk<3>(batch, {broadcast_strides(a_batch, batch), broadcast_strides(b_batch, batch), strides_of(batch)},
             [&](const auto& at, int64_t count, const auto& step) {
@@ -83,10 +88,17 @@ void evaluate(Evaluation& ctx) {
                          right.data<T>() + (at[1] + i * step[1]) * k * n, false, to + (at[2] + i) * m * n, m, n, k);
             });
     finish(ctx, to, dims);
+  };
+  dispatch<Numbers>(ctx, left.dtype(), [&]<class T>(Type<T> each) {
+    constexpr bool is_narrow = !std::is_integral_v<Wide<T>> && !std::is_same_v<Wide<T>, T>;
+    if (is_narrow && type == DType::f32) compute(each, Type<float>());
+    else if (type == left.dtype()) compute(each, each);
+    else ctx.fail("output_dtype is not f32 of 16-bit floats");
   });
 }
 
-TENON_OP("MatMul", 2, 4, 1, 1, infer, evaluate, epilogue_attributes(),
+TENON_OP("MatMul", 2, 4, 1, 1, infer, evaluate,
+         epilogue_attributes() + AttributeDefs{attr::element_type("output_dtype").internal()},
          Trait::product | Trait::integer_form | Trait::same_type | Trait::all_data | Traits::standard_inputs(2));
 
 }  // namespace

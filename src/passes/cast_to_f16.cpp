@@ -10,6 +10,7 @@ namespace tenon::passes {
 namespace {
 
 constexpr int64_t fewest_weights = 256;  // of a convolution or product worth f16
+constexpr int64_t least_depth = 8;       // of a product of two values worth f16: outer products place and scale
 constexpr auto f32 = static_cast<int64_t>(DType::f32);
 
 Tensor as_16_bits_tensor(const Tensor& tensor, DType type) {
@@ -55,11 +56,18 @@ class Caster {
            (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node)) &&
            is_f32(node.inputs[0]);
   }
-  /// Also a product of two values that are not constant.
+  /// A product of values, or of constants that are no matrix of weights: it gives either type.
+  bool is_product(const ir::Node& node) const {
+    if (node.op != "MatMul" || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1])) return false;
+    for (const size_t at : {size_t{0}, size_t{1}})
+      if (const Tensor* tensor = graph_.constant(node.inputs[at]); tensor && tensor->elements() < fewest_weights)
+        return false;
+    const ir::Shape* left = shape_of(graph_, node.inputs[0]);
+    return left && !left->empty() && left->back().is_constant() && left->back().value() >= least_depth;
+  }
   bool passes(const ir::Node& node) const {
     return ops::has_trait(node.op, ops::Trait::half) ||
-           (node.op == "MatMul" && node.inputs.size() == 2 && !graph_.constant(node.inputs[0]) &&
-            !graph_.constant(node.inputs[1]));
+           (node.op == "MatMul" && !graph_.constant(node.inputs[0]) && !graph_.constant(node.inputs[1]));
   }
   /// Operands of a BoxHead that convolutions give.
   static size_t logits_of(const ir::Node& node) { return static_cast<size_t>(2 * node.integer("scales", 0)); }
@@ -70,16 +78,19 @@ class Caster {
            (weights && weights->dims()[1] < 8 && node.integer("group", 1) == 1);
   }
   bool is_data(const ir::Node& node, size_t input) const {
-    // The mask of an attention is f32.
+    // The mask of an attention is f32, and so is the bias of a product.
     return is_f32(node.inputs[input]) && (input == 0 || !first_is_data(node)) &&
-           (node.op != "tenon:DotAttention" || input < 3);
+           (node.op != "tenon:DotAttention" || input < 3) && (node.op != "MatMul" || input != 2);
   }
 
   /// Which values are better narrow, from the end on.
   void look(const ir::Node& node) {
     bool wanted = false;
     for (ir::ValueId out : node.outputs) wanted |= out != ir::no_value && want_[out];
-    if (is_anchor(node)) {
+    if (is_product(node)) {
+      for (const size_t at : {size_t{0}, size_t{1}}) want_[node.inputs[at]] = 1;
+      if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
+    } else if (is_anchor(node)) {
       if (!is_stem(node)) want_[node.inputs[0]] = 1;
       if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
     } else if (node.op == "tenon:BoxHead") {
@@ -92,7 +103,8 @@ class Caster {
     }
   }
   void mark(const ir::Node& node) {
-    if (!is_anchor(node) && !passes(node) && !ops::has_trait(node.op, ops::Trait::any_float) &&
+    changed_ |= is_product(node);
+    if (!is_anchor(node) && !is_product(node) && !passes(node) && !ops::has_trait(node.op, ops::Trait::any_float) &&
         node.op != "tenon:DotAttention")
       return;
     for (ir::ValueId out : node.outputs)
@@ -120,7 +132,12 @@ class Caster {
 
   void rewrite(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
-    if (is_anchor(node)) {
+    if (is_product(node)) {
+      const bool out = is_16_bit(node.outputs[0]);
+      for (const size_t at : {size_t{0}, size_t{1}}) give(id, at, true);
+      if (graph_.node(id).inputs.size() > 3) give(id, 3, out);
+      if (!out) graph_.node(id).attributes["output_dtype"] = f32;
+    } else if (is_anchor(node)) {
       const bool stem = is_stem(node), out = is_16_bit(node.outputs[0]);
       const bool in = is_16_bit(node.inputs[0]) || !stem;
       if (!stem) give(id, 0, true);
@@ -147,6 +164,15 @@ class Caster {
   std::array<std::map<ir::ValueId, ir::ValueId>, 2> casts_;
   bool changed_ = false;
 };
+
+/// [K, N] as [N, K, 1, 1].
+Tensor columns_as_rows(const Tensor& weights) {
+  const int64_t k = weights.dims()[0], n = weights.dims()[1];
+  Tensor result(DType::f32, {n, k, 1, 1});
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t at = 0; at < k; ++at) result.data<float>()[row * k + at] = weights.data<float>()[at * n + row];
+  return result;
+}
 
 /// A product by constant weights as a convolution of 1x1, which has the kernels.
 bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
@@ -177,10 +203,8 @@ bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
     if (!given || given->elements() != n || given->dims().back() != n) return false;
     bias = graph.add_constant(graph.value(node.inputs[2]).name + ".row", given->reshaped({n}));
   }
-  Tensor transposed_weights(DType::f32, {n, k, 1, 1});
-  for (int64_t row = 0; row < n; ++row)
-    for (int64_t at = 0; at < k; ++at)
-      transposed_weights.data<float>()[row * k + at] = weights.data<float>()[transposed ? row * k + at : at * n + row];
+  // The same memory where it lies so already.
+  const Tensor rows_of_weights = transposed ? weights.reshaped({n, k, 1, 1}) : columns_as_rows(weights);
   const std::vector<std::string> origins = node.origins;
   const std::string name = graph.value(node.outputs[0]).name;
   ir::Attributes attributes = node.attributes;
@@ -194,7 +218,7 @@ bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
     graph.value(result).dtype = DType::f32;
     return result;
   };
-  std::vector<ir::ValueId> inputs{pixels(given, k, ".in"), graph.add_constant(name + ".weights", transposed_weights)};
+  std::vector<ir::ValueId> inputs{pixels(given, k, ".in"), graph.add_constant(name + ".weights", rows_of_weights)};
   if (bias != ir::no_value || residual) inputs.push_back(bias);
   if (residual) inputs.push_back(pixels(other, n, ".other"));
   const ir::ValueId y = graph.apply("Conv", inputs, attributes, origins, name + ".conv");

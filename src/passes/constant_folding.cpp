@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t largest_result = 64 << 20;   // bytes of one folded tensor
 constexpr int64_t largest_growth = 256 << 20;  // bytes that one run of the pass may add beyond what it reads
+constexpr int64_t least_shared = 1 << 20;      // bytes of a tensor that is not to be there twice
 
 /// Results of unknown size are folded only where the inputs are small; what is known must be in bounds.
 bool is_affordable(const ir::Graph& graph, const ir::Node& node) {
@@ -54,6 +55,20 @@ bool is_quantised_weight(const ir::Graph& graph, const ir::Node& node) {
   });
 }
 
+/// A transposed matrix that products read, and others untransposed: transposed_weights makes them read it as it lies.
+bool is_shared_matrix(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "Transpose") return false;
+  const ir::Value& matrix = graph.value(node.inputs[0]);
+  const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
+  if (matrix.dtype != DType::f32 || matrix.constant.dims().rank() != 2 || matrix.users.size() < 2 ||
+      bytes_of(matrix.constant) < least_shared)
+    return false;
+  return !users.empty() && std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
+    const ir::Node& reader = graph.node(user);
+    return reader.op == "MatMul" && reader.inputs[1] == node.outputs[0] && reader.inputs[0] != node.outputs[0];
+  });
+}
+
 bool fold(ir::Graph& graph, bool weights) {
   int64_t growth = 0;
   bool changed = false;
@@ -63,7 +78,7 @@ bool fold(ir::Graph& graph, bool weights) {
     if (fold_shape(graph, id)) changed = true;
     const ir::Node node = graph.node(id);
     if (growth > largest_growth || !is_foldable(graph, node)) return changed;
-    if (!weights && is_quantised_weight(graph, node)) return changed;
+    if (!weights && (is_quantised_weight(graph, node) || is_shared_matrix(graph, node))) return changed;
     std::vector<Tensor> inputs, results;
     for (ir::ValueId input : node.inputs)
       inputs.push_back(input == ir::no_value ? Tensor() : graph.value(input).constant);

@@ -25,6 +25,8 @@ bool lift_1d(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
+/// Products by large or shared constants that lie transposed as Gemm, so that those are not there twice.
+bool transposed_weights(ir::Graph& graph);
 bool fuse_elementwise(ir::Graph& graph);
 /// The same from bytes to bytes, with the scales between them.
 bool fuse_bytes(ir::Graph& graph);
@@ -42,6 +44,8 @@ bool split_attention(ir::Graph& graph);
 bool transpose_matmuls(ir::Graph& graph);
 /// Joins products of one value by several weights whose results only attention reads.
 bool merge_products(ir::Graph& graph);
+/// Gemm of two values as MatMul, which GPUs have kernels for.
+bool general_products(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
 /// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.

@@ -57,6 +57,8 @@ const std::vector<Pass>& pipeline() {
       {"fuse_dynamic", "joins integer sums with the scales behind them that are known when they run", fuse_dynamic},
       {"fuse_epilogue", "joins activations and residual sums to convolutions and matrix multiplications",
        fuse_epilogue},
+      {"transposed_weights", "reads the constants of matrix multiplications transposed where they lie so",
+       transposed_weights},
       {"fuse_elementwise", "joins trees of elementwise nodes into one node", fuse_elementwise},
   };
   return list;
@@ -77,6 +79,7 @@ const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
       {"int16_to_f32", "computes integer convolutions whose weights are no bytes on numbers", int16_to_f32},
       {"bound_nms", "gives NMS of boxes as many rows as it may make", bound_nms},
+      {"general_products", "turns general products of two values into matrix multiplications", general_products},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
       {"subpixel_deconvolution", "computes transposed convolutions as convolutions of several phases",
        subpixel_deconvolution},

@@ -94,5 +94,74 @@ TEST(CastToF16, LeavesSmallProductsAlone) {
   EXPECT_FALSE(passes::run_pass(graph, passes::Pass{"cast_to_f16", "", passes::cast_to_f16}).changed);
 }
 
+ir::ValueId input(ir::Graph& graph, const char* name, const ir::Shape& shape, DType type = DType::f32) {
+  const ir::ValueId value = graph.add_value(name, type, shape);
+  graph.inputs.push_back(value);
+  return value;
+}
+
+void finish(ir::Graph& graph, ir::ValueId output) {
+  graph.outputs = {output}, graph.output_names = {"y"};
+  graph.tidy();
+  ops::infer(graph);
+}
+
+const ir::Node* only(const ir::Graph& graph, const char* op) {
+  const ir::Node* found = nullptr;
+  for (const ir::Node& node : graph.nodes)
+    if (node.alive && node.op == op) found = found ? nullptr : &node;
+  return found;
+}
+
+/// A table of words that also scores them, as language models end.
+TEST(CastToF16, ReadsTiedWeightsWhereTheyLie) {
+  ir::Graph graph;
+  const ir::ValueId ids = input(graph, "ids", {ir::Dim(2), ir::Dim(3)}, DType::i64);
+  const ir::ValueId table = graph.add_constant("table", noise({4100, 64}, 7));
+  const ir::ValueId words = graph.apply("Gather", {table, ids}, {}, {"words"}, "words");
+  const ir::ValueId turned =
+      graph.apply("Transpose", {table}, {{"perm", std::vector<int64_t>{1, 0}}}, {"turn"}, "turned");
+  finish(graph, graph.apply("MatMul", {words, turned}, {}, {"scores"}, "scores"));
+  const ir::Graph before = graph;
+  passes::optimise(graph);
+  passes::cast_to_16_bits(graph, DType::f16);
+  const ir::Node *conv = only(graph, "Conv"), *gather = only(graph, "Gather");
+  ASSERT_TRUE(conv && gather) << ir::print(graph);
+  EXPECT_EQ(graph.value(conv->inputs[0]).dtype, DType::f16);
+  EXPECT_EQ(graph.constant(conv->inputs[1])->data(), graph.constant(gather->inputs[0])->data());
+  const int64_t picked[] = {0, 4099, 17, 2048, 1, 77};
+  const Tensor x = Tensor::of<int64_t>(DType::i64, {2, 3}, picked);
+  const Tensor expected = ops::interpret(before, {x})[0], got = ops::interpret(graph, {x})[0];
+  for (int64_t at = 0; at < got.elements(); ++at)
+    ASSERT_NEAR(got.data<float>()[at], expected.data<float>()[at], 2e-2) << at;
+}
+
+/// A product's precision does not depend on what its operands are.
+TEST(CastToF16, ComputesProductsOfValues) {
+  for (const char* form : {"MatMul", "Gemm", "constant"}) {
+    ir::Graph graph;
+    const bool gemm = form == std::string("Gemm"), constant = form == std::string("constant");
+    const ir::Shape matrix{ir::Dim(5), ir::Dim(32)};
+    ir::ValueId a = input(graph, "a", matrix);
+    const ir::ValueId b = constant ? graph.add_constant("", noise({3, 32, 9}, 8))
+                                   : input(graph, "b", gemm ? ir::Shape{9, 32} : ir::Shape{32, 9});
+    finish(graph, gemm ? graph.apply("Gemm", {a, b}, {{"transB", int64_t{1}}, {"alpha", 0.5f}}, {"y"}, "y")
+                       : graph.apply("MatMul", {a, b}, {}, {"y"}, "y"));
+    const ir::Graph before = graph;
+    passes::optimise(graph);
+    passes::adapt_to_gpu(graph);
+    passes::cast_to_16_bits(graph, DType::f16);
+    const ir::Node* product = only(graph, "MatMul");
+    ASSERT_TRUE(product) << ir::print(graph);
+    for (const ir::ValueId operand : product->inputs) EXPECT_EQ(graph.value(operand).dtype, DType::f16) << form;
+    EXPECT_EQ(graph.value(product->outputs[0]).dtype, DType::f32) << form;
+    std::vector<Tensor> inputs{noise({5, 32}, 5)};
+    if (!constant) inputs.push_back(noise(gemm ? Dims{9, 32} : Dims{32, 9}, 6));
+    const Tensor expected = ops::interpret(before, inputs)[0], got = ops::interpret(graph, inputs)[0];
+    for (int64_t at = 0; at < got.elements(); ++at)
+      ASSERT_NEAR(got.data<float>()[at], expected.data<float>()[at], 1e-2) << form << " " << at;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::tests

@@ -135,7 +135,7 @@ backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs
   const DType type = kind == Kind::bf16 ? DType::bf16 : DType::f16;
   for (size_t at = 0; at < problem.inputs.size() && kind != Kind::f32_to_f16; ++at) {
     if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
-    if (kind == Kind::f16_to_f32 && at == 3 && problem.node->op == "Conv") continue;  // of the output's type
+    if (kind == Kind::f16_to_f32 && at == 3 && is_product(one)) continue;  // of the output's type
     if (at == 3 && problem.node->op == "tenon:DotAttention") continue;                      // the mask
     operands[at] = narrowed(operands[at], type);
     problem.inputs[at].dtype = type;

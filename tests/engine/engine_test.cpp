@@ -46,6 +46,30 @@ class EngineFile : public ::testing::Test {
   std::string bytes_;
 };
 
+TEST_F(EngineFile, HoldsSharedWeightsOnce) {
+  plan::Plan plan = plan_of(engine_);
+  Tensor table(DType::f32, {64, 1024});
+  for (int64_t at = 0; at < table.elements(); ++at) table.data<float>()[at] = static_cast<float>(at);
+  const size_t alone = [&] {
+    plan.graph.outputs.push_back(plan.graph.add_constant("first", table));
+    plan.graph.output_names.push_back("first");
+    return engine_of(plan).serialize().bytes().size();
+  }();
+  plan.graph.outputs.push_back(plan.graph.add_constant("second", table.reshaped({64, 1024, 1, 1})));
+  plan.graph.output_names.push_back("second");
+  const Engine both = engine_of(plan);
+  EXPECT_LT(both.serialize().bytes().size(), alone + table.bytes() / 2);
+  both.save(folder_ / "tied.tenon");
+  const Engine again = Engine::load(folder_ / "tied.tenon");
+  const plan::Plan& loaded = plan_of(again);
+  const Tensor *first = loaded.graph.constant(loaded.graph.outputs[loaded.graph.outputs.size() - 2]),
+               *second = loaded.graph.constant(loaded.graph.outputs.back());
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(bytes_of(*first), bytes_of(*second));
+  EXPECT_EQ(bytes_of(*first), bytes_of(table));
+  EXPECT_EQ(first->data(), second->data());
+}
+
 TEST_F(EngineFile, ComesBackAsItWas) {
   const Engine loaded = Engine::load(folder_ / "m.tenon");
   const plan::Plan &before = plan_of(engine_), &after = plan_of(loaded);

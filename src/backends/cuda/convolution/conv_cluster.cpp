@@ -46,7 +46,7 @@ std::vector<Form> forms_of(const ConvShape& shape, const Properties& properties,
 Reason refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
   if (const Reason reason = any_conv_shape(problem, shape)) return reason;
-  if (const Reason reason = refuses_maps(problem, shape, properties)) return reason;
+  if (const Reason reason = refuses_maps(problem, shape, properties, false, true)) return reason;
   if (shape.pixels() > most_pixels) return {Reason::too_many, most_pixels, "pixels"};
   return forms_of(shape, properties, most_lists(problem)).empty() ? Reason(Reason::no_tile) : Reason();
 }

@@ -165,7 +165,11 @@ __device__ __forceinline__ void finish_unit(const Params& p, const u8* memory, c
     f[e] = result_of(s[e], scale[e], bias[e], residual_at(other, e, inverses + BN, e, p.finish), p.finish);
   pack_results<4>(
       o, f, inverses, [](int e) { return e; }, p.finish);
-  store_global<4 * OB>(p.to + (i64)m * p.to_pitch + channel * OB, o);
+  u8* const to = p.to + (i64)m * p.to_pitch + channel * OB;
+  if (!ODD) store_global<4 * OB>(to, o);
+#pragma unroll
+  for (int e = 0; e < 4; ++e)
+    if (ODD && channel + e < COUT) store_one(to + e * OB, o, e);
 }
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(128)

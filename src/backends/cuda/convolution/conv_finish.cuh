@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the convolutions on wgmma do to a sum of products before it is stored, of bytes (behind int8.cuh) and of 16-bit
-// floats alike; results have OB bytes.
+// floats alike; results have OB bytes: 1 of bytes, 2 of 16-bit floats, 4 of f32 from these. ODD 1: pixels of the result
+// (no bytes) lie at no multiples of 16 bytes, or channels are no whole ones: they are stored one by one.
 #pragma once
 #include "hopper.cuh"
 
@@ -48,7 +49,7 @@ __device__ __forceinline__ float result_of(Sum sum, float scale, float bias, flo
 }
 #else
 __device__ __forceinline__ float residual_at(const u32* words, int k, const float*, int, const Finish&) {
-  return half_of(words[k / 2], k % 2);
+  return OB == 4 ? __uint_as_float(words[k]) : half_of(words[k / 2], k % 2);
 }
 __device__ __forceinline__ float result_of(Sum sum, float, float bias, float residual, const Finish& finish) {
   float v = sum + bias;
@@ -68,8 +69,19 @@ __device__ __forceinline__ void pack_results(u32* words, const float* v, const f
   else
 #pragma unroll
     for (int k = 0; k < N; k += 4) words[k / 4] = pack_bytes(steps(k), steps(k + 1), steps(k + 2), steps(k + 3));
+#elif OB == 4
+#pragma unroll
+  for (int k = 0; k < N; ++k) words[k] = __float_as_uint(v[k]);
 #else
 #pragma unroll
   for (int k = 0; k < N / 2; ++k) words[k] = pack_halves(v[2 * k], v[2 * k + 1]);
+#endif
+}
+// Channel k of results as words, by itself.
+__device__ __forceinline__ void store_one(u8* to, const u32* words, int k) {
+#if OB == 4
+  *(u32*)to = words[k];
+#else
+  *(u16*)to = (u16)(words[k / 2] >> 16 * (k % 2));
 #endif
 }

@@ -7,6 +7,7 @@
 //   WM pixels of a warpgroup's tile, BN channels, KB bytes of depth in a row of a slab, KSUB slabs a stage, STAGES
 //   COOP 1: the warpgroups share a tile of NWG * WM pixels, 0: each has its own
 //   BRES 1: the weights of one tile of channels stay in shared memory, rows of KBB bytes
+//   PIXELS_FIRST 1: tiles of pixels go by before those of channels, as weights are many
 //   KR, KS, CIN, COUT, STRIDE, PAD_H, PAD_W
 // Params has the maps a and b of pixels and weights, the number of tiles, out_h and out_w, and of MODE 2 tiles_h and
 // tiles_w.
@@ -26,14 +27,19 @@ constexpr int B_RESIDENT = BRES ? (BN * DEPTH + 1023) / 1024 * 1024 : 0;
 constexpr int STAGE = (A_BYTES + B_LOAD + 1023) / 1024 * 1024, AT_STAGES = B_RESIDENT;
 constexpr bool TAKES_TURNS = !COOP && NWG > 1 && (NST > 1 || STAGES % NWG);
 
-// A block keeps its tile of channels where weights are resident; else tiles go by, channels first.
+// A block keeps its tile of channels where weights are resident; else tiles go by, channels first, or pixels.
 template <class Params>
 __device__ __forceinline__ bool tile_of(const Params& p, int it, int& nt, int& mt) {
   if (BRES) {
     nt = blockIdx.x % NT, mt = blockIdx.x / NT + it * (gridDim.x / NT);
   } else {
     const int t = blockIdx.x + it * gridDim.x;
+#if PIXELS_FIRST
+    mt = t % p.tiles, nt = t / p.tiles;
+    return nt < NT;
+#else
     nt = t % NT, mt = t / NT;
+#endif
   }
   return mt < p.tiles;
 }

@@ -98,8 +98,19 @@ std::vector<int> widths_of(const ConvShape& shape) {
   const size_t most = shape.depth() >= 512 && shape.out_c >= 512 ? 4 : 3;
   for (const int width : {256, 192, 144, 128, 96, 80, 64, 48, 32, 16})
     if (shape.out_c % width == 0 && list.size() < most) list.push_back(width);
-  if (list.empty()) list.push_back(shape.out_c <= 128 ? static_cast<int>(round_up(shape.out_c, 16)) : 64);
+  if (!list.empty()) return list;
+  if (shape.out_c <= 128) return {static_cast<int>(round_up(shape.out_c, 16))};
+  for (const int width : {256, 192, 128})
+    if (round_up(shape.out_c, width) * 20 <= shape.out_c * 21) list.push_back(width);
+  list.push_back(64);
   return list;
+}
+
+/// Whether weights that all blocks read leave the L2 before they have served all pixels, which would stay there.
+bool has_many_weights(const ConvShape& shape, int slab) {
+  constexpr int64_t of_l2 = 16 << 20;  // bytes; a third of what the smallest of these GPUs has
+  const int64_t weights = shape.out_c * depth_bytes(shape, slab);
+  return weights > of_l2 && shape.pixels() * shape.in_c * static_cast<int64_t>(size_of(shape.x_type)) < weights;
 }
 
 /// Forms with slabs of `kb` bytes.
@@ -108,7 +119,9 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
   const int mode = is_point(shape) ? 0 : 1;
   const int64_t slabs = depth_bytes(shape, kb) / kb;
   const int buffers = has_residual(problem) ? 2 : 1;
+  const bool odd = is_odd(problem, shape);
   const auto add = [&](Form form, int most_stages = 8) {
+    if (odd) form.nbuf = 1;
     form.result = static_cast<int>(size_of(shape.y_type));
     form.lists = most_lists(problem);
     if (complete(form, shape, properties, most_stages)) list.push_back(form);
@@ -165,7 +178,7 @@ void add_forms(const Problem& problem, const ConvShape& shape, const Properties&
     if (bn == 256) add({mode, 64, bn, kb, 1, 0, 2, 0, 0, buffers, 0}, 6);
     if (mode == 1) add({mode, 128, bn, kb, 1, 0, 2, 0, 1, 0, 0}, 6);
   }
-  if (halo && shape.out_c == 64)
+  if (halo && shape.out_c == 64 && size_of(shape.y_type) < 4)
     for (const int rows : {14, 16, 20, 28}) {
       if (ceil_div(shape.out_h, rows) * rows * 8 > shape.out_h * 9) continue;
       add({2, rows * 8, 64, kb, 1, 0, rows <= 16 ? 4 : 2, 0, 1, buffers, 1});
@@ -186,7 +199,7 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
 Reason refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
   if (const Reason reason = any_conv_shape(problem, shape)) return reason;
-  if (const Reason reason = refuses_maps(problem, shape, properties)) return reason;
+  if (const Reason reason = refuses_maps(problem, shape, properties, false, true)) return reason;
   return forms_of(problem, shape, properties).empty() ? Reason(Reason::no_tile) : Reason();
 }
 
@@ -212,7 +225,8 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& for
                                   define("COUT", shape.out_c),
                                   define("STRIDE", shape.stride_h),
                                   define("PAD_H", shape.pad_top),
-                                  define("PAD_W", shape.pad_left)})
+                                  define("PAD_W", shape.pad_left),
+                                  define("PIXELS_FIRST", has_many_weights(shape, form.kb))})
     defines.push_back(word);
   const int* numbers = &form.mode;
   return {name_of(form, slab_bytes(shape)),
@@ -237,6 +251,7 @@ class WgmmaStep : public Step {
     function_ = device.function(tactic.sources[0], "conv_wgmma", meta[0]);
     halo_h_ = meta[3], halo_w_ = meta[4];
     pack(problem);
+    is_odd_ = is_odd(problem, shape_);
     residual_ = has_residual(problem) && conv_epilogue(problem).residual != ops::Residual::none;
     const int64_t tiles_n = ceil_div(shape_.out_c, form_.bn), tm = form_.pixels();
     params_.to_pitch = shape_.y[2] * form_.result, params_.other_pitch = shape_.residual[2] * form_.result;
@@ -261,7 +276,7 @@ class WgmmaStep : public Step {
       params.a = tiled_map(at.inputs[0], s.x_type, {s.in_c, s.pixels()}, {1, s.x[2]}, {slab, form_.pixels()});
     else if (form_.mode == 1) params.a = im2col_map(at.inputs[0], s, slab, form_.pixels());
     else params.a = tiled_map(at.inputs[0], s.x_type, image, image_steps, {slab, halo_w_, halo_h_, 1});
-    if (form_.nbuf) {
+    if (form_.nbuf && !is_odd_) {
       const auto map = [&](Address data, const int64_t(&strides)[4]) {
         if (form_.mode != 2) return tiled_map(data, s.y_type, {s.out_c, s.pixels()}, {1, strides[2]}, {gc, form_.wm});
         return tiled_map(data, s.y_type, {s.out_c, s.out_w, s.out_h, s.batch}, {1, strides[2], strides[1], strides[0]},
@@ -310,7 +325,7 @@ class WgmmaStep : public Step {
   Params params_{};
   Grid grid_;
   int halo_h_, halo_w_;
-  bool residual_;
+  bool residual_, is_odd_;
 };
 
 const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},

@@ -2,7 +2,7 @@
 // Convolution on wgmma (compute capability 9.0a): persistent, one warpgroup loads, NWG multiply. Macros beside those of
 // conv_ring.cuh:
 //   OB bytes of the result's and the residual's element. BYTES 1: operands are bytes, the result too or f16, behind
-//      int8.cuh; else all are 16-bit floats
+//      int8.cuh; else operands are 16-bit floats, the result too or f32
 //   ZP of bytes: 0 the input's zero point is 0, or in the bias; 1 it adds to every sum, 2 and less where taps lie
 //      outside; 3 it is in the bias, and less where taps lie outside
 //   NBUF buffers a warpgroup for its result (and residual) on the way to memory, 0: straight from and to registers
@@ -10,6 +10,7 @@
 //      n % 8 / 2 * (GC / 4) + n / 8 * 2 + n % 2; the lists by channel are packed in the order of reading
 //   SWAP 1 (MODE 2, COUT <= BN = 64): weights are the M operand, WM pixels the N operand; position n of 16 holds
 //      channel n % 8 * 2 + n / 8
+//   ODD 1: results (no residuals) are stored one by one, from a buffer
 //   BLOCKS that fit into a multiprocessor together
 //   ACT, RESIDUAL
 // Mma<N> of the widths in use stand before this text.
@@ -256,8 +257,33 @@ __device__ __forceinline__ void finish_swapped(Sums& sum, const Params& p, const
     }
 }
 
+// The same where the copy engine cannot write them: row by row, neighbouring channels by neighbouring threads.
+__device__ __forceinline__ void store_odd_tile(const Params& p, const Place& at) {
+  sync_warpgroup(at.wg);
+  const int warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31, channels = min(BN, COUT - at.nt * BN);
+#pragma unroll 4
+  for (int row = warp; row < WM; row += 4) {
+    i64 pixel = at.m0 + row;
+    bool inside = pixel < p.pixels;
+    if (HALO) {
+      const int y = at.own_row + row / 8, x = at.corner.w + row % 8;
+      inside = y < p.out_h && x < p.out_w, pixel = (i64)(at.corner.n * p.out_h + y) * p.out_w + x;
+    }
+    if (!inside) continue;
+    u8* const to = p.to + pixel * p.to_pitch + at.nt * BN * OB;
+#pragma unroll
+    for (int c = lane; c < BN; c += 32) {
+      const int byte = c % GC * OB;
+      u32 word[4];
+      load_shared<OB>(
+          word, at.staged + c / GC * WM * GB + row * GB + (((byte >> 4) ^ swizzle<GB>(row)) << 4) + (byte & 15));
+      if (c < channels) store_one(to + c * OB, word, 0);
+    }
+  }
+}
 // The results in a warpgroup's buffer go to memory.
 __device__ __forceinline__ void store_tile(const Params& p, const Place& at) {
+  if constexpr (ODD) return store_odd_tile(p, at);
   fence_for_copy_engine();
   sync_warpgroup(at.wg);
   if ((threadIdx.x & 127) != 0) return;
@@ -272,6 +298,7 @@ __device__ __forceinline__ void store_tile(const Params& p, const Place& at) {
 // By one thread, before tile `mine` of its warpgroup is finished: its buffer is free once its store before last has
 // been read; a residual is loaded into the one freed.
 __device__ __forceinline__ void free_buffer(const Barriers& barriers, int wg, int mine) {
+  if (ODD) return;  // nothing is on its way
   if (RESIDUAL) {
     if (mine > 0) {
       wait_stores_read<0>();
@@ -335,7 +362,7 @@ __device__ __forceinline__ void multiply_tiles(const Params& p, u8* memory, u32 
     else finish_tile(sum, p, at);
     if (NBUF) store_tile(p, at);
   }
-  if (NBUF && tid == 0) wait_stores<0>();
+  if (NBUF && !ODD && tid == 0) wait_stores<0>();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -346,7 +373,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   if (threadIdx.x == 32) {
     prefetch_map(&p.a), prefetch_map(&p.b);
-    if (NBUF) prefetch_map(&p.y);
+    if (NBUF && !ODD) prefetch_map(&p.y);
     if (NBUF && RESIDUAL) prefetch_map(&p.residual);
   }
   if (threadIdx.x == 0) barriers.init();

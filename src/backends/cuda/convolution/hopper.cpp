@@ -70,6 +70,7 @@ Source hopper_source(const Problem& problem, const ConvShape& shape, const std::
     if (shape.x_type == DType::bf16) more.push_back("BF16=1");
   }
   for (const std::string& word : {define("BYTES", bytes), define("EB", element_of(shape)),
+                                  define("ODD", is_odd(problem, shape)),
                                   define("OB", static_cast<int64_t>(size_of(shape.y_type))), define("ZP", zero)})
     more.push_back(word);
   defines.insert(defines.end(), more.begin(), more.end());
@@ -228,31 +229,45 @@ bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
          (shape.batch == 1 || strides[0] == shape.out_h * shape.out_w * strides[2]);
 }
 
-Reason refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32) {
+namespace {
+
+int64_t chunk_of(DType type) { return 16 / static_cast<int64_t>(size_of(type)); }
+
+}  // namespace
+
+bool is_odd(const Problem& problem, const ConvShape& shape) {
+  const int64_t chunk = chunk_of(shape.y_type);
+  return shape.out_c % chunk || shape.y[0] % chunk || shape.y[1] % chunk || shape.y[2] % chunk ||
+         !problem.outputs[0].aligned;
+}
+
+Reason refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32,
+                    bool any_result) {
   if (properties.capability() != 90 || !driver().TensorMapEncodeIm2col) return {Reason::capability, "it", "9.0"};
   const bool bytes = is_int8(problem);
+  any_result &= !bytes;
   if (tf32    ? shape.x_type != DType::f32 || shape.y_type != DType::f32
       : bytes ? size_of(shape.x_type) != 1 || shape.y_type == DType::f32
-              : !is_16_bit(shape.x_type) || shape.y_type != shape.x_type)
+              : !is_16_bit(shape.x_type) ||
+                    (shape.y_type != shape.x_type && !(any_result && shape.y_type == DType::f32)))
     return tf32 ? Reason(Reason::element_type, "elements", "f32")
                 : Reason(Reason::element_type, "elements", "f16, bf16 or bytes");
   if (shape.groups != 1) return Reason::grouped;
   if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
   if (shape.stride_h != shape.stride_w || shape.stride_h > 4) return {Reason::strides, "equal and at most 4"};
-  const auto chunk = [](DType type) { return 16 / static_cast<int64_t>(size_of(type)); };
-  if (shape.in_c % chunk(shape.x_type) || shape.in_c < 16 || shape.out_c % chunk(shape.y_type))
+  // Of the input's channels pixels alone begin at such places: what a map holds of them ends where they do.
+  if (shape.in_c < 16 || (!any_result && (shape.in_c % chunk_of(shape.x_type) || is_odd(problem, shape))))
     return {Reason::not_multiple, "channels", "16 bytes"};
   const bool residual = problem.inputs.size() > 3 && problem.inputs[3];
   if (residual && problem.inputs[3].dtype != shape.y_type)
     return {Reason::element_type, "the residual", "the result's type"};
   if (shape.x[3] != 1 || shape.y[3] != 1 || (residual && shape.residual[3] != 1))
     return {Reason::not_contiguous, "channels"};
+  if (residual && is_odd(problem, shape)) return Reason::residual;
   for (int at = 0; at < 3; ++at)
-    if (shape.x[at] % chunk(shape.x_type) || shape.y[at] % chunk(shape.y_type) ||
-        shape.residual[at] % chunk(shape.y_type))
+    if (shape.x[at] % chunk_of(shape.x_type) || shape.residual[at] % chunk_of(shape.y_type))
       return {Reason::unaligned, "pixels"};
-  if (!problem.inputs[0].aligned || !problem.outputs[0].aligned || (residual && !problem.inputs[3].aligned))
-    return {Reason::unaligned, "operand"};
+  if (!problem.inputs[0].aligned || (residual && !problem.inputs[3].aligned)) return {Reason::unaligned, "operand"};
   if (!is_pitched(shape, shape.y) || (residual && !is_pitched(shape, shape.residual))) return {Reason::gaps, "pixels"};
   if (bytes && !has_few_borders(shape)) return {Reason::padding, "small"};
   const int64_t bottom = (shape.out_h - 1) * shape.stride_h - shape.pad_top + 1 - shape.in_h;

@@ -49,8 +49,11 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
 int most_lists(const Problem& problem);
 
 /// Whether a tensor map can describe it: f16 or bytes, or f32 for `tf32`; contiguous channels, pixels at multiples of
-/// 16 bytes.
-Reason refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32 = false);
+/// 16 bytes. `any_result`: no map is needed of results that is_odd(), and they may be f32 where operands are f16.
+Reason refuses_maps(const Problem& problem, const ConvShape& shape, const Properties& properties, bool tf32 = false,
+                    bool any_result = false);
+/// Whether results do not lie at multiples of 16 bytes, or channels are no multiple of that.
+bool is_odd(const Problem& problem, const ConvShape& shape);
 /// Whether pixels of the result (and residual) follow each other at one pitch.
 bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]);
 

@@ -28,7 +28,7 @@ bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() 
 
 Reason shape_of(const Problem& problem, Params& params) {
   const Operand &a = problem.inputs[0], &b = problem.inputs[1], &c = problem.outputs[0];
-  if (!is_real(a.dtype) || b.dtype != a.dtype || c.dtype != a.dtype)
+  if (!is_real(a.dtype) || b.dtype != a.dtype || (c.dtype != a.dtype && c.dtype != DType::f32))
     return {Reason::element_type, "all operands", "the same f32, f16 or bf16"};
   const Matrix left(a, false), right(b, true);
   params = {};
@@ -95,7 +95,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   const bool narrow = is_16_bit(problem.inputs[0].dtype), has_products = properties.capability() >= 80;
   const std::vector<std::string> defines = [&] {
     std::vector<std::string> words = epilogue_defines(conv_epilogue(problem));
-    for (const std::string& word : {define_type("ELEMENT", problem.inputs[0].dtype), define("FLOAT16_ELEMENT", narrow),
+    for (const std::string& word : {define_type("ELEMENT", problem.inputs[0].dtype),
+                                    define_type("RESULT", problem.outputs[0].dtype), define("FLOAT16_ELEMENT", narrow),
                                     define("A_K", in_chunks(problem.inputs[0], p.ak, p.am, p.a_batch, p.k)),
                                     define("B_N", in_chunks(problem.inputs[1], p.bn, p.bk, p.b_batch, p.n)),
                                     define("A_FAST", p.am == 1 && p.ak != 1), define("B_FAST", p.bk == 1 && p.bn != 1)})

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of all operands;
+// A product of two matrices of any strides for each of a batch. Macros: ELEMENT (half or float) of the operands,
+// RESULT of what is added and stored;
 // A_K, B_N 1: rows of A run along depth, rows of B along columns, in chunks of 16 bytes; else element by element, and
 // A_FAST 0: along depth, 1: along rows is where A's neighbours lie; B_FAST 0: along columns, 1: along depth.
 // A block makes BM (64 or 32) x 64 results; PRODUCTS 1: on mma.sync (compute capability 8.0 and later), of f32 with
 // tf32.cuh before this text. ACT, RESIDUAL; a bias is by column.
 typedef ELEMENT T;
+typedef RESULT To;
 constexpr bool FLOAT16 = sizeof(T) == 2;
 constexpr int BN = 64, BK = FLOAT16 ? 32 : 16, CHUNK = 16 / sizeof(T);
 constexpr int THREADS = PRODUCTS || FLOAT16 || BM == 32 ? 128 : 256;
@@ -98,8 +100,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, (PRODUCTS || FLOAT16 ? 384
             i0 = blockIdx.z / p.batch[2] / p.batch[1];
   const T* a = p.a + i0 * p.a_batch[0] + i1 * p.a_batch[1] + i2 * p.a_batch[2];
   const T* b = p.b + i0 * p.b_batch[0] + i1 * p.b_batch[1] + i2 * p.b_batch[2];
-  T* c = p.c + i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2];
-  const T* other = p.residual + i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2];
+  To* c = p.c + i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2];
+  const To* other = p.residual + i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2];
   wait_for_previous(breadcrumb);
 
   const auto store = [&](int m, int n, float v) {
@@ -108,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (PRODUCTS || FLOAT16 ? 384
     if (RESIDUAL == 1) v += f32_of(other[m * p.rm + n * p.rn]);
     v = activate<ACT, FLOAT16>(v, p.alpha, p.beta);
     if (RESIDUAL == 2) v += f32_of(other[m * p.rm + n * p.rn]);
-    c[m * p.cm + n * p.cn] = of_f32<T>(v);
+    c[m * p.cm + n * p.cn] = of_f32<To>(v);
   };
 
   // Pieces of A and B on their way to shared memory: those of the next step are under way while this one is computed.

@@ -10,8 +10,8 @@ namespace tenon::cuda {
 struct MatmulParams {
   POINTER(const T) a, b;
   POINTER(const float) bias;  // null where there is none
-  POINTER(const T) residual;
-  POINTER(T) c;
+  POINTER(const To) residual;
+  POINTER(To) c;
   i64 a_batch[3], b_batch[3], c_batch[3], r_batch[3];  // strides of the batch's axes
   i64 am, ak, bk, bn, cm, cn, rm, rn;
   int batch[3];
