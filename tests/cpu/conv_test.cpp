@@ -292,6 +292,36 @@ TEST(Conv, Depthwise) {
   check(make_case(1, 17, 9, 24, 24, 3, 3, 1, {2, 2, 2, 2}, 2, 24));
 }
 
+TEST(Conv, DepthwiseDilated) {
+  for (int channels : {8, 20})
+    for (int kernel : {3, 5, 7})
+      for (int dilation : {2, 3, 18})
+        for (int wide : {7, 23})
+          for (int pad : {1, kernel / 2 * dilation}) {
+            if (wide + 2 * pad < (kernel - 1) * dilation + 1 || 9 + 2 * pad < (kernel - 1) * dilation + 1) continue;
+            EXPECT_GT(check(make_case(2, 9, wide, channels, channels, kernel, kernel, 1, {pad, pad, pad, pad}, dilation,
+                                      channels, 5, 3)),
+                      0);
+          }
+  Case c = make_case(1, 12, 20, 24, 24, 3, 3, 1, {2, 3, 2, 3}, 2, 24);
+  c.epilogue = {expr::Id::Silu, 0, 0, Residual::after};
+  c.shape.dilation_h = 1, c.shape.out_h = 14;  // rows are not dilated, columns are
+  c.shape.out_image = c.shape.out_h * c.shape.out_row, c.shape.res_image = c.shape.out_h * c.shape.res_row;
+  check(c);
+  c.shape.stride_h = 2, c.shape.out_h = 7;
+  check(c);
+}
+
+TEST(Conv, PaddingOfWholeTilesIsLeftOut) {
+  for (int in_c : {3, 8, 400})
+    for (int dilation : {1, 12})
+      for (int kernel : {3, 5}) {
+        const int pad = kernel / 2 * dilation;
+        EXPECT_GT(check(make_case(1, 14, 14, in_c, 20, kernel, kernel, 1, {pad, pad, pad, pad}, dilation)), 0);
+        check(make_case(1, 4, 30, in_c, 8, kernel, kernel, 1, {pad + 9, pad + 20, pad + 9, pad + 20}, dilation));
+      }
+}
+
 TEST(Conv, StemReadsNchw) {
   for (int in_c : {1, 3, 4})
     for (int kernel : {3, 4, 6, 7})

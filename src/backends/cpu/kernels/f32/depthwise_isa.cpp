@@ -239,6 +239,29 @@ __attribute__((noinline)) void run_row(const RowJob& job) {
   for (; x < s.out_w; ++x) run_anywhere(job, x);
 }
 
+// Output pixels p, p + d, p + 2d … of a row dilated by d are a row of their own without dilation, which run_row computes.
+template <int kKernel, bool kGroups>
+void run_dilated_row(const RowJob& job) {
+  const ConvShape& s = job.plan.shape;
+  const int64_t d = s.dilation_w;
+  DepthwisePlan plan = job.plan;
+  ConvShape& part = plan.shape;
+  part.dilation_h = part.dilation_w = 1;
+  part.in_row = s.in_row * s.dilation_h;
+  part.in_pixel = s.in_pixel * d;
+  part.out_pixel = s.out_pixel * d;
+  part.res_pixel = s.res_pixel * d;
+  for (int64_t p = 0; p < smaller(d, s.out_w); ++p) {
+    const int64_t pad = larger(0, (s.pad_left - p + d - 1) / d), from = p - s.pad_left + d * pad;
+    part.pad_left = static_cast<int>(pad);
+    part.out_w = (s.out_w - p + d - 1) / d;
+    part.in_w = larger(0, (s.in_w - from + d - 1) / d);
+    run_row<kKernel, 1, kGroups>({plan, job.e, job.in + from * s.in_pixel,
+                                  job.residual ? job.residual + p * s.res_pixel : nullptr, job.out + p * s.out_pixel,
+                                  job.c0, job.c1, job.ky0, job.rows});
+  }
+}
+
 template <int kKernel, int kStride, bool kGroups>
 void run_rows(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
@@ -248,6 +271,7 @@ void run_rows(const DepthwisePlan& plan, const float* in, const float* residual,
   const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
   const int64_t begin = rows * part_m / plan.row_splits, end = rows * (part_m + 1) / plan.row_splits;
   const int64_t stop_c = smaller(s.out_c, vectors * (part_n + 1) / plan.channel_splits * kLanes);
+  const bool dilated = s.dilation_h != 1 || s.dilation_w != 1;
   for (int64_t c0 = vectors * part_n / plan.channel_splits * kLanes; c0 < stop_c; c0 += plan.chunk) {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t image = at / s.out_h, y = at % s.out_h, y0 = y * s.stride_h - s.pad_top, dilation = s.dilation_h;
@@ -255,15 +279,22 @@ void run_rows(const DepthwisePlan& plan, const float* in, const float* residual,
       const int64_t stop = smaller(s.kernel_h, y0 >= s.in_h ? 0 : (s.in_h - y0 + dilation - 1) / dilation);
       const float* row_residual =
           e.residual == Residual::none ? nullptr : residual + image * s.res_image + y * s.res_row;
-      run_row<kKernel, kStride, kGroups>({plan,
-                                          e,
-                                          in + image * s.in_image + y0 * s.in_row,
-                                          row_residual,
-                                          out + image * s.out_image + y * s.out_row,
-                                          c0,
-                                          smaller(stop_c, c0 + plan.chunk),
-                                          static_cast<int>(first),
-                                          static_cast<int>(larger(0, stop - first))});
+      const RowJob job = {plan,
+                          e,
+                          in + image * s.in_image + y0 * s.in_row,
+                          row_residual,
+                          out + image * s.out_image + y * s.out_row,
+                          c0,
+                          smaller(stop_c, c0 + plan.chunk),
+                          static_cast<int>(first),
+                          static_cast<int>(larger(0, stop - first))};
+      if constexpr (kKernel > 0 && kStride == 1) {
+        if (dilated) {
+          run_dilated_row<kKernel, kGroups>(job);
+          continue;
+        }
+      }
+      run_row<kKernel, kStride, kGroups>(job);
     }
   }
 }
@@ -275,13 +306,16 @@ void run_form(const DepthwisePlan& plan, const float* in, const float* residual,
 
 void run(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
-  const bool square = s.kernel_h == s.kernel_w && s.stride_h == s.stride_w && s.dilation_h == 1 && s.dilation_w == 1;
-  const int form = square && s.stride_w <= 2 ? s.kernel_w * 10 + s.stride_w : 0;
+  const bool dilated = s.dilation_h != 1 || s.dilation_w != 1;
+  const bool fits = s.kernel_h == s.kernel_w && s.stride_w <= (dilated ? 1 : 2);
+  const int form = fits ? s.kernel_w * 10 + s.stride_w : 0;
   switch (form) {
     case 31: return run_form<3, 1>(plan, in, residual, out, worker);
     case 32: return run_form<3, 2>(plan, in, residual, out, worker);
     case 51: return run_form<5, 1>(plan, in, residual, out, worker);
     case 52: return run_form<5, 2>(plan, in, residual, out, worker);
+    case 71: return run_form<7, 1>(plan, in, residual, out, worker);
+    case 72: return run_form<7, 2>(plan, in, residual, out, worker);
     default: return run_form<0, 0>(plan, in, residual, out, worker);
   }
 }

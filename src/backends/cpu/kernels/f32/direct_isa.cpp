@@ -59,12 +59,13 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
     const Segment* const stop = job.ranges[t * job.range_pitch + 1];
     const float* b = job.weights;
     const char* fetch = kFetch ? job.next + t * job.panel_bytes * kFetch / 4 : nullptr;
-    do {
+    for (; segment != stop; ++segment) {
       const float* a[R];
       TENON_UNROLL
       for (int i = 0; i < R; ++i) a[i] = segment->source[i];
+      b += segment->skip * kBlock;
       b = accumulate<R, kBy4, kFetch>(sums, a, segment->length, b, fetch);
-    } while (++segment != stop);
+    }
     if (!job.last) {
       sums.store_to(partial, kBlock);
       continue;
@@ -109,10 +110,11 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
     const Segment* segment = job.ranges[t * job.range_pitch];
     const Segment* const stop = job.ranges[t * job.range_pitch + 1];
     const float* b = job.weights;
-    do {
+    for (; segment != stop; ++segment) {
       const float* a[R];
       TENON_UNROLL
       for (int i = 0; i < R; ++i) a[i] = segment->source[i];
+      b += segment->skip * kBlock;
       const auto step = [&](Vec(&sums)[R], int64_t k) __attribute__((always_inline)) {
         const Vec w = load(b + k * kBlock);
         TENON_UNROLL
@@ -135,7 +137,7 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
         if (k < length) step(even, k);
       }
       b += length * kBlock;
-    } while (++segment != stop);
+    }
     TENON_UNROLL
     for (int i = 0; kTwo && i < R; ++i) even[i] = add(even[i], odd[i]);
     const PixelTile& tile = job.tiles[t];

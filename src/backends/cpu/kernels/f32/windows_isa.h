@@ -9,10 +9,10 @@
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
-// A run of `length` elements of K for each pixel of a tile.
+// A run of `length` elements of K for each pixel of a tile, behind `skip` that are padding for all of them.
 template <class T, int kPixels>
 struct SegmentOf {
-  int64_t length;
+  int64_t length, skip;
   const T* source[kPixels];
 };
 
@@ -81,26 +81,32 @@ inline bool is_pointwise(const ConvShape& s) {
          s.pad_left == 0 && s.in_h == s.out_h && s.in_w == s.out_w;
 }
 
-// Segments of one tile when a kernel row of pixels is contiguous. Rows wholly inside (or wholly outside) for every
-// pixel become one segment, the others one per tap.
+// Segments of one tile when a kernel row of pixels is contiguous. Rows wholly inside for every pixel become one segment,
+// the others one per tap; what lies outside for every pixel is left out.
 template <class T, int kPixels>
 SegmentOf<T, kPixels>* row_segments(const WindowPlan& plan, const T* in, const int64_t (*at)[3], int pixels,
-                      const SegmentOf<T, kPixels>** ranges, SegmentOf<T, kPixels>* out) {
+                                    const SegmentOf<T, kPixels>** ranges, SegmentOf<T, kPixels>* out) {
   const ConvShape& s = plan.shape;
   const int64_t c = s.in_c / s.groups;
   bool inside = true;
   for (int i = 0; i < pixels; ++i) inside &= at[i][2] >= 0 && at[i][2] + s.kernel_w <= s.in_w;
+  const int taps = inside ? 1 : s.kernel_w;
+  int64_t skip = 0;
   for (int ky = 0; ky < s.kernel_h; ++ky) {
-    if (ky % plan.units_per_block == 0) ranges[ky / plan.units_per_block] = out;
-    const int taps = inside ? 1 : s.kernel_w;
-    for (int kx = 0; kx < taps; ++kx, ++out) {
+    if (ky % plan.units_per_block == 0) ranges[ky / plan.units_per_block] = out, skip = 0;
+    for (int kx = 0; kx < taps; ++kx) {
+      bool any = false;
       out->length = inside ? s.kernel_w * c : c;
       for (int i = 0; i < pixels; ++i) {
         const int64_t y = at[i][1] + ky, x = at[i][2] + kx;
         const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
+        any |= valid;
         out->source[i] =
             valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : static_cast<const T*>(plan.zeros);
       }
+      out->skip = skip;
+      skip = any ? 0 : skip + out->length;
+      out += any;
     }
   }
   ranges[plan.k_blocks] = out;
@@ -109,25 +115,33 @@ SegmentOf<T, kPixels>* row_segments(const WindowPlan& plan, const T* in, const i
 
 template <class T, int kPixels>
 SegmentOf<T, kPixels>* tap_segments(const WindowPlan& plan, const T* in, const int64_t (*at)[3], int pixels,
-                      const SegmentOf<T, kPixels>** ranges, SegmentOf<T, kPixels>* out) {
+                                    const SegmentOf<T, kPixels>** ranges, SegmentOf<T, kPixels>* out) {
   const ConvShape& s = plan.shape;
   const int64_t c = s.in_c / s.groups;
-  SegmentOf<T, kPixels>* const base = out;
+  int64_t skip = 0;
+  int unit = 0;
   for (int ky = 0; ky < s.kernel_h; ++ky) {
     for (int kx = 0; kx < s.kernel_w; ++kx) {
+      const T* source[kPixels];
+      bool any = false;
       for (int i = 0; i < pixels; ++i) {
         const int64_t y = at[i][1] + int64_t{ky} * s.dilation_h, x = at[i][2] + int64_t{kx} * s.dilation_w;
         const bool valid = y >= 0 && y < s.in_h && x >= 0 && x < s.in_w;
-        const T* p =
-            valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : static_cast<const T*>(plan.zeros);
-        const int64_t step = valid ? plan.chunk : 0;
-        for (int q = 0; q < plan.chunks; ++q) out[q].source[i] = p + q * step;
+        any |= valid;
+        source[i] = valid ? in + at[i][0] * s.in_image + y * s.in_row + x * s.in_pixel : nullptr;
       }
-      for (int q = 0; q < plan.chunks; ++q) out[q].length = smaller(plan.chunk, c - int64_t{q} * plan.chunk);
-      out += plan.chunks;
+      for (int q = 0; q < plan.chunks; ++q, ++unit) {
+        if (unit % plan.units_per_block == 0) ranges[unit / plan.units_per_block] = out, skip = 0;
+        const int64_t begin = int64_t{q} * plan.chunk;
+        out->length = smaller(plan.chunk, c - begin);
+        out->skip = skip;
+        for (int i = 0; i < pixels; ++i)
+          out->source[i] = source[i] ? source[i] + begin : static_cast<const T*>(plan.zeros);
+        skip = any ? 0 : skip + out->length;
+        out += any;
+      }
     }
   }
-  for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = base + b * plan.units_per_block;
   ranges[plan.k_blocks] = out;
   return out;
 }
@@ -157,6 +171,7 @@ void fill_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, con
     if (linear_in) {
       for (int q = 0; q < plan.chunks; ++q) {
         segment[q].length = smaller(plan.chunk, s.in_c / s.groups - int64_t{q} * plan.chunk);
+        segment[q].skip = 0;
         for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk;
       }
       for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = segment + b * plan.units_per_block;

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that zoo_networks.py wraps others in, and small networks of kinds that no library has."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Wrapped(nn.Module):
+    """One tensor of what a network of transformers gives."""
+
+    def __init__(self, network, result='last_hidden_state'):
+        super().__init__()
+        self.network, self.result = network, result
+
+    def forward(self, x):
+        return getattr(self.network(x), self.result)
+
+
+class Clip(nn.Module):
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, ids, pixels):
+        return self.network(input_ids=ids, pixel_values=pixels).logits_per_image
+
+
+class Detector(nn.Module):
+    """torchvision's detectors take a list of images."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        found = self.network([x])
+        found = found[1][0] if isinstance(found, tuple) else found[0]
+        return found['boxes'], found['labels'], found['scores']
+
+
+def conv(inputs, outputs, kernel=3, stride=1, groups=1, dilation=1, act=nn.ReLU):
+    pad = dilation * (kernel - 1) // 2
+    parts = [nn.Conv2d(inputs, outputs, kernel, stride, pad, dilation, groups, bias=False), nn.BatchNorm2d(outputs)]
+    return nn.Sequential(*parts, *([act()] if act else []))
+
+
+class Bottleneck(nn.Module):
+    """Pointwise, depthwise with dilation, pointwise, and the input added."""
+
+    def __init__(self, inputs, outputs, stride=1, dilation=1, widen=2):
+        super().__init__()
+        middle = inputs * widen
+        self.add = stride == 1 and inputs == outputs
+        self.parts = nn.Sequential(conv(inputs, middle, 1), conv(middle, middle, 3, stride, middle, dilation),
+                                   conv(middle, outputs, 1, act=None))
+
+    def forward(self, x):
+        return x + self.parts(x) if self.add else self.parts(x)
+
+
+class DilatedSegmenter(nn.Module):
+    """Real-time segmentation: 8 to 80 channels, dilated depthwise layers, transposed convolutions at the end."""
+
+    def __init__(self, classes=8):
+        super().__init__()
+        self.stem = nn.Sequential(conv(3, 8, 3, 2), Bottleneck(8, 16, 2), Bottleneck(16, 16))
+        self.middle = nn.Sequential(Bottleneck(16, 40, 2), *[Bottleneck(40, 40, 1, d) for d in (1, 2, 4, 8)])
+        self.deep = nn.Sequential(*[Bottleneck(40, 40, 1, d) for d in (2, 4, 8, 16)], conv(40, 80, 1))
+        self.up1 = nn.Sequential(nn.ConvTranspose2d(80, 16, 2, 2, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.up2 = nn.Sequential(nn.ConvTranspose2d(16, 8, 3, 2, 1, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+        self.last = nn.ConvTranspose2d(8, classes, 2, 2)
+
+    def forward(self, x):
+        low = self.stem(x)
+        return self.last(self.up2(self.up1(self.deep(self.middle(low))) + low))
+
+
+class CurveEnhancer(nn.Module):
+    """Curves of brightness for each pixel: seven convolutions of 32 channels, eight steps of arithmetic."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        sizes = [(3, width), (width, width), (width, width), (width, width), (2 * width, width), (2 * width, width),
+                 (2 * width, 24)]
+        self.convs = nn.ModuleList([nn.Conv2d(i, o, 3, padding=1) for i, o in sizes])
+
+    def forward(self, x):
+        c = self.convs
+        x1 = F.relu(c[0](x))
+        x2 = F.relu(c[1](x1))
+        x3 = F.relu(c[2](x2))
+        x4 = F.relu(c[3](x3))
+        x5 = F.relu(c[4](torch.cat([x3, x4], 1)))
+        x6 = F.relu(c[5](torch.cat([x2, x5], 1)))
+        for r in torch.tanh(c[6](torch.cat([x1, x6], 1))).split(3, 1):
+            x = x + r * (x * x - x)
+        return x
+
+
+class UnetEnhancer(nn.Module):
+    """3 to 64 channels at full size, transposed convolutions of 2x2 and stride 2."""
+
+    def __init__(self, widths=(8, 16, 32, 64)):
+        super().__init__()
+        self.down = nn.ModuleList()
+        inputs = 3
+        for width in widths:
+            self.down.append(nn.Sequential(conv(inputs, width), conv(width, width)))
+            inputs = width
+        self.up = nn.ModuleList([nn.ConvTranspose2d(2 * w, w, 2, 2) for w in reversed(widths[:-1])])
+        self.merge = nn.ModuleList([conv(2 * w, w) for w in reversed(widths[:-1])])
+        self.last = nn.Conv2d(widths[0], 3, 1)
+
+    def forward(self, x):
+        kept, y = [], x
+        for at, part in enumerate(self.down):
+            y = part(y if at == 0 else F.max_pool2d(y, 2))
+            kept.append(y)
+        for up, merge, low in zip(self.up, self.merge, reversed(kept[:-1])):
+            y = merge(torch.cat([up(y), low], 1))
+        return torch.sigmoid(self.last(y) + x)
+
+
+class SuperResolution(nn.Module):
+    def __init__(self, width=32, scale=3):
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 5, padding=2)
+        self.body = nn.Sequential(*[nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.PReLU(width))
+                                    for _ in range(4)])
+        self.last = nn.Conv2d(width, 3 * scale * scale, 3, padding=1)
+        self.scale = scale
+
+    def forward(self, x):
+        y = F.pixel_shuffle(self.last(self.body(F.leaky_relu(self.first(x), 0.1))), self.scale)
+        return y + F.interpolate(x, scale_factor=self.scale, mode='bilinear', align_corners=False)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.head = layer, nn.Linear(256, 40)
+
+    def forward(self, x):
+        return self.head(self.layer(x)[0])
+
+
+def Lstm():
+    return Recurrent(nn.LSTM(80, 128, 2, batch_first=True, bidirectional=True))
+
+
+def Gru():
+    return Recurrent(nn.GRU(80, 256, 2, batch_first=True))
