@@ -260,11 +260,10 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
   result["layers"] = Json::array();
   if (interrupted() == 0)
     for (const LayerTime& layer : session.profile(inputs, profiled_runs))
-      result["layers"].push_back(
-          {{"name", shown_name(layer)},
-           {"origins", layer.origins},
-           {"tactic", layer.tactic},
-           {"us", layer.microseconds}});
+      result["layers"].push_back({{"name", shown_name(layer)},
+                                  {"origins", layer.origins},
+                                  {"tactic", layer.tactic},
+                                  {"us", layer.microseconds}});
   result["complete"] = interrupted() == 0;
   return result;
 }
@@ -336,7 +335,8 @@ std::function<int()> add(CLI::App& app) {
   flags.add("--iterations", options->iterations, "Timed runs; 0: as many as --seconds allows, at least 10").value("N");
   flags.add("--warmup", options->warmup, "Runs before them").value("N").with_default();
   flags.add("--seconds", options->seconds, "Time for the timed runs").value("TIME").with_default();
-  flags.add("--batch", options->batches, "Batch sizes to measure one after the other: 1,4,8,16").value("LIST");
+  flags.add("--batch,--batch-size", options->batches, "Batch sizes to measure one after the other: 1,4,8,16")
+      .value("LIST");
   flags
       .add("--streaming", options->streaming,
            "Also measure N sessions at once, so that copies overlap with computation; 0: none")

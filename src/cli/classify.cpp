@@ -2,18 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "cli/flags.h"
-#include "cli/gallery.h"
-#include "cli/images.h"
+#include "cli/image_pass.h"
 #include "cli/notes.h"
-#include "cli/rate.h"
 #include "cli/report.h"
-#include "cli/signals.h"
-#include "cli/source.h"
 #include "cli/verb.h"
 #include "vision/detect.h"
 #include "vision/draw.h"
@@ -37,8 +32,7 @@ void require_scores(const ImageModel& model, const std::vector<Tensor>& outputs,
   // [N,C], also with axes of one element behind or between.
   const bool flat = std::find(output.dims().begin(), output.dims().end(), count) != output.dims().end();
   if (output.dtype() == DType::f32 && count >= 2 && output.elements() == count * batch && flat) return;
-  const bool detector =
-      vision::recognise(outputs, model.spec().width, model.spec().height, model.hints()).has_value();
+  const bool detector = vision::recognise(outputs, model.spec().width, model.spec().height, model.hints()).has_value();
   throw Error(
       Code::unsupported, detector ? "the model is a detector" : "the output holds no class scores",
       {.where = name,
@@ -46,9 +40,10 @@ void require_scores(const ImageModel& model, const std::vector<Tensor>& outputs,
        .hint = detector ? "use tenon detect" : "tenon inspect shows the outputs; tenon run gives them as arrays"});
 }
 
-/// The first image's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
-std::vector<double> probabilities(const Tensor& output, int64_t batch) {
-  const auto values = output.values<float>().first(static_cast<size_t>(output.elements() / batch));
+/// An image's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
+std::vector<double> probabilities(const Tensor& output, int64_t batch, int64_t slot) {
+  const auto count = static_cast<size_t>(output.elements() / batch);
+  const auto values = output.values<float>().subspan(static_cast<size_t>(slot) * count, count);
   std::vector<double> scores(values.begin(), values.end());
   const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);
   const auto [low, high] = std::minmax_element(scores.begin(), scores.end());
@@ -61,65 +56,61 @@ std::vector<double> probabilities(const Tensor& output, int64_t batch) {
   return scores;
 }
 
+/// Numbers of the best classes.
+std::vector<size_t> best_of(const std::vector<double>& scores, int top) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto count = std::min(static_cast<size_t>(top), order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                    [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  order.resize(count);
+  return order;
+}
+
 int work(const Options& options) {
   if (options.top < 1) throw Error(Code::usage, "at least one class must be named", {.where = "--top"});
-  const Source source(options.source);
-  Gallery gallery(options.output_dir, source);
-  ImageModel model(options, "imagenet");
-  Json list = Json::array();
-  Speed speed;
+  ImagePass pass(options, "imagenet");
+  ImageModel& model = pass.model();
+  const bool prints = options.json != "-";
+  std::vector<double> scores;
+  std::vector<size_t> best;
   bool doubted = false;
-  Rate rate(source.items(), source.noun(), options.quiet);
-  const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs, const vision::Transform&) {
+  ImageSteps steps;
+  steps.read = [&](const SourceImage& source_image, const std::vector<Tensor>& outputs, const vision::Transform&) {
     require_scores(model, outputs, options.model);
-    const auto begin = std::chrono::steady_clock::now();
-    const std::vector<double> scores = probabilities(outputs.at(0), model.batch());
-    std::vector<int> order(scores.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto count = std::min(static_cast<size_t>(options.top), order.size());
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-                      [&](int a, int b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-    source_image.postprocess_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    speed.add(source_image);
+    scores = probabilities(outputs.at(0), model.batch(), source_image.slot);
+    best = best_of(scores, options.top);
+  };
+  steps.tell = [&](const SourceImage& source_image, Json& entry) {
     model.tell_doubts(static_cast<int64_t>(scores.size()));
-    if (!options.quiet && !doubted && scores[order[0]] < unsure_factor / static_cast<double>(scores.size())) {
+    if (!options.quiet && !doubted && scores[best[0]] < unsure_factor / static_cast<double>(scores.size())) {
       doubted = true;
       warn(fmt::format("{}: the best class has {:.4f}, hardly more than a guess: is --preprocess right?",
-                       source_image.path, scores[order[0]]));
+                       source_image.path, scores[best[0]]));
     }
-    rate.clear();
-    Json entry = entry_of(source_image);
-    entry["top"] = Json::array();
-    if (options.json != "-")
+    if (prints)
       fmt::print("{}{}\n", printable(source_image.path),
                  source_image.frame < 0 ? "" : fmt::format(" frame {}", source_image.frame));
-    std::vector<std::string> lines;
-    for (size_t at = 0; at < count; ++at) {
-      const std::string label = vision::label(model.labels(), order[at]);
-      lines.push_back(fmt::format("{} {:.2f}", label, scores[order[at]]));
-      entry["top"].push_back({{"class", order[at]}, {"label", label}, {"score", scores[order[at]]}});
-      if (options.json != "-") fmt::print("  {:5} {:.4f}  {}\n", order[at], scores[order[at]], printable(label));
+    entry["top"] = Json::array();
+    for (const size_t id : best) {
+      const std::string label = vision::label(model.labels(), static_cast<int>(id));
+      entry["top"].push_back({{"class", id}, {"label", label}, {"score", scores[id]}});
+      if (prints) fmt::print("  {:5} {:.4f}  {}\n", id, scores[id], printable(label));
     }
-    list.push_back(std::move(entry));
-    rate.add();
-    if (!gallery.wanted()) return;
-    vision::draw_lines(source_image.image, lines);
-    gallery.add(source_image);
   };
-  const int64_t unreadable = source.for_each([&](SourceImage& source_image) { model.feed(source_image, seen); });
-  model.finish(seen);
-  gallery.finish();
-  rate.clear();
-  if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");
+  steps.draw = [&](SourceImage& source_image) {
+    std::vector<std::string> lines;
+    for (const size_t id : best)
+      lines.push_back(fmt::format("{} {:.2f}", vision::label(model.labels(), static_cast<int>(id)), scores[id]));
+    vision::draw_lines(source_image.image, lines);
+  };
+  pass.run(steps);
   if (!options.json.empty()) {
     Json report = model.facts();
-    report["complete"] = interrupted() == 0 && unreadable == 0;
-    report["classifications"] = std::move(list);
+    pass.add_to(report, "classifications");
     write_json(options.json, report);
   }
-  if (interrupted() != 0) return interrupted();
-  return unreadable > 0 ? static_cast<int>(Code::io) : 0;
+  return pass.status();
 }
 
 std::function<int()> add(CLI::App& app) {

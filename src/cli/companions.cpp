@@ -41,10 +41,10 @@ size_t image_input(const std::vector<TensorInfo>& infos, const std::string& mode
                .hint = "tenon run takes any model"});
 }
 
-std::vector<int64_t> companion_sizes(const TensorInfo& info, int64_t height, int64_t width) {
+std::vector<int64_t> companion_sizes(const TensorInfo& info, int64_t batch, int64_t height, int64_t width) {
   std::vector<int64_t> sizes = info.shape;
   const std::vector<int64_t> otherwise =
-      info.shape.size() == 2 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1, height, width};
+      info.shape.size() == 2 ? std::vector<int64_t>{batch, 2} : std::vector<int64_t>{batch, height, width};
   for (size_t axis = 0; axis < sizes.size(); ++axis)
     if (sizes[axis] < 0) sizes[axis] = otherwise[axis];
   return sizes;

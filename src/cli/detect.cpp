@@ -6,21 +6,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <span>
 #include <string_view>
 
 #include "base/nearest.h"
 #include "cli/crops.h"
 #include "cli/formats.h"
 #include "cli/found.h"
-#include "cli/gallery.h"
-#include "cli/images.h"
+#include "cli/image_pass.h"
 #include "cli/notes.h"
-#include "cli/rate.h"
 #include "cli/report.h"
-#include "cli/signals.h"
-#include "cli/source.h"
 #include "cli/verb.h"
 #include "vision/draw.h"
 #include "vision/labels.h"
@@ -53,8 +47,7 @@ void print(const SourceImage& source_image, const std::vector<vision::Detection>
   for (const vision::Detection& one : found) fmt::print("{}", to_text(one, labels));
 }
 
-/// Numbers or names with commas between them, as class numbers. Throws
-/// Error(usage).
+/// Numbers or names with commas between them, as class numbers. Throws Error(usage).
 std::vector<int> classes_of(const std::string& text, const std::vector<std::string>& labels) {
   std::vector<int> classes;
   for (size_t begin = 0; begin < text.size();) {
@@ -105,14 +98,9 @@ vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outp
 void check(Options& options) {
   check(options.detect);
   if (options.stride < 1) throw Error(Code::usage, "a stride is at least 1", {.where = "--vid-stride"});
-  const std::string_view known[] = {"text", "json", "csv", "coco", "yolo"};
-  if (std::find(std::begin(known), std::end(known), options.format) == std::end(known))
-    throw Error(Code::usage, "unknown format",
-                {.where = "--format " + options.format, .hint = "one of text, json, csv, coco, yolo"});
-  if (options.json == "-" && options.format != "text" && options.format != "yolo")
-    throw Error(Code::usage, "two outputs would go to the standard output",
-                {.where = "--format " + options.format, .hint = "give --json a file"});
   const bool as_yolo = options.format == "yolo";
+  check_format(options.format, {"text", "json", "csv", "coco", "yolo"}, options.format != "text" && !as_yolo,
+               options.json);
   if ((options.save_txt || options.save_crop || as_yolo) && options.output_dir.empty())
     throw Error(Code::usage, "there is no folder for the results",
                 {.where = as_yolo            ? "--format yolo"
@@ -136,81 +124,44 @@ Json report_of(const ImageModel& model, const Options& options, const std::optio
   return report;
 }
 
-/// Writes the report, and to the standard output what --format asks for.
-void write(const Options& options, const ImageModel& model, const std::optional<vision::Head>& head,
-           const Json& report) {
-  if (!options.json.empty()) write_json(options.json, report);
-  if (options.format == "json") write_json("-", report);
-  else if (options.format == "coco") write_json("-", as_coco(report["detections"], model.labels()));
-  else if (options.format == "csv") {
-    const std::string text =
-        as_csv(report["detections"], head ? head->task : vision::Task::detect, head ? head->points : 0);
-    write_bytes("-", std::as_bytes(std::span(text)));
-  }
-}
-
 int work(Options& options) {
   check(options);
-  const Source source(options.source);
-  Gallery gallery(options.output_dir, source, options.stride);
-  ImageModel model(options, "yolo");
+  ImagePass pass(options, "yolo", options.stride);
+  ImageModel& model = pass.model();
   options.detect.classes = classes_of(options.classes, model.labels());
   const Crops crops(options.output_dir, options.save_txt, options.save_crop);
   std::optional<vision::Head> head;
-  Json list = Json::array();
+  std::vector<vision::Detection> found;
   const bool prints = options.json != "-" && options.format == "text";
-  Speed speed;
-  int64_t boxes = 0, images = 0;
-  const int64_t items = source.items(),
-                expected = source.is_video() ? (items + options.stride - 1) / options.stride : items;
-  Rate rate(expected, source.noun(), options.quiet);
-  const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs,
-                        const vision::Transform& transform) {
-    const auto begin = std::chrono::steady_clock::now();
-    const std::vector<vision::Detection> found = vision::detect(*head, outputs, 0, transform, options.detect);
-    source_image.postprocess_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    speed.add(source_image);
+  int64_t boxes = 0;
+  ImageSteps steps;
+  steps.read = [&](const SourceImage& source_image, const std::vector<Tensor>& outputs,
+                   const vision::Transform& transform) {
+    if (!head) {
+      head = recognised(model, outputs, options.model);
+      if (!options.quiet) note("the outputs are read as " + vision::describe(*head));
+      if (head->kind == vision::HeadKind::yolox && model.uses_preset()) model.prepare_as("yolox");
+      model.tell_doubts(head->classes);
+    }
+    found = vision::detect(*head, outputs, source_image.slot, transform, options.detect);
     boxes += static_cast<int64_t>(found.size());
-    Json entry = entry_of(source_image);
+  };
+  steps.tell = [&](const SourceImage& source_image, Json& entry) {
     entry["detections"] = to_json(found, model.labels(), source_image.image.width, source_image.image.height);
-    rate.clear();
     if (prints && source_image.frame < 0) print(source_image, found, model.labels());
-    list.push_back(std::move(entry));
-    ++images;
-    rate.add();
-    if (!gallery.wanted()) return;
+  };
+  steps.draw = [&](SourceImage& source_image) {
     crops.add(source_image, found, head->task, model.labels());
     vision::draw_detections(source_image.image, found, model.labels());
-    gallery.add(source_image);
   };
-  const int64_t unreadable = source.for_each([&](SourceImage& source_image) {
-    if (source_image.frame > 0 && source_image.frame % options.stride != 0) return;
-    if (head) return model.feed(source_image, seen);
-    vision::Transform transform;
-    const std::vector<Tensor>* outputs = &model.run(source_image, transform);
-    head = recognised(model, *outputs, options.model);
-    if (!options.quiet) note("the outputs are read as " + vision::describe(*head));
-    if (head->kind == vision::HeadKind::yolox && model.uses_preset()) {
-      model.prepare_as("yolox");
-      outputs = &model.run(source_image, transform);
-    }
-    model.tell_doubts(head->classes);
-    seen(source_image, *outputs, transform);
-  });
-  model.finish(seen);
-  gallery.finish();
-  rate.clear();
-  if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");
+  pass.run(steps);
   Json report = report_of(model, options, head);
-  report["complete"] = interrupted() == 0 && unreadable == 0;
-  report["detections"] = std::move(list);
-  write(options, model, head, report);
-  if (prints)
-    fmt::print("{} in {}{}\n", counted(boxes, "object"), counted(images, source.noun()),
-               unreadable > 0 ? fmt::format(", {} unreadable", unreadable) : "");
-  if (interrupted() != 0) return interrupted();
-  return unreadable > 0 ? static_cast<int>(Code::io) : 0;
+  pass.add_to(report, "detections");
+  write_report(
+      options.json, options.format, report, [&] { return as_coco(report["detections"], model.labels()); },
+      [&] { return as_csv(report["detections"], head ? head->task : vision::Task::detect, head ? head->points : 0); });
+  if (prints) fmt::print("{} in {}\n", counted(boxes, "object"), pass.counts());
+  return pass.status();
 }
 
 std::function<int()> add(CLI::App& app) {
@@ -228,8 +179,7 @@ std::function<int()> add(CLI::App& app) {
   flags.add("--vid-stride", options->stride, "Of a video, take one frame in so many").value("N").with_default();
   flags
       .add("--format", options->format,
-           "What goes to the standard output: text, json (the report), csv, "
-           "coco (its result entries), or yolo (as "
+           "What goes to the standard output: text, json (the report), csv, coco (its result entries), or yolo (as "
            "--save-txt)")
       .value("FORMAT")
       .with_default();
@@ -243,10 +193,8 @@ std::function<int()> add(CLI::App& app) {
       "torchvision gives them.\n"
       "Examples:\n"
       "  tenon detect yolov8n.onnx --source street.jpg -o out\n"
-      "  tenon detect yolov8n.tenon --source clip.mp4 -o out --json "
-      "boxes.json\n"
-      "  tenon detect yolov8n.tenon --source 'images/*.jpg' --format "
-      "coco > results.json");
+      "  tenon detect yolov8n.tenon --source clip.mp4 -o out --json boxes.json\n"
+      "  tenon detect yolov8n.tenon --source 'images/*.jpg' --batch-size 8 --format coco > results.json");
   return [options] { return work(*options); };
 }
 

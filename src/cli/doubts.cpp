@@ -13,10 +13,11 @@ Doubts::Doubts(const Engine& engine, const Shapes& shapes) : graph_(plan::concre
   if (!auditor_->has_images()) auditor_.reset();
 }
 
-void Doubts::note(const std::string& name, const Tensor& input, const std::vector<Tensor>& outputs, Session& session) {
+void Doubts::note(const std::vector<std::string>& names, const Tensor& input, const std::vector<Tensor>& outputs,
+                  Session& session) {
   if (!wants_more()) return;
   ++seen_;
-  quant::DataLoader::Batch batch{{input}, {name}};
+  quant::DataLoader::Batch batch{{input}, names};
   std::vector<Tensor> given;
   for (const Tensor& output : outputs) given.push_back(output.copy());
   const auto run = [&](const std::vector<Tensor>& inputs) {

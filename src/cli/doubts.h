@@ -18,9 +18,10 @@ class Doubts {
   Doubts(const Engine& engine, const Shapes& shapes);
   /// Whether more images would tell more.
   bool wants_more() const { return auditor_ && seen_ < most_images; }
-  /// After the session has run on `input`, the first image of which counts; runs it twice more, after which `outputs`,
-  /// the session's own, hold what they held.
-  void note(const std::string& name, const Tensor& input, const std::vector<Tensor>& outputs, Session& session);
+  /// After the session has run on `input`, whose first images have these names; runs it twice more, after which
+  /// `outputs`, the session's own, hold what they held.
+  void note(const std::vector<std::string>& names, const Tensor& input, const std::vector<Tensor>& outputs,
+            Session& session);
   /// One line for what looks wrong; none where nothing does.
   std::vector<std::string> found() const;
 

@@ -19,7 +19,7 @@
 namespace tenon::cli {
 
 namespace {
-constexpr int64_t usual_side = 640;
+constexpr int64_t usual_side = 640, most_images = 65536;
 using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point begin) {
@@ -38,6 +38,19 @@ std::string stated_spec(const ImageOptions& options, const std::string& preset) 
   return options.preprocess.empty() ? preset : options.preprocess;
 }
 
+/// --batch-size into the sizes of the image. Throws Error(usage) where they are others.
+void take_batch(std::vector<int64_t>& sizes, bool batched, int batch) {
+  if (batch == 0) return;
+  const int64_t own = batched && !sizes.empty() ? sizes[0] : 1;
+  if (own >= 0 && own != batch)
+    throw Error(Code::usage,
+                fmt::format("the model expects {}",
+                            batched ? "a batch of " + std::to_string(own) : "one image, without a batch"),
+                {.where = fmt::format("--batch-size {}", batch),
+                 .hint = "leave it out, or export the model with a dynamic batch"});
+  if (own < 0) sizes[0] = batch;
+}
+
 /// Sizes for the inputs: the model's own, with batch 1, and those of the preprocessing or 640 for free sides.
 Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
   const std::vector<TensorInfo> infos = options.stated_inputs();
@@ -47,6 +60,7 @@ Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
   const vision::Spec spec = vision::parse_spec(stated_spec(options, preset));
   const bool batched = image.shape.size() == 4;
   const size_t first = batched ? 1 : 0;
+  take_batch(sizes, batched, options.batch_size);
   if (sizes.size() < first + 3) return shapes;
   const bool last = (sizes[first + 2] == 3 || sizes[first + 2] == 1) && sizes[first] != 3 && sizes[first] != 1;
   const int64_t height = spec.height > 0 ? spec.height : usual_side, width = spec.width > 0 ? spec.width : usual_side;
@@ -55,8 +69,8 @@ Shapes image_shapes(const ImageOptions& options, const std::string& preset) {
     if (sizes[axis] < 0) sizes[axis] = otherwise[axis + 1 - first];
   for (const TensorInfo& info : infos)
     if (info.name != image.name)
-      shapes.try_emplace(info.name,
-                         companion_sizes(info, sizes[first + (last ? 0 : 1)], sizes[first + (last ? 1 : 2)]));
+      shapes.try_emplace(info.name, companion_sizes(info, batched ? sizes[0] : 1, sizes[first + (last ? 0 : 1)],
+                                                    sizes[first + (last ? 1 : 2)]));
   return shapes;
 }
 
@@ -76,6 +90,11 @@ void ImageOptions::add_to(CLI::App& app) {
       .required()
       .value("PATH")
       .reads_source();
+  flags
+      .add("--batch-size,--batch", batch_size,
+           "Images that run together. Default: as the model expects, or 1 where its batch is dynamic")
+      .value("N")
+      .between(int64_t{1}, most_images);
   flags.add("--labels", labels, "Class names, one a line; default: those in the model").value("FILE").reads();
   flags
       .add("--preprocess", preprocess,
@@ -107,7 +126,7 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, c
 }
 
 ImageModel::Lane ImageModel::lane(int threads, const Shapes& shapes) const {
-  Lane lane{engine_.session(threads, shapes), {}, {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, {}};
+  Lane lane{engine_.session(threads, shapes), {}, {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, 0, {}};
   const std::vector<TensorInfo> infos = engine_.inputs();
   const size_t image = image_input(infos, model_);
   for (size_t at = 0; at < infos.size(); ++at) lane.inputs.push_back(lane.session.input(at));
@@ -117,22 +136,16 @@ ImageModel::Lane ImageModel::lane(int threads, const Shapes& shapes) const {
   const bool last = dims[3] == 3 && dims[1] != 3;
   for (size_t at = 0; at < infos.size(); ++at)
     if (at != image) fill_companion(infos[at], lane.inputs[at], dims[last ? 1 : 2], dims[last ? 2 : 3]);
+  lane.images.resize(static_cast<size_t>(dims[0]));
+  lane.transforms.resize(lane.images.size());
   return lane;
 }
 
 void ImageModel::prepare_as(const std::string& spec) {
   spec_ = vision::resolve(vision::parse_spec(spec), with_batch(lanes_[0].input.dims()));
-}
-
-const std::vector<Tensor>& ImageModel::run(SourceImage& source_image, vision::Transform& transform) {
   Lane& lane = lanes_[0];
-  const Clock::time_point begin = Clock::now();
-  transform = vision::preprocess(source_image.image, spec_, lane.input.data<float>());
-  source_image.preprocess_ms = milliseconds_since(begin);
-  const Clock::time_point start = Clock::now();
-  lane.session.run(lane.inputs, lane.outputs);
-  source_image.inference_ms = milliseconds_since(start);
-  return lane.outputs;
+  for (size_t slot = 0; slot < lane.filled; ++slot) prepare(lane, slot);
+  if (lane.filled > 0) run(lane);
 }
 
 vision::ModelHints ImageModel::hints() const {
@@ -151,7 +164,6 @@ void ImageModel::tell_doubts(int64_t classes) {
   if (uses_preset_ && lanes_[0].inputs.size() == 1 && lanes_[0].input.dims().rank() == 4) {
     const Dims& dims = lanes_[0].input.dims();
     doubts_.emplace(engine_, Shapes{{engine_.inputs()[0].name, {dims.begin(), dims.end()}}});
-    if (!lanes_[0].under_way.valid() && lanes_[0].source_image.path.empty()) look(lanes_[0]);
   }
   const auto named = static_cast<int64_t>(labels_.size());
   if (named == 0) note("classes are shown by number: give --labels FILE");
@@ -172,73 +184,67 @@ nlohmann::ordered_json ImageModel::facts() const {
           {"labels", labels_.size()}};
 }
 
+void ImageModel::prepare(Lane& lane, size_t slot) {
+  const Clock::time_point begin = Clock::now();
+  float* first = lane.input.data<float>();
+  const auto each = static_cast<size_t>(lane.input.elements()) / lane.images.size();
+  lane.transforms[slot] = vision::preprocess(lane.images[slot].image, spec_, first + slot * each);
+  lane.images[slot].preprocess_ms = milliseconds_since(begin);
+}
+
+void ImageModel::run(Lane& lane) {
+  // What is left of a batch holds the first image, so that no values of nowhere are computed with.
+  auto* bytes = lane.input.data<std::byte>();
+  const size_t each = lane.input.bytes() / lane.images.size();
+  for (size_t slot = lane.filled; slot < lane.images.size(); ++slot) std::memcpy(bytes + slot * each, bytes, each);
+  const Clock::time_point begin = Clock::now();
+  lane.session.run(lane.inputs, lane.outputs);
+  const double ms = milliseconds_since(begin) / static_cast<double>(lane.filled);
+  for (size_t slot = 0; slot < lane.filled; ++slot) lane.images[slot].inference_ms = ms;
+}
+
+void ImageModel::start(const Seen& seen) {
+  Lane& lane = lanes_[next_];
+  next_ = (next_ + 1) % lanes_.size();
+  // The first batch may change how images are prepared, so the second waits for it.
+  const bool beside = lanes_.size() > 1 && std::exchange(begun_, true);
+  lane.under_way = std::async(beside ? std::launch::async : std::launch::deferred, [&lane] { run(lane); });
+  if (!beside) settle(lane, seen);
+}
+
 void ImageModel::settle(Lane& lane, const Seen& seen) {
   if (!lane.under_way.valid()) return;
   lane.under_way.get();
-  seen(lane.source_image, lane.outputs, lane.transform);
-  look(lane);
-}
-
-void ImageModel::look(Lane& lane) {
-  if (doubts_) doubts_->note(lane.source_image.path, lane.input, lane.outputs, lane.session);
+  std::vector<std::string> names;
+  for (size_t slot = 0; slot < lane.filled; ++slot) {
+    names.push_back(lane.images[slot].path);
+    seen(lane.images[slot], lane.outputs, lane.transforms[slot]);
+  }
+  if (doubts_) doubts_->note(names, lane.input, lane.outputs, lane.session);
+  lane.filled = 0;
 }
 
 void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
   Lane& lane = lanes_[next_];
-  next_ = (next_ + 1) % lanes_.size();
   settle(lane, seen);
+  SourceImage& own = lane.images[lane.filled];
   // The image gets a used one's memory in exchange.
-  lane.source_image.path = source_image.path, lane.source_image.frame = source_image.frame;
-  lane.source_image.fps = source_image.fps;
-  std::swap(lane.source_image.image, source_image.image);
-  lane.source_image.decode_ms = source_image.decode_ms;
-  const Clock::time_point begin = Clock::now();
-  lane.transform = vision::preprocess(lane.source_image.image, spec_, lane.input.data<float>());
-  lane.source_image.preprocess_ms = milliseconds_since(begin);
-  const auto work = [&lane] {
-    const Clock::time_point start = Clock::now();
-    lane.session.run(lane.inputs, lane.outputs);
-    lane.source_image.inference_ms = milliseconds_since(start);
-  };
-  const bool beside = lanes_.size() > 1;
-  lane.under_way = std::async(beside ? std::launch::async : std::launch::deferred, work);
-  if (!beside) settle(lane, seen);
+  own.path = source_image.path, own.frame = source_image.frame;
+  own.fps = source_image.fps;
+  std::swap(own.image, source_image.image);
+  own.decode_ms = source_image.decode_ms;
+  own.slot = static_cast<int64_t>(lane.filled);
+  prepare(lane, lane.filled++);
+  if (lane.filled == lane.images.size()) start(seen);
 }
 
 void ImageModel::finish(const Seen& seen) {
+  if (!lanes_[next_].under_way.valid() && lanes_[next_].filled > 0) start(seen);
   for (size_t at = 0; at < lanes_.size(); ++at) settle(lanes_[(next_ + at) % lanes_.size()], seen);
   if (!doubts_) return;
   suspicions_ = doubts_->found();
   doubts_.reset();
   for (const std::string& line : suspicions_) warn(line);
-}
-
-nlohmann::ordered_json entry_of(const SourceImage& source_image) {
-  nlohmann::ordered_json entry = {{"image", source_image.path}};
-  if (source_image.frame >= 0) entry["frame"] = source_image.frame;
-  entry["width"] = source_image.image.width;
-  entry["height"] = source_image.image.height;
-  entry["ms"] = {{"decode", source_image.decode_ms},
-                 {"preprocess", source_image.preprocess_ms},
-                 {"inference", source_image.inference_ms},
-                 {"postprocess", source_image.postprocess_ms}};
-  return entry;
-}
-
-void Speed::add(const SourceImage& source_image) {
-  ++count_;
-  decode_ += source_image.decode_ms;
-  preprocess_ += source_image.preprocess_ms;
-  inference_ += source_image.inference_ms;
-  postprocess_ += source_image.postprocess_ms;
-}
-
-std::string Speed::text() const {
-  if (count_ == 0) return "";
-  const auto each = static_cast<double>(count_);
-  return fmt::format(
-      "for each image: decode {:.1f} ms, preprocess {:.1f} ms, inference {:.1f} ms, postprocess {:.1f} ms",
-      decode_ / each, preprocess_ / each, inference_ / each, postprocess_ / each);
 }
 
 }  // namespace tenon::cli

@@ -20,6 +20,7 @@ namespace tenon::cli {
 /// What detect, segment and classify share: a network that takes an image, and the images to give it.
 struct ImageOptions : ModelOptions {
   std::string source, output_dir, json, labels, preprocess;
+  int batch_size = 0;  ///< images that run together; 0: the model's own batch, 1 where it is free
   void add_to(CLI::App& app);
 };
 
@@ -30,9 +31,11 @@ struct SourceImage {
   double fps = 0;  ///< of the video
   vision::Image image;
   double decode_ms = 0, preprocess_ms = 0, inference_ms = 0, postprocess_ms = 0;
+  int64_t slot = 0;  ///< its place in the batch
 };
 
-/// Takes an image whose run has ended, its outputs, which are gone after that, and how it lies in the input.
+/// Takes an image whose run has ended, the outputs of its batch, which are gone after that, and how it lies in the
+/// input.
 using Seen = std::function<void(SourceImage&, const std::vector<Tensor>& outputs, const vision::Transform&)>;
 
 /// Sessions with their preprocessing.
@@ -41,14 +44,14 @@ class ImageModel {
   /// `preset` is used where --preprocess is not given. Throws Error(unsupported) for a model that does not
   /// take one image.
   ImageModel(const ImageOptions& options, const std::string& preset);
-  /// The outputs, valid until the next run, and how the image lies in the input.
-  const std::vector<Tensor>& run(SourceImage& source_image, vision::Transform& transform);
-  /// Takes over an image and gives `seen` those whose runs have ended, in order. On a GPU an image is prepared and
-  /// copied there while the one before is worked on; on the CPU each is seen before the next is taken.
+  /// Takes over an image and gives `seen` those whose runs have ended, in order. A batch runs when it is full. On a GPU
+  /// a batch is prepared and copied there while the one before is worked on; on the CPU, and the first one everywhere,
+  /// each is seen before the next is begun.
   void feed(SourceImage& source_image, const Seen& seen);
-  /// Gives `seen` what is left.
+  /// Runs the rest and gives it to `seen`.
   void finish(const Seen& seen);
-  /// Changes how images are prepared; sizes stay the model's.
+  /// Changes how images are prepared, and runs the first batch again; sizes stay the model's. For `seen`, at the first
+  /// image: the outputs that it was given are those of the new run afterwards.
   void prepare_as(const std::string& spec);
   const vision::Spec& spec() const { return spec_; }
   /// Tells on stderr how images become the input where that is a guess, and where the number of labels is not that of
@@ -62,46 +65,36 @@ class ImageModel {
   const std::vector<std::string>& labels() const { return labels_; }
   /// What the model says of its head.
   vision::ModelHints hints() const;
-  /// Images that the input holds; run fills the first of them.
+  /// Images that the input holds.
   int64_t batch() const { return lanes_[0].input.dims().rank() == 3 ? 1 : lanes_[0].input.dims()[0]; }
 
  private:
-  /// A session and the image that it works on.
+  /// A session and the images that it works on.
   struct Lane {
     Session session;
-    Tensor input;                // of the image; one of the inputs
+    Tensor input;  // of the image; one of the inputs
     std::vector<Tensor> inputs;
     std::vector<Tensor> outputs;
-    SourceImage source_image;
-    vision::Transform transform;
+    std::vector<SourceImage> images;  // `filled` of them are of this batch
+    std::vector<vision::Transform> transforms;
+    size_t filled = 0;
     std::future<void> under_way;  // last, as it ends before the rest goes
   };
   ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes);
   Lane lane(int threads, const Shapes& shapes) const;
+  void prepare(Lane& lane, size_t slot);
+  static void run(Lane& lane);
+  void start(const Seen& seen);
   void settle(Lane& lane, const Seen& seen);
-  void look(Lane& lane);
 
   Engine engine_;
   std::vector<Lane> lanes_;
   size_t next_ = 0;  // of the lanes, for the next image
   vision::Spec spec_;
-  bool uses_preset_, quiet_, told_ = false;
-  std::optional<Doubts> doubts_;  // while they may grow, where the preprocessing is a guess
+  bool uses_preset_, quiet_, told_ = false, begun_ = false;
+  std::optional<Doubts> doubts_;       // while they may grow, where the preprocessing is a guess
   std::string model_, preset_, from_;  // `from_` is what told the preprocessing
   std::vector<std::string> labels_, suspicions_;
-};
-
-/// An image's part of a report: its name, frame, size and times.
-nlohmann::ordered_json entry_of(const SourceImage& source_image);
-/// Mean times of each stage, as a line for stderr; "" for none.
-class Speed {
- public:
-  void add(const SourceImage& source_image);
-  std::string text() const;
-
- private:
-  int64_t count_ = 0;
-  double decode_ = 0, preprocess_ = 0, inference_ = 0, postprocess_ = 0;
 };
 
 }  // namespace tenon::cli

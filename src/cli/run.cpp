@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/entries.h"
 #include "cli/arrays.h"
@@ -11,6 +12,7 @@
 #include "cli/notes.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "cli/row_batches.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "explain/watch.h"
@@ -21,6 +23,7 @@ namespace {
 struct Options : ModelOptions {
   std::vector<std::string> inputs;
   std::string output_dir, json;
+  int batch_size = 0;
   bool watch_ranges = false;
 };
 
@@ -109,15 +112,19 @@ std::vector<std::string> output_files(const Options& options, const std::vector<
 }
 
 int work(const Options& options) {
+  if (options.watch_ranges && options.batch_size > 0)
+    throw Error(Code::usage, "ranges are watched in one run, not in batches", {.where = "--watch-ranges"});
   const auto inputs = read_inputs(options.inputs, options.stated_inputs());
-  Shapes shapes;
+  std::optional<RowBatches> batches;
+  if (options.batch_size > 0) batches.emplace(inputs, options.batch_size);
+  Shapes shapes = batches ? batches->shapes() : Shapes();
   for (const auto& [input, tensor] : inputs)
-    if (tensor.dtype() != DType::sequence) shapes[input] = {tensor.dims().begin(), tensor.dims().end()};
+    if (tensor.dtype() != DType::sequence) shapes.try_emplace(input, tensor.dims().begin(), tensor.dims().end());
   const Engine engine = options.open(shapes);
   const std::vector<TensorInfo> infos = engine.outputs();
   const std::vector<std::string> files = output_files(options, infos);
   Session session = engine.session(options.threads, shapes);
-  const std::vector<Tensor> outputs = session.run(inputs);
+  const std::vector<Tensor> outputs = batches ? batches->run(session, infos) : session.run(inputs);
 
   nlohmann::ordered_json report = nlohmann::ordered_json::array();
   for (size_t at = 0; at < outputs.size(); ++at) {
@@ -151,12 +158,18 @@ std::function<int()> add(CLI::App& app) {
       .reads_array()
       .one_each();
   flags.add("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy").value("DIR").fills();
+  flags
+      .add("--batch-size", options->batch_size,
+           "Rows of the inputs' first axis that run together; outputs are joined. Default: all")
+      .value("N")
+      .between(int64_t{1}, int64_t{1} << 30);
   flags.add("--watch-ranges", options->watch_ranges,
             "Say which tensors of an INT8 engine have left the ranges of its calibration");
   add_json(app, options->json);
   flags.footer(
       "Examples:\n"
       "  tenon run model.onnx --input x=x.npy --output-dir out\n"
+      "  tenon run resnet50.tenon --input images.npy --batch-size 8 -o out\n"
       "  tenon run bert.tenon --input ids=batch.npz:ids --input mask=batch.npz:mask -o out --json -");
   return [options] { return work(*options); };
 }

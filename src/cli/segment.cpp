@@ -3,25 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <numeric>
 
 #include "base/entries.h"
 #include "base/file.h"
 #include "cli/flags.h"
 #include "cli/formats.h"
-#include "cli/gallery.h"
-#include "cli/images.h"
+#include "cli/image_pass.h"
 #include "cli/notes.h"
 #include "cli/paths.h"
-#include "cli/rate.h"
 #include "cli/report.h"
-#include "cli/signals.h"
-#include "cli/source.h"
 #include "cli/verb.h"
-#include "vision/draw.h"
 #include "vision/labels.h"
 #include "vision/mask.h"
 #include "vision/png.h"
@@ -37,27 +29,6 @@ struct Options : ImageOptions {
   std::string format = "text";
   bool save_masks = false;
 };
-
-/// A class and its pixels in an image.
-struct Part {
-  int class_id;
-  int64_t pixels;
-  double share;
-  std::string label;
-};
-
-/// The classes of a map, largest first.
-std::vector<Part> parts_of(const vision::ClassMap& map, const std::vector<std::string>& labels) {
-  const std::vector<int64_t> pixels = vision::pixels_of_classes(map);
-  std::vector<Part> parts;
-  for (size_t id = 0; id < pixels.size(); ++id)
-    if (pixels[id] > 0)
-      parts.push_back({static_cast<int>(id), pixels[id],
-                       static_cast<double>(pixels[id]) / static_cast<double>(map.classes.size()),
-                       vision::label(labels, static_cast<int>(id))});
-  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.pixels > b.pixels; });
-  return parts;
-}
 
 vision::MapHead recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
   const int width = model.spec().width, height = model.spec().height;
@@ -76,31 +47,9 @@ vision::MapHead recognised(const ImageModel& model, const std::vector<Tensor>& o
 }
 
 void check(const Options& options) {
-  const std::string_view known[] = {"text", "json", "csv", "coco"};
-  if (std::find(std::begin(known), std::end(known), options.format) == std::end(known))
-    throw Error(Code::usage, "unknown format",
-                {.where = "--format " + options.format, .hint = "one of text, json, csv, coco"});
-  if (options.json == "-" && options.format != "text")
-    throw Error(Code::usage, "two outputs would go to the standard output",
-                {.where = "--format " + options.format, .hint = "give --json a file"});
+  check_format(options.format, {"text", "json", "csv", "coco"}, options.format != "text", options.json);
   if (options.save_masks && options.output_dir.empty())
     throw Error(Code::usage, "there is no folder for the results", {.where = "--save-masks", .hint = "give -o DIR"});
-}
-
-/// Ground that keeps its own colours.
-int bare_class(const std::vector<std::string>& labels) {
-  for (size_t id = 0; id < labels.size(); ++id)
-    if (labels[id] == "background" || labels[id] == "__background__") return static_cast<int>(id);
-  return -1;
-}
-
-void draw(vision::Image& image, const vision::ClassMap& map, const std::vector<Part>& parts, int bare) {
-  vision::draw_classes(image, map, bare);
-  std::vector<vision::LegendLine> lines;
-  for (const Part& part : parts)
-    if (part.class_id != bare)
-      lines.push_back({vision::class_colour(part.class_id), fmt::format("{} {:.1f}%", part.label, part.share * 100)});
-  vision::draw_legend(image, lines);
 }
 
 void save_mask(const std::string& folder, const SourceImage& source_image, const vision::ClassMap& map) {
@@ -112,17 +61,20 @@ void save_mask(const std::string& folder, const SourceImage& source_image, const
                    std::as_bytes(std::span<const uint8_t>(vision::grey_png_bytes(map.classes, map.width, map.height))));
 }
 
-void print(const SourceImage& source_image, const std::vector<Part>& parts) {
+void print(const SourceImage& source_image, const std::vector<vision::ClassShare>& shares,
+           const std::vector<std::string>& labels) {
   fmt::print("{}: {}\n", printable(source_image.path),
-             parts.size() == 1 ? "1 class" : fmt::format("{} classes", parts.size()));
-  for (const Part& part : parts) fmt::print("  {:<16} {:5.1f} %\n", printable(part.label), part.share * 100);
+             shares.size() == 1 ? "1 class" : fmt::format("{} classes", shares.size()));
+  for (const vision::ClassShare& part : shares)
+    fmt::print("  {:<16} {:5.1f} %\n", printable(vision::label(labels, part.class_id)), part.share * 100);
 }
 
-Json to_json(const vision::ClassMap& map, const std::vector<Part>& parts) {
+Json to_json(const vision::ClassMap& map, const std::vector<vision::ClassShare>& shares,
+             const std::vector<std::string>& labels) {
   Json list = Json::array();
-  for (const Part& part : parts)
+  for (const vision::ClassShare& part : shares)
     list.push_back({{"class", part.class_id},
-                    {"label", part.label},
+                    {"label", vision::label(labels, part.class_id)},
                     {"pixels", part.pixels},
                     {"share", part.share},
                     {"mask",
@@ -131,63 +83,42 @@ Json to_json(const vision::ClassMap& map, const std::vector<Part>& parts) {
   return list;
 }
 
-void write(const Options& options, const ImageModel& model, const Json& report) {
-  if (!options.json.empty()) write_json(options.json, report);
-  if (options.format == "json") write_json("-", report);
-  else if (options.format == "coco") write_json("-", segments_as_coco(report["segmentations"], model.labels()));
-  else if (options.format == "csv") {
-    const std::string text = segments_as_csv(report["segmentations"]);
-    write_bytes("-", std::as_bytes(std::span(text)));
-  }
-}
-
 int work(const Options& options) {
   check(options);
-  const Source source(options.source);
-  Gallery gallery(options.output_dir, source);
-  ImageModel model(options, "imagenet_resize");
+  ImagePass pass(options, "imagenet_resize");
+  ImageModel& model = pass.model();
   if (options.save_masks) make_folder((fs::path(options.output_dir) / "masks").string());
   const bool prints = options.json != "-" && options.format == "text";
   std::optional<vision::MapHead> head;
-  Json list = Json::array();
-  Speed speed;
-  Rate rate(source.items(), source.noun(), options.quiet);
-  const Seen seen = [&](SourceImage& source_image, const std::vector<Tensor>& outputs,
-                        const vision::Transform& transform) {
-    const auto begin = std::chrono::steady_clock::now();
+  vision::ClassMap map;
+  std::vector<vision::ClassShare> shares;
+  ImageSteps steps;
+  steps.read = [&](const SourceImage& source_image, const std::vector<Tensor>& outputs,
+                   const vision::Transform& transform) {
     if (!head) {
       head = recognised(model, outputs, options.model);
       if (!options.quiet) note(fmt::format("the output is read as {} of each pixel", vision::name(head->kind)));
       model.tell_doubts(head->classes);
     }
-    const vision::ClassMap map = vision::segment(*head, outputs, 0, transform);
-    const std::vector<Part> parts = parts_of(map, model.labels());
-    source_image.postprocess_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    speed.add(source_image);
-    rate.clear();
-    if (prints && source_image.frame < 0) print(source_image, parts);
-    Json entry = entry_of(source_image);
-    entry["classes"] = to_json(map, parts);
-    list.push_back(std::move(entry));
-    rate.add();
-    if (!gallery.wanted()) return;
-    if (options.save_masks) save_mask(options.output_dir, source_image, map);
-    draw(source_image.image, map, parts, bare_class(model.labels()));
-    gallery.add(source_image);
+    map = vision::segment(*head, outputs, source_image.slot, transform);
+    shares = vision::shares_of(map);
   };
-  const int64_t unreadable = source.for_each([&](SourceImage& source_image) { model.feed(source_image, seen); });
-  model.finish(seen);
-  gallery.finish();
-  rate.clear();
-  if (const std::string text = speed.text(); !text.empty() && !options.quiet) note(text, "speed");
+  steps.tell = [&](const SourceImage& source_image, Json& entry) {
+    if (prints && source_image.frame < 0) print(source_image, shares, model.labels());
+    entry["classes"] = to_json(map, shares, model.labels());
+  };
+  steps.draw = [&](SourceImage& source_image) {
+    if (options.save_masks) save_mask(options.output_dir, source_image, map);
+    vision::draw_segments(source_image.image, map, model.labels());
+  };
+  pass.run(steps);
   Json report = model.facts();
   report["head"] = head ? Json(vision::name(head->kind)) : Json();
-  report["complete"] = interrupted() == 0 && unreadable == 0;
-  report["segmentations"] = std::move(list);
-  write(options, model, report);
-  if (interrupted() != 0) return interrupted();
-  return unreadable > 0 ? static_cast<int>(Code::io) : 0;
+  pass.add_to(report, "segmentations");
+  write_report(
+      options.json, options.format, report, [&] { return segments_as_coco(report["segmentations"], model.labels()); },
+      [&] { return segments_as_csv(report["segmentations"]); });
+  return pass.status();
 }
 
 std::function<int()> add(CLI::App& app) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vision/segment.h"
 
+#include <fmt/format.h>
 #include <tenon/error.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <limits>
 
 #include "vision/draw.h"
+#include "vision/labels.h"
 #include "vision/mask.h"
 
 namespace tenon::vision {
@@ -209,6 +211,18 @@ std::vector<int64_t> pixels_of_classes(const ClassMap& map) {
   return pixels;
 }
 
+std::vector<ClassShare> shares_of(const ClassMap& map) {
+  const std::vector<int64_t> pixels = pixels_of_classes(map);
+  std::vector<ClassShare> shares;
+  for (size_t id = 0; id < pixels.size(); ++id)
+    if (pixels[id] > 0)
+      shares.push_back({static_cast<int>(id), pixels[id],
+                        static_cast<double>(pixels[id]) / static_cast<double>(map.classes.size())});
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const ClassShare& a, const ClassShare& b) { return a.pixels > b.pixels; });
+  return shares;
+}
+
 Mask mask_of(const ClassMap& map, int class_id) {
   Mask mask{0, 0, map.width, map.height, std::vector<uint8_t>(map.classes.size())};
   for (size_t at = 0; at < map.classes.size(); ++at) mask.bits[at] = map.classes[at] == class_id;
@@ -230,6 +244,20 @@ void draw_classes(Image& image, const ClassMap& map, int bare) {
       if (id != bare) blend(image, x, y, class_colour(id), tint);
       if (border) blend(image, x, y, edge, edge_share);
     }
+}
+
+void draw_segments(Image& image, const ClassMap& map, const std::vector<std::string>& labels) {
+  const auto ground = std::find_if(labels.begin(), labels.end(), [](const std::string& one) {
+    return one == "background" || one == "__background__";
+  });
+  const int bare = ground == labels.end() ? -1 : static_cast<int>(ground - labels.begin());
+  draw_classes(image, map, bare);
+  std::vector<LegendLine> lines;
+  for (const ClassShare& one : shares_of(map))
+    if (one.class_id != bare)
+      lines.push_back(
+          {class_colour(one.class_id), fmt::format("{} {:.1f}%", label(labels, one.class_id), one.share * 100)});
+  draw_legend(image, lines);
 }
 
 }  // namespace tenon::vision

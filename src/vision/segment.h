@@ -50,10 +50,22 @@ ClassMap segment(const MapHead& head, std::span<const Tensor> outputs, int64_t i
 /// Pixels of each class, by number, as far as there are any.
 std::vector<int64_t> pixels_of_classes(const ClassMap& map);
 
+/// A class and how much of an image it takes.
+struct ClassShare {
+  int class_id = 0;
+  int64_t pixels = 0;
+  double share = 0;  ///< of the image, 0 to 1
+};
+/// The classes of a map, largest first.
+std::vector<ClassShare> shares_of(const ClassMap& map);
+
 /// The pixels of one class.
 Mask mask_of(const ClassMap& map, int class_id);
 
 /// Colours the image by class, half transparent, with the edges between classes; class `bare` keeps its colours.
 void draw_classes(Image& image, const ClassMap& map, int bare = -1);
+
+/// The same with a legend of names and shares; a class called background keeps its colours and has no line.
+void draw_segments(Image& image, const ClassMap& map, const std::vector<std::string>& labels);
 
 }  // namespace tenon::vision

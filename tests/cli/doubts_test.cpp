@@ -18,8 +18,8 @@ std::string classifier(float bias) {
   return model(input("x", {1, 3, 8, 8}) + random_weights("w1", {4, 3, 3, 3}, 1) + tensor("b1", f32, {4}, raw(biases)) +
                random_weights("w2", {5, 4}, 3) + node("stem", "Conv", {"x", "w1", "b1"}, {"a"}) +
                node("act", "Relu", {"a"}, {"b"}) + node("pool", "GlobalAveragePool", {"b"}, {"e"}) +
-               node("flat", "Flatten", {"e"}, {"f"}) +
-               node("head", "Gemm", {"f", "w2"}, {"y"}, integer("transB", 1)) + output("y"));
+               node("flat", "Flatten", {"e"}, {"f"}) + node("head", "Gemm", {"f", "w2"}, {"y"}, integer("transB", 1)) +
+               output("y"));
 }
 
 /// What is found of one image of 0 to `high`.
@@ -33,7 +33,7 @@ std::vector<std::string> found(float bias, float high) {
   std::vector<Tensor> outputs(1);
   session.run(std::span<const Tensor>(&input, 1), outputs);
   const Tensor before = outputs[0].copy();
-  doubts.note("image.jpg", input, outputs, session);
+  doubts.note({"image.jpg"}, input, outputs, session);
   EXPECT_EQ(std::memcmp(before.data<std::byte>(), outputs[0].data<std::byte>(), before.bytes()), 0);
   return doubts.found();
 }
@@ -63,7 +63,7 @@ TEST(Doubts, EnoughImagesAreEnough) {
     const Tensor input = random_tensor({1, 3, 8, 8}, 7);
     std::vector<Tensor> outputs(1);
     session.run(std::span<const Tensor>(&input, 1), outputs);
-    doubts.note("image.jpg", input, outputs, session);
+    doubts.note({"image.jpg"}, input, outputs, session);
   }
   EXPECT_LT(images, 100);
 }

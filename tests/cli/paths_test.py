@@ -55,7 +55,7 @@ def varint(value):
 
 
 def value_info(name, sizes):
-    dims = b''.join(field(1, field(1, size)) for size in sizes)
+    dims = b''.join(field(1, field(2 if isinstance(size, bytes) else 1, size)) for size in sizes)
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))
 
 

@@ -5,20 +5,11 @@
 #include <cmath>
 #include <numbers>
 
+#include "boxes.h"
 #include "vision/detect.h"
 
 namespace tenon::vision {
 namespace {
-
-// A 128x64 image in a 64x64 input: half size, 16 pixels of border above and below.
-constexpr Transform transform{0.5, 0.5, 0, 16, 128, 64, 64, 64};
-constexpr int64_t grid = 8 * 8 + 4 * 4 + 2 * 2;
-
-void expect_box(const Detection& d, int class_id, float score, std::array<float, 4> box) {
-  EXPECT_EQ(d.class_id, class_id);
-  EXPECT_NEAR(d.score, score, 1e-5);
-  for (size_t at = 0; at < 4; ++at) EXPECT_NEAR(d.box[at], box[at], 1e-3) << at;
-}
 
 /// [1,values,grid], all candidates as `blank` but that of number 5.
 Tensor planes(const std::vector<float>& five, const std::vector<float>& blank) {
