@@ -117,6 +117,9 @@ TEST_F(Steps, EveryKernelPacksWeightsOnceForAllSizes) {
       {graph + "input %x : u8[N,H,W,4] " + scales + "const %w : i8[4,4,3,3] = " + numbers(144) + " %y : ?" + int8 +
            "} from [\"c\"] output %y",
        "int8_winograd", {1, 5, 5, 4}, {2, 7, 6, 4}, 1},
+      {graph + "input %x : f32[N,H,W,4] const %w : f32[4,2,3,3] = " + numbers(72, true) +
+           " %y : ? = ConvTranspose(%x, %w) {layout=\"NHWC\"} from [\"t\"] output %y",
+       "rows", {1, 5, 5, 4}, {2, 7, 6, 4}, 3},
       {graph + "input %x : f32[T,N,4] " + lstm, "steps", {3, 2, 4}, {5, 2, 4}, 2}};
   for (const Case& one : cases) {
     plan::Plan plan;

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
+#include "backends/cpu/packing.h"
 
 namespace tenon::cpu {
 namespace {
@@ -65,6 +66,8 @@ ConvShape row_product(const Problem& problem, int64_t out_pixel) {
 /// Each output row gathers the kernel rows that reach it; for each, one product gives all its columns, which are added
 /// where they belong. Where the columns tile the output row without overlap, the product is the row.
 class RowsStep : public backends::Step {
+  static constexpr int64_t own_order = 1;  // of packed weights: those of a kernel row
+
  public:
   explicit RowsStep(const Problem& problem)
       : g_(geometry_of(problem)),
@@ -84,17 +87,19 @@ class RowsStep : public backends::Step {
     const ConvShape shape = row_product(problem, columns * out);
     const ConvTactic& tactic = *product_tactic(problem);
     const float* w = problem.inputs[1].constant.data<float>();
-    Tensor turned(DType::f32, {columns * out, channels});
     std::vector<float> wide_bias;
     for (int64_t k = 0; k < columns && tiles_; ++k) wide_bias.insert(wide_bias.end(), bias_.begin(), bias_.end());
     for (int64_t row = 0; row < g_.kernel[0]; ++row) {
-      for (int64_t k = 0; k < columns; ++k)
-        for (int64_t o = 0; o < out; ++o)
-          for (int64_t c = 0; c < channels; ++c)
-            turned.data<float>()[(k * out + o) * channels + c] = w[((c * out + o) * g_.kernel[0] + row) * columns + k];
-      packed_.emplace_back(DType::f32, Dims{static_cast<int64_t>(tactic.packed_floats(shape))});
-      tactic.pack(shape, turned.data<float>(), packed_.back().data<float>());
-      kernels_.push_back(tactic.make(shape, tiles_ ? epilogue_ : Epilogue{}, packed_.back().data<float>(),
+      packed_.push_back(packed_from(w + row * columns, own_order, problem, tactic, shape, [&] {
+        Tensor turned(DType::f32, {columns * out, channels});
+        for (int64_t k = 0; k < columns; ++k)
+          for (int64_t o = 0; o < out; ++o)
+            for (int64_t c = 0; c < channels; ++c)
+              turned.data<float>()[(k * out + o) * channels + c] =
+                  w[((c * out + o) * g_.kernel[0] + row) * columns + k];
+        return turned;
+      }));
+      kernels_.push_back(tactic.make(shape, tiles_ ? epilogue_ : Epilogue{}, floats_of(*packed_.back()),
                                      tiles_ ? wide_bias.data() : nullptr, 1));
     }
     product_ = (static_cast<size_t>(tiles_ ? 0 : x_[2] * columns * out) * sizeof(float) + 63) / 64 * 64;
@@ -103,7 +108,7 @@ class RowsStep : public backends::Step {
   size_t workspace_bytes() const override { return own_ * static_cast<size_t>(threads_); }
   size_t packed_bytes() const override {
     size_t bytes = 0;
-    for (const Tensor& packed : packed_) bytes += packed.bytes();
+    for (const Packed& packed : packed_) bytes += packed->size();
     return bytes;
   }
 
@@ -171,7 +176,7 @@ class RowsStep : public backends::Step {
   const RowOps& ops_;
   std::vector<float> bias_;
   bool tiles_ = false;
-  std::vector<Tensor> packed_;
+  std::vector<Packed> packed_;
   std::vector<std::unique_ptr<ConvKernel>> kernels_;
   size_t product_ = 0, own_ = 0;
 };
