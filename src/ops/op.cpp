@@ -105,16 +105,16 @@ std::optional<std::vector<int64_t>> Inference::integers(size_t input) const {
     values.assign(tensor->data<int64_t>(), tensor->data<int64_t>() + tensor->elements());
   else if (tensor->dtype() == DType::i32)
     values.assign(tensor->data<int32_t>(), tensor->data<int32_t>() + tensor->elements());
-  else return std::nullopt;
+  else fail("input " + std::to_string(input) + " must hold i32 or i64, not " + std::string(name(tensor->dtype())));
   return values;
 }
 
 std::optional<std::vector<ir::Dim>> Inference::content(size_t input) const {
   if (!has(input)) return std::nullopt;
   if (const Tensor* tensor = constant(input)) {
-    if (tensor->dims().rank() > 1 || tensor->elements() > 64) return std::nullopt;
+    const bool is_integer = tensor->dtype() == DType::i64 || tensor->dtype() == DType::i32;
+    if (!is_integer || tensor->dims().rank() > 1 || tensor->elements() > 64) return std::nullopt;
     const auto values = integers(input);
-    if (!values) return std::nullopt;
     return std::vector<ir::Dim>(values->begin(), values->end());
   }
   return graph_.value(node().inputs[input]).content;

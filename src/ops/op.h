@@ -40,7 +40,7 @@ class Inference {
   const Tensor* constant(size_t input) const;
   /// Elements of a small integer tensor, as far as known: from a constant or from shape arithmetic.
   std::optional<std::vector<ir::Dim>> content(size_t input) const;
-  /// Integers of a constant of type i32 or i64; nullopt when not constant.
+  /// Integers of a constant; nullopt when not constant. Fails the node where they are neither i32 nor i64.
   std::optional<std::vector<int64_t>> integers(size_t input) const;
   void set(size_t output, DType dtype, std::optional<ir::Shape> shape);
   void set_content(size_t output, std::vector<ir::Dim> content);

@@ -56,6 +56,9 @@ std::vector<Case> value_cases() {
       building("10.size.given_unknown_input", relu({1, 4}), {"--shapes", "z:1x4"}),
       building("10.size.given_negative", relu({-1, 4}), {"--shapes", "x:-1x4"}),
       building("10.size.given_no_number", relu({-1, 4}), {"--shapes", "x:ax4"}),
+      building("10.index.axes_of_booleans",
+               model(input("x", {2, 4}) + tensor("a", boolean, {2}, std::string(2, '\1')) +
+                     node("r", "ReduceSum", {"x", "a"}, {"y"}) + output("y"))),
       running("10.index.gather_outside",
               model(input("x", {2, 4}) + numbers("i", {7}) + node("g", "Gather", {"x", "i"}, {"y"}) + output("y"))),
       running("10.index.gather_outside_late",
