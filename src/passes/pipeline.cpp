@@ -32,6 +32,8 @@ const std::vector<Pass>& pipeline() {
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
+      {"recognise_rms_norm", "finds normalisations by the root of the mean square spelled out", recognise_rms_norm},
+      {"recognise_rotary", "finds rotary embeddings spelled out", recognise_rotary},
       {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
       {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the

@@ -34,29 +34,61 @@ int64_t padded_depth(const ConvShape& shape) {
 }
 int64_t steps_of(const ConvShape& shape) { return ceil_div(padded_depth(shape) * element_bytes(shape), row_bytes); }
 
-/// The longest copy that all channels of a pixel are whole numbers of: 16, 8 or 4 bytes; 0 where there is none.
-int copy_bytes(const ConvShape& shape) {
+/// Small groups of floats side by side, up to 32 channels, as one whose weights are zero between them: what is
+/// multiplied for nothing would be padding else.
+ConvShape joined(ConvShape shape) {
+  constexpr int64_t most = 32;
+  const int64_t least = shape.channels_in();
+  while (least > 1 && shape.groups % 2 == 0) {
+    if (2 * std::max(shape.channels_in(), shape.channels_out()) > most) break;
+    shape.groups /= 2;
+  }
+  return shape;
+}
+Reason mma_shape(const Problem& problem, ConvShape& shape) {
+  const Reason reason = any_conv_shape(problem, shape);
+  if (!reason && !is_int8(problem)) shape = joined(shape);
+  return reason;
+}
+/// Weights of a shape that was joined, as conv_weights() has them.
+std::vector<float> joined_weights(const Problem& problem, const ConvShape& shape) {
+  ConvShape apart = shape;
+  any_conv_shape(problem, apart);
+  const std::vector<float> weights = conv_weights(problem, apart);
+  if (apart.groups == shape.groups) return weights;
+  const int64_t taps = int64_t{shape.kernel_h} * shape.kernel_w, own = apart.channels_in(), all = shape.channels_in();
+  std::vector<float> wide(static_cast<size_t>(shape.out_c * taps * all), 0.f);
+  for (int64_t n = 0; n < shape.out_c; ++n) {
+    const int64_t begin = n / apart.channels_out() * own % all;
+    for (int64_t tap = 0; tap < taps; ++tap)
+      std::copy_n(weights.begin() + (n * taps + tap) * own, own, wide.begin() + (n * taps + tap) * all + begin);
+  }
+  return wide;
+}
+
+/// The longest copy that all channels of a pixel are whole numbers of: 16, 8 or 4 bytes; of halves 2, else 0 where there
+/// is none.
+int copy_bytes(const Problem& problem, const ConvShape& shape) {
   for (const int64_t bytes : {16, 8, 4}) {
-    bool fits = shape.channels_in() * element_bytes(shape) % bytes == 0;
+    bool fits = (bytes == 4 || problem.inputs[0].aligned) && shape.channels_in() * element_bytes(shape) % bytes == 0;
     for (int at = 0; at < 3; ++at) fits = fits && shape.x[at] * element_bytes(shape) % bytes == 0;
     if (fits) return static_cast<int>(bytes);
   }
-  return 0;
+  return is_16_bit(shape.x_type) ? 2 : 0;
 }
 
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape shape{};
-  if (const Reason reason = any_conv_shape(problem, shape)) return reason;
+  if (const Reason reason = mma_shape(problem, shape)) return reason;
   if (shape.x_type == DType::f32 && is_int8(problem)) return {Reason::element_type, "the input", "bytes"};
   if (shape.x_type == DType::f32 && problem.strict && !problem.tf32) return {Reason::strict, "f32"};
-  const int copies = copy_bytes(shape);
-  if (copies < (is_int8(problem) ? 4 : 16)) return {Reason::not_multiple, "channels", is_int8(problem) ? 4 : 16};
-  if (shape.channels_in() < 4 || (shape.groups > 1 && shape.channels_in() == 1))
-    return {Reason::too_few, 4, "channels"};
+  if (copy_bytes(problem, shape) == 0) return {Reason::not_multiple, "channels", 4};
+  const int least = is_int8(problem) ? 4 : 2;
+  if (shape.channels_in() < least) return {Reason::too_few, least, "channels"};
   if (shape.x[3] != 1 || shape.y[3] != 1 || (problem.inputs.size() > 3 && problem.inputs[3] && shape.residual[3] != 1))
     return {Reason::not_contiguous, "channels"};
-  return problem.inputs[0].aligned ? Reason() : Reason(Reason::unaligned, "input");
+  return problem.inputs[0].aligned || !is_int8(problem) ? Reason() : Reason(Reason::unaligned, "input");
 }
 
 /// Stores and residual loads of eight channels at once.
@@ -100,7 +132,7 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
   }
   const std::string result = is_int8(problem) ? define_bytes("TY", shape.y_type) : define_type("TY", shape.y_type);
   for (const std::string& word :
-       {define("DT", type_of(problem, shape)), result, define("COPY", copy_bytes(shape)), define("FILL", fill),
+       {define("DT", type_of(problem, shape)), result, define("COPY", copy_bytes(problem, shape)), define("FILL", fill),
         define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
         define("WM", tile.warp_m), define("WN", tile.warp_n), define("STAGES", tile.stages),
         define("POINT", is_point(shape)), define("SPLIT", splits > 1)})
@@ -120,7 +152,7 @@ constexpr double most_resident = 8;         // blocks of a multiprocessor that h
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
-  any_conv_shape(problem, shape);
+  mma_shape(problem, shape);
   struct Guess {
     double cost;
     const Tile* tile;
@@ -167,7 +199,7 @@ class MmaStep : public Step {
  public:
   MmaStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
     ConvShape shape{};
-    any_conv_shape(problem, shape);
+    mma_shape(problem, shape);
     const Tile& tile = tiles[tactic.numbers[0]];
     const int splits = tactic.numbers[1];
     function_ = device.function(tactic.sources[0], "conv_mma", tile.shared_bytes());
@@ -239,7 +271,7 @@ class MmaStep : public Step {
     std::vector<std::byte> packed;
     const bool narrow = is_16_bit(shape.x_type), divided = is_divided(problem, shape);
     const size_t bias_at =
-        pack_rows(conv_weights(problem, shape), shape, tile, bias.size() * 4, packed, [&](std::byte* to, float weight) {
+        pack_rows(joined_weights(problem, shape), shape, tile, bias.size() * 4, packed, [&](std::byte* to, float weight) {
           if (narrow) *reinterpret_cast<uint16_t*>(to) = bits16_of(weight, shape.x_type);
           else *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
         });

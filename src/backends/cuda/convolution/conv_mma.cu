@@ -3,7 +3,7 @@
 // channels. Macros:
 //   DT 1 f16, 2 f32 rounded to tf32, 3 bytes (behind int8.cuh, the residual too), 4 f32 as sums of two tf32
 //   numbers (tf32.cuh); TY type of the output, and of the residual; ACT, RESIDUAL; VECTOR 1: stores of 8 channels
-//   COPY bytes a copy: 16, or less where channels are no whole chunks; FILL 1: taps outside read as p.fill
+//   COPY bytes a copy: 16, or less where channels are no whole chunks, 2: one by one; FILL 1: taps outside read as p.fill
 //   BM pixels x BN channels a block, WM x WN a warp; STAGES of 128 bytes of depth
 //   POINT 1: one tap without padding; SPLIT 1: blocks share a tile along depth, the last one adds their sums in order
 // Weights: [group][channel, padded to BN][depth, padded to 128 bytes], position n of 32 holding channel
@@ -28,13 +28,25 @@ __device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
   const int bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-// Of `left` elements that are there, the others being zeros.
+// Of `left` elements that are there, the others being zeros. Halves at no multiple of COPY bytes go one by one.
 __device__ __forceinline__ void copy_some(u32 to, const X* from, int left) {
+#if DT == 1
+  if (COPY == 2 || ((u64)from & (COPY - 1))) {
+    u32 words[4] = {};
 #pragma unroll
-  for (int at = 0; at < 16; at += COPY) {
+    for (int e = 0; e < E; ++e)
+      if (e < left) words[e / 2] |= (u32)from[e].bits << 16 * (e % 2);
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+                 "r"(words[3])
+                 : "memory");
+    return;
+  }
+#endif
+#pragma unroll
+  for (int at = 0; at < 16; at += COPY < 4 ? 4 : COPY) {
     const int bytes = at / (int)sizeof(X) < left ? COPY : 0;
     asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to + at),
-                 "l"((const u8*)from + (bytes ? at : 0)), "r"(bytes), "n"(COPY)
+                 "l"((const u8*)from + (bytes ? at : 0)), "r"(bytes), "n"(COPY < 4 ? 4 : COPY)
                  : "memory");
   }
 }
