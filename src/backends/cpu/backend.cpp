@@ -3,6 +3,8 @@
 
 #include <tenon/error.h>
 
+#include <algorithm>
+
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/isa.h"
@@ -60,7 +62,10 @@ class CpuBackend : public backends::Backend {
 
   std::vector<passes::PassRecord> lower(ir::Graph& graph, const Device&, const Goal&,
                                         const std::vector<std::string>& skip) const override {
-    return passes::lower(graph, skip);
+    std::vector<passes::PassRecord> records = passes::lower(graph, skip);
+    constexpr const char* fuse = "fuse_attention";
+    if (std::find(skip.begin(), skip.end(), fuse) == skip.end()) records.push_back(passes::run_pass(graph, fuse));
+    return records;
   }
 
   void take_over(ir::Graph& graph) const override { passes::return_to_cpu(graph); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernels/f32/panels.h"
 #include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/kernels/tactics.h"
@@ -182,6 +183,27 @@ void gemm(Isa isa, const GemmShape& g, const float* a, const float* b, float* c,
     if (bias) std::copy_n(bias + n0, used, padded_bias);
     ops.gemm_panel(a, lda, g.m, workspace, g.k, bias ? padded_bias : nullptr, c + n0, g.ldc, static_cast<int>(used));
   }
+}
+
+int64_t panel_columns(Isa isa) { return ops_of(isa).block; }
+
+void pack_panel(Isa isa, const float* b, int64_t ldb, bool transposed, int64_t n, int64_t k, int64_t first,
+                float factor, float* panel) {
+  const int64_t block = ops_of(isa).block, used = std::min(block, n - first);
+  if (used < block) std::fill_n(panel, k * block, 0.f);
+  if (transposed) {
+    for (int64_t column = 0; column < used; ++column)
+      for (int64_t row = 0; row < k; ++row) panel[row * block + column] = factor * b[(first + column) * ldb + row];
+  } else {
+    for (int64_t row = 0; row < k; ++row)
+      for (int64_t column = 0; column < used; ++column)
+        panel[row * block + column] = factor * b[row * ldb + first + column];
+  }
+}
+
+void multiply_panel(Isa isa, const float* a, int64_t lda, int64_t m, const float* panel, int64_t k, float* c,
+                    int64_t ldc, int64_t columns) {
+  ops_of(isa).gemm_panel(a, lda, m, panel, k, nullptr, c, ldc, static_cast<int>(columns));
 }
 
 }  // namespace tenon::cpu

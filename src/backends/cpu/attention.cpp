@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include "backends/kernel.h"
+#include "backends/cpu/dense.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/f32/panels.h"
+#include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/kernels/support.h"
+
+namespace tenon::cpu {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+using backends::Reason;
+
+/// Attention a block of queries at a time: their scores, the softmax of these and its product with the values stay in
+/// the caches of one core. Keys and values of as many heads as fit into the workspace are packed once before.
+class BlocksStep : public backends::Step {
+ public:
+  explicit BlocksStep(const Problem& problem)
+      : scale_(problem.node->real("scale", 1)),
+        nan_to_zero_(problem.node->integer("nan_to_zero", 0) != 0),
+        isa_(isa_for(problem)),
+        ops_(row_ops(isa_)) {
+    const Dims &q = problem.inputs[0].dims, &k = problem.inputs[1].dims, &v = problem.inputs[2].dims;
+    const size_t rank = q.rank();
+    m_ = q[rank - 2], d_ = q.back(), n_ = k[rank - 2], e_ = v.back();
+    for (size_t axis = 0; axis + 2 < rank; ++axis) heads_ *= q[axis];
+    if (problem.inputs.size() > 3 && problem.inputs[3]) set_mask(problem.inputs[3].dims, q);
+    const int64_t columns = panel_columns(isa_);
+    key_panels_ = (n_ + columns - 1) / columns, value_panels_ = (e_ + columns - 1) / columns;
+    keys_ = key_panels_ * columns * d_, values_ = value_panels_ * columns * n_;
+    // Scores of a block take a part of L2, and all threads have something to do.
+    constexpr int64_t most_scores = 40 << 10, most_rows = 56;
+    const int64_t rows = std::clamp<int64_t>(most_scores / std::max<int64_t>(1, n_), 14, most_rows);
+    blocks_ = std::max<int64_t>(1, (m_ + rows - 1) / rows);
+    block_ = (m_ + blocks_ - 1) / blocks_;
+    constexpr int64_t most_packed = int64_t{8} << 20;  // floats
+    together_ = std::clamp<int64_t>(most_packed / std::max<int64_t>(1, keys_ + values_), 1, heads_);
+    packed_ = set_apart(static_cast<size_t>(together_ * (keys_ + values_)) * sizeof(float));
+    scores_ = set_apart(static_cast<size_t>(block_ * n_) * sizeof(float));
+    threads_ = problem.threads;
+  }
+  size_t workspace_bytes() const override { return packed_ + scores_ * static_cast<size_t>(threads_); }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
+    auto* packed = reinterpret_cast<float*>(worker.workspace);
+    for (int64_t head = 0; head < heads_; head += together_) {
+      const int64_t count = std::min(together_, heads_ - head);
+      if (head > 0) worker.sync();
+      pack(inputs, head, count, packed, worker);
+      worker.sync();
+      int64_t begin, end;
+      worker.share(count * blocks_, begin, end);
+      for (int64_t unit = begin; unit < end; ++unit)
+        attend(inputs, outputs, head + unit / blocks_, packed + unit / blocks_ * (keys_ + values_), unit % blocks_,
+               reinterpret_cast<float*>(worker.workspace + packed_ + scores_ * static_cast<size_t>(worker.id)));
+    }
+  }
+
+ private:
+  /// How far the mask's row for a query of a head lies from the one before, for each axis of the scores but the last.
+  void set_mask(const Dims& mask, const Dims& q) {
+    const size_t rank = q.rank();
+    has_mask_ = true;
+    int64_t step = 1;
+    for (size_t at = 0; at < mask.rank(); ++at) {
+      const size_t axis = rank - 1 - at;
+      const int64_t size = mask[mask.rank() - 1 - at];
+      if (at == 0) mask_column_ = size > 1 ? 1 : 0;
+      else mask_step_[axis] = size > 1 ? step : 0;
+      step *= size;
+    }
+    for (size_t axis = 0; axis + 1 < rank; ++axis) sizes_[axis] = q[axis];
+    mask_rank_ = rank;
+  }
+  int64_t mask_row(int64_t head, int64_t row) const {
+    int64_t at = row * mask_step_[mask_rank_ - 2];
+    for (size_t axis = mask_rank_ - 2; axis-- > 0; head /= sizes_[axis]) at += head % sizes_[axis] * mask_step_[axis];
+    return at;
+  }
+
+  void pack(std::byte* const* inputs, int64_t head, int64_t count, float* packed, const Worker& worker) const {
+    const int64_t columns = panel_columns(isa_), each = key_panels_ + value_panels_;
+    int64_t begin, end;
+    worker.share(count * each, begin, end);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t one = unit / each, panel = unit % each;
+      float* to = packed + one * (keys_ + values_);
+      const float* k = reinterpret_cast<const float*>(inputs[1]) + (head + one) * n_ * d_;
+      const float* v = reinterpret_cast<const float*>(inputs[2]) + (head + one) * n_ * e_;
+      if (panel < key_panels_)
+        pack_panel(isa_, k, d_, true, n_, d_, panel * columns, scale_, to + panel * columns * d_);
+      else
+        pack_panel(isa_, v, e_, false, e_, n_, (panel - key_panels_) * columns, 1,
+                   to + keys_ + (panel - key_panels_) * columns * n_);
+    }
+  }
+
+  void attend(std::byte* const* inputs, std::byte* const* outputs, int64_t head, const float* packed, int64_t block,
+              float* scores) const {
+    const int64_t columns = panel_columns(isa_), first = block * block_, rows = std::min(block_, m_ - first);
+    if (rows <= 0) return;
+    const float* q = reinterpret_cast<const float*>(inputs[0]) + (head * m_ + first) * d_;
+    for (int64_t panel = 0; panel < key_panels_; ++panel)
+      multiply_panel(isa_, q, d_, rows, packed + panel * columns * d_, d_, scores + panel * columns, n_,
+                     std::min(columns, n_ - panel * columns));
+    for (int64_t row = 0; row < rows; ++row) {
+      float* to = scores + row * n_;
+      if (has_mask_)
+        ops_.binary(expr::Id::Add, to, to, 1,
+                    reinterpret_cast<const float*>(inputs[3]) + mask_row(head, first + row), mask_column_, n_);
+      ops_.softmax(to, to, n_);
+      if (nan_to_zero_)
+        for (int64_t at = 0; at < n_; ++at) to[at] = to[at] == to[at] ? to[at] : 0.f;
+    }
+    float* y = reinterpret_cast<float*>(outputs[0]) + (head * m_ + first) * e_;
+    for (int64_t panel = 0; panel < value_panels_; ++panel)
+      multiply_panel(isa_, scores, n_, rows, packed + keys_ + panel * columns * n_, n_, y + panel * columns, e_,
+                     std::min(columns, e_ - panel * columns));
+  }
+
+  float scale_;
+  bool nan_to_zero_, has_mask_ = false;
+  Isa isa_;
+  const RowOps& ops_;
+  int64_t heads_ = 1, m_, d_, n_, e_;
+  int64_t key_panels_, value_panels_, keys_, values_;  // of a head; floats of its packed keys and values
+  int64_t blocks_, block_, together_;
+  size_t packed_, scores_;
+  int threads_;
+  std::array<int64_t, 8> mask_step_{}, sizes_{};
+  size_t mask_rank_ = 0;
+  int mask_column_ = 0;
+};
+
+Reason refuses(const Problem& problem) {
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
+  const Dims& q = problem.inputs[0].dims;
+  if (q.rank() < 2 || q.rank() > 8) return {Reason::shape, "the queries", "two to eight axes"};
+  for (size_t at = 0; at < 3; ++at)
+    if (problem.inputs[at].dims.elements() == 0) return Reason::empty;
+  return {};
+}
+std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<BlocksStep>(problem); }
+
+const backends::KernelRegistrar registered({"tenon:DotAttention", "blocks", 1, refuses_any<refuses>, make_any<make>,
+                                            "direct"});
+
+}  // namespace
+}  // namespace tenon::cpu
