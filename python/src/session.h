@@ -139,6 +139,7 @@ void bind_engines(nb::module_& module);
 void bind_build(nb::module_& module);
 void bind_explain(nb::module_& module);
 void bind_detections(nb::module_& module);
+void bind_segments(nb::module_& module);
 void bind_vision(nb::module_& module);
 
 /// The logger that writes to Python's `logging`, at its present level.

@@ -124,6 +124,7 @@ nb::object array_of(vision::Image&& image) {
 void bind_vision(nb::module_& module) {
   bind_specs(module);
   bind_detections(module);
+  bind_segments(module);
   module.def("decode_image", &decode, nb::arg("source"),
              nb::sig("def decode_image(source: str | bytes) -> typing.Any"));
   module.def(

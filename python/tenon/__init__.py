@@ -39,18 +39,21 @@ if TYPE_CHECKING:
     from ._custom import TensorType, custom_op
     from ._export import export
     from ._monitor import monitor
+    from ._segment import Segments, segment
     from .vision import Detections, classify, detect
 
 # What takes a while to import, or needs NumPy, comes when it is first asked for.
 _LATER = {
     "Calibrator": "_calibration",
     "Detections": "vision",
+    "Segments": "_segment",
     "TensorType": "_custom",
     "classify": "vision",
     "custom_op": "_custom",
     "detect": "vision",
     "export": "_export",
     "monitor": "_monitor",
+    "segment": "_segment",
 }
 _MODULES = ("cuda", "ray", "tensorrt", "torch", "vision")
 
@@ -64,6 +67,7 @@ __all__ = [
     "Limits",
     "Preprocess",
     "Profile",
+    "Segments",
     "Session",
     "Severity",
     "State",
@@ -85,6 +89,7 @@ __all__ = [
     "open",
     "retune",
     "run",
+    "segment",
     "session",
     "set_limits",
 ]

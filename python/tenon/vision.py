@@ -79,7 +79,43 @@ def _each(source: Any) -> Iterator[Tuple[str, int, Any]]:
         raise Error(Code.usage, "no image can be made of %s" % type(source).__name__)
 
 
-class Detections:
+class Result:
+    """What was found in one image: what Detections and Segments share."""
+
+    def __init__(self, names: Sequence[str], image: Any, path: str, frame: int) -> None:
+        self.names, self.image, self.path, self.frame = list(names), image, path, frame
+
+    def _label(self, at: int) -> str:
+        return self.names[at] if at < len(self.names) and self.names[at] else str(at)
+
+    def _where(self) -> str:
+        return (self.path or "image") + (" frame %d" % self.frame if self.frame >= 0 else "")
+
+    def plot(self) -> Any:
+        """The image with what was found drawn."""
+        raise NotImplementedError
+
+    def save(self, path: Any) -> str:
+        """Writes plot() as JPEG or PNG; into a folder under the image's own name."""
+        path = str(path)
+        if os.path.isdir(path) or not os.path.splitext(path)[1]:
+            os.makedirs(path, exist_ok=True)
+            stem = os.path.splitext(os.path.basename(self.path))[0] or "image"
+            path = os.path.join(str(path), stem + ("_%06d" % self.frame if self.frame >= 0 else "") + ".jpg")
+        imwrite(path, self.plot())
+        return str(path)
+
+    def _repr_png_(self) -> bytes:
+        import io
+
+        from PIL import Image
+
+        stream = io.BytesIO()
+        Image.fromarray(self.plot()).save(stream, "PNG")
+        return stream.getvalue()
+
+
+class Detections(Result):
     """The objects of one image.
 
     boxes:   float32 [n, 4], x1 y1 x2 y2 in pixels of the image, best first
@@ -106,13 +142,10 @@ class Detections:
         obb: Any = None,
         parts: Optional[List[Tuple[int, int, Any]]] = None,
     ) -> None:
+        super().__init__(names, image, path, frame)
         self.boxes = boxes
         self.scores = scores
         self.classes = classes
-        self.names = list(names)
-        self.image = image
-        self.path = path
-        self.frame = frame
         self.keypoints = keypoints
         self.obb = obb
         self._parts = parts
@@ -132,9 +165,6 @@ class Detections:
     def labels(self) -> List[str]:
         return [self._label(int(at)) for at in self.classes]
 
-    def _label(self, at: int) -> str:
-        return self.names[at] if at < len(self.names) and self.names[at] else str(at)
-
     def __len__(self) -> int:
         return len(self.scores)
 
@@ -143,11 +173,7 @@ class Detections:
         for label in self.labels:
             counts[label] = counts.get(label, 0) + 1
         found = ", ".join("%d %s" % (count, label) for label, count in counts.items()) or "nothing"
-        return "tenon.Detections(%s%s: %s)" % (
-            self.path or "image",
-            " frame %d" % self.frame if self.frame >= 0 else "",
-            found,
-        )
+        return "tenon.Detections(%s: %s)" % (self._where(), found)
 
     def plot(self) -> Any:
         """The image with boxes, names, scores and what else was found drawn: uint8, height x width x 3, RGB."""
@@ -161,16 +187,6 @@ class Detections:
             None if self.obb is None else self.obb.tolist(),
             self._parts,
         )
-
-    def save(self, path: Any) -> str:
-        """Writes plot() as JPEG or PNG; into a folder under the image's own name."""
-        path = str(path)
-        if os.path.isdir(path) or not os.path.splitext(path)[1]:
-            os.makedirs(path, exist_ok=True)
-            stem = os.path.splitext(os.path.basename(self.path))[0] or "image"
-            path = os.path.join(str(path), stem + ("_%06d" % self.frame if self.frame >= 0 else "") + ".jpg")
-        imwrite(path, self.plot())
-        return str(path)
 
     def to_coco(self, image_id: int = 0) -> List[Dict[str, Any]]:
         """COCO's result entries: bbox is x y width height, category_id the class; masks as "segmentation" (run
@@ -202,15 +218,6 @@ class Detections:
         frame.insert(0, "frame", self.frame)
         frame.insert(0, "path", self.path)
         return frame
-
-    def _repr_png_(self) -> bytes:
-        import io
-
-        from PIL import Image
-
-        stream = io.BytesIO()
-        Image.fromarray(self.plot()).save(stream, "PNG")
-        return stream.getvalue()
 
 
 class Classes:

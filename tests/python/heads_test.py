@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks, key points and oriented boxes in the results of tenon.detect."""
+"""Masks, key points and oriented boxes in the results of tenon.detect, and classes of pixels in those of
+tenon.segment."""
 
 import math
 import os
@@ -67,3 +68,44 @@ def test_rows_keep_key_points(models, tmp_path):
     vision.imwrite(path, made.scene()[0])
     (row,) = RowMaker(models['pose'], 'yolo', budget=0, threads=1).rows([path], [None])
     assert '"keypoints"' in row['result'] and not row['error']
+
+
+def halves():
+    """Each pixel is of class 1 where it is bright in red, else of class 0: two planes of logits, of a free batch."""
+    from conftest import onnx_model
+    from onnx import helper, numpy_helper
+
+    weights = numpy.zeros((2, 3, 1, 1), 'float32')
+    weights[1, 0], bias = 1, numpy.array([0.5, 0], 'float32')
+    nodes = [helper.make_node('Conv', ['x', 'w', 'b'], ['y'])]
+    return onnx_model(nodes, [('x', 'FLOAT', ['n', 3, 32, 48])], [('y', 'FLOAT', ['n', 2, 32, 48])],
+                      [numpy_helper.from_array(weights, 'w'), numpy_helper.from_array(bias, 'b')])
+
+
+def test_segment_names_pixels(tmp_path):
+    image = numpy.zeros((64, 96, 3), 'uint8')
+    image[:, 60:, 0] = 255
+    spec = 'resize=48x32,scale=1/255'
+    engine = tenon.build(halves(), budget=0, threads=1, preprocess=spec)
+    images = [image, image[:, ::-1].copy(), image]
+    first, second, third = tenon.segment(engine, images, labels=['background', 'red'], batch=2)
+    truth = image[..., 0] > 0
+    assert first.map.dtype == numpy.uint16 and first.map.shape == (64, 96)
+    assert (first.map == truth).mean() > 0.97 and (second.map == truth[:, ::-1]).mean() > 0.97
+    assert (third.map == first.map).all() and first.labels == ['background', 'red'] and len(first) == 2
+    assert abs(first.shares[1] - 36 / 96) < 0.02 and first.kind == 'logits'
+    assert (first.mask('red') == (first.map == 1)).all() and (first.mask(0) != first.mask(1)).all()
+    with pytest.raises(tenon.Error, match='no class is called "blue"'):
+        first.mask('blue')
+    drawn = first.plot()
+    assert (drawn[20:40, 75:90] != image[20:40, 75:90]).any() and (drawn[50:, :50] == image[50:, :50]).all()
+    assert first.save(tmp_path).endswith('image.jpg')
+    entries = first.to_coco(5)
+    assert [one['category_id'] for one in entries] == [0, 1] and sum(one['area'] for one in entries) == 64 * 96
+    assert entries[1]['segmentation']['size'] == [64, 96] and entries[1]['image_id'] == 5
+    assert repr(first).startswith('tenon.Segments(image: background 6')
+
+
+def test_segment_refuses_other_models(models):
+    with pytest.raises(tenon.Error, match='no class for each pixel'):
+        list(tenon.segment(models['torchvision'], made.scene()[0], preprocess='yolo', budget=0, threads=1))

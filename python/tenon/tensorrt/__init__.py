@@ -40,10 +40,12 @@ from ._enums import (
     TensorFormat,
     TensorIOMode,
     TensorLocation,
+    WeightsRole,
 )
 from ._inspector import EngineInspector, IPluginRegistry, get_plugin_registry, init_libnvinfer_plugins
 from ._network import ILayer, INetworkDefinition, ITensor
 from ._parser import OnnxParser, ParserError
+from ._refitter import OnnxParserRefitter, Refitter
 from ._runtime import ICudaEngine, IProfiler, Profiler, Runtime
 from ._types import Dims, Dims2, Dims3, Dims4, DimsHW, ILogger, Logger, NotOffered, Weights, lacking, nptype, volume
 from ._types import HostMemory as IHostMemory
@@ -83,8 +85,6 @@ class IErrorRecorder:
 
 
 _INSTEAD = {
-    "Refitter": "build the engine again; the times of its kernels are kept, so it is quick",
-    "OnnxParserRefitter": "build the engine again; the times of its kernels are kept, so it is quick",
     "UffParser": "export the model to ONNX",
     "CaffeParser": "export the model to ONNX",
     "IPluginV2": "write a plugin of Tenon: include/tenon/custom_op.h",

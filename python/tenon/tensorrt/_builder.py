@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .. import _build, _core
 from .._errors import Error
 from ._calibrator import METHODS, Adapter
 from ._enums import BuilderFlag, DataType, DeviceType, MemoryPoolType, ProfilingVerbosity, Severity
 from ._network import INetworkDefinition
+from ._refitter import Source, model_bytes, packed
 from ._types import Dims, HostMemory, Managed, NotOffered, lacking, tell
 
 PROFILES_KEY = "tenon.tensorrt.profiles"
@@ -222,14 +223,14 @@ class Builder(Managed):
 
     def build_serialized_network(self, network: INetworkDefinition, config: IBuilderConfig) -> Optional[HostMemory]:
         """The engine's bytes; None and a line of the log where it fails."""
-        engine = _attempt(self.logger, lambda: build_engine(self.logger, network, config))
-        return None if engine is None else HostMemory(engine.serialize())
+        made = _attempt(self.logger, lambda: build_engine(self.logger, network, config))
+        return None if made is None else HostMemory(packed(made[0].serialize(), made[1]))
 
     def build_engine(self, network: INetworkDefinition, config: IBuilderConfig) -> Any:
         from ._runtime import ICudaEngine
 
-        engine = _attempt(self.logger, lambda: build_engine(self.logger, network, config))
-        return None if engine is None else ICudaEngine(engine, self.logger)
+        made = _attempt(self.logger, lambda: build_engine(self.logger, network, config))
+        return None if made is None else ICudaEngine(made[0], self.logger, made[1])
 
     def build_engine_with_config(self, network: INetworkDefinition, config: IBuilderConfig) -> Any:
         return self.build_engine(network, config)
@@ -238,6 +239,8 @@ class Builder(Managed):
         """As TensorRT 7 had it, from the builder's own attributes."""
         config = self.create_builder_config()
         config.max_workspace_size = self.max_workspace_size
+        if self.refittable:
+            config.set_flag(BuilderFlag.REFIT)
         if self.fp16_mode:
             config.set_flag(BuilderFlag.FP16)
         if self.int8_mode:
@@ -308,8 +311,10 @@ def _progress(monitor: Any) -> Any:
     return tell_of
 
 
-def build_engine(logger: Any, network: INetworkDefinition, config: IBuilderConfig) -> _core.Engine:
-    """Raises Error."""
+def build_engine(
+    logger: Any, network: INetworkDefinition, config: IBuilderConfig
+) -> Tuple[_core.Engine, Optional[Source]]:
+    """The engine and, with REFIT, what it was built of. Raises Error."""
     if network._model is None:
         raise Error(2, "the network is empty: parse an ONNX model first")
     device = default_device()
@@ -335,9 +340,23 @@ def build_engine(logger: Any, network: INetworkDefinition, config: IBuilderConfi
     if precision in ("int8", "fp8"):
         _calibrate(logger, network, config, options, model, shapes)
     tell(logger, Severity.INFO, "Building for %s in %s." % (device, precision))
+    source = _refit_source(logger, network, config, options, model)
     engine = _build.build(model, external_root=network._root, **options)
     tell(logger, Severity.INFO, "Engine generation completed.")
-    return engine
+    return engine, source
+
+
+def _refit_source(
+    logger: Any, network: INetworkDefinition, config: IBuilderConfig, options: Dict[str, Any], model: Any
+) -> Optional[Source]:
+    flags = (BuilderFlag.REFIT, BuilderFlag.REFIT_IDENTICAL, BuilderFlag.REFIT_INDIVIDUAL)
+    if not any(config.get_flag(flag) for flag in flags):
+        return None
+    if "calibration" in options:
+        tell(logger, Severity.WARNING, "REFIT is left out: a calibration holds for the weights that it was made with.")
+        return None
+    again = {name: value for name, value in options.items() if name != "progress"}
+    return Source(model_bytes(model, network._root), again)
 
 
 def _calibrate(

@@ -32,12 +32,23 @@ class IExecutionContext(Managed):
         self._allocators: Dict[str, Any] = {}
         infos = engine._infos
         self._shapes: Dict[str, List[int]] = {name: list(infos[name].shape) for name in engine._inputs}
-        tuned = _core.tuned_shapes(engine._engine)
-        made = {name: list(tuned.get(name, sizes)) for name, sizes in self._shapes.items()}
-        ready = all(size >= 0 for sizes in made.values() for size in sizes)
-        self._session = engine._engine.session(shapes=made if ready else {})
         self._known: Dict[str, Sequence[int]] = {}
         self._known_of: Any = None
+        self._own: Any = None
+        self._own_of: Any = None
+        self._session  # so that what fails, fails now
+
+    @property
+    def _session(self) -> _core.Session:
+        """Of the engine as it is: a refit replaces it."""
+        engine = self.engine._engine
+        if self._own_of is not engine:
+            tuned = _core.tuned_shapes(engine)
+            made = {name: list(tuned.get(name, sizes)) for name, sizes in self._shapes.items()}
+            ready = all(size >= 0 for sizes in made.values() for size in sizes)
+            self._own, self._own_of = engine.session(shapes=made if ready else {}), engine
+        session: _core.Session = self._own
+        return session
 
     # ---- sizes ----
 

@@ -11,6 +11,7 @@ from .._errors import Error
 from ._builder import PROFILES_KEY, VERBOSITY_KEY, default_device
 from ._context import IExecutionContext
 from ._enums import ProfilingVerbosity, Severity, TensorFormat, TensorIOMode, TensorLocation
+from ._refitter import Source, packed, unpacked
 from ._types import Dims, HostMemory, Managed, data_type, lacking, tell
 
 
@@ -29,14 +30,15 @@ class Runtime(Managed):
     def deserialize_cuda_engine(self, serialized_engine: Any) -> Optional["ICudaEngine"]:
         """None, and a line of the log, for bytes that are no engine."""
         try:
-            engine = _core.load_bytes(serialized_engine)
+            data, source = unpacked(serialized_engine)
+            engine = _core.load_bytes(data)
             if engine.device == "cpu" and default_device() != "cpu":
                 engine = engine.on("cuda")
         except Error as error:
             text = "1: [runtime.cpp::parsePlan] Error Code 1: Serialization (%s; an engine of TensorRT is built anew)"
             tell(self.logger, Severity.ERROR, text % error.what)
             return None
-        return ICudaEngine(engine, self.logger)
+        return ICudaEngine(engine, self.logger, source)
 
 
 class ICudaEngine(Managed):
@@ -44,14 +46,13 @@ class ICudaEngine(Managed):
 
     max_batch_size = 1
     has_implicit_batch_dimension = False
-    refittable = False
     device_memory_size = 0
     num_aux_streams = 0
     streamable_weights_size = 0
     hardware_compatibility_level = 0
 
-    def __init__(self, engine: _core.Engine, logger: Any) -> None:
-        self._engine, self._logger = engine, logger
+    def __init__(self, engine: _core.Engine, logger: Any, source: Optional[Source] = None) -> None:
+        self._engine, self._logger, self._source = engine, logger, source
         self._infos = {info.name: info for info in [*engine.inputs, *engine.outputs]}
         self._names = list(self._infos)
         self._inputs = [info.name for info in engine.inputs]
@@ -59,6 +60,14 @@ class ICudaEngine(Managed):
         self.name = ""
         self.error_recorder: Any = None
         self.profiling_verbosity = ProfilingVerbosity(int(engine.metadata.get(VERBOSITY_KEY, "0")))
+
+    def _take(self, engine: _core.Engine, source: Source) -> None:
+        """Another engine of the same model."""
+        self._engine, self._source = engine, source
+
+    @property
+    def refittable(self) -> bool:
+        return self._source is not None
 
     def __bool__(self) -> bool:
         return True
@@ -179,7 +188,7 @@ class ICudaEngine(Managed):
         return self.get_profile_shape(profile_index, name)
 
     def serialize(self) -> HostMemory:
-        return HostMemory(self._engine.serialize())
+        return HostMemory(packed(self._engine.serialize(), self._source))
 
     def create_execution_context(self, strategy: Any = None) -> IExecutionContext:
         return IExecutionContext(self)
@@ -217,4 +226,4 @@ def load(path: Any) -> _core.Engine:
     """The Tenon engine in a file that a script has written, perhaps behind a header of its own (Ultralytics)."""
     with open(path, "rb") as file:
         data = file.read()
-    return _build.load(data[max(0, data.find(_core.engine_magic)) :])
+    return _build.load(unpacked(data[max(0, data.find(_core.engine_magic)) :])[0])
