@@ -60,7 +60,7 @@ class CpuBackend : public backends::Backend {
 
   std::vector<passes::PassRecord> lower(ir::Graph& graph, const Device&, const Goal&,
                                         const std::vector<std::string>& skip) const override {
-    return passes::lower(graph, skip);
+    return passes::lower_for_host(graph, skip);
   }
 
   void take_over(ir::Graph& graph) const override { passes::return_to_cpu(graph); }
