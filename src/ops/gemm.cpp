@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/dispatch.h"
 #include "ops/epilogue.h"
+#include "ops/floats.h"
 #include "ops/inference.h"
 #include "ops/matrix.h"
 #include "ops/window.h"
@@ -9,7 +10,8 @@ namespace tenon::ops {
 namespace {
 
 void infer(Inference& ctx) {
-  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  if (ctx.constant(1)) want_weight_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  else want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   const ir::Shape *a = ctx.shape(0), *b = ctx.shape(1);
   if (!a || !b) return ctx.set(0, ctx.dtype(0), unknown_shape(ctx, 2));
   if (a->size() != 2 || b->size() != 2)
@@ -32,8 +34,9 @@ void infer(Inference& ctx) {
 }
 
 void evaluate(Evaluation& ctx) {
-  const Tensor &a = ctx.input(0), &b = ctx.input(1);
-  want_same_dtype(ctx, a.dtype(), b.dtype());
+  const Tensor& a = ctx.input(0);
+  want_weight_dtype(ctx, a.dtype(), ctx.input(1).dtype());
+  const Tensor b = a.dtype() == DType::f32 ? as_f32(ctx.input(1)) : ctx.input(1);
   if (a.dims().rank() != 2 || b.dims().rank() != 2)
     ctx.fail("operands " + a.dims().str() + " and " + b.dims().str() + " are not both matrices");
   const bool trans_a = ctx.node().integer("transA", 0), trans_b = ctx.node().integer("transB", 0);

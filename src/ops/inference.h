@@ -68,6 +68,12 @@ void want_same_dtype(const Context& ctx, DType a, DType b) {
              "add a Cast");
 }
 
+/// The same of a product's data and its weights, which passes store in 16 bits where data are of f32.
+template <class Context>
+void want_weight_dtype(const Context& ctx, DType data, DType weights) {
+  if (data != DType::f32 || (weights != DType::f16 && weights != DType::bf16)) want_same_dtype(ctx, data, weights);
+}
+
 /// The known elements of a scalar or 1-D input, whose broadcasting needs no strides.
 inline std::optional<std::vector<ir::Dim>> flat_content(const Inference& ctx, size_t input) {
   const ir::Shape* shape = ctx.has(input) ? ctx.shape(input) : nullptr;

@@ -12,7 +12,8 @@ namespace tenon::ops {
 namespace {
 
 void infer(Inference& ctx) {
-  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  if (ctx.constant(1)) want_weight_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  else want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   const DType type = output_type(ctx, ctx.dtype(0));
   const bool narrow = ctx.dtype(0) == DType::f16 || ctx.dtype(0) == DType::bf16;
   if (type != ctx.dtype(0) && !(type == DType::f32 && narrow)) ctx.fail("output_dtype is not f32 of 16-bit floats");
@@ -59,8 +60,9 @@ void finish(Evaluation& ctx, T* to, const Dims& dims) {
 }
 
 void evaluate(Evaluation& ctx) {
-  const Tensor &left = ctx.input(0), &right = ctx.input(1);
-  want_same_dtype(ctx, left.dtype(), right.dtype());
+  const Tensor& left = ctx.input(0);
+  want_weight_dtype(ctx, left.dtype(), ctx.input(1).dtype());
+  const Tensor right = left.dtype() == DType::f32 ? as_f32(ctx.input(1)) : ctx.input(1);
   Dims a = left.dims(), b = right.dims();
   if (a.rank() == 0 || b.rank() == 0) ctx.fail("an operand is a scalar");
   const bool row = a.rank() == 1, column = b.rank() == 1;

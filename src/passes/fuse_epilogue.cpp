@@ -17,7 +17,13 @@ std::optional<ops::Formula> activation_of(const ir::Graph& graph, const ir::Node
   return crossed ? std::nullopt : formula;
 }
 
+/// Its bias and residual have their places between other inputs.
+bool is_weight_only(const ir::Node& node) { return node.op == "tenon:WeightOnlyMatMul"; }
+
 bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
+  if (is_weight_only(node))
+    return node.inputs[3] == ir::no_value && !node.has("activation") &&
+           graph.value(node.outputs[0]).dtype == DType::f32;
   if (node.op != "Conv" && node.op != "ConvTranspose" && node.op != "MatMul" && node.op != "Gemm") return false;
   const ops::OpDef* op = ops::find(node.op);
   return op && op->max_inputs >= 4 && node.inputs.size() <= 3 && !node.has("activation") && !node.has("residual") &&
@@ -51,7 +57,9 @@ bool take_bias(ir::Graph& graph, ir::NodeId id, ir::ValueId other) {
   const ir::Node& anchor = graph.node(id);
   const Tensor* bias = graph.constant(other);
   const ir::Shape* shape = shape_of(graph, anchor.outputs[0]);
-  if (anchor.op != "MatMul" || anchor.inputs.size() != 2 || anchor.has("activation") || anchor.has("residual") ||
+  const bool has_none = is_weight_only(anchor) ? anchor.inputs[2] == ir::no_value
+                                               : anchor.op == "MatMul" && anchor.inputs.size() == 2;
+  if (!has_none || anchor.has("activation") || anchor.has("residual") ||
       !bias || !shape)
     return false;
   if (shape->empty() || !(shape->back() == ir::Dim(bias->elements())) || bias->dims().rank() == 0 ||
@@ -60,7 +68,8 @@ bool take_bias(ir::Graph& graph, ir::NodeId id, ir::ValueId other) {
   if (bias->dims().rank() > shape->size()) return false;
   const ir::ValueId flat =
       bias->dims().rank() == 1 ? other : graph.add_constant("", bias->reshaped({bias->elements()}));
-  graph.add_input(id, flat);
+  if (is_weight_only(anchor)) graph.set_input(id, 2, flat);
+  else graph.add_input(id, flat);
   return true;
 }
 
@@ -79,8 +88,8 @@ bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
       is_anchor(graph, *candidate))
     return false;
   std::vector<ir::ValueId> inputs = graph.node(id).inputs;
-  inputs.resize(3, ir::no_value);
-  inputs.push_back(other);
+  if (inputs.size() <= 3) inputs.resize(4, ir::no_value);
+  inputs[3] = other;
   graph.node(id).attributes["residual"] = std::string(graph.node(id).has("activation") ? "after" : "before");
   graph.set_inputs(id, inputs);
   return true;

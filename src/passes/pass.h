@@ -36,12 +36,17 @@ const std::vector<Pass>& for_gpu();
 const std::vector<Pass>& for_attention();
 /// Runs the pipeline; `skip` holds names to leave out. Throws Error(usage) for a name in `skip` that is of no pass.
 std::vector<PassRecord> optimise(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// The passes around the lowering in a build for the CPU.
+const std::vector<Pass>& before_host();
+const std::vector<Pass>& for_host();
 /// Runs the lowering likewise.
 std::vector<PassRecord> lower(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for 8-bit floats likewise.
 std::vector<PassRecord> lower_floats(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for GPUs likewise.
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip = {});
+/// Runs the lowering and what a build for the CPU adds to it.
+std::vector<PassRecord> lower_for_host(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs the passes for attention likewise.
 std::vector<PassRecord> join_attention(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// The same, then gives products the kernels of convolutions, which round to tf32 in more shapes.
@@ -50,6 +55,8 @@ std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::
 std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std::vector<std::string>& skip = {});
 /// Widens a graph for a GPU and takes apart what only GPUs have kernels for.
 void return_to_cpu(ir::Graph& graph);
+/// Gives weights the types that kernels of other devices take.
+std::vector<PassRecord> leave_host(ir::Graph& graph, const std::vector<std::string>& skip = {});
 /// Runs a pass that is no part of the list, with the driver's chores.
 PassRecord run_pass(ir::Graph& graph, const Pass& pass);
 /// Runs one pass by name with the driver's chores (for tests and inspect).

@@ -61,6 +61,11 @@ bool fuse_box_head(ir::Graph& graph);
 bool int8_to_f32(ir::Graph& graph, ir::NodeId id);
 /// Those whose weights are no bytes, as GPUs multiply bytes alone.
 bool int16_to_f32(ir::Graph& graph);
+/// Gives weights of products and tables of Gather whose numbers a type of 16 bits has that type; kernels of the host
+/// cast them.
+bool weights_to_16_bits(ir::Graph& graph);
+/// The way back, of products.
+bool weights_to_f32(ir::Graph& graph);
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 

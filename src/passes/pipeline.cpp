@@ -12,6 +12,7 @@
 #include "passes/bodies.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
+#include "passes/weight_only.h"
 
 namespace tenon::passes {
 
@@ -89,6 +90,20 @@ const std::vector<Pass>& for_gpu() {
   return list;
 }
 
+const std::vector<Pass>& before_host() {
+  static const std::vector<Pass> list = {
+      {"lower_weight_only", "joins products with the scales of weights that are integers", lower_weight_only},
+  };
+  return list;
+}
+
+const std::vector<Pass>& for_host() {
+  static const std::vector<Pass> list = {
+      {"weights_to_16_bits", "keeps weights that 16 bits hold exactly in 16 bits", weights_to_16_bits},
+  };
+  return list;
+}
+
 const std::vector<Pass>& for_float8() {
   static const std::vector<Pass> list = {
       {"lower_float8", "joins nodes of 8-bit floats with their scales", lower_float8},
@@ -110,10 +125,12 @@ const std::vector<Pass>& for_attention() {
 
 namespace {
 
-/// What takes an engine from a GPU back to the CPU, whose kernels are for f32.
-const std::vector<Pass>& for_cpu() {
+/// What takes an engine from one device to another.
+const std::vector<Pass>& for_transfer() {
   static const std::vector<Pass> list = {
       {"split_attention", "splits attention into matrix multiplications and a softmax", split_attention},
+      {"weights_to_f32", "gives weights of 16 bits the type of what they multiply", weights_to_f32},
+      {"weight_only_to_f32", "multiplies by weights in f32 where only these are integers", weight_only_to_f32},
   };
   return list;
 }
@@ -189,8 +206,13 @@ void prepare(ir::Graph& graph) {
   ir::verify(graph);
 }
 
+std::vector<const std::vector<Pass>*> all_lists() {
+  return {&pipeline(),   &lowering(), &before_host(),   &for_host(),
+          &for_float8(), &for_gpu(),  &for_attention(), &for_transfer()};
+}
+
 const Pass* find(const std::string& name) {
-  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_attention(), &for_cpu()})
+  for (const auto* list : all_lists())
     for (const Pass& pass : *list)
       if (name == pass.name) return &pass;
   return nullptr;
@@ -198,7 +220,7 @@ const Pass* find(const std::string& name) {
 
 [[noreturn]] void unknown(const std::string& name) {
   std::string all;
-  for (const auto* list : {&pipeline(), &lowering(), &for_float8(), &for_gpu(), &for_attention(), &for_cpu()})
+  for (const auto* list : all_lists())
     for (const Pass& pass : *list) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   throw Error(Code::usage, "there is no pass '" + name + "'", {"", "", "choose from: " + all});
 }
@@ -227,6 +249,19 @@ std::vector<PassRecord> lower_floats(ir::Graph& graph, const std::vector<std::st
 }
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
   return run_all(graph, for_gpu(), skip);
+}
+std::vector<PassRecord> lower_for_host(ir::Graph& graph, const std::vector<std::string>& skip) {
+  std::vector<PassRecord> records;
+  for (const auto* list : {&before_host(), &lowering(), &for_host()})
+    for (PassRecord& record : run_all(graph, *list, skip, Bodies::entered)) records.push_back(std::move(record));
+  return records;
+}
+std::vector<PassRecord> leave_host(ir::Graph& graph, const std::vector<std::string>& skip) {
+  std::vector<PassRecord> records;
+  for (const Pass& pass : for_transfer())
+    if (pass.name != std::string("split_attention") && std::find(skip.begin(), skip.end(), pass.name) == skip.end())
+      records.push_back(run_pass(graph, pass));
+  return records;
 }
 void return_to_cpu(ir::Graph& graph) {
   for (const char* pass : {"cast_to_f32", "remove_identity", "split_attention"}) run_pass(graph, pass);

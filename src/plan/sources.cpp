@@ -32,7 +32,7 @@ SourceTracker::SourceTracker(std::vector<onnx::Listed> listed, const ir::Graph& 
 
 void SourceTracker::note(const std::vector<passes::PassRecord>& records) {
   std::map<std::string, std::string> says;
-  for (const auto* list : {&passes::pipeline(), &passes::lowering(),
+  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::before_host(), &passes::for_host(),
                            &passes::for_gpu(), &passes::for_attention()})
     for (const passes::Pass& pass : *list) says[pass.name] = pass.says;
   for (const passes::PassRecord& record : records)

@@ -62,7 +62,7 @@ class CpuBackend : public backends::Backend {
 
   std::vector<passes::PassRecord> lower(ir::Graph& graph, const Device&, const Goal&,
                                         const std::vector<std::string>& skip) const override {
-    std::vector<passes::PassRecord> records = passes::lower(graph, skip);
+    std::vector<passes::PassRecord> records = passes::lower_for_host(graph, skip);
     constexpr const char* fuse = "fuse_attention";
     if (std::find(skip.begin(), skip.end(), fuse) == skip.end()) records.push_back(passes::run_pass(graph, fuse));
     return records;

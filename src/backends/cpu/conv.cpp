@@ -4,6 +4,7 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/packing.h"
+#include "ops/half.h"
 #include "ops/op.h"
 #include "ops/round_weights.h"
 
@@ -103,11 +104,18 @@ constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
 constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
 
 Tensor weights_of(const Problem& problem, bool bf16) {
-  const Tensor& given = problem.inputs[1].constant;
+  const Tensor given = weights_f32(problem.inputs[1].constant);
   if (!bf16) return given;
   Tensor rounded(DType::f32, given.dims());
   ops::round_weights(given, DType::bf16, rounded);
   return rounded;
+}
+
+/// Reads a number of 16 bits.
+float (*value_of(DType type))(const void*, int64_t) {
+  if (type == DType::f16)
+    return [](const void* bits, int64_t at) { return ops::f16_value(static_cast<const uint16_t*>(bits)[at]); };
+  return [](const void* bits, int64_t at) { return ops::bf16_value(static_cast<const uint16_t*>(bits)[at]); };
 }
 
 class ConvStep : public backends::Step {
@@ -118,7 +126,7 @@ class ConvStep : public backends::Step {
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     kernel_ = tactic.make(shape, epilogue, floats_of(*packed_), bias, problem.threads);
     weights_ = problem.inputs[1].constant;
-    kernel_->refer_to(weights_.data<float>());
+    kernel_->refer_to({weights_.data(), weights_.dtype() == DType::f32 ? nullptr : value_of(weights_.dtype())});
     residual_ = epilogue.residual != Residual::none;
     residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
   }
@@ -144,7 +152,7 @@ Reason refuses(const Problem& problem) {
   if (problem.strict && is_winograd(name)) return {Reason::strict, "summation"};
   if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   ConvShape shape{};
-  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
+  if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
   if (const Reason reason = conv_shape_of(problem, shape)) return reason;
   return tactic->refuses(shape, epilogue_of(*problem.node));
 }

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "backends/kernel.h"
-#include "backends/cpu/dense.h"
+#include "backends/cpu/weights_f32.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/f32/rows.h"
@@ -127,7 +127,7 @@ class ColumnsStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
+  if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
   const Dims& x = problem.inputs[0].dims;
   if (x.rank() < 3 || x.rank() > 5) return {Reason::shape, "the input", "1 to 3 spatial axes"};
   if (problem.node->text("layout", "NCHW") != "NCHW") return {Reason::layout, "NCHW"};
@@ -137,7 +137,8 @@ Reason refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ColumnsStep>(problem); }
 
-const backends::KernelRegistrar registered({"Conv", "columns", 0, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar registered({"Conv", "columns", 0, refuses_any<refuses>, make_cast<make_any<make>>,
+                                            "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

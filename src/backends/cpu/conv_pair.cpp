@@ -125,7 +125,7 @@ class ConvPairStep : public backends::Step {
     return problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
   }
   static Packed packed(const ConvTactic& tactic, const ConvShape& shape, const Problem& problem) {
-    return packed_weights(problem, tactic, shape, [&] { return problem.inputs[1].constant; });
+    return packed_weights(problem, tactic, shape, [&] { return weights_f32(problem.inputs[1].constant); });
   }
 
   int64_t pad_above(const Strip& strip) const { return std::max<int64_t>(0, b_.pad_top - strip.y * b_.stride_h); }
@@ -198,8 +198,8 @@ class ConvPairStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   const Pair pair(problem);
+  if (!takes_weights(pair.first) || !takes_weights(pair.second)) return {Reason::element_type, "elements", "f32"};
   if (!pair.is_one()) return {Reason::form, "pair of convolutions"};
   const Epilogue first = epilogue_of(*pair.first.node), second = epilogue_of(*pair.second.node);
   if (first.residual != Residual::none) return Reason::residual;

@@ -24,7 +24,7 @@ struct Product {
     const ir::Node& node = *problem.node;
     const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
     const bool gemm = ops::has_trait(node.op, ops::Trait::general_product);
-    if (!backends::all_of(problem, DType::f32)) reason = {Reason::element_type, "elements", "f32"};
+    if (!takes_weights(problem)) reason = {Reason::element_type, "elements", "f32"};
     else if (!b.constant || b.dims.rank() != 2) reason = {Reason::not_constant, "the right operand, a matrix,"};
     else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = {Reason::view, "an operand"};
     else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
@@ -79,12 +79,12 @@ class MatMulStep : public backends::Step {
   /// The constant as [n][k].
   static Tensor weights_of(const Problem& problem, const Product& product) {
     const Tensor& b = problem.inputs[1].constant;
-    if (product.transposed) return b;
+    if (product.transposed) return weights_f32(b);
     const int64_t k = product.shape.in_c, n = product.shape.out_c;
     Tensor turned = scratch({n, k});
     for (int64_t row = 0; row < n; ++row)
       for (int64_t column = 0; column < k; ++column)
-        turned.data<float>()[row * k + column] = b.data<float>()[column * n + row];
+        turned.data<float>()[row * k + column] = weight_at(b, column * n + row);
     release_pages(b.data(), b.bytes());
     return turned;
   }
@@ -96,11 +96,19 @@ class MatMulStep : public backends::Step {
 
 constexpr const char* bf16_dot = "bf16_dot";
 constexpr const char* bf16_tiles = "bf16_tiles";
+constexpr const char* gemv_f16 = "gemv_f16";
+constexpr const char* gemv_bf16 = "gemv_bf16";
 constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
+/// Of the weights that stay as they are; f32: of any.
+constexpr DType kept_type(const char* name) {
+  return name == gemv_f16 ? DType::f16 : name == gemv_bf16 ? DType::bf16 : DType::f32;
+}
 
 template <const char* const& name>
 Reason refuses(const Problem& problem) {
   if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
+  if (kept_type(name) != DType::f32 && problem.inputs[1].dtype != kept_type(name))
+    return {Reason::element_type, "the weights", kept_type(name) == DType::f16 ? "f16" : "bf16"};
   const Product product(problem);
   if (product.reason) return product.reason;
   const ConvTactic* tactic = conv_tactic_named(problem, name);
@@ -118,6 +126,11 @@ const backends::KernelRegistrar matmul_direct({"MatMul", direct, 1, refuses<dire
 const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, make<gemv>, "direct"});
 const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>, "direct"});
 const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>, "direct"});
+const backends::KernelRegistrar matmul_gemv_f16({"MatMul", gemv_f16, 3, refuses<gemv_f16>, make<gemv_f16>, "direct"});
+const backends::KernelRegistrar gemm_gemv_f16({"Gemm", gemv_f16, 3, refuses<gemv_f16>, make<gemv_f16>, "direct"});
+const backends::KernelRegistrar matmul_gemv_bf16({"MatMul", gemv_bf16, 3, refuses<gemv_bf16>, make<gemv_bf16>,
+                                                  "direct"});
+const backends::KernelRegistrar gemm_gemv_bf16({"Gemm", gemv_bf16, 3, refuses<gemv_bf16>, make<gemv_bf16>, "direct"});
 const backends::KernelRegistrar matmul_bf16_dot({"MatMul", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>,
                                                  "bf16 bf16_dots"});
 const backends::KernelRegistrar gemm_bf16_dot({"Gemm", bf16_dot, 3, refuses<bf16_dot>, make<bf16_dot>,

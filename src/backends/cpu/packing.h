@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <sys/mman.h>
-
 #include <memory>
 
 #include "backends/cpu/conv.h"
 #include "backends/cpu/kernels/int8/packed_bytes.h"
+#include "backends/cpu/weights_f32.h"
 #include "backends/weight_cache.h"
 #include "base/pages.h"
 
@@ -15,17 +14,6 @@ namespace tenon::cpu {
 using Packed = std::shared_ptr<const PackedBytes>;
 
 inline float* floats_of(const PackedBytes& packed) { return reinterpret_cast<float*>(packed.data()); }
-
-/// Memory for what is packed at once: it goes back to the system as soon as it is given up, unlike that of the heap,
-/// and lies apart from packed weights.
-inline Tensor scratch(const Dims& dims) {
-  constexpr size_t least = size_t{1} << 20;
-  const size_t bytes = static_cast<size_t>(dims.elements()) * sizeof(float);
-  void* const memory =
-      bytes < least ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return {DType::f32, dims};
-  return Tensor::view(DType::f32, dims, memory, {memory, [bytes](void* p) { munmap(p, bytes); }});
-}
 
 /// Weights that begin at `from`, in memory of a constant. `weights` gives them in the order
 /// [output][input][row][column]; it is called where nobody has packed them yet. `order` is that of the constant.

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "backends/kernel.h"
-#include "backends/cpu/dense.h"
+#include "backends/cpu/weights_f32.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/f32/rows.h"
@@ -123,14 +123,16 @@ class ProductStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
+  if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
   if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return Reason::empty;
   return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }
 
-const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_any<make>, "direct"});
-const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_cast<make_any<make>>,
+                                        "direct"});
+const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_cast<make_any<make>>,
+                                        "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu

@@ -53,6 +53,7 @@ class CudaBackend : public backends::Backend {
     const auto note = [&](std::vector<passes::PassRecord> more) {
       records.insert(records.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     };
+    note(passes::leave_host(graph, skip));
     if (properties(device).capability() >= least_for_float8) note(passes::lower_floats(graph, skip));
     note(passes::lower(graph, skip));
     note(passes::adapt_to_gpu(graph, skip));
@@ -60,7 +61,7 @@ class CudaBackend : public backends::Backend {
     return records;
   }
 
-  void take_over(ir::Graph&) const override {}
+  void take_over(ir::Graph& graph) const override { passes::leave_host(graph); }
 
   Goal retarget(ir::Graph& graph, const Goal& goal, Precision wanted,
                 const std::vector<std::string>& skip) const override {

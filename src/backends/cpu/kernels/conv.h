@@ -13,12 +13,18 @@ namespace tenon::cpu {
 
 using backends::Reason;
 
+// Weights as they were given: floats, or what `value` reads.
+struct GivenWeights {
+  const void* data = nullptr;
+  float (*value)(const void* data, int64_t at) = nullptr;
+};
+
 // A convolution bound to shape, weights and thread count.
 class ConvKernel {
  public:
   virtual ~ConvKernel() = default;
   // The weights before packing, which outlive the kernel: for results that the packed ones cannot give.
-  virtual void refer_to(const float* weights) { (void)weights; }
+  virtual void refer_to(const GivenWeights& weights) { (void)weights; }
   // Bytes shared by all workers during run().
   virtual size_t workspace_bytes() const = 0;
   // Called by every worker of the thread pool with the same arguments; allocates nothing. The caller puts a barrier

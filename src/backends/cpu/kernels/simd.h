@@ -25,6 +25,12 @@ constexpr int kTilePixels = 14;  // 28 accumulators of 32 registers
 static TENON_INLINE Vec zero() { return _mm512_setzero_ps(); }
 static TENON_INLINE Vec set1(float x) { return _mm512_set1_ps(x); }
 static TENON_INLINE Vec load(const float* p) { return _mm512_loadu_ps(p); }
+// Floats of 16 bits, cast exactly.
+static TENON_INLINE Vec load_f16(const uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p)); }
+static TENON_INLINE Vec load_bf16(const uint16_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
 static TENON_INLINE void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
 static TENON_INLINE Vec load_n(const float* p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
 static TENON_INLINE void store_n(float* p, Vec v, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v); }
@@ -89,6 +95,12 @@ static TENON_INLINE __m256i mask_n(int n) { return _mm256_loadu_si256((const __m
 static TENON_INLINE Vec zero() { return _mm256_setzero_ps(); }
 static TENON_INLINE Vec set1(float x) { return _mm256_set1_ps(x); }
 static TENON_INLINE Vec load(const float* p) { return _mm256_loadu_ps(p); }
+// Floats of 16 bits, cast exactly.
+static TENON_INLINE Vec load_f16(const uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)); }
+static TENON_INLINE Vec load_bf16(const uint16_t* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
 static TENON_INLINE void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
 static TENON_INLINE Vec load_n(const float* p, int n) { return _mm256_maskload_ps(p, mask_n(n)); }
 static TENON_INLINE void store_n(float* p, Vec v, int n) { _mm256_maskstore_ps(p, mask_n(n), v); }
@@ -157,6 +169,24 @@ constexpr int kTilePixels = 6;
 static TENON_INLINE Vec zero() { return _mm_setzero_ps(); }
 static TENON_INLINE Vec set1(float x) { return _mm_set1_ps(x); }
 static TENON_INLINE Vec load(const float* p) { return _mm_loadu_ps(p); }
+// Floats of 16 bits, cast exactly, f16 by its bits: the exponent's bias is another, infinite numbers and NaN have an
+// exponent of their own, and the smallest numbers are what they add to 0.5, whose last bit they count in.
+static TENON_INLINE Vec load_f16(const uint16_t* p) {
+  const __m128i wide = _mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i*)p));
+  const __m128i sign = _mm_slli_epi32(_mm_and_si128(wide, _mm_set1_epi32(0x8000)), 16);
+  const __m128i magnitude = _mm_and_si128(wide, _mm_set1_epi32(0x7fff));
+  const __m128i biased = _mm_add_epi32(_mm_slli_epi32(magnitude, 13), _mm_set1_epi32(112 << 23));
+  const __m128i infinite = _mm_and_si128(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)), _mm_set1_epi32(0x7f800000));
+  const __m128 half = _mm_set1_ps(0.5f);
+  const __m128 tiny = _mm_sub_ps(_mm_castsi128_ps(_mm_or_si128(magnitude, _mm_castps_si128(half))), half);
+  const __m128i is_tiny = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x400));
+  const __m128i bits = _mm_blendv_epi8(_mm_or_si128(biased, infinite), _mm_castps_si128(tiny), is_tiny);
+  return _mm_castsi128_ps(_mm_or_si128(bits, sign));
+}
+static TENON_INLINE Vec load_bf16(const uint16_t* p) {
+  const __m128i wide = _mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i*)p));
+  return _mm_castsi128_ps(_mm_slli_epi32(wide, 16));
+}
 static TENON_INLINE void store(float* p, Vec v) { _mm_storeu_ps(p, v); }
 static TENON_INLINE Vec load_n(const float* p, int n) {
   alignas(16) float lanes[4] = {0, 0, 0, 0};

@@ -8,6 +8,8 @@ namespace tenon::cpu {
 
 ConvTactic direct_tactic(Isa isa);
 ConvTactic gemv_tactic(Isa isa);
+ConvTactic gemv_f16_tactic(Isa isa);   // of weights that f16 has, and
+ConvTactic gemv_bf16_tactic(Isa isa);  // bf16
 ConvTactic stem_tactic(Isa isa);
 ConvTactic bf16_dots_tactic();   // where has_bf16_dot
 ConvTactic bf16_tiles_tactic();  // for Isa::amx

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/kernels/tactics.h"
+#include "ops/half.h"
 
 namespace tenon::cpu {
 
@@ -57,9 +58,12 @@ void plan_split(DirectPlan& plan, const DirectOps& ops, int threads) {
   plan.block_tiles = static_cast<int>(std::min(most, std::max(kMinTiles, target / tile_bytes)));
 }
 
+// What weights are multiplied by one pixel, and stored as.
+enum class Gemv : uint8_t { none, f32, f16, bf16 };
+
 class DirectKernel final : public ConvKernel {
  public:
-  DirectKernel(const DirectOps& ops, bool gemv, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
+  DirectKernel(const DirectOps& ops, Gemv gemv, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                const float* bias, int threads)
       : ops_(ops), gemv_(gemv) {
     plan_.epilogue = epilogue;
@@ -78,17 +82,19 @@ class DirectKernel final : public ConvKernel {
   }
 
   size_t workspace_bytes() const override {
-    return gemv_ ? 0 : plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits;
+    return gemv_ != Gemv::none ? 0 : plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits;
   }
   void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
-    if (gemv_) return ops_.gemv(plan_, in, residual, out, worker);
+    if (gemv_ == Gemv::f32) return ops_.gemv(plan_, in, residual, out, worker);
+    if (gemv_ == Gemv::f16) return ops_.gemv_f16(plan_, in, residual, out, worker);
+    if (gemv_ == Gemv::bf16) return ops_.gemv_bf16(plan_, in, residual, out, worker);
     each_part(worker, plan_.pixel_splits * plan_.channel_splits,
               [&](const Worker& part) { ops_.run(plan_, in, residual, out, part); });
   }
 
  private:
   const DirectOps& ops_;
-  bool gemv_;
+  Gemv gemv_;
   DirectPlan plan_{};
   AlignedFloats bias_, zeros_;
 };
@@ -103,41 +109,58 @@ Reason gemv_refuses(const ConvShape& s, const Epilogue&) {
   return s.groups != 1 ? Reason(Reason::grouped) : Reason();
 }
 
-template <Isa kIsa>
+template <Isa kIsa, Gemv kGemv>
 size_t packed_floats(const ConvShape& s) {
-  return align_up(group_out(s), ops_of(kIsa).block) * s.groups * sum_length(s);
+  const size_t elements = align_up(group_out(s), ops_of(kIsa).block) * s.groups * sum_length(s);
+  return kGemv == Gemv::f16 || kGemv == Gemv::bf16 ? (elements + 1) / 2 : elements;
 }
 
 // [group][block][tap][channel of the group][output channel of the block], zeros behind the last output channel.
-template <Isa kIsa>
-void pack(const ConvShape& s, const float* weights, float* packed) {
+template <Isa kIsa, Gemv kGemv>
+void pack(const ConvShape& s, const float* weights, float* floats) {
   const int64_t block = ops_of(kIsa).block, c = group_in(s), out = group_out(s), taps = s.kernel_h * s.kernel_w;
+  using Element = std::conditional_t<kGemv == Gemv::f16 || kGemv == Gemv::bf16, uint16_t, float>;
+  const auto element = [](float value) -> Element {
+    if constexpr (kGemv == Gemv::f16) return ops::f16_bits(value);
+    else if constexpr (kGemv == Gemv::bf16) return ops::bf16_bits(value);
+    else return value;
+  };
+  auto* packed = reinterpret_cast<Element*>(floats);
   for (int64_t g = 0; g < s.groups; ++g) {
     for (int64_t n0 = 0; n0 < out; n0 += block) {
       const int64_t used = std::min(block, out - n0);
       const float* from = weights + (g * out + n0) * c * taps;
       for (int64_t tap = 0; tap < taps; ++tap) {
         for (int64_t i = 0; i < c; ++i, packed += block) {
-          for (int64_t n = 0; n < block; ++n) packed[n] = n < used ? from[(n * c + i) * taps + tap] : 0.f;
+          for (int64_t n = 0; n < block; ++n) packed[n] = element(n < used ? from[(n * c + i) * taps + tap] : 0.f);
         }
       }
     }
   }
 }
 
-template <Isa kIsa, bool kGemv>
+template <Isa kIsa, Gemv kGemv>
 std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                                  const float* bias, int threads) {
   return std::make_unique<DirectKernel>(ops_of(kIsa), kGemv, shape, epilogue, packed, bias, threads);
 }
 
-template <Isa kIsa, bool kGemv>
-ConvTactic tactic() {
-  return {kGemv ? "gemv" : "direct", kGemv ? gemv_refuses : direct_refuses, packed_floats<kIsa>, pack<kIsa>,
-          make<kIsa, kGemv>};
+constexpr const char* name_of(Gemv gemv) {
+  switch (gemv) {
+    case Gemv::f32: return "gemv";
+    case Gemv::f16: return "gemv_f16";
+    case Gemv::bf16: return "gemv_bf16";
+    default: return "direct";
+  }
 }
 
-template <bool kGemv>
+template <Isa kIsa, Gemv kGemv>
+ConvTactic tactic() {
+  return {name_of(kGemv), kGemv == Gemv::none ? direct_refuses : gemv_refuses, packed_floats<kIsa, kGemv>,
+          pack<kIsa, kGemv>, make<kIsa, kGemv>};
+}
+
+template <Gemv kGemv>
 ConvTactic tactic_for(Isa isa) {
   switch (vectors_of(isa)) {
     case Isa::avx512: return tactic<Isa::avx512, kGemv>();
@@ -149,8 +172,10 @@ ConvTactic tactic_for(Isa isa) {
 
 }  // namespace
 
-ConvTactic direct_tactic(Isa isa) { return tactic_for<false>(isa); }
-ConvTactic gemv_tactic(Isa isa) { return tactic_for<true>(isa); }
+ConvTactic direct_tactic(Isa isa) { return tactic_for<Gemv::none>(isa); }
+ConvTactic gemv_tactic(Isa isa) { return tactic_for<Gemv::f32>(isa); }
+ConvTactic gemv_f16_tactic(Isa isa) { return tactic_for<Gemv::f16>(isa); }
+ConvTactic gemv_bf16_tactic(Isa isa) { return tactic_for<Gemv::bf16>(isa); }
 
 size_t gemm_workspace_floats(Isa isa, const GemmShape& g) {
   const int64_t block = ops_of(isa).block;

@@ -23,6 +23,9 @@ struct DirectOps {
   void (*run)(const DirectPlan&, const float* in, const float* residual, float* out, const Worker&);
   // One pixel times the whole matrix: x[k], packed panels as above, one group.
   void (*gemv)(const DirectPlan&, const float* in, const float* residual, float* out, const Worker&);
+  // The same of panels of f16 and of bf16.
+  void (*gemv_f16)(const DirectPlan&, const float* in, const float* residual, float* out, const Worker&);
+  void (*gemv_bf16)(const DirectPlan&, const float* in, const float* residual, float* out, const Worker&);
   // c[rows][block] of panel-packed b, plus bias; rows of a and c have pitches in floats.
   void (*gemm_panel)(const float* a, int64_t lda, int64_t m, const float* panel, int64_t k, const float* bias, float* c,
                      int64_t ldc, int columns);

@@ -273,21 +273,35 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
   }
 }
 
+// How a panel's numbers are loaded.
+struct AsF32 {
+  using Element = float;
+  static TENON_INLINE Vec load_at(const float* p) { return load(p); }
+};
+struct AsF16 {
+  using Element = uint16_t;
+  static TENON_INLINE Vec load_at(const uint16_t* p) { return load_f16(p); }
+};
+struct AsBf16 {
+  using Element = uint16_t;
+  static TENON_INLINE Vec load_at(const uint16_t* p) { return load_bf16(p); }
+};
+
 // kPanels panels side by side, so that enough sums are in flight for one pixel.
-template <int kPanels>
+template <class As, int kPanels>
 void gemv_panels(const DirectPlan& plan, const float* in, const float* residual, float* out, int64_t panel) {
   Vec sums[kPanels][2];
   TENON_UNROLL
   for (int i = 0; i < kPanels; ++i) sums[i][0] = sums[i][1] = zero();
-  const float* b = plan.packed + panel * plan.k * kBlock;
+  const auto* b = reinterpret_cast<const typename As::Element*>(plan.packed) + panel * plan.k * kBlock;
   const int64_t pitch = plan.k * kBlock;
   for (int64_t k = 0; k < plan.k; ++k, b += kBlock) {
     const Vec x = set1(in[k]);
     TENON_UNROLL
     for (int i = 0; i < kPanels; ++i) {
       _mm_prefetch((const char*)(b + i * pitch) + 1024, _MM_HINT_T0);
-      sums[i][0] = fma(x, load(b + i * pitch), sums[i][0]);
-      sums[i][1] = fma(x, load(b + i * pitch + kLanes), sums[i][1]);
+      sums[i][0] = fma(x, As::load_at(b + i * pitch), sums[i][0]);
+      sums[i][1] = fma(x, As::load_at(b + i * pitch + kLanes), sums[i][1]);
     }
   }
   alignas(64) float sum[kPanels * kBlock];
@@ -305,6 +319,7 @@ void gemv_panels(const DirectPlan& plan, const float* in, const float* residual,
   }
 }
 
+template <class As>
 void gemv(const DirectPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const int64_t panels = (plan.shape.out_c + kBlock - 1) / kBlock;
   int64_t n = panels * worker.id / worker.count;
@@ -314,8 +329,8 @@ void gemv(const DirectPlan& plan, const float* in, const float* residual, float*
     float* y = out + image * plan.shape.out_image;
     const float* r = residual ? residual + image * plan.shape.res_image : nullptr;
     int64_t i = n;
-    for (; i + 4 <= end; i += 4) gemv_panels<4>(plan, x, r, y, i);
-    for (; i < end; ++i) gemv_panels<1>(plan, x, r, y, i);
+    for (; i + 4 <= end; i += 4) gemv_panels<As, 4>(plan, x, r, y, i);
+    for (; i < end; ++i) gemv_panels<As, 1>(plan, x, r, y, i);
   }
 }
 
@@ -350,6 +365,6 @@ void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int6
 }  // namespace
 
 extern const DirectOps direct_ops;
-const DirectOps direct_ops = {kBlock, kTilePixels, worker_bytes, run, gemv, gemm_panel};
+const DirectOps direct_ops = {kBlock, kTilePixels, worker_bytes, run, gemv<AsF32>, gemv<AsF16>, gemv<AsBf16>, gemm_panel};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

@@ -68,7 +68,7 @@ class WinogradKernel final : public ConvKernel {
     plan_blocks(plan_, ops, threads);
   }
 
-  void refer_to(const float* weights) override { plan_.weights = weights; }
+  void refer_to(const GivenWeights& weights) override { plan_.weights = weights; }
   size_t workspace_bytes() const override {
     return (plan_.v_buffers * plan_.v_floats + threads_ * plan_.m_floats) * sizeof(float);
   }

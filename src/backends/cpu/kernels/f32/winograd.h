@@ -2,7 +2,7 @@
 // What the planner half (winograd.cpp) and the per-instruction-set half (winograd_isa.cpp) of Winograd share.
 #pragma once
 
-#include "backends/cpu/kernels/shape.h"
+#include "backends/cpu/kernels/conv.h"
 
 namespace tenon::cpu {
 
@@ -13,7 +13,7 @@ struct WinogradPlan {
   int m;
   const float* packed;              // [block of output channels][point][padded channel][block]
   const float* bias;                // whole blocks
-  const float* weights;             // as they were given, or null
+  GivenWeights weights;             // none: data is null
   const float* zeros;               // in_c zeros
   int64_t tiles_h, tiles_w, tiles;  // per image, per image, all images
   int64_t channels;                 // in_c padded to whole vectors

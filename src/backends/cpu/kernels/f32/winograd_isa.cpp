@@ -121,16 +121,20 @@ TENON_INLINE bool is_odd(Vec x) {
 #endif
 }
 
+TENON_INLINE float given(const GivenWeights& weights, int64_t at) {
+  return weights.value ? weights.value(weights.data, at) : static_cast<const float*>(weights.data)[at];
+}
+
 // The sum of one output pixel and channel, by the weights as they were given.
 float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_t x, int64_t channel) {
   const ConvShape& s = plan.shape;
-  const float* w = plan.weights + channel * s.in_c * 9;
+  const int64_t first = channel * s.in_c * 9;
   float sum = plan.bias[channel];
   for (int64_t p = 0; p < 9; ++p) {
     const int64_t row = y - s.pad_top + p / 3, column = x - s.pad_left + p % 3;
     if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
     const float* from = image + row * s.in_row + column * s.in_pixel;
-    for (int64_t c = 0; c < s.in_c; ++c) sum += from[c] * w[c * 9 + p];
+    for (int64_t c = 0; c < s.in_c; ++c) sum += from[c] * given(plan.weights, first + c * 9 + p);
   }
   return sum;
 }
@@ -183,7 +187,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
     }
     // Every product is part of a corner.
     const Vec corners = add(add(result[0][0], result[0][kM - 1]), add(result[kM - 1][0], result[kM - 1][kM - 1]));
-    if (is_odd(corners) && plan.weights) [[unlikely]] {
+    if (is_odd(corners) && plan.weights.data) [[unlikely]] {
       Vec sums[kM][kM];
       sum_directly<kM>(plan, in + image * s.in_image, y0, x0, channel, n, sums);
       for (int y = 0; y < rows; ++y)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights of few bits stay as they are in an engine's file and in memory.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/engine.h"
+#include "ops/half.h"
+#include "support/net.h"
+
+namespace tenon {
+namespace {
+
+using namespace test;
+
+constexpr int64_t inner = 160, outer = 96, block = 32, blocks = inner / block;
+constexpr auto f16 = static_cast<Element>(10);
+const std::string microsoft = field(8, field(1, "com.microsoft") + field(2, 1));
+
+std::vector<uint16_t> half_numbers(size_t count) {
+  std::mt19937 random(7);
+  std::vector<uint16_t> bits(count);
+  for (uint16_t& one : bits) one = ops::f16_bits(static_cast<float>(random() % 2001) / 1000 - 1);
+  return bits;
+}
+
+/// x (1x160, f32) by weights in f16 -> y.
+std::string half_net() {
+  const std::string weights = tensor("w", f16, {inner, outer}, raw(half_numbers(inner * outer)));
+  return model(input("x", {1, inner}) + weights + node("in", "Cast", {"x"}, {"h"}, integer("to", f16)) +
+               node("p", "MatMul", {"h", "w"}, {"z"}) + node("out", "Cast", {"z"}, {"y"}, integer("to", f32)) +
+               output("y"));
+}
+
+struct Blocks {
+  std::vector<uint8_t> integers, zeros;
+  std::vector<float> scales;
+  int bits;
+  explicit Blocks(int bits)
+      : integers(static_cast<size_t>(outer * inner * bits / 8)),
+        zeros(static_cast<size_t>(outer * ((blocks * bits + 7) / 8))),
+        scales(static_cast<size_t>(outer * blocks)),
+        bits(bits) {
+    std::mt19937 random(5);
+    for (auto* list : {&integers, &zeros})
+      for (uint8_t& one : *list) one = static_cast<uint8_t>(random());
+    for (float& one : scales) one = static_cast<float>(random() % 1000 + 1) / 16384;
+  }
+  int number(const std::vector<uint8_t>& from, int64_t row, int64_t at) const {
+    return bits == 8 ? from[static_cast<size_t>(row + at)] : from[static_cast<size_t>(row + at / 2)] >> at % 2 * 4 & 15;
+  }
+  float weight(int64_t n, int64_t k) const {
+    const int64_t row = (blocks * bits + 7) / 8;
+    return static_cast<float>(number(integers, n * inner * bits / 8, k) - number(zeros, n * row, k / block)) *
+           scales[static_cast<size_t>(n * blocks + k / block)];
+  }
+};
+
+/// x by com.microsoft's MatMulNBits, with zero points and a bias of 0.5.
+std::string block_net(const Blocks& w) {
+  const std::vector<float> bias(outer, 0.5f);
+  const int64_t bytes = block * w.bits / 8;
+  return model(input("x", {3, inner}) + tensor("w", u8, {outer, blocks, bytes}, raw(w.integers)) +
+                   tensor("s", f32, {outer * blocks}, raw(w.scales)) +
+                   tensor("z", u8, {static_cast<int64_t>(w.zeros.size())}, raw(w.zeros)) +
+                   tensor("b", f32, {outer}, raw(bias)) +
+                   node("p", "MatMulNBits", {"x", "w", "s", "z", "", "b"}, {"y"},
+                        integer("K", inner) + integer("N", outer) + integer("bits", w.bits) +
+                            integer("block_size", block) + field(7, "com.microsoft")) +
+                   output("y"),
+               microsoft);
+}
+
+int64_t file_bytes(const Folder& folder, const Engine& engine) {
+  engine.save(folder / "m.tenon");
+  return static_cast<int64_t>(std::filesystem::file_size(folder / "m.tenon"));
+}
+
+TEST(Weights, OfF16StayInF16) {
+  const Folder folder;
+  const Engine engine = build_net(folder, half_net());
+  EXPECT_LT(file_bytes(folder, engine), inner * outer * 2 + 16384);
+  const Tensor x = random_tensor({1, inner}, 3);
+  Session session = Engine::load(folder / "m.tenon").session(2);
+  const Tensor y = session.run({{"x", x}})[0];
+  EXPECT_LT(session.memory().weights_bytes, inner * outer * 3);
+  const std::vector<uint16_t> w = half_numbers(inner * outer);
+  for (int64_t n = 0; n < outer; ++n) {
+    double sum = 0;
+    for (int64_t k = 0; k < inner; ++k)
+      sum += static_cast<double>(x.data<float>()[k]) * ops::f16_value(w[static_cast<size_t>(k * outer + n)]);
+    EXPECT_NEAR(y.data<float>()[n], sum, 1e-4);
+  }
+}
+
+class BlockWeights : public ::testing::TestWithParam<int> {};
+
+TEST_P(BlockWeights, AreMultipliedAsTheyAre) {
+  const Blocks w(GetParam());
+  const Folder folder;
+  const Engine engine = build_net(folder, block_net(w));
+  EXPECT_LT(file_bytes(folder, engine), static_cast<int64_t>(w.integers.size() + w.scales.size() * 5) + 16384);
+  Session session = Engine::load(folder / "m.tenon").session(2);
+  const Tensor x = random_tensor({3, inner}, 3), y = session.run({{"x", x}})[0];
+  EXPECT_LT(session.memory().weights_bytes, static_cast<int64_t>(w.integers.size() + w.scales.size() * 5) + 4096);
+  for (int64_t m = 0; m < 3; ++m)
+    for (int64_t n = 0; n < outer; ++n) {
+      double sum = 0.5;
+      for (int64_t k = 0; k < inner; ++k) sum += static_cast<double>(x.data<float>()[m * inner + k]) * w.weight(n, k);
+      EXPECT_NEAR(y.data<float>()[m * outer + n], sum, 1e-4);
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Bits, BlockWeights, ::testing::Values(4, 8));
+
+TEST(Weights, OfOtherOrdersAreRefused) {
+  const std::string order = tensor("g", i32, {inner}, std::string(inner * 4, '\0'));
+  const Blocks w(4);
+  const std::string net = model(input("x", {3, inner}) + tensor("w", u8, {outer, blocks, block / 2}, raw(w.integers)) +
+                                    tensor("s", f32, {outer * blocks}, raw(w.scales)) + order +
+                                    node("p", "MatMulNBits", {"x", "w", "s", "", "g"}, {"y"},
+                                         integer("K", inner) + integer("N", outer) + integer("bits", 4) +
+                                             integer("block_size", block) + field(7, "com.microsoft")) +
+                                    output("y"),
+                                microsoft);
+  const Folder folder;
+  const std::string error = error_of([&] { build_net(folder, net); });
+  EXPECT_NE(error.find("g_idx"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace tenon
