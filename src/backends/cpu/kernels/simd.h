@@ -176,7 +176,8 @@ static TENON_INLINE Vec load_f16(const uint16_t* p) {
   const __m128i sign = _mm_slli_epi32(_mm_and_si128(wide, _mm_set1_epi32(0x8000)), 16);
   const __m128i magnitude = _mm_and_si128(wide, _mm_set1_epi32(0x7fff));
   const __m128i biased = _mm_add_epi32(_mm_slli_epi32(magnitude, 13), _mm_set1_epi32(112 << 23));
-  const __m128i infinite = _mm_and_si128(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)), _mm_set1_epi32(0x7f800000));
+  const __m128i beyond = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)),
+                infinite = _mm_and_si128(beyond, _mm_set1_epi32(0x7f800000));
   const __m128 half = _mm_set1_ps(0.5f);
   const __m128 tiny = _mm_sub_ps(_mm_castsi128_ps(_mm_or_si128(magnitude, _mm_castps_si128(half))), half);
   const __m128i is_tiny = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x400));

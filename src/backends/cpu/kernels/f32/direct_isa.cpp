@@ -365,6 +365,7 @@ void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int6
 }  // namespace
 
 extern const DirectOps direct_ops;
-const DirectOps direct_ops = {kBlock, kTilePixels, worker_bytes, run, gemv<AsF32>, gemv<AsF16>, gemv<AsBf16>, gemm_panel};
+const DirectOps direct_ops = {kBlock,      kTilePixels, worker_bytes, run,
+                              gemv<AsF32>, gemv<AsF16>, gemv<AsBf16>, gemm_panel};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
