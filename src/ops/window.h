@@ -78,8 +78,8 @@ Window read_window(Context& ctx, std::vector<int64_t> kernel) {
   else if (mode == "SAME_UPPER") window.auto_pad = AutoPad::same_upper;
   else if (mode == "SAME_LOWER") window.auto_pad = AutoPad::same_lower;
   else if (mode != "NOTSET" && !mode.empty()) ctx.fail("auto_pad is \"" + mode + "\"");
-  std::vector<int64_t> pads(rank * 2, 0);
-  if (window.auto_pad == AutoPad::none) pads = window_list(ctx, "pads", rank * 2, 0, 0);
+  std::vector<int64_t> pads = window_list(ctx, "pads", rank * 2, 0, 0);
+  if (window.auto_pad != AutoPad::none) pads.assign(rank * 2, 0);
   window.begin.assign(pads.begin(), pads.begin() + rank);
   window.end.assign(pads.begin() + rank, pads.end());
   window.ceil = ctx.node().integer("ceil_mode", 0) != 0;

@@ -46,9 +46,9 @@ bool is_foldable(const ir::Graph& graph, const ir::Node& node) {
 
 /// Bytes that stand for the weights of a convolution or product stay as they are until lower_quantised has seen them.
 bool is_quantised_weight(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "DequantizeLinear") return false;
   const DType type = graph.value(node.inputs[0]).dtype;
-  const bool is_integer = size_of(type) == 1 || type == DType::i4 || type == DType::u4;
-  if (node.op != "DequantizeLinear" || !is_integer) return false;
+  if (size_of(type) != 1 && type != DType::i4 && type != DType::u4) return false;
   const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
   return std::any_of(users.begin(), users.end(), [&](ir::NodeId user) {
     const ir::Node& reader = graph.node(user);

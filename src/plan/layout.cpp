@@ -74,8 +74,12 @@ struct Layouter {
   }
   const Dims& dims(ir::ValueId id) const { return layout.places[id].dims; }
   bool movable(ir::ValueId id) const {  // may be written into another value's storage
-    return id != ir::no_value && !fixed[id] && !graph.value(id).is_constant() &&
+    return id != ir::no_value && !fixed[id] && !graph.value(id).is_constant() && may_be_part(id) &&
            graph.value(id).producer != ir::no_node;
+  }
+  /// Bodies on a device take what lies in one piece; the host copies what does not.
+  bool may_be_part(ir::ValueId id) const {
+    return request.host_memory || !request.facts.whole[static_cast<size_t>(id)];
   }
 
   int64_t bytes_of(ir::ValueId id) const {
@@ -282,12 +286,13 @@ struct Layouter {
           continue;
         }
         const Place part = slice(layout.places[in], axis, begin, dims(out));
+        if (!fixed[out] && !may_be_part(out)) own_storage(out);
         if (!fixed[out]) layout.places[out] = part, fixed[out] = 1;
         else all &= same(layout.places[out], part);
         begin += dims(out)[axis];
       }
       if (all) layout.runs[id] = 0;
-    } else if (kind == Kind::slice && in_arena && !fixed[node.outputs[0]]) {
+    } else if (kind == Kind::slice && in_arena && !fixed[node.outputs[0]] && may_be_part(node.outputs[0])) {
       if (const auto view = view_of_slice(node)) {
         layout.places[node.outputs[0]] = *view;
         fixed[node.outputs[0]] = 1;

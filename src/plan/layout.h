@@ -21,6 +21,7 @@ struct LayoutFacts {
   };
   std::vector<Node> nodes;
   std::vector<int> depths;
+  std::vector<char> whole;  // per value: whether a node that runs bodies reads or writes it
 };
 LayoutFacts layout_facts(const ir::Graph& graph);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "ops/control_flow.h"
 #include "ops/op.h"
 #include "plan/layout.h"
 
@@ -48,6 +49,13 @@ LayoutFacts layout_facts(const ir::Graph& graph) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
     facts.nodes.push_back(facts_of(graph, id));
   facts.depths = depths(graph);
+  facts.whole.assign(graph.values.size(), 0);
+  for (const ir::Node& node : graph.nodes) {
+    if (ops::bodies_of(node).empty()) continue;
+    for (const auto* list : {&node.inputs, &node.outputs})
+      for (const ir::ValueId value : *list)
+        if (value != ir::no_value) facts.whole[static_cast<size_t>(value)] = 1;
+  }
   return facts;
 }
 

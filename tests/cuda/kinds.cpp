@@ -117,6 +117,9 @@ bool is_weights(const Case& one, size_t operand) {
 
 std::vector<Kind> kinds_of(const Case& one) {
   if (!has_floats(one)) return {Kind::f32};
+  // 16-bit weights of f32 are the CPU's: on a GPU passes cast either.
+  if (is_product(one) && one.operands[0].dtype() == DType::f32 && one.operands[1].dtype() != DType::f32)
+    return {Kind::f32};
   std::vector<Kind> kinds = {Kind::f32, Kind::f16, Kind::bf16};
   if (is_product(one) || one.node().op == "tenon:DotAttention") kinds.push_back(Kind::tf32);
   if (is_product(one) || one.node().op == "tenon:BoxHead") kinds.push_back(Kind::f16_to_f32);

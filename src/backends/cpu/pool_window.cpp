@@ -13,7 +13,8 @@ PoolWindow::PoolWindow(const backends::Problem& problem) {
   dilations = node.integers("dilations", {1, 1});
   pads = node.integers("pads", {0, 0, 0, 0});
   const std::string mode = node.text("auto_pad", "NOTSET");
-  if (mode == "NOTSET" || mode == "VALID") return;
+  if (mode == "VALID") pads = {0, 0, 0, 0};
+  if (!mode.starts_with("SAME")) return;
   for (size_t axis : {size_t{0}, size_t{1}}) {
     const int64_t total = std::max<int64_t>(
         0, (y[axis + 1] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - x[axis + 1]);

@@ -98,7 +98,9 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   const auto kernel = node.integers("kernel_shape"), strides = node.integers("strides", {1, 1}),
              dilations = node.integers("dilations", {1, 1});
   auto pads = node.integers("pads", {0, 0, 0, 0});
-  if (const std::string mode = node.text("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "VALID")
+  const std::string mode = node.text("auto_pad", "NOTSET");
+  if (mode == "VALID") pads = {0, 0, 0, 0};
+  if (mode.starts_with("SAME"))
     for (size_t axis : {size_t{0}, size_t{1}}) {
       const int64_t total = std::max<int64_t>(
           0, (y.dims[axis + h] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - x.dims[axis + h]);

@@ -156,8 +156,9 @@ constexpr const char* name_of(Gemv gemv) {
 
 template <Isa kIsa, Gemv kGemv>
 ConvTactic tactic() {
-  return {name_of(kGemv), kGemv == Gemv::none ? direct_refuses : gemv_refuses, packed_floats<kIsa, kGemv>,
-          pack<kIsa, kGemv>, make<kIsa, kGemv>};
+  constexpr Gemv stored = kGemv == Gemv::none ? Gemv::f32 : kGemv;  // both take what either has packed
+  return {name_of(kGemv), kGemv == Gemv::none ? direct_refuses : gemv_refuses, packed_floats<kIsa, stored>,
+          pack<kIsa, stored>, make<kIsa, kGemv>};
 }
 
 template <Gemv kGemv>
