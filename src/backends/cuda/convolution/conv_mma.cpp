@@ -66,8 +66,8 @@ std::vector<float> joined_weights(const Problem& problem, const ConvShape& shape
   return wide;
 }
 
-/// The longest copy that all channels of a pixel are whole numbers of: 16, 8 or 4 bytes; of halves 2, else 0 where there
-/// is none.
+/// The longest copy that all channels of a pixel are whole numbers of: 16, 8 or 4 bytes; else 2 of halves and 0 of
+/// others.
 int copy_bytes(const Problem& problem, const ConvShape& shape) {
   for (const int64_t bytes : {16, 8, 4}) {
     bool fits = (bytes == 4 || problem.inputs[0].aligned) && shape.channels_in() * element_bytes(shape) % bytes == 0;
@@ -271,10 +271,11 @@ class MmaStep : public Step {
     std::vector<std::byte> packed;
     const bool narrow = is_16_bit(shape.x_type), divided = is_divided(problem, shape);
     const size_t bias_at =
-        pack_rows(joined_weights(problem, shape), shape, tile, bias.size() * 4, packed, [&](std::byte* to, float weight) {
-          if (narrow) *reinterpret_cast<uint16_t*>(to) = bits16_of(weight, shape.x_type);
-          else *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
-        });
+        pack_rows(joined_weights(problem, shape), shape, tile, bias.size() * 4, packed,
+                  [&](std::byte* to, float weight) {
+                    if (narrow) *reinterpret_cast<uint16_t*>(to) = bits16_of(weight, shape.x_type);
+                    else *reinterpret_cast<float*>(to) = divided ? weight : tf32_of(weight);
+                  });
     std::memcpy(packed.data() + bias_at, bias.data(), bias.size() * 4);
     packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
