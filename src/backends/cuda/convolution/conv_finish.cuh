@@ -54,7 +54,7 @@ __device__ __forceinline__ float residual_at(const u32* words, int k, const floa
 __device__ __forceinline__ float result_of(Sum sum, float, float bias, float residual, const Finish& finish) {
   float v = sum + bias;
   if (RESIDUAL == 1) v += residual;
-  v = activate<ACT, true>(v, finish.alpha, finish.beta);
+  v = activate<ACT, OB != 4>(v, finish.alpha, finish.beta);
   if (RESIDUAL == 2) v += residual;
   return v;
 }

@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (PRODUCTS || FLOAT16 ? 384
     if (m >= p.m || n >= p.n) return;
     if (p.bias) v += p.bias[n];
     if (RESIDUAL == 1) v += f32_of(other[m * p.rm + n * p.rn]);
-    v = activate<ACT, FLOAT16>(v, p.alpha, p.beta);
+    v = activate<ACT, sizeof(To) == 2>(v, p.alpha, p.beta);
     if (RESIDUAL == 2) v += f32_of(other[m * p.rm + n * p.rn]);
     c[m * p.cm + n * p.cn] = of_f32<To>(v);
   };
