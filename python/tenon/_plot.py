@@ -104,7 +104,7 @@ def _bars(results: _Results, title: str, unit: str, value: Callable[[Row], Optio
         places = [group - 0.42 + width * (at + 0.5) for group in range(len(batches))]
         heights = [numbers.get((name, batch)) for batch in batches]
         drawn = [height or 0 for height in heights]
-        look = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
+        look: Dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
         axes.bar(places, drawn, width * 0.92, label=results.label[name], **look)
         for place, height in zip(places, heights):
             if height is not None:
@@ -152,7 +152,7 @@ def _latency(results: _Results) -> Any:
             axes.bar(at, median, 0.86, label=label, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
             if row:
                 axes.plot([at, at], [median, tail], color="#444444", linewidth=1.2, marker="_", markevery=[1])
-                where = {"xy": (at, median), "xytext": (0, 3), "textcoords": "offset points"}
+                where: Dict[str, Any] = {"xy": (at, median), "xytext": (0, 3), "textcoords": "offset points"}
                 ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
                 axes.annotate(short(median), ha="center", va="bottom", fontsize=8, bbox=ground, zorder=4, **where)
             most = max(most, tail)
