@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Times one call of a tiny model (y = relu(a * x), four numbers) through Tenon's Python package and ONNX Runtime's, in
-turn, in one process: the time is that of the call and not of the arithmetic.   usage: call_overhead.py [CALLS]"""
+turn, in one process: the time is that of the call and not of the arithmetic. Then the time of an import, in processes of
+their own.   usage: call_overhead.py [CALLS]"""
 import statistics
+import subprocess
 import sys
 import time
 
@@ -27,6 +29,14 @@ def time_of(call, count):
     for _ in range(count):
         call()
     return (time.perf_counter() - start) / count * 1e6
+
+
+def import_time(name):
+    """Milliseconds of wall clock and of the processor; None where it is not installed."""
+    code = ('import time; start = time.perf_counter(), time.process_time(); import %s; '
+            'print(time.perf_counter() - start[0], time.process_time() - start[1])' % name)
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    return [1000 * float(one) for one in done.stdout.split()] if done.returncode == 0 else None
 
 
 def main():
@@ -58,6 +68,12 @@ def main():
             times[name].append(time_of(call, count // 9))
     for name, list_ in times.items():
         print('%-30s %7.2f us  (least %.2f)' % (name, statistics.median(list_), min(list_)))
+    for name in ('tenon', 'numpy', 'onnxruntime'):
+        took = [import_time(name) for _ in range(9)]
+        if None not in took:
+            wall, processor = zip(*took)
+            print('import %-23s %7.1f ms  (least %.1f), of the processor %.1f' % (
+                name, statistics.median(wall), min(wall), statistics.median(processor)))
 
 
 main()

@@ -14,7 +14,8 @@ from ._errors import Code, Error
 # Okabe and Ito's colours, which the colour-blind can tell apart; by the kind of contender.
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
 HATCHES = ["", "//", "..", "xx", "\\\\", "--", "++", "oo"]
-TENON_FIRST = "#0072B2"
+# What plots call the contenders that are no engines of Tenon.
+OTHERS = {"pytorch": "PyTorch", "onnxruntime": "ONNX Runtime"}
 
 Row = Dict[str, Any]
 
@@ -48,6 +49,7 @@ class _Results:
             if row["name"] not in self.names:
                 self.names.append(row["name"])
         self.batches = sorted({row["batch"] for row in self.rows})
+        self.label = {row["name"]: label_of(row) for row in self.rows}
         self.style = {
             name: (PALETTE[at % len(PALETTE)], HATCHES[at % len(HATCHES)]) for at, name in enumerate(self.names)
         }
@@ -57,6 +59,17 @@ class _Results:
             if row["name"] == name and row["batch"] == batch:
                 return row
         return None
+
+
+def label_of(row: Row) -> str:
+    """Whose it is, and which: an engine's file has any name."""
+    name = str(row["name"])
+    if row.get("kind") == "tenon":
+        return name if "tenon" in name.lower() else "Tenon " + name
+    for own, label in OTHERS.items():
+        if name.startswith(own):
+            return label + name[len(own) :].replace("cuda", "CUDA")
+    return name
 
 
 def short(value: float) -> str:
@@ -91,7 +104,8 @@ def _bars(results: _Results, title: str, unit: str, value: Callable[[Row], Optio
         places = [group - 0.42 + width * (at + 0.5) for group in range(len(batches))]
         heights = [numbers.get((name, batch)) for batch in batches]
         drawn = [height or 0 for height in heights]
-        axes.bar(places, drawn, width * 0.92, label=name, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
+        look: Dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
+        axes.bar(places, drawn, width * 0.92, label=results.label[name], **look)
         for place, height in zip(places, heights):
             if height is not None:
                 axes.annotate(
@@ -107,7 +121,47 @@ def _bars(results: _Results, title: str, unit: str, value: Callable[[Row], Optio
     axes.set_ylim(0, most * (1.22 if count > 14 else 1.12))
     _finish(axes, title, unit, better)
     axes.set_xticks(range(len(batches)), ["batch %d" % batch for batch in batches])
-    axes.legend(fontsize=8, ncols=min(4, len(names)), frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08))
+    _legend_below(figure, axes)
+    return figure
+
+
+def _legend_below(figure: Any, axes: Any) -> None:
+    """In one row where the figure is wide enough, else in rows of three."""
+    handles, labels = axes.get_legend_handles_labels()
+    inches = sum(0.6 + 0.07 * len(label) for label in labels)
+    columns = len(labels) if inches < figure.get_size_inches()[0] - 0.5 else 3
+    figure.legend(handles, labels, fontsize=8, ncols=columns, frameon=False, loc="outside lower center")
+
+
+def _latency(results: _Results) -> Any:
+    """A panel for each batch, as their times differ by far: the median as a bar, the 99th percentile above it."""
+    from matplotlib.figure import Figure
+
+    names, batches = results.names, results.batches
+    width = max(2.6, 0.55 * len(names) + 0.9)
+    figure = Figure(figsize=(max(6.5, width * len(batches)), 4.8), layout="constrained")
+    panels = figure.subplots(1, len(batches), squeeze=False)[0]
+    for axes, batch in zip(panels, batches):
+        most = 0.0
+        for at, name in enumerate(names):
+            colour, hatch = results.style[name]
+            row = results.of(name, batch)
+            median = row["latency_ms"]["p50"] if row else 0
+            tail = max(median, row["latency_ms"].get("p99", median)) if row else 0
+            label = results.label[name]
+            axes.bar(at, median, 0.86, label=label, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
+            if row:
+                axes.plot([at, at], [median, tail], color="#444444", linewidth=1.2, marker="_", markevery=[1])
+                where: Dict[str, Any] = {"xy": (at, median), "xytext": (0, 3), "textcoords": "offset points"}
+                ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+                axes.annotate(short(median), ha="center", va="bottom", fontsize=8, bbox=ground, zorder=4, **where)
+            most = max(most, tail)
+        axes.set_ylim(0, most * 1.15)
+        _finish(axes, "batch %d" % batch, "ms" if axes is panels[0] else "", "")
+        axes.set_xticks([])
+    title = "Latency: median, and a line to the 99th percentile (less is better)"
+    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    _legend_below(figure, panels[0])
     return figure
 
 
@@ -137,7 +191,7 @@ def _size(results: _Results) -> Any:
         colour, hatch = results.style[name]
         axes.barh(at, size, 0.7, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5)
         axes.annotate(short(size), (size, at), va="center", xytext=(4, 0), textcoords="offset points", fontsize=8)
-    axes.set_yticks(range(len(sizes)), [name for name, _ in reversed(sizes)])
+    axes.set_yticks(range(len(sizes)), [results.label[name] for name, _ in reversed(sizes)])
     axes.set_xlim(0, max(size for _, size in sizes) * 1.12)
     _finish(axes, "Size of the model", "", "less is better")
     axes.grid(axis="x", color="#dddddd", linewidth=0.6)
@@ -164,7 +218,8 @@ def _accuracy(results: _Results) -> Any:
     for at, (name, latency, error) in enumerate(points):
         colour, _ = results.style[name]
         axes.scatter(
-            [latency], [max(error, floor)], s=70, color=colour, marker="osD^vP*X"[at % 8], zorder=3, label=name
+            [latency], [max(error, floor)], s=70, color=colour, marker="osD^vP*X"[at % 8], zorder=3,
+            label=results.label[name],
         )
     axes.set_yscale("log")
     axes.set_ylim(floor / 3, 3 * max(1e-3, max(error for _, _, error in points)))
@@ -193,15 +248,13 @@ def figures(report: Dict[str, Any]) -> Dict[str, Any]:
     """matplotlib figures by name; those that the results have no numbers for are left out."""
     results = _Results(report)
     made = {
-        "latency": _bars(
-            results, "Latency of a batch, median", "ms", lambda row: float(row["latency_ms"]["p50"]), "less is better"
-        ),
+        "latency": _latency(results),
         "throughput": _bars(
             results, "Throughput", "images per second", lambda row: float(row["throughput"]), "more is better"
         ),
         "memory": _bars(
             results,
-            "Memory that it adds to the process",
+            "Memory added to the process",
             "MB",
             lambda row: row["memory_bytes"] / 1e6 if row.get("memory_bytes") is not None else None,
             "less is better",
@@ -241,13 +294,13 @@ def _page(report: Dict[str, Any], images: Sequence[Tuple[str, str]]) -> str:
     rows = [cells(["", "batch", "mean ms", "p50", "p90", "p99", "images/s", "model MB", "relative error"], "th")]
     for row in report["results"]:
         if "error" in row:
-            rows.append(cells([row["name"], row["batch"], row["error"]]))
+            rows.append(cells([label_of(row), row["batch"], row["error"]]))
             continue
         latency = row["latency_ms"]
         rows.append(
             cells(
                 [
-                    row["name"],
+                    label_of(row),
                     row["batch"],
                     *("%.3f" % latency[key] for key in ("mean", "p50", "p90", "p99")),
                     short(row["throughput"]),

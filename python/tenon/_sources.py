@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import zipfile
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from ._errors import Code, Error
 
@@ -184,11 +184,9 @@ def _named(name: str, weights: str) -> Source:
 
     if name in torchvision.models.list_models():
         best = torchvision.models.get_model_weights(name).DEFAULT
-        made = None
-        if weights != "none":
-            made = _downloaded(lambda: torchvision.models.get_model(name, weights=best), name, weights)
+        made, note = _downloaded(lambda: torchvision.models.get_model(name, weights=best), name, weights, str(best))
         source = Source(made or torchvision.models.get_model(name, weights=None))
-        source.notes.append("trained weights %s" % best if made else "random weights")
+        source.notes.append(note)
         crop = getattr(best.transforms(), "crop_size", None)
         if crop:
             source.input_shapes = [[3, crop[0], crop[0]]]
@@ -198,11 +196,9 @@ def _named(name: str, weights: str) -> Source:
         return source
     timm = _timm()
     if timm is not None and name in timm.list_models():
-        made = None
-        if weights != "none":
-            made = _downloaded(lambda: timm.create_model(name, pretrained=True), name, weights)
+        made, note = _downloaded(lambda: timm.create_model(name, pretrained=True), name, weights, "of timm")
         source = Source(made or timm.create_model(name, pretrained=False))
-        source.notes.append("trained weights" if made else "random weights")
+        source.notes.append(note)
         config = source.module.default_cfg
         source.input_shapes = [list(config.get("input_size", (3, 224, 224)))]
         return source
@@ -226,15 +222,19 @@ def _timm() -> Any:
         return None
 
 
-def _downloaded(make: Any, name: str, weights: str) -> Any:
+def _downloaded(make: Any, name: str, weights: str, which: str) -> Tuple[Any, str]:
+    """The model with trained weights, or None, and what to say of its weights."""
+    if weights == "none":
+        return None, "random weights, as --weights none asks"
     try:
-        return make()
+        return make(), "trained weights " + which
     except Exception as error:
+        why = (str(error).strip() or repr(error)).splitlines()[0]
         if weights == "default":
             raise Error(
                 Code.io,
-                "the weights of %s cannot be had" % name,
-                why=str(error).splitlines()[0],
+                "the weights of %s cannot be downloaded" % name,
+                why=why,
                 hint="--weights none takes random ones, --checkpoint a file of yours",
             ) from None
-        return None
+        return None, "random weights: trained ones cannot be downloaded (%s)" % why

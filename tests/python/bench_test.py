@@ -44,6 +44,28 @@ def test_benchmark_and_plots(tmp_path, capsys):
     assert page.count('data:image/png;base64,') == 6 and 'takes 1x3x64x64 alone' in page
 
 
+def test_plots_say_whose_an_engine_is():
+    pytest.importorskip('matplotlib', reason='no matplotlib')
+    from tenon._plot import _page, figures
+
+    rows = [{'name': name, 'kind': kind, 'batch': batch, 'model_bytes': 1e7, 'memory_bytes': 2e7, 'throughput': 1 / ms,
+             'latency_ms': {key: batch * ms for key in ('mean', 'p50', 'p90', 'p99')},
+             'fidelity': {'relative_error': 1e-3}}
+            for name, kind, ms in (('pytorch compiled', 'pytorch', 9.0), ('int8', 'tenon', 2.0),
+                                   ('onnxruntime', 'onnxruntime', 4.0), ('my_tenon', 'tenon', 3.0))
+            for batch in (1, 16)]
+    report = {'format': 'tenon benchmark 1', 'model': 'm', 'iterations': 1, 'warmup': 1, 'environment': {},
+              'results': rows}
+    made = figures(report)
+    latency = made['latency']
+    assert [axes.get_title(loc='left') for axes in latency.axes] == ['batch 1', 'batch 16']
+    assert [one.get_text() for one in latency.legends[0].texts] == [
+        'PyTorch compiled', 'Tenon int8', 'ONNX Runtime', 'my_tenon']
+    # Each panel fits its own batch.
+    assert latency.axes[1].get_ylim()[1] == pytest.approx(16 * latency.axes[0].get_ylim()[1])
+    assert '<td>Tenon int8</td>' in _page(report, [])
+
+
 def test_plot_refuses_other_files(tmp_path, capsys):
     for text in ('nothing', '{}', '{"format": "tenon benchmark 1", "results": []}'):
         (tmp_path / 'r.json').write_text(text)

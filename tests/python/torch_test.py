@@ -97,9 +97,28 @@ def test_export_by_name(tmp_path, capsys):
     pytest.importorskip('torchvision', reason='no torchvision')
     assert main(['export', '--model', 'squeezenet1_1', '--weights', 'none', '--dynamic-batch', '--input-shape',
                  '3x64x64', '-o', str(tmp_path / 's.onnx')]) == 0
-    assert 'against PyTorch' in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert 'against PyTorch' in out and 'note     random weights, as --weights none asks' in out
     assert main(['export', '--model', 'resnett50', '-o', str(tmp_path / 's.onnx')]) == 2
     assert 'did you mean' in capsys.readouterr().err
+
+
+def test_weights_that_cannot_be_downloaded_are_told(monkeypatch):
+    models = pytest.importorskip('torchvision.models', reason='no torchvision')
+    from tenon._sources import find
+
+    real = models.get_model
+
+    def offline(name, weights=None):
+        if weights is not None:
+            raise OSError('no network')
+        return real(name, weights=None)
+
+    monkeypatch.setattr(models, 'get_model', offline)
+    assert find('squeezenet1_1').notes == ['random weights: trained ones cannot be downloaded (no network)']
+    with pytest.raises(tenon.Error, match='cannot be downloaded') as caught:
+        find('squeezenet1_1', weights='default')
+    assert caught.value.why == 'no network'
 
 
 def test_the_compiled_command_hands_over(tmp_path):
