@@ -27,6 +27,10 @@ using Progress = std::function<bool(const std::string& stage, double done, doubl
 /// What an INT8 build is for: the shortest run, or the fewest bytes of weights.
 enum class Objective : uint8_t { latency, size };
 
+/// How constant weights of products lie in an engine whose data stay in floating point: as the model has them, or as
+/// integers in blocks with a scale each.
+enum class Weights : uint8_t { given, int8, int4 };
+
 struct BuildOptions {
   Device device = {};  ///< the CPU; or "cuda", "cuda:N"
   Precision precision = Precision::fp32;
@@ -60,6 +64,8 @@ struct BuildOptions {
   Progress progress = {};
   Logger logger = {};                 ///< also of the engine and its sessions
   std::optional<Limits> limits = {};  ///< of this build, and together of all sessions of its engine
+  Weights weights = Weights::given;   ///< on a CPU, of MatMul and Gemm; not beside int8 and fp8
+  int weight_block = 32;              ///< weights of one output that share a scale: 16 to 256, a power of two
 };
 
 /// Model file to engine. Throws Error naming file, node and reason.

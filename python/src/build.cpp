@@ -206,14 +206,18 @@ void take_calibration(const nb::dict& given, const std::vector<TensorInfo>& inpu
 BuildOptions options_of(const nb::dict& given, const std::vector<TensorInfo>& inputs,
                         const std::shared_ptr<Raised>& raised) {
   BuildOptions options;
-  std::string device = "cpu", precision = "fp32", objective = "latency";
+  std::string device = "cpu", precision = "fp32", objective = "latency", weights = "given";
   take(given, "device", device);
   take(given, "precision", precision);
   take(given, "objective", objective);
+  take(given, "weights", weights);
+  take(given, "weight_block", options.weight_block);
   options.device = Device(device);
   options.precision = precision_of(precision);
   options.objective =
       chosen<Objective>(objective, "objective", {{"latency", Objective::latency}, {"size", Objective::size}});
+  options.weights = chosen<Weights>(
+      weights, "weights", {{"given", Weights::given}, {"int8", Weights::int8}, {"int4", Weights::int4}});
   take(given, "shapes", options.shapes);
   take(given, "profiles", options.profiles);
   take(given, "state", options.state);

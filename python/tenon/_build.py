@@ -85,6 +85,8 @@ _PLAIN = (
     "calibration_batch",
     "max_error",
     "objective",
+    "weights",
+    "weight_block",
     "accuracy",
     "max_drop",
     "threads",
@@ -138,6 +140,8 @@ def build(
     effort: str = "normal",
     keep: Optional[Mapping[str, str]] = None,
     objective: str = "latency",
+    weights: str = "given",
+    weight_block: int = 32,
     accuracy: Optional[Callable[[_core.Engine], float]] = None,
     max_drop: Optional[float] = None,
     threads: int = 0,
@@ -172,6 +176,8 @@ def build(
     effort:        "high" rounds weights one by one, which takes longer
     keep:          precisions of ONNX nodes, "fp32" or "int8", by node
     objective:     "latency", or "size" for the fewest bytes of weights
+    weights:       "int8" or "int4": weights of large products as integers in blocks, data in floating point; on a CPU
+    weight_block:  weights of one output that share a scale: 16 to 256, a power of two
     accuracy:      a function of an engine that gives points of a metric, 0 to 100; the engine chosen is the fastest
                    found that loses at most `max_drop` of them
     threads:       0: the cores this process may use

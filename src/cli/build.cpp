@@ -19,6 +19,8 @@ namespace {
 
 struct Options : ModelOptions {
   std::string output, json;
+  std::string weights;
+  int64_t weight_block = 32;
   bool retune = false;
   int64_t max_batch = 0;  // 0: not given
   DataOptions data;
@@ -63,6 +65,18 @@ void set_batch(const Options& options, BuildOptions& how) {
   }
 }
 
+void set_weights(const Options& options, BuildOptions& how) {
+  if (options.weights.empty()) return;
+  if (options.retune)
+    throw Error(Code::usage, "the weights of an engine stay as they are",
+                {.where = "--weights", .hint = "build the model that it is of"});
+  if (options.weights != "int8" && options.weights != "int4")
+    throw Error(Code::usage, "invalid value \"" + options.weights + "\"",
+                {.where = "--weights", .hint = "give int8 or int4"});
+  how.weights = options.weights == "int8" ? Weights::int8 : Weights::int4;
+  how.weight_block = static_cast<int>(options.weight_block);
+}
+
 int work(const Options& options) {
   check_kind(options.path(), options.retune);
   if (options.output == "-" && isatty(STDOUT_FILENO) == 1)
@@ -71,6 +85,7 @@ int work(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   BuildOptions how = options.build_options();
   set_batch(options, how);
+  set_weights(options, how);
   options.data.apply(options, how);
   options.judge.apply(options, options.data, how);
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
@@ -109,12 +124,22 @@ std::function<int()> add(CLI::App& app) {
            "The batch to tune for, where the model leaves it free; others run too")
       .value("N")
       .between(int64_t{1}, int64_t{65536});
+  flags
+      .add("--weights", options->weights,
+           "int8 or int4: weights of large products as integers in blocks, data in floating point; on a CPU. With "
+           "--data the table says what that costs")
+      .value("NAME");
+  flags.add("--weight-block", options->weight_block, "Weights of one output that share a scale, for --weights")
+      .value("N")
+      .between(int64_t{16}, int64_t{256})
+      .with_default();
   options->data.add_to(app);
   options->judge.add_to(app);
   add_json(app, options->json);
   flags.footer(
       "Examples:\n"
       "  tenon build yolov8n.onnx -o yolov8n.tenon\n"
+      "  tenon build gpt2.onnx -o gpt2.tenon --weights int4 --data prompts/\n"
       "  tenon build bert.onnx -o bert.tenon --shapes ids:1x128,mask:1x128 --budget 10s\n"
       "  tenon build yolov8n.tenon -o on_gpu.tenon --retune --device cuda --precision fp16\n"
       "  tenon build yolov8n.onnx -o yolov8n.tenon --precision int8 --data images/ --preprocess yolo\n"

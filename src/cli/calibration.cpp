@@ -248,7 +248,8 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     build.metadata[vision::spec_key] = preprocess;
   }
   const bool needs_data = is_quantised(build.precision);
-  const bool quantises = needs_data || build.precision == Precision::best;
+  const bool quantises =
+      needs_data || build.precision == Precision::best || build.weights != Weights::given;
   if (data.empty() && (cache.empty() || !quantises)) {
     const bool floats = build.precision == Precision::fp8;
     if (needs_data)

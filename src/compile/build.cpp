@@ -20,6 +20,7 @@
 #include "plan/sources.h"
 #include "plan/timing_cache.h"
 #include "compile/int8.h"
+#include "compile/weight_only.h"
 #include "compile/latency_check.h"
 #include "quant/structure.h"
 
@@ -153,7 +154,12 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   tracker.note(passes::optimise(plan.graph, options.skip_passes));
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
-  if (quantises) {
+  if (options.weights != Weights::given) {
+    plan = compile::plan_weight_only(std::move(plan), options, [&](plan::Plan& one) {
+      finish(one, tracker, tune, options);
+      cache.add(one.records);
+    });
+  } else if (quantises) {
     const auto finish_one = [&](plan::Plan& one) {
       finish(one, tracker, tune, options);
       cache.add(one.records);

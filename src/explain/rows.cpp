@@ -27,16 +27,20 @@ std::string sizes_of(const Problem& problem) {
 
 /// The arithmetic of a step, by the narrowest type among what it reads and writes; nullopt where it has no floats.
 std::optional<Precision> precision_of(const Problem& problem) {
+  const bool product = ops::has_trait(problem.node->op, ops::Trait::product);
+  const auto holds_f32 = [](const std::vector<Operand>& list) { return !list.empty() && list[0].dtype == DType::f32; };
+  // Weights of fewer bits are cast to the type of the data.
+  const bool casts = product && holds_f32(problem.inputs) && holds_f32(problem.outputs);
   std::set<DType> types;
   for (const auto* list : {&problem.inputs, &problem.outputs})
-    for (const Operand& operand : *list) types.insert(operand.dtype);
+    for (const Operand& operand : *list)
+      if (!casts || !operand.constant) types.insert(operand.dtype);
   if (types.count(DType::u8) || types.count(DType::i8)) return Precision::int8;
   if (types.count(DType::f8e4m3fn)) return Precision::fp8;
   if (types.count(DType::f16)) return Precision::fp16;
   if (types.count(DType::bf16)) return Precision::bf16;
   if (!types.count(DType::f32)) return std::nullopt;
-  const bool rounds = problem.tf32 && ops::has_trait(problem.node->op, ops::Trait::product);
-  return rounds ? Precision::tf32 : Precision::fp32;
+  return problem.tf32 && product ? Precision::tf32 : Precision::fp32;
 }
 
 void set_precision(Row& row, std::optional<Precision> precision, const Problem& problem) {

@@ -63,6 +63,17 @@ int unsigned_at(const Tensor& tensor, int64_t at) {
   }
 }
 
+/// In f16 where that has all of the scales.
+Tensor smallest(const Tensor& scales) {
+  Tensor small(DType::f16, scales.dims());
+  for (int64_t at = 0; at < scales.elements(); ++at) {
+    const float scale = scales.data<float>()[at];
+    small.data<uint16_t>()[at] = f16_bits(scale);
+    if (f16_value(f16_bits(scale)) != scale) return scales;
+  }
+  return small;
+}
+
 bool lower(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (!is_product(graph, node)) return false;
@@ -97,7 +108,7 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
     }
   std::vector<ir::ValueId> inputs{node.inputs[0], graph.add_constant("", packed), bias,
                                   node.inputs.size() > 3 ? node.inputs[3] : ir::no_value,
-                                  graph.add_constant("", steps)};
+                                  graph.add_constant("", smallest(steps))};
   if (shifts) inputs.push_back(graph.add_constant("", offsets));
   ir::Attributes attributes{{"k", k}, {"block", block}, {"bits", bits}};
   for (const char* word : {"activation", "residual"})

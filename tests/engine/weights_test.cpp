@@ -2,6 +2,7 @@
 // Weights of few bits stay as they are in an engine's file and in memory.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "engine/engine.h"
@@ -111,6 +112,47 @@ TEST_P(BlockWeights, AreMultipliedAsTheyAre) {
     }
 }
 INSTANTIATE_TEST_SUITE_P(Bits, BlockWeights, ::testing::Values(4, 8));
+
+/// Of the results of a product by so many random weights in blocks, beside those in f32: the relative error.
+double error_of_rounding(Weights weights, double bits) {
+  constexpr int64_t k = 160, n = 128;
+  const Folder folder;
+  const std::string net = model(input("x", {1, k}) + random_weights("w", {k, n}, 1) +
+                                node("p", "MatMul", {"x", "w"}, {"y"}) + output("y"));
+  BuildOptions options = quick_build();
+  options.weights = weights;
+  const Tensor x = random_tensor({1, k}, 2);
+  const Tensor exact = build_net(folder, net).session(1).run({{"x", x}})[0];
+  const Engine engine = build_net(folder, net, options);
+  EXPECT_LT(static_cast<double>(file_bytes(folder, engine)), k * n * bits / 8 + 8192);
+  const Tensor y = Engine::load(folder / "m.tenon").session(2).run({{"x", x}})[0];
+  double error = 0, power = 0;
+  for (int64_t at = 0; at < n; ++at) {
+    error += std::pow(y.data<float>()[at] - exact.data<float>()[at], 2);
+    power += std::pow(exact.data<float>()[at], 2);
+  }
+  return std::sqrt(error / power);
+}
+
+TEST(Weights, AreRoundedToBlocks) {
+  const double of_int8 = error_of_rounding(Weights::int8, 8.5), of_int4 = error_of_rounding(Weights::int4, 4.5);
+  EXPECT_GT(of_int8, 1e-4);
+  EXPECT_LT(of_int8, 0.01);
+  EXPECT_GT(of_int4, 0.01);
+  EXPECT_LT(of_int4, 0.12);
+}
+
+TEST(Weights, AreNotRoundedBesideInt8) {
+  const Folder folder;
+  BuildOptions options = quick_build();
+  options.weights = Weights::int4;
+  EXPECT_NE(error_of([&] { build_net(folder, small_net(), options); }).find("so many constant weights"),
+            std::string::npos);
+  options.weight_block = 24;
+  EXPECT_NE(error_of([&] { build_net(folder, small_net(), options); }).find("blocks of 24"), std::string::npos);
+  options.precision = Precision::int8;
+  EXPECT_NE(error_of([&] { build_net(folder, small_net(), options); }).find("weights alone"), std::string::npos);
+}
 
 TEST(Weights, OfOtherOrdersAreRefused) {
   const std::string order = tensor("g", i32, {inner}, std::string(inner * 4, '\0'));

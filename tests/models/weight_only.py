@@ -30,8 +30,8 @@ def nbits(random, rows, bits, block, zeros, k=200, n=70):
     weights = [numpy_helper.from_array(random.integers(0, 256, (n, blocks, block * bits // 8), np.uint8), 'w'),
                numpy_helper.from_array(random.random(n * blocks, np.float32) / 50 + 0.01, 's')]
     if zeros:
-        zeros = random.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8)
-        weights.append(numpy_helper.from_array(zeros, 'z'))
+        points = random.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8)
+        weights.append(numpy_helper.from_array(points, 'z'))
     node = helper.make_node('MatMulNBits', ['x', 'w', 's'] + ['z'] * zeros, ['p'], domain='com.microsoft', K=k, N=n,
                             bits=bits, block_size=block)
     weights.append(numpy_helper.from_array(random.random(n, np.float32), 'b'))
@@ -50,9 +50,9 @@ def blocks(random, rows, kind, block, zeros, gemm, k=128, n=70):
         weights.append(helper.make_tensor('z', kind, shape, numbers(int(np.prod(shape)))))
     axis = int(gemm) if block else 1 - int(gemm)
     more = {'block_size': block} if block else {}
-    nodes = [helper.make_node('DequantizeLinear', ['w', 's'] + ['z'] * zeros, ['d'], axis=axis, **more),
-             helper.make_node('Gemm', ['x', 'd'], ['y'], transB=1) if gemm else
-             helper.make_node('MatMul', ['x', 'd'], ['y'])]
+    op, how = ('Gemm', {'transB': 1}) if gemm else ('MatMul', {})
+    product = helper.make_node(op, ['x', 'd'], ['y'], **how)
+    nodes = [helper.make_node('DequantizeLinear', ['w', 's'] + ['z'] * zeros, ['d'], axis=axis, **more), product]
     return model(rows, k, nodes, weights), k
 
 
@@ -63,9 +63,8 @@ def difference(folder, net, rows, k, random):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     expected = onnxruntime.InferenceSession(path, options, providers=['CPUExecutionProvider']).run(None, {'x': x})[0]
-    words = ['-o', f'{folder}/net.tenon', '--budget', '0', '--timing-cache', '-']
-    subprocess.run([TENON, 'build', path, *words], check=True,
-                   stdout=subprocess.DEVNULL)
+    quick = ['--budget', '0', '--timing-cache', '-']
+    subprocess.run([TENON, 'build', path, '-o', f'{folder}/net.tenon', *quick], check=True, stdout=subprocess.DEVNULL)
     plan = subprocess.run([TENON, 'inspect', f'{folder}/net.tenon', '--stage', 'plan'], check=True,
                           capture_output=True, text=True).stdout
     subprocess.run([TENON, 'run', f'{folder}/net.tenon', '-i', f'x={folder}/x.npy', '-o', f'{folder}/out'], check=True,

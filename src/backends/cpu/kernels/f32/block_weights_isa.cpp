@@ -119,8 +119,7 @@ void multiply_panel(const BlockWeights& w, const float* a, int64_t lda, const fl
     int64_t k = 0;
     for (; k + 8 <= steps; k += 8, integers += kChunk, from += 8) {
       TENON_UNROLL
-      for (int64_t line = 0; line < kChunk; line += 64)
-        _mm_prefetch((const char*)integers + kAhead + line, _MM_HINT_T0);
+      for (int64_t at = 0; at < kChunk; at += 64) _mm_prefetch((const char*)integers + kAhead + at, _MM_HINT_T0);
       each_step<kBits, 8>(integers, add_step);
     }
     if (k < steps) last_steps<kBits>(integers, steps - k, add_step);
