@@ -49,12 +49,26 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
   const std::string name = graph.value(node.outputs[0]).name;
   const auto numbers = [&](std::vector<int64_t> values) { return constant(graph, name + ".sizes", values); };
 
-  // [N, C, D, H, W] to [N, D, C, H, W], padded in D.
+  // [N, C, D, H, W] to [N, D, C, H, W], padded in D: by frames of zeros, between which what makes the others may write
+  // them.
   ir::ValueId value =
       graph.apply("Transpose", {node.inputs[0]}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}, node.origins, name);
-  if (pads[0] || pads[3])
+  const ir::Dim& batch = (*x)[0];
+  if ((pads[0] || pads[3]) && batch.is_constant()) {
+    const auto zeros = [&](int64_t count) {
+      const Dims dims{batch.value(), count, channels, height, width};
+      return constant(graph, name + ".zeros", dims, std::vector<float>(static_cast<size_t>(dims.elements()), 0.f));
+    };
+    const ir::ValueId first = pads[0] ? zeros(pads[0]) : ir::no_value;
+    std::vector<ir::ValueId> frames_around;
+    if (pads[0]) frames_around.push_back(first);
+    frames_around.push_back(value);
+    if (pads[3]) frames_around.push_back(pads[3] == pads[0] ? first : zeros(pads[3]));
+    value = graph.apply("Concat", frames_around, {{"axis", int64_t{1}}}, node.origins, name);
+  } else if (pads[0] || pads[3]) {
     value = graph.apply("Pad", {value, numbers({0, pads[0], 0, 0, 0, 0, pads[3], 0, 0, 0})}, {{"mode", "constant"}},
                         node.origins, name);
+  }
   std::vector<ir::ValueId> seen;
   for (int64_t k = 0; k < depth; ++k) {
     const int64_t begin = k * dilations[0], end = begin + (frames - 1) * strides[0] + 1;

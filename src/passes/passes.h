@@ -49,6 +49,8 @@ bool transpose_matmuls(ir::Graph& graph);
 bool merge_products(ir::Graph& graph);
 /// Gemm of two values as MatMul, which GPUs have kernels for.
 bool general_products(ir::Graph& graph);
+/// Convolutions over patches of an image, side by side, as products.
+bool patches_to_products(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
 /// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.

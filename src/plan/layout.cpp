@@ -170,11 +170,30 @@ struct Layouter {
     return &layout.places[out];
   }
 
+  /// Where the inputs of a Concat lie one behind the other already, as those of a longer one, the result is there.
+  std::optional<Place> side_by_side(ir::NodeId id) const {
+    const ir::Node& node = graph.node(id);
+    const ir::ValueId out = node.outputs[0];
+    const size_t axis = axis_of(id, out);
+    Place place = layout.places[node.inputs[0]];
+    int64_t offset = place.offset;
+    for (const ir::ValueId in : node.inputs) {
+      const Place& part = layout.places[in];
+      if (!fixed[in] || part.storage < 0 || part.storage != place.storage || part.offset != offset ||
+          !(part.strides == place.strides))
+        return std::nullopt;
+      offset += part.dims[axis] * part.strides[axis];
+    }
+    place.dims = dims(out);
+    return place;
+  }
+
   void backward(ir::NodeId id) {
     const ir::Node& node = graph.node(id);
     const Kind kind = facts(id).kind;
     if (kind == Kind::concat) {
       const ir::ValueId out = node.outputs[0];
+      if (const auto place = fixed[out] ? std::nullopt : side_by_side(id)) layout.places[out] = *place, fixed[out] = 1;
       if (!fixed[out]) own_storage(out);
       const size_t axis = axis_of(id, out);
       int64_t begin = 0;

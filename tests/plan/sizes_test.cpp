@@ -90,6 +90,34 @@ output %y as "y"
   EXPECT_FALSE(net.holds({{"z", {1, 3, 16, 16}}}));
 }
 
+/// As layers of a dense block do: each reads all results before it.
+TEST(Layout, LetsConcatenationsOfTheSameValuesShareOnePlace) {
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[1,2,2,4]
+%a : f32[1,2,2,4] = Relu(%x)
+%b : f32[1,2,2,4] = Sigmoid(%a)
+%ba : f32[1,2,2,8] = Concat(%b, %a) {axis=-1}
+%ab : f32[1,2,2,8] = Concat(%a, %b) {axis=-1}
+%c : f32[1,2,2,8] = Tanh(%ab)
+%abc : f32[1,2,2,16] = Concat(%a, %b, %c) {axis=-1}
+%y : f32[1,2,2,16] = Relu(%abc)
+output %y as "y"
+output %ba as "ba"
+)");
+  ops::infer(graph);
+  const plan::Layout layout = plan::lay_out(graph);
+  int run = 0;
+  for (size_t id = 0; id < graph.nodes.size(); ++id) run += graph.nodes[id].op == "Concat" && layout.runs[id];
+  EXPECT_EQ(run, 1) << "the one in another order";
+  const auto place = [&](const char* name) {
+    for (size_t id = 0; id < graph.values.size(); ++id)
+      if (graph.values[id].name == name) return layout.places[id];
+    return plan::Place{};
+  };
+  EXPECT_EQ(place("ab").storage, place("abc").storage);
+  EXPECT_EQ(place("ab").strides.str(), place("abc").strides.str());
+}
+
 TEST(Sizes, ThatMustAgreeAreChecked) {
   Evaluated sum(R"(graph "g"
 input %a : f32[N,4]

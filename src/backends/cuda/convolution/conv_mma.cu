@@ -3,8 +3,8 @@
 // channels. Macros:
 //   DT 1 f16, 2 f32 rounded to tf32, 3 bytes (behind int8.cuh, the residual too), 4 f32 as sums of two tf32
 //   numbers (tf32.cuh); TY type of the output, and of the residual; ACT, RESIDUAL; VECTOR 1: stores of 8 channels
-//   COPY bytes a copy: 16, or less where channels are no whole chunks, 2: one by one
-//   FILL 1: taps outside read as p.fill
+//   COPY bytes a copy: 16, or less where channels are no whole chunks, 2: one by one; FILL 1: taps outside read as
+//      p.fill
 //   BM pixels x BN channels a block, WM x WN a warp; STAGES of 128 bytes of depth
 //   POINT 1: one tap without padding; SPLIT 1: blocks share a tile along depth, the last one adds their sums in order
 // Weights: [group][channel, padded to BN][depth, padded to 128 bytes], position n of 32 holding channel
