@@ -17,8 +17,8 @@ using backends::Reason;
 
 constexpr int64_t most_ratio = 8;
 
-/// The image is turned to channels last once; then each bin of a region is a weighted sum of whole pixels. Regions of an
-/// image that is not there give zeros.
+/// The image is turned to channels last once; then each bin of a region is a weighted sum of whole pixels. Regions of
+/// an image that is not there give zeros.
 class PixelsStep : public backends::Step {
  public:
   explicit PixelsStep(const Problem& problem)
