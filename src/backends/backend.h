@@ -13,6 +13,7 @@
 
 #include "backends/executable.h"
 #include "backends/goal.h"
+#include "backends/limits.h"
 #include "backends/problem.h"
 #include "backends/reason.h"
 #include "backends/schedule.h"
@@ -145,6 +146,8 @@ class Backend {
 
   /// What this machine has of it, as JSON (an object's members) and as text; asking does not fail.
   virtual std::string device_query(nlohmann::ordered_json& facts) const = 0;
+  /// Measures what the device does at most, in some 50 ms; nullopt where that is not known.
+  virtual std::optional<Limits> limits(const Device&, int threads) const { return (void)threads, std::nullopt; }
   /// nullptr where nothing can be sampled.
   virtual std::unique_ptr<Meter> meter(const Device& device) const;
   /// Throw Error(unsupported) where kernels are not compiled on this machine.

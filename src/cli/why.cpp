@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "backends/backend.h"
 #include "cli/arrays.h"
 #include "base/nearest.h"
 #include "cli/flags.h"
@@ -8,6 +9,7 @@
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
+#include "explain/floor.h"
 #include "explain/report.h"
 #include "explain/switch.h"
 
@@ -68,6 +70,9 @@ int work(const Options& options) {
   if (const std::string note = time_change(report); !note.empty()) report.notes.push_back(note);
   if (!options.recorded)
     if (const auto other = explain::switched(plan)) explain::compare(report, profile(*other, threads));
+  if (!options.recorded)
+    if (const auto limits = backends::backend(plan.device).limits(plan.device, threads))
+      explain::set_floors(report, *limits);
   if (!options.json.empty()) write_json(options.json, explain::json(report));
   if (options.json != "-") fmt::print("{}", explain::text(report, options.node, nearest));
   return 0;
@@ -84,6 +89,8 @@ std::function<int()> add(CLI::App& app) {
   flags.footer(
       "For each step: arithmetic, kernel, time, share; the candidates with their times alone, or why they refuse.\n"
       "Every node of the model is in the list; of those that take no step it says why.\n"
+      "Steps of 3 % and more of the network that take 4 times what their bytes and products need on this machine are\n"
+      "listed as far from the floor, with the reasons of the kernels that refused them.\n"
       "Examples:\n"
       "  tenon why model.tenon\n"
       "  tenon why model.tenon /model.0/conv/Conv\n"

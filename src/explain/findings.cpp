@@ -38,13 +38,6 @@ std::vector<const Row*> those(const Report& report, const Test& test) {
 
 std::string steps(size_t count) { return count == 1 ? "1 step" : fmt::format("{} steps", count); }
 
-std::string refusals(const Row& row) {
-  std::string text;
-  for (const Candidate& candidate : row.candidates)
-    if (candidate.refusal) text += (text.empty() ? "" : "; ") + candidate.kernel + ": " + candidate.refusal.text();
-  return text;
-}
-
 /// What is odd about the data concerns everything.
 void suspicions(Report& report) {
   for (const plan::Suspicion& suspicion : report.evidence.suspicions)
@@ -138,6 +131,13 @@ void costly_steps(Report& report) {
 }
 
 }  // namespace
+
+std::string refusals(const Row& row) {
+  std::string text;
+  for (const Candidate& candidate : row.candidates)
+    if (candidate.refusal) text += (text.empty() ? "" : "; ") + candidate.kernel + ": " + candidate.refusal.text();
+  return text;
+}
 
 std::string keep_line(const Row& row, Precision precision) {
   std::string quoted;

@@ -35,6 +35,12 @@ Json json_of(const Report& report, const Row& row) {
             {"us_alone", time(row.alone)},
             {"share", report.share(row)},
             {"candidates", candidates}};
+  if (row.floor.microseconds >= 0) {
+    json["floor_us"] = row.floor.microseconds;
+    json["floor_of"] = row.floor.by_products ? "products" : "bytes";
+    json["bytes"] = row.work.bytes;
+    json["products"] = row.work.products;
+  }
   if (!row.inside.empty()) json["rounds"] = time(row.rounds);
   if (!row.kept.empty()) json["kept"] = row.kept;
   if (row.error >= 0) json["int8_error"] = row.error;
@@ -65,6 +71,29 @@ nlohmann::ordered_json json(const Report& report) {
            {"steps", rows},
            {"nodes", nodes},
            {"notes", report.notes}};
+  if (report.limits) {
+    const backends::Limits& limits = *report.limits;
+    all["limits"] = {{"memory_gb_s", limits.memory / 1e3},
+                     {"cache_gb_s", limits.cache / 1e3},
+                     {"cache_bytes", limits.cache_bytes},
+                     {"g_multiply_adds_s", limits.products / 1e3},
+                     {"step_us", limits.step}};
+    all["far_from_the_floor"] = Json::array();
+    for (const size_t at : report.far) {
+      const Row& row = report.rows[at];
+      Json refused = Json::array();
+      for (const Candidate& candidate : row.candidates)
+        if (candidate.refusal) refused.push_back(json_of(candidate));
+      all["far_from_the_floor"].push_back({{"name", row.name},
+                                           {"step", at},
+                                           {"kernel", row.kernel},
+                                           {"us", row.microseconds},
+                                           {"floor_us", row.floor.microseconds},
+                                           {"times", row.microseconds / row.floor.microseconds},
+                                           {"share", report.share(row)},
+                                           {"refused", refused}});
+    }
+  }
   if (!report.evidence.search.points.empty()) all["search"] = plan::json_of(report.evidence.search);
   return all;
 }

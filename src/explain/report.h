@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/limits.h"
 #include "backends/reason.h"
 #include "plan/plan.h"
 
@@ -20,6 +21,17 @@ struct Candidate {
   std::string kernel;
   double microseconds = unknown;
   backends::Reason refusal = {};
+};
+
+/// What a step has to do at least: bytes moved, multiply-adds, and the bytes of the numbers multiplied.
+struct Work {
+  double bytes = 0, products = 0, width = 4;
+};
+
+/// The least time of a step; whether products, and not bytes, decide it.
+struct Floor {
+  double microseconds = unknown;
+  bool by_products = false;
 };
 
 /// A step of the plan.
@@ -39,6 +51,8 @@ struct Row {
   bool on_host = false;  // though the plan is for another device
   std::string inside = {};  // of a step in a body: the nodes around it, each with a "/" behind it
   double rounds = 1;        // how often a run comes there; unknown where it was not measured
+  Work work = {};
+  Floor floor = {};
 };
 
 /// A node of the model. Every one has an entry.
@@ -67,6 +81,8 @@ struct Report {
   std::vector<std::string> notes;
   plan::Evidence evidence;             // of its calibration
   Precision floats = Precision::fp32;  // the fastest of the device that needs no data
+  std::optional<backends::Limits> limits = {};  // of the machine, where its floors are known
+  std::vector<size_t> far = {};                 // rows that are far from their floors, the costliest first
   double share(const Row& row) const {
     return microseconds > 0 && row.microseconds > 0 ? row.microseconds / microseconds : 0;
   }
@@ -75,6 +91,9 @@ struct Report {
 /// Accounts for every node of the model. `layers` is a session's profile for the plan's sizes and `threads`, empty for
 /// none.
 Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int threads);
+
+/// "kernel: why; kernel: why" of the kernels that do not take a row.
+std::string refusals(const Row& row);
 
 /// Fills `findings` from the rest.
 void find(Report& report);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backends/backend.h"
+#include "explain/floor.h"
 #include "explain/report.h"
 #include "ops/op.h"
 #include "passes/groups.h"
@@ -148,6 +149,7 @@ struct Writer {
   Row row_of(const ir::Node& node, const Problem& problem) const {
     Row row{node.label(), node.origins, node.op, sizes_of(problem)};
     set_precision(row, precision_of(problem), problem);
+    row.work = work_of(problem);
     return row;
   }
 
@@ -163,6 +165,7 @@ struct Writer {
     Row row = row_of(node, problem);
     row.kernel = tactic;
     row.inside = inside;
+    row.work = {};  // it is that of the bodies' steps
     add(std::move(row));
     for (const backends::Schedule& block : blocks)
       for (const backends::ScheduledStep& step : block.steps) {

@@ -26,6 +26,26 @@ std::string findings_text(const Report& report) {
   return text;
 }
 
+/// Steps that take many times what their bytes and products need, with the reasons of kernels that refused them.
+std::string far_text(const Report& report) {
+  if (!report.limits) return "";
+  const backends::Limits& limits = *report.limits;
+  std::string text = fmt::format(
+      "\nfar from the floor (4 times it and 3 % of the network): {}\n"
+      "   this machine: {:.1f} GB/s from memory, {:.1f} from caches, {:.1f} G multiply-adds/s, {:.2f} us a step\n",
+      report.far.empty() ? "nothing" : fmt::format("{}", report.far.size()), limits.memory / 1e3, limits.cache / 1e3,
+      limits.products / 1e3, limits.step);
+  for (const size_t at : report.far) {
+    const Row& row = report.rows[at];
+    text += fmt::format("   {:.1f} us, {:.1f} times the {:.1f} us of its {}: {} [{}] {}\n", row.microseconds,
+                        row.microseconds / row.floor.microseconds, row.floor.microseconds,
+                        row.floor.by_products ? "products" : "bytes", printable(row.name), row.kernel, row.sizes);
+    const std::string refused = refusals(row);
+    if (!refused.empty()) text += "      refused: " + refused + "\n";
+  }
+  return text;
+}
+
 /// With how often a step of a body runs.
 std::string name_of(const Row& row) {
   std::string name = printable(row.name);
@@ -103,7 +123,7 @@ std::string text(const Report& report, const std::string& only, Suggest suggest)
                               : fmt::format("{} steps, not timed", report.rows.size()));
   for (const std::string& note : report.notes) text += "note: " + printable(note) + "\n";
   if (!report.evidence.search.points.empty()) text += search_text(report.evidence.search);
-  text += findings_text(report) + "\n" + heading();
+  text += findings_text(report) + far_text(report) + "\n" + heading();
   for (const Row& row : report.rows) text += row_text(report, row);
   const auto idle =
       std::count_if(report.nodes.begin(), report.nodes.end(), [](const Fate& n) { return n.rows.empty(); });

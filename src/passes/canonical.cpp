@@ -85,11 +85,35 @@ bool to_simple(ir::Graph& graph, ir::NodeId id) {
   return false;
 }
 
+/// Whole rows that are scattered by one index each, which was repeated for all their elements.
+bool to_row_scatter(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "ScatterElements" || node.integer("axis", 0) != 0) return false;
+  const ir::Node* expand = made_by(graph, node.inputs[1], "Expand");
+  if (!expand || graph.value(node.inputs[1]).dtype != DType::i64) return false;
+  const ir::Shape *data = shape_of(graph, node.inputs[0]), *updates = shape_of(graph, node.inputs[2]),
+                  *rows = shape_of(graph, expand->inputs[0]);
+  if (!data || !updates || !rows || data->size() < 2 || updates->size() != data->size() ||
+      rows->size() != data->size() || !((*rows)[0] == (*updates)[0]))
+    return false;
+  for (size_t axis = 1; axis < data->size(); ++axis)
+    if (!((*rows)[axis] == ir::Dim(1)) || !((*updates)[axis] == (*data)[axis])) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  ir::Attributes attributes = node.attributes;
+  attributes.erase("axis");
+  const ir::ValueId indices =
+      graph.apply("Reshape", {expand->inputs[0], constant(graph, name + ".tuples", {-1, 1})}, {}, node.origins, name);
+  replace(graph, id,
+          graph.apply("ScatterND", {node.inputs[0], indices, node.inputs[2]}, attributes, node.origins, name));
+  return true;
+}
+
 }  // namespace
 
 bool canonical(ir::Graph& graph) {
-  return each_node(
-      graph, [&](ir::NodeId id) { return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) {
+    return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id) || to_row_scatter(graph, id);
+  });
 }
 
 }  // namespace tenon::passes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "explain/floor.h"
 #include "explain/report.h"
 #include "support/command.h"
 
@@ -43,6 +44,77 @@ TEST(ExplainText, JsonOfARefusalHasItsCodeAndValues) {
   EXPECT_EQ(candidates[0].dump(), R"({"kernel":"direct","refused":"more than 4 channels","code":"too_many",)"
                               R"("values":[4,"channels"]})");
   EXPECT_EQ(candidates[1].dump(), R"({"kernel":"stem","refused":"nothing to do","code":"empty","values":[]})");
+}
+
+/// 1 GB/s from memory and 10 from caches of 1 MB, 1 G multiply-adds/s, and 1 us a step.
+backends::Limits slow_machine() { return {1000, 10000, 1e6, 1000, 1}; }
+
+TEST(ExplainText, ListsStepsFarFromTheFloor) {
+  Report one = report();
+  one.rows[0].work = {1e5, 2e5, 4};  // 200 us of products: three times that is not far
+  one.rows[1].work = {1e5, 0, 4};    // 10 us of bytes from caches: nine times that is
+  one.rows[2].work = {};             // not known
+  set_floors(one, slow_machine());
+  EXPECT_EQ(one.far, std::vector<size_t>{1});
+  EXPECT_DOUBLE_EQ(one.rows[0].floor.microseconds, 201);
+  EXPECT_TRUE(one.rows[0].floor.by_products);
+  EXPECT_DOUBLE_EQ(one.rows[1].floor.microseconds, 11);
+  one.rows[0].work.products = 1e5;
+  set_floors(one, slow_machine());
+  EXPECT_EQ(one.far, (std::vector<size_t>{0, 1}));
+  const std::string says = text(one);
+  EXPECT_NE(says.find("far from the floor (4 times it and 3 % of the network): 2\n"
+                      "   this machine: 1.0 GB/s from memory, 10.0 from caches, 1.0 G multiply-adds/s, 1.00 us a step\n"
+                      "   600.0 us, 5.9 times the 101.0 us of its products: stem [direct] 1x8x8x3 -> 1x8x8x4\n"
+                      "      refused: depthwise: each group must have one input and one output channel\n"
+                      "   100.0 us, 9.1 times the 11.0 us of its bytes: turn [transpose] 1x8x8x4 -> 1x4x8x8\n"),
+            std::string::npos)
+      << says;
+  const auto far = json(one)["far_from_the_floor"];
+  ASSERT_EQ(far.size(), 2u);
+  EXPECT_EQ(far[0]["name"], "stem");
+  EXPECT_EQ(far[0]["refused"][0]["code"], "group");
+  EXPECT_DOUBLE_EQ(far[1]["floor_us"].get<double>(), 11);
+  one.rows[1].microseconds = 29, one.microseconds = 1000;  // less than 3 % of the network
+  one.rows[1].work.bytes = 1e3;
+  set_floors(one, slow_machine());
+  EXPECT_EQ(one.far, std::vector<size_t>{0});
+}
+
+TEST(ExplainText, WithoutLimitsThereAreNoFloors) {
+  EXPECT_EQ(text(report()).find("far from"), std::string::npos);
+  EXPECT_FALSE(json(report()).contains("far_from_the_floor"));
+}
+
+backends::Operand operand(const Dims& dims, bool constant = false) {
+  return {DType::f32, dims, backends::dense_strides(dims), constant ? Tensor(DType::f32, dims) : Tensor(), true};
+}
+
+Work work(const char* op, std::vector<backends::Operand> inputs, const Dims& output, ir::Attributes attributes = {}) {
+  ir::Graph graph;
+  const ir::NodeId id = graph.add_node(op, {}, {}, std::move(attributes), {});
+  backends::Problem problem;
+  problem.node = &graph.node(id);
+  problem.inputs = std::move(inputs), problem.outputs = {operand(output)};
+  return work_of(problem);
+}
+
+TEST(Floor, CountsBytesAndProducts) {
+  const Work conv = work("Conv", {operand({1, 9, 9, 8}), operand({16, 8, 3, 3}, true)}, {1, 9, 9, 16});
+  EXPECT_EQ(conv.products, 81 * 16 * 8 * 9);
+  EXPECT_EQ(conv.bytes, 4 * (81 * 8 + 16 * 8 * 9 + 81 * 16));
+  EXPECT_EQ(work("Conv", {operand({1, 9, 9, 8}), operand({8, 1, 3, 3}, true)}, {1, 9, 9, 8}).products, 81 * 8 * 9);
+  EXPECT_EQ(work("ConvTranspose", {operand({1, 9, 9, 8}), operand({8, 4, 2, 2}, true)}, {1, 18, 18, 4},
+                 {{"strides", std::vector<int64_t>{2, 2}}})
+                .products,
+            81 * 8 * 4 * 4);
+  EXPECT_EQ(work("MatMul", {operand({2, 7, 8}), operand({8, 5}, true)}, {2, 7, 5}).products, 14 * 8 * 5);
+  EXPECT_EQ(work("MatMul", {operand({2, 7, 8}), operand({2, 8, 5})}, {2, 7, 5}).products, 14 * 8 * 5);
+  const Work attention =
+      work("tenon:DotAttention", {operand({2, 7, 8}), operand({2, 9, 8}), operand({2, 9, 6})}, {2, 7, 6});
+  EXPECT_EQ(attention.products, 14 * 9 * (8 + 6));
+  EXPECT_EQ(work("Add", {operand({7, 8}), operand({7, 8}, true)}, {7, 8}).products, 0);
+  EXPECT_EQ(work("Gather", {operand({1000, 8}), operand({3})}, {3, 8}).bytes, 2 * 4 * 24);
 }
 
 TEST(ExplainText, TellsOfOneNode) {

@@ -8,6 +8,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/limits.h"
 #include "backends/cpu/device_query.h"
 #include "backends/cpu/timer.h"
 #include "backends/kernel.h"
@@ -150,6 +151,8 @@ class CpuBackend : public backends::Backend {
   std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool&) const override {
     return std::make_shared<HostCompiled>(std::move(schedule));
   }
+
+  std::optional<backends::Limits> limits(const Device&, int threads) const override { return measure_limits(threads); }
 
   std::string device_query(nlohmann::ordered_json& facts) const override { return device_query_text(facts); }
 

@@ -239,7 +239,7 @@ __attribute__((noinline)) void run_row(const RowJob& job) {
   for (; x < s.out_w; ++x) run_anywhere(job, x);
 }
 
-// Output pixels p, p + d, p + 2d … of a row dilated by d are a row of their own without dilation, which run_row does.
+// Output pixels p, p + d, p + 2d … of a row dilated by d are a row of their own without dilation: run_row does each.
 template <int kKernel, bool kGroups>
 void run_dilated_row(const RowJob& job) {
   const ConvShape& s = job.plan.shape;

@@ -81,8 +81,8 @@ inline bool is_pointwise(const ConvShape& s) {
          s.pad_left == 0 && s.in_h == s.out_h && s.in_w == s.out_w;
 }
 
-// Segments of one tile when a kernel row of pixels is contiguous. Rows inside for every pixel become one segment,
-// the others one per tap; what lies outside for every pixel is left out.
+// Segments of one tile when a kernel row of pixels is contiguous. Rows wholly inside for every pixel become one
+// segment, the others one per tap; what lies outside for every pixel is left out.
 template <class T, int kPixels>
 SegmentOf<T, kPixels>* row_segments(const WindowPlan& plan, const T* in, const int64_t (*at)[3], int pixels,
                                     const SegmentOf<T, kPixels>** ranges, SegmentOf<T, kPixels>* out) {
