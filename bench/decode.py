@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times one step of decoding, batch 1, of a decoder shaped as GPT-2 (124M) with weights in FP32, INT8 and INT4.
+
+The models are made here, of random weights: products by INT8 and INT4 weights are com.microsoft's MatMulNBits, blocks
+of 32 with one scale and no zero points, rounded to nearest. Tenon and ONNX Runtime run the same files in turn, ONNX
+Runtime also with activations in INT8 (accuracy_level 4). The floor is the time that reading the weights takes by the
+bandwidth measured here, on a buffer of their size. Prints a Markdown table, and by how much results differ.
+
+  pip install numpy onnx onnxruntime
+  bench/decode.py build/release/bin/tenon [--layers 12]
+"""
+
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+BLOCK = 32
+
+
+def quantised(weights, bits):
+    """MatMulNBits's integers [n][blocks][bytes] and scales [n][blocks] of f32 weights [k][n]."""
+    k, n = weights.shape
+    blocks = weights.T.reshape(n, k // BLOCK, BLOCK)
+    middle = 1 << (bits - 1)
+    scales = np.abs(blocks).max(-1) / (middle - 1)
+    numbers = np.clip(np.rint(blocks / scales[..., None]), -middle, middle - 1).astype(np.int32) + middle
+    if bits == 4:
+        numbers = numbers[..., 0::2] | numbers[..., 1::2] << 4
+    return numbers.astype(np.uint8), scales.astype(np.float32)
+
+
+class Decoder:
+    """The graph of one step: a token behind `past` others."""
+
+    def __init__(self, arguments, bits, accuracy):
+        self.sizes, self.bits, self.accuracy = arguments, bits, accuracy
+        self.random = np.random.default_rng(0)
+        self.nodes, self.weights, self.bytes = [], [], 0
+
+    def constant(self, array, name):
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(self, op, inputs, name, **attributes):
+        self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
+        return name
+
+    def product(self, x, k, n, name):
+        weights = self.random.standard_normal((k, n), np.float32) * np.float32(k**-0.5)
+        bias = self.constant(np.zeros(n, np.float32), name + ".bias")
+        if self.bits == 32:
+            self.bytes += weights.nbytes
+            made = self.node("MatMul", [x, self.constant(weights, name + ".w")], name + ".product")
+        else:
+            integers, scales = quantised(weights, self.bits)
+            self.bytes += integers.nbytes + scales.nbytes
+            inputs = [x, self.constant(integers, name + ".w"), self.constant(scales, name + ".s")]
+            sizes = {"K": k, "N": n, "bits": self.bits, "block_size": BLOCK, "accuracy_level": self.accuracy}
+            made = self.node("MatMulNBits", inputs, name + ".product", domain="com.microsoft", **sizes)
+        return self.node("Add", [made, bias], name)
+
+    def norm(self, x, name):
+        width = self.sizes.width
+        ones, zeros = np.ones(width, np.float32), np.zeros(width, np.float32)
+        inputs = [x, self.constant(ones, name + ".g"), self.constant(zeros, name + ".b")]
+        return self.node("LayerNormalization", inputs, name, axis=-1)
+
+    def attention(self, x, layer):
+        width, heads = self.sizes.width, self.sizes.heads
+        name, head = f"layer{layer}.attention", width // heads
+        shape = self.constant(np.array([1, 1, heads, head], np.int64), name + ".shape")
+        joined = self.product(self.norm(x, name + ".norm"), width, 3 * width, name + ".qkv")
+        parts = [f"{name}.{part}" for part in "qkv"]
+        self.nodes.append(helper.make_node("Split", [joined], parts, axis=-1, num_outputs=3))
+        parts = [self.node("Reshape", [part, shape], part + ".split") for part in parts]
+        query, key, value = [self.node("Transpose", [part], part + ".heads", perm=[0, 2, 1, 3]) for part in parts]
+        keys = self.node("Concat", [f"past_key{layer}", key], f"key{layer}", axis=2)
+        values = self.node("Concat", [f"past_value{layer}", value], f"value{layer}", axis=2)
+        turned = self.node("Transpose", [keys], name + ".keys", perm=[0, 1, 3, 2])
+        scores = self.node("MatMul", [query, turned], name + ".scores")
+        by = self.constant(np.array(head**-0.5, np.float32), name + ".scale")
+        shares = self.node("Softmax", [self.node("Mul", [scores, by], name + ".scaled")], name + ".shares", axis=-1)
+        mixed = self.node("MatMul", [shares, values], name + ".mixed")
+        back = self.node("Transpose", [mixed], name + ".back", perm=[0, 2, 1, 3])
+        flat = self.constant(np.array([1, 1, width], np.int64), name + ".flat")
+        rows = self.node("Reshape", [back, flat], name + ".rows")
+        return self.node("Add", [x, self.product(rows, width, width, name + ".out")], name + ".sum")
+
+    def model(self):
+        sizes = self.sizes
+        table = self.random.standard_normal((sizes.words, sizes.width), np.float32)
+        x = self.node("Gather", [self.constant(table, "table"), "token"], "embedded")
+        past = [1, sizes.heads, sizes.past, sizes.width // sizes.heads]
+        inputs = [helper.make_tensor_value_info("token", TensorProto.INT64, [1, 1])]
+        for layer in range(sizes.layers):
+            for what in ("key", "value"):
+                inputs.append(helper.make_tensor_value_info(f"past_{what}{layer}", TensorProto.FLOAT, past))
+            x = self.attention(x, layer)
+            name = f"layer{layer}.mlp"
+            inner = self.product(self.norm(x, name + ".norm"), sizes.width, 4 * sizes.width, name + ".in")
+            inner = self.node("Gelu", [inner], name + ".gelu")
+            x = self.node("Add", [x, self.product(inner, 4 * sizes.width, sizes.width, name + ".out")], name + ".sum")
+        words = -(-sizes.words // 64) * 64
+        logits = self.product(self.norm(x, "last.norm"), sizes.width, words, "logits")
+        outputs = [helper.make_tensor_value_info(logits, TensorProto.FLOAT, [1, 1, words])]
+        graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, self.weights)
+        opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def bandwidth(size, threads):
+    """Bytes a second that so many threads read of one buffer of that size, again and again."""
+    parts = [np.ones(max(1, int(size) // 4 // threads), np.float32) for _ in range(threads)]
+    repeats = max(3, int(2e9 / size))
+
+    def read(part):
+        for _ in range(repeats):
+            np.dot(part, part)
+
+    best = 0
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for _ in range(5):
+            begin = time.perf_counter()
+            list(pool.map(read, parts))
+            best = max(best, repeats * size / (time.perf_counter() - begin))
+    return best
+
+
+def onnx_runtime(path, arrays, threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, arrays)
+
+
+def median_ms(run, seconds):
+    """The median time of one call, called for that long."""
+    run()
+    times, end = [], time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - begin) * 1e3)
+    return statistics.median(times)
+
+
+def tenon_ms(arguments, engine):
+    words = [arguments.tenon, "bench", engine, "--threads", arguments.threads, "--seconds", arguments.seconds]
+    printed = subprocess.run(list(map(str, [*words, "--json", "-"])), check=True, capture_output=True, text=True)
+    return json.loads(printed.stdout)["latency_ms"]["median"]
+
+
+def row(arguments, folder, bits, arrays):
+    """One line of the table; ONNX Runtime's and Tenon's results must agree."""
+    path, engine = folder / f"decoder{bits}.onnx", folder / f"decoder{bits}.tenon"
+    decoder = Decoder(arguments, bits, 0)
+    onnx.save(decoder.model(), path)
+    subprocess.run([arguments.tenon, "build", path, "-o", engine, "--threads", str(arguments.threads)], check=True,
+                   stdout=subprocess.DEVNULL)
+    peers = {"": onnx_runtime(path, arrays, arguments.threads)}
+    if bits != 32:
+        level4 = folder / f"level4_{bits}.onnx"
+        onnx.save(Decoder(arguments, bits, 4).model(), level4)
+        peers["INT8 activations"] = onnx_runtime(level4, arrays, arguments.threads)
+    times = {name: [] for name in [*peers, "Tenon"]}
+    for _ in range(arguments.rounds):
+        for name, run in peers.items():
+            times[name].append(median_ms(run, arguments.seconds))
+        times["Tenon"].append(tenon_ms(arguments, engine))
+    np.savez(folder / "inputs.npz", **arrays)
+    given = [part for name in arrays for part in ("-i", f"{name}={folder}/inputs.npz:{name}")]
+    subprocess.run([arguments.tenon, "run", engine, *given, "-o", folder / "out"], check=True,
+                   stdout=subprocess.DEVNULL)
+    ours, expected = np.load(folder / "out" / "logits.npy").ravel(), peers[""]()[0].ravel()
+    error = np.sqrt(np.mean((ours - expected) ** 2) / np.mean(expected**2))
+    speed = bandwidth(decoder.bytes, arguments.threads)
+    floor = decoder.bytes / speed * 1e3
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    level4 = f"{medians['INT8 activations']:.2f}" if len(peers) > 1 else "-"
+    kind = {32: "FP32", 8: "INT8", 4: "INT4"}[bits]
+    print(
+        f"| {kind} | {decoder.bytes / 1e6:.0f} | {engine.stat().st_size / 1e6:.0f} | {speed / 1e9:.1f} | {floor:.2f} "
+        f"| {medians['Tenon']:.2f} | {medians['Tenon'] / floor:.2f} | {medians['']:.2f} | {level4} | {error:.1e} |",
+        flush=True,
+    )
+
+
+def main():
+    """Reads the command line and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tenon")
+    for name, value in (("layers", 12), ("width", 768), ("heads", 12), ("words", 50257), ("past", 128)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2, help="of each runtime in each round")
+    parser.add_argument("--bits", type=int, nargs="+", choices=[32, 8, 4], default=[32, 8, 4])
+    arguments = parser.parse_args()
+    random = np.random.default_rng(1)
+    past = (1, arguments.heads, arguments.past, arguments.width // arguments.heads)
+    arrays = {"token": np.array([[7]], np.int64)}
+    for layer in range(arguments.layers):
+        for what in ("key", "value"):
+            arrays[f"past_{what}{layer}"] = random.standard_normal(past, np.float32)
+    print("| weights | MB read | engine, MB | GB/s | floor, ms | Tenon, ms | Tenon / floor | ONNX Runtime, ms "
+          "| with INT8 activations, ms | difference |")
+    print("| --- " * 10 + "|")
+    with tempfile.TemporaryDirectory() as folder:
+        for bits in arguments.bits:
+            row(arguments, pathlib.Path(folder), bits, arrays)
+
+
+if __name__ == "__main__":
+    main()
