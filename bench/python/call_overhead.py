@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Times one call of a tiny model (y = relu(a * x), four numbers) through Tenon's Python package and ONNX Runtime's, in
-turn, in one process: the time is that of the call and not of the arithmetic. Then the time of an import, in processes of
-their own.   usage: call_overhead.py [CALLS]"""
+turn, in one process: the time is that of the call and not of the arithmetic. Then the time of an import, in processes
+of their own.   usage: call_overhead.py [CALLS]"""
 import statistics
 import subprocess
 import sys
