@@ -101,7 +101,7 @@ _PLAIN = (
 def _options(given: Mapping[str, Any]) -> Dict[str, Any]:
     """From the arguments of build() to what the compiled module takes."""
     if given["effort"] not in ("normal", "high"):
-        raise Error(Code.usage, '"%s" is no effort' % given["effort"], hint="give normal or high")
+        raise Error(Code.usage, '"%s" is not an effort' % given["effort"], hint="give normal or high")
     entries = dict(given["metadata"] or {})
     if given["preprocess"] is not None:
         entries["tenon.preprocess"] = str(_core.Preprocess(str(given["preprocess"])))

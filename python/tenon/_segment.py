@@ -104,7 +104,7 @@ def segment(
             if head is None:
                 raise Error(
                     Code.unsupported,
-                    "the outputs tell no class for each pixel",
+                    "the outputs do not give a class for each pixel",
                     hint="tenon.detect and tenon.classify take other models; engine.run gives arrays",
                 )
         for at, (path, frame, image) in enumerate(images):

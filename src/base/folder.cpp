@@ -61,7 +61,7 @@ class Walk {
 
   void take(Descriptor folder) {
     if (!folder || ::fstat(folder.get(), &status_) != 0) fail(where_, std::strerror(errno));
-    if (!S_ISDIR(status_.st_mode)) fail(where_, "it is no folder");
+    if (!S_ISDIR(status_.st_mode)) fail(where_, "it is not a folder");
     folder_ = std::move(folder);
   }
 

@@ -33,7 +33,7 @@ void check_kind(const std::string& model, bool retune) {
     throw Error(Code::usage, "the file is an engine already",
                 {.where = model, .hint = "give the model that it was built from, or --retune"});
   if (!engine && retune)
-    throw Error(Code::usage, "the file is no engine", {.where = model, .hint = "leave out --retune to build it"});
+    throw Error(Code::usage, "the file is not an engine", {.where = model, .hint = "leave out --retune to build it"});
 }
 
 /// Gives its bytes, which have been read back.
@@ -80,7 +80,7 @@ void set_weights(const Options& options, BuildOptions& how) {
 int work(const Options& options) {
   check_kind(options.path(), options.retune);
   if (options.output == "-" && isatty(STDOUT_FILENO) == 1)
-    throw Error(Code::usage, "an engine is no text for a terminal",
+    throw Error(Code::usage, "an engine is binary data, which a terminal cannot show",
                 {.where = "-o -", .hint = "send the standard output to a file or a program"});
   const auto start = std::chrono::steady_clock::now();
   BuildOptions how = options.build_options();
@@ -118,10 +118,10 @@ std::function<int()> add(CLI::App& app) {
       .required()
       .value("FILE")
       .writes(FileKind::engine);
-  flags.add("--retune", options->retune, "MODEL is an engine: time its kernels anew, for --device");
+  flags.add("--retune", options->retune, "MODEL is an engine: tune it again, for --device");
   flags
       .add("--max-batch-size", options->max_batch,
-           "The batch to tune for, where the model leaves it free; others run too")
+           "The batch to tune for, where the model's batch is dynamic; other batches run, too")
       .value("N")
       .between(int64_t{1}, int64_t{65536});
   flags

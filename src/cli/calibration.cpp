@@ -145,7 +145,9 @@ void DataOptions::add_to(CLI::App& app) {
   flags.add("--calibrator", method, "auto, minmax, percentile, mse, entropy or entropy-legacy")
       .value("NAME")
       .with_default();
-  flags.add("--percentile", options.percentile, "Share of values inside the range, for --calibrator percentile")
+  flags
+      .add("--percentile", options.percentile,
+           "Percent of the values that lie inside the range, for --calibrator percentile")
       .value("P")
       .between(50.0, 100.0)
       .with_default();
@@ -165,9 +167,10 @@ void DataOptions::add_to(CLI::App& app) {
       .value("FILE")
       .keeps(FileKind::calibration_cache);
   flags
-      .add("--effort", effort,
-           "normal, or high: weights are rounded up or down one by one so that layers err least on the data, where "
-           "that lowers the error at the outputs")
+      .add(
+          "--effort", effort,
+          "normal, or high: each weight is rounded up or down so that its layer's error on the data is smallest, where "
+          "that lowers the error at the outputs; takes longer")
       .value("LEVEL")
       .with_default();
   flags.add("--calib-batch", options.batch, "Samples that run together; a model of fixed batch keeps its own")
@@ -187,7 +190,7 @@ std::map<std::string, std::string> kept(const std::vector<std::string>& words) {
     const std::string precision = equals == std::string::npos ? "" : word.substr(equals + 1);
     const std::optional<Precision> kept_in = precision_named(precision);
     if (equals == 0 || (kept_in != Precision::fp32 && kept_in != Precision::int8))
-      throw Error(Code::usage, "\"" + word + "\" names no node with a precision",
+      throw Error(Code::usage, "\"" + word + "\" does not name a node and a precision",
                   {.where = "--keep", .hint = "write NODE=fp32 or NODE=int8"});
     keep[word.substr(0, equals)] = precision;
   }

@@ -120,7 +120,7 @@ std::function<int()> add(CLI::App& app) {
   flags.add("-o,--output", options->output_dir, "Folder for the images or the video with the names drawn")
       .value("DIR")
       .fills();
-  flags.add("--top", options->top, "Classes to name for each image").with_default();
+  flags.add("--top", options->top, "Number of classes to name for each image").with_default();
   flags.footer(
       "Examples:\n"
       "  tenon classify resnet50.onnx --source cat.jpg --labels imagenet.txt\n"

@@ -171,22 +171,26 @@ std::function<int()> add(CLI::App& app) {
   flags.add("-o,--output", options->output_dir, "Folder for the images or the video with boxes drawn")
       .value("DIR")
       .fills();
-  flags.add("--conf", options->detect.confidence, "Least score of a box").with_default();
-  flags.add("--iou", options->detect.iou, "Overlap above which the weaker box of a class falls").with_default();
-  flags.add("--max-det", options->detect.max_detections, "Most boxes of an image").with_default();
+  flags.add("--conf", options->detect.confidence, "Minimum score of a box, 0 to 1").with_default();
+  flags
+      .add("--iou", options->detect.iou,
+           "NMS: overlap (IoU, 0 to 1) above which the weaker of two boxes of a class is dropped")
+      .with_default();
+  flags.add("--max-det", options->detect.max_detections, "Maximum number of boxes per image").with_default();
   flags.add("--classes", options->classes, "Only these classes, by number or name: 0,2 or person,car").value("LIST");
-  flags.add("--agnostic-nms", options->detect.agnostic, "Boxes of different classes hide each other, too");
-  flags.add("--vid-stride", options->stride, "Of a video, take one frame in so many").value("N").with_default();
+  flags.add("--agnostic-nms", options->detect.agnostic, "NMS over all classes together, not within each class");
+  flags.add("--vid-stride", options->stride, "Use every Nth frame of a video").value("N").with_default();
   flags
       .add("--format", options->format,
            "What goes to the standard output: text, json (the report), csv, coco (its result entries), or yolo (as "
            "--save-txt)")
       .value("FORMAT")
       .with_default();
-  flags.add("--save-txt", options->save_txt,
-            "In -o, also DIR/labels/NAME.txt as YOLO: class, centre and size (and key points), a mask's outline or "
-            "four corners, and score");
-  flags.add("--save-crop", options->save_crop, "In -o, also DIR/crops/CLASS/NAME_N.jpg: each object alone");
+  flags.add(
+      "--save-txt", options->save_txt,
+      "Also write DIR/labels/NAME.txt, in YOLO format: class, centre and size (and key points), a mask's outline or "
+      "four corners, and score");
+  flags.add("--save-crop", options->save_crop, "Also write each object as an image: DIR/crops/CLASS/NAME_N.jpg");
   flags.footer(
       "Boxes are x1 y1 x2 y2 in pixels of the source. Known are the outputs of YOLOv5 to v11 with their masks, key\n"
       "points and oriented boxes, YOLOX, YOLOv10, UltraFace, DETR, RT-DETR, and boxes, labels and scores as\n"

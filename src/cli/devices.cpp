@@ -80,7 +80,8 @@ std::function<int()> add(CLI::App& app) {
   return [json] { return work(*json); };
 }
 
-const Registrar registrar({9, "devices", "Show what this machine has and what of it is used", add});
+const Registrar registrar({9, "devices",
+                           "Show the processor, GPUs and libraries of this machine, and what Tenon uses of them", add});
 
 }  // namespace
 }  // namespace tenon::cli

@@ -162,7 +162,7 @@ void Flags::footer(const std::string& text) { app_.footer(text); }
 namespace {
 constexpr const char* about =
     "Tenon turns ONNX models into engines that run fast on this machine.\n"
-    "stdout is data, stderr is progress; every verb that reports takes --json FILE, where - is stdout.";
+    "Results go to stdout, progress to stderr; verbs that report take --json FILE, where - is stdout.";
 
 /// What stands below the verbs in --help.
 std::string footer() {

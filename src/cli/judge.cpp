@@ -15,19 +15,24 @@ void JudgeOptions::add_to(CLI::App& app) {
   Flags flags(app, "Search");
   flags
       .add("--max-drop", max_drop,
-           "Percentage points that INT8 may lose against FP32: the fastest engine within is taken. Default: 0.1 of "
-           "labels; without them what saving the images as JPEG once more changes, of boxes three times that")
+           "Percentage points of accuracy that INT8 may lose against FP32: the fastest engine within this limit is "
+           "taken. "
+           "Default: with labels 0.1; without, as many as saving the images as JPEG once more costs, for boxes three "
+           "times "
+           "that")
       .value("D")
       .between(0.0, 100.0);
   flags
       .add("--objective", objective,
-           "latency, or size: INT8 wherever accuracy allows it, faster or not, so that the engine is small. Default: "
+           "latency, or size: INT8 wherever accuracy allows it, also where it is not faster, for a small engine. "
+           "Default: "
            "latency")
       .value("NAME");
   flags
       .add("--eval", eval,
-           "Labelled images to lose them on: COCO's JSON, a folder for each class, or JSON or CSV of image and "
-           "class; images without labels count as FP32 sees them. Default: --data")
+           "Images with labels to measure the accuracy on: COCO's JSON, a folder for each class, or JSON or CSV of "
+           "image "
+           "and class; images without labels are compared with the results of FP32. Default: --data")
       .value("PATH")
       .reads();
   flags.add("--pareto", pareto, "Write the engines that were measured, with time and metric, as JSON")

@@ -55,7 +55,7 @@ std::function<int()> add(CLI::App& app) {
   return [options] { return work(*options); };
 }
 
-const Registrar registrar({11, "kernels", "Carry compiled GPU kernels to machines without a compiler", add});
+const Registrar registrar({11, "kernels", "Copy compiled GPU kernels to machines without a compiler", add});
 
 }  // namespace
 }  // namespace tenon::cli

@@ -87,8 +87,8 @@ Limits given_limits() {
 void load_named_plugin(const std::string& path) {
   // Loading a pipe would wait for a writer.
   if (path.empty() || (is_there(path) && !is_regular_file(path)))
-    throw Error(Code::usage, "--plugin names no library",
-                {.where = path.empty() ? "--plugin" : path, .why = path.empty() ? "it is empty" : "it is no file"});
+    throw Error(Code::usage, "--plugin does not name a library",
+                {.where = path.empty() ? "--plugin" : path, .why = path.empty() ? "it is empty" : "it is not a file"});
   load_plugin(path);
 }
 
@@ -123,15 +123,18 @@ void ModelOptions::add_to(CLI::App& app, Uses uses) {
         .value("NAME");
   }
   flags.add("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8").value("SIZES");
-  flags.add("--profile", profiles,
-            "A range of sizes, tuned for the best: in:1x3x64x64..1x3x320x320..8x3x640x640. Others are refused (may be "
-            "given again)")
+  flags
+      .add("--profile", profiles,
+           "A range of sizes, least..best..most, tuned for the best: in:1x3x64x64..1x3x320x320..8x3x640x640. Sizes "
+           "outside "
+           "all ranges are refused (may be given again)")
       .value("[NAME=]SIZES")
       .one_each();
   flags.add("--state", state, "An output that the next run takes as an input (may be given again)")
       .value("OUT=IN")
       .one_each();
-  flags.add("--threads", threads, "Threads; 0 is the cores this process may use").value("N");
+  flags.add("--threads", threads, "Number of threads; 0, the default: one for each core that this process may use")
+      .value("N");
   flags
       .add("--external-root", external_root,
            "A folder that external weights may lie in, in addition to the model's own")
@@ -143,7 +146,7 @@ void ModelOptions::add_to(CLI::App& app, Uses uses) {
       .one_each()
       .reads("the plugin");
   flags.add("--lenient", lenient,
-            "Leave out attributes that the ONNX standard does not give an operator, with a warning");
+            "Ignore attributes that the ONNX standard does not define for an operator, with a warning");
   flags.add("--skip-pass", skip_passes, "Leave out an optimisation pass (may be given again)").value("NAME");
   if (uses == Uses::build) add_tuning(app);
   add_limits(app, uses);
@@ -157,15 +160,17 @@ void ModelOptions::add_to(CLI::App& app, Uses uses) {
 
 void ModelOptions::add_tuning(CLI::App& app) {
   Flags flags(app, "Tuning");
-  flags.add("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until all is measured")
+  flags.add("--budget", budget, "Time for tuning: 500ms, 5s, 1m; 0 is none. Default: until everything is measured")
       .value("TIME");
   flags
       .add("--timing-cache", timing_cache,
            "File of measured kernel times; - is none. Default: in the user's cache folder")
       .value("FILE")
       .keeps(FileKind::timing_cache);
-  flags.add("--strict", strict, "No Winograd, denormals kept; on a GPU FP32 without tensor cores, "
-            "and INT8 with the CPU's bits");
+  flags.add(
+      "--strict", strict,
+      "Stricter arithmetic: no Winograd, denormals are kept; on a GPU FP32 without tensor cores, and INT8 with the "
+      "CPU's bits");
   flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
 }
 
@@ -174,9 +179,7 @@ void ModelOptions::add_limits(CLI::App& app, Uses uses) {
   flags.call("--max-memory", limit_memory, "Memory that tensors may take: 512M, 4G. Default: 80 % of what is free")
       .value("SIZE");
   if (uses == Uses::build)
-    flags
-        .call("--workspace,--workspace-size", limit_workspace,
-              "On a GPU: workspace memory that one kernel may take")
+    flags.call("--workspace,--workspace-size", limit_workspace, "On a GPU: workspace memory that one kernel may take")
         .value("SIZE");
   flags.call("--max-rounds", limit_rounds, "Iterations after which a loop in the model is stopped. Default: 1000000")
       .value("N");
@@ -254,7 +257,7 @@ Shapes parse_shapes(const std::string& text) {
   for (const std::string_view part : split(text, ',')) {
     const size_t colon = part.rfind(':');
     if (colon == std::string_view::npos || colon == 0)
-      throw Error(Code::usage, fmt::format("\"{}\" names no input", part),
+      throw Error(Code::usage, fmt::format("\"{}\" does not name an input", part),
                   {.where = "--shapes", .hint = "write NAME:SIZES, as in images:1x3x640x640"});
     std::vector<int64_t>& sizes = shapes[std::string(part.substr(0, colon))];
     const std::string_view list = part.substr(colon + 1);

@@ -104,7 +104,7 @@ void Paths::read(const std::string& option, const std::string& path, const std::
 void Paths::read_folder(const std::string& option, const std::string& path) {
   read(option, path, "the folder");
   if (!is_folder(path))
-    throw Error(Code::io, "the path is no folder", {.where = path, .hint = option + " names a folder"});
+    throw Error(Code::io, "the path is not a folder", {.where = path, .hint = option + " names a folder"});
 }
 
 void Paths::write(const std::string& option, const std::string& path, FileKind kind) {
@@ -153,7 +153,7 @@ void Paths::fill(const std::string& option, const std::string& path) {
   struct stat status;
   if (::stat(path.c_str(), &status) == 0) {
     if (!S_ISDIR(status.st_mode))
-      throw Error(Code::io, "the path is no folder", {.where = path, .hint = option + " names a folder"});
+      throw Error(Code::io, "the path is not a folder", {.where = path, .hint = option + " names a folder"});
   } else if (errno != ENOENT) {
     refuse("cannot make the folder", path, errno);
   }

@@ -14,7 +14,7 @@ Profile parse_profile(const std::string& text) {
     rest = text.substr(equals + 1);
   }
   const auto refuse = [&](const std::string& why) {
-    throw Error(Code::usage, fmt::format("\"{}\" is no profile", text),
+    throw Error(Code::usage, fmt::format("\"{}\" is not a profile", text),
                 {.where = "--profile",
                  .why = why,
                  .hint = "write NAME:LEAST..BEST..MOST, as in images:1x3x64x64..1x3x320x320..8x3x640x640"});
@@ -24,7 +24,7 @@ Profile parse_profile(const std::string& text) {
     const size_t end = std::min(rest.find(',', begin), rest.size());
     const std::string part = rest.substr(begin, end - begin);
     const size_t colon = part.rfind(':');
-    if (colon == std::string::npos || colon == 0) refuse(fmt::format("\"{}\" names no input", part));
+    if (colon == std::string::npos || colon == 0) refuse(fmt::format("\"{}\" does not name an input", part));
     const std::string input = part.substr(0, colon);
     std::vector<std::vector<int64_t>> sizes;
     for (size_t from = colon + 1; from <= part.size();) {
@@ -44,7 +44,7 @@ Profile parse_profile(const std::string& text) {
 std::pair<std::string, std::string> parse_carried(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    throw Error(Code::usage, fmt::format("\"{}\" names no output and input", text),
+    throw Error(Code::usage, fmt::format("\"{}\" does not name an output and an input", text),
                 {.where = "--state", .hint = "write OUTPUT=INPUT, as in present.0.key=past.0.key"});
   return {text.substr(0, equals), text.substr(equals + 1)};
 }

@@ -57,7 +57,7 @@ std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words,
       continue;
     }
     if (named == infos.end())
-      throw Error(Code::usage, "this names no input of the model",
+      throw Error(Code::usage, "the model has no input of this name",
                   {.where = "--input " + word, .hint = "write NAME=FILE; its inputs are " + list(infos)});
     put(inputs, *named, word.substr(named->name.size() + 1), word);
   }
@@ -153,7 +153,7 @@ std::function<int()> add(CLI::App& app) {
   options->add_to(app);
   flags
       .add("-i,--input", options->inputs,
-           "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may go where there is but one")
+           "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may be left out where the model has one input")
       .value("NAME=FILE")
       .reads_array()
       .one_each();

@@ -36,7 +36,7 @@ vision::MapHead recognised(const ImageModel& model, const std::vector<Tensor>& o
   const bool detector = vision::recognise(outputs, width, height, model.hints()).has_value();
   const Dims dims = outputs.empty() ? Dims() : outputs[0].dims();
   const bool classifier = !detector && (dims.rank() == 2 || (dims.rank() == 4 && dims[2] == 1 && dims[3] == 1));
-  throw Error(Code::unsupported, "the outputs tell no class for each pixel",
+  throw Error(Code::unsupported, "the outputs do not give a class for each pixel",
               {.where = name,
                .why = detector     ? "they are those of a detector"
                       : classifier ? "they look like those of a classifier"
@@ -133,7 +133,8 @@ std::function<int()> add(CLI::App& app) {
            "What goes to the standard output: text, json (the report), csv, or coco (result entries with masks)")
       .value("FORMAT")
       .with_default();
-  flags.add("--save-masks", options->save_masks, "In -o, also DIR/masks/NAME.png: the class of each pixel, in grey");
+  flags.add("--save-masks", options->save_masks,
+            "Also write DIR/masks/NAME.png: the class of each pixel as a grey value");
   flags.footer(
       "Outputs may be scores of each class for each pixel, in any size, one score for each pixel, or classes.\n"
       "Examples:\n"

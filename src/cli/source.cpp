@@ -47,7 +47,7 @@ std::vector<std::string> matches(const std::string& pattern) {
     if (is_regular_file(path) && (vision::is_image_name(path) || is_video_file(path))) files.push_back(path);
   }
   if (files.empty())
-    throw Error(Code::io, "the pattern names no image and no video",
+    throw Error(Code::io, "no image or video matches the pattern",
                 {.where = pattern, .hint = std::string("images are ") + vision::image_endings + " files"});
   return files;
 }
@@ -67,7 +67,7 @@ std::vector<std::string> lines_of(const std::string& list) {
   for (const uint8_t byte : bytes) byte == '\n' ? finish() : line.push_back(static_cast<char>(byte));
   finish();
   if (files.empty())
-    throw Error(Code::io, "the list names no image", {.where = list, .hint = "a list has a path in each line"});
+    throw Error(Code::io, "the list has no images", {.where = list, .hint = "a list has a path in each line"});
   return files;
 }
 

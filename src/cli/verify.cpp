@@ -166,7 +166,7 @@ int work(const Options& options) {
   std::vector<Case> cases;
   for (const std::string& folder : options.folders) collect(folder, 0, cases);
   if (cases.empty())
-    throw Error(Code::usage, "there are no cases here",
+    throw Error(Code::usage, "the folder has no cases",
                 {.where = options.folders[0], .hint = "a case is a folder with model.onnx and test_data_set_0"});
   std::map<std::string, int> totals{{"passed", 0}, {"failed", 0}, {"skipped", 0}};
   nlohmann::ordered_json list = nlohmann::ordered_json::array();

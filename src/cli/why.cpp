@@ -82,9 +82,9 @@ std::function<int()> add(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Flags flags(app);
   options->add_to(app);
-  flags.add("NODE", options->node, "Tell of this node of the model alone");
-  flags.add("--audit", options->audit, "Tell of the calibration: its data, coverage, and the range of every tensor");
-  flags.add("--recorded", options->recorded, "Run nothing: show the times of the build");
+  flags.add("NODE", options->node, "Show this node of the model only");
+  flags.add("--audit", options->audit, "Show the calibration: its data, coverage, and the range of every tensor");
+  flags.add("--recorded", options->recorded, "Run nothing: show the times that the build measured");
   add_json(app, options->json);
   flags.footer(
       "For each step: arithmetic, kernel, time, share; the candidates with their times alone, or why they refuse.\n"

@@ -100,6 +100,21 @@ bool may_use_f32(const plan::Plan& plan, const BuildOptions& options) {
 
 std::string host_isa() { return backends::host().capabilities(Device()).isa; }
 
+/// FP16 and TF32 allow a device to round: where it cannot, FP32 stands in, with a warning, so that the same build works
+/// on every device.
+Precision precision_on(const backends::Backend& backend, const Device& device, const BuildOptions& options) {
+  const Precision wanted = options.precision;
+  if (wanted != Precision::fp16 && wanted != Precision::tf32) return wanted;
+  try {
+    backend.require(device, wanted, "");
+    return wanted;
+  } catch (const Error&) {
+    options.logger.log(Severity::warning, fmt::format("{} does not compute in {}: the engine computes in {}",
+                                                      device.str(), name(wanted), name(Precision::fp32)));
+    return Precision::fp32;
+  }
+}
+
 /// Throws Error(unsupported) for a precision that the device does not compute in, or a device that is not there.
 void choose_device(plan::Plan& plan, const BuildOptions& options) {
   plan.device = options.device;
@@ -107,7 +122,7 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   backend.require(plan.device);
   const backends::Capabilities can = backend.capabilities(plan.device);
   backends::Goal& goal = plan.goal;
-  goal.precision = options.precision;
+  goal.precision = precision_on(backend, plan.device, options);
   if (goal.precision == Precision::best) goal.precision = options.calibrator ? Precision::int8 : can.floats;
   backend.require(plan.device, goal.precision, "--precision " + std::string(name(goal.precision)));
   goal.rounds_to_bf16 = can.rounds_layers && goal.precision == Precision::bf16;

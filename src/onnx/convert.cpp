@@ -84,7 +84,7 @@ NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t versio
     }
     const auto found = scope.names.find(name);
     if (found == scope.names.end())
-      scope.job.fail("a node reads a value that nothing makes",
+      scope.job.fail("a node reads a value that does not exist",
                      "node '" + label_ + "' (" + op + ") reads '" + std::string(name) + "'");
     inputs.push_back(found->second);
   }
@@ -127,10 +127,10 @@ void NodeImport::check_attributes(Arguments& arguments) {
 }
 
 void NodeImport::refuse(const std::string& unknown) {
-  const std::string why = "node '" + label_ + "' (" + op + "-" + std::to_string(opset) + "): " + unknown;
+  const std::string why = "node '" + label_ + "' (" + op + ", opset " + std::to_string(opset) + "): " + unknown;
   const ImportOptions& options = scope_.job.options;
   if (!options.lenient)
-    throw Error(Code::invalid_model, "a node has an attribute that its op does not have",
+    throw Error(Code::invalid_model, "a node has an attribute that its operator does not have",
                 {.where = scope_.job.source.file, .why = why, .hint = "--lenient leaves the attribute out"});
   if (options.warn) options.warn(why + "; it is left out");
 }
@@ -155,7 +155,7 @@ void NodeImport::set_input(size_t at, ir::ValueId value) {
 }
 
 void NodeImport::emit() {
-  if (op.is_internal()) note(op, "its domain is Tenon's own, which no file may use");
+  if (op.is_internal()) note(op, "its domain is reserved for Tenon itself");
   else if (!scope_.job.options.knows(op)) note(op, "");
   std::vector<ir::ValueId> made;
   for (size_t at = 0; at < outputs(); ++at) {
@@ -250,8 +250,8 @@ void NodeImport::drop(std::initializer_list<const char*> names) {
 }
 
 void NodeImport::fail(const std::string& why) const {
-  scope_.job.fail("a node contradicts the specification of its op",
-                  "node '" + label_ + "' (" + op + "-" + std::to_string(opset) + "): " + why);
+  scope_.job.fail("a node does not follow the specification of its operator",
+                  "node '" + label_ + "' (" + op + ", opset " + std::to_string(opset) + "): " + why);
 }
 
 void NodeImport::unsupported(const std::string& why) { note(op, why); }

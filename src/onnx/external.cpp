@@ -114,7 +114,7 @@ std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location
     descriptor = open_beneath(folder, location);
     const int error = errno;
     ::close(folder);
-    if (descriptor < 0 && (error == ELOOP || error == EXDEV)) refuse("a symbolic link is on the way");
+    if (descriptor < 0 && (error == ELOOP || error == EXDEV)) refuse("the path goes through a symbolic link");
     if (descriptor < 0)
       throw Error(Code::io, "cannot open external data", {.where = where, .why = std::strerror(error)});
   }

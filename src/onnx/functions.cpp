@@ -91,7 +91,7 @@ void import_call(const NodeProto& node, const std::string& label, const Function
     if (at < node.inputs.size() && !node.inputs[at].empty()) {
       const auto found = scope.names.find(node.inputs[at]);
       if (found == scope.names.end())
-        job.fail("a node reads a value that nothing makes",
+        job.fail("a node reads a value that does not exist",
                  "node '" + label + "' reads '" + std::string(node.inputs[at]) + "'");
       value = found->second;
       const auto declared = scope.types.find(value);
@@ -106,7 +106,7 @@ void import_call(const NodeProto& node, const std::string& label, const Function
     if (node.outputs[at].empty()) continue;
     const auto found = body.names.find(function.outputs[at]);
     if (found == body.names.end() || found->second == ir::no_value)
-      job.fail("an output is made by no node",
+      job.fail("no node gives the output",
                "output '" + std::string(function.outputs[at]) + "' of function '" + name + "'");
     scope.names[node.outputs[at]] = found->second;
   }

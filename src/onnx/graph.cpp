@@ -114,8 +114,9 @@ void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
     refuse_unfolding(++scope.job.nodes, scope.job);
     if (node.op.empty()) scope.job.fail("a node has no operator", "node '" + label + "'");
     if (node.op.find(':') != std::string_view::npos || node.domain.find(':') != std::string_view::npos)
-      scope.job.fail("a node's operator is no name", "node '" + label + "': a ':' stands in '" + std::string(node.op) +
-                                                         "' or its domain '" + std::string(node.domain) + "'");
+      scope.job.fail("a node's operator has an invalid name", "node '" + label + "': there is a ':' in '" +
+                                                                  std::string(node.op) + "' or its domain '" +
+                                                                  std::string(node.domain) + "'");
     if (const FunctionProto* function = function_of(node, scope.job)) {
       import_call(node, label, *function, scope);
       continue;
@@ -135,7 +136,7 @@ void import_inputs(const GraphProto& proto, Scope& scope, bool is_main) {
   std::unordered_set<std::string_view> constants;
   const auto declare = [&](std::string_view name) {
     if (!constants.insert(name).second)
-      scope.job.fail("a value is made twice", "two initializers are named '" + std::string(name) + "'");
+      scope.job.fail("two values have the same name", "two initializers are named '" + std::string(name) + "'");
   };
   for (const TensorProto& tensor : proto.initializers) declare(tensor.name);
   for (const auto& [name, sparse] : proto.sparse_initializers) declare(name);
@@ -148,12 +149,12 @@ void import_inputs(const GraphProto& proto, Scope& scope, bool is_main) {
     // An initializer that is listed as an input is a default nobody overrides here.
     if (constants.count(input.name)) {
       if (!is_main)
-        scope.job.fail("a value is made twice",
+        scope.job.fail("two values have the same name",
                        std::string("'").append(input.name).append("' is an input and an initializer of a subgraph"));
       continue;
     }
     if (scope.names.count(input.name))
-      scope.job.fail("a value is made twice", "two inputs are named '" + std::string(input.name) + "'");
+      scope.job.fail("two values have the same name", "two inputs are named '" + std::string(input.name) + "'");
     const ir::ValueId id =
         graph.add_value(std::string(input.name), type_of(input), is_main ? shape_of(input, symbols) : std::nullopt);
     scope.names[input.name] = id;
@@ -172,7 +173,7 @@ void import_body(const GraphProto& proto, Scope& scope) {
     const auto found = scope.names.find(output.name);
     if (found == scope.names.end() || found->second == ir::no_value) {
       if (!scope.job.missing.empty()) continue;  // the node that makes it may be one of these
-      scope.job.fail("an output is made by no node", "output '" + std::string(output.name) + "'");
+      scope.job.fail("no node gives the output", "output '" + std::string(output.name) + "'");
     }
     scope.graph.outputs.push_back(found->second);
     scope.graph.output_names.emplace_back(output.name);

@@ -136,7 +136,7 @@ AttributeProto parse_attribute(Reader reader, size_t offset) {
                                       (attribute.type == Type::graph && !attribute.graph) ||
                                       (attribute.type == Type::sparse && !attribute.sparse) ||
                                       (attribute.type == Type::type && !attribute.type_proto)))
-    reader.fail("attribute '" + std::string(attribute.name) + "' does not hold what its type says", offset);
+    reader.fail("attribute '" + std::string(attribute.name) + "' holds no value of its type", offset);
   return attribute;
 }
 

@@ -51,11 +51,12 @@ std::vector<size_t> ordered(const std::vector<NodeProto>& nodes, Scope& scope) {
     for (std::string_view name : nodes[at].outputs) {
       if (name.empty()) continue;
       const auto [other, fresh] = producers.emplace(name, at);
-      const std::string who = "node '" + label_of(nodes[at], at) + "' makes '" + std::string(name) + "', which ";
+      const std::string who = "node '" + label_of(nodes[at], at) + "' gives '" + std::string(name) + "', which ";
       if (!fresh)
-        scope.job.fail("a value is made twice",
-                       who + "node '" + label_of(nodes[other->second], other->second) + "' makes too");
-      if (scope.names.count(name)) scope.job.fail("a value is made twice", who + "is an input or an initializer");
+        scope.job.fail("two values have the same name",
+                       who + "node '" + label_of(nodes[other->second], other->second) + "' gives, too");
+      if (scope.names.count(name))
+        scope.job.fail("two values have the same name", who + "is an input or an initializer");
     }
   }
   std::vector<size_t> waits(nodes.size());

@@ -21,7 +21,7 @@ std::string looks_like(Bytes bytes) {
       {"\x89HDF"sv, "an HDF5 file (Keras weights)"},
       {"GGUF"sv, "a GGUF model"},
       {"\x93NUMPY"sv, "a NumPy array"},
-      {"TNON"sv, "a Tenon engine"},
+      {"TENON\r\n\x1a"sv, "a Tenon engine"},
       {"ORTM"sv, "an ORT-format model"},
       {"version https://git-lfs"sv, "a Git LFS pointer (the file itself was not fetched)"},
       {"BZh"sv, "a bzip2 archive"},
@@ -36,7 +36,7 @@ std::string looks_like(Bytes bytes) {
   if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
     return "a Python pickle (a PyTorch checkpoint)";
   if (text.size() > 262 && text.substr(257, 5) == "ustar") return "a tar archive";
-  if (std::all_of(text.begin(), text.end(), [](char c) { return c == 0; })) return "zeros only";
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c == 0; })) return "a file of zeros";
   size_t start = text.substr(0, 3) == "\xef\xbb\xbf" ? 3 : 0;
   while (start < text.size() && std::isspace(static_cast<unsigned char>(text[start]))) ++start;
   std::string head(text.substr(start, 16));

@@ -90,7 +90,7 @@ void import_subgraphs(const Arguments& arguments, const std::string& label, Scop
   for (std::string_view read : reads) {
     const auto found = scope.names.find(read);
     if (found == scope.names.end())
-      scope.job.fail("a node reads a value that nothing makes",
+      scope.job.fail("a node reads a value that does not exist",
                      "a subgraph of node '" + label + "' reads '" + std::string(read) + "'");
     if (!is_captured(found->second, scope)) continue;
     ++captured;

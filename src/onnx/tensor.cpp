@@ -26,7 +26,7 @@ struct Decoder {
 
   Dims dims() const {
     for (int64_t size : proto.dims)
-      if (size < 0) fail("a tensor has a negative size", "size " + std::to_string(size));
+      if (size < 0) fail("a tensor has a negative size", "one of its sizes is " + std::to_string(size));
     if (proto.dims.size() > Dims::max_rank)
       throw Error(Code::unsupported,
                   "a tensor of rank " + std::to_string(proto.dims.size()) + " is above the limit of 8",
@@ -53,8 +53,9 @@ struct Decoder {
 
   void expect_count(const char* field, int64_t expected, size_t got, const Dims& dims, DType type) const {
     if (static_cast<int64_t>(got) != expected)
-      fail("a tensor has the wrong number of elements", std::string(field) + " holds " + std::to_string(got) + ", " +
-               std::string(tenon::name(type)) + " " + dims.str() + " needs " + std::to_string(expected));
+      fail("a tensor has the wrong number of elements", std::string(field) + " holds " + std::to_string(got) +
+                                                            " elements, " + std::string(tenon::name(type)) + " of " +
+                                                            dims.str() + " needs " + std::to_string(expected));
   }
 
   static void unpack(Tensor& to, const uint8_t* from) {
@@ -149,12 +150,13 @@ struct Decoder {
     const int64_t size = static_cast<int64_t>(file->bytes().size());
     if (length < 0) length = bytes;
     if (length != bytes)
-      fail("external data has the wrong size", "length is " + std::to_string(length) + ", " +
-                                                   std::string(tenon::name(type)) + " " + dims.str() + " needs " +
+      fail("external data has the wrong size", "length is " + std::to_string(length) + " bytes, " +
+                                                   std::string(tenon::name(type)) + " of " + dims.str() + " needs " +
                                                    std::to_string(bytes));
     if (offset > size || length > size - offset)
       fail("external data ends too early", "'" + location + "' has " + std::to_string(size) + " bytes, " +
-               std::to_string(length) + " at " + std::to_string(offset) + " are needed");
+                                               "the tensor needs " + std::to_string(length) + " bytes from byte " +
+                                               std::to_string(offset) + " on");
     return of_bytes(type, dims, file->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(length)), file);
   }
 
@@ -174,8 +176,9 @@ struct Decoder {
     if (proto.is_external) return of_external(type, dims, bytes);
     if (!proto.raw || (proto.raw->empty() && fields > 0)) return of_fields(type, dims, count);
     if (static_cast<int64_t>(proto.raw->size()) != bytes)
-      fail("a tensor has the wrong number of bytes", "raw_data holds " + std::to_string(proto.raw->size()) + ", " +
-               std::string(tenon::name(type)) + " " + dims.str() + " needs " + std::to_string(bytes));
+      fail("a tensor has the wrong number of bytes", "raw_data holds " + std::to_string(proto.raw->size()) +
+                                                         " bytes, " + std::string(tenon::name(type)) + " of " +
+                                                         dims.str() + " needs " + std::to_string(bytes));
     return of_bytes(type, dims, *proto.raw, source.keep);
   }
 };

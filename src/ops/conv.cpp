@@ -38,7 +38,7 @@ void infer_conv(Inference& ctx) {
       output = last ? move_channel(sizes->output, true) : sizes->output;
     if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr;
         bias && (bias->size() != 1 || differ((*bias)[0], (*w)[0])))
-      ctx.fail("the bias is " + ir::str(*bias) + " for " + (*w)[0].str() + " output channels");
+      ctx.fail("the bias has sizes " + ir::str(*bias) + " for " + (*w)[0].str() + " output channels");
   }
   check_residual(ctx, epilogue, dtype, output);
   ctx.set(0, dtype, output);

@@ -70,7 +70,7 @@ void infer_transpose(Inference& ctx) {
       output = last ? move_channel(sizes->output, true) : sizes->output;
       if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr;
           bias && (bias->size() != 1 || differ((*bias)[0], sizes->output[1])))
-        ctx.fail("the bias is " + ir::str(*bias) + " for " + sizes->output[1].str() + " output channels");
+        ctx.fail("the bias has sizes " + ir::str(*bias) + " for " + sizes->output[1].str() + " output channels");
     }
   }
   check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), output);

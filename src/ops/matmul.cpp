@@ -33,7 +33,7 @@ void infer(Inference& ctx) {
   if (!column) to.push_back(b.back());
   const ir::Shape* bias = ctx.shape(2);
   if (bias && (to.empty() || differ(product(*bias), to.back())))
-    ctx.fail("the bias is " + ir::str(*bias) + " where the output is " + ir::str(to));
+    ctx.fail("the bias has sizes " + ir::str(*bias) + " where the output has " + ir::str(to));
   check_residual(ctx, read_epilogue(ctx), type, to);
   ctx.set(0, type, std::move(to));
 }
@@ -45,7 +45,7 @@ void finish(Evaluation& ctx, T* to, const Dims& dims) {
   const bool residual = epilogue.residual != Residual::none;
   if (!ctx.has(2) && epilogue.empty()) return;
   if (ctx.has(2) && (dims.rank() == 0 || ctx.input(2).elements() != dims.back()))
-    ctx.fail("the bias is " + ctx.input(2).dims().str() + " where the output is " + dims.str());
+    ctx.fail("the bias has sizes " + ctx.input(2).dims().str() + " where the output has " + dims.str());
   const DType type = output_type(ctx, ctx.input(0).dtype());
   if (residual && (!ctx.has(3) || ctx.input(3).dtype() != type || !(ctx.input(3).dims() == dims)))
     ctx.fail("the residual is not like the output");

@@ -33,19 +33,20 @@ bool is_element_type(int64_t number) {
 
 std::string fault_of(const AttributeDef& attribute, int64_t value) {
   if (attribute.is_element_type && value != 0 && !is_element_type(value))
-    return attribute.name + " is " + std::to_string(value) + ", the number of no element type that Tenon has";
+    return attribute.name + " is " + std::to_string(value) +
+           ", which is not the number of an element type that Tenon knows";
   if (value >= attribute.low && value <= attribute.high) return "";
   const std::string limits = attribute.high == std::numeric_limits<int64_t>::max()
                                  ? "at least " + std::to_string(attribute.low)
                                  : std::to_string(attribute.low) + " to " + std::to_string(attribute.high);
-  return attribute.name + " holds " + std::to_string(value) + "; it takes " + limits;
+  return attribute.name + " is " + std::to_string(value) + "; expected is " + limits;
 }
 
 std::string fault_of(const AttributeDef& attribute, const std::string& value) {
   if (attribute.words.empty() ||
       std::find(attribute.words.begin(), attribute.words.end(), value) != attribute.words.end())
     return "";
-  return attribute.name + " is \"" + value + "\"; it takes " + joined(attribute.words);
+  return attribute.name + " is \"" + value + "\"; expected is " + joined(attribute.words);
 }
 
 template <class T>
@@ -156,8 +157,8 @@ std::string unknown_attribute(const AttributeDefs& attributes, std::string_view 
   std::string text = "it has no attribute " + std::string(name);
   if (const std::string meant = nearest(std::string(name), known); !meant.empty())
     text += "; did you mean " + meant + "?";
-  if (known.empty()) return text + (text.back() == '?' ? "" : ";") + " the op takes none";
-  text += text.back() == '?' ? " It takes " : "; it takes ";
+  if (known.empty()) return text + (text.back() == '?' ? "" : ";") + " the operator has none";
+  text += text.back() == '?' ? " The operator has " : "; the operator has ";
   for (size_t at = 0; at < known.size(); ++at) text += (at ? ", " : "") + known[at];
   return text;
 }

@@ -94,10 +94,10 @@ struct Layouter {
   [[noreturn]] void refuse(ir::ValueId id, int64_t bytes) const {
     const ir::Value& largest = graph.value(id);
     const ir::Node* node = largest.producer == ir::no_node ? nullptr : &graph.node(largest.producer);
-    throw Error(Code::resource, "the model needs more memory than it may take",
+    throw Error(Code::resource, "the model needs more memory than the limit allows",
                 {.where = (node ? "node " + node->label() + " (" + node->op + "), " : std::string()) + "tensor \"" +
                           largest.name + "\" " + ir::str(ir::Shape(dims(id).begin(), dims(id).end())),
-                 .why = "it takes " + (bytes == INT64_MAX ? "more than 64 bits can count" : memory_text(bytes)) +
+                 .why = "it takes " + (bytes == INT64_MAX ? "more bytes than 64 bits can count" : memory_text(bytes)) +
                         ", the limit is " + memory_text(limit),
                  .hint = "raise the limit with --max-memory, or give smaller --shapes",
                  .node = node ? node->label() : std::string()});

@@ -74,7 +74,7 @@ TEST(PrivateFolder, EndsWhereLinksGoRound) {
   fs::create_symlink("one", folder / "two");
   EXPECT_NE(why_not(folder / "one").find("Too many levels"), std::string::npos) << why_not(folder / "one");
   folder.write("file", "");
-  EXPECT_EQ(why_not(folder / "file/x"), (folder / "file") + ": it is no folder");
+  EXPECT_EQ(why_not(folder / "file/x"), (folder / "file") + ": it is not a folder");
 }
 
 TEST(OpenFolder, StaysTheSameWhenItsNameIsExchanged) {

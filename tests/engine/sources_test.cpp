@@ -179,7 +179,7 @@ TEST_F(Sources, LimitsOfAnEngineHoldForIt) {
   const Engine limited = load(bytes, {.limits = Limits{.memory_bytes = 1 << 20}}), free = load(bytes);
   const Tensor many(DType::f32, {2000, 3, 8, 8});
   const auto run = [&](const Engine& engine) { return error_of([&] { engine.session().run({{"x", many}}); }); };
-  EXPECT_EQ(run(limited).rfind("resource: the model needs more memory than it may take", 0), 0u) << run(limited);
+  EXPECT_EQ(run(limited).rfind("resource: the model needs more memory than the limit allows", 0), 0u) << run(limited);
   EXPECT_EQ(run(free), "none");
   EXPECT_TRUE(result(limited) == expected_) << "what is small still runs";
   EXPECT_EQ(error_of([&] { load(bytes, {.limits = Limits{.memory_bytes = -1}}); }),

@@ -125,12 +125,12 @@ TEST(Import, NamesRecursion) {
 TEST(Import, NamesBrokenGraphs) {
   const std::string x = input("x"), y = output("y");
   EXPECT_EQ(error_of(model(x + node("r", "Relu", {"q"}, {"y"}) + y)),
-            "invalid_model|a node reads a value that nothing makes|m|node 'r' (Relu) reads 'q'");
-  EXPECT_EQ(error_of(model(x + y)), "invalid_model|an output is made by no node|m|output 'y'");
+            "invalid_model|a node reads a value that does not exist|m|node 'r' (Relu) reads 'q'");
+  EXPECT_EQ(error_of(model(x + y)), "invalid_model|no node gives the output|m|output 'y'");
   EXPECT_EQ(error_of(model(x + node("r", "Relu", {"x"}, {"y"}) + node("s", "Abs", {"x"}, {"y"}) + y)),
-            "invalid_model|a value is made twice|m|node 's' makes 'y', which node 'r' makes too");
+            "invalid_model|two values have the same name|m|node 's' gives 'y', which node 'r' gives, too");
   EXPECT_EQ(error_of(model(x + node("r", "Relu", {"x"}, {"x"}) + y)),
-            "invalid_model|a value is made twice|m|node 'r' makes 'x', which is an input or an initializer");
+            "invalid_model|two values have the same name|m|node 'r' gives 'x', which is an input or an initializer");
   EXPECT_EQ(error_of(model(x + node("a", "Add", {"x", "q"}, {"p"}) + node("b", "Abs", {"p"}, {"q"}) +
                            node("c", "Abs", {"q"}, {"y"}) + y)),
             "invalid_model|the graph has a cycle|m|'b' -> 'a'");
@@ -148,8 +148,8 @@ TEST(Import, ChecksInitializers) {
     return model(tensor + node("r", "Relu", {"w"}, {"y"}) + output("y"));
   };
   EXPECT_EQ(error_of(with(floats("w", {2, 3}, 20))),
-            "invalid_model|a tensor has the wrong number of bytes|tensor 'w' in m, byte 10|raw_data holds 20, f32 2x3 "
-            "needs 24");
+            "invalid_model|a tensor has the wrong number of bytes|tensor 'w' in m, byte 10|raw_data holds 20 bytes, "
+            "f32 of 2x3 needs 24");
   EXPECT_NE(error_of(with(floats("w", {1ull << 62, 4}, 4))).find("a tensor is too large"), std::string::npos);
   EXPECT_NE(error_of(with(floats("w", {~0ull}, 4))).find("a tensor has a negative size"), std::string::npos);
 }
@@ -231,12 +231,12 @@ TEST_F(External, StaysInsideTheFolder) {
   EXPECT_EQ(why("../outside.bin"), "the location leaves the model's folder");
   EXPECT_EQ(why(root_ + "/outside.bin"), "the location is an absolute path");
   ASSERT_EQ(::symlink("../outside.bin", (root_ + "/model/link.bin").c_str()), 0);
-  EXPECT_EQ(why("link.bin"), "a symbolic link is on the way");
+  EXPECT_EQ(why("link.bin"), "the path goes through a symbolic link");
   ASSERT_EQ(::link((root_ + "/outside.bin").c_str(), (root_ + "/model/hard.bin").c_str()), 0);
   EXPECT_EQ(why("hard.bin"), "the file has a second name (a hard link)");
-  EXPECT_EQ(why("inside.bin", "56"), "'inside.bin' has 64 bytes, 16 at 56 are needed");
+  EXPECT_EQ(why("inside.bin", "56"), "'inside.bin' has 64 bytes, the tensor needs 16 bytes from byte 56 on");
   EXPECT_EQ(why("inside.bin", "9223372036854775807"),
-            "'inside.bin' has 64 bytes, 16 at 9223372036854775807 are needed");
+            "'inside.bin' has 64 bytes, the tensor needs 16 bytes from byte 9223372036854775807 on");
   ASSERT_EQ(::mkfifo((root_ + "/model/pipe").c_str(), 0600), 0);
   EXPECT_EQ(why("pipe"), "");
 }

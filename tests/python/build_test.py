@@ -152,7 +152,7 @@ def test_accuracy_chooses_the_engine(net, data):
 
 def test_options_are_checked(net):
     for options, text in (({'precision': 'fp12'}, 'no precision'), ({'method': 'guess'}, 'no method'),
-                          ({'objective': 'fun'}, 'no objective'), ({'effort': 'some'}, 'no effort'),
+                          ({'objective': 'fun'}, 'no objective'), ({'effort': 'some'}, 'not an effort'),
                           ({'device': 'toaster'}, 'device'), ({'precision': 'int8'}, 'calibration')):
         with pytest.raises(tenon.Error, match=text):
             tenon.build(net, budget=0, **options)

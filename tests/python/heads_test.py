@@ -107,5 +107,5 @@ def test_segment_names_pixels(tmp_path):
 
 
 def test_segment_refuses_other_models(models):
-    with pytest.raises(tenon.Error, match='no class for each pixel'):
+    with pytest.raises(tenon.Error, match='a class for each pixel'):
         list(tenon.segment(models['torchvision'], made.scene()[0], preprocess='yolo', budget=0, threads=1))

@@ -184,7 +184,7 @@ TEST_F(SessionTest, AnArenaBeyondTheLimitIsRefused) {
     session.run({{"x", Tensor::view(DType::f32, {1'000'000, 3, 8, 8}, nullptr)}});
   });
   set_limits({});
-  EXPECT_EQ(error.rfind("resource: the model needs more memory than it may take", 0), 0u) << error;
+  EXPECT_EQ(error.rfind("resource: the model needs more memory than the limit allows", 0), 0u) << error;
 }
 
 }  // namespace
