@@ -42,6 +42,7 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
   const auto strides = three(node, "strides", 1), dilations = three(node, "dilations", 1),
              pads = three(node, "pads", 0, 6);
   if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; })) return false;
+  const ir::Dim batch = (*x)[0];
   const int64_t channels = (*x)[1].value(), height = (*x)[3].value(), width = (*x)[4].value(),
                 depth = weights.dims()[2];
   const int64_t frames = (*y)[2].value(), outputs = (*y)[1].value(), out_height = (*y)[3].value(),
@@ -53,7 +54,6 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
   // them.
   ir::ValueId value =
       graph.apply("Transpose", {node.inputs[0]}, {{"perm", std::vector<int64_t>{0, 2, 1, 3, 4}}}, node.origins, name);
-  const ir::Dim& batch = (*x)[0];
   if ((pads[0] || pads[3]) && batch.is_constant()) {
     const auto zeros = [&](int64_t count) {
       const Dims dims{batch.value(), count, channels, height, width};
