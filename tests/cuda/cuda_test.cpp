@@ -48,7 +48,7 @@ int steps_allowed(const Case& one) {
 /// bits: a product by a vendor's library is off by 4.3e-3 of the output's RMS at 256 terms, 4.8e-3 at 720.
 test::Tolerance tolerance_of(const Case& one, Kind kind, DType type) {
   double element = kind == Kind::tf32 ? 1e-3 : 1e-5, mean = kind == Kind::tf32 ? 4e-4 : 3e-6;
-  // wgmma cuts off what each addition to a sum in f32 has below its last bit: 5e-6 of the mean over 4,608 products.
+  // wgmma cuts off what additions in f32 leave below the last bit: 5e-6 of the RMS over 4,608 products.
   if (kind == Kind::f16_to_f32) element = 3e-5, mean = 1e-5;
   if (type == DType::f16) element = 1e-3, mean = 4e-4;
   if (type == DType::bf16) element = 8e-3, mean = 3.2e-3;
