@@ -14,6 +14,9 @@
 #include "plan/timing_cache.h"
 #include "support/net.h"
 
+/// What the C library keeps of LOCPATH is its own; LeakSanitizer asks by this name.
+extern "C" const char* __lsan_default_suppressions() { return "leak:__argz_add_sep"; }
+
 namespace tenon {
 namespace {
 
