@@ -30,10 +30,10 @@ bool all_of(const Problem& problem, DType dtype) {
 }
 
 bool Operand::dense() const {
-  int64_t stride = 1;
+  uint64_t stride = 1;  // of sizes whose product has no room where one of them is 0
   for (size_t at = dims.rank(); at-- > 0;) {
-    if (dims[at] != 1 && strides[at] != stride) return false;
-    stride *= dims[at];
+    if (dims[at] != 1 && static_cast<uint64_t>(strides[at]) != stride) return false;
+    stride *= static_cast<uint64_t>(dims[at]);
   }
   return true;
 }
