@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of a program keep on the device, on emulated GPUs: one piece of memory, of whole pages.
+// Memory of the device, on emulated GPUs: what the steps of a program keep is one piece of whole pages, and what kernels
+// are timed on are small numbers.
 #include <gtest/gtest.h>
 #include <tenon/error.h>
 #include <tenon/limits.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "backends/cuda/runtime/device.h"
+#include "backends/cuda/runtime/timing_memory.h"
 #include "ptx_emulator/cards.h"
 #include "support/net.h"
 
@@ -114,6 +118,20 @@ TEST(Weights, ServeTheirOwnThreadAlone) {
   const Buffer other = Buffer::kept(1000);
   EXPECT_EQ(weights.bytes(), 0u);
   EXPECT_EQ(filled(weights, {1000}).size(), 1u);
+}
+
+TEST(TimingMemory, IsOfSmallNumbersAgainAfterAKernelWroteToIt) {
+  cuda::Device::get(0);
+  constexpr size_t bytes = 9 << 20;
+  cuda::TimingMemory memory;
+  memory.reserve(bytes);
+  memory.reserve(bytes / 2);
+  cuda::check(cuda::driver().MemsetD8(memory.address(), 0x7f, bytes), "cuMemsetD8");
+  memory.renew(bytes, nullptr);
+  std::vector<float> numbers(bytes / sizeof(float));
+  cuda::check(cuda::driver().MemcpyDtoH(numbers.data(), memory.address(), bytes), "cuMemcpyDtoH");
+  const auto is_small = [](float number) { return std::abs(number) < 1 && std::abs(number) > 1e-6f; };
+  EXPECT_EQ(std::count_if(numbers.begin(), numbers.end(), is_small), static_cast<int64_t>(numbers.size()));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/runtime/kernel.h"
 #include "backends/cuda/runtime/timing.h"
+#include "backends/cuda/runtime/timing_memory.h"
 
 namespace tenon::cuda {
 namespace {
@@ -16,31 +17,20 @@ constexpr size_t alignment = 1024;
 
 size_t padded(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-/// Bytes that are small random numbers as f32 and as f16.
-void fill(Buffer& pool) {
-  std::vector<uint32_t> numbers(size_t{1} << 20);
-  uint32_t state = 1;
-  for (uint32_t& number : numbers) {
-    state = state * 1664525u + 1013904223u;
-    number = 0x38003800u | (state >> 4 & 0x03ff03ffu) | (state & 0x80000000u) | (state >> 3 & 0x8000u);
-  }
-  for (size_t at = 0; at < pool.bytes(); at += numbers.size() * 4)
-    pool.upload(numbers.data(), std::min(numbers.size() * 4, pool.bytes() - at), at);
-}
-
-/// Places of a problem's operands in the pool; `bytes` is what they take together.
+/// Places of a problem's operands in memory, inputs first; `bytes` is what they take together.
 struct Operands {
   std::vector<Address> inputs, outputs;
-  size_t bytes = 0;
+  size_t bytes = 0, input_bytes = 0;
   Operands() = default;
-  Operands(const Problem& problem, Address pool) {
+  Operands(const Problem& problem, Address memory) {
     const auto place = [&](const Operand& operand) -> Address {
       if (!operand) return 0;
-      const Address at = pool + bytes;
+      const Address at = memory + bytes;
       bytes += padded(backends::extent(operand));
       return at;
     };
     for (const Operand& operand : problem.inputs) inputs.push_back(place(operand));
+    input_bytes = bytes;
     for (const Operand& operand : problem.outputs) outputs.push_back(place(operand));
   }
 };
@@ -67,17 +57,15 @@ class DeviceTimer : public backends::TacticTimer {
     }
     device_.prepare(sources);
     candidates_.clear();
-    if (pool_.bytes() >= bytes) return;
-    pool_ = Buffer();  // first, so that it makes room
-    pool_ = Buffer(bytes, "operands to time kernels on");
-    fill(pool_);
+    memory_.reserve(bytes);
   }
 
   std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) override {
     candidates_.clear();
     unable_.clear();
     node_ = problem.node->op + " " + problem.node->label();
-    operands_ = Operands(problem, pool_.address());
+    operands_ = Operands(problem, memory_.address());
+    memory_.renew(operands_.input_bytes, clock_.stream());
     for (size_t at = 0; at < tactics.size(); ++at) attempt(tactics[at], [&] { make(problem, at, tactics[at]); });
     reserve_workspace();
     // Those that cannot be recorded are out; the plain kernels remain.
@@ -147,7 +135,8 @@ class DeviceTimer : public backends::TacticTimer {
 
   Device& device_;
   const Clock clock_;
-  Buffer pool_, workspace_;
+  TimingMemory memory_;
+  Buffer workspace_;
   Operands operands_;
   std::vector<Candidate> candidates_;
   std::vector<std::string> unable_;
