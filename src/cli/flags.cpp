@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "base/knobs.h"
 #include "cli/described.h"
@@ -257,11 +256,12 @@ int run_command(int argc, char** argv, const std::string& version) {
       throw explain_words("", argc, argv);
     std::reverse(words.begin(), words.end());  // as the parser takes them
     app.parse(words);
-  } catch (const CLI::Success& done) {
-    std::ostringstream help;
-    const int none = app.exit(done, help, help);
-    write_out(help.str());
-    return none;
+  } catch (const CLI::CallForVersion& version_text) {
+    write_out(version_text.what() + std::string("\n"));
+    return 0;
+  } catch (const CLI::Success&) {
+    write_out(app.help());
+    return 0;
   } catch (const CLI::ParseError& error) {
     throw explain_words(error.what(), argc, argv);
   }

@@ -82,7 +82,7 @@ std::string lower(std::string text) {
 /// As the backends are called. Throws Error(usage) for names that are none, with the one that was probably meant.
 std::string known_device(const std::string& word) {
   const std::string device = lower(word), number = device.substr(device.find(':') + 1);
-  const bool gpu = device == "gpu" || device.starts_with("gpu:"), digits = is_number(number);
+  const bool gpu = (device + ":").starts_with("gpu:"), digits = is_number(number);
   if (gpu || is_number(device))
     throw Error(Code::usage, "no device is called \"" + word + "\"",
                 {.where = "--device", .hint = "give cuda:" + (digits ? number : "0") + " for that GPU, or cpu"});
@@ -317,8 +317,7 @@ int64_t parse_bytes(const std::string& text, const std::string& option) {
     throw Error(Code::usage, "invalid value \"" + text + "\"",
                 {.where = option,
                  .why = fault == std::errc() && value > 0 && known ? "it is too large" : "",
-                 .hint = "sizes look like 512M or 4G: a whole number, then nothing (bytes), K, M, G or T (powers of "
-                         "1024), which may also be written KB or KiB"});
+                 .hint = "write a whole number of bytes, or of K, M, G or T (powers of 1024): 512M, 4g, 4GB, 4GiB"});
   return value << (10 * letter);
 }
 
