@@ -91,7 +91,7 @@ void ImageOptions::add_to(CLI::App& app) {
       .value("PATH")
       .reads_source();
   flags.add("IMAGE", more, "More sources, as a pattern without quotes gives them: --source images/*.jpg")
-      .value("...")
+      .value("PATH")
       .reads_source();
   flags
       .add("--batch-size,--batch", batch_size,

@@ -11,7 +11,6 @@
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
-#include "ops/control_flow.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 
@@ -63,10 +62,11 @@ void print(const Json& json) {
   for (const char* end : {"inputs", "outputs"})
     for (const Json& info : json[end])
       print_out("{:<8} {}  {} {}\n", std::string(end).substr(0, std::strlen(end) - 1),
-                printable(info["name"].get<std::string>()),
-                info["dtype"] == "undefined" ? "of unstated type" : info["dtype"].get<std::string>(),
-                info["shape"].is_null() ? "of unstated shape" : shape_text(info["shape"].get<std::vector<int64_t>>()));
-  print_out("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(), bytes_text(json["weights_bytes"]));
+                 printable(info["name"].get<std::string>()),
+                 info["dtype"] == "undefined" ? "of unstated type" : info["dtype"].get<std::string>(),
+                 info["shape"].is_null() ? "of unstated shape" : shape_text(info["shape"].get<std::vector<int64_t>>()));
+  print_out("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(),
+             bytes_text(json["weights_bytes"]));
   for (const auto& [op, count] : json["ops"].items())
     print_out("{:<8} {:5} x {}\n", "op", count.get<int>(), printable(op));
   for (const auto& [key, value] : json["metadata"].items())
@@ -106,41 +106,21 @@ int passes_of(const Options& options) {
                     {"ms", record.milliseconds}});
     if (options.json != "-")
       print_out("{:<28} {:6} -> {:6} nodes {:9.2f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
-                record.milliseconds, record.changed ? "" : "  (no change)");
+                 record.milliseconds, record.changed ? "" : "  (no change)");
   }
   if (!options.json.empty()) write_json(options.json, {{"passes", list}});
   return 0;
-}
-
-/// Bodies that run as steps, and these.
-void print_blocks(const backends::Schedule& schedule, const std::string& inside) {
-  for (const backends::ScheduledStep& step : schedule.steps) {
-    if (!step.blocks) continue;
-    const ir::Node& node = schedule.graph.node(step.node);
-    const std::vector<std::string> names = ops::bodies_of(node);
-    for (size_t at = 0; at < names.size(); ++at) {
-      const backends::Schedule& block = (*step.blocks)[at];
-      print_out("{:<8} {} of {} {}: {}, {}, arena {}\n", "block", names[at], std::string(node.op),
-                printable(inside + node.label()), counted(static_cast<int64_t>(block.steps.size()), "step"),
-                counted(block.threads, "thread"), bytes_text(block.layout.arena_bytes));
-      for (const backends::ScheduledStep& inner : block.steps)
-        print_out("{:<8} {:<28} {} {}\n", "", inner.tactic, std::string(block.graph.node(inner.node).op),
-                  printable(block.graph.node(inner.node).label()));
-      print_blocks(block, inside + node.label() + "/");
-    }
-  }
 }
 
 /// "images 1x3x64x64 to 8x3x640x640, best 4x3x320x320"
 std::string range_text(const Profile& profile) {
   std::string text;
   for (const auto& [input, best] : profile.opt)
-    text += fmt::format("{}{} {} to {}, best {}",
-                        !text.empty()          ? "; "
-                        : profile.name.empty() ? ""
-                                               : printable(profile.name) + ": ",
-                        printable(input), shape_text(profile.min.at(input)), shape_text(profile.max.at(input)),
-                        shape_text(best));
+    text += fmt::format("{}{} {} to {}, best {}", !text.empty()         ? "; "
+                                                  : profile.name.empty() ? ""
+                                                                         : printable(profile.name) + ": ",
+                        printable(input),
+                        shape_text(profile.min.at(input)), shape_text(profile.max.at(input)), shape_text(best));
   return text;
 }
 
@@ -152,14 +132,14 @@ void print_steps(const Engine& engine, int threads) {
     const plan::Bound bound = impl.shared.bind(plan, shapes, threads > 0 ? threads : plan.threads);
     print_out("profile  {}\n", title);
     if (bound.schedule)
-      print_out("runs     on {}, {}\n{}", plan.device.str(),
-                bound.schedule->concurrent ? "branches at the same time" : "one step after the other",
-                plan::print(*bound.schedule)),
-          print_blocks(*bound.schedule, "");
+      print_out("runs     on {}, {}\n{}", plan.device.str(), bound.schedule->concurrent ? "branches at the same time"
+                                                                                        : "one step after the other",
+                 plan::print(*bound.schedule));
     if (bound.rest) print_out("rest     {} nodes, as their sizes come\n", bound.rest->nodes.size());
   };
   if (plan.profiles.empty()) print_one("any sizes", plan.shapes);
-  for (const Profile& profile : plan.profiles) print_one(range_text(profile), profile.opt);
+  for (const Profile& profile : plan.profiles)
+    print_one(range_text(profile), profile.opt);
 }
 
 /// An engine: what it was built for, the kernels it chose, and the memory a session takes.
@@ -191,8 +171,8 @@ int plan_of(const Options& options) {
   if (options.json == "-") return 0;
   if (options.stage == "plan") write_out(ir::print(plan.graph));
   print(json);
-  print_out("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.goal.isa, name(plan.goal.precision),
-            memory.device_bytes > 0 ? " on " + plan.device.str() : "");
+  print_out("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.goal.isa,
+             name(plan.goal.precision), memory.device_bytes > 0 ? " on " + plan.device.str() : "");
   for (const auto& [input, sizes] : plan.shapes)
     if (plan.profiles.empty()) print_out("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
   for (const Profile& profile : plan.profiles)
@@ -200,7 +180,7 @@ int plan_of(const Options& options) {
   for (const auto& [output, input] : plan.carried)
     print_out("{:<8} {} to {}\n", "state", printable(output), printable(input));
   print_out("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
-            bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
+             bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
   if (options.stage == "plan") print_steps(engine, options.threads);
   return 0;
 }

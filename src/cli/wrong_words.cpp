@@ -166,6 +166,7 @@ Error in_house_words(const std::string& what, const std::string& hint, int argc,
     for (int at = 1; at < argc; ++at)
       if (const std::string word = argv[at]; list.find(" " + word + " ") != std::string::npos)
         return {Code::usage, "unexpected word \"" + word + "\"", {.hint = hint}};
+    return {Code::usage, "unexpected words \"" + part[1].str() + "\"", {.hint = hint}};
   }
   return {Code::usage, what, {.hint = hint}};
 }
