@@ -23,7 +23,8 @@ std::function<int()> add(CLI::App& app) {
   app.prefix_command();
   app.footer("The options come with the Python package of Tenon: tenon " + app.get_name() +
              " --help shows them where it is installed.\n"
-             "To install it, in a clone of Tenon: pip install . (the name tenon on the package index is another project).");
+             "To install it, in a clone of Tenon: pip install . (the name tenon on the package index is "
+             "another project).");
   return [] { return 0; };
 }
 
@@ -38,8 +39,8 @@ constexpr const char* program =
     "if importlib.util.find_spec('tenon') is None:\n"
     "    sys.stderr.write('error: \"tenon %s\" needs the Python package of Tenon\\n"
     "  why:     ' % sys.argv[1] + sys.executable + ' does not find it\\n"
-    "  you can: pip install . in a clone of Tenon, into that environment; the name tenon on the package index is another "
-    "project\\n')\n"
+    "  you can: pip install . in a clone of Tenon, into that environment; the name tenon on the package index is "
+    "another project\\n')\n"
     "    sys.exit(4)\n"
     "from tenon.__main__ import main\n"
     "sys.exit(main(sys.argv[1:]))\n";
