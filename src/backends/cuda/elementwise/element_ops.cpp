@@ -144,7 +144,7 @@ struct Register {
   static void add(const std::string& op) {
     Kernel kernel = map_kernel<map_of<body_of>>(op);
     kernel.name = "numbers";
-    kernel.rank = 0;
+    kernel.priority = 0;
     KernelRegistrar{kernel};
   }
 };
