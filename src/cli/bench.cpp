@@ -20,6 +20,7 @@
 #include "cli/flags.h"
 #include "cli/notes.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
@@ -271,11 +272,11 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
 void print_layers(const Json& layers) {
   double total = 0;
   for (const Json& layer : layers) total += layer["us"].get<double>();
-  fmt::print("\n{:>10} {:>6}  {:<28} {}\n", "us", "%", "kernel", "layer");
+  print_out("\n{:>10} {:>6}  {:<28} {}\n", "us", "%", "kernel", "layer");
   for (const Json& layer : layers) {
     const double time = layer["us"].get<double>();
-    fmt::print("{:10.1f} {:6.1f}  {:<28} {}\n", time, total > 0 ? 100 * time / total : 0,
-               layer["tactic"].get<std::string>(), printable(layer["name"].get<std::string>()));
+    print_out("{:10.1f} {:6.1f}  {:<28} {}\n", time, total > 0 ? 100 * time / total : 0,
+              layer["tactic"].get<std::string>(), printable(layer["name"].get<std::string>()));
   }
 }
 
@@ -283,27 +284,27 @@ void print(const Json& result, bool header) {
   if (!result.contains("latency_ms")) return;
   const Json& latency = result["latency_ms"];
   if (header)
-    fmt::print("{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>10} {:>10}\n", "batch", "median ms", "mean", "p90",
-               "p99", "min", "items/s", "arena", "weights");
-  fmt::print("{:6} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:12.1f} {:>10} {:>10}\n",
-             result["batch"].get<int64_t>(), latency["median"].get<double>(), latency["mean"].get<double>(),
-             latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
-             result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]),
-             bytes_text(result["memory"]["weights_bytes"]));
+    print_out("{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>10} {:>10}\n", "batch", "median ms", "mean", "p90",
+              "p99", "min", "items/s", "arena", "weights");
+  print_out("{:6} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:12.1f} {:>10} {:>10}\n",
+            result["batch"].get<int64_t>(), latency["median"].get<double>(), latency["mean"].get<double>(),
+            latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
+            result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]),
+            bytes_text(result["memory"]["weights_bytes"]));
   if (result.contains("streaming"))
-    fmt::print("{:>6} {:>67.1f}  {} sessions at once\n", "", result["streaming"]["throughput"].get<double>(),
-               result["streaming"]["sessions"].get<int>());
+    print_out("{:>6} {:>67.1f}  {} sessions at once\n", "", result["streaming"]["throughput"].get<double>(),
+              result["streaming"]["sessions"].get<int>());
   if (result.contains("gpu") && result["gpu"].contains("samples"))
-    fmt::print("{:>6} GPU {:.0f} % busy, SM {:.0f} MHz, memory {:.0f} MHz and {} in use, {:.0f} W, {:.0f} C\n", "",
-               result["gpu"]["utilisation_percent"].get<double>(), result["gpu"]["sm_clock_mhz"].get<double>(),
-               result["gpu"]["memory_clock_mhz"].get<double>(),
-               bytes_text(result["gpu"]["memory_used_bytes"].get<int64_t>()), result["gpu"]["watts"].get<double>(),
-               result["gpu"]["celsius"].get<double>());
+    print_out("{:>6} GPU {:.0f} % busy, SM {:.0f} MHz, memory {:.0f} MHz and {} in use, {:.0f} W, {:.0f} C\n", "",
+              result["gpu"]["utilisation_percent"].get<double>(), result["gpu"]["sm_clock_mhz"].get<double>(),
+              result["gpu"]["memory_clock_mhz"].get<double>(),
+              bytes_text(result["gpu"]["memory_used_bytes"].get<int64_t>()), result["gpu"]["watts"].get<double>(),
+              result["gpu"]["celsius"].get<double>());
   if (!result.contains("device_latency_ms")) return;
   const Json& device = result["device_latency_ms"];
-  fmt::print("{:>6} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:12.1f}  on the GPU, without copies\n", "",
-             device["median"].get<double>(), device["mean"].get<double>(), device["p90"].get<double>(),
-             device["p99"].get<double>(), device["min"].get<double>(), result["device_throughput"].get<double>());
+  print_out("{:>6} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:12.1f}  on the GPU, without copies\n", "",
+            device["median"].get<double>(), device["mean"].get<double>(), device["p90"].get<double>(),
+            device["p99"].get<double>(), device["min"].get<double>(), result["device_throughput"].get<double>());
 }
 
 int work(const Options& options) {

@@ -7,7 +7,9 @@
 #include "cli/calibration.h"
 #include "cli/flags.h"
 #include "cli/judge.h"
+#include "cli/notes.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
@@ -52,10 +54,26 @@ Engine retune_file(const Options& options, BuildOptions& how) {
   return retune(engine, how);
 }
 
+/// Says so where --max-batch-size has nothing to set.
+void tell_fixed_batch(const Options& options, const TensorInfo& info, const BuildOptions& how) {
+  const std::string given = fmt::format("--max-batch-size {} is ignored: ", options.max_batch);
+  if (how.shapes.count(info.name)) return warn(given + "--shapes gives the sizes of input \"" + info.name + "\"");
+  if (info.shape.empty()) return warn(given + "input \"" + info.name + "\" has no batch");
+  if (info.shape[0] == options.max_batch) return;
+  warn(given + fmt::format("the batch of input \"{}\" is fixed at {}; export the model with a dynamic batch (tenon "
+                           "export --dynamic-batch, or dynamic_axes of torch.onnx.export)",
+                           info.name, info.shape[0]));
+}
+
 /// Tuned for that batch: inputs whose batch is free, and nothing else.
 void set_batch(const Options& options, BuildOptions& how) {
   if (options.max_batch == 0) return;
-  for (const TensorInfo& info : options.stated_inputs()) {
+  const std::vector<TensorInfo> infos = options.stated_inputs();
+  const bool none = std::none_of(infos.begin(), infos.end(), [&](const TensorInfo& info) {
+    return !info.shape.empty() && info.shape[0] < 0 && !how.shapes.count(info.name);
+  });
+  if (none && !infos.empty() && options.least_severity() >= Severity::warning) tell_fixed_batch(options, infos[0], how);
+  for (const TensorInfo& info : infos) {
     if (info.shape.empty() || info.shape[0] >= 0 || how.shapes.count(info.name)) continue;
     std::vector<int64_t>& sizes = how.shapes[info.name] = info.shape;
     sizes[0] = options.max_batch;
@@ -105,8 +123,8 @@ int work(const Options& options) {
     write_json(options.json, report);
   }
   const bool taken = options.output == "-" || options.json == "-" || options.judge.pareto == "-";
-  if (!taken && !search.points.empty()) fmt::print("{}", explain::search_text(search));
-  if (!taken) fmt::print("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
+  if (!taken && !search.points.empty()) write_out(explain::search_text(search));
+  if (!taken) print_out("{}  {}, built in {:.1f} s\n", printable(options.output), bytes_text(size), seconds);
   return 0;
 }
 
@@ -128,7 +146,8 @@ std::function<int()> add(CLI::App& app) {
       .add("--weights", options->weights,
            "int8 or int4: weights of large products as integers in blocks, data in floating point; on a CPU. With "
            "--data the table says what that costs")
-      .value("NAME");
+      .value("NAME")
+      .one_of({"int8", "int4"});
   flags.add("--weight-block", options->weight_block, "Weights of one output that share a scale, for --weights")
       .value("N")
       .between(int64_t{16}, int64_t{256})

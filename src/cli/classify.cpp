@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "cli/flags.h"
 #include "cli/image_pass.h"
 #include "cli/notes.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "vision/detect.h"
 #include "vision/draw.h"
 #include "vision/labels.h"
+#include "vision/segment.h"
 
 namespace tenon::cli {
 namespace {
@@ -32,12 +35,18 @@ void require_scores(const ImageModel& model, const std::vector<Tensor>& outputs,
   // [N,C], also with axes of one element behind or between.
   const bool flat = std::find(output.dims().begin(), output.dims().end(), count) != output.dims().end();
   if (output.dtype() == DType::f32 && count >= 2 && output.elements() == count * batch && flat) return;
-  const bool detector = vision::recognise(outputs, model.spec().width, model.spec().height, model.hints()).has_value();
-  throw Error(
-      Code::unsupported, detector ? "the model is a detector" : "the output holds no class scores",
-      {.where = name,
-       .why = fmt::format("its output is {} {}", tenon::name(output.dtype()), output.dims().str()),
-       .hint = detector ? "use tenon detect" : "tenon inspect shows the outputs; tenon run gives them as arrays"});
+  const int width = model.spec().width, height = model.spec().height;
+  const bool detector = vision::recognise(outputs, width, height, model.hints()).has_value();
+  const bool map = !detector && vision::recognise_map(outputs, width, height, model.hints()).has_value();
+  throw Error(Code::unsupported,
+              detector ? "the model is a detector"
+              : map    ? "the model gives a class for each pixel"
+                       : "the output holds no class scores",
+              {.where = name,
+               .why = fmt::format("its output is {} {}", tenon::name(output.dtype()), output.dims().str()),
+               .hint = detector ? "use tenon detect"
+                       : map    ? "use tenon segment"
+                                : "tenon inspect shows the outputs; tenon run gives them as arrays"});
 }
 
 /// An image's part of the output as probabilities: as it is where it sums to 1 already, else its softmax.
@@ -54,6 +63,23 @@ std::vector<double> probabilities(const Tensor& output, int64_t batch, int64_t s
   for (double& score : scores) total += score = std::exp(score - most);
   for (double& score : scores) score /= total;
   return scores;
+}
+
+/// What is said where a guessed preprocessing gives most images of many one class, as wrong scales do; "" for nothing.
+std::string one_class_for_all(const std::map<size_t, int64_t>& firsts, const ImageModel& model) {
+  constexpr int64_t fewest = 20;
+  constexpr double most = 0.6;
+  int64_t images = 0;
+  auto top = firsts.begin();
+  for (auto each = firsts.begin(); each != firsts.end(); ++each) {
+    images += each->second;
+    if (each->second > top->second) top = each;
+  }
+  if (images < fewest || static_cast<double>(top->second) < most * static_cast<double>(images)) return "";
+  return fmt::format(
+      "{} of {} images are given one class, {}: where they show different things, the guess \"imagenet\" is wrong; try "
+      "--preprocess center_crop,scale=1 (values 0 to 255), center_crop,scale=1,colour=bgr or center_crop (0 to 1)",
+      top->second, images, vision::label(model.labels(), static_cast<int>(top->first)));
 }
 
 /// Numbers of the best classes.
@@ -75,11 +101,13 @@ int work(const Options& options) {
   std::vector<double> scores;
   std::vector<size_t> best;
   bool doubted = false;
+  std::map<size_t, int64_t> firsts;  // how many images have a class as their best
   ImageSteps steps;
   steps.read = [&](const SourceImage& source_image, const std::vector<Tensor>& outputs, const vision::Transform&) {
     require_scores(model, outputs, options.model);
     scores = probabilities(outputs.at(0), model.batch(), source_image.slot);
     best = best_of(scores, options.top);
+    ++firsts[best[0]];
   };
   steps.tell = [&](const SourceImage& source_image, Json& entry) {
     model.tell_doubts(static_cast<int64_t>(scores.size()));
@@ -89,13 +117,13 @@ int work(const Options& options) {
                        source_image.path, scores[best[0]]));
     }
     if (prints)
-      fmt::print("{}{}\n", printable(source_image.path),
-                 source_image.frame < 0 ? "" : fmt::format(" frame {}", source_image.frame));
+      print_out("{}{}\n", printable(source_image.path),
+                source_image.frame < 0 ? "" : fmt::format(" frame {}", source_image.frame));
     entry["top"] = Json::array();
     for (const size_t id : best) {
       const std::string label = vision::label(model.labels(), static_cast<int>(id));
       entry["top"].push_back({{"class", id}, {"label", label}, {"score", scores[id]}});
-      if (prints) fmt::print("  {:5} {:.4f}  {}\n", id, scores[id], printable(label));
+      if (prints) print_out("  {:5} {:.4f}  {}\n", id, scores[id], printable(label));
     }
   };
   steps.draw = [&](SourceImage& source_image) {
@@ -105,6 +133,8 @@ int work(const Options& options) {
     vision::draw_lines(source_image.image, lines);
   };
   pass.run(steps);
+  if (model.uses_preset())
+    if (const std::string line = one_class_for_all(firsts, model); !line.empty()) model.suspect(line);
   if (!options.json.empty()) {
     Json report = model.facts();
     pass.add_to(report, "classifications");

@@ -7,6 +7,7 @@
 
 #include "cli/described.h"
 #include "cli/flags.h"
+#include "cli/print.h"
 #include "cli/verb.h"
 
 namespace tenon::cli {
@@ -42,6 +43,11 @@ std::string bash(const std::vector<VerbWords>& verbs) {
   std::string cases;
   for (const VerbWords& verb : verbs) {
     cases += fmt::format("    {})\n      options=\"{}\"\n", verb.name, joined(flags_of(verb)));
+    for (const OptionWords& option : verb.options)
+      if (!option.values.empty() && !option.is_positional)
+        cases +=
+            fmt::format("      case \"$before\" in {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;; esac\n",
+                        joined(option.names, "|"), joined(option.values));
     if (const auto flags = flags_with_value(verb, false); !flags.empty())
       cases += fmt::format("      case \"$before\" in {}) return ;; esac\n", joined(flags, "|"));
     cases += "      ;;\n";
@@ -49,6 +55,8 @@ std::string bash(const std::vector<VerbWords>& verbs) {
   return fmt::format(R"(_tenon() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" options=""
   COMPREPLY=()
+  [ "$before" = = ] && before="${{COMP_WORDS[COMP_CWORD-2]}}"
+  [ "$word" = = ] && word=""
   if [ "$COMP_CWORD" -eq 1 ] || [ "${{COMP_WORDS[1]}}" = help ]; then
     COMPREPLY=($(compgen -W "{} --help --version" -- "$word"))
     return
@@ -83,11 +91,13 @@ std::string zsh(const std::vector<VerbWords>& verbs) {
     cases += fmt::format("    {})\n      _arguments \\\n", verb.name);
     for (const OptionWords& option : verb.options) {
       if (option.is_positional) continue;
-      const std::string value = option.value.empty() ? ""
-                                                     : fmt::format(":{}:{}", quoted(option.value),
-                                                                   option.is_folder ? "_files -/"
-                                                                   : option.is_path ? "_files"
-                                                                                    : "");
+      const std::string value = option.value.empty()
+                                    ? ""
+                                    : fmt::format(":{}:{}", quoted(option.value),
+                                                  option.is_folder        ? std::string("_files -/")
+                                                  : option.is_path        ? std::string("_files")
+                                                  : option.values.empty() ? ""
+                                                                          : "(" + joined(option.values) + ")");
       for (const std::string& name : option.names)
         cases += fmt::format("        '*{}[{}]{}' \\\n", name, quoted(option.says), value);
     }
@@ -133,6 +143,7 @@ std::string fish(const std::vector<VerbWords>& verbs) {
       for (const std::string& name : option.names)
         text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
       if (!option.value.empty()) text += option.is_path ? " -r -F" : " -x";
+      if (!option.values.empty()) text += " -a '" + joined(option.values) + "'";
       text += fmt::format(" -d '{}'\n", fish_quoted(option.says));
     }
   }
@@ -141,9 +152,9 @@ std::string fish(const std::vector<VerbWords>& verbs) {
 
 int work(const std::string& shell) {
   const std::vector<VerbWords> verbs = described();
-  if (shell == "bash") fmt::print("{}", bash(verbs));
-  else if (shell == "zsh") fmt::print("{}", zsh(verbs));
-  else if (shell == "fish") fmt::print("{}", fish(verbs));
+  if (shell == "bash") write_out(bash(verbs));
+  else if (shell == "zsh") write_out(zsh(verbs));
+  else if (shell == "fish") write_out(fish(verbs));
   else throw Error(Code::usage, "no completion for the shell \"" + shell + "\"", {.hint = "give bash, zsh or fish"});
   return 0;
 }

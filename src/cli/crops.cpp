@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <span>
 
 #include "base/entries.h"
@@ -20,12 +21,6 @@ namespace fs = std::filesystem;
 
 namespace tenon::cli {
 namespace {
-
-/// "street", or "clip_12" of a video.
-std::string stem_of(const SourceImage& source_image) {
-  const std::string stem = fs::path(source_image.path).stem().string();
-  return source_image.frame < 0 ? stem : fmt::format("{}_{}", stem, source_image.frame);
-}
 
 /// A label as the name of a folder.
 std::string folder_name(std::string label) {
@@ -45,9 +40,28 @@ vision::Image cut(const vision::Image& image, const float box[4]) {
 
 }  // namespace
 
-Crops::Crops(const std::string& folder, bool text, bool crops) : folder_(folder), text_(text), crops_(crops) {
-  if (text_) make_folder((fs::path(folder_) / "labels").string());
-  if (crops_) make_folder((fs::path(folder_) / "crops").string());
+std::string stem_of(const SourceImage& source_image) {
+  const std::string stem = fs::path(source_image.path).stem().string();
+  return source_image.frame < 0 ? stem : fmt::format("{}_{}", stem, source_image.frame);
+}
+
+void require_stems(const Source& source, const std::string& option, const std::string& name) {
+  std::map<std::string, std::string> seen;
+  for (const std::string& file : source.files()) {
+    const std::string stem = fs::path(file).stem().string() + (is_video_file(file) ? "_0" : "");
+    const auto [other, is_new] = seen.try_emplace(stem, file);
+    if (!is_new)
+      throw Error(Code::usage, "two outputs would go to the same file",
+                  {.where = option + " " + fmt::format(fmt::runtime(name), stem),
+                   .why = other->second + " and " + file + " have one name",
+                   .hint = "rename one of them, or give them one after the other with different -o"});
+  }
+}
+
+Crops::Crops(const std::string& folder, bool text, bool crops, const Source& source)
+    : folder_(folder), text_(text), crops_(crops) {
+  if (text_) require_stems(source, "--save-txt", "labels/{}.txt");
+  if (crops_) require_stems(source, "--save-crop", "crops/CLASS/{}_1.jpg");
 }
 
 void Crops::add_text(const SourceImage& source_image, const std::vector<vision::Detection>& found,
@@ -56,6 +70,7 @@ void Crops::add_text(const SourceImage& source_image, const std::vector<vision::
   for (const vision::Detection& one : found)
     text += to_yolo(one, task, source_image.image.width, source_image.image.height);
   const std::string path = (fs::path(folder_) / "labels" / (stem_of(source_image) + ".txt")).string();
+  make_folder((fs::path(folder_) / "labels").string());
   paths().write("--save-txt", path);
   write_atomically(path, std::as_bytes(std::span(text)));
 }

@@ -14,6 +14,7 @@
 #include "cli/found.h"
 #include "cli/image_pass.h"
 #include "cli/notes.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "vision/draw.h"
@@ -43,8 +44,8 @@ void check(const vision::DetectOptions& options) {
 
 void print(const SourceImage& source_image, const std::vector<vision::Detection>& found,
            const std::vector<std::string>& labels) {
-  fmt::print("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(found.size()), "object"));
-  for (const vision::Detection& one : found) fmt::print("{}", to_text(one, labels));
+  print_out("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(found.size()), "object"));
+  for (const vision::Detection& one : found) write_out(to_text(one, labels));
 }
 
 /// Numbers or names with commas between them, as class numbers. Throws Error(usage).
@@ -72,6 +73,16 @@ std::vector<int> classes_of(const std::string& text, const std::vector<std::stri
     classes.push_back(number);
   }
   return classes;
+}
+
+/// Throws Error(usage) for a class that the model does not have, where its outputs tell how many there are.
+void require_classes(const std::vector<int>& classes, int64_t count) {
+  for (const int number : classes)
+    if (count > 0 && number >= count)
+      throw Error(Code::usage, fmt::format("there is no class {}", number),
+                  {.where = "--classes",
+                   .why = "the model has " + counted(count, "class", "classes"),
+                   .hint = fmt::format("give 0 to {}", count - 1)});
 }
 
 /// What outputs without boxes look like; "" where they look like nothing known.
@@ -129,7 +140,7 @@ int work(Options& options) {
   ImagePass pass(options, "yolo", options.stride);
   ImageModel& model = pass.model();
   options.detect.classes = classes_of(options.classes, model.labels());
-  const Crops crops(options.output_dir, options.save_txt, options.save_crop);
+  const Crops crops(options.output_dir, options.save_txt, options.save_crop, pass.source());
   std::optional<vision::Head> head;
   std::vector<vision::Detection> found;
   const bool prints = options.json != "-" && options.format == "text";
@@ -139,6 +150,7 @@ int work(Options& options) {
                    const vision::Transform& transform) {
     if (!head) {
       head = recognised(model, outputs, options.model);
+      require_classes(options.detect.classes, head->classes);
       if (!options.quiet) note("the outputs are read as " + vision::describe(*head));
       if (head->kind == vision::HeadKind::yolox && model.uses_preset()) model.prepare_as("yolox");
       model.tell_doubts(head->classes);
@@ -160,7 +172,7 @@ int work(Options& options) {
   write_report(
       options.json, options.format, report, [&] { return as_coco(report["detections"], model.labels()); },
       [&] { return as_csv(report["detections"], head ? head->task : vision::Task::detect, head ? head->points : 0); });
-  if (prints) fmt::print("{} in {}\n", counted(boxes, "object"), pass.counts());
+  if (prints) print_out("{} in {}\n", counted(boxes, "object"), pass.counts());
   return pass.status();
 }
 
@@ -185,6 +197,7 @@ std::function<int()> add(CLI::App& app) {
            "What goes to the standard output: text, json (the report), csv, coco (its result entries), or yolo (as "
            "--save-txt)")
       .value("FORMAT")
+      .one_of({"text", "json", "csv", "coco", "yolo"})
       .with_default();
   flags.add(
       "--save-txt", options->save_txt,

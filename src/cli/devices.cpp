@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "vision/video.h"
@@ -60,13 +61,13 @@ int work(const std::string& json) {
   facts["video"] = vision::video_available();
   facts["environment"] = environment();
   if (json != "-") {
-    fmt::print("{}", text);
-    fmt::print("video {}\n", vision::video_available() ? "yes, by FFmpeg" : "no: this build has no FFmpeg");
-    fmt::print("\nEnvironment:\n");
+    write_out(text);
+    print_out("video {}\n", vision::video_available() ? "yes, by FFmpeg" : "no: this build has no FFmpeg");
+    print_out("\nEnvironment:\n");
     for (const Json& knob : facts["environment"])
-      fmt::print("  {:<16} {}\n                   {} ({})\n", knob["name"].get<std::string>(),
-                 knob["value"].is_null() ? "not set" : printable(knob["value"].get<std::string>()),
-                 knob["says"].get<std::string>(), knob["values"].get<std::string>());
+      print_out("  {:<16} {}\n                   {} ({})\n", knob["name"].get<std::string>(),
+                knob["value"].is_null() ? "not set" : printable(knob["value"].get<std::string>()),
+                knob["says"].get<std::string>(), knob["values"].get<std::string>());
   }
   if (!json.empty()) write_json(json, facts);
   return 0;

@@ -12,6 +12,7 @@
 
 #include "base/knobs.h"
 #include "cli/described.h"
+#include "cli/print.h"
 #include "cli/python_verbs.h"
 #include "cli/source.h"
 #include "cli/verb.h"
@@ -58,6 +59,11 @@ std::set<const CLI::Option*>& outputs_of() {
   return all;
 }
 
+std::map<const CLI::Option*, std::vector<std::string>>& values_of() {
+  static std::map<const CLI::Option*, std::vector<std::string>> all;
+  return all;
+}
+
 /// The file in "NAME=FILE.npz:KEY"; names may hold "=", too, so the first part that is there counts.
 std::string array_file(const std::string& word) {
   const auto without_key = [](const std::string& path) {
@@ -85,6 +91,10 @@ void check_paths(const CLI::App& app) {
 }
 }  // namespace
 
+Flag Flag::one_of(std::vector<std::string> values) {
+  values_of()[option_] = std::move(values);
+  return *this;
+}
 Flag Flag::reads(const char* noun) {
   path_uses()[option_] = [noun](const std::string& option, const std::string& path) {
     if (path != "-") paths().read(option, path, noun);
@@ -184,6 +194,7 @@ OptionWords described(const CLI::Option& option) {
   words.says = option.get_description();
   words.group = option.get_group();
   words.is_required = option.get_required();
+  if (const auto values = values_of().find(&option); values != values_of().end()) words.values = values->second;
   words.is_path = path_uses().count(&option) > 0;
   words.is_folder = words.is_path && words.value == "DIR";
   return words;
@@ -193,6 +204,10 @@ OptionWords described(const CLI::Option& option) {
 std::vector<std::string> canonical(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) return words;
+  const size_t most = words[0] == "version" ? 1 : words[0] == "help" ? 2 : words.size();
+  if (words.size() > most && words[most] != "--help" && words[most] != "-h")
+    throw Error(Code::usage, "unexpected word \"" + words[most] + "\"",
+                {.hint = most == 1 ? "tenon version takes no other words" : "tenon help takes one verb"});
   if (words[0] == "version") words[0] = "--version";
   if (words[0] != "help") return words;
   words.erase(words.begin());
@@ -220,7 +235,8 @@ int run_command(int argc, char** argv, const std::string& version) {
   int status = 0;
   for (const Verb& verb : verbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.says);
-    sub->callback([&status, sub, work = verb.add(*sub)] {
+    sub->callback([&status, sub, argc, argv, work = verb.add(*sub)] {
+      require_dashes(argc, argv);
       check_paths(*sub);
       status = work();
     });
@@ -229,7 +245,7 @@ int run_command(int argc, char** argv, const std::string& version) {
       if (option->get_name() != "--help") all_described().back().options.push_back(described(*option));
   }
   if (argc == 1) {
-    fmt::print(stderr, "{}", app.help());
+    write_err(app.help());
     return static_cast<int>(Code::usage);
   }
   try {
@@ -240,8 +256,12 @@ int run_command(int argc, char** argv, const std::string& version) {
       throw explain_words("", argc, argv);
     std::reverse(words.begin(), words.end());  // as the parser takes them
     app.parse(words);
-  } catch (const CLI::Success& done) {
-    return app.exit(done);
+  } catch (const CLI::CallForVersion& version_text) {
+    write_out(version_text.what() + std::string("\n"));
+    return 0;
+  } catch (const CLI::Success&) {
+    write_out(app.help());
+    return 0;
   } catch (const CLI::ParseError& error) {
     throw explain_words(error.what(), argc, argv);
   }

@@ -27,6 +27,8 @@ class Flag {
   Flag with_default();
   Flag between(int64_t low, int64_t high);
   Flag between(double low, double high);
+  /// The values that the shell offers; the verb itself checks them.
+  Flag one_of(std::vector<std::string> values);
   /// Takes one value each time it is given, not all the words that follow.
   Flag one_each();
   /// The value is a path that must be there; `noun` is what messages call it.

@@ -2,6 +2,7 @@
 #include "cli/gallery.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "base/entries.h"
 #include "cli/paths.h"
@@ -13,11 +14,11 @@ namespace tenon::cli {
 
 Gallery::Gallery(const std::string& folder, const Source& source, int stride) : folder_(folder), stride_(stride) {
   if (folder.empty()) return;
-  make_folder(folder);
   if (source.is_stream()) stream_ = vision::shown_address(source.files()[0]);
   for (const std::string& file : source.files())
     if (is_there(file)) paths().read("--source", file);
-  for (const std::string& file : source.files()) paths().write("-o", result_of(source.is_stream() ? stream_ : file));
+  for (const std::string& file : source.files())
+    paths().write_below("-o", result_of(source.is_stream() ? stream_ : file));
 }
 
 std::string Gallery::result_of(const std::string& file) const {
@@ -35,6 +36,7 @@ std::string Gallery::result_of(const std::string& file) const {
 
 void Gallery::add(const SourceImage& source_image) {
   if (folder_.empty()) return;
+  if (!std::exchange(made_, true)) make_folder(folder_);
   const std::string& path = source_image.path;
   if (source_image.frame < 0) return vision::encode_image(source_image.image, result_of(path));
   if (video_source_ != path) {

@@ -12,8 +12,8 @@ namespace tenon::cli {
 /// video as an MP4 file.
 class Gallery {
  public:
-  /// Makes the folder; with "" everything else does nothing. A video has one frame in `stride`. Throws Error(usage)
-  /// where a result would replace an input or another result, Error(io).
+  /// The folder is made when there is something to put into it; with "" nothing is done. A video has one frame in
+  /// `stride`. Throws Error(usage) where a result would replace an input or another result, Error(io).
   Gallery(const std::string& folder, const Source& source, int stride = 1);
   bool wanted() const { return !folder_.empty(); }
   void add(const SourceImage& source_image);
@@ -25,6 +25,7 @@ class Gallery {
 
   std::string folder_, video_source_, stream_;  // `stream_` is the address, of streams
   int stride_ = 1;
+  bool made_ = false;
   std::optional<vision::VideoWriter> video_;  // of `video_source_`
 };
 

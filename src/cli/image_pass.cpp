@@ -58,7 +58,7 @@ nlohmann::ordered_json entry_of(const SourceImage& source_image) {
 ImagePass::ImagePass(const ImageOptions& options, const std::string& preset, int stride)
     : quiet_(options.quiet),
       stride_(stride),
-      source_(options.source),
+      source_(options.source, options.more),
       gallery_(options.output_dir, source_, stride),
       model_(options, preset) {}
 
@@ -83,7 +83,7 @@ void ImagePass::run(const ImageSteps& steps) {
     steps.draw(source_image);
     gallery_.add(source_image);
   };
-  unreadable_ = source_.for_each([&](SourceImage& source_image) {
+  unread_ = source_.for_each([&](SourceImage& source_image) {
     if (source_image.frame <= 0 || source_image.frame % stride_ == 0) model_.feed(source_image, seen);
   });
   model_.finish(seen);
@@ -93,17 +93,19 @@ void ImagePass::run(const ImageSteps& steps) {
 }
 
 void ImagePass::add_to(nlohmann::ordered_json& report, const char* key) {
-  report["complete"] = interrupted() == 0 && unreadable_ == 0;
+  report["complete"] = interrupted() == 0 && unread_.empty();
+  report["errors"] = nlohmann::ordered_json::array();
+  for (const Unread& one : unread_) report["errors"].push_back({{"image", one.path}, {"why", one.why}});
   report[key] = std::move(entries_);
 }
 
 std::string ImagePass::counts() const {
-  return counted(images_, source_.noun()) + (unreadable_ > 0 ? fmt::format(", {} unreadable", unreadable_) : "");
+  return counted(images_, source_.noun()) + (unread_.empty() ? "" : fmt::format(", {} unreadable", unread_.size()));
 }
 
 int ImagePass::status() const {
   if (interrupted() != 0) return interrupted();
-  return unreadable_ > 0 ? static_cast<int>(Code::io) : 0;
+  return !unread_.empty() ? static_cast<int>(Code::io) : 0;
 }
 
 void check_format(const std::string& format, const std::vector<std::string_view>& known, bool to_stdout,

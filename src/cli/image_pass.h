@@ -29,9 +29,10 @@ class ImagePass {
   /// Builds or loads the model. Of a video one frame in `stride` is taken.
   ImagePass(const ImageOptions& options, const std::string& preset, int stride = 1);
   ImageModel& model() { return model_; }
+  const Source& source() const { return source_; }
   /// Does the steps with every image; tells the rate and the mean times of each stage on stderr.
   void run(const ImageSteps& steps);
-  /// Puts whether all was read, and behind it the entries of all images, into a report.
+  /// Puts whether all was read, what was not and why, and behind it the entries of all images, into a report.
   void add_to(nlohmann::ordered_json& report, const char* key);
   /// "3 images", and how many could not be read.
   std::string counts() const;
@@ -45,7 +46,8 @@ class ImagePass {
   Gallery gallery_;
   ImageModel model_;
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
-  int64_t images_ = 0, unreadable_ = 0;
+  int64_t images_ = 0;
+  std::vector<Unread> unread_;
 };
 
 /// --format and --json. Throws Error(usage) where the format is unknown, or `to_stdout` and --json go the same way.

@@ -90,6 +90,9 @@ void ImageOptions::add_to(CLI::App& app) {
       .required()
       .value("PATH")
       .reads_source();
+  flags.add("IMAGE", more, "More sources, as a pattern without quotes gives them: --source images/*.jpg")
+      .value("PATH")
+      .reads_source();
   flags
       .add("--batch-size,--batch", batch_size,
            "Images that run together. Default: as the model expects, or 1 where its batch is dynamic")
@@ -168,8 +171,8 @@ void ImageModel::tell_doubts(int64_t classes) {
   const auto named = static_cast<int64_t>(labels_.size());
   if (named == 0) note("classes are shown by number: give --labels FILE");
   else if (classes > 0 && named != classes)
-    warn(fmt::format("there are {}, and the model has {} classes: names may be shifted", counted(named, "label"),
-                     classes));
+    warn(fmt::format("there are {}, and the model has {}: names may be shifted", counted(named, "label"),
+                     counted(classes, "class", "classes")));
 }
 
 nlohmann::ordered_json ImageModel::facts() const {
@@ -245,6 +248,11 @@ void ImageModel::finish(const Seen& seen) {
   suspicions_ = doubts_->found();
   doubts_.reset();
   for (const std::string& line : suspicions_) warn(line);
+}
+
+void ImageModel::suspect(const std::string& line) {
+  warn(line);
+  suspicions_.push_back(line);
 }
 
 }  // namespace tenon::cli

@@ -20,7 +20,8 @@ namespace tenon::cli {
 /// What detect, segment and classify share: a network that takes an image, and the images to give it.
 struct ImageOptions : ModelOptions {
   std::string source, output_dir, json, labels, preprocess;
-  int batch_size = 0;  ///< images that run together; 0: the model's own batch, 1 where it is free
+  std::vector<std::string> more;  ///< sources, as a pattern without quotes gives them
+  int batch_size = 0;             ///< images that run together; 0: the model's own batch, 1 where it is free
   void add_to(CLI::App& app);
 };
 
@@ -58,6 +59,8 @@ class ImageModel {
   /// the classes, or there are none. Once; nothing with --quiet. After a guess the next images are looked at, too, and
   /// finish() tells what looks wrong.
   void tell_doubts(int64_t classes);
+  /// Warns that results look wrong, and keeps it for the report.
+  void suspect(const std::string& line);
   /// What a report says beside its results: schema, model, device, preprocessing and where it is from, class count.
   nlohmann::ordered_json facts() const;
   /// Whether neither the options nor the model say how images become the input.

@@ -6,6 +6,7 @@
 #include "backends/backend.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
@@ -60,16 +61,16 @@ Json summary(const ir::Graph& graph) {
 void print(const Json& json) {
   for (const char* end : {"inputs", "outputs"})
     for (const Json& info : json[end])
-      fmt::print("{:<8} {}  {} {}\n", std::string(end).substr(0, std::strlen(end) - 1),
+      print_out("{:<8} {}  {} {}\n", std::string(end).substr(0, std::strlen(end) - 1),
                  printable(info["name"].get<std::string>()),
                  info["dtype"] == "undefined" ? "of unstated type" : info["dtype"].get<std::string>(),
                  info["shape"].is_null() ? "of unstated shape" : shape_text(info["shape"].get<std::vector<int64_t>>()));
-  fmt::print("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(),
+  print_out("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(),
              bytes_text(json["weights_bytes"]));
   for (const auto& [op, count] : json["ops"].items())
-    fmt::print("{:<8} {:5} x {}\n", "op", count.get<int>(), printable(op));
+    print_out("{:<8} {:5} x {}\n", "op", count.get<int>(), printable(op));
   for (const auto& [key, value] : json["metadata"].items())
-    fmt::print("{:<8} {} = {}\n", "meta", printable(key), printable(value.get<std::string>()));
+    print_out("{:<8} {} = {}\n", "meta", printable(key), printable(value.get<std::string>()));
 }
 
 /// A model can be looked at though some of its ops cannot be run.
@@ -104,7 +105,7 @@ int passes_of(const Options& options) {
                     {"nodes_after", record.nodes_after},
                     {"ms", record.milliseconds}});
     if (options.json != "-")
-      fmt::print("{:<28} {:6} -> {:6} nodes {:9.2f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
+      print_out("{:<28} {:6} -> {:6} nodes {:9.2f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
                  record.milliseconds, record.changed ? "" : "  (no change)");
   }
   if (!options.json.empty()) write_json(options.json, {{"passes", list}});
@@ -129,12 +130,12 @@ void print_steps(const Engine& engine, int threads) {
   const plan::Plan& plan = impl.plan;
   const auto print_one = [&](const std::string& title, const Shapes& shapes) {
     const plan::Bound bound = impl.shared.bind(plan, shapes, threads > 0 ? threads : plan.threads);
-    fmt::print("profile  {}\n", title);
+    print_out("profile  {}\n", title);
     if (bound.schedule)
-      fmt::print("runs     on {}, {}\n{}", plan.device.str(), bound.schedule->concurrent ? "branches at the same time"
+      print_out("runs     on {}, {}\n{}", plan.device.str(), bound.schedule->concurrent ? "branches at the same time"
                                                                                         : "one step after the other",
                  plan::print(*bound.schedule));
-    if (bound.rest) fmt::print("rest     {} nodes, as their sizes come\n", bound.rest->nodes.size());
+    if (bound.rest) print_out("rest     {} nodes, as their sizes come\n", bound.rest->nodes.size());
   };
   if (plan.profiles.empty()) print_one("any sizes", plan.shapes);
   for (const Profile& profile : plan.profiles)
@@ -168,17 +169,17 @@ int plan_of(const Options& options) {
     json["tactics"].push_back({{"problem", problem}, {"kernel", record.kernel}, {"us", record.microseconds}});
   if (!options.json.empty()) write_json(options.json, json);
   if (options.json == "-") return 0;
-  if (options.stage == "plan") fmt::print("{}", ir::print(plan.graph));
+  if (options.stage == "plan") write_out(ir::print(plan.graph));
   print(json);
-  fmt::print("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.goal.isa,
+  print_out("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.goal.isa,
              name(plan.goal.precision), memory.device_bytes > 0 ? " on " + plan.device.str() : "");
   for (const auto& [input, sizes] : plan.shapes)
-    if (plan.profiles.empty()) fmt::print("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
+    if (plan.profiles.empty()) print_out("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
   for (const Profile& profile : plan.profiles)
-    if (options.stage.empty()) fmt::print("{:<8} {}\n", "profile", range_text(profile));
+    if (options.stage.empty()) print_out("{:<8} {}\n", "profile", range_text(profile));
   for (const auto& [output, input] : plan.carried)
-    fmt::print("{:<8} {} to {}\n", "state", printable(output), printable(input));
-  fmt::print("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
+    print_out("{:<8} {} to {}\n", "state", printable(output), printable(input));
+  print_out("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
              bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
   if (options.stage == "plan") print_steps(engine, options.threads);
   return 0;
@@ -201,7 +202,7 @@ int work(const Options& options) {
   if (!options.json.empty()) write_json(options.json, json);
   if (options.json == "-") return 0;
   if (options.stage.empty()) print(json);
-  else fmt::print("{}", ir::print(graph));
+  else write_out(ir::print(graph));
   return 0;
 }
 
@@ -209,7 +210,9 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  flags.add("--stage", options->stage, "Print the graph after a stage: import, passes or plan").value("NAME");
+  flags.add("--stage", options->stage, "Print the graph after a stage: import, passes or plan")
+      .value("NAME")
+      .one_of({"import", "passes", "plan"});
   flags.add("--passes", options->passes, "Show what each optimisation pass changes");
   add_json(app, options->json);
   flags.footer(

@@ -27,7 +27,8 @@ void JudgeOptions::add_to(CLI::App& app) {
            "latency, or size: INT8 wherever accuracy allows it, also where it is not faster, for a small engine. "
            "Default: "
            "latency")
-      .value("NAME");
+      .value("NAME")
+      .one_of({"latency", "size"});
   flags
       .add("--eval", eval,
            "Images with labels to measure the accuracy on: COCO's JSON, a folder for each class, or JSON or CSV of "

@@ -4,6 +4,7 @@
 #include "backends/backend.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 
@@ -32,8 +33,8 @@ int work(const Options& options) {
   if (!options.json.empty())
     write_json(options.json, {{"file", options.file}, {"kernels", count.kernels}, {"bytes", count.bytes}});
   if (options.json != "-")
-    fmt::print("{}  {}, {} {}\n", printable(options.file), counted(count.kernels, "kernel"), bytes_text(count.bytes),
-               out ? "written" : "put into the cache");
+    print_out("{}  {}, {} {}\n", printable(options.file), counted(count.kernels, "kernel"), bytes_text(count.bytes),
+              out ? "written" : "put into the cache");
   return 0;
 }
 

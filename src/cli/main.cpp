@@ -2,12 +2,12 @@
 #include <tenon/error.h>
 #include <tenon/version.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <new>
 
 #include "cli/flags.h"
 #include "cli/notes.h"
+#include "cli/print.h"
 #include "cli/signals.h"
 
 namespace tenon::cli {
@@ -23,6 +23,7 @@ int report(const Error& error) {
 
 int main(int argc, char** argv) {
   using namespace tenon;
+  cli::open_standard_streams();
   cli::watch_signals();
   int status;
   try {
@@ -38,7 +39,6 @@ int main(int argc, char** argv) {
     status = cli::report(
         Error(Code::internal, "a fault in Tenon", {.why = fault.what(), .hint = "please report this with the model"}));
   }
-  if (std::fflush(stdout) != 0 && status == 0)
-    status = cli::report(Error(Code::io, "cannot write to the standard output"));
+  if (!cli::flush_out() && status == 0) status = cli::report(Error(Code::io, "cannot write to the standard output"));
   return cli::interrupted() != 0 ? cli::interrupted() : status;
 }

@@ -9,6 +9,7 @@
 #include "base/knobs.h"
 #include "cli/described.h"
 #include "cli/flags.h"
+#include "cli/print.h"
 #include "cli/verb.h"
 
 namespace tenon::cli {
@@ -71,13 +72,13 @@ std::string overview(const std::vector<VerbWords>& verbs) {
 int work(const std::string& name) {
   const std::vector<VerbWords> verbs = described();
   if (name.empty()) {
-    fmt::print("{}", overview(verbs));
+    write_out(overview(verbs));
     return 0;
   }
   const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const VerbWords& each) { return each.name == name; });
   if (verb == verbs.end())
     throw Error(Code::usage, "there is no verb \"" + name + "\"", {.hint = "tenon --help lists the verbs"});
-  fmt::print("{}", page_of(*verb));
+  write_out(page_of(*verb));
   return 0;
 }
 

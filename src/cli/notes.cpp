@@ -6,6 +6,7 @@
 
 #include "base/knobs.h"
 #include "base/printable.h"
+#include "cli/print.h"
 
 namespace tenon::cli {
 namespace {
@@ -16,8 +17,8 @@ constexpr int red = 31, yellow = 33, cyan = 36;
 void print(const std::string& line, int colour) {
   static const bool coloured = isatty(STDERR_FILENO) == 1 && !knobs::value(knobs::no_color);
   const size_t colon = line.find(':');
-  if (!coloured || colon == std::string::npos) return fmt::print(stderr, "{}\n", line);
-  fmt::print(stderr, "\x1b[1;{}m{}\x1b[0m{}\n", colour, line.substr(0, colon + 1), line.substr(colon + 1));
+  if (!coloured || colon == std::string::npos) return write_err(line + "\n");
+  print_err("\x1b[1;{}m{}\x1b[0m{}\n", colour, line.substr(0, colon + 1), line.substr(colon + 1));
 }
 
 }  // namespace

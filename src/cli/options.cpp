@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 
@@ -61,6 +62,10 @@ int64_t number(std::string_view text, const std::string& where) {
   return value;
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (size_t end; (end = text.find(separator)) != std::string_view::npos; text.remove_prefix(end + 1))
@@ -69,10 +74,25 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-void check_device(const std::string& device) { backends::backend(Device(device)); }
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// As the backends are called. Throws Error(usage) for names that are none, with the one that was probably meant.
+std::string known_device(const std::string& word) {
+  const std::string device = lower(word), number = device.substr(device.find(':') + 1);
+  const bool gpu = (device + ":").starts_with("gpu:"), digits = is_number(number);
+  if (gpu || is_number(device))
+    throw Error(Code::usage, "no device is called \"" + word + "\"",
+                {.where = "--device", .hint = "give cuda:" + (digits ? number : "0") + " for that GPU, or cpu"});
+  backends::backend(Device(device));
+  return device;
+}
 
 Precision parse_precision(const std::string& word) {
-  if (const auto precision = precision_named(word)) return *precision;
+  const std::string known = lower(word);
+  if (const auto precision = precision_named(known == "half" ? "fp16" : known)) return *precision;
   throw Error(Code::usage, "no precision is called \"" + word + "\"",
               {.where = "--precision", .hint = "give fp32, bf16, int8 or best; on a GPU also tf32, fp16 or fp8"});
 }
@@ -94,13 +114,13 @@ void load_named_plugin(const std::string& path) {
 
 void limit_memory(const std::string& text) {
   Limits limits = given_limits();
-  limits.memory_bytes = parse_bytes(text);
+  limits.memory_bytes = parse_bytes(text, "--max-memory");
   set_limits(limits);
 }
 
 void limit_workspace(const std::string& text) {
   Limits limits = given_limits();
-  limits.workspace_bytes = parse_bytes(text);
+  limits.workspace_bytes = parse_bytes(text, "--workspace");
   set_limits(limits);
 }
 
@@ -118,9 +138,12 @@ void ModelOptions::add_to(CLI::App& app, Uses uses) {
       .required();
   flags.group("Model");
   if (uses == Uses::build) {
-    flags.add("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own").value("NAME");
+    flags.add("--device", device, "Where to run: cpu, cuda, cuda:N. Default: cpu, or an engine's own")
+        .value("NAME")
+        .one_of({"cpu", "cuda"});
     flags.add("--precision", precision, "Arithmetic: fp32, bf16, int8, best; on a GPU also tf32, fp16, fp8")
-        .value("NAME");
+        .value("NAME")
+        .one_of({"fp32", "bf16", "int8", "best", "tf32", "fp16", "fp8"});
   }
   flags.add("--shapes", shapes, "Sizes of dynamic inputs: in:1x3x640x640,other:1x8").value("SIZES");
   flags
@@ -155,6 +178,7 @@ void ModelOptions::add_to(CLI::App& app, Uses uses) {
   flags.add("-v,--verbose", verbose, "Every message: the same as --log-level verbose");
   flags.add("--log-level", log_level, "The least severe messages to show: error, warning, info or verbose")
       .value("LEVEL")
+      .one_of({"error", "warning", "info", "verbose"})
       .with_default();
 }
 
@@ -197,8 +221,7 @@ BuildOptions ModelOptions::build_options() const {
   if (const int cores = usable_cores(); threads > cores)
     warn(fmt::format("--threads {} on {}: threads wait for each other", threads, counted(cores, "core")));
   BuildOptions options;
-  if (!device.empty()) check_device(device);
-  if (!device.empty()) options.device = device;
+  if (!device.empty()) options.device = known_device(device);
   if (!precision.empty()) options.precision = parse_precision(precision);
   options.shapes = parse_shapes(shapes);
   for (const std::string& text : profiles) options.profiles.push_back(parse_profile(text));
@@ -282,16 +305,20 @@ double parse_seconds(const std::string& text) {
   return value * factor;
 }
 
-int64_t parse_bytes(const std::string& text) {
+int64_t parse_bytes(const std::string& text, const std::string& option) {
   int64_t value = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string unit(end, static_cast<const char*>(text.data() + text.size()));
-  if (unit.size() > 1 && unit.back() == 'B') unit.pop_back();
-  if (unit.size() == 2 && unit[1] == 'i') unit.pop_back();
-  const size_t power = unit.empty() ? 0 : std::string("KMGT").find(unit) + 1;
-  if (fault != std::errc() || value < 1 || unit.size() > 1 || power > 4 || value > (INT64_MAX >> (10 * power)))
-    throw Error(Code::usage, "invalid value \"" + text + "\"", {.hint = "sizes look like 512M or 4G"});
-  return value << (10 * power);
+  const std::string unit = lower({end, static_cast<const char*>(text.data() + text.size())});
+  constexpr std::string_view powers = "kmgt";
+  const size_t letter = unit.empty() || unit == "b" ? 0 : powers.find(unit[0]) + 1;
+  const bool known = unit.empty() || unit == "b" ||
+                     (letter > 0 && (unit.size() == 1 || unit.substr(1) == "b" || unit.substr(1) == "ib"));
+  if (fault != std::errc() || value < 1 || !known || value > (INT64_MAX >> (10 * letter)))
+    throw Error(Code::usage, "invalid value \"" + text + "\"",
+                {.where = option,
+                 .why = fault == std::errc() && value > 0 && known ? "it is too large" : "",
+                 .hint = "write a whole number of bytes, or of K, M, G or T (powers of 1024): 512M, 4g, 4GB, 4GiB"});
+  return value << (10 * letter);
 }
 
 std::vector<int64_t> parse_counts(const std::string& text) {

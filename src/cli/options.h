@@ -58,8 +58,8 @@ Profile parse_profile(const std::string& text);
 std::pair<std::string, std::string> parse_carried(const std::string& text);
 /// "500ms", "5s", "1m", "2" (seconds). Throws Error(usage).
 double parse_seconds(const std::string& text);
-/// "4096", "512M", "4G", in powers of 1024. Throws Error(usage).
-int64_t parse_bytes(const std::string& text);
+/// "4096", "512M", "4g", "2GiB", in powers of 1024. Throws Error(usage), which names the option.
+int64_t parse_bytes(const std::string& text, const std::string& option);
 /// "1,4,8". Throws Error(usage) for anything but positive numbers.
 std::vector<int64_t> parse_counts(const std::string& text);
 

@@ -84,7 +84,38 @@ std::string other_kind(const std::string& path, const struct stat& status, FileK
                .hint = "give another path"});
 }
 
+/// A path as the one name of its file: without links in its folder.
+std::string name_of(const std::string& path) {
+  std::error_code fault;
+  const fs::path folder = fs::weakly_canonical(folder_of(path), fault);
+  return fault ? path : (folder / fs::path(path).filename()).string();
+}
+
+/// Throws Error(io) where a folder that is not there cannot be made in the nearest one that is.
+void require_room(const std::string& path) {
+  std::string above = folder_of(path);
+  struct stat status;
+  while (::stat(above.c_str(), &status) != 0 && errno == ENOENT && folder_of(above) != above) above = folder_of(above);
+  if (::stat(above.c_str(), &status) != 0) refuse("cannot make the folder", path, errno);
+  if (!S_ISDIR(status.st_mode)) refuse("cannot make the folder", path, ENOTDIR);
+  if (::access(above.c_str(), W_OK) != 0) refuse("cannot make the folder", path, errno);
+}
+
 }  // namespace
+
+const Place* Paths::same(const Place& place) const {
+  if (const auto file = files_.find({place.device, place.inode}); place.inode != 0 && file != files_.end())
+    return file->second;
+  const auto named = names_.find(place.name);
+  return place.name.empty() || named == names_.end() ? nullptr : named->second;
+}
+
+void Paths::keep(Place place) {
+  places_.push_back(std::move(place));
+  const Place& kept = places_.back();
+  if (kept.inode != 0) files_.try_emplace({kept.device, kept.inode}, &kept);
+  if (!kept.name.empty()) names_.try_emplace(kept.name, &kept);
+}
 
 Paths& paths() {
   static Paths all;
@@ -96,9 +127,8 @@ void Paths::read(const std::string& option, const std::string& path, const std::
   struct stat status;
   if (::stat(path.c_str(), &status) != 0) refuse("cannot open " + noun, path, errno);
   Place place{option, path, "", status.st_dev, status.st_ino, false};
-  for (const Place& other : places_)
-    if (other.written && place.is(other)) collide(other, place);
-  places_.push_back(std::move(place));
+  if (const Place* const other = same(place); other && other->written) collide(*other, place);
+  keep(std::move(place));
 }
 
 void Paths::read_folder(const std::string& option, const std::string& path) {
@@ -125,27 +155,25 @@ void Paths::write(const std::string& option, const std::string& path, FileKind k
       streams_.push_back(open_stream(path));
       return;
     }
+    place.name = name_of(target);
   } else if (errno == ENOENT) {
     if (::stat(folder_of(target).c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
       throw Error(Code::io, "there is no such folder", {.where = folder_of(path)});
-    std::error_code fault;
-    place.name = (fs::canonical(folder_of(target), fault) / fs::path(target).filename()).string();
-    if (fault) place.name = target;
+    place.name = name_of(target);
     if (const long longest = ::pathconf(folder_of(target).c_str(), _PC_NAME_MAX);
         longest > 0 && fs::path(target).filename().string().size() > static_cast<size_t>(longest))
       refuse("cannot write the file", path, ENAMETOOLONG);
   } else {
     refuse("cannot write the file", path, errno);
   }
-  for (const Place& other : places_)
-    if (place.is(other)) collide(place, other);
-  if (const std::string wanted = place.name.empty() ? other_kind(path, status, kind) : ""; !wanted.empty())
+  if (const Place* const other = same(place)) collide(place, *other);
+  if (const std::string wanted = place.inode != 0 ? other_kind(path, status, kind) : ""; !wanted.empty())
     throw Error(Code::usage, "an output would replace a file of another kind",
                 {.where = option + " " + path,
                  .why = "the file does not hold " + wanted,
                  .hint = "give another path, or remove the file"});
   if (path != "-" && ::access(folder_of(target).c_str(), W_OK) != 0) refuse("cannot write the file", path, errno);
-  places_.push_back(std::move(place));
+  keep(std::move(place));
 }
 
 void Paths::fill(const std::string& option, const std::string& path) {
@@ -156,7 +184,16 @@ void Paths::fill(const std::string& option, const std::string& path) {
       throw Error(Code::io, "the path is not a folder", {.where = path, .hint = option + " names a folder"});
   } else if (errno != ENOENT) {
     refuse("cannot make the folder", path, errno);
+  } else {
+    require_room(path);
   }
+}
+
+void Paths::write_below(const std::string& option, const std::string& path) {
+  if (is_there(folder_of(path)) || is_there(path)) return write(option, path);
+  Place place{option, path, name_of(path), 0, 0, true};
+  if (const Place* const other = same(place)) collide(place, *other);
+  keep(std::move(place));
 }
 
 }  // namespace tenon::cli

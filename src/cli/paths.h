@@ -2,7 +2,11 @@
 #pragma once
 #include <sys/stat.h>
 
+#include <deque>
+#include <map>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -21,11 +25,8 @@ class Paths {
   struct Place {
     std::string option, path, name;
     dev_t device = 0;
-    ino_t inode = 0;
+    ino_t inode = 0;  // 0 where there is no such file yet
     bool written = false;
-    bool is(const Place& other) const {
-      return name.empty() ? other.name.empty() && device == other.device && inode == other.inode : name == other.name;
-    }
   };
 
   /// Throws Error(usage) for an empty path, Error(io) where there is nothing of this name.
@@ -34,11 +35,19 @@ class Paths {
   void read_folder(const std::string& option, const std::string& path);
   /// Throws Error(usage) where the file may not be replaced, Error(io) where it cannot be written.
   void write(const std::string& option, const std::string& path, FileKind kind = FileKind::any);
-  /// A folder to fill. Throws Error(usage) for an empty path, Error(io) where the path is something else.
+  /// A folder to fill. Throws Error(usage) for an empty path, Error(io) where the path is something else, or the folder
+  /// cannot be made.
   void fill(const std::string& option, const std::string& path);
+  /// A file in such a folder, which need not be there yet. Throws as write() does.
+  void write_below(const std::string& option, const std::string& path);
 
  private:
-  std::vector<Place> places_;
+  const Place* same(const Place& place) const;
+  void keep(Place place);
+
+  std::deque<Place> places_;
+  std::map<std::pair<dev_t, ino_t>, const Place*> files_;
+  std::unordered_map<std::string, const Place*> names_;
   std::vector<Descriptor> streams_;  // pipes, held open so that their readers see no end
 };
 

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <memory>
 
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 
@@ -20,7 +20,7 @@ struct Line {
   bool drawn = false;
   ~Line() { clear(); }
   void clear() {
-    if (drawn) fmt::print(stderr, "\r\x1b[K");
+    if (drawn) write_err("\r\x1b[K");
     drawn = false;
   }
 };
@@ -33,11 +33,11 @@ Progress progress_to_stderr(bool quiet) {
     if (quiet) return true;
     const std::string left = seconds_left < 0 ? "" : fmt::format(", {:.0f} s left", seconds_left);
     if (line->terminal) {
-      fmt::print(stderr, "\r\x1b[K{:3.0f}%  {}{}", done * 100, printable(stage).substr(0, 80), left);
+      print_err("\r\x1b[K{:3.0f}%  {}{}", done * 100, printable(stage).substr(0, 80), left);
       line->drawn = true;
       if (done >= 1) line->clear();
     } else if (stage != line->stage) {
-      fmt::print(stderr, "{}{}\n", printable(stage), left);
+      print_err("{}{}\n", printable(stage), left);
     }
     line->stage = stage;
     return true;

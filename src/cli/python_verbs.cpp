@@ -18,9 +18,12 @@
 namespace tenon::cli {
 namespace {
 
-/// For --help; the work itself never comes here.
+/// For help and manual pages; the work itself never comes here.
 std::function<int()> add(CLI::App& app) {
   app.prefix_command();
+  app.footer("The options come with the Python package of Tenon: tenon " + app.get_name() +
+             " --help shows them where it is installed.\n"
+             "To install it, in a clone of Tenon: pip install . (the name tenon on the package index is another project).");
   return [] { return 0; };
 }
 
@@ -34,7 +37,9 @@ constexpr const char* program =
     "import importlib.util, sys\n"
     "if importlib.util.find_spec('tenon') is None:\n"
     "    sys.stderr.write('error: \"tenon %s\" needs the Python package of Tenon\\n"
-    "  you can: pip install tenon, into the environment of ' % sys.argv[1] + sys.executable + '\\n')\n"
+    "  why:     ' % sys.argv[1] + sys.executable + ' does not find it\\n"
+    "  you can: pip install . in a clone of Tenon, into that environment; the name tenon on the package index is another "
+    "project\\n')\n"
     "    sys.exit(4)\n"
     "from tenon.__main__ import main\n"
     "sys.exit(main(sys.argv[1:]))\n";
@@ -58,9 +63,10 @@ void become_python(int argc, char** argv) {
   words.insert(words.end(), argv + 1, argv + argc);
   words.push_back(nullptr);
   execvp(words[0], words.data());
-  throw Error(
-      Code::unsupported, "\"tenon " + std::string(argv[1]) + "\" needs Python",
-      {.where = python, .why = std::strerror(errno), .hint = "install Python 3.9 or newer, then pip install tenon"});
+  throw Error(Code::unsupported, "\"tenon " + std::string(argv[1]) + "\" needs Python",
+              {.where = python,
+               .why = std::strerror(errno),
+               .hint = "install Python 3.9 or newer, then pip install . in a clone of Tenon"});
 }
 
 }  // namespace tenon::cli

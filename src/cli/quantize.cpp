@@ -10,6 +10,7 @@
 #include "cli/calibration.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "onnx/import.h"
@@ -77,10 +78,10 @@ int work(Options& options) {
                               {"kept", kept}});
   }
   if (options.json != "-")
-    fmt::print(
-        "{}  {}, {} and {} as INT8, {} kept in floating point, error {:.2g}, {:.1f} s\n", printable(options.output),
-        bytes_text(bytes), counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
-        counted(static_cast<int64_t>(recipe.values.size()), "tensor"), recipe.kept.size(), recipe.error, seconds);
+    print_out("{}  {}, {} and {} as INT8, {} kept in floating point, error {:.2g}, {:.1f} s\n",
+              printable(options.output), bytes_text(bytes),
+              counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
+              counted(static_cast<int64_t>(recipe.values.size()), "tensor"), recipe.kept.size(), recipe.error, seconds);
   return 0;
 }
 
@@ -94,6 +95,7 @@ std::function<int()> add(CLI::App& app) {
       .add("--style", options->style,
            "Whose rules to follow: standard, tensorrt (signed, symmetric), openvino, onnxruntime (i32 biases)")
       .value("NAME")
+      .one_of({"standard", "tensorrt", "openvino", "onnxruntime"})
       .with_default();
   flags.add("--tensorrt-table", options->table, "Write the scales as a TensorRT calibration table, too")
       .value("FILE")

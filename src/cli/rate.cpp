@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "cli/print.h"
 #include "cli/report.h"
 
 namespace tenon::cli {
@@ -35,7 +35,7 @@ Rate::Rate(int64_t total, std::string noun, bool quiet)
 Rate::~Rate() { clear(); }
 
 void Rate::clear() {
-  if (std::exchange(drawn_, false)) fmt::print(stderr, "\r\x1b[K");
+  if (std::exchange(drawn_, false)) write_err("\r\x1b[K");
 }
 
 std::string Rate::due(int64_t count, Clock::time_point now) {
@@ -56,10 +56,10 @@ void Rate::add() {
   const std::string text = due(count_, Clock::now());
   if (text.empty()) return;
   if (!terminal_) {
-    fmt::print(stderr, "{}\n", text);
+    write_err(text + "\n");
     return;
   }
-  fmt::print(stderr, "\r\x1b[K{}", text);
+  write_err("\r\x1b[K" + text);
   drawn_ = true;
 }
 

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <tenon/error.h>
 
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
 
 #include "base/file.h"
+#include "cli/print.h"
 
 namespace tenon::cli {
 
@@ -17,12 +19,14 @@ void write_json(const std::string& path, const nlohmann::ordered_json& json) {
 
 void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
   if (path != "-") return write_atomically(path, bytes);
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0)
-    throw Error(Code::io, "cannot write to the standard output", {.why = std::strerror(errno)});
+  write_out({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!flush_out()) throw Error(Code::io, "cannot write to the standard output", {.why = std::strerror(errno)});
 }
 
-std::string counted(int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+std::string counted(int64_t count, const std::string& noun) { return counted(count, noun, noun + "s"); }
+
+std::string counted(int64_t count, const std::string& one, const std::string& many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 std::string bytes_text(int64_t bytes) {

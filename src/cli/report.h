@@ -18,6 +18,7 @@ void write_bytes(const std::string& path, std::span<const std::byte> bytes);
 
 /// "1 image", "2 images".
 std::string counted(int64_t count, const std::string& noun);
+std::string counted(int64_t count, const std::string& one, const std::string& many);
 
 /// "12.3 MB": decimal units.
 std::string bytes_text(int64_t bytes);

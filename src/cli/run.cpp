@@ -11,6 +11,7 @@
 #include "cli/npy.h"
 #include "cli/notes.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/row_batches.h"
 #include "cli/verb.h"
@@ -94,8 +95,8 @@ nlohmann::ordered_json watched(const Options& options, const Engine& engine, con
                        100 * tensor.share(), tensor.low, tensor.high));
   }
   if (options.json != "-")
-    fmt::print("ranges: {} of {} have left those of the calibration\n", left,
-               counted(static_cast<int64_t>(tensors.size()), "tensor"));
+    print_out("ranges: {} of {} have left those of the calibration\n", left,
+              counted(static_cast<int64_t>(tensors.size()), "tensor"));
   return list;
 }
 
@@ -137,8 +138,8 @@ int work(const Options& options) {
       entry["file"] = files[at];
     }
     if (options.json != "-")
-      fmt::print("{} {} {}{}\n", printable(infos[at].name), name(outputs[at].dtype()), outputs[at].dims().str(),
-                 entry.contains("file") ? "  " + printable(entry["file"].get<std::string>()) : "");
+      print_out("{} {} {}{}\n", printable(infos[at].name), name(outputs[at].dtype()), outputs[at].dims().str(),
+                entry.contains("file") ? "  " + printable(entry["file"].get<std::string>()) : "");
     report.push_back(std::move(entry));
   }
   nlohmann::ordered_json json{{"outputs", report}};

@@ -7,11 +7,13 @@
 
 #include "base/entries.h"
 #include "base/file.h"
+#include "cli/crops.h"
 #include "cli/flags.h"
 #include "cli/formats.h"
 #include "cli/image_pass.h"
 #include "cli/notes.h"
 #include "cli/paths.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "vision/labels.h"
@@ -53,9 +55,9 @@ void check(const Options& options) {
 }
 
 void save_mask(const std::string& folder, const SourceImage& source_image, const vision::ClassMap& map) {
-  const std::string stem = fs::path(source_image.path).stem().string();
-  const std::string file = source_image.frame < 0 ? stem : fmt::format("{}_{}", stem, source_image.frame);
-  const std::string path = (fs::path(folder) / "masks" / (file + ".png")).string();
+  const fs::path masks = fs::path(folder) / "masks";
+  const std::string path = (masks / (stem_of(source_image) + ".png")).string();
+  make_folder(masks.string());
   paths().write("--save-masks", path);
   write_atomically(path,
                    std::as_bytes(std::span<const uint8_t>(vision::grey_png_bytes(map.classes, map.width, map.height))));
@@ -63,10 +65,9 @@ void save_mask(const std::string& folder, const SourceImage& source_image, const
 
 void print(const SourceImage& source_image, const std::vector<vision::ClassShare>& shares,
            const std::vector<std::string>& labels) {
-  fmt::print("{}: {}\n", printable(source_image.path),
-             shares.size() == 1 ? "1 class" : fmt::format("{} classes", shares.size()));
+  print_out("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(shares.size()), "class", "classes"));
   for (const vision::ClassShare& part : shares)
-    fmt::print("  {:<16} {:5.1f} %\n", printable(vision::label(labels, part.class_id)), part.share * 100);
+    print_out("  {:<16} {:5.1f} %\n", printable(vision::label(labels, part.class_id)), part.share * 100);
 }
 
 Json to_json(const vision::ClassMap& map, const std::vector<vision::ClassShare>& shares,
@@ -87,7 +88,7 @@ int work(const Options& options) {
   check(options);
   ImagePass pass(options, "imagenet_resize");
   ImageModel& model = pass.model();
-  if (options.save_masks) make_folder((fs::path(options.output_dir) / "masks").string());
+  if (options.save_masks) require_stems(pass.source(), "--save-masks", "masks/{}.png");
   const bool prints = options.json != "-" && options.format == "text";
   std::optional<vision::MapHead> head;
   vision::ClassMap map;
@@ -132,6 +133,7 @@ std::function<int()> add(CLI::App& app) {
       .add("--format", options->format,
            "What goes to the standard output: text, json (the report), csv, or coco (result entries with masks)")
       .value("FORMAT")
+      .one_of({"text", "json", "csv", "coco"})
       .with_default();
   flags.add("--save-masks", options->save_masks,
             "Also write DIR/masks/NAME.png: the class of each pixel as a grey value");

@@ -71,8 +71,12 @@ std::vector<std::string> lines_of(const std::string& list) {
   return files;
 }
 
-/// Gives 1 where the video ends before its time or has damaged parts. What came before that counts.
-int64_t for_each_frame(const std::string& word, bool is_stream, const Each& each) {
+Unread unread(const std::string& path, const Error& error) {
+  return {path, std::string(error.what()) + (error.why().empty() ? "" : ": " + error.why())};
+}
+
+/// Of a video that ends before its time or has damaged parts; what came before that counts.
+void for_each_frame(const std::string& word, bool is_stream, const Each& each, std::vector<Unread>& faults) {
   const std::string path = is_stream ? vision::shown_address(word) : word;
   const std::unique_ptr<Frames> reader = is_stream ? Frames::of_stream(word) : std::make_unique<Frames>(word);
   Frames& frames = *reader;
@@ -92,22 +96,21 @@ int64_t for_each_frame(const std::string& word, bool is_stream, const Each& each
   for (int64_t frame = 0; interrupted() == 0 && next(); source_image.frame = ++frame, source_image.path = path)
     each(source_image);
   const std::string fault = frames.fault();
-  if (fault.empty() || (is_stream && interrupted() != 0)) return 0;
+  if (fault.empty() || (is_stream && interrupted() != 0)) return;
   const Error error(
       Code::io, is_stream ? "the stream broke off" : "the video is damaged",
       {.where = path, .why = fault + fmt::format("; {} could be read", counted(source_image.frame, "frame"))});
   if (source_image.frame == 0) throw error;
   tell(error);
-  return 1;
+  faults.push_back(unread(path, error));
 }
 
-int64_t read_image(const std::string& path, SourceImage& source_image, const Each& each) {
+void read_image(const std::string& path, SourceImage& source_image, const Each& each) {
   source_image.path = path;
   const Clock::time_point begin = Clock::now();
   source_image.image = vision::decode_image(path);
   source_image.decode_ms = milliseconds_since(begin);
   each(source_image);
-  return 0;
 }
 
 }  // namespace
@@ -116,18 +119,29 @@ bool is_pattern(const std::string& word) { return word.find_first_of("*?[") != s
 
 bool is_video_file(const std::string& path) { return vision::is_video_name(path) && !is_folder(path); }
 
-Source::Source(const std::string& word) {
-  const bool there = is_there(word);
-  if (!there && vision::is_stream_address(word)) {
+Source::Source(const std::string& word, const std::vector<std::string>& more) {
+  if (!is_there(word) && vision::is_stream_address(word) && more.empty()) {
     is_stream_ = true;
     files_ = {word};
     return;
   }
-  if (there && is_folder(word)) files_ = vision::images_in(word);
-  else if (!there && is_pattern(word)) files_ = matches(word);
-  else if (word.ends_with(".txt") && is_regular_file(word)) files_ = lines_of(word);
-  else files_ = {word};
+  add(word);
+  for (const std::string& each : more) add(each);
   if (files_.size() == 1) paths().read("--source", files_[0], "the source");
+}
+
+void Source::add(const std::string& word) {
+  const bool there = is_there(word);
+  if (word.ends_with(".onnx") || word.ends_with(".tenon"))
+    throw Error(Code::usage, "a model stands among the images",
+                {.where = word, .hint = "name the model before --source, or write the pattern in quotes"});
+  std::vector<std::string> found{word};
+  if (there && is_folder(word)) found = vision::images_in(word);
+  else if (!there && is_pattern(word)) found = matches(word);
+  else if (!there && vision::is_stream_address(word))
+    throw Error(Code::usage, "a stream or camera is a source alone", {.where = vision::shown_address(word)});
+  else if (word.ends_with(".txt") && is_regular_file(word)) found = lines_of(word);
+  files_.insert(files_.end(), found.begin(), found.end());
 }
 
 bool Source::is_video() const { return is_stream_ || std::all_of(files_.begin(), files_.end(), is_video_file); }
@@ -147,9 +161,9 @@ int64_t Source::items() const {
   return count;
 }
 
-int64_t Source::for_each(const Each& each) const {
+std::vector<Unread> Source::for_each(const Each& each) const {
   SourceImage source_image;
-  int64_t unreadable = 0;
+  std::vector<Unread> faults;
   for (const std::string& file : files_) {
     if (interrupted() != 0) break;
     // What `each` throws is no fault of the file.
@@ -160,15 +174,15 @@ int64_t Source::for_each(const Each& each) const {
       reading = true;
     };
     try {
-      unreadable += is_stream_ || is_video_file(file) ? for_each_frame(file, is_stream_, seen)
-                                                      : read_image(file, source_image, seen);
+      if (is_stream_ || is_video_file(file)) for_each_frame(file, is_stream_, seen, faults);
+      else read_image(file, source_image, seen);
     } catch (const Error& error) {
       if (files_.size() == 1 || !reading) throw;
-      ++unreadable;
+      faults.push_back(unread(file, error));
       tell(error);
     }
   }
-  return unreadable;
+  return faults;
 }
 
 }  // namespace tenon::cli

@@ -12,13 +12,19 @@ namespace tenon::cli {
 /// Whether a word names files by *, ? or [ ].
 bool is_pattern(const std::string& word);
 
+/// An image, or the rest of a video, that could not be read.
+struct Unread {
+  std::string path, why;
+};
+
 /// What --source stands for: an image, a video, a folder of images (by name, not below it), a quoted pattern as
 /// "images/*.jpg", the address of a stream, or a list, which is a .txt file with a path in each line, from here
 /// or from beside the list.
 class Source {
  public:
-  /// Throws Error(io) where there is nothing of this name, or no image.
-  explicit Source(const std::string& word);
+  /// `more` stands for itself in the same way, but is no stream. Throws Error(io) where there is nothing of a name, or
+  /// no image.
+  explicit Source(const std::string& word, const std::vector<std::string>& more = {});
   /// Images and videos in order.
   const std::vector<std::string>& files() const { return files_; }
   /// Whether all of them are videos.
@@ -30,11 +36,12 @@ class Source {
   /// "frame" of videos alone, else "image".
   const char* noun() const { return is_video() ? "frame" : "image"; }
   /// Calls `each` for all images and frames. What cannot be read is named on stderr and passed over, and so is the
-  /// damaged rest of a video; gives the number of those. Throws Error(io) where there is one file alone and nothing can
+  /// damaged rest of a video; gives those. Throws Error(io) where there is one file alone and nothing can
   /// be read.
-  int64_t for_each(const std::function<void(SourceImage&)>& each) const;
+  std::vector<Unread> for_each(const std::function<void(SourceImage&)>& each) const;
 
  private:
+  void add(const std::string& word);
   bool is_stream_ = false;
   std::vector<std::string> files_;
 };

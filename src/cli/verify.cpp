@@ -10,6 +10,7 @@
 #include "cli/compare.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
@@ -176,11 +177,11 @@ int work(const Options& options) {
     ++totals[outcome.status];
     list.push_back({{"name", outcome.name}, {"status", outcome.status}, {"why", outcome.why}});
     if (options.json != "-" && !(options.quiet && outcome.status == "passed"))
-      fmt::print("{:<7} {}{}{}\n", outcome.status, outcome.name, outcome.why.empty() ? "" : ": ",
-                 printable(outcome.why));
+      print_out("{:<7} {}{}{}\n", outcome.status, outcome.name, outcome.why.empty() ? "" : ": ",
+                printable(outcome.why));
   }
   if (options.json != "-")
-    fmt::print("{} passed, {} failed, {} skipped\n", totals["passed"], totals["failed"], totals["skipped"]);
+    print_out("{} passed, {} failed, {} skipped\n", totals["passed"], totals["failed"], totals["skipped"]);
   if (!options.json.empty())
     write_json(
         options.json,
@@ -199,6 +200,7 @@ std::function<int()> add(CLI::App& app) {
       .add("--backend,--device", options->backend,
            "cpu, cuda, cuda:N: the optimised path; ref: plain kernels without any pass")
       .value("NAME")
+      .one_of({"cpu", "cuda", "ref"})
       .with_default();
   flags.add("--rtol", options->rtol, "Relative tolerance").with_default();
   flags.add("--atol", options->atol, "Absolute tolerance").with_default();

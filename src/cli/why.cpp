@@ -6,6 +6,7 @@
 #include "base/nearest.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
@@ -56,7 +57,7 @@ int audit(const Options& options, const plan::Evidence& evidence) {
     throw Error(Code::usage, "the engine holds no calibration to audit",
                 {.where = options.model, .hint = "build it with --precision int8 --data"});
   if (!options.json.empty()) write_json(options.json, explain::audit_json(evidence));
-  if (options.json != "-") fmt::print("{}", explain::audit_text(evidence));
+  if (options.json != "-") write_out(explain::audit_text(evidence));
   return 0;
 }
 
@@ -74,7 +75,7 @@ int work(const Options& options) {
     if (const auto limits = backends::backend(plan.device).limits(plan.device, threads))
       explain::set_floors(report, *limits);
   if (!options.json.empty()) write_json(options.json, explain::json(report));
-  if (options.json != "-") fmt::print("{}", explain::text(report, options.node, nearest));
+  if (options.json != "-") write_out(explain::text(report, options.node, nearest));
   return 0;
 }
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <regex>
 #include <vector>
 
+#include "base/entries.h"
 #include "base/nearest.h"
 #include "cli/described.h"
 
@@ -15,6 +17,9 @@ struct Pointer {
   const char* word;  // as other tools have it
   const char* hint;
 };
+
+constexpr const char* ranges = "use --profile LEAST..BEST..MOST: --profile images:1x3x64x64..1x3x320x320..8x3x640x640";
+constexpr const char* sizes = "use --shapes, as in --shapes images:1x3x640x640";
 
 /// Options of TensorRT's trtexec, ONNX Runtime's tools, OpenVINO's benchmark_app and Ultralytics.
 constexpr Pointer options[] = {
@@ -33,13 +38,19 @@ constexpr Pointer options[] = {
     {"--loadEngine", "give the engine without a flag: tenon bench model.tenon"},
     {"--engine", "give the engine without a flag: tenon bench model.tenon"},
     {"--saveEngine", "use -o: tenon build model.onnx -o model.tenon"},
-    {"--minShapes", "use --shapes with the sizes to run at: --shapes input:1x3x640x640"},
-    {"--optShapes", "use --shapes with the sizes to run at: --shapes input:1x3x640x640"},
-    {"--maxShapes", "use --shapes with the sizes to run at: --shapes input:1x3x640x640"},
-    {"--imgsz", "use --shapes, as in --shapes images:1x3x640x640"},
+    {"--minShapes", ranges},
+    {"--optShapes", ranges},
+    {"--maxShapes", ranges},
+    {"--img-size", sizes},
+    {"--img", sizes},
+    {"--imgsz", sizes},
     {"--calib", "use --calib-cache, which also reads TensorRT's tables"},
     {"--timingCacheFile", "use --timing-cache"},
     {"--memPoolSize", "use --workspace or --max-memory"},
+    {"--explicitBatch", "leave it out: the batch is as the model has it"},
+    {"--maxBatch", "use --max-batch-size"},
+    {"--builderOptimizationLevel", "use --budget, the time for tuning: 0 for none, 5s, 1m"},
+    {"--noDataTransfers", "leave it out: tenon bench on a GPU gives the times without copies, too"},
     {"--warmUp", "use --warmup, which counts runs"},
     {"--duration", "use --seconds"},
     {"--avgRuns", "use --iterations"},
@@ -120,7 +131,58 @@ std::string hint_for(const std::string& flag, bool is_long, const std::vector<st
   return (verb ? "tenon " + verb->name : std::string("tenon")) + " --help lists the options";
 }
 
+/// What to do about "conf=0.3", as Ultralytics takes its options; "" for other words.
+std::string hint_for_pair(const std::string& word, const std::vector<std::string>& flags) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0 || word[0] == '-') return "";
+  std::string flag = "--" + word.substr(0, equals);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  if (has(flags, flag)) return "options begin with dashes: " + flag + " " + word.substr(equals + 1);
+  return pointer_of(flag, options);
+}
+
+/// The parser's message in the words of this command.
+Error in_house_words(const std::string& what, const std::string& hint, int argc, char** argv) {
+  std::smatch part;
+  const auto is = [&](const char* form) { return std::regex_match(what, part, std::regex(form)); };
+  if (is("Could not convert: (-\\S+) = (.*)") || is("(-\\S+): Value (.*) not in range .*")) {
+    const std::string value = part[2];
+    const bool number = value.find_first_not_of("+-.0123456789") == std::string::npos && !value.empty();
+    const size_t range = what.find(" not in range ");
+    return {Code::usage,
+            "invalid value \"" + value + "\"",
+            {.where = part[1],
+             .why = range != std::string::npos ? ""
+                    : number                   ? "it is no number that fits here"
+                                               : "it is not a number",
+             .hint = range == std::string::npos ? hint : "give " + what.substr(range + 14)}};
+  }
+  if (is("(-\\S+): At Most 1 required but received (\\d+)"))
+    return {Code::usage, part[1].str() + " is given " + part[2].str() + " times", {.hint = "give it once"}};
+  if (is("(-\\S+): \\d+ required \\S+ missing")) return {Code::usage, part[1].str() + " needs a value", {.hint = hint}};
+  if (is("The following arguments? w(?:as|ere) not expected: (.*)")) {
+    // The parser gives them from the last to the first.
+    const std::string list = " " + part[1].str() + " ";
+    for (int at = 1; at < argc; ++at)
+      if (const std::string word = argv[at]; list.find(" " + word + " ") != std::string::npos)
+        return {Code::usage, "unexpected word \"" + word + "\"", {.hint = hint}};
+    return {Code::usage, "unexpected words \"" + part[1].str() + "\"", {.hint = hint}};
+  }
+  return {Code::usage, what, {.hint = hint}};
+}
+
 }  // namespace
+
+void require_dashes(int argc, char** argv) {
+  const std::vector<VerbWords> all = described();
+  const auto verb = std::find_if(all.begin(), all.end(), [&](const VerbWords& each) { return each.name == argv[1]; });
+  if (verb == all.end()) return;
+  for (int at = 2; at < argc; ++at) {
+    const std::string word = argv[at], hint = hint_for_pair(word, flags_of(*verb));
+    if (!hint.empty() && argv[at - 1][0] != '-' && !is_there(word))
+      throw Error(Code::usage, "unexpected word \"" + word + "\"", {.hint = hint});
+  }
+}
 
 Error explain_words(const std::string& what, int argc, char** argv) {
   const std::vector<VerbWords> all = described();
@@ -152,7 +214,9 @@ Error explain_words(const std::string& what, int argc, char** argv) {
             "there is no option " + flag,
             {.hint = hint_for(flag, is_long, flags, known ? &*verb : nullptr, all)}};
   }
-  return {Code::usage, what, {.hint = known ? "tenon " + word + " --help shows how" : "tenon --help lists the verbs"}};
+  if (known) require_dashes(argc, argv);
+  return in_house_words(what, known ? "tenon " + word + " --help shows how" : "tenon --help lists the verbs", argc,
+                        argv);
 }
 
 }  // namespace tenon::cli

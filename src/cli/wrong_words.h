@@ -10,4 +10,7 @@ namespace tenon::cli {
 /// names, options of other verbs, and the names that other tools have for the same thing.
 Error explain_words(const std::string& what, int argc, char** argv);
 
+/// Throws Error(usage) where a word of the verb's is an option as "conf=0.3", and no file.
+void require_dashes(int argc, char** argv);
+
 }  // namespace tenon::cli

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/byte_count.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -61,7 +62,7 @@ std::map<std::string, Section> sections_of(const MappedFile& file, const std::st
                         std::to_string(engine::version),
                  .hint = "build it again from its model"});
   if (header.file_bytes != size)
-    corrupt(path, "it has " + std::to_string(size) + " bytes and should have " + std::to_string(header.file_bytes));
+    corrupt(path, "it has " + byte_count(size) + " and should have " + std::to_string(header.file_bytes));
   if (header.version != engine::version || header.sections > engine::max_sections)
     corrupt(path, "the header makes no sense");
   const uint64_t head = aligned(sizeof header + header.sections * sizeof(engine::Section));

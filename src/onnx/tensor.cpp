@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/byte_count.h"
 #include "base/checked.h"
 #include "base/pages.h"
 #include "tenon/error.h"
@@ -150,13 +151,13 @@ struct Decoder {
     const int64_t size = static_cast<int64_t>(file->bytes().size());
     if (length < 0) length = bytes;
     if (length != bytes)
-      fail("external data has the wrong size", "length is " + std::to_string(length) + " bytes, " +
+      fail("external data has the wrong size", "length is " + byte_count(static_cast<uint64_t>(length)) + ", " +
                                                    std::string(tenon::name(type)) + " of " + dims.str() + " needs " +
                                                    std::to_string(bytes));
     if (offset > size || length > size - offset)
-      fail("external data ends too early", "'" + location + "' has " + std::to_string(size) + " bytes, " +
-                                               "the tensor needs " + std::to_string(length) + " bytes from byte " +
-                                               std::to_string(offset) + " on");
+      fail("external data ends too early", "'" + location + "' has " + byte_count(static_cast<uint64_t>(size)) + ", " +
+                                               "the tensor needs " + byte_count(static_cast<uint64_t>(length)) +
+                                               " from byte " + std::to_string(offset) + " on");
     return of_bytes(type, dims, file->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(length)), file);
   }
 
@@ -176,9 +177,9 @@ struct Decoder {
     if (proto.is_external) return of_external(type, dims, bytes);
     if (!proto.raw || (proto.raw->empty() && fields > 0)) return of_fields(type, dims, count);
     if (static_cast<int64_t>(proto.raw->size()) != bytes)
-      fail("a tensor has the wrong number of bytes", "raw_data holds " + std::to_string(proto.raw->size()) +
-                                                         " bytes, " + std::string(tenon::name(type)) + " of " +
-                                                         dims.str() + " needs " + std::to_string(bytes));
+      fail("a tensor has the wrong number of bytes", "raw_data holds " + byte_count(proto.raw->size()) + ", " +
+                                                         std::string(tenon::name(type)) + " of " + dims.str() +
+                                                         " needs " + std::to_string(bytes));
     return of_bytes(type, dims, *proto.raw, source.keep);
   }
 };

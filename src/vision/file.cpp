@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/byte_count.h"
 #include "base/descriptor.h"
 
 namespace tenon::vision {
@@ -28,9 +29,9 @@ std::vector<uint8_t> read_file(const std::string& path, int64_t limit) {
   if (fstat(file.get(), &status) != 0) fail("cannot read the file", path);
   if (!S_ISREG(status.st_mode)) throw Error(Code::io, "not a regular file", {.where = path});
   if (status.st_size > limit)
-    throw Error(
-        Code::resource, "the file is too large",
-        {.where = path, .why = std::to_string(status.st_size) + " bytes, the limit is " + std::to_string(limit)});
+    throw Error(Code::resource, "the file is too large",
+                {.where = path,
+                 .why = byte_count(static_cast<uint64_t>(status.st_size)) + ", the limit is " + std::to_string(limit)});
   std::vector<uint8_t> bytes(static_cast<size_t>(status.st_size));
   size_t have = 0;
   while (have < bytes.size()) {

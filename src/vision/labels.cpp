@@ -70,24 +70,19 @@ class Scanner {
   size_t at_ = 0;
 };
 
-/// Names of lines "NUMBER<tab>NAME" by number, and of "IDENTIFIER<tab>NAME" in order; lines without tabs are names.
+/// Of lines with tabs the last column is the name: by number where the first one is a number, else in order.
 std::vector<std::string> without_columns(std::vector<std::string> lines) {
   const auto has_tab = [](const std::string& line) { return line.find('\t') != std::string::npos; };
   if (lines.empty() || !std::all_of(lines.begin(), lines.end(), has_tab)) return lines;
-  const auto column = [](const std::string& line, int at) {
-    size_t begin = 0;
-    for (; at > 0 && begin != std::string::npos; --at) begin = line.find('\t', begin) + 1;
-    return line.substr(begin, line.find('\t', begin) - begin);
-  };
   std::vector<std::string> names(lines.size());
   for (size_t line = 0; line < lines.size(); ++line) {
-    const std::string first = column(lines[line], 0);
+    const std::string first = lines[line].substr(0, lines[line].find('\t'));
     size_t number = line;
     const auto [end, status] = std::from_chars(first.data(), first.data() + first.size(), number);
     const bool numbered = status == std::errc() && end == first.data() + first.size() && number < max_labels;
     if (!numbered) number = line;
     if (number >= names.size()) names.resize(number + 1);
-    names[number] = column(lines[line], 1);
+    names[number] = lines[line].substr(lines[line].rfind('\t') + 1);
   }
   return names;
 }

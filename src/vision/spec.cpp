@@ -254,6 +254,9 @@ Spec resolve(Spec spec, const Dims& input) {
     refuse_dims("neither dimension 1 nor 3 is 3 (colours) or 1 (grey)");
   const int64_t channels = input[last ? 3 : 1];
   if (channels == 1) spec.colour = Colour::grey;
+  // One mean and deviation for the one channel: those of the three, averaged.
+  if (channels == 1) spec.mean.fill((spec.mean[0] + spec.mean[1] + spec.mean[2]) / 3);
+  if (channels == 1) spec.std.fill((spec.std[0] + spec.std[1] + spec.std[2]) / 3);
   if (channels == 3 && spec.colour == Colour::grey) refuse_dims("it has 3 colours, and the preprocessing is grey");
   spec.layout = last ? Layout::nhwc : Layout::nchw;
   const auto settle = [&](int& side, int64_t given, const char* name) {
