@@ -21,6 +21,14 @@ def matches(root, pattern, outside=()):
     return found
 
 
+# Compared, searched, or looked up in a table.
+NAME = r'\bop(\.str\(\)|\.name\(\))?'
+OP_BY_NAME = (NAME + r' [=!]= |' + NAME + r'\.(r?find|starts_with|ends_with|contains|compare)\('
+              r'|(\.|->)(at|find|count|contains)\([^()]*(\.|->)op\b')
+# "ref" is no device: verify's word for the reference kernels.
+DEVICE_BY_NAME = r'(device|backend)(\(\))?(\.(backend|name\(\)))? [=!]= "(?!ref")'
+
+
 def each(root, check):
     return sum(1 for path in check_sizes.sources(root) for _ in check(root, path))
 
@@ -28,8 +36,8 @@ def each(root, check):
 COUNTS = {
     'lines that name cuda:: outside backends/cuda': lambda root: matches(root, r'\bcuda::', ['src/backends/cuda/']),
     'lines that ask for an op by its name outside ops, onnx, passes': lambda root: matches(
-        root, r'\bop [=!]= "', ['src/ops/', 'src/onnx/', 'src/passes/']),
-    'lines that ask for a device by its name': lambda root: matches(root, r'device(\(\))? [=!]= "'),
+        root, OP_BY_NAME, ['src/ops/', 'src/onnx/', 'src/passes/']),
+    'lines that ask for a device by its name': lambda root: matches(root, DEVICE_BY_NAME),
     'lines that ask for a precision by its name': lambda root: matches(root, r'precision [=!]= "'),
     'functions that are too long': lambda root: each(root, check_sizes.long_functions),
     'wide lines of CUDA': lambda root: each(root, check_sizes.wide_lines),

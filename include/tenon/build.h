@@ -52,7 +52,7 @@ struct BuildOptions {
   /// go by it.
   std::map<std::string, std::string> metadata = {};
   bool strict = false;                          ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
-  bool vendor = true;                           ///< on a GPU: cuBLASLt and cuDNN, where found, race own kernels
+  bool vendor = true;                           ///< on a GPU: cuBLASLt and cuDNN, where found, are candidates, too
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8
   CalibrationOptions calibration = {};
   /// For int8 and fp8: layers that take longer in 8 bits stay in floating point, or none does.

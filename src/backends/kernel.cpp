@@ -58,7 +58,8 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
   };
   add(op);
   if (const ops::OpDef* found = ops::find(op); found && found->formula) add(any_expression);
-  std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) { return a->rank > b->rank; });
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const Kernel* a, const Kernel* b) { return a->priority > b->priority; });
   kernels.push_back(&reference_kernel());
   return kernels;
 }

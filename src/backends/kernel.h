@@ -31,7 +31,7 @@ class Step {
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                           // tried first without measurements: the highest
+  int priority;                       // tried first without measurements: the highest
   Reason (*refuses)(const Problem&);  // none: it can; asked through refusal()
   std::unique_ptr<Step> (*make)(const Problem&);
   /// Files of kernels/ that do its work though no header names them: "int8 int8_direct".

@@ -113,9 +113,9 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset)
 
 ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes)
     : engine_(options.open(shapes)) {
-  lanes_.push_back(lane(options.threads, shapes));
+  runners_.push_back(runner(options.threads, shapes));
   if (backends::backend(engine_.device()).capabilities(engine_.device()).concurrent)
-    lanes_.push_back(lane(options.threads, shapes));
+    runners_.push_back(runner(options.threads, shapes));
   prepare_as(spec_of(options, engine_, preset));
   uses_preset_ = options.preprocess.empty() && vision::told_spec(engine_.metadata()).empty();
   quiet_ = options.quiet, model_ = options.model, preset_ = preset;
@@ -128,27 +128,27 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, c
   else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
 }
 
-ImageModel::Lane ImageModel::lane(int threads, const Shapes& shapes) const {
-  Lane lane{engine_.session(threads, shapes), {}, {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, 0, {}};
+ImageModel::Runner ImageModel::runner(int threads, const Shapes& shapes) const {
+  Runner runner{engine_.session(threads, shapes), {}, {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, 0, {}};
   const std::vector<TensorInfo> infos = engine_.inputs();
   const size_t image = image_input(infos, model_);
-  for (size_t at = 0; at < infos.size(); ++at) lane.inputs.push_back(lane.session.input(at));
-  lane.input = lane.inputs[image];
-  std::memset(lane.input.data(), 0, lane.input.bytes());
-  const Dims dims = with_batch(lane.input.dims());
+  for (size_t at = 0; at < infos.size(); ++at) runner.inputs.push_back(runner.session.input(at));
+  runner.input = runner.inputs[image];
+  std::memset(runner.input.data(), 0, runner.input.bytes());
+  const Dims dims = with_batch(runner.input.dims());
   const bool last = dims[3] == 3 && dims[1] != 3;
   for (size_t at = 0; at < infos.size(); ++at)
-    if (at != image) fill_companion(infos[at], lane.inputs[at], dims[last ? 1 : 2], dims[last ? 2 : 3]);
-  lane.images.resize(static_cast<size_t>(dims[0]));
-  lane.transforms.resize(lane.images.size());
-  return lane;
+    if (at != image) fill_companion(infos[at], runner.inputs[at], dims[last ? 1 : 2], dims[last ? 2 : 3]);
+  runner.images.resize(static_cast<size_t>(dims[0]));
+  runner.transforms.resize(runner.images.size());
+  return runner;
 }
 
 void ImageModel::prepare_as(const std::string& spec) {
-  spec_ = vision::resolve(vision::parse_spec(spec), with_batch(lanes_[0].input.dims()));
-  Lane& lane = lanes_[0];
-  for (size_t slot = 0; slot < lane.filled; ++slot) prepare(lane, slot);
-  if (lane.filled > 0) run(lane);
+  spec_ = vision::resolve(vision::parse_spec(spec), with_batch(runners_[0].input.dims()));
+  Runner& runner = runners_[0];
+  for (size_t slot = 0; slot < runner.filled; ++slot) prepare(runner, slot);
+  if (runner.filled > 0) run(runner);
 }
 
 vision::ModelHints ImageModel::hints() const {
@@ -164,8 +164,8 @@ void ImageModel::tell_doubts(int64_t classes) {
         fmt::format("the model does not tell how images become its input: taken as \"{}\", {}; where results look "
                     "wrong, give --preprocess {}",
                     preset_, spec_.str(), preset_ == "yolo" ? "yolox or imagenet" : "yolo or a specification"));
-  if (uses_preset_ && lanes_[0].inputs.size() == 1 && lanes_[0].input.dims().rank() == 4) {
-    const Dims& dims = lanes_[0].input.dims();
+  if (uses_preset_ && runners_[0].inputs.size() == 1 && runners_[0].input.dims().rank() == 4) {
+    const Dims& dims = runners_[0].input.dims();
     doubts_.emplace(engine_, Shapes{{engine_.inputs()[0].name, {dims.begin(), dims.end()}}});
   }
   const auto named = static_cast<int64_t>(labels_.size());
@@ -187,63 +187,63 @@ nlohmann::ordered_json ImageModel::facts() const {
           {"labels", labels_.size()}};
 }
 
-void ImageModel::prepare(Lane& lane, size_t slot) {
+void ImageModel::prepare(Runner& runner, size_t slot) {
   const Clock::time_point begin = Clock::now();
-  float* first = lane.input.data<float>();
-  const auto each = static_cast<size_t>(lane.input.elements()) / lane.images.size();
-  lane.transforms[slot] = vision::preprocess(lane.images[slot].image, spec_, first + slot * each);
-  lane.images[slot].preprocess_ms = milliseconds_since(begin);
+  float* first = runner.input.data<float>();
+  const auto each = static_cast<size_t>(runner.input.elements()) / runner.images.size();
+  runner.transforms[slot] = vision::preprocess(runner.images[slot].image, spec_, first + slot * each);
+  runner.images[slot].preprocess_ms = milliseconds_since(begin);
 }
 
-void ImageModel::run(Lane& lane) {
+void ImageModel::run(Runner& runner) {
   // What is left of a batch holds the first image, so that no values of nowhere are computed with.
-  auto* bytes = lane.input.data<std::byte>();
-  const size_t each = lane.input.bytes() / lane.images.size();
-  for (size_t slot = lane.filled; slot < lane.images.size(); ++slot) std::memcpy(bytes + slot * each, bytes, each);
+  auto* bytes = runner.input.data<std::byte>();
+  const size_t each = runner.input.bytes() / runner.images.size();
+  for (size_t slot = runner.filled; slot < runner.images.size(); ++slot) std::memcpy(bytes + slot * each, bytes, each);
   const Clock::time_point begin = Clock::now();
-  lane.session.run(lane.inputs, lane.outputs);
-  const double ms = milliseconds_since(begin) / static_cast<double>(lane.filled);
-  for (size_t slot = 0; slot < lane.filled; ++slot) lane.images[slot].inference_ms = ms;
+  runner.session.run(runner.inputs, runner.outputs);
+  const double ms = milliseconds_since(begin) / static_cast<double>(runner.filled);
+  for (size_t slot = 0; slot < runner.filled; ++slot) runner.images[slot].inference_ms = ms;
 }
 
 void ImageModel::start(const Seen& seen) {
-  Lane& lane = lanes_[next_];
-  next_ = (next_ + 1) % lanes_.size();
+  Runner& runner = runners_[next_];
+  next_ = (next_ + 1) % runners_.size();
   // The first batch may change how images are prepared, so the second waits for it.
-  const bool beside = lanes_.size() > 1 && std::exchange(begun_, true);
-  lane.under_way = std::async(beside ? std::launch::async : std::launch::deferred, [&lane] { run(lane); });
-  if (!beside) settle(lane, seen);
+  const bool beside = runners_.size() > 1 && std::exchange(begun_, true);
+  runner.under_way = std::async(beside ? std::launch::async : std::launch::deferred, [&runner] { run(runner); });
+  if (!beside) settle(runner, seen);
 }
 
-void ImageModel::settle(Lane& lane, const Seen& seen) {
-  if (!lane.under_way.valid()) return;
-  lane.under_way.get();
+void ImageModel::settle(Runner& runner, const Seen& seen) {
+  if (!runner.under_way.valid()) return;
+  runner.under_way.get();
   std::vector<std::string> names;
-  for (size_t slot = 0; slot < lane.filled; ++slot) {
-    names.push_back(lane.images[slot].path);
-    seen(lane.images[slot], lane.outputs, lane.transforms[slot]);
+  for (size_t slot = 0; slot < runner.filled; ++slot) {
+    names.push_back(runner.images[slot].path);
+    seen(runner.images[slot], runner.outputs, runner.transforms[slot]);
   }
-  if (doubts_) doubts_->note(names, lane.input, lane.outputs, lane.session);
-  lane.filled = 0;
+  if (doubts_) doubts_->note(names, runner.input, runner.outputs, runner.session);
+  runner.filled = 0;
 }
 
 void ImageModel::feed(SourceImage& source_image, const Seen& seen) {
-  Lane& lane = lanes_[next_];
-  settle(lane, seen);
-  SourceImage& own = lane.images[lane.filled];
+  Runner& runner = runners_[next_];
+  settle(runner, seen);
+  SourceImage& own = runner.images[runner.filled];
   // The image gets a used one's memory in exchange.
   own.path = source_image.path, own.frame = source_image.frame;
   own.fps = source_image.fps;
   std::swap(own.image, source_image.image);
   own.decode_ms = source_image.decode_ms;
-  own.slot = static_cast<int64_t>(lane.filled);
-  prepare(lane, lane.filled++);
-  if (lane.filled == lane.images.size()) start(seen);
+  own.slot = static_cast<int64_t>(runner.filled);
+  prepare(runner, runner.filled++);
+  if (runner.filled == runner.images.size()) start(seen);
 }
 
 void ImageModel::finish(const Seen& seen) {
-  if (!lanes_[next_].under_way.valid() && lanes_[next_].filled > 0) start(seen);
-  for (size_t at = 0; at < lanes_.size(); ++at) settle(lanes_[(next_ + at) % lanes_.size()], seen);
+  if (!runners_[next_].under_way.valid() && runners_[next_].filled > 0) start(seen);
+  for (size_t at = 0; at < runners_.size(); ++at) settle(runners_[(next_ + at) % runners_.size()], seen);
   if (!doubts_) return;
   suspicions_ = doubts_->found();
   doubts_.reset();

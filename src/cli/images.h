@@ -69,11 +69,11 @@ class ImageModel {
   /// What the model says of its head.
   vision::ModelHints hints() const;
   /// Images that the input holds.
-  int64_t batch() const { return lanes_[0].input.dims().rank() == 3 ? 1 : lanes_[0].input.dims()[0]; }
+  int64_t batch() const { return runners_[0].input.dims().rank() == 3 ? 1 : runners_[0].input.dims()[0]; }
 
  private:
   /// A session and the images that it works on.
-  struct Lane {
+  struct Runner {
     Session session;
     Tensor input;  // of the image; one of the inputs
     std::vector<Tensor> inputs;
@@ -84,15 +84,15 @@ class ImageModel {
     std::future<void> under_way;  // last, as it ends before the rest goes
   };
   ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes);
-  Lane lane(int threads, const Shapes& shapes) const;
-  void prepare(Lane& lane, size_t slot);
-  static void run(Lane& lane);
+  Runner runner(int threads, const Shapes& shapes) const;
+  void prepare(Runner& runner, size_t slot);
+  static void run(Runner& runner);
   void start(const Seen& seen);
-  void settle(Lane& lane, const Seen& seen);
+  void settle(Runner& runner, const Seen& seen);
 
   Engine engine_;
-  std::vector<Lane> lanes_;
-  size_t next_ = 0;  // of the lanes, for the next image
+  std::vector<Runner> runners_;
+  size_t next_ = 0;  // of the runners, for the next image
   vision::Spec spec_;
   bool uses_preset_, quiet_, told_ = false, begun_ = false;
   std::optional<Doubts> doubts_;       // while they may grow, where the preprocessing is a guess

@@ -70,7 +70,7 @@ std::vector<Group> by_cost(const Selection& selection, const LatencyCheck& check
   return order;
 }
 
-/// The groups that stay where so much sensitivity is allowed: the best for their price that still fit.
+/// The groups that stay where so much sensitivity is allowed: those that save most for their sensitivity and still fit.
 std::vector<char> staying(const std::vector<Group>& order, double allowed) {
   std::vector<char> stays(order.size());
   double left = allowed;

@@ -132,7 +132,7 @@ struct Writer {
 
   /// Its time, its candidates in order, and into the report.
   void add(Row row) {
-    std::deque<double>& measured = times[row.inside + row.op.substr(0, row.op.find(' ')) + " " + row.name];
+    std::deque<double>& measured = times[row.inside + row.op + " " + row.name];
     row.microseconds = measured.empty() ? row.alone : measured.front();
     if (!measured.empty()) measured.pop_front();
     if (!row.inside.empty()) {

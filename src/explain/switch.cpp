@@ -39,7 +39,13 @@ std::unique_ptr<Engine> tuned(const plan::Plan& plan, ir::Graph graph) {
   return std::make_unique<Engine>(engine_of(std::move(other)));
 }
 
-bool is_integer(const Row& row) { return row.precision == Precision::int8; }
+/// Whether a row and an op are one convolution in floating point and in INT8, both alone or both in a group.
+bool is_other_form(const Row& row, const ops::Traits& other) {
+  const ops::Traits own = ops::traits_of(row.op);
+  return own.has(ops::Trait::convolution) && other.has(ops::Trait::convolution) &&
+         own.has(ops::Trait::group) == other.has(ops::Trait::group) &&
+         other.has(ops::Trait::quantised) != (row.precision == Precision::int8);
+}
 
 }  // namespace
 
@@ -65,16 +71,13 @@ std::unique_ptr<Engine> switched(const plan::Plan& plan) {
 }
 
 void compare(Report& report, const std::vector<LayerTime>& layers) {
-  for (Row& row : report.rows) {
-    if (row.op.find("Conv") == std::string::npos) continue;
-    const std::string other = is_integer(row) ? "Conv" : "tenon:Int8Conv";
+  for (Row& row : report.rows)
     for (const LayerTime& layer : layers)
-      if (layer.name.rfind(other + " ", 0) == 0 &&
+      if (is_other_form(row, ops::traits_of(layer.name.substr(0, layer.name.find(' ')))) &&
           std::find(layer.origins.begin(), layer.origins.end(), row.name) != layer.origins.end()) {
         row.switched = layer.microseconds;
         break;
       }
-  }
   find(report);
 }
 

@@ -80,7 +80,7 @@ const std::vector<Pass>& lowering() {
 
 const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
-      {"int16_to_f32", "computes integer convolutions whose weights are no bytes on numbers", int16_to_f32},
+      {"int16_to_f32", "computes integer convolutions whose weights are no bytes on floats", int16_to_f32},
       {"bound_nms", "gives NMS of boxes as many rows as it may make", bound_nms},
       {"general_products", "turns general products of two values into matrix multiplications", general_products},
       {"patches_to_products", "turns convolutions over patches side by side into products", patches_to_products},

@@ -10,7 +10,7 @@ namespace tenon::quant {
 /// with one DequantizeLinear per output channel for each anchor. Biases stay floats.
 void materialise(ir::Graph& graph, const Recipe& recipe);
 
-/// The same numbers without the pairs: weights rounded and biases replaced, for trials.
+/// The same numbers without the pairs: weights rounded and biases replaced, to try a recipe.
 void round_weights(ir::Graph& graph, const Recipe& recipe);
 
 }  // namespace tenon::quant

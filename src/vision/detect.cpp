@@ -262,7 +262,7 @@ std::vector<Detection> detect(const Head& head, std::span<const Tensor> outputs,
       return std::find(options.classes.begin(), options.classes.end(), one.class_id) == options.classes.end();
     });
   const float iou = needs_nms(head.kind) ? options.iou : 1.0f;
-  std::vector<Detection> kept = suppress(std::move(out.found), iou, options.max_detections, options.agnostic);
+  std::vector<Detection> kept = nms(std::move(out.found), iou, options.max_detections, options.agnostic);
   to_source(kept, transform);
   if (!options.boxes_alone) add_parts(head, outputs, image, transform, kept);
   return kept;

@@ -26,7 +26,7 @@ float overlap(const Detection& a, const Detection& b) {
 
 }  // namespace
 
-std::vector<Detection> suppress(std::vector<Detection> candidates, float iou, int max_kept, bool agnostic) {
+std::vector<Detection> nms(std::vector<Detection> candidates, float iou, int max_kept, bool agnostic) {
   std::vector<size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),

@@ -122,7 +122,7 @@ void expect_same_results(const ir::Graph& one, const ir::Graph& other) {
 }
 
 /// At the sizes that the plans are for: the first axis is free, and only 8 of it fit.
-TEST(race, runs_at_the_sizes_of_the_plans) {
+TEST(latency_check, runs_at_the_sizes_of_the_plans) {
   plan::Plan plan;
   plan.graph = ir::parse(
       "graph \"g\"\ninput %x : f32[N,4]\nconst %to : i64[2] = {8, 4}\n%a : f32[N,4] = Relu(%x) from [\"first\"]\n"

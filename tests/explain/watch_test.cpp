@@ -130,6 +130,23 @@ TEST(Switch, GoesBothWays) {
   EXPECT_EQ(precisions(*integer), (Found{{"first", "int8"}, {"second", "int8"}}));
 }
 
+/// A convolution is no peer of a convolution with its pool.
+TEST(Switch, ComparesLikeWithLike) {
+  Report report;
+  for (const char* op : {"Conv", "tenon:Int8Conv", "tenon:ConvMaxPool", "Gemm"}) {
+    report.rows.push_back({op, {op}, op});
+    report.rows.back().precision = op == std::string("tenon:Int8Conv") ? Precision::int8 : Precision::fp32;
+  }
+  compare(report, {{"Conv a", {"Conv", "tenon:Int8Conv"}, "direct", 10},
+                   {"tenon:Int8Conv b", {"Conv", "tenon:Int8Conv", "tenon:ConvMaxPool"}, "direct", 20},
+                   {"tenon:Int8ConvMaxPool c", {"tenon:ConvMaxPool"}, "direct", 30},
+                   {"MatMulInteger d", {"Gemm"}, "direct", 40}});
+  EXPECT_EQ(report.rows[0].switched, 20);
+  EXPECT_EQ(report.rows[1].switched, 10);
+  EXPECT_EQ(report.rows[2].switched, 30);
+  EXPECT_EQ(report.rows[3].switched, unknown);
+}
+
 TEST(Switch, WidensScalesByChannel) {
   plan::Plan plan;
   plan.threads = 1;

@@ -13,16 +13,16 @@ pytest.importorskip('onnx', reason='no onnx')
 X = np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype('float32')
 
 
-def net(seed=0):
+def net(seed=0, bias_name='b'):
     """x [2,3,8,8] -> relu(conv + bias): y."""
     from onnx import helper, numpy_helper
 
     values = np.random.default_rng(seed)
     weights = values.standard_normal((4, 3, 1, 1)).astype('float32')
     bias = values.standard_normal(4).astype('float32')
-    nodes = [helper.make_node('Conv', ['x', 'w', 'b'], ['c'], name='conv'),
+    nodes = [helper.make_node('Conv', ['x', 'w', bias_name], ['c'], name='conv'),
              helper.make_node('Relu', ['c'], ['y'], name='relu')]
-    constants = [numpy_helper.from_array(weights, 'w'), numpy_helper.from_array(bias, 'b')]
+    constants = [numpy_helper.from_array(weights, 'w'), numpy_helper.from_array(bias, bias_name)]
     model = onnx_model(nodes, [('x', 'FLOAT', [2, 3, 8, 8])], [('y', 'FLOAT', [2, 4, 8, 8])], constants)
     return model, weights, bias
 
@@ -84,6 +84,15 @@ def test_weights_of_another_model(engine, tmp_path):
     assert parser.refit_from_file(str(tmp_path / 'm.onnx')) and refitter.refit_cuda_engine()
     assert np.allclose(run(engine.create_execution_context()), expected(weights, bias), atol=1e-4)
     assert not parser.refit_from_bytes(b'this is no model') and parser.num_errors == 1
+
+
+def test_a_model_without_a_weight_is_told(engine, capsys):
+    parser = trt.OnnxParserRefitter(trt.Refitter(engine, trt.Logger()), trt.Logger(trt.Logger.ERROR))
+    assert not parser.refit_from_bytes(net(bias_name='other')[0]) and parser.num_errors == 1
+    assert 'no weights called b' in parser.get_error(0).desc()
+    assert 'no weights called b' in capsys.readouterr().out
+    parser.clear_errors()
+    assert parser.num_errors == 0
 
 
 def test_what_does_not_fit_is_told(engine, capsys):

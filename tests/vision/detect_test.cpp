@@ -120,13 +120,13 @@ TEST(Nms, KeepsTheBestOfEachClass) {
                                         {1, 0.4f, {0, 0, 10, 10}},
                                         {0, 0.3f, {20, 0, 30, 10}},
                                         {0, 0.9f, {1, 1, 11, 11}}};
-  const auto kept = suppress(boxes, 0.6f, 300);
+  const auto kept = nms(boxes, 0.6f, 300);
   ASSERT_EQ(kept.size(), 3u);
   EXPECT_FLOAT_EQ(kept[0].box[1], 0) << "equal scores keep their order";
   EXPECT_EQ(kept[1].class_id, 1);
   EXPECT_FLOAT_EQ(kept[2].score, 0.3f);
-  EXPECT_EQ(suppress(boxes, 1.0f, 300).size(), 5u);
-  EXPECT_EQ(suppress(boxes, 0.6f, 1).size(), 1u);
+  EXPECT_EQ(nms(boxes, 1.0f, 300).size(), 5u);
+  EXPECT_EQ(nms(boxes, 0.6f, 1).size(), 1u);
 }
 
 TEST(Labels, ReadPythonText) {

@@ -113,7 +113,7 @@ TEST(Nms, OrientedBoxesThatCrossStay) {
     one.rotated = Rotated{cx, 10, 24, 4, angle};
     return one;
   };
-  const auto kept = suppress(
+  const auto kept = nms(
       {turned(0.9f, 0.7f, 10), turned(0.8f, 0.7f + std::numbers::pi_v<float> / 2, 10), turned(0.7f, 0.72f, 10.2f)},
       0.6f, 300);
   ASSERT_EQ(kept.size(), 2u);

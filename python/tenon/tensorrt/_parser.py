@@ -59,21 +59,42 @@ class ParserError:
     __repr__ = __str__
 
 
-class OnnxParser(Managed):
+class Reporting(Managed):
+    """Keeps why models could not be read."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+        self._errors: List[ParserError] = []
+
+    def _refuse(self, error: Error) -> bool:
+        self._errors.append(ParserError(error))
+        tell(self._logger, Severity.ERROR, str(self._errors[-1]))
+        return False
+
+    @property
+    def num_errors(self) -> int:
+        return len(self._errors)
+
+    def get_error(self, index: int) -> ParserError:
+        return self._errors[index]
+
+    def clear_errors(self) -> None:
+        self._errors.clear()
+
+
+class OnnxParser(Reporting):
     """Fills a network from an ONNX model."""
 
     def __init__(self, network: INetworkDefinition, logger: Any) -> None:
-        self._network, self._logger = network, logger
-        self._errors: List[ParserError] = []
+        super().__init__(logger)
+        self._network = network
         self.flags = 0
 
     def _parse(self, model: Any, root: str) -> bool:
         try:
             self._network._fill(model, root)
         except Error as error:
-            self._errors.append(ParserError(error))
-            tell(self._logger, Severity.ERROR, str(self._errors[-1]))
-            return False
+            return self._refuse(error)
         return True
 
     def parse(self, model: Any, path: Optional[str] = None) -> bool:
@@ -92,16 +113,6 @@ class OnnxParser(Managed):
         except Error:
             return False, []
         return True, []
-
-    @property
-    def num_errors(self) -> int:
-        return len(self._errors)
-
-    def get_error(self, index: int) -> ParserError:
-        return self._errors[index]
-
-    def clear_errors(self) -> None:
-        self._errors.clear()
 
     def set_flag(self, flag: Any) -> None:
         self.flags |= 1 << int(flag)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 from .. import _build, _core
 from .._errors import Error
 from ._enums import Severity, TensorLocation, WeightsRole
-from ._parser import ParserError
+from ._parser import Reporting
 from ._types import Managed, NotOffered, Weights, data_type, tell
 
 if TYPE_CHECKING:
@@ -181,12 +181,12 @@ class Refitter(Managed):
         return self.refit_cuda_engine()
 
 
-class OnnxParserRefitter(Managed):
+class OnnxParserRefitter(Reporting):
     """Takes all weights of an engine from a model of the same names."""
 
     def __init__(self, refitter: Refitter, logger: Any) -> None:
-        self._refitter, self._logger = refitter, logger
-        self._errors: List[ParserError] = []
+        super().__init__(logger)
+        self._refitter = refitter
 
     def refit_from_bytes(self, model: Any, path: Optional[str] = None) -> bool:
         return self._refit(bytes(model), os.path.dirname(os.path.abspath(path)) if path else "")
@@ -198,26 +198,13 @@ class OnnxParserRefitter(Managed):
         try:
             _core.model_graph(model, root)
         except Error as error:
-            self._errors.append(ParserError(error))
-            tell(self._logger, Severity.ERROR, str(self._errors[-1]))
-            return False
+            return self._refuse(error)
         onnx = _onnx()
         graph = onnx.load_from_string(model_bytes(model, root)).graph
         given = {one.name: one for one in graph.initializer}
         for name in self._refitter.get_all_weights():
             if name not in given:
-                self._errors.append(ParserError(Error(2, "the model has no weights called %s" % name)))
-                return False
+                return self._refuse(Error(2, "the model has no weights called %s" % name))
             if not self._refitter.set_named_weights(name, onnx.numpy_helper.to_array(given[name])):
                 return False
         return True
-
-    @property
-    def num_errors(self) -> int:
-        return len(self._errors)
-
-    def get_error(self, index: int) -> ParserError:
-        return self._errors[index]
-
-    def clear_errors(self) -> None:
-        self._errors.clear()

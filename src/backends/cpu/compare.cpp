@@ -10,12 +10,6 @@ namespace {
 using backends::Problem;
 using backends::Reason;
 
-constexpr std::pair<const char*, Compare> comparisons[] = {{"Less", Compare::less},
-                                                           {"LessOrEqual", Compare::less_equal},
-                                                           {"Greater", Compare::greater},
-                                                           {"GreaterOrEqual", Compare::greater_equal},
-                                                           {"Equal", Compare::equal}};
-
 class CompareStep : public backends::Step {
  public:
   CompareStep(const Problem& problem, Compare op) : rows_(problem, 2), op_(op), loops_(loops(active_isa())) {}
@@ -58,10 +52,9 @@ Reason refuses_compare(const Problem& problem) {
   if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
   return Rows(problem, 2).contiguous() ? Reason() : Reason(Reason::not_contiguous, "rows");
 }
+template <Compare op>
 std::unique_ptr<backends::Step> make_compare(const Problem& problem) {
-  for (const auto& [op, compare] : comparisons)
-    if (problem.node->op == op) return std::make_unique<CompareStep>(problem, compare);
-  return nullptr;
+  return std::make_unique<CompareStep>(problem, op);
 }
 Reason refuses_select(const Problem& problem) {
   if (size_of(problem.inputs[1].dtype) != 4) return {Reason::element_type, "elements", "4 bytes"};
@@ -70,14 +63,14 @@ Reason refuses_select(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make_select(const Problem& problem) { return std::make_unique<SelectStep>(problem); }
 
-struct Register {
-  Register() {
-    for (const auto& [op, compare] : comparisons)
-      backends::KernelRegistrar({op, "loops", 1, refuses_compare, make_compare});
-  }
-};
-const Register registered;
-const backends::KernelRegistrar where({"Where", "loops", 1, refuses_select, make_select});
+using backends::KernelRegistrar;
+const KernelRegistrar less({"Less", "loops", 1, refuses_compare, make_compare<Compare::less>});
+const KernelRegistrar less_equal({"LessOrEqual", "loops", 1, refuses_compare, make_compare<Compare::less_equal>});
+const KernelRegistrar greater({"Greater", "loops", 1, refuses_compare, make_compare<Compare::greater>});
+const KernelRegistrar greater_equal({"GreaterOrEqual", "loops", 1, refuses_compare,
+                                     make_compare<Compare::greater_equal>});
+const KernelRegistrar equal({"Equal", "loops", 1, refuses_compare, make_compare<Compare::equal>});
+const KernelRegistrar where({"Where", "loops", 1, refuses_select, make_select});
 
 }  // namespace
 }  // namespace tenon::cpu

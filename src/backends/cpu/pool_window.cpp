@@ -3,12 +3,15 @@
 
 #include <algorithm>
 
+#include "ops/op.h"
+
 namespace tenon::cpu {
 
 PoolWindow::PoolWindow(const backends::Problem& problem) {
   const ir::Node& node = *problem.node;
   const Dims &x = problem.inputs[0].dims, &y = problem.outputs[0].dims;
-  kernel = node.op.str().starts_with("Global") ? std::vector<int64_t>{x[1], x[2]} : node.integers("kernel_shape");
+  const bool global = ops::has_trait(node.op, ops::Trait::global);
+  kernel = global ? std::vector<int64_t>{x[1], x[2]} : node.integers("kernel_shape");
   strides = node.integers("strides", {1, 1});
   dilations = node.integers("dilations", {1, 1});
   pads = node.integers("pads", {0, 0, 0, 0});

@@ -48,7 +48,7 @@ class NmsStep : public Step {
  public:
   NmsStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device),
-        suppress_(device.function(tactic.sources[0], "nms")),
+        nms_(device.function(tactic.sources[0], "nms")),
         put_together_(device.function(tactic.sources[0], "put_together")) {
     const auto number = [&](size_t at) { return has(problem, at) ? *problem.inputs[at].constant.data<float>() : 0.f; };
     const Dims& scores = problem.inputs[1].dims;
@@ -66,13 +66,13 @@ class NmsStep : public Step {
     params.kept = at.workspace, params.counts = at.workspace + kept_bytes_;
     params.rows = at.outputs[0], params.total = at.outputs[1];
     const Grid grid{params.lists, 1, 1, static_cast<int>(threads), 0};
-    launch(device_, suppress_, grid, at, params);
+    launch(device_, nms_, grid, at, params);
     launch(device_, put_together_, grid, at, params);
   }
 
  private:
   Device& device_;
-  Function suppress_, put_together_;
+  Function nms_, put_together_;
   Params params_{};
   size_t kept_bytes_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
+#include <algorithm>
 
 #include "backends/cuda/elementwise/map.h"
 
@@ -31,26 +31,13 @@ std::string written(const Operand& y, const std::string& value) {
                           : "(" + number_type(y.dtype) + ")(" + value + ")";
 }
 
-const std::map<std::string, const char*>& comparisons() {
-  static const std::map<std::string, const char*> table = {
-      {"Equal", "=="}, {"Less", "<"}, {"LessOrEqual", "<="}, {"Greater", ">"}, {"GreaterOrEqual", ">="}};
-  return table;
-}
+/// Text of CUDA that is a parameter of a function.
+template <size_t bytes>
+struct Text {
+  constexpr Text(const char (&text)[bytes]) { std::copy_n(text, bytes, data); }
+  char data[bytes];
+};
 
-/// Of truths and of integers: "a" and "b" are the operands. A quotient by 0, which has no meaning, is 0.
-const std::map<std::string, const char*>& truths() {
-  static const std::map<std::string, const char*> table = {
-      {"And", "a & b"}, {"Or", "a | b"}, {"Xor", "a ^ b"}, {"Not", "!a"}};
-  return table;
-}
-const std::map<std::string, const char*>& integers() {
-  static const std::map<std::string, const char*> table = {
-      {"Add", "a + b"},         {"Sub", "a - b"},
-      {"Mul", "a * b"},         {"Max", "a > b ? a : b"},
-      {"Min", "a < b ? a : b"}, {"Div", "b == 0 ? 0 : b == -1 ? 0 - a : a / b"},
-      {"Neg", "0 - a"},         {"Abs", "a < 0 ? 0 - a : a"}};
-  return table;
-}
 bool same_types(const Problem& problem, size_t first, size_t count) {
   for (size_t at = first; at < count; ++at)
     if (problem.inputs[at].dtype != problem.inputs[first].dtype) return false;
@@ -60,10 +47,11 @@ bool same_types(const Problem& problem, size_t first, size_t count) {
 /// The statements that set "r" of an op; else why there are none.
 using BodyOf = Reason (*)(const Problem&, std::string& body);
 
+template <Text comparison>
 Reason comparison_of(const Problem& problem, std::string& body) {
   const Operand &a = problem.inputs[0], &b = problem.inputs[1];
   if (a.dtype != b.dtype && !(is_real(a.dtype) && is_real(b.dtype))) return Reason::mixed_types;
-  body = "    r = " + read(a, "v0") + " " + comparisons().at(problem.node->op) + " " + read(b, "v1") + ";\n";
+  body = "    r = " + read(a, "v0") + " " + comparison.data + " " + read(b, "v1") + ";\n";
   return {};
 }
 
@@ -109,14 +97,15 @@ Reason remainder_of(const Problem& problem, std::string& body) {
   return {};
 }
 
+/// Of truths or of integers: "a" and "b" are the operands in the formula.
+template <bool of_truths, Text formula>
 Reason arithmetic_of(const Problem& problem, std::string& body) {
   if (const Reason reason = types_of(problem)) return reason;
-  const auto& table = problem.inputs[0].dtype == DType::boolean ? truths() : integers();
-  const auto found = table.find(problem.node->op);
-  if (found == table.end()) return {Reason::element_type, "elements", "a type with this operation"};
+  if ((problem.inputs[0].dtype == DType::boolean) != of_truths)
+    return {Reason::element_type, "elements", "a type with this operation"};
   const std::string b = problem.inputs.size() > 1 ? ", b = " + read(problem.inputs[1], "v1") : "";
   body = "    const auto a = " + read(problem.inputs[0], "v0") + b +
-         ";\n    r = " + written(problem.outputs[0], found->second) + ";\n";
+         ";\n    r = " + written(problem.outputs[0], formula.data) + ";\n";
   return {};
 }
 
@@ -139,16 +128,23 @@ Reason map_of(const Problem& problem, Map& map) {
 
 struct Register {
   Register() {
-    for (const auto& [op, text] : comparisons()) add<comparison_of>(op);
-    for (const auto* table : {&truths(), &integers()})
-      for (const auto& [op, text] : *table) add<arithmetic_of>(op);
+    add<comparison_of<"==">>("Equal"), add<comparison_of<"<">>("Less"), add<comparison_of<"<=">>("LessOrEqual");
+    add<comparison_of<">">>("Greater"), add<comparison_of<">=">>("GreaterOrEqual");
+    add<arithmetic_of<true, "a & b">>("And"), add<arithmetic_of<true, "a | b">>("Or");
+    add<arithmetic_of<true, "a ^ b">>("Xor"), add<arithmetic_of<true, "!a">>("Not");
+    add<arithmetic_of<false, "a + b">>("Add"), add<arithmetic_of<false, "a - b">>("Sub");
+    add<arithmetic_of<false, "a * b">>("Mul"), add<arithmetic_of<false, "0 - a">>("Neg");
+    add<arithmetic_of<false, "a > b ? a : b">>("Max"), add<arithmetic_of<false, "a < b ? a : b">>("Min");
+    add<arithmetic_of<false, "a < 0 ? 0 - a : a">>("Abs");
+    // A quotient by 0, which has no meaning, is 0.
+    add<arithmetic_of<false, "b == 0 ? 0 : b == -1 ? 0 - a : a / b">>("Div");
     add<is_nan_of>("IsNaN"), add<choice_of>("Where"), add<conversion_of>("Cast"), add<remainder_of>("Mod");
   }
   template <BodyOf body_of>
   static void add(const std::string& op) {
     Kernel kernel = map_kernel<map_of<body_of>>(op);
     kernel.name = "numbers";
-    kernel.rank = 0;
+    kernel.priority = 0;
     KernelRegistrar{kernel};
   }
 };

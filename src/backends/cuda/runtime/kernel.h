@@ -54,7 +54,7 @@ struct Tactic {
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
-  int rank;                                              // tried first without measurements: the highest
+  int priority;                                          // tried first without measurements: the highest
   Reason (*refuses)(const Problem&, const Properties&);  // none: it can
   /// Best guess first, at least one.
   std::vector<Tactic> (*tactics)(const Problem&, const Properties&);
