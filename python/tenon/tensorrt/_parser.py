@@ -9,7 +9,7 @@ from typing import Any, List, Optional
 from .._errors import Code, Error
 from ._enums import ErrorCode, Severity
 from ._network import INetworkDefinition
-from ._types import Managed, tell
+from ._types import Managed, Sealed, tell
 
 _CODES = {
     Code.invalid_model: "INVALID_GRAPH",
@@ -59,13 +59,14 @@ class ParserError:
     __repr__ = __str__
 
 
-class OnnxParser(Managed):
+class OnnxParser(Sealed):
     """Fills a network from an ONNX model."""
 
     def __init__(self, network: INetworkDefinition, logger: Any) -> None:
         self._network, self._logger = network, logger
         self._errors: List[ParserError] = []
         self.flags = 0
+        self._sealed = True
 
     def _parse(self, model: Any, root: str) -> bool:
         try:
