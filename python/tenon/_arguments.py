@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Set
+from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Set, Tuple
 
 from ._errors import ArgumentError, Code, Error
 
 _UNITS = "KMGT"
 _SIZE = re.compile(r"([0-9]+)(?:([KMGT])(?:i?B|i)?|B)?")
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|min|m|h|)")
+DEVICES = '"cpu", "cuda" or "cuda:N"'
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -133,6 +134,13 @@ def shapes(name: str, value: Optional[Mapping[str, Sequence[int]]]) -> Dict[str,
     """Sizes by input."""
     given = mapping(name, {} if value is None else value, 'a dict of sizes by input, as {"images": [1, 3, 224, 224]}')
     return {str(key): sizes("%s[%r]" % (name, key), one) for key, one in given.items()}
+
+
+def of_session(threads: Any, given: Any, device: Any, profile: Any) -> Tuple[int, Dict[str, List[int]], str, Any]:
+    """The arguments of Engine.session."""
+    if profile is not None:
+        text("profile", profile, "the name of a profile")
+    return whole("threads", threads), shapes("shapes", given), text("device", device, DEVICES), profile
 
 
 def several(name: str, value: Any, expected: str) -> List[Any]:

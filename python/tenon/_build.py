@@ -88,7 +88,7 @@ def _pairs(state: Carried) -> List[Tuple[str, str]]:
 # Options of build() that are words, and what they may be.
 _WORDS = {
     "precision": '"fp32", "tf32", "fp16", "bf16", "int8", "fp8" or "best"',
-    "device": '"cpu", "cuda" or "cuda:N"',
+    "device": check.DEVICES,
     "method": '"auto", "minmax", "percentile", "mse", "entropy" or "entropy-legacy"',
     "objective": '"latency" or "size"',
     "weights": '"given", "int8" or "int4"',

@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from . import _core
-from ._arguments import cast_to_input
+from ._arguments import cast_to_input, refuse
 from ._errors import Code, Error
 from ._kinds import require_kind
 
@@ -219,6 +219,8 @@ def calibrator_of(
         return calibrator
     if isinstance(data, (str, os.PathLike)):
         return _of_folder(os.fspath(data), inputs, _resolved(preprocess, inputs, shapes), cache, count)
+    if isinstance(data, (bytes, bool)) or not (data is None or hasattr(data, "__iter__") or hasattr(data, "shape")):
+        refuse("calibration", data, "a folder, arrays, a DataLoader or another iterable, or a tenon.Calibrator")
     if data is None:
         data = ()
     elif hasattr(data, "shape") and hasattr(data, "dtype"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _arguments as check
 from . import _coco, _core
@@ -198,7 +198,10 @@ def labels_of(engine: _core.Engine, labels: Any = None) -> List[str]:
         return list(_core.labels_from_metadata(text)) if text else []
     if isinstance(labels, (str, os.PathLike)):
         return list(_core.labels_from_file(os.fspath(labels)))
-    return list(labels)
+    if isinstance(labels, Mapping) and all(isinstance(at, int) for at in labels):
+        labels = [labels.get(at, "") for at in range(max(labels, default=-1) + 1)]
+    names = check.several("labels", labels, "a list of names by class, or their file")
+    return [check.text("labels", name, "a list of names by class, or their file") for name in names]
 
 
 class ImageModel:
@@ -280,7 +283,7 @@ class ImageModel:
         return _core.recognise(outputs, *self.side, len(labels), dict(self.engine.metadata), names)
 
     def batches(self, source: Any, size: int) -> Iterator[List[Tuple[str, int, Any]]]:
-        size = max(1, size) if self.free else self.sizes[0]
+        size = max(1, check.whole("batch", size)) if self.free else self.sizes[0]
         batch: List[Tuple[str, int, Any]] = []
         for one in each(source):
             batch.append(one)
@@ -318,6 +321,7 @@ def detect(
     """
     confidence = check.number("confidence", confidence, 0.0, 1.0)
     iou = check.number("iou", iou, 0.0, 1.0)
+    max_detections = check.whole("max_detections", max_detections)
     model = ImageModel(engine, preprocess, "yolo", **options)
     names = labels_of(model.engine, labels)
     head: Optional[_core.Head] = None

@@ -179,3 +179,29 @@ def test_images_of_other_forms(detector, tmp_path, caplog):
         list(tenon.detect(engine, wide / 255))
     with pytest.raises(TypeError, match='confidence takes a number'):
         list(tenon.detect(engine, grey, confidence='high'))
+
+
+def test_options_of_sessions_and_sources_are_named(engine, tmp_path):
+    for wrong, name in (({'threads': '2'}, 'threads'), ({'shapes': '1x4'}, 'shapes'), ({'device': 0}, 'device'),
+                        ({'profile': 1}, 'profile')):
+        with pytest.raises(TypeError, match='%s takes' % name):
+            engine.session(**wrong)
+    with engine.session(shapes=None, threads=numpy.int32(1)) as session:
+        assert session.threads == 1
+    with pytest.raises(TypeError, match='path takes a path'):
+        engine.save(None)
+    with pytest.raises(TypeError, match='calibration takes a folder'):
+        tenon.build(onnx_model([], [], []), calibration=5, precision='int8')
+    assert tenon.vision.labels_of(engine, {0: 'a', 2: 'c'}) == ['a', '', 'c']
+    with pytest.raises(TypeError, match='labels takes a list'):
+        tenon.vision.labels_of(engine, 5)
+
+
+def test_reports_replace_json_alone(tmp_path):
+    from tenon._verbs import write_json
+
+    (tmp_path / 'photo.jpg').write_bytes(b'\xff\xd8\xff\xe0')
+    with pytest.raises(tenon.Error, match='would replace a file of another kind'):
+        write_json(str(tmp_path / 'photo.jpg'), {})
+    for _ in range(2):
+        write_json(str(tmp_path / 'report.json'), {'a': 1})
