@@ -36,6 +36,9 @@ def test_names_that_are_not_offered_say_what_to_use(net):
         assert not hasattr(cuda, name)
         with pytest.raises(NotImplementedError, match='is not offered: .'):
             getattr(cuda, name)
+    for owner, name in ((cuda.Device(0), 'get_attribute'), (cuda.mem_alloc(4), 'as_buffer')):
+        with pytest.raises(NotImplementedError, match='is not offered: .'):
+            getattr(owner, name)
     builder, network, config = parsed(net)
     with_profile(builder, config)
     engine = builder.build_engine(network, config)

@@ -13,7 +13,7 @@ import ctypes
 import time
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
-from ._absent import INSTEAD
+from ._absent import INSTEAD, Members
 from ._driver import DriverError, call, driver
 from ._memory import BadAddress, memory
 
@@ -52,7 +52,7 @@ def get_version() -> Tuple[int, int, int]:
     return (version.value // 1000, version.value % 1000 // 10, 0)
 
 
-class Context:
+class Context(Members):
     """A stack of contexts that scripts push and pop; there is one, the device's primary one."""
 
     _stack: List["Context"] = []
@@ -89,7 +89,7 @@ class Context:
         return Context._stack[-1] if Context._stack else None
 
 
-class Device:
+class Device(Members):
     """A GPU, or the host in its place."""
 
     def __init__(self, number: Union[int, str] = 0) -> None:
@@ -134,7 +134,7 @@ class Device:
         return Context(self)
 
 
-class DeviceAllocation:
+class DeviceAllocation(Members):
     """Memory of the device; freed with the object."""
 
     def __init__(self, size: int) -> None:
@@ -308,7 +308,7 @@ def memset_d32(dest: Any, data: int, count: int) -> None:
     _fill(dest, data, count, 4)
 
 
-class Stream:
+class Stream(Members):
     """An order of work. `handle` is the driver's; 0 is the default stream."""
 
     def __init__(self, flags: int = 0) -> None:
@@ -337,7 +337,7 @@ class Stream:
             pass
 
 
-class Event:
+class Event(Members):
     """A moment: of the clock, when what was put on the stream before has ended."""
 
     def __init__(self, flags: int = 0) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Any, Dict
 
 INSTEAD: Dict[str, str] = {
     "SourceModule": "Tenon compiles no CUDA source",
@@ -46,3 +46,35 @@ INSTEAD: Dict[str, str] = {
     "compiler": "Tenon compiles no CUDA source",
     "tools": "use mem_alloc",
 }
+
+_DEVICES = "name, compute_capability and total_memory are there; tenon.devices() tells the rest"
+_MEMBERS: Dict[str, Dict[str, str]] = {
+    "Device": {
+        "get_attribute": _DEVICES,
+        "get_attributes": _DEVICES,
+        "pci_domain_id": _DEVICES,
+        "can_access_peer": "engines run on one GPU",
+    },
+    "Context": {
+        "get_api_version": "get_version gives the driver's",
+        "set_limit": "tenon.Limits bounds what is taken",
+        "get_limit": "tenon.Limits bounds what is taken",
+        "set_cache_config": "Tenon runs no kernels of others",
+        "set_shared_config": "Tenon runs no kernels of others",
+        "enable_peer_access": "engines run on one GPU",
+        "key": "there is one context, the device's primary one",
+    },
+    "DeviceAllocation": {"as_buffer": "copy by memcpy_dtoh, or take the address: int(allocation)"},
+    "Stream": {"wait_value32": "record and synchronize an Event"},
+    "Event": {"ipc_handle": "processes share no memory of the device here"},
+}
+
+
+class Members:
+    """What its members lack is told as NotImplementedError, with what to use instead."""
+
+    def __getattr__(self, name: str) -> Any:
+        from ..tensorrt._types import lacking
+
+        kind = type(self).__name__
+        raise lacking(kind, _MEMBERS.get(kind, {}), name)

@@ -38,11 +38,12 @@ class DataType(_Enum):
     BF16 = 7
     INT64 = 8
     INT4 = 9
+    FP4 = 10
 
     @property
     def itemsize(self) -> float:
         """Bytes of an element."""
-        return {"FLOAT": 4, "HALF": 2, "INT32": 4, "BF16": 2, "INT64": 8, "INT4": 0.5}.get(self.name, 1)
+        return {"FLOAT": 4, "HALF": 2, "INT32": 4, "BF16": 2, "INT64": 8, "INT4": 0.5, "FP4": 0.5}.get(self.name, 1)
 
 
 class Severity(_Enum):
@@ -101,7 +102,7 @@ LayerType = _numbered(
     "UNARY PADDING SHUFFLE REDUCE TOPK GATHER MATRIX_MULTIPLY RAGGED_SOFTMAX CONSTANT RNN_V2 IDENTITY PLUGIN_V2 SLICE "
     "SHAPE PARAMETRIC_RELU RESIZE TRIP_LIMIT RECURRENCE ITERATOR LOOP_OUTPUT SELECT FILL QUANTIZE DEQUANTIZE CONDITION "
     "CONDITIONAL_INPUT CONDITIONAL_OUTPUT SCATTER EINSUM ASSERTION ONE_HOT NON_ZERO GRID_SAMPLE NMS REVERSE_SEQUENCE "
-    "NORMALIZATION CAST",
+    "NORMALIZATION CAST PLUGIN_V3",
 )
 
 _LAYER_OF_OP = {
