@@ -159,11 +159,40 @@ typedef struct tenon_limits {
   int64_t workspace_bytes;
 } tenon_limits;
 TENON_API void tenon_limits_init(tenon_limits* limits);
+/* Those of the whole process; fields of 0 are as they are from the start: 80 % of free memory, 1,000,000 rounds. */
+TENON_API tenon_code tenon_set_limits(const tenon_limits* limits, tenon_error** error);
+
+/* A tensor by the name of the input or output that it is for. */
+typedef struct tenon_named_tensor {
+  const char* name; /* null: the only input */
+  const tenon_tensor* tensor;
+} tenon_named_tensor;
+
+/* A value that lives from run to run: the output that gives it, and the input that takes it in the next run. */
+typedef struct tenon_carried {
+  const char* output;
+  const char* input;
+} tenon_carried;
+
+/* Sample data for builds in "int8" and "fp8". */
+typedef struct tenon_calibrator {
+  size_t size;
+  /* The next batch: leaves in `inputs` as many tensors as it returns, in the memory of the process, samples side by
+   * side along the first axis; they are read before the next call. 0 at the end, below 0: the build is cancelled. */
+  int32_t (*next_batch)(void* context, const tenon_named_tensor** inputs);
+  void* context;
+  int64_t samples;      /* how many there will be; 0: not known */
+  const char* method;   /* null: "auto"; "minmax", "percentile", "mse", "entropy", "entropy-legacy" */
+  double percentile;    /* for "percentile": 99.99 by `_init` */
+  double max_error;     /* relative squared error at the outputs above which layers stay in floats: 0.001 by `_init` */
+  const char* cache;    /* a file that the calibration is read from where it fits, else written to; null: none */
+} tenon_calibrator;
+TENON_API void tenon_calibrator_init(tenon_calibrator* calibrator);
 
 typedef struct tenon_build_options {
   size_t size;
   const char* device;    /* null: "cpu" */
-  const char* precision; /* null: "fp32"; "tf32", "fp16", "bf16", "best" */
+  const char* precision; /* null: "fp32"; "tf32", "fp16", "bf16", "best", with a calibrator "int8", "fp8" */
   const tenon_shape* shapes; /* of inputs that are dynamic in the model; -1 is not given */
   size_t shape_count;
   int32_t threads;            /* 0: the cores this process may use */
@@ -179,6 +208,11 @@ typedef struct tenon_build_options {
   void* progress_context;
   const tenon_profile* profiles; /* sizes outside all of them are refused; null: any sizes run */
   size_t profile_count;
+  const tenon_carried* state; /* what runs carry from one to the next: see tenon_state */
+  size_t state_count;
+  const tenon_calibrator* calibrator;
+  int32_t lenient;   /* attributes that an operator does not have are left out with a warning, not refused */
+  int32_t no_vendor; /* on a GPU: own kernels alone, without cuBLASLt and cuDNN */
 } tenon_build_options;
 TENON_API void tenon_build_options_init(tenon_build_options* options);
 
@@ -203,6 +237,9 @@ TENON_API tenon_code tenon_load_memory(const void* bytes, size_t size, const ten
                                        tenon_engine** engine, tenon_error** error);
 TENON_API tenon_code tenon_load_fd(int descriptor, const tenon_load_options* options, tenon_engine** engine,
                                    tenon_error** error);
+/* The engine with its kernels timed anew, on options->device. */
+TENON_API tenon_code tenon_engine_retune(const tenon_engine* engine, const tenon_build_options* options,
+                                         tenon_engine** retuned, tenon_error** error);
 /* Sessions outlive the engine that they were made of. */
 TENON_API void tenon_engine_free(tenon_engine* engine);
 TENON_API tenon_code tenon_engine_save(const tenon_engine* engine, const char* path, tenon_error** error);
@@ -229,6 +266,8 @@ TENON_API tenon_code tenon_engine_profile_shapes(const tenon_engine* engine, siz
                                                  tenon_error** error);
 /* "cpu", "cuda:1" */
 TENON_API const char* tenon_engine_device(const tenon_engine* engine);
+/* "fp32", "int8"; as `precision` of the options */
+TENON_API const char* tenon_engine_precision(const tenon_engine* engine);
 /* An entry of the model's metadata_props; null where there is none of that key. */
 TENON_API const char* tenon_engine_metadata(const tenon_engine* engine, const char* key);
 /* The key of entry `at`, in the order of their bytes; null behind the last. */
@@ -271,6 +310,46 @@ TENON_API tenon_code tenon_session_run_async(tenon_session* session, tenon_done_
 /* On a GPU: puts a run on `stream`, a CUstream or cudaStream_t of the device's primary context, and returns. Inputs and
  * outputs that are bound must lie on the device; the others are the session's own memory there. */
 TENON_API tenon_code tenon_session_enqueue(tenon_session* session, void* stream, tenon_error** error);
+/* The session's own memory of an input or output on the GPU; without data on the CPU. */
+TENON_API tenon_code tenon_session_device_input(tenon_session* session, size_t at, tenon_tensor* tensor,
+                                                tenon_error** error);
+TENON_API tenon_code tenon_session_device_output(tenon_session* session, size_t at, tenon_tensor* tensor,
+                                                 tenon_error** error);
+
+/* Bytes of a session, known before its first run and the same after it. */
+typedef struct tenon_memory {
+  size_t size;
+  int64_t arena_bytes, weights_bytes;
+  int64_t input_bytes, workspace_bytes; /* on a GPU: inputs as copied there, and what kernels work in */
+  int64_t device_bytes;                 /* on a GPU: all that the session allocates there */
+} tenon_memory;
+TENON_API void tenon_memory_init(tenon_memory* memory);
+TENON_API tenon_code tenon_session_memory(const tenon_session* session, tenon_memory* memory, tenon_error** error);
+
+/* ---- state ---- */
+
+/* What runs of an engine that was built with `state` carry from one to the next: caches of attention, states of
+ * recurrent layers. A session may use several, one in a run. */
+typedef struct tenon_state tenon_state;
+
+/* As a first run takes it: zeros. Sizes that the model leaves open are those of the first run, or `sizes`. */
+TENON_API tenon_code tenon_state_new(const tenon_engine* engine, const tenon_shape* sizes, size_t size_count,
+                                     tenon_state** state, tenon_error** error);
+TENON_API void tenon_state_free(tenon_state* state);
+/* As tenon_state_new gave it. */
+TENON_API tenon_code tenon_state_reset(tenon_state* state, tenon_error** error);
+/* Another of the same content, which goes its own way. */
+TENON_API tenon_code tenon_state_fork(const tenon_state* state, tenon_state** fork, tenon_error** error);
+/* What the next run takes as that input: memory of the state, valid until then. */
+TENON_API tenon_code tenon_state_get(const tenon_state* state, const char* input, tenon_tensor* tensor,
+                                     tenon_error** error);
+/* Lets the next run take a copy of this. */
+TENON_API tenon_code tenon_state_set(tenon_state* state, const char* input, const tenon_tensor* tensor,
+                                     tenon_error** error);
+/* Runs on these inputs and on the state, which it leaves changed. tenon_session_output then gives the outputs of this
+ * run; those that are carried are memory of the state. */
+TENON_API tenon_code tenon_session_run_state(tenon_session* session, const tenon_named_tensor* inputs, size_t count,
+                                             tenon_state* state, tenon_error** error);
 
 #ifdef __cplusplus
 }

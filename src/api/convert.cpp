@@ -60,6 +60,15 @@ Shapes shapes_of(const tenon_shape* shapes, size_t count) {
   return all;
 }
 
+std::map<std::string, Tensor> tensors_of(const tenon_named_tensor* given, size_t count) {
+  std::map<std::string, Tensor> tensors;
+  for (size_t at = 0; at < count; ++at) {
+    const tenon_named_tensor& one = (&required(given, "inputs"))[at];
+    tensors[one.name ? one.name : ""] = tensor_of(&required(one.tensor, "the tensor of an input"));
+  }
+  return tensors;
+}
+
 Logger logger_of(const tenon_logger* given) {
   const tenon_logger form = read(given, tenon_logger_init, "logger");
   if (!form.log) return {};

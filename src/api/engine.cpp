@@ -8,7 +8,7 @@ Precision precision_of(const char* word) {
   const auto precision = precision_named(word ? word : "fp32");
   if (!precision)
     throw Error(Code::usage, std::string("no precision is called \"") + word + "\"",
-                {.where = "precision", .hint = "give fp32, bf16 or best; on a GPU also tf32 or fp16"});
+                {.where = "precision", .hint = "give fp32, bf16, best or int8; on a GPU also tf32, fp16 or fp8"});
   return *precision;
 }
 
@@ -30,6 +30,13 @@ BuildOptions options_of(const tenon_build_options* given) {
     options.profiles.push_back({one.name ? one.name : "", shapes_of(one.min, one.min_count),
                                 shapes_of(one.opt, one.opt_count), shapes_of(one.max, one.max_count)});
   }
+  for (size_t at = 0; at < form.state_count; ++at) {
+    const tenon_carried& one = (&required(form.state, "state"))[at];
+    options.state.emplace_back(&required(one.output, "the output of a state"),
+                               &required(one.input, "the input of a state"));
+  }
+  calibrate_by(form.calibrator, options);
+  options.lenient = form.lenient != 0, options.vendor = form.no_vendor == 0;
   if (form.progress)
     options.progress = [call = form.progress, context = form.progress_context](const std::string& stage, double done,
                                                                                double seconds_left) {
@@ -48,7 +55,12 @@ tenon_code made(tenon_engine** to, tenon_error** error, const Make& make) {
   return guarded(error, [&] {
     required(to, "engine") = nullptr;
     const Engine engine = make();
-    *to = new tenon_engine{engine, engine.inputs(), engine.outputs(), engine.device().str(), engine.profiles()};
+    *to = new tenon_engine{engine,
+                           engine.inputs(),
+                           engine.outputs(),
+                           engine.device().str(),
+                           std::string(name(engine.precision())),
+                           engine.profiles()};
   });
 }
 
@@ -104,6 +116,19 @@ tenon_code tenon_load_fd(int descriptor, const tenon_load_options* options, teno
   return made(engine, error, [&] { return tenon::load_fd(descriptor, options_of(options)); });
 }
 
+tenon_code tenon_set_limits(const tenon_limits* limits, tenon_error** error) {
+  return guarded(error, [&] {
+    tenon::Limits given = *limits_of(&required(limits, "limits"));
+    if (given.loop_rounds == INT64_MAX) given.loop_rounds = tenon::Limits().loop_rounds;
+    tenon::set_limits(given);
+  });
+}
+
+tenon_code tenon_engine_retune(const tenon_engine* engine, const tenon_build_options* options, tenon_engine** retuned,
+                               tenon_error** error) {
+  return made(retuned, error, [&] { return tenon::retune(required(engine, "engine").engine, options_of(options)); });
+}
+
 void tenon_engine_free(tenon_engine* engine) { delete engine; }
 
 tenon_code tenon_engine_save(const tenon_engine* engine, const char* path, tenon_error** error) {
@@ -133,6 +158,8 @@ tenon_code tenon_engine_output(const tenon_engine* engine, size_t at, tenon_tens
 }
 
 const char* tenon_engine_device(const tenon_engine* engine) { return engine ? engine->device.c_str() : ""; }
+
+const char* tenon_engine_precision(const tenon_engine* engine) { return engine ? engine->precision.c_str() : ""; }
 
 const char* tenon_engine_metadata(const tenon_engine* engine, const char* key) {
   if (!engine || !key) return nullptr;

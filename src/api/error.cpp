@@ -64,6 +64,11 @@ void tenon_logger_init(tenon_logger* logger) { *logger = {sizeof *logger, nullpt
 void tenon_tensor_init(tenon_tensor* tensor) { *tensor = {.size = sizeof *tensor}; }
 void tenon_tensor_info_init(tenon_tensor_info* info) { *info = {.size = sizeof *info}; }
 void tenon_limits_init(tenon_limits* limits) { *limits = {.size = sizeof *limits}; }
+void tenon_memory_init(tenon_memory* memory) { *memory = {.size = sizeof *memory}; }
+void tenon_calibrator_init(tenon_calibrator* calibrator) {
+  const tenon::CalibrationOptions usual;
+  *calibrator = {.size = sizeof *calibrator, .percentile = usual.percentile, .max_error = usual.target_error};
+}
 void tenon_load_options_init(tenon_load_options* options) { *options = {.size = sizeof *options}; }
 void tenon_session_options_init(tenon_session_options* options) { *options = {.size = sizeof *options}; }
 void tenon_build_options_init(tenon_build_options* options) {

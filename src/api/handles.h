@@ -22,12 +22,17 @@ struct tenon_bytes {
 struct tenon_engine {
   tenon::Engine engine;
   std::vector<tenon::TensorInfo> inputs, outputs;
-  std::string device;
+  std::string device, precision;
   std::vector<tenon::Profile> profiles;
 };
 
 struct tenon_session {
   tenon::Session session;
+  std::vector<tenon::Tensor> outputs = {};  // of a run with a state, where that was the last
+};
+
+struct tenon_state {
+  tenon::State state;
 };
 
 namespace tenon::api {
@@ -85,5 +90,8 @@ tenon_tensor form_of(const Tensor& tensor);
 Shapes shapes_of(const tenon_shape* shapes, size_t count);
 Logger logger_of(const tenon_logger* given);
 std::optional<Limits> limits_of(const tenon_limits* given);
+std::map<std::string, Tensor> tensors_of(const tenon_named_tensor* given, size_t count);
+/// Fills what calibrates a build; nothing for null.
+void calibrate_by(const tenon_calibrator* given, BuildOptions& options);
 
 }  // namespace tenon::api

@@ -31,7 +31,10 @@ tenon_code tenon_session_bind_output(tenon_session* session, const char* name, c
 }
 
 tenon_code tenon_session_run(tenon_session* session, tenon_error** error) {
-  return guarded(error, [&] { required(session, "session").session.run(); });
+  return guarded(error, [&] {
+    required(session, "session").outputs.clear();
+    session->session.run();
+  });
 }
 
 tenon_code tenon_session_input(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error) {
@@ -39,15 +42,18 @@ tenon_code tenon_session_input(tenon_session* session, size_t at, tenon_tensor* 
 }
 
 tenon_code tenon_session_output(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error) {
-  return guarded(error, [&] { write(form_of(required(session, "session").session.output(at)), tensor, "tensor"); });
+  return guarded(error, [&] {
+    const std::vector<tenon::Tensor>& outputs = required(session, "session").outputs;
+    write(form_of(at < outputs.size() ? outputs[at] : session->session.output(at)), tensor, "tensor");
+  });
 }
 
 tenon_code tenon_session_run_async(tenon_session* session, tenon_done_function done, void* context,
                                    tenon_error** error) {
   return guarded(error, [&] {
     required(done ? &done : nullptr, "done");
-    required(session, "session")
-        .session.run_async([done, context](std::vector<tenon::Tensor>, std::exception_ptr fault) {
+    required(session, "session").outputs.clear();
+    session->session.run_async([done, context](std::vector<tenon::Tensor>, std::exception_ptr fault) {
           tenon_error* told = nullptr;
           const tenon_code code = guarded(&told, [&] {
             if (fault) std::rethrow_exception(fault);
@@ -59,5 +65,23 @@ tenon_code tenon_session_run_async(tenon_session* session, tenon_done_function d
 
 tenon_code tenon_session_enqueue(tenon_session* session, void* stream, tenon_error** error) {
   return guarded(error, [&] { required(session, "session").session.enqueue(stream); });
+}
+
+tenon_code tenon_session_device_input(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error) {
+  return guarded(error,
+                 [&] { write(form_of(required(session, "session").session.device_input(at)), tensor, "tensor"); });
+}
+
+tenon_code tenon_session_device_output(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error) {
+  return guarded(error,
+                 [&] { write(form_of(required(session, "session").session.device_output(at)), tensor, "tensor"); });
+}
+
+tenon_code tenon_session_memory(const tenon_session* session, tenon_memory* memory, tenon_error** error) {
+  return guarded(error, [&] {
+    const tenon::MemoryUse use = required(session, "session").session.memory();
+    write({0, use.arena_bytes, use.weights_bytes, use.input_bytes, use.workspace_bytes, use.device_bytes}, memory,
+          "memory");
+  });
 }
 }

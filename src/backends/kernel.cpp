@@ -20,6 +20,11 @@ std::string kernel_of(const std::string& tactic) {
   return is_alone(tactic) ? tactic.substr(0, tactic.size() - alone_suffix.size()) : tactic;
 }
 
+/// Whether the kernel that a tactic gave is the tactic's own, which asks for one thread of more.
+bool runs_alone(const Kernel& kernel, const Problem& problem, const std::string& tactic) {
+  return is_alone(tactic) && problem.threads > 1 && kernel.name == kernel_of(tactic);
+}
+
 /// A step made for one thread, in a pool of more.
 class AloneStep : public Step {
  public:
@@ -82,13 +87,13 @@ std::string alone(const std::string& name) { return name + std::string(alone_suf
 bool is_alone(const std::string& tactic) { return tactic.ends_with(alone_suffix); }
 
 std::string tactic_for(const Problem& problem, const std::string& tactic) {
-  const std::string& name = kernel_for(problem, tactic).name;
-  return is_alone(tactic) && problem.threads > 1 && name == kernel_of(tactic) ? tactic : name;
+  const Kernel& kernel = kernel_for(problem, tactic);
+  return runs_alone(kernel, problem, tactic) ? tactic : kernel.name;
 }
 
 std::unique_ptr<Step> make_step(const Problem& problem, const std::string& tactic) {
   const Kernel& kernel = kernel_for(problem, tactic);
-  if (!is_alone(tactic_for(problem, tactic))) return kernel.make(problem);
+  if (!runs_alone(kernel, problem, tactic)) return kernel.make(problem);
   Problem one = problem;
   one.threads = 1;
   return std::make_unique<AloneStep>(kernel.make(one));

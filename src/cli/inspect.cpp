@@ -10,7 +10,6 @@
 #include "cli/verb.h"
 #include "engine/engine.h"
 #include "onnx/import.h"
-#include "ops/control_flow.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 
@@ -112,25 +111,6 @@ int passes_of(const Options& options) {
   return 0;
 }
 
-/// Bodies that run as steps, and these.
-void print_blocks(const backends::Schedule& schedule, const std::string& inside) {
-  for (const backends::ScheduledStep& step : schedule.steps) {
-    if (!step.blocks) continue;
-    const ir::Node& node = schedule.graph.node(step.node);
-    const std::vector<std::string> names = ops::bodies_of(node);
-    for (size_t at = 0; at < names.size(); ++at) {
-      const backends::Schedule& block = (*step.blocks)[at];
-      fmt::print("{:<8} {} of {} {}: {}, {}, arena {}\n", "block", names[at], std::string(node.op),
-                 printable(inside + node.label()), counted(static_cast<int64_t>(block.steps.size()), "step"),
-                 counted(block.threads, "thread"), bytes_text(block.layout.arena_bytes));
-      for (const backends::ScheduledStep& inner : block.steps)
-        fmt::print("{:<8} {:<28} {} {}\n", "", inner.tactic, std::string(block.graph.node(inner.node).op),
-                   printable(block.graph.node(inner.node).label()));
-      print_blocks(block, inside + node.label() + "/");
-    }
-  }
-}
-
 /// "images 1x3x64x64 to 8x3x640x640, best 4x3x320x320"
 std::string range_text(const Profile& profile) {
   std::string text;
@@ -153,7 +133,7 @@ void print_steps(const Engine& engine, int threads) {
     if (bound.schedule)
       fmt::print("runs     on {}, {}\n{}", plan.device.str(), bound.schedule->concurrent ? "branches at the same time"
                                                                                         : "one step after the other",
-                 plan::print(*bound.schedule)), print_blocks(*bound.schedule, "");
+                 plan::print(*bound.schedule));
     if (bound.rest) fmt::print("rest     {} nodes, as their sizes come\n", bound.rest->nodes.size());
   };
   if (plan.profiles.empty()) print_one("any sizes", plan.shapes);

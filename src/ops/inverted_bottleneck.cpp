@@ -20,6 +20,18 @@ ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node* dep
   return attributes;
 }
 
+std::vector<Convolution> convolutions_of(const ir::Node& node) {
+  if (!has_trait(node.op, Trait::convolution)) return {};
+  if (!has_trait(node.op, Trait::group)) return {{node, 1, 3}};
+  if (node.op != "tenon:InvertedBottleneck" && node.op != "tenon:ConvPair") return {};
+  Bottleneck bottleneck = bottleneck_of(node);
+  std::vector<Convolution> list;
+  for (size_t part = bottleneck.first(); part <= bottleneck.last(); ++part)
+    list.push_back({std::move(bottleneck.parts[part]), bottleneck_parts[part].weights,
+                    part == bottleneck.last() ? bottleneck_residual : node.inputs.size()});
+  return list;
+}
+
 namespace {
 
 /// The operands of a part, the result of the one before in front: what `get` gives for inputs of the whole.
@@ -33,7 +45,8 @@ std::vector<T> operands_of(size_t part, T x, bool adds, const Get& get) {
 /// A graph of the three, of which type and sizes of the result are known.
 void infer(Inference& ctx) {
   const Bottleneck bottleneck = bottleneck_of(ctx.node());
-  if (!ctx.has(bottleneck_parts[1].weights)) ctx.fail("weights are missing");
+  if (!ctx.has(bottleneck_parts[1].weights) || (ctx.node().op == "tenon:ConvPair" && !bottleneck.has_expansion))
+    ctx.fail("weights are missing");
   ir::Graph graph;
   const auto value = [&](size_t input) { return add_value(graph, ctx, input); };
   ir::ValueId x = value(0);
@@ -62,7 +75,7 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("tenon:InvertedBottleneck", 1, 8, 1, 1, infer, evaluate,
          {attr::part("expand.", "Conv"), attr::part("depthwise.", "Conv"), attr::part("project.", "Conv")},
          Trait::product | Trait::convolution | Trait::group | Traits::weights_at({1, 3, 5}));
-TENON_OP("tenon:ConvPair", 5, 8, 1, 1, infer, evaluate,
+TENON_OP("tenon:ConvPair", 1, 8, 1, 1, infer, evaluate,
          {attr::part("expand.", "Conv"), attr::part("depthwise.", "Conv")},
          Trait::product | Trait::convolution | Trait::group | Traits::weights_at({1, 3}));
 

@@ -26,6 +26,13 @@ struct Bottleneck {
   size_t last() const { return has_projection ? 2 : 1; }
 };
 Bottleneck bottleneck_of(const ir::Node& node);
+/// The convolutions that a node is, one reading the result of the one before: those of one of the two ops above, or
+/// itself; none of another node.
+struct Convolution {
+  ir::Node node;            // attributes and origins alone
+  size_t weights, residual;  // inputs of the whole; what is added may be absent
+};
+std::vector<Convolution> convolutions_of(const ir::Node& node);
 /// Its attributes from those of the three convolutions; nullptr for one that is absent.
 ir::Attributes bottleneck_attributes(const ir::Node* expand, const ir::Node* depthwise, const ir::Node* project);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ops/inverted_bottleneck.h"
 #include "ops/op.h"
 
 namespace tenon::plan {
@@ -69,32 +70,35 @@ Agreement::Agreement(const ir::Graph& graph) : graph_(graph) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) checks_.push_back(check_of(id));
 }
 
-/// Convolutions of images with constant weights.
-bool Agreement::as_window(Check& check) const {
-  const ir::Node& node = graph_.node(check.node);
-  if (!ops::has_trait(node.op, ops::Trait::convolution) || ops::has_trait(node.op, ops::Trait::group) ||
-      node.text("layout", "") != "NHWC")
-    return false;
-  const Tensor* weights = graph_.constant(node.inputs[1]);
-  const std::string pad = node.text("auto_pad", "NOTSET");
-  if (!weights || weights->dims().rank() != 4 || pad == "VALID") return false;
-  const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1}),
-             pads = node.integers("pads", {0, 0, 0, 0});
-  if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4) return false;
-  for (size_t at = 0; at < 2; ++at) {
-    check.kernel[at] = weights->dims()[2 + at], check.stride[at] = strides[at], check.dilation[at] = dilations[at];
-    check.pads[at] = pads[at] + pads[2 + at];
+/// Convolutions of images with constant weights; nothing where one of them is another.
+std::vector<Agreement::Window> Agreement::windows_of(const ir::Node& node) const {
+  std::vector<Window> windows;
+  for (const ops::Convolution& part : ops::convolutions_of(node)) {
+    const Tensor* weights = graph_.constant(node.inputs[part.weights]);
+    const std::string pad = part.node.text("auto_pad", "NOTSET");
+    if (!weights || weights->dims().rank() != 4 || pad == "VALID" || part.node.text("layout", "") != "NHWC") return {};
+    const auto strides = part.node.integers("strides", {1, 1}), dilations = part.node.integers("dilations", {1, 1}),
+               pads = part.node.integers("pads", {0, 0, 0, 0});
+    if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4) return {};
+    Window window{};
+    for (size_t at = 0; at < 2; ++at) {
+      window.kernel[at] = weights->dims()[2 + at], window.stride[at] = strides[at], window.dilation[at] = dilations[at];
+      window.pads[at] = pads[at] + pads[2 + at];
+    }
+    window.in_channels = weights->dims()[1] * part.node.integer("group", 1), window.out_channels = weights->dims()[0];
+    window.same = pad != "NOTSET", window.in_nchw = part.node.text("input_layout", "") == "NCHW";
+    window.residual = node.inputs.size() > part.residual ? node.inputs[part.residual] : ir::no_value;
+    windows.push_back(window);
   }
-  check.in_channels = weights->dims()[1] * node.integer("group", 1), check.out_channels = weights->dims()[0];
-  check.same = pad != "NOTSET", check.in_nchw = node.text("input_layout", "") == "NCHW";
-  return true;
+  return windows;
 }
 
 Agreement::Check Agreement::check_of(ir::NodeId id) const {
   const ir::Node& node = graph_.node(id);
   Check check{.node = id};
-  if (as_window(check)) {
-    check.kind = Kind::window;
+  check.windows = windows_of(node);
+  if (!check.windows.empty()) {
+    check.kind = Kind::windows;
   } else if (node.outputs.size() == 1 && ops::has_trait(node.op, ops::Trait::elementwise)) {
     check.kind = Kind::elementwise;
   } else if (ops::has_trait(node.op, ops::Trait::view)) {
@@ -128,20 +132,23 @@ Agreement::Check Agreement::check_of(ir::NodeId id) const {
   return check;
 }
 
-bool Agreement::window_holds(const Check& check, const std::vector<Dims>& sizes) const {
+bool Agreement::windows_hold(const Check& check, const std::vector<Dims>& sizes) const {
   const ir::Node& node = graph_.node(check.node);
-  const Dims &x = sizes[static_cast<size_t>(node.inputs[0])], &y = sizes[static_cast<size_t>(node.outputs[0])];
-  if (x.rank() != 4 || y.rank() != 4 || x[0] != y[0]) return false;
-  if (x[check.in_nchw ? 1 : 3] != check.in_channels || y[3] != check.out_channels) return false;
-  if (node.inputs.size() > 3 && node.inputs[3] != ir::no_value && !(sizes[static_cast<size_t>(node.inputs[3])] == y))
-    return false;
-  for (size_t at = 0; at < 2; ++at) {
-    const int64_t in = x[at + (check.in_nchw ? 2 : 1)], stride = check.stride[at];
-    const int64_t reach = in + check.pads[at] - check.dilation[at] * (check.kernel[at] - 1) - 1;
-    const int64_t out = check.same ? (in + stride - 1) / stride : reach < 0 ? 0 : reach / stride + 1;
-    if (y[at + 1] != out) return false;
+  const Dims &in = sizes[static_cast<size_t>(node.inputs[0])], &out = sizes[static_cast<size_t>(node.outputs[0])];
+  if (in.rank() != 4) return false;
+  Dims x = in;
+  for (const Window& window : check.windows) {
+    if (x[window.in_nchw ? 1 : 3] != window.in_channels) return false;
+    Dims y{x[0], 0, 0, window.out_channels};
+    for (size_t at = 0; at < 2; ++at) {
+      const int64_t from = x[at + (window.in_nchw ? 2 : 1)], stride = window.stride[at];
+      const int64_t reach = from + window.pads[at] - window.dilation[at] * (window.kernel[at] - 1) - 1;
+      y[at + 1] = window.same ? (from + stride - 1) / stride : reach < 0 ? 0 : reach / stride + 1;
+    }
+    if (window.residual != ir::no_value && !(sizes[static_cast<size_t>(window.residual)] == y)) return false;
+    x = y;
   }
-  return true;
+  return x == out;
 }
 
 bool Agreement::infers(const Check& check, const std::vector<Dims>& sizes, const Decided& decided) const {
@@ -178,7 +185,7 @@ bool Agreement::holds(const Check& check, const std::vector<Dims>& sizes) const 
     case Kind::view:
       return sizes[static_cast<size_t>(node.inputs[0])].elements() ==
              sizes[static_cast<size_t>(node.outputs[0])].elements();
-    case Kind::window: return window_holds(check, sizes);
+    case Kind::windows: return windows_hold(check, sizes);
     case Kind::product: return is_product(node, sizes);
     case Kind::concat: return is_concatenation(node, check.axis, sizes);
     case Kind::inferred: break;

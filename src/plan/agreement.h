@@ -16,21 +16,25 @@ class Agreement {
   bool holds(const std::vector<Dims>& sizes, const Decided& decided) const;
 
  private:
-  enum class Kind : uint8_t { elementwise, view, window, product, concat, inferred };
+  enum class Kind : uint8_t { elementwise, view, windows, product, concat, inferred };
+  /// A convolution of images: by spatial axis, and of its weights.
+  struct Window {
+    int64_t kernel[2], stride[2], dilation[2], pads[2], in_channels, out_channels;
+    bool same, in_nchw;  // padded for whole strides; its input has channels before rows
+    ir::ValueId residual;
+  };
   struct Check {
     ir::NodeId node;
     Kind kind = Kind::inferred;
-    // Of a window: by spatial axis; where its input has rows and channels; of its weights.
-    int64_t kernel[2] = {}, stride[2] = {}, dilation[2] = {}, pads[2] = {}, in_channels = 0, out_channels = 0;
-    bool same = false, in_nchw = false;
-    size_t axis = 0;            // of a concatenation
+    std::vector<Window> windows = {};  // one reading the result of the one before
+    size_t axis = 0;                   // of a concatenation
     ir::Graph alone = {};       // of an inferred one
     std::vector<ir::ValueId> inputs = {};  // of the node in that
   };
   Check check_of(ir::NodeId id) const;
-  bool as_window(Check& check) const;
+  std::vector<Window> windows_of(const ir::Node& node) const;
   bool holds(const Check& check, const std::vector<Dims>& sizes) const;
-  bool window_holds(const Check& check, const std::vector<Dims>& sizes) const;
+  bool windows_hold(const Check& check, const std::vector<Dims>& sizes) const;
   bool infers(const Check& check, const std::vector<Dims>& sizes, const Decided& decided) const;
 
   const ir::Graph& graph_;

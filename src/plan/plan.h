@@ -156,7 +156,7 @@ void check_carried(const Plan& plan);
 /// As its user knows it.
 std::string output_name(const ir::Graph& graph, size_t at);
 
-/// What runs, as text: buffers, then steps in order with tactics and operands.
+/// What runs, as text: buffers, then steps in order with tactics and operands, and behind each the bodies that it runs.
 std::string print(const backends::Schedule& schedule);
 
 /// The program and device that steps are made for.

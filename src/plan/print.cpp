@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "ops/control_flow.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
@@ -28,7 +29,8 @@ std::string operand_text(const backends::Schedule& schedule, ir::ValueId id, con
   return text;
 }
 
-std::string step_text(const backends::Schedule& schedule, const backends::ScheduledStep& step) {
+std::string step_text(const backends::Schedule& schedule, const backends::ScheduledStep& step,
+                      const std::string& indent) {
   const ir::Node& node = schedule.graph.node(step.node);
   std::string in, out;
   for (size_t at = 0; at < node.inputs.size(); ++at)
@@ -36,33 +38,48 @@ std::string step_text(const backends::Schedule& schedule, const backends::Schedu
   for (size_t at = 0; at < node.outputs.size(); ++at)
     out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], step.problem.outputs[at]);
   const std::string tactic = step.host ? "host:" + step.host->tactic : step.tactic;
-  return fmt::format("{:<20} {}\n          {}\n          -> {}\n", tactic,
-                     printable(node.op + " " + node.label()), in, out);
+  return fmt::format("{:<20} {}\n{}          {}\n{}          -> {}\n", tactic,
+                     printable(node.op + " " + node.label()), indent, in, indent, out);
 }
 
-}  // namespace
-
-std::string print(const backends::Schedule& schedule) {
+/// The buffers and steps, and behind a step those of the bodies that it runs, further in.
+std::string text_of(const backends::Schedule& schedule, const std::string& indent) {
   const ir::Graph& graph = schedule.graph;
   int64_t constants = 0;
   for (const ir::Value& value : graph.values)
     if (value.is_constant() && size_of(value.dtype)) constants += static_cast<int64_t>(value.constant.bytes());
-  std::string text = fmt::format("buffer   arena {} bytes\nbuffer   constants {} bytes\n",
+  std::string text = fmt::format("{0}buffer   arena {1} bytes\n{0}buffer   constants {2} bytes\n", indent,
                                  schedule.layout.arena_bytes, constants);
   for (const ir::ValueId id : graph.inputs)
-    text += fmt::format("buffer   input {} {}{}\n", printable(graph.value(id).name),
+    text += fmt::format("{}buffer   input {} {}{}\n", indent, printable(graph.value(id).name),
                         name(graph.value(id).dtype),
                         list_text(schedule.layout.places[static_cast<size_t>(id)].dims));
   for (size_t at = 0; at < schedule.layout.storages.size(); ++at) {
     const Storage& storage = schedule.layout.storages[at];
-    text += fmt::format("buffer   s{} at {}, {} bytes\n", at, storage.offset, storage.bytes);
+    text += fmt::format("{}buffer   s{} at {}, {} bytes\n", indent, at, storage.offset, storage.bytes);
   }
   for (size_t at = 0; at < graph.outputs.size(); ++at)
-    text += fmt::format("output   {} is {}\n", printable(output_name(graph, at)),
+    text += fmt::format("{}output   {} is {}\n", indent, printable(output_name(graph, at)),
                         place_text(schedule, graph.outputs[at]));
-  for (size_t at = 0; at < schedule.steps.size(); ++at)
-    text += fmt::format("step {:>4} {}", at, step_text(schedule, schedule.steps[at]));
+  for (size_t at = 0; at < schedule.steps.size(); ++at) {
+    const backends::ScheduledStep& step = schedule.steps[at];
+    text += fmt::format("{}step {:>4} {}", indent, at, step_text(schedule, step, indent));
+    if (!step.blocks) continue;
+    const ir::Node& node = graph.node(step.node);
+    const std::vector<std::string> names = ops::bodies_of(node);
+    for (size_t body = 0; body < names.size(); ++body) {
+      const backends::Schedule& block = (*step.blocks)[body];
+      text += fmt::format("{}block    {} of {}: {} step{}, {} thread{}\n{}", indent, names[body],
+                          printable(node.op + " " + node.label()), block.steps.size(),
+                          block.steps.size() == 1 ? "" : "s", block.threads, block.threads == 1 ? "" : "s",
+                          text_of(block, indent + "  "));
+    }
+  }
   return text;
 }
+
+}  // namespace
+
+std::string print(const backends::Schedule& schedule) { return text_of(schedule, ""); }
 
 }  // namespace tenon::plan

@@ -56,6 +56,22 @@ TEST(Blocks, AreScheduledTunedAndTimed) {
 }
 
 /// Their steps are the engine's: made in the build, kept in its file, and run whatever is recorded.
+/// With buffers and operands, as all others.
+TEST(Blocks, ArePrintedBehindTheirSteps) {
+  const Folder folder;
+  const Engine engine = build_net(folder, loop_net(200, 9), quick_build());
+  const plan::Bound bound = EngineAccess::of(engine).shared.bind(plan_of(engine), plan_of(engine).shapes, 1);
+  ASSERT_TRUE(bound.schedule);
+  const std::string text = plan::print(*bound.schedule);
+  const size_t block = text.find("\nblock    body of Loop ");
+  ASSERT_NE(block, std::string::npos) << text;
+  EXPECT_LT(text.find("\nstep "), block);
+  EXPECT_NE(text.find("\n  buffer   s0 at ", block), std::string::npos) << text;
+  const size_t step = text.find("\n  step    0 ", block);
+  ASSERT_NE(step, std::string::npos) << text;
+  EXPECT_NE(text.find("\n            -> ", step), std::string::npos) << text;
+}
+
 TEST(Blocks, RunAsTheEngineSays) {
   const Folder folder;
   const Engine engine = build_net(folder, loop_net(200, 9));

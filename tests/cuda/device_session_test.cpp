@@ -12,6 +12,9 @@
 #include "backends/cuda/runtime/timing.h"
 #include "support/net.h"
 
+/// What cuBLASLt keeps of its handles is its own; LeakSanitizer asks by this name.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libcublasLt"; }
+
 namespace tenon {
 namespace {
 

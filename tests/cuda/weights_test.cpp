@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the device, on emulated GPUs: what the steps of a program keep is one piece of whole pages, and what kernels
-// are timed on are small numbers.
+// Memory of the device, on emulated GPUs: what the steps of a program keep is one piece of whole pages, and kernels are
+// timed on small numbers.
 #include <gtest/gtest.h>
 #include <tenon/error.h>
 #include <tenon/limits.h>

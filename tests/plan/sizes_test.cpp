@@ -39,8 +39,9 @@ TEST(DimProgram, GivesTheValuesOfItsText) {
 
 /// A block by its text, its inputs at these sizes; whether it can be evaluated.
 struct Evaluated {
-  explicit Evaluated(const std::string& text, const Shapes& best) {
-    plan.graph = ir::parse(text, {random_tensor({4, 3, 3, 3}, 1)});
+  explicit Evaluated(const std::string& text, const Shapes& best,
+                     const std::vector<Tensor>& constants = {random_tensor({4, 3, 3, 3}, 1)}) {
+    plan.graph = ir::parse(text, constants);
     ops::infer(plan.graph);
     plan.shapes = best;
     const plan::Planned part = plan::planned(plan::concretise(plan.graph, best), plan);
@@ -88,6 +89,22 @@ output %y as "y"
   EXPECT_FALSE(net.holds({{"x", {1, 3, 2, 2}}})) << "nothing is left for the pool";
   EXPECT_FALSE(net.holds({{"x", {1, 3, 16}}}));
   EXPECT_FALSE(net.holds({{"z", {1, 3, 16, 16}}}));
+}
+
+TEST(Sizes, OfAPairOfConvolutionsAreThoseOfInference) {
+  Evaluated net(R"(graph "g"
+input %x : f32[N,H,W,8]
+input %more : f32[N,K,W,16]
+const %v : f32[16,8,1,1] = @0
+const %w : f32[16,1,3,3] = @1
+%y : ? = tenon:ConvPair(%x, %v, _, %w, _, _, _, %more) {"expand.activation"="relu", "depthwise.group"=16,
+  "depthwise.pads"=[1,0,1,2], "depthwise.residual"="before"} from ["p"]
+output %y as "y"
+)", {{"x", {1, 5, 6, 8}}, {"more", {1, 5, 6, 16}}}, {random_tensor({16, 8, 1, 1}, 1), random_tensor({16, 1, 3, 3}, 2)});
+  ASSERT_TRUE(net.sizes);
+  net.expect_inferred({{"x", {3, 9, 4, 8}}, {"more", {3, 9, 4, 16}}});
+  EXPECT_FALSE(net.holds({{"x", {3, 9, 4, 8}}, {"more", {3, 8, 4, 16}}})) << "what is added has other rows";
+  EXPECT_FALSE(net.holds({{"x", {3, 9, 4, 7}}, {"more", {3, 9, 4, 16}}})) << "the weights are for eight channels";
 }
 
 /// As layers of a dense block do: each reads all results before it.

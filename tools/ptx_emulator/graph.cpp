@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 
 #include "stream.h"
 
@@ -35,7 +37,10 @@ int cuStreamBeginCaptureToGraph(cuda::Stream, cuda::CapturedGraph graph, const c
 }
 /// A condition is the address of a word, which lives as long as the process.
 int cuGraphConditionalHandleCreate(uint64_t* handle, cuda::CapturedGraph, cuda::Context, unsigned value, unsigned) {
-  return *handle = reinterpret_cast<uint64_t>(new uint64_t(value)), 0;
+  static std::mutex mutex;
+  static std::deque<uint64_t> conditions;
+  const std::lock_guard lock(mutex);
+  return *handle = reinterpret_cast<uint64_t>(&conditions.emplace_back(value)), 0;
 }
 int cuGraphAddNode_v2(cuda::GraphNode* node, cuda::CapturedGraph graph, const cuda::GraphNode*, const cuda::GraphEdge*,
                       size_t, cuda::GraphNodeParams* params) {
