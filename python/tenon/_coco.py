@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence
 
 # COCO's annotations count to 90 and leave out these.
 _LEFT_OUT = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)
@@ -31,3 +32,11 @@ def image_id(path: str, frame: int, place: int, given: Optional[int]) -> int:
     if frame < 0 and stem.isascii() and stem.isdigit() and int(stem) < 2**63:
         return int(stem)
     return place
+
+
+def corners(cx: float, cy: float, width: float, height: float, angle: float) -> List[float]:
+    """The corners of an oriented box, x and y of each."""
+    ax, ay = width / 2 * math.cos(angle), width / 2 * math.sin(angle)
+    bx, by = -height / 2 * math.sin(angle), height / 2 * math.cos(angle)
+    around = ((ax + bx, ay + by), (ax - bx, ay - by), (-ax - bx, -ay - by), (bx - ax, by - ay))
+    return [end for x, y in around for end in (cx + x, cy + y)]

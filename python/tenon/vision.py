@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -156,7 +155,7 @@ class Detections(Result):
                 counts = _core.run_lengths(self._parts[at], width, height)
                 entry["segmentation"] = {"size": [height, width], "counts": counts}
             if self.obb is not None:
-                entry["segmentation"] = [_corners(*(float(one) for one in self.obb[at]))]
+                entry["segmentation"] = [_coco.corners(*(float(one) for one in self.obb[at]))]
             if self.keypoints is not None:
                 entry["keypoints"] = [float(one) for one in self.keypoints[at].ravel()]
         return entries
@@ -170,14 +169,6 @@ class Detections(Result):
         frame.insert(0, "frame", self.frame)
         frame.insert(0, "path", self.path)
         return frame
-
-
-def _corners(cx: float, cy: float, width: float, height: float, angle: float) -> List[float]:
-    """The corners of an oriented box, x and y of each."""
-    ax, ay = width / 2 * math.cos(angle), width / 2 * math.sin(angle)
-    bx, by = -height / 2 * math.sin(angle), height / 2 * math.cos(angle)
-    around = ((ax + bx, ay + by), (ax - bx, ay - by), (-ax - bx, -ay - by), (bx - ax, by - ay))
-    return [end for x, y in around for end in (cx + x, cy + y)]
 
 
 class Classes:

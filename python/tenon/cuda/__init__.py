@@ -13,9 +13,12 @@ import ctypes
 import time
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
-from ._absent import INSTEAD, Members
+from ._absent import INSTEAD as _INSTEAD
+from ._absent import MEMBERS as _MEMBERS
+from ._absent import Members as _Members
 from ._driver import DriverError, call, driver
-from ._memory import BadAddress, memory
+from ._memory import BadAddress as _BadAddress
+from ._memory import memory
 
 
 class Error(Exception):
@@ -52,7 +55,7 @@ def get_version() -> Tuple[int, int, int]:
     return (version.value // 1000, version.value % 1000 // 10, 0)
 
 
-class Context(Members):
+class Context(_Members):
     """A stack of contexts that scripts push and pop; there is one, the device's primary one."""
 
     _stack: List["Context"] = []
@@ -89,7 +92,7 @@ class Context(Members):
         return Context._stack[-1] if Context._stack else None
 
 
-class Device(Members):
+class Device(_Members):
     """A GPU, or the host in its place."""
 
     def __init__(self, number: Union[int, str] = 0) -> None:
@@ -134,7 +137,7 @@ class Device(Members):
         return Context(self)
 
 
-class DeviceAllocation(Members):
+class DeviceAllocation(_Members):
     """Memory of the device; freed with the object."""
 
     def __init__(self, size: int) -> None:
@@ -237,7 +240,7 @@ def _span(value: Any, writable: bool = False) -> Tuple[int, int, Any]:
 def _call(name: str, work: Any, *arguments: Any) -> None:
     try:
         work(*arguments)
-    except (BadAddress, DriverError) as error:
+    except (_BadAddress, DriverError) as error:
         raise LogicError("%s failed: %s" % (name, error)) from None
 
 
@@ -308,7 +311,7 @@ def memset_d32(dest: Any, data: int, count: int) -> None:
     _fill(dest, data, count, 4)
 
 
-class Stream(Members):
+class Stream(_Members):
     """An order of work. `handle` is the driver's; 0 is the default stream."""
 
     def __init__(self, flags: int = 0) -> None:
@@ -337,7 +340,7 @@ class Stream(Members):
             pass
 
 
-class Event(Members):
+class Event(_Members):
     """A moment: of the clock, when what was put on the stream before has ended."""
 
     def __init__(self, flags: int = 0) -> None:
@@ -365,4 +368,4 @@ class Event(Members):
 def __getattr__(name: str) -> Any:
     from ..tensorrt._types import lacking
 
-    raise lacking("tenon.cuda", INSTEAD, name)
+    raise lacking("tenon.cuda", _INSTEAD, name)

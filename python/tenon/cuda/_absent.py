@@ -48,7 +48,7 @@ INSTEAD: Dict[str, str] = {
 }
 
 _DEVICES = "name, compute_capability and total_memory are there; tenon.devices() tells the rest"
-_MEMBERS: Dict[str, Dict[str, str]] = {
+MEMBERS: Dict[str, Dict[str, str]] = {
     "Device": {
         "get_attribute": _DEVICES,
         "get_attributes": _DEVICES,
@@ -77,4 +77,4 @@ class Members:
         from ..tensorrt._types import lacking
 
         kind = type(self).__name__
-        raise lacking(kind, _MEMBERS.get(kind, {}), name)
+        raise lacking(kind, MEMBERS.get(kind, {}), name)

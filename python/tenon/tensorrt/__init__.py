@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._absent import MODULE as _ABSENT
+from ._absent import CLASSES as _MEMBERS
+from ._absent import MODULE as _INSTEAD
 from ._builder import Builder, IBuilderConfig, IOptimizationProfile, ITimingCache
 from ._calibrator import (
     IInt8Calibrator,
@@ -91,4 +92,4 @@ def get_nv_onnx_parser_version() -> int:
 
 
 def __getattr__(name: str) -> Any:
-    raise lacking("tenon.tensorrt", _ABSENT, name)
+    raise lacking("tenon.tensorrt", _INSTEAD, name)
