@@ -113,7 +113,7 @@ class IterableCalibrator(_Cached):
         import numpy
 
         array = value if hasattr(value, "__dlpack__") else numpy.asarray(value)
-        kind = str(array.dtype).rpartition(".")[2]
+        kind = str(getattr(array, "dtype", "")).rpartition(".")[2]
         if (kind, info.dtype) in (("float64", "float32"), ("int64", "int32"), ("int32", "int64")):
             array = cast_to_input(array, info.dtype, info.name)
         return array[None] if len(array.shape) == len(info.shape) - 1 else array

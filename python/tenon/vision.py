@@ -382,6 +382,7 @@ def classify(
         raise Error(Code.usage, "at least one class must be named", where="top")
     model = ImageModel(engine, preprocess, "imagenet", **options)
     names = labels_of(model.engine, labels)
+    doubted = False
     for images in model.batches(source, batch):
         outputs, _ = model.run([image for _, _, image in images])
         _require_scores(model, outputs, names)
@@ -392,5 +393,9 @@ def classify(
             scores /= scores.sum(1, keepdims=True)
         for at, (path, frame, _) in enumerate(images):
             best = [int(one) for one in numpy.argsort(-scores[at], kind="stable")[:top]]
+            if not doubted and scores[at][best[0]] < 2 / scores.shape[1]:
+                doubted = True
+                text = "%s: the best class has %.4f, hardly more than a guess: is preprocess right?"
+                logger.warning(text, path or "an image", scores[at][best[0]])
             named = [names[one] if one < len(names) and names[one] else str(one) for one in best]
             yield Classes(best, [float(scores[at][one]) for one in best], named, path, frame)
