@@ -156,6 +156,8 @@ def tensorrt():
         parts += ['| `%s` | %s |' % pair for pair in offered(module)]
         parts += ['\nNot offered:\n', '| name | instead |', '| --- | --- |']
         parts += ['| `%s` | %s |' % pair for pair in sorted(module._INSTEAD.items())]
+        for kind, names in sorted(module._MEMBERS.items()):
+            parts += ['| `%s.%s` | %s |' % (kind, *pair) for pair in sorted(names.items())]
         parts.append('')
     write('tensorrt.md', 'Names of TensorRT and pycuda', '\n'.join(parts))
 

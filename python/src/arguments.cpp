@@ -38,10 +38,36 @@ const TensorInfo& Signature::input(const std::string& name) const {
   throw Error(Code::usage, "the model has no input \"" + name + "\"", {.where = name, .hint = "its inputs: " + list});
 }
 
+namespace {
+
+/// What is no dict as one: another mapping, an array, or arrays in the inputs' order.
+nb::dict by_name(const Signature& signature, nb::handle values) {
+  if (nb::isinstance<nb::dict>(values)) return nb::borrow<nb::dict>(values);
+  nb::list names;
+  for (const nb::object& name : signature.input_names) names.append(name);
+  return nb::cast<nb::dict>(nb::module_::import_("tenon._arguments").attr("by_name")(values, names));
+}
+
+bool is_cast(DType from, DType to) {
+  return (from == DType::f64 && to == DType::f32) || (from == DType::i64 && to == DType::i32) ||
+         (from == DType::i32 && to == DType::i64);
+}
+
+}  // namespace
+
+void Arguments::add(const TensorInfo& info, nb::handle value) {
+  Tensor tensor = held.tensor(value, info.dtype, info.name);
+  if (is_cast(tensor.dtype(), info.dtype) && tensor.on_cpu() && !nb::isinstance<Tensor>(value))
+    tensor = held.tensor(
+        nb::module_::import_("tenon._arguments").attr("cast_to_input")(value, dtype_name(info.dtype), info.name),
+        info.dtype, info.name);
+  inputs.emplace(info.name, std::move(tensor));
+}
+
 Arguments::Arguments(const Signature& signature, nb::handle values) {
-  for (const auto& [key, value] : nb::cast<nb::dict>(values)) {
-    const auto name = nb::cast<std::string>(key);
-    inputs.emplace(name, held.tensor(value, signature.input(name).dtype, name));
+  for (const auto& [key, value] : by_name(signature, values)) {
+    if (!nb::isinstance<nb::str>(key)) nb::module_::import_("tenon._arguments").attr("refuse_name")(key);
+    add(signature.input(nb::cast<std::string>(key)), value);
   }
 }
 
@@ -50,19 +76,19 @@ Arguments::Arguments(const Signature& signature, const nb::args& values, const n
     throw Error(Code::usage, "more values than inputs",
                 {.why = std::to_string(values.size()) + " for " + std::to_string(signature.inputs.size())});
   for (size_t at = 0; at < values.size(); ++at) {
-    const TensorInfo& info = signature.inputs[at];
-    inputs.emplace(info.name, held.tensor(values[at], info.dtype, info.name));
+    add(signature.inputs[at], values[at]);
   }
-  for (const auto& [key, value] : named) {
-    const auto name = nb::cast<std::string>(key);
-    inputs.emplace(name, held.tensor(value, signature.input(name).dtype, name));
-  }
+  for (const auto& [key, value] : named) add(signature.input(nb::cast<std::string>(key)), value);
 }
 
 nb::dict as_dict(const Signature& signature, const std::vector<Tensor>& outputs) {
   nb::dict dict;
   for (size_t at = 0; at < outputs.size(); ++at) dict[signature.output_names[at]] = to_python(outputs[at]);
   return dict;
+}
+
+nb::object in_order(nb::handle names, const nb::dict& outputs) {
+  return nb::module_::import_("tenon._arguments").attr("in_order")(names, outputs);
 }
 
 nb::object as_value(const std::vector<Tensor>& outputs) {

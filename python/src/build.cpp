@@ -162,7 +162,12 @@ std::map<std::string, DType> types_of(const std::vector<TensorInfo>& infos) {
 
 template <class T>
 void take(const nb::dict& given, const char* name, T& to) {
-  if (given.contains(name) && !given[name].is_none()) to = nb::cast<T>(given[name]);
+  if (!given.contains(name) || given[name].is_none()) return;
+  try {
+    to = nb::cast<T>(given[name]);
+  } catch (const std::bad_cast&) {
+    nb::module_::import_("tenon._arguments").attr("refuse")(name, given[name], "a value of another type");
+  }
 }
 
 template <class T>
@@ -216,8 +221,8 @@ BuildOptions options_of(const nb::dict& given, const std::vector<TensorInfo>& in
   options.precision = precision_of(precision);
   options.objective =
       chosen<Objective>(objective, "objective", {{"latency", Objective::latency}, {"size", Objective::size}});
-  options.weights = chosen<Weights>(
-      weights, "weights", {{"given", Weights::given}, {"int8", Weights::int8}, {"int4", Weights::int4}});
+  options.weights = chosen<Weights>(weights, "weights",
+                                    {{"given", Weights::given}, {"int8", Weights::int8}, {"int4", Weights::int4}});
   take(given, "shapes", options.shapes);
   take(given, "profiles", options.profiles);
   take(given, "state", options.state);
@@ -233,8 +238,7 @@ BuildOptions options_of(const nb::dict& given, const std::vector<TensorInfo>& in
   take_calibration(given, inputs, options, raised);
   if (given.contains("accuracy") && !given["accuracy"].is_none())
     options.judge = std::make_shared<PyJudge>(nb::borrow(given["accuracy"]), raised);
-  if (given.contains("max_drop") && !given["max_drop"].is_none())
-    options.max_drop = nb::cast<double>(given["max_drop"]);
+  if (given.contains("max_drop") && !given["max_drop"].is_none()) take(given, "max_drop", options.max_drop.emplace());
   Limits limits;
   take(given, "workspace", limits.workspace_bytes);
   take(given, "max_memory", limits.memory_bytes);

@@ -168,13 +168,31 @@ void bind_runs(EngineClass& engine) {
             const Arguments arguments(*self.signature, inputs);
             return as_dict(*self.signature, run(self, arguments.inputs));
           },
-          nb::arg("inputs"),
-          nb::sig("def run(self, inputs: collections.abc.Mapping[str, typing.Any]) -> dict[str, typing.Any]"),
-          "Runs on a dict of arrays by input name, from any thread; gives a dict of arrays by output name.")
+          nb::arg("inputs").none(), nb::sig("def run(self, inputs: typing.Any) -> dict[str, typing.Any]"),
+          "Runs on a dict of arrays by input name, an array, or a list of arrays in the inputs' order, from any "
+          "thread;\n"
+          "gives a dict of arrays by output name.")
+      .def(
+          "run",
+          [](const PyEngine& self, nb::handle names, nb::handle feed) {
+            const Arguments arguments(*self.signature, feed);
+            return in_order(names, as_dict(*self.signature, run(self, arguments.inputs)));
+          },
+          nb::arg("output_names").none(), nb::arg("input_feed"),
+          nb::sig("def run(self, output_names: collections.abc.Sequence[str] | None, "
+                  "input_feed: collections.abc.Mapping[str, typing.Any]) -> list[typing.Any]"),
+          "As ONNX Runtime has it: gives a list of the outputs named, or of all for None.")
       .def(
           "session",
-          [](const PyEngine& self, int threads, const Shapes& shapes, const std::string& device,
-             const std::optional<std::string>& profile, nb::handle state) {
+          [](const PyEngine& self, nb::handle given_threads, nb::handle given_shapes, nb::handle given_device,
+             nb::handle given_profile, nb::handle state) {
+            const nb::object checked =
+                nb::module_::import_("tenon._arguments")
+                    .attr("of_session")(given_threads, given_shapes, given_device, given_profile);
+            const auto threads = nb::cast<int>(checked[0]);
+            const auto shapes = nb::cast<Shapes>(checked[1]);
+            const auto device = nb::cast<std::string>(checked[2]);
+            const auto profile = nb::cast<std::optional<std::string>>(checked[3]);
             if (profile && !shapes.empty())
               throw Error(Code::usage, "a session is for a profile or for shapes, not both");
             const SessionOptions options{threads, shapes, profile};
@@ -182,10 +200,10 @@ void bind_runs(EngineClass& engine) {
               return new PySession(self.get(), options, state);
             return new PySession(self.get().on(Device(device)), options, state);
           },
-          nb::kw_only(), nb::arg("threads") = 0, nb::arg("shapes") = Shapes(), nb::arg("device") = "",
+          nb::kw_only(), nb::arg("threads") = 0, nb::arg("shapes").none() = nb::none(), nb::arg("device") = "",
           nb::arg("profile").none() = nb::none(), nb::arg("state").none() = nb::none(),
           nb::sig("def session(self, *, threads: int = 0, shapes: collections.abc.Mapping[str, "
-                  "collections.abc.Sequence[int]] = {}, device: str = \"\", profile: str | None = None, "
+                  "collections.abc.Sequence[int]] | None = None, device: str = \"\", profile: str | None = None, "
                   "state: State | None = None) -> Session"),
           "A session of its own, for one thread at a time. `shapes` are the sizes that it is made for, by input; "
           "`threads`\n"
@@ -205,14 +223,19 @@ void bind_files(EngineClass& engine) {
           nb::arg("device"), "The same engine on another device.")
       .def(
           "save",
-          [](PyEngine& self, const std::string& path) {
+          [](PyEngine& self, nb::handle given, bool overwrite) {
+            const auto path =
+                nb::cast<std::string>(nb::module_::import_("tenon._kinds").attr("engine_target")(given, overwrite));
             {
               const nb::gil_scoped_release free;
               self.get().save(path);
             }
             self.path = path;
           },
-          nb::arg("path"), "Writes the engine's file, whole or not at all.")
+          nb::arg("path").none(), nb::kw_only(), nb::arg("overwrite") = false,
+          nb::sig("def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None"),
+          "Writes the engine's file, whole or not at all. A file that holds no engine is replaced with `overwrite` "
+          "alone.")
       .def("serialize", &serialized, "The bytes that save() writes.");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <new>
+#include <typeinfo>
 
 #include "session.h"
 
@@ -12,6 +12,8 @@ void translate(const std::exception_ptr& error, void*) {
   } catch (const Error&) {
     const nb::object raised = exception_of(error);
     PyErr_SetObject(raised.type().ptr(), raised.ptr());
+  } catch (const std::bad_cast&) {
+    PyErr_SetString(PyExc_TypeError, "a value is of another type than is taken here");
   }
 }
 

@@ -186,12 +186,22 @@ void bind_runs(SessionClass& session) {
             const Arguments arguments(self.seen(), inputs);
             return as_dict(self.seen(), run(self, arguments.inputs));
           },
-          nb::arg("inputs") = nb::none(),
-          nb::sig(
-              "def run(self, inputs: collections.abc.Mapping[str, typing.Any] | None = None) -> dict[str, typing.Any]"),
-          "Runs on a dict of arrays by input name, and gives a dict of arrays by output name. Without one it runs on "
-          "what\n"
-          "bind_input and bind_output have set, and gives copies of the outputs.")
+          nb::arg("inputs") = nb::none(), nb::sig("def run(self, inputs: typing.Any = None) -> dict[str, typing.Any]"),
+          "Runs on a dict of arrays by input name, an array, or a list of arrays in the inputs' order; gives a dict "
+          "of\n"
+          "arrays by output name. Without any it runs on what bind_input and bind_output have set, and gives copies "
+          "of\n"
+          "the outputs.")
+      .def(
+          "run",
+          [](PySession& self, nb::handle names, nb::handle feed) {
+            const Arguments arguments(self.seen(), feed);
+            return in_order(names, as_dict(self.seen(), run(self, arguments.inputs)));
+          },
+          nb::arg("output_names").none(), nb::arg("input_feed"),
+          nb::sig("def run(self, output_names: collections.abc.Sequence[str] | None, "
+                  "input_feed: collections.abc.Mapping[str, typing.Any]) -> list[typing.Any]"),
+          "As ONNX Runtime has it: gives a list of the outputs named, or of all for None.")
       .def(
           "run_bound",
           [](PySession& self) {
@@ -205,8 +215,7 @@ void bind_runs(SessionClass& session) {
             nb::cast<PySession&>(self).require_no_state("a run in the background");
             return run_async(self, Arguments(nb::cast<PySession&>(self).signature, inputs), true);
           },
-          nb::arg("inputs"),
-          nb::sig("def run_async(self, inputs: collections.abc.Mapping[str, typing.Any]) -> tenon._future.Future"),
+          nb::arg("inputs"), nb::sig("def run_async(self, inputs: typing.Any) -> tenon._future.Future"),
           "The run of these inputs behind those put there before. Gives a concurrent.futures.Future of run()'s "
           "result,\n"
           "which `await` takes too. The arrays must not change until it is done.");

@@ -48,7 +48,14 @@ struct Arguments {
   std::map<std::string, Tensor> inputs;
   Arguments(const Signature& signature, nb::handle values);
   Arguments(const Signature& signature, const nb::args& values, const nb::kwargs& named);
+
+ private:
+  /// Arrays of float64 and of the other width of integers are cast to what the input expects, which the log tells.
+  void add(const TensorInfo& info, nb::handle value);
 };
+
+/// As ONNX Runtime gives them: a list of the outputs named, or of all for None.
+nb::object in_order(nb::handle names, const nb::dict& outputs);
 
 /// dict of name and array.
 nb::dict as_dict(const Signature& signature, const std::vector<Tensor>& outputs);

@@ -98,6 +98,17 @@ Tensor strings_of(nb::handle array) {
   return Tensor::of_strings(Dims(std::span<const int64_t>(sizes)), std::move(strings));
 }
 
+/// Numbers, lists and the like as an array.
+nb::object plain_array(nb::handle object, DType wanted, const std::string& name) {
+  const char* type = wanted == DType::string ? "O" : dtype_name(wanted);
+  try {
+    return nb::module_::import_("numpy").attr("asarray")(object, nb::arg("dtype") = type);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
+    throw unusable(name, nb::cast<std::string>(nb::str(error.value())));
+  }
+}
+
 /// Where NumPy's dtype has the name of a type that the buffer protocol lacks: ml_dtypes' bfloat16 and 8-bit floats.
 std::optional<DType> type_by_name(nb::handle array) {
   if (!nb::hasattr(array, "dtype") || !nb::hasattr(array.attr("dtype"), "name")) return std::nullopt;
@@ -105,6 +116,11 @@ std::optional<DType> type_by_name(nb::handle array) {
   for (const Named& one : names)
     if (name == one.name) return one.type;
   return std::nullopt;
+}
+
+/// Whether the bytes of its elements are in this machine's order.
+bool is_native(nb::handle array) {
+  return !nb::hasattr(array.attr("dtype"), "isnative") || nb::cast<bool>(array.attr("dtype").attr("isnative"));
 }
 
 PyObject* capsule_of(const Tensor& tensor, bool versioned) {
@@ -171,11 +187,17 @@ bool Held::from_buffer(nb::handle object, Tensor& tensor, const std::string& nam
 
 Tensor Held::tensor(nb::handle object, DType wanted, const std::string& name, bool writable) {
   if (nb::isinstance<Tensor>(object)) return nb::cast<Tensor>(object);
+  if (object.is_none()) throw unusable(name, "it is None");
   Tensor tensor;
   if (PyObject_CheckBuffer(object.ptr())) {
     if (from_buffer(object, tensor, name, writable)) return tensor;
     if (const auto type = type_by_name(object); type == DType::string) return strings_of(object);
-    else if (type && size_of(*type) > 0) {
+    else if (type && !is_native(object)) {
+      if (writable) throw unusable(name, "the bytes of its elements are in another order than this machine's");
+      const nb::object plain = object.attr("astype")(object.attr("dtype").attr("newbyteorder")("="));
+      objects_.push_back(plain);
+      if (from_buffer(plain, tensor, name, false)) return tensor;
+    } else if (type && size_of(*type) > 0) {
       const char* carrier = size_of(*type) == 2 ? "uint16" : "uint8";
       const nb::object plain = object.attr("view")(carrier);
       objects_.push_back(plain);
@@ -200,9 +222,7 @@ Tensor Held::tensor(nb::handle object, DType wanted, const std::string& name, bo
     return from_capsule(capsule);
   }
   if (writable) throw unusable(name, "it is neither an array nor has it __dlpack__");
-  const nb::module_ numpy = nb::module_::import_("numpy");
-  nb::object array = wanted == DType::string ? numpy.attr("asarray")(object, nb::arg("dtype") = "O")
-                                             : numpy.attr("asarray")(object, nb::arg("dtype") = dtype_name(wanted));
+  const nb::object array = plain_array(object, wanted, name);
   objects_.push_back(array);
   if (wanted == DType::string) return strings_of(array);
   if (from_buffer(array, tensor, name, false)) return tensor;

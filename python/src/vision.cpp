@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -131,6 +132,7 @@ void bind_vision(nb::module_& module) {
       "encode_image",
       [](const Pixels& pixels, const std::string& path) { vision::encode_image(image_of(pixels), path); },
       nb::arg("image"), nb::arg("path"), nb::sig("def encode_image(image: typing.Any, path: str) -> None"));
+  module.def("told_spec", &vision::told_spec, nb::arg("metadata"));
   module.def("labels_from_metadata", &vision::labels_from_metadata, nb::arg("text"));
   module.def("labels_from_file", &vision::labels_from_file, nb::arg("path"));
   module.def("is_image_name", &vision::is_image_name, nb::arg("path"));

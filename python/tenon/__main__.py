@@ -45,7 +45,7 @@ def _own(arguments: List[str]) -> int:
         print("error: %s" % error, file=sys.stderr)
         return int(error.code)
     except ImportError as error:
-        print("error: %s\n  you can: pip install %s" % (error, _extra(str(error.name))), file=sys.stderr)
+        print("error: %s\n  you can: %s" % (error, _extra(str(error.name))), file=sys.stderr)
         return int(Code.unsupported)
     except (OSError, EOFError) as error:
         print("error: %s" % error, file=sys.stderr)
@@ -59,7 +59,10 @@ def _extra(module: str) -> str:
     extras = {"torch": "torch", "torchvision": "torch", "onnxscript": "torch", "onnx": "torch", "matplotlib": "plots"}
     extras.update(ray="ray", pyarrow="ray", pandas="ray")
     name = module.partition(".")[0]
-    return '"tenon[%s]"' % extras[name] if name in extras else name
+    if name not in extras:
+        return "pip install %s" % name
+    extra = extras[name]
+    return 'pip install ".[%s]" in a clone of Tenon, or "PATH/OF/tenon-VERSION.whl[%s]"' % (extra, extra)
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
+from . import _arguments as check
 from . import _core
 from ._errors import Code, Error
+from ._kinds import not_an_engine, not_an_engine_file, refuse_engine
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[str, float, float], Optional[bool]]
@@ -58,66 +60,80 @@ class _Bar:
 
 def _profiles(profiles: Iterable[Any]) -> List["_core.Profile"]:
     """Each a Profile, or a dict of (least, best, most) sizes by input."""
+    expected = "a list of tenon.Profile, or of dicts of (least, best, most) sizes by input"
     made = []
-    for one in profiles:
+    for one in check.several("profiles", profiles, expected):
         if not isinstance(one, _core.Profile):
-            least, best, most = ({name: list(sizes[at]) for name, sizes in one.items()} for at in range(3))
+            if not isinstance(one, Mapping):
+                check.refuse("profiles", one, expected)
+            for name, three in one.items():
+                if isinstance(three, (str, bytes)) or not hasattr(three, "__len__") or len(three) != 3:
+                    check.refuse("profiles[%r]" % name, three, "(least, best, most) sizes of the input")
+            least, best, most = (
+                {name: check.sizes("profiles[%r]" % name, sizes[at]) for name, sizes in one.items()} for at in range(3)
+            )
             one = _core.Profile(best, least, most)
         made.append(one)
     return made
 
 
-def _shapes(shapes: Optional[Mapping[str, Sequence[int]]]) -> Dict[str, list[int]]:
-    return {name: [int(size) for size in sizes] for name, sizes in (shapes or {}).items()}
-
-
 def _pairs(state: Carried) -> List[Tuple[str, str]]:
-    pairs = state.items() if isinstance(state, Mapping) else state
+    expected = "the input that takes each carried value, by the output that gives it"
+    pairs = list(state.items()) if isinstance(state, Mapping) else check.several("state", state, expected)
+    if any(isinstance(one, str) or not hasattr(one, "__len__") or len(one) != 2 for one in pairs):
+        check.refuse("state", state, expected)
     return [(str(output), str(taken)) for output, taken in pairs]
 
 
-# Options of build() that the compiled module takes under their own names.
-_PLAIN = (
-    "precision",
-    "device",
-    "method",
-    "percentile",
-    "calibration_batch",
-    "max_error",
-    "objective",
-    "weights",
-    "weight_block",
-    "accuracy",
-    "max_drop",
-    "threads",
-    "workspace",
-    "max_memory",
-    "strict",
-    "vendor",
-    "lenient",
-)
+# Options of build() that are words, and what they may be.
+_WORDS = {
+    "precision": '"fp32", "tf32", "fp16", "bf16", "int8", "fp8" or "best"',
+    "device": check.DEVICES,
+    "method": '"auto", "minmax", "percentile", "mse", "entropy" or "entropy-legacy"',
+    "objective": '"latency" or "size"',
+    "weights": '"given", "int8" or "int4"',
+}
+
+
+def _plain(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Options of build() that the compiled module takes under their own names."""
+    options: Dict[str, Any] = {name: check.text(name, given[name], words) for name, words in _WORDS.items()}
+    options.update({name: check.flag(name, given[name]) for name in ("strict", "vendor", "lenient")})
+    options.update({name: check.whole(name, given[name]) for name in ("threads", "calibration_batch", "weight_block")})
+    options.update({name: check.size(name, given[name]) for name in ("workspace", "max_memory")})
+    for name in ("max_error", "max_drop"):
+        options[name] = None if given[name] is None else check.number(name, given[name])
+    options["percentile"] = check.number("percentile", given["percentile"], 50.0, 100.0)
+    if given["accuracy"] is not None and not callable(given["accuracy"]):
+        check.refuse("accuracy", given["accuracy"], "a function of an engine that gives points")
+    options["accuracy"] = given["accuracy"]
+    return options
+
+
+def _budget(budget: Any) -> float:
+    return -1.0 if budget is None else check.seconds("budget", budget)
 
 
 def _options(given: Mapping[str, Any]) -> Dict[str, Any]:
     """From the arguments of build() to what the compiled module takes."""
     if given["effort"] not in ("normal", "high"):
         raise Error(Code.usage, '"%s" is not an effort' % given["effort"], hint="give normal or high")
-    entries = dict(given["metadata"] or {})
+    entries = check.texts("metadata", given["metadata"])
     if given["preprocess"] is not None:
         entries["tenon.preprocess"] = str(_core.Preprocess(str(given["preprocess"])))
     return {
-        **{name: given[name] for name in _PLAIN},
-        "shapes": _shapes(given["shapes"]),
+        **_plain(given),
+        "shapes": check.shapes("shapes", given["shapes"]),
         "profiles": _profiles(given["profiles"]),
         "state": _pairs(given["state"]),
-        "calibration_count": given["max_samples"],
+        "calibration_count": check.whole("max_samples", given["max_samples"]),
         "reconstruct": given["effort"] == "high",
-        "keep": dict(given["keep"] or {}),
-        "budget": -1.0 if given["budget"] is None else float(given["budget"]),
-        "timing_cache": os.fspath(given["timing_cache"]),
-        "external_root": os.fspath(given["external_root"]),
+        "keep": check.texts("keep", given["keep"]),
+        "budget": _budget(given["budget"]),
+        "timing_cache": check.path("timing_cache", given["timing_cache"]),
+        "external_root": check.path("external_root", given["external_root"]),
         "metadata": entries,
-        "skip_passes": list(given["skip_passes"]),
+        "skip_passes": check.several("skip_passes", given["skip_passes"], "a list of the names of passes"),
     }
 
 
@@ -145,10 +161,10 @@ def build(
     accuracy: Optional[Callable[[_core.Engine], float]] = None,
     max_drop: Optional[float] = None,
     threads: int = 0,
-    budget: Optional[float] = None,
+    budget: Union[float, str, None] = None,
     timing_cache: Path = "",
-    workspace: int = 0,
-    max_memory: int = 0,
+    workspace: Union[int, str] = 0,
+    max_memory: Union[int, str] = 0,
     strict: bool = False,
     vendor: bool = True,
     lenient: bool = False,
@@ -181,15 +197,16 @@ def build(
     accuracy:      a function of an engine that gives points of a metric, 0 to 100; the engine chosen is the fastest
                    found that loses at most `max_drop` of them
     threads:       0: the cores this process may use
-    budget:        seconds for tuning; None: until every tactic is measured, 0: none
+    budget:        seconds for tuning, or "5s"; None: until every tactic is measured, 0: none
     timing_cache:  file; "" is the user's cache folder, "-" is none
-    workspace, max_memory: bytes; 0: no limit of its own
+    workspace, max_memory: bytes, or "1G"; 0: no limit of its own
     progress:      True for a bar (tqdm), or a function of (stage, share done, seconds left), which cancels by False
 
     Raises Error: usage, invalid_model, unsupported, resource, io.
     """
     given = dict(locals())
     source = model_of(model)
+    refuse_engine(source)
     options = _options(given)
     if calibration is not None or calibration_cache is not None:
         from ._calibration import calibrator_of
@@ -199,12 +216,23 @@ def build(
         options["calibrator"] = calibrator_of(
             calibration, inputs, options["shapes"], spec, calibration_cache, max_samples
         )
-    return _with_progress(progress, options, lambda: _core.build(source, options))
+    return _with_progress(progress, options, lambda: _built(source, options))
+
+
+def _built(source: Union[str, bytes], options: Dict[str, Any]) -> _core.Engine:
+    try:
+        return _core.build(source, options)
+    except Error as error:
+        if "--data" in error.hint:
+            error.hint = "give calibration=: a folder of images, arrays, a DataLoader or a Calibrator"
+        raise
 
 
 def _with_progress(
     progress: Union[bool, Progress], options: Dict[str, Any], work: Callable[[], _core.Engine]
 ) -> _core.Engine:
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        check.refuse("progress", progress, "True, False or a function of (stage, share done, seconds left)")
     bar = _Bar() if progress is True else None
     options["progress"] = bar if bar is not None else (progress or None)
     try:
@@ -221,18 +249,20 @@ def retune(
     precision: Optional[str] = None,
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
     threads: int = 0,
-    budget: Optional[float] = None,
+    budget: Union[float, str, None] = None,
     timing_cache: Path = "",
     progress: Union[bool, Progress] = False,
 ) -> _core.Engine:
     """The engine with its kernels timed anew, for another device or other sizes. Options are those of build()."""
+    if not isinstance(engine, _core.Engine):
+        check.refuse("engine", engine, "a tenon.Engine")
     options: Dict[str, Any] = {
-        "device": device or engine.device,
-        "precision": precision or engine.precision,
-        "shapes": _shapes(shapes),
-        "threads": threads,
-        "budget": -1.0 if budget is None else float(budget),
-        "timing_cache": os.fspath(timing_cache),
+        "device": engine.device if device is None else check.text("device", device, _WORDS["device"]),
+        "precision": engine.precision if precision is None else check.text("precision", precision, _WORDS["precision"]),
+        "shapes": check.shapes("shapes", shapes),
+        "threads": check.whole("threads", threads),
+        "budget": _budget(budget),
+        "timing_cache": check.path("timing_cache", timing_cache),
     }
     return _with_progress(progress, options, lambda: _core.retune(engine, options))
 
@@ -243,9 +273,21 @@ def load(engine: Any, device: str = "") -> _core.Engine:
     device: where to run it, other than where it was built for.
     Raises Error: bad_engine, io.
     """
+    check.text("device", device, _WORDS["device"])
     if isinstance(engine, (str, os.PathLike)):
-        loaded = _core.load_path(os.fspath(engine))
+        path = os.fspath(engine)
+        fault = not_an_engine_file(path)
+        if fault is not None:
+            raise fault
+        loaded = _core.load_path(path)
     else:
+        try:
+            head = bytes(memoryview(engine).cast("B")[:64])
+        except TypeError:
+            check.refuse("engine", engine, "the path of an engine's file, or its bytes")
+        fault = not_an_engine(head, "")
+        if fault is not None:
+            raise fault
         loaded = _core.load_bytes(engine)
     return loaded.on(device) if device and device != loaded.device else loaded
 
@@ -268,10 +310,11 @@ def session(
     own = state if isinstance(state, _core.State) else None
     if state is not None and not isinstance(state, _core.State):
         options["state"] = _pairs(state)
+    check.whole("threads", threads)
     engine = open(model_or_engine, shapes=shapes, threads=threads, **options)
     if options.get("state"):
         own = engine.state()
-    sizes = {} if profile is not None else _shapes(shapes)
+    sizes = {} if profile is not None else check.shapes("shapes", shapes)
     return engine.session(threads=threads, shapes=sizes, profile=profile, state=own)
 
 
@@ -293,6 +336,7 @@ def run(model_or_engine: Any, inputs: Mapping[str, Any], **options: Any) -> Dict
 
     if not isinstance(model_or_engine, _core.Engine):
         options.setdefault("budget", 0)
+        check.mapping("inputs", inputs, "a dict of arrays by input name")
         sizes = {name: list(numpy.shape(value)) for name, value in inputs.items()}
         options.setdefault("shapes", sizes)
     return open(model_or_engine, **options).run(inputs)

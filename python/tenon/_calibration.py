@@ -7,7 +7,9 @@ import os
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from . import _core
+from ._arguments import cast_to_input, refuse
 from ._errors import Code, Error
+from ._kinds import require_kind
 
 
 class Calibrator:
@@ -74,6 +76,7 @@ class _Cached(Calibrator):
     def write_calibration_cache(self, cache: bytes) -> None:
         if not self._cache:
             return
+        require_kind(self._cache, "calibration cache")
         temporary = self._cache + ".part"
         with open(temporary, "wb") as file:
             file.write(cache)
@@ -110,6 +113,9 @@ class IterableCalibrator(_Cached):
         import numpy
 
         array = value if hasattr(value, "__dlpack__") else numpy.asarray(value)
+        kind = str(getattr(array, "dtype", "")).rpartition(".")[2]
+        if (kind, info.dtype) in (("float64", "float32"), ("int64", "int32"), ("int32", "int64")):
+            array = cast_to_input(array, info.dtype, info.name)
         return array[None] if len(array.shape) == len(info.shape) - 1 else array
 
 
@@ -213,6 +219,8 @@ def calibrator_of(
         return calibrator
     if isinstance(data, (str, os.PathLike)):
         return _of_folder(os.fspath(data), inputs, _resolved(preprocess, inputs, shapes), cache, count)
+    if isinstance(data, (bytes, bool)) or not (data is None or hasattr(data, "__iter__") or hasattr(data, "shape")):
+        refuse("calibration", data, "a folder, arrays, a DataLoader or another iterable, or a tenon.Calibrator")
     if data is None:
         data = ()
     elif hasattr(data, "shape") and hasattr(data, "dtype"):

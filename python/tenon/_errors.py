@@ -51,6 +51,10 @@ class Error(RuntimeError):
         return Error, (int(self.code), self.what, self.where, self.why, self.hint, self.node)
 
 
+class ArgumentError(Error, TypeError):
+    """An argument of another type than is taken."""
+
+
 def make(code: int, what: str, where: str, why: str, hint: str, node: str) -> Error:
     """For the compiled module."""
     return Error(code, what, where, why, hint, node)

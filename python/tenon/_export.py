@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
 from ._errors import Code, Error
+from ._kinds import require_kind
 from ._sources import Source, find
 
 
@@ -142,6 +143,8 @@ def export(
     """
     import torch
 
+    path = os.fspath(output)
+    require_kind(path, "model")
     source: Source = find(model, weights=weights, trust=trust)
     if checkpoint is not None:
         source.load_weights(checkpoint)
@@ -159,7 +162,6 @@ def export(
         )
     entries = {**source.metadata, **(metadata or {})}
     program.model.metadata_props.update(entries)
-    path = os.fspath(output)
     if os.path.dirname(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     program.save(path)

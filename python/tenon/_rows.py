@@ -70,6 +70,7 @@ class RowMaker:
             self.head = self.model.recognise(outputs, self.labels)
             if self.head is None:
                 raise Error(4, "the outputs are not those of a known detector", hint='give task="outputs"')
+        self.model.tell_doubts(len(self.labels), self.head.classes if self.head is not None else 0)
         for at, row in enumerate(rows):
             row["result"] = json.dumps(self._result(outputs, at, transforms[at]))
 

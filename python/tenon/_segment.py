@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import _core
+from . import _coco, _core
 from ._errors import Code, Error
 from .vision import ImageModel, Preprocess, Result, labels_of
 
@@ -54,14 +54,17 @@ class Segments(Result):
         """The image coloured by class, with a legend: uint8, height x width x 3, RGB."""
         return _core.draw_segments(self.image, self.map, self.names)
 
-    def to_coco(self, image_id: int = 0) -> List[Dict[str, Any]]:
-        """COCO's entries: category_id the class, "segmentation" its pixels as run lengths, "area" their number."""
+    def to_coco(self, image_id: Optional[int] = None) -> List[Dict[str, Any]]:
+        """COCO's entries: "segmentation" the pixels of a class as run lengths, "area" their number; numbers of images
+        and classes as Detections.to_coco gives them."""
         height, width = self.map.shape
+        number = _coco.image_id(self.path, self.frame, self.place, image_id)
         return [
             {
-                "image_id": image_id,
-                "category_id": at,
+                "image_id": number,
+                "category_id": _coco.category(at, self.names),
                 "segmentation": {"size": [height, width], "counts": _core.class_run_lengths(self.map, at)},
+                "score": 1.0,
                 "area": round(share * self.map.size),
             }
             for at, share in zip(self.classes, self.shares)
@@ -97,6 +100,7 @@ def segment(
     names = labels_of(model.engine, labels)
     ends = [info.name for info in model.engine.outputs]
     head: Optional[_core.MapHead] = None
+    place = 0
     for images in model.batches(source, batch):
         outputs, transforms = model.run([image for _, _, image in images])
         if head is None:
@@ -107,5 +111,9 @@ def segment(
                     "the outputs do not give a class for each pixel",
                     hint="tenon.detect and tenon.classify take other models; engine.run gives arrays",
                 )
+            model.tell_doubts(0, 0)
         for at, (path, frame, image) in enumerate(images):
-            yield Segments(_core.segment(head, outputs, at, transforms[at]), names, image, path, frame, head.kind)
+            found = Segments(_core.segment(head, outputs, at, transforms[at]), names, image, path, frame, head.kind)
+            place += 1
+            found.place = place
+            yield found

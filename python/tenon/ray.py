@@ -49,13 +49,13 @@ class Predictor:
         return result
 
     def _of_arrays(self, paths: Any, images: Any) -> Any:
-        from .vision import _pixels
+        from ._images import pixels as pixels_of
 
         rows = [
             {"path": path, "error": "", "width": image.shape[1], "height": image.shape[0], "result": "[]"}
             for path, image in zip(paths, images)
         ]
-        pixels = [_pixels(image) for image in images]
+        pixels = [pixels_of(image) for image in images]
         for at in range(0, len(rows), self._make.batch):
             self._make._fill(rows[at : at + self._make.batch], pixels[at : at + self._make.batch])
         return rows

@@ -4,83 +4,27 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _core
+from . import _arguments as check
+from . import _coco, _core
 from ._errors import Code, Error
+from ._images import each
+from ._images import imread as imread
+from ._images import imwrite as imwrite
+from ._images import video as video
+from ._logging import logger
 
 Preprocess = _core.Preprocess
 VideoWriter = _core.VideoWriter
 
-SPEC_KEY = "tenon.preprocess"
 USUAL_SIDE = 640
-
-
-def imread(source: Any) -> Any:
-    """The image of a JPEG, PNG, BMP, TIFF or WebP file (or of its bytes), upright: uint8, height x width x 3, RGB."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return _core.decode_image(bytes(source))
-    return _core.decode_image(os.fspath(source))
-
-
-def imwrite(path: Any, image: Any) -> None:
-    """Writes a uint8 image, height x width x 3, RGB, as JPEG or PNG by the name's ending."""
-    _core.encode_image(_pixels(image), os.fspath(path))
-
-
-def video(path: Any) -> Iterator[Any]:
-    """The frames of a video: uint8, height x width x 3, RGB."""
-    reader = _core.VideoReader(os.fspath(path))
-    while True:
-        frame = reader.next()
-        if frame is None:
-            return
-        yield frame
-
-
-def _pixels(image: Any) -> Any:
-    """An array of pixels of an array or of Pillow's image."""
-    import numpy
-
-    if hasattr(image, "convert"):
-        image = image.convert("RGB")
-    return numpy.ascontiguousarray(image, dtype=numpy.uint8)
-
-
-def _each(source: Any) -> Iterator[Tuple[str, int, Any]]:
-    """(path, frame or -1, image) of a file, a folder, a video, an array, or an iterable of these."""
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        if os.path.isdir(path):
-            names = [name for name in sorted(os.listdir(path)) if _core.is_image_name(name)]
-            if not names:
-                raise Error(
-                    Code.io,
-                    "the folder has no images",
-                    where=path,
-                    hint="images are .jpg, .jpeg, .png, .bmp, .tif, .tiff and .webp files",
-                )
-            for name in names:
-                yield os.path.join(path, name), -1, imread(os.path.join(path, name))
-        elif _core.is_video_name(path):
-            for at, frame in enumerate(video(path)):
-                yield path, at, frame
-        else:
-            yield path, -1, imread(path)
-    elif hasattr(source, "convert") or (hasattr(source, "shape") and len(source.shape) == 3):
-        yield getattr(source, "filename", "") or "", -1, _pixels(source)
-    elif hasattr(source, "shape") and len(source.shape) == 4:
-        for image in source:
-            yield "", -1, _pixels(image)
-    elif isinstance(source, Iterable):
-        for one in source:
-            yield from _each(one)
-    else:
-        raise Error(Code.usage, "no image can be made of %s" % type(source).__name__)
 
 
 class Result:
     """What was found in one image: what Detections and Segments share."""
+
+    place = 1  # in the source, from 1 on
 
     def __init__(self, names: Sequence[str], image: Any, path: str, frame: int) -> None:
         self.names, self.image, self.path, self.frame = list(names), image, path, frame
@@ -188,13 +132,18 @@ class Detections(Result):
             self._parts,
         )
 
-    def to_coco(self, image_id: int = 0) -> List[Dict[str, Any]]:
-        """COCO's result entries: bbox is x y width height, category_id the class; masks as "segmentation" (run
-        lengths), key points as "keypoints" (x y score, one behind the other)."""
+    def to_coco(self, image_id: Optional[int] = None) -> List[Dict[str, Any]]:
+        """COCO's result entries: bbox is x y width height; masks as "segmentation" (run lengths; of oriented boxes
+        their corners), key points as "keypoints" (x y score, one behind the other).
+
+        image_id: else the number that the file is named, or its place in the source. category_id counts from 1, and
+        is COCO's own number where the model's classes are COCO's.
+        """
+        number = _coco.image_id(self.path, self.frame, self.place, image_id)
         entries: List[Dict[str, Any]] = [
             {
-                "image_id": image_id,
-                "category_id": int(kind),
+                "image_id": number,
+                "category_id": _coco.category(int(kind), self.names),
                 "bbox": [float(x0), float(y0), float(x1 - x0), float(y1 - y0)],
                 "score": float(score),
             }
@@ -205,6 +154,8 @@ class Detections(Result):
             if self._parts is not None:
                 counts = _core.run_lengths(self._parts[at], width, height)
                 entry["segmentation"] = {"size": [height, width], "counts": counts}
+            if self.obb is not None:
+                entry["segmentation"] = [_coco.corners(*(float(one) for one in self.obb[at]))]
             if self.keypoints is not None:
                 entry["keypoints"] = [float(one) for one in self.keypoints[at].ravel()]
         return entries
@@ -238,7 +189,10 @@ def labels_of(engine: _core.Engine, labels: Any = None) -> List[str]:
         return list(_core.labels_from_metadata(text)) if text else []
     if isinstance(labels, (str, os.PathLike)):
         return list(_core.labels_from_file(os.fspath(labels)))
-    return list(labels)
+    if isinstance(labels, Mapping) and all(isinstance(at, int) for at in labels):
+        labels = [labels.get(at, "") for at in range(max(labels, default=-1) + 1)]
+    names = check.several("labels", labels, "a list of names by class, or their file")
+    return [check.text("labels", name, "a list of names by class, or their file") for name in names]
 
 
 class ImageModel:
@@ -254,8 +208,9 @@ class ImageModel:
             options.setdefault("shapes", self._sizes(inputs, preprocess or preset))
         self.engine: _core.Engine = _build.open(engine, **options)
         inputs = self.engine.inputs
-        own = self.engine.metadata.get(SPEC_KEY)
+        own = _core.told_spec(dict(self.engine.metadata)) or None
         self.stated = self.stated or own is not None
+        self.preset, self._told = preset, False
         spec = str(preprocess) if preprocess is not None else own or preset
         sizes = self._sizes(inputs, spec)
         tuned = _core.tuned_shapes(self.engine)
@@ -268,6 +223,22 @@ class ImageModel:
 
     def prepare_as(self, spec: str) -> None:
         self.spec = Preprocess(spec).resolve(self.sizes)
+
+    def tell_doubts(self, names: int, classes: int) -> None:
+        """Warns, once, where the preprocessing is a guess and where names do not fit the classes."""
+        if self._told:
+            return
+        self._told = True
+        if not self.stated:
+            logger.warning(
+                'the model does not tell how images become its input: taken as "%s", %s; where results look wrong, '
+                "give preprocess=%s",
+                self.preset,
+                self.spec,
+                '"yolox" or "imagenet"' if self.preset == "yolo" else '"yolo" or a specification',
+            )
+        if names and classes > 0 and names != classes:
+            logger.warning("there are %d labels, and the model has %d classes: names may be shifted", names, classes)
 
     @staticmethod
     def _sizes(inputs: Sequence[_core.TensorInfo], preprocess: Union[str, Preprocess]) -> Dict[str, List[int]]:
@@ -303,9 +274,9 @@ class ImageModel:
         return _core.recognise(outputs, *self.side, len(labels), dict(self.engine.metadata), names)
 
     def batches(self, source: Any, size: int) -> Iterator[List[Tuple[str, int, Any]]]:
-        size = max(1, size) if self.free else self.sizes[0]
+        size = max(1, check.whole("batch", size)) if self.free else self.sizes[0]
         batch: List[Tuple[str, int, Any]] = []
-        for one in _each(source):
+        for one in each(source):
             batch.append(one)
             if len(batch) == size:
                 yield batch
@@ -329,8 +300,8 @@ def detect(
     """Finds objects: gives a Detections for each image, or frame, of the source, in order.
 
     engine:  an Engine, its file, or a model, which is built first with `options`
-    source:  path of an image, a folder or a video; an array (uint8, RGB, height x width x 3), Pillow's image, or an
-             iterable of these
+    source:  path of an image, a folder or a video, or a pattern as "images/*.jpg"; an array (uint8, RGB, height x
+             width x 3, or grey), Pillow's image, or an iterable of these
     confidence: least score of a box; iou: overlap above which the weaker box of a class falls
     preprocess: how images become the input; else as the engine was built with, else "yolo"
     labels:  names of the classes, or their file; else those in the model
@@ -339,9 +310,13 @@ def detect(
     Known are the outputs of YOLOv5 to v11, with masks, key points and oriented boxes, of YOLOX, YOLOv10, UltraFace,
     DETR and RT-DETR, and boxes, labels and scores as torchvision gives them; others raise Error(unsupported).
     """
+    confidence = check.number("confidence", confidence, 0.0, 1.0)
+    iou = check.number("iou", iou, 0.0, 1.0)
+    max_detections = check.whole("max_detections", max_detections)
     model = ImageModel(engine, preprocess, "yolo", **options)
     names = labels_of(model.engine, labels)
     head: Optional[_core.Head] = None
+    place = 0
     for images in model.batches(source, batch):
         pixels = [image for _, _, image in images]
         outputs, transforms = model.run(pixels)
@@ -356,11 +331,34 @@ def detect(
             if head.kind == "yolox" and not model.stated:
                 model.prepare_as("yolox")
                 outputs, transforms = model.run(pixels)
+            model.tell_doubts(len(names), head.classes)
         for at, (path, frame, image) in enumerate(images):
             boxes, scores, classes, keypoints, obb, parts = _core.detect(
                 head, outputs, at, transforms[at], confidence, iou, max_detections
             )
-            yield Detections(boxes, scores, classes, names, image, path, frame, keypoints, obb, parts)
+            found = Detections(boxes, scores, classes, names, image, path, frame, keypoints, obb, parts)
+            place += 1
+            found.place = place
+            yield found
+
+
+def _require_scores(model: ImageModel, outputs: List[Any], names: Sequence[str]) -> None:
+    """Raises Error(unsupported) where the outputs are not class scores, and says what they are where that can be
+    told."""
+    output = outputs[0]
+    sizes = tuple(getattr(output, "shape", ()))
+    count = output.size // max(sizes[0], 1) if sizes else 0
+    # [N,C], also with axes of one element behind or between.
+    if str(output.dtype) == "float32" and count >= 2 and count in sizes:
+        return
+    detector = model.recognise(outputs, names) is not None
+    raise Error(
+        Code.unsupported,
+        "the model is a detector" if detector else "the output holds no class scores",
+        where=model.engine.path,
+        why="its output is %s %s" % (output.dtype, "x".join(map(str, sizes)) or "scalar"),
+        hint="use tenon.detect" if detector else "engine.inspect() shows the outputs; engine.run gives them as arrays",
+    )
 
 
 def classify(
@@ -373,18 +371,31 @@ def classify(
     batch: int = 1,
     **options: Any,
 ) -> Iterator[Classes]:
-    """Names what images show: gives the `top` classes of each, with probabilities. Arguments as of detect()."""
+    """Names what images show: gives the `top` classes of each, with probabilities. Arguments as of detect(); images
+    become the input as `preprocess` says, else as the engine was built with, else as "imagenet".
+
+    Raises Error(unsupported) where the outputs are not class scores.
+    """
     import numpy
 
+    if check.whole("top", top) < 1:
+        raise Error(Code.usage, "at least one class must be named", where="top")
     model = ImageModel(engine, preprocess, "imagenet", **options)
     names = labels_of(model.engine, labels)
+    doubted = False
     for images in model.batches(source, batch):
         outputs, _ = model.run([image for _, _, image in images])
+        _require_scores(model, outputs, names)
+        model.tell_doubts(len(names), outputs[0].size // outputs[0].shape[0])
         scores = numpy.asarray(outputs[0], numpy.float64).reshape(outputs[0].shape[0], -1)
         if not (scores.min() >= 0 and numpy.allclose(scores.sum(1), 1, atol=1e-3)):
             scores = numpy.exp(scores - scores.max(1, keepdims=True))
             scores /= scores.sum(1, keepdims=True)
         for at, (path, frame, _) in enumerate(images):
             best = [int(one) for one in numpy.argsort(-scores[at], kind="stable")[:top]]
+            if not doubted and scores[at][best[0]] < 2 / scores.shape[1]:
+                doubted = True
+                text = "%s: the best class has %.4f, hardly more than a guess: is preprocess right?"
+                logger.warning(text, path or "an image", scores[at][best[0]])
             named = [names[one] if one < len(names) and names[one] else str(one) for one in best]
             yield Classes(best, [float(scores[at][one]) for one in best], named, path, frame)

@@ -102,3 +102,55 @@ def test_classes_of_images():
     found = list(tenon.classify(model, [blue, blue], top=2, preprocess='resize=8x8,scale=1/255', batch=2, budget=0,
                                 labels=['red', 'green', 'blue']))
     assert len(found) == 2 and found[1].labels[0] == 'blue' and found[1].scores[0] > 0.5
+
+
+def test_coco_entries_are_those_of_the_command(engine):
+    from tenon.__main__ import binary
+
+    if binary() is None:
+        pytest.skip('no compiled command beside the package')
+    told = subprocess.run([binary(), 'detect', engine.path, '--source', IMAGES, '--format', 'coco', '-q'], check=True,
+                          stdout=subprocess.PIPE).stdout
+    expected = json.loads(told)
+    found = [entry for one in tenon.detect(engine, IMAGES) for entry in one.to_coco()]
+    assert len(found) == len(expected) > 10
+    for own, other in zip(found, expected):
+        for key in ('image_id', 'category_id'):
+            assert own[key] == other[key]
+
+
+def test_coco_numbers():
+    from tenon import _coco
+
+    names = ['person', *map(str, range(1, 79)), 'toothbrush']
+    assert [_coco.category(at, names) for at in (0, 3, 11, 79)] == [1, 4, 13, 90]
+    assert _coco.category(3, []) == 4 and _coco.category(3, ['__background__', 'a']) == 3
+    assert _coco.image_id('/a/000139.jpg', -1, 7, None) == 139 and _coco.image_id('cat.jpg', -1, 7, None) == 7
+    assert _coco.image_id('1.mp4', 4, 5, None) == 5 and _coco.image_id('9.jpg', -1, 1, 3) == 3
+
+
+def test_a_detector_does_not_classify(engine):
+    with pytest.raises(tenon.Error, match='the model is a detector') as caught:
+        list(tenon.classify(engine, first()))
+    assert caught.value.code is tenon.Code.unsupported and caught.value.hint == 'use tenon.detect'
+
+
+def test_a_guess_at_the_preprocessing_is_told(engine, caplog):
+    list(tenon.detect(engine, [first(), first()]))
+    told = [one.message for one in caplog.records if 'does not tell how images' in one.message]
+    stated = 'tenon.preprocess' in engine.metadata
+    assert len(told) == (0 if stated else 1)
+    caplog.clear()
+    helper = pytest.importorskip('onnx.helper')
+    from conftest import onnx_model
+
+    nodes = [helper.make_node('GlobalAveragePool', ['x'], ['p']), helper.make_node('Flatten', ['p'], ['y'])]
+    model = onnx_model(nodes, [('x', 'FLOAT', [1, 3, 32, 32])], [('y', 'FLOAT', [1, 3])])
+    colours = next(tenon.classify(model, first(), budget=0))
+    assert len(colours.classes) == 3
+    told = [one for one in caplog.records if 'does not tell how images' in one.message]
+    assert len(told) == 1 and told[0].levelname == 'WARNING' and 'taken as "imagenet"' in told[0].message
+    caplog.clear()
+    next(tenon.classify(model, first(), budget=0, preprocess='imagenet', labels=['a', 'b']))
+    assert 'there are 2 labels, and the model has 3 classes: names may be shifted' in caplog.messages
+    assert sum('hardly more than a guess' in one for one in caplog.messages) == 1

@@ -9,6 +9,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
+from .._kinds import require_kind
+
 
 class Parser(argparse.ArgumentParser):
     """Arguments of a verb, with examples below the help; a wrong one ends with the command's status for usage."""
@@ -33,6 +35,7 @@ def write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
+    require_kind(path, "json")
     folder = os.path.dirname(path)
     if folder:
         os.makedirs(folder, exist_ok=True)

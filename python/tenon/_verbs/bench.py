@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List
 
+from .._kinds import require_kind
 from . import Parser, write_json
 from .export import parse_shape
 
@@ -39,6 +40,8 @@ def main(arguments: List[str]) -> int:
     options = parser.parse_args(arguments)
     if min(options.batch_sizes) < 1 or options.iterations < 1:
         parser.error("batches and iterations are at least 1")
+    if options.output and options.output != "-":
+        require_kind(options.output, "json")
 
     from .._bench import bench
     from .._monitor import Monitor

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import List
 
+from .._kinds import require_kind
 from . import Parser, write_json
 
 EXAMPLES = """  tenon monitor -- tenon bench model.tenon --batch 8
@@ -23,6 +24,8 @@ def main(arguments: List[str]) -> int:
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="behind --: what to run")
     options = parser.parse_args(arguments)
 
+    if options.json and options.json != "-":
+        require_kind(options.json, "json")
     from .._monitor import Monitor
 
     child = subprocess.Popen(options.command)

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
+from ._absent import INSTEAD as _INSTEAD
+from ._absent import MEMBERS as _MEMBERS
+from ._absent import Members as _Members
 from ._driver import DriverError, call, driver
+from ._memory import BadAddress as _BadAddress
 from ._memory import memory
 
 
@@ -51,7 +55,7 @@ def get_version() -> Tuple[int, int, int]:
     return (version.value // 1000, version.value % 1000 // 10, 0)
 
 
-class Context:
+class Context(_Members):
     """A stack of contexts that scripts push and pop; there is one, the device's primary one."""
 
     _stack: List["Context"] = []
@@ -88,7 +92,7 @@ class Context:
         return Context._stack[-1] if Context._stack else None
 
 
-class Device:
+class Device(_Members):
     """A GPU, or the host in its place."""
 
     def __init__(self, number: Union[int, str] = 0) -> None:
@@ -133,7 +137,7 @@ class Device:
         return Context(self)
 
 
-class DeviceAllocation:
+class DeviceAllocation(_Members):
     """Memory of the device; freed with the object."""
 
     def __init__(self, size: int) -> None:
@@ -152,13 +156,15 @@ class DeviceAllocation:
     __index__ = __int__
 
     def free(self) -> None:
-        if self._address:
-            memory().free(self._address)
-            self._address = 0
+        if not self._address:
+            raise LogicError("mem_free failed: the memory is freed already")
+        address, self._address = self._address, 0
+        _call("mem_free", memory().free, address)
 
     def __del__(self) -> None:
         try:
-            self.free()
+            if self._address:
+                self.free()
         except Exception:  # the driver may be gone at the end of the process
             pass
 
@@ -231,37 +237,64 @@ def _span(value: Any, writable: bool = False) -> Tuple[int, int, Any]:
     return int(array.ctypes.data), int(array.nbytes), array
 
 
+def _call(name: str, work: Any, *arguments: Any) -> None:
+    try:
+        work(*arguments)
+    except (_BadAddress, DriverError) as error:
+        raise LogicError("%s failed: %s" % (name, error)) from None
+
+
+def _at(name: str, device: Any, size: int) -> int:
+    """The address of `size` bytes of the device. Raises LogicError where they are not there."""
+    if device is None or isinstance(device, (float, str)) or not hasattr(device, "__int__"):
+        raise LogicError("%s failed: %s is no memory of the device" % (name, type(device).__name__))
+    if isinstance(device, DeviceAllocation) and not device._address:
+        raise LogicError("%s failed: the memory is freed already" % name)
+    if size < 0:
+        raise LogicError("%s failed: %d is no size" % (name, size))
+    _call(name, memory().require, int(device), size)
+    return int(device)
+
+
+def _stream(stream: Optional["Stream"]) -> int:
+    return stream.handle if stream is not None else 0
+
+
 def memcpy_htod(dest: Any, src: Any) -> None:
     address, size, _ = _span(src)
-    memory().to_device(int(dest), address, size)
+    _call("memcpy_htod", memory().to_device, _at("memcpy_htod", dest, size), address, size)
 
 
 def memcpy_dtoh(dest: Any, src: Any) -> None:
     address, size, _ = _span(dest, True)
-    memory().to_host(address, int(src), size)
+    _call("memcpy_dtoh", memory().to_host, address, _at("memcpy_dtoh", src, size), size)
 
 
 def memcpy_htod_async(dest: Any, src: Any, stream: Optional["Stream"] = None) -> None:
     """The array may go at once: memory that is not page-locked is read before this returns."""
     address, size, _ = _span(src)
-    memory().to_device(int(dest), address, size, stream.handle if stream is not None else 0)
+    name = "memcpy_htod_async"
+    _call(name, memory().to_device, _at(name, dest, size), address, size, _stream(stream))
 
 
 def memcpy_dtoh_async(dest: Any, src: Any, stream: Optional["Stream"] = None) -> None:
     address, size, _ = _span(dest, True)
-    memory().to_host(address, int(src), size, stream.handle if stream is not None else 0)
+    name = "memcpy_dtoh_async"
+    _call(name, memory().to_host, address, _at(name, src, size), size, _stream(stream))
 
 
 def memcpy_dtod(dest: Any, src: Any, size: int) -> None:
-    memory().between(int(dest), int(src), int(size))
+    name = "memcpy_dtod"
+    _call(name, memory().between, _at(name, dest, int(size)), _at(name, src, int(size)), int(size))
 
 
 def memcpy_dtod_async(dest: Any, src: Any, size: int, stream: Optional["Stream"] = None) -> None:
-    memory().between(int(dest), int(src), int(size), stream.handle if stream is not None else 0)
+    name = "memcpy_dtod_async"
+    _call(name, memory().between, _at(name, dest, int(size)), _at(name, src, int(size)), int(size), _stream(stream))
 
 
 def memset_d8(dest: Any, data: int, count: int) -> None:
-    memory().fill(int(dest), int(data), int(count))
+    _call("memset_d8", memory().fill, _at("memset_d8", dest, int(count)), int(data), int(count))
 
 
 def _fill(dest: Any, data: int, count: int, width: int) -> None:
@@ -278,7 +311,7 @@ def memset_d32(dest: Any, data: int, count: int) -> None:
     _fill(dest, data, count, 4)
 
 
-class Stream:
+class Stream(_Members):
     """An order of work. `handle` is the driver's; 0 is the default stream."""
 
     def __init__(self, flags: int = 0) -> None:
@@ -307,7 +340,7 @@ class Stream:
             pass
 
 
-class Event:
+class Event(_Members):
     """A moment: of the clock, when what was put on the stream before has ended."""
 
     def __init__(self, flags: int = 0) -> None:
@@ -330,13 +363,6 @@ class Event:
 
     def time_till(self, event: "Event") -> float:
         return event.time_since(self)
-
-
-_INSTEAD: Dict[str, str] = {
-    "SourceModule": "Tenon compiles no CUDA source",
-    "gpuarray": "use NumPy, torch or cupy",
-    "module_from_file": "Tenon runs no kernels of others",
-}
 
 
 def __getattr__(name: str) -> Any:

@@ -77,6 +77,9 @@ class GpuMemory:
         self._here()
         call("cuMemFree_v2", address(at))
 
+    def require(self, at: int, size: int, foreign: bool = False) -> None:
+        """The driver checks addresses by itself."""
+
     def to_device(self, to: int, source: int, size: int, stream: Optional[int] = None) -> None:
         self._here()
         if stream is None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import bisect
 import ctypes
-from typing import Any, Dict, Optional, Sequence
+import threading
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 NAMES = {"bool": "bool", "bfloat16": "uint16", "float8_e4m3fn": "uint8"}
 
@@ -23,14 +25,21 @@ def host_array(address: int, sizes: Sequence[int], dtype: str) -> Any:
     return numpy.frombuffer(raw, kind).reshape(sizes)
 
 
+class BadAddress(Exception):
+    """Memory that is not what a call takes it for."""
+
+
 class HostMemory:
-    """The host's memory in the device's place: addresses are those of the process."""
+    """The host's memory in the device's place: addresses are those of the process. Blocks that live are known, so that
+    a use of others is told and does not end the process."""
 
     name = "host memory (no GPU)"
     on_gpu = False
 
     def __init__(self) -> None:
-        self._held: Dict[int, Any] = {}
+        self._held: Dict[int, Tuple[int, Any]] = {}
+        self._starts: List[int] = []
+        self._lock = threading.Lock()
 
     def allocate(self, size: int) -> int:
         import numpy
@@ -38,11 +47,29 @@ class HostMemory:
         # 64-byte aligned, as devices do it.
         block = numpy.zeros(max(size, 1) + 64, numpy.uint8)
         address = int((block.ctypes.data + 63) // 64 * 64)
-        self._held[address] = block
+        with self._lock:
+            self._held[address] = size, block
+            bisect.insort(self._starts, address)
         return address
 
     def free(self, address: int) -> None:
-        self._held.pop(address, None)
+        with self._lock:
+            if address not in self._held:
+                raise BadAddress("no memory begins at %#x: it was freed, or is another's" % address)
+            del self._held[address]
+            del self._starts[bisect.bisect_left(self._starts, address)]
+
+    def require(self, address: int, size: int, foreign: bool = False) -> None:
+        """Raises BadAddress where `size` bytes from there on do not lie in a block that lives. With `foreign` memory
+        of others, as PyTorch's, is taken as it is."""
+        with self._lock:
+            at = bisect.bisect_right(self._starts, address) - 1
+            start = self._starts[at] if at >= 0 else 0
+            room = start + self._held[start][0] - address if at >= 0 else 0
+        if at >= 0 and 0 < room < size:
+            raise BadAddress("%d bytes do not fit into the %d that are there" % (size, room))
+        if not foreign and size > 0 and room <= 0:
+            raise BadAddress("no device memory lies at %#x: it was freed, or never allocated" % address)
 
     def to_device(self, to: int, source: int, size: int, stream: int = 0) -> None:
         ctypes.memmove(to, source, size)
@@ -55,7 +82,9 @@ class HostMemory:
 
     def array(self, address: int, sizes: Sequence[int], dtype: str) -> Any:
         """The elements at an address."""
-        return host_array(address, sizes, dtype)
+        found = host_array(address, sizes, dtype)
+        self.require(address, int(found.nbytes), foreign=True)
+        return found
 
     def synchronize(self, stream: int = 0) -> None:
         return None

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._absent import CLASSES as _MEMBERS
+from ._absent import MODULE as _INSTEAD
 from ._builder import Builder, IBuilderConfig, IOptimizationProfile, ITimingCache
 from ._calibrator import (
     IInt8Calibrator,
@@ -51,6 +53,7 @@ from ._types import Dims, Dims2, Dims3, Dims4, DimsHW, ILogger, Logger, NotOffer
 from ._types import HostMemory as IHostMemory
 
 __version__ = "8.6.1"
+ErrorCodeTRT = ErrorCode
 
 float32, float16, int8, int32 = DataType.FLOAT, DataType.HALF, DataType.INT8, DataType.INT32
 bool = DataType.BOOL
@@ -82,19 +85,6 @@ class IErrorRecorder:
 
     def __init__(self) -> None:
         pass
-
-
-_INSTEAD = {
-    "UffParser": "export the model to ONNX",
-    "CaffeParser": "export the model to ONNX",
-    "IPluginV2": "write a plugin of Tenon: include/tenon/custom_op.h",
-    "IPluginV2DynamicExt": "write a plugin of Tenon: include/tenon/custom_op.h",
-    "IPluginV3": "write a plugin of Tenon: include/tenon/custom_op.h",
-    "PluginField": "operators are those of ONNX, with NonMaxSuppression among them",
-    "PluginFieldCollection": "operators are those of ONNX, with NonMaxSuppression among them",
-    "IAlgorithmSelector": "tenon tunes by itself; Engine.why() says what it chose",
-    "IGpuAllocator": "tenon.Limits bounds what is taken",
-}
 
 
 def get_nv_onnx_parser_version() -> int:

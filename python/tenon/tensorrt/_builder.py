@@ -12,7 +12,7 @@ from ._calibrator import METHODS, Adapter
 from ._enums import BuilderFlag, DataType, DeviceType, MemoryPoolType, ProfilingVerbosity, Severity
 from ._network import INetworkDefinition
 from ._refitter import Source, model_bytes, packed
-from ._types import Dims, HostMemory, Managed, NotOffered, lacking, tell
+from ._types import Dims, HostMemory, Managed, NotOffered, Sealed, lacking, tell
 
 PROFILES_KEY = "tenon.tensorrt.profiles"
 VERBOSITY_KEY = "tenon.tensorrt.verbosity"
@@ -26,13 +26,14 @@ def default_device() -> str:
     return "cuda" if memory().on_gpu else "cpu"
 
 
-class IOptimizationProfile(Managed):
+class IOptimizationProfile(Sealed):
     """Smallest, usual and largest sizes of inputs. The engine is tuned for the usual ones, and takes all between."""
 
     def __init__(self) -> None:
         self._shapes: Dict[str, List[Dims]] = {}
         self._values: Dict[str, List[List[int]]] = {}
         self.extra_memory_target = 1.0
+        self._sealed = True
 
     def set_shape(self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]) -> None:
         shapes = [Dims(list(sizes)) for sizes in (min, opt, max)]
@@ -55,11 +56,12 @@ class IOptimizationProfile(Managed):
         return bool(self._shapes or self._values)
 
 
-class ITimingCache(Managed):
+class ITimingCache(Sealed):
     """Kernel times. Tenon keeps its own in the user's cache folder; these bytes only say that there was one."""
 
     def __init__(self, data: bytes = b"") -> None:
         self._data = data or b"tenon timing cache"
+        self._sealed = True
 
     def serialize(self) -> HostMemory:
         return HostMemory(self._data)
@@ -71,7 +73,7 @@ class ITimingCache(Managed):
         return True
 
 
-class IBuilderConfig(Managed):
+class IBuilderConfig(Sealed):
     """What to build."""
 
     def __init__(self, logger: Any) -> None:
@@ -83,6 +85,7 @@ class IBuilderConfig(Managed):
         self._sources = 0
         self._features: Dict[int, bool] = {}
         self.reset()
+        self._sealed = True
 
     def reset(self) -> None:
         """Back to what a new configuration has."""
@@ -93,7 +96,7 @@ class IBuilderConfig(Managed):
         self.default_device_type = DeviceType.GPU
         self.DLA_core = -1
         self.engine_capability = 0
-        self.avg_timing_iterations = 1
+        self.avg_timing_iterations = self.min_timing_iterations = 1
         self.max_aux_streams = -1
         self.profile_stream = 0
         self.quantization_flags = 0
@@ -182,13 +185,8 @@ class IBuilderConfig(Managed):
     def can_run_on_DLA(self, layer: Any) -> bool:
         return False
 
-    def __getattr__(self, name: str) -> Any:
-        raise lacking(
-            "IBuilderConfig", {"algorithm_selector": "tenon tunes by itself; tenon why says what it chose"}, name
-        )
 
-
-class Builder(Managed):
+class Builder(Sealed):
     """Makes networks, configurations and engines."""
 
     # Attributes of TensorRT 7, which old scripts still set.
@@ -208,6 +206,7 @@ class Builder(Managed):
         self.max_workspace_size = 0
         self.fp16_mode = self.int8_mode = self.strict_type_constraints = self.refittable = False
         self.int8_calibrator: Any = None
+        self._sealed = True
 
     def create_network(self, flags: int = 0) -> INetworkDefinition:
         return INetworkDefinition(self.logger, int(flags))

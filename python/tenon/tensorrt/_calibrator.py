@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _core
 from .._calibration import Calibrator
-from ..cuda._memory import memory
+from .._errors import Code, Error
+from ..cuda._memory import BadAddress, memory
 from ._enums import CalibrationAlgoType, Severity
 from ._types import HostMemory, Managed, pointer, tell
 
@@ -70,6 +72,13 @@ METHODS = {
 }
 
 
+def _told(error: Exception) -> str:
+    """An exception, and where it was raised."""
+    places = traceback.extract_tb(error.__traceback__)
+    where = " (%s, line %s)" % (places[-1].filename, places[-1].lineno) if places else ""
+    return "%s: %s%s" % (type(error).__name__, error, where)
+
+
 class Adapter(Calibrator):
     """A script's calibrator as Tenon's: batches lie at the addresses that it gives, at the network's input sizes."""
 
@@ -79,21 +88,41 @@ class Adapter(Calibrator):
         self._script, self._inputs, self._shapes, self._logger = script, inputs, shapes, logger
         self.input_names = [info.name for info in inputs]
         self._read: Optional[bytes] = None
+        self._batches = 0
 
     def next_batch(self) -> Optional[Mapping[str, Any]]:
         try:
             addresses = self._script.get_batch(list(self.input_names))
         except Exception as error:
-            print("[ERROR] Exception caught in get_batch(): %s" % error, file=sys.stderr)
+            self._end(error)
             return None
         if addresses is None or len(addresses) == 0:
             return None
+        if len(addresses) != len(self._inputs):
+            raise Error(
+                Code.usage,
+                "the calibrator gives %d addresses for %d inputs" % (len(addresses), len(self._inputs)),
+                hint="get_batch gives one for each of its names",
+            )
         batch: Dict[str, Any] = {}
         for info, address in zip(self._inputs, addresses):
             sizes = [int(size) for size in self._shapes.get(info.name, info.shape)]
             # Read at once: the script fills the same memory for the next batch.
-            batch[info.name] = memory().array(pointer(address), sizes, info.dtype).copy()
+            try:
+                batch[info.name] = memory().array(pointer(address), sizes, info.dtype).copy()
+            except (BadAddress, TypeError) as error:
+                raise Error(Code.usage, "get_batch gives no batch of %s" % info.name, why=str(error)) from None
+        self._batches += 1
         return batch
+
+    def _end(self, error: Exception) -> None:
+        """An exception ends the data, as in TensorRT; before any batch the build fails of it."""
+        print("[ERROR] Exception caught in get_batch(): %s" % error, file=sys.stderr)
+        if self._batches == 0:
+            hint = "give None at the end of the data"
+            raise Error(Code.usage, "the calibrator's get_batch failed", why=_told(error), hint=hint) from error
+        text = "The data ends after %d batches, as get_batch failed: %s" % (self._batches, _told(error))
+        tell(self._logger, Severity.ERROR, text)
 
     def read_calibration_cache(self) -> Optional[bytes]:
         cache = self._script.read_calibration_cache()

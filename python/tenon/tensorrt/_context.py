@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Union
 
 from .. import _core
 from .._errors import Error
-from ..cuda._memory import memory
+from ..cuda._memory import BadAddress, memory
 from ._enums import ProfilingVerbosity, Severity
-from ._types import Dims, Managed, lacking, pointer, tell
+from ._types import Dims, Managed, Sealed, lacking, pointer, tell, volume
 
 if TYPE_CHECKING:
     from ._runtime import ICudaEngine
 
 
-class IExecutionContext(Managed):
+class IExecutionContext(Sealed):
     """Runs an engine on memory of the caller."""
 
     def __init__(self, engine: "ICudaEngine") -> None:
@@ -37,6 +37,7 @@ class IExecutionContext(Managed):
         self._own: Any = None
         self._own_of: Any = None
         self._session  # so that what fails, fails now
+        self._sealed = True
 
     @property
     def _session(self) -> _core.Session:
@@ -197,7 +198,15 @@ class IExecutionContext(Managed):
 
     def _tensor(self, name: str, sizes: Sequence[int]) -> _core.Tensor:
         device = self.engine._engine.device
+        self._require(name, volume(sizes) * int(self.engine.get_binding_dtype(name).itemsize))
         return _core.Tensor.at(self._addresses[name], list(sizes), self.engine._infos[name].dtype, device)
+
+    def _require(self, name: str, size: int) -> None:
+        """Raises Error where the memory at the tensor's address is known to be smaller."""
+        try:
+            memory().require(self._addresses[name], size, foreign=True)
+        except BadAddress as error:
+            raise Error(2, "the memory of %s is too small" % name, why=str(error)) from None
 
     def _run(self, inputs: Dict[str, Any], stream: int) -> None:
         outputs = [info.name for info in self.engine._engine.outputs]
@@ -217,6 +226,7 @@ class IExecutionContext(Managed):
             if not self._addresses.get(name):
                 raise Error(2, "Address is not set for output tensor %s." % name)
             if value.nbytes:
+                self._require(name, int(value.nbytes))
                 source = value.ctypes.data if hasattr(value, "ctypes") else value.data_ptr
                 memory().to_device(self._addresses[name], source, int(value.nbytes))
 
@@ -239,6 +249,3 @@ class IExecutionContext(Managed):
     def _report(self, inputs: Dict[str, Any]) -> None:
         for layer in self._session.profile(inputs, 1):
             self._profiler.report_layer_time(layer.name, layer.microseconds / 1000)
-
-    def __getattr__(self, name: str) -> Any:
-        raise lacking("IExecutionContext", {"device_memory": "sessions have memory of their own"}, name)

@@ -7,16 +7,17 @@ import json
 from typing import Any, Dict, List, Tuple
 
 from ._enums import LayerInformationFormat, ProfilingVerbosity
-from ._types import Managed
+from ._types import Managed, Sealed
 
 
-class EngineInspector(Managed):
+class EngineInspector(Sealed):
     """The steps of an engine, as JSON or in lines."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
         self.execution_context: Any = None
         self.error_recorder: Any = None
+        self._sealed = True
 
     def _layers(self) -> List[Dict[str, Any]]:
         layers = self._engine._engine.inspect()["layers"]
@@ -48,7 +49,7 @@ class EngineInspector(Managed):
         return json.dumps(layer) if format == LayerInformationFormat.JSON else str(layer)
 
 
-class IPluginRegistry:
+class IPluginRegistry(Sealed):
     """Plugins of TensorRT do not run here: operators that need them are built from ONNX, or are plugins of Tenon."""
 
     plugin_creator_list: Tuple[Any, ...] = ()

@@ -7,12 +7,12 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from .. import _core
 from ._enums import DataType, TensorFormat, TensorLocation, layer_type
-from ._types import Dims, Managed, NotOffered, data_type, lacking
+from ._types import Dims, Managed, NotOffered, Sealed, data_type, lacking
 
 BUILD_ONNX = "build the ONNX model with it (onnx.helper), or with torch.onnx"
 
 
-class ITensor:
+class ITensor(Sealed):
     """An input, an output, or a value between layers."""
 
     def __init__(self, network: "INetworkDefinition", name: str, dtype: DataType, shape: Sequence[int]) -> None:
@@ -25,6 +25,7 @@ class ITensor:
         self.allowed_formats = 1 << int(TensorFormat.LINEAR)
         self.is_shape_tensor = False
         self.is_execution_tensor = True
+        self._sealed = True
 
     @property
     def name(self) -> str:
@@ -83,7 +84,7 @@ class ITensor:
         return "ITensor(%s, %s, %s)" % (self._name, self._dtype, self._shape)
 
 
-class ILayer:
+class ILayer(Sealed):
     """An ONNX node. Its precision may be asked for: FLOAT or HALF keeps it out of INT8."""
 
     def __init__(
@@ -102,6 +103,7 @@ class ILayer:
         self._origin = name
         self.name = name
         self.type = layer_type(op)
+        self._sealed = True
 
     @property
     def num_inputs(self) -> int:
@@ -148,7 +150,7 @@ class ILayer:
         return "ILayer(%s, %s)" % (self.name, self.type)
 
 
-class INetworkDefinition(Managed):
+class INetworkDefinition(Sealed):
     """Filled by OnnxParser."""
 
     def __init__(self, logger: Any, flags: int) -> None:
@@ -163,6 +165,7 @@ class INetworkDefinition(Managed):
         self.name = ""
         self.has_implicit_batch_dimension = False
         self.has_explicit_precision = False
+        self._sealed = True
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
@@ -273,7 +276,7 @@ class INetworkDefinition(Managed):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("add_"):
             raise NotOffered("INetworkDefinition.%s is not offered: %s" % (name, BUILD_ONNX))
-        raise lacking("INetworkDefinition", {"remove_tensor": BUILD_ONNX}, name)
+        return super().__getattr__(name)
 
 
 def _rename_value(graph: Any, old: str, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, List, Optional
 from .._errors import Code, Error
 from ._enums import ErrorCode, Severity
 from ._network import INetworkDefinition
-from ._types import Managed, tell
+from ._types import Sealed, tell
 
 _CODES = {
     Code.invalid_model: "INVALID_GRAPH",
@@ -59,7 +59,7 @@ class ParserError:
     __repr__ = __str__
 
 
-class Reporting(Managed):
+class Reporting(Sealed):
     """Keeps why models could not be read."""
 
     def __init__(self, logger: Any) -> None:
@@ -89,6 +89,7 @@ class OnnxParser(Reporting):
         super().__init__(logger)
         self._network = network
         self.flags = 0
+        self._sealed = True
 
     def _parse(self, model: Any, root: str) -> bool:
         try:

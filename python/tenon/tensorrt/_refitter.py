@@ -13,7 +13,7 @@ from .. import _build, _core
 from .._errors import Error
 from ._enums import Severity, TensorLocation, WeightsRole
 from ._parser import Reporting
-from ._types import Managed, NotOffered, Weights, data_type, tell
+from ._types import Managed, NotOffered, Sealed, Weights, data_type, tell
 
 if TYPE_CHECKING:
     from ._runtime import ICudaEngine
@@ -81,7 +81,7 @@ def _onnx() -> Any:
     return onnx
 
 
-class Refitter(Managed):
+class Refitter(Sealed):
     """Gives an engine other weights, by their names in the ONNX model or by layer and role."""
 
     def __init__(self, engine: "ICudaEngine", logger: Any) -> None:
@@ -99,6 +99,7 @@ class Refitter(Managed):
             one.name: one for one in self._model.graph.initializer if one.data_type in (1, 10, 11, 16)
         }  # FLOAT, FLOAT16, DOUBLE, BFLOAT16: others are sizes and indices
         self._new: Dict[str, Any] = {}
+        self._sealed = True
 
     def _roles(self) -> Dict[Tuple[str, Any], str]:
         """Names of weights by layer and role."""
@@ -187,6 +188,7 @@ class OnnxParserRefitter(Reporting):
     def __init__(self, refitter: Refitter, logger: Any) -> None:
         super().__init__(logger)
         self._refitter = refitter
+        self._sealed = True
 
     def refit_from_bytes(self, model: Any, path: Optional[str] = None) -> bool:
         return self._refit(bytes(model), os.path.dirname(os.path.abspath(path)) if path else "")

@@ -12,10 +12,10 @@ from ._builder import PROFILES_KEY, VERBOSITY_KEY, default_device
 from ._context import IExecutionContext
 from ._enums import ProfilingVerbosity, Severity, TensorFormat, TensorIOMode, TensorLocation
 from ._refitter import Source, packed, unpacked
-from ._types import Dims, HostMemory, Managed, data_type, lacking, tell
+from ._types import Dims, HostMemory, Managed, Sealed, data_type, lacking, tell
 
 
-class Runtime(Managed):
+class Runtime(Sealed):
     """Makes engines of bytes."""
 
     def __init__(self, logger: Any) -> None:
@@ -26,6 +26,7 @@ class Runtime(Managed):
         self.error_recorder: Any = None
         self.gpu_allocator: Any = None
         self.engine_host_code_allowed = False
+        self._sealed = True
 
     def deserialize_cuda_engine(self, serialized_engine: Any) -> Optional["ICudaEngine"]:
         """None, and a line of the log, for bytes that are no engine."""
@@ -41,7 +42,7 @@ class Runtime(Managed):
         return ICudaEngine(engine, self.logger, source)
 
 
-class ICudaEngine(Managed):
+class ICudaEngine(Sealed):
     """An engine. Bindings are its inputs in the model's order, then its outputs."""
 
     max_batch_size = 1
@@ -60,6 +61,7 @@ class ICudaEngine(Managed):
         self.name = ""
         self.error_recorder: Any = None
         self.profiling_verbosity = ProfilingVerbosity(int(engine.metadata.get(VERBOSITY_KEY, "0")))
+        self._sealed = True
 
     def _take(self, engine: _core.Engine, source: Source) -> None:
         """Another engine of the same model."""
@@ -200,9 +202,6 @@ class ICudaEngine(Managed):
         from ._inspector import EngineInspector
 
         return EngineInspector(self)
-
-    def __getattr__(self, name: str) -> Any:
-        raise lacking("ICudaEngine", {"weight_streaming_budget": "weights stay where the engine runs"}, name)
 
 
 class IProfiler(Managed):

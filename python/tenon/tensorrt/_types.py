@@ -7,6 +7,7 @@ import datetime
 import warnings
 from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
 
+from ._absent import CLASSES
 from ._enums import DataType, Severity
 
 NUMPY_NAMES = {
@@ -135,6 +136,27 @@ class Managed:
 
     def __exit__(self, *what: object) -> None:
         return None
+
+
+class Sealed(Managed):
+    """Objects that Tenon makes: attributes that they have not are refused, read or set."""
+
+    def _lacking(self, name: str) -> AttributeError:
+        kind = type(self)
+        for base in kind.__mro__:
+            if base.__name__ in CLASSES and base.__module__.startswith(__package__):
+                return lacking(base.__name__, CLASSES[base.__name__], name)
+        return lacking(kind.__name__, {}, name)
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._lacking(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name.startswith("_") or name in self.__dict__ or hasattr(type(self), name)
+        # A script's own class may have what it likes.
+        if not own and self.__dict__.get("_sealed") and type(self).__module__.startswith(__package__):
+            raise self._lacking(name)
+        super().__setattr__(name, value)
 
 
 class HostMemory(bytes, Managed):
