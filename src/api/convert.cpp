@@ -31,7 +31,11 @@ Tensor tensor_of(const tenon_tensor* given) {
     if (size < 0) throw Error(Code::usage, "a tensor with a negative size");
   const Dims strides = form.has_strides ? dims_of(form.strides, form.rank, "a tensor") : Dims();
   const std::string device(form.device, strnlen(form.device, sizeof form.device));
-  return Tensor::view(type, dims, strides, form.data, device.empty() ? Device() : Device(device));
+  Tensor tensor = Tensor::view(type, dims, strides, form.data, device.empty() ? Device() : Device(device));
+  if (!form.data && tensor.elements() > 0)
+    throw Error(Code::usage, "a tensor " + dims.str() + " has no memory",
+                {.hint = "set data; no tensor at all unbinds"});
+  return tensor;
 }
 
 tenon_tensor form_of(const Tensor& tensor) {

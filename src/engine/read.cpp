@@ -139,6 +139,9 @@ ir::Graph graph_of(std::string_view text, const std::vector<Tensor>& pool, const
     ir::verify(graph);
     graph.tidy();
     ops::verify(graph);
+    for (const ir::ValueId input : graph.inputs)
+      if (graph.value(input).dtype == DType::undefined)
+        throw Error(Code::invalid_model, "input \"" + graph.value(input).name + "\" has no element type");
     ops::infer(graph);
     return graph;
   } catch (const Error& error) {

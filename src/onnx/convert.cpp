@@ -89,6 +89,7 @@ NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t versio
     inputs.push_back(found->second);
   }
   while (!inputs.empty() && inputs.back() == ir::no_value) inputs.pop_back();
+  if (proto.domain.empty()) check_count();
   Arguments arguments = resolve(proto, scope);
   for (const auto& [name, attribute] : arguments)
     if (attribute->type != AttributeProto::Type::graph)
@@ -96,6 +97,15 @@ NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t versio
   if (proto.domain.empty()) check_attributes(arguments);
   if (op == "Loop" && inputs.size() < 2) inputs.resize(2, ir::no_value);
   import_subgraphs(arguments, label_, scope, inputs, attributes);
+}
+
+/// Inputs that passes alone give to an op.
+void NodeImport::check_count() const {
+  const ops::OpDef* known = ops::find(op);
+  const int most = known ? known->traits.standard_inputs() : -1;
+  if (most >= 0 && inputs.size() > static_cast<size_t>(most))
+    fail("it has " + std::to_string(inputs.size()) + " inputs; " + op + " takes " + std::to_string(known->min_inputs) +
+         (most > known->min_inputs ? " to " + std::to_string(most) : ""));
 }
 
 /// Against the op's definition in the node's opset. What is unknown and tolerated is taken out of `arguments`, too.
@@ -127,12 +137,8 @@ void NodeImport::check_attributes(Arguments& arguments) {
 }
 
 void NodeImport::refuse(const std::string& unknown) {
-  const std::string why = "node '" + label_ + "' (" + op + ", opset " + std::to_string(opset) + "): " + unknown;
-  const ImportOptions& options = scope_.job.options;
-  if (!options.lenient)
-    throw Error(Code::invalid_model, "a node has an attribute that its operator does not have",
-                {.where = scope_.job.source.file, .why = why, .hint = "--lenient leaves the attribute out"});
-  if (options.warn) options.warn(why + "; it is left out");
+  scope_.job.refuse_attribute("a node has an attribute that its operator does not have",
+                              "node '" + label_ + "' (" + op + ", opset " + std::to_string(opset) + "): " + unknown);
 }
 
 namespace {

@@ -63,6 +63,7 @@ class NodeImport {
   void unsupported(const std::string& why);
 
  private:
+  void check_count() const;
   void check_attributes(Arguments& arguments);
   void refuse(const std::string& unknown);
   template <class T>

@@ -14,6 +14,12 @@ std::string key_of(std::string_view domain, std::string_view name, std::string_v
   return std::string(domain) + ":" + std::string(name) + ":" + std::string(overload);
 }
 
+bool has_attribute(const FunctionProto& function, std::string_view name) {
+  return std::find(function.attributes.begin(), function.attributes.end(), name) != function.attributes.end() ||
+         std::any_of(function.defaults.begin(), function.defaults.end(),
+                     [&](const AttributeProto& attribute) { return attribute.name == name; });
+}
+
 /// Counts the nodes that calls unfold to, each function once. Leaves recursion and depth to import_call.
 class Unfolding {
  public:
@@ -83,7 +89,12 @@ void import_call(const NodeProto& node, const std::string& label, const Function
 
   Arguments arguments;
   for (const AttributeProto& attribute : function.defaults) arguments[attribute.name] = &attribute;
-  for (const auto& [attribute, value] : resolve(node, scope)) arguments[attribute] = value;
+  for (const auto& [attribute, value] : resolve(node, scope))
+    if (has_attribute(function, attribute)) arguments[attribute] = value;
+    else
+      job.refuse_attribute(
+          "a call has an attribute that its function does not have",
+          "node '" + label + "' (function " + name + "): there is no attribute '" + std::string(attribute) + "'");
 
   Scope body{job, scope.graph, function.opsets, scope.prefix + label + "/", &arguments, {}, {}, {}, scope.inside};
   for (size_t at = 0; at < function.inputs.size(); ++at) {

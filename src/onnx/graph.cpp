@@ -75,6 +75,13 @@ void Job::fail(const std::string& what, const std::string& why) const {
   throw Error(Code::invalid_model, what, {.where = source.file, .why = why});
 }
 
+void Job::refuse_attribute(const std::string& what, const std::string& why) const {
+  if (!options.lenient)
+    throw Error(Code::invalid_model, what,
+                {.where = source.file, .why = why, .hint = "--lenient leaves the attribute out"});
+  if (options.warn) options.warn(why + "; it is left out");
+}
+
 int64_t Scope::opset(std::string_view domain, const std::string& node) const {
   auto found = opsets.find(domain);
   if (found == opsets.end() && (found = job.opsets.find(domain)) == job.opsets.end()) {
@@ -155,8 +162,11 @@ void import_inputs(const GraphProto& proto, Scope& scope, bool is_main) {
     }
     if (scope.names.count(input.name))
       scope.job.fail("two values have the same name", "two inputs are named '" + std::string(input.name) + "'");
+    const DType type = type_of(input);
+    if (is_main && type == DType::undefined)
+      scope.job.fail("an input has no element type", "input '" + std::string(input.name) + "'");
     const ir::ValueId id =
-        graph.add_value(std::string(input.name), type_of(input), is_main ? shape_of(input, symbols) : std::nullopt);
+        graph.add_value(std::string(input.name), type, is_main ? shape_of(input, symbols) : std::nullopt);
     scope.names[input.name] = id;
     scope.types[id] = &input.type;
     graph.inputs.push_back(id);

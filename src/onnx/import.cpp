@@ -2,6 +2,7 @@
 #include "onnx/import.h"
 
 #include "base/file.h"
+#include "onnx/convert.h"
 #include "onnx/importer.h"
 #include "onnx/sniff.h"
 #include "ops/op.h"
@@ -37,6 +38,27 @@ ModelProto parse(Bytes bytes, const std::string& name) {
               {.where = name, .why = kind.empty() ? "it holds no graph" : "it looks like " + kind});
 }
 
+void refuse_internal(const Opsets& opsets, const Job& job) {
+  if (opsets.count(ir::OpId::internal_domain))
+    job.fail("the model imports an opset of the domain '" + std::string(ir::OpId::internal_domain) + "'",
+             "it is reserved for Tenon itself");
+}
+
+/// Functions can neither add ops of ours nor override those of the standard.
+void refuse_domain(const FunctionProto& function, const Job& job) {
+  refuse_internal(function.opsets, job);
+  const std::string name = "function '" + std::string(function.name) + "'";
+  for (const std::string_view text : {function.domain, function.name})
+    if (text.find(':') != std::string_view::npos)
+      job.fail("a function has an invalid name",
+               name + ": there is a ':' in it or its domain '" + std::string(function.domain) + "'");
+  if (function.domain == ir::OpId::internal_domain)
+    job.fail("a function has a domain that is reserved for Tenon itself", name);
+  const ir::OpId op(function.domain, function.name);
+  if (function.domain.empty() && (attributes_of(op) || find_conversion(op)))
+    job.fail("a function overrides an operator of the standard", name);
+}
+
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -60,7 +82,9 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
         {.where = name,
          .why = "opset " + std::to_string(opset->second) + ", the newest known is " + std::to_string(newest_opset),
          .hint = "convert it with onnx.version_converter"});
+  refuse_internal(model.opsets, job);
   for (const FunctionProto& function : model.functions) {
+    refuse_domain(function, job);
     const std::string key =
         std::string(function.domain) + ":" + std::string(function.name) + ":" + std::string(function.overload);
     if (!job.functions.emplace(key, &function).second)

@@ -36,6 +36,8 @@ struct Job {
   /// Decodes once, however often a function body is inlined.
   const Tensor& tensor(const TensorProto& proto);
   [[noreturn]] void fail(const std::string& what, const std::string& why) const;
+  /// Of an attribute that is not there: throws Error(invalid_model), or warns where the import is lenient.
+  void refuse_attribute(const std::string& what, const std::string& why) const;
 };
 
 using Arguments = std::map<std::string_view, const AttributeProto*>;
@@ -45,8 +47,8 @@ struct Scope {
   Job& job;
   ir::Graph& graph;
   const Opsets& opsets;
-  std::string prefix;                     // before the names of an inlined function
-  const Arguments* arguments = nullptr;   // attributes of the function call
+  std::string prefix;                    // before the names of an inlined function
+  const Arguments* arguments = nullptr;  // attributes of the function call
   std::unordered_map<std::string_view, ir::ValueId> names;
   std::unordered_map<std::string_view, const TypeProto*> declared;  // value_info
   std::unordered_map<ir::ValueId, const TypeProto*> types;

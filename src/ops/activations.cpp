@@ -38,6 +38,22 @@ std::optional<Formula> gelu_formula(const ir::Node& node, const InputNumber&) {
   return Formula{is_tanh(node) ? expr::Id::GeluTanh : expr::Id::Gelu};
 }
 
+void infer_prelu(Inference& ctx) {
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  const ir::Shape *x = ctx.shape(0), *slope = ctx.shape(1);
+  if (x && slope && !broadcasts_to(*slope, *x))
+    ctx.fail("a slope of shape " + ir::str(*slope) + " does not broadcast to " + ir::str(*x));
+  infer_same(ctx);
+}
+
+void infer_clip(Inference& ctx) {
+  for (const size_t bound : {1, 2}) {
+    if (ctx.has(bound)) want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(bound));
+    want_one(ctx, bound, "a bound");
+  }
+  infer_same(ctx);
+}
+
 /// The slope broadcasts to x alone.
 void prelu(Evaluation& ctx) {
   const Tensor &x = ctx.input(0), &slope = ctx.input(1);
@@ -95,8 +111,8 @@ TENON_OP("Relu", 1, 1, 1, 1, infer_same, evaluate_expression<expr::Relu, Numbers
          unary_traits | Trait::int8 | Trait::half, formula<expr::Relu>);
 TENON_OP("Gelu", 1, 1, 1, 1, infer_same, gelu, {attr::text("approximate").one_of({"none", "tanh"})},
          unary_traits | Trait::half, gelu_formula);
-TENON_OP("PRelu", 2, 2, 1, 1, infer_same, prelu, {attr::consumed_inputs()}, unary_traits, prelu_formula);
-TENON_OP("Clip", 1, 3, 1, 1, infer_same, clip,
+TENON_OP("PRelu", 2, 2, 1, 1, infer_prelu, prelu, {attr::consumed_inputs()}, unary_traits, prelu_formula);
+TENON_OP("Clip", 1, 3, 1, 1, infer_clip, clip,
          {attr::consumed_inputs(), attr::real("max").up_to(10), attr::real("min").up_to(10)},
          unary_traits | Trait::int8 | Trait::half, clip_formula);
 const Registrar celu_op(elementwise_op<expr::Celu>("Celu", {attr::real("alpha")}, unary_traits));

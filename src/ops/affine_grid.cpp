@@ -8,8 +8,9 @@ namespace {
 void infer(Inference& ctx) {
   const auto size = ctx.content(1);
   const auto rank = known_length(ctx, 1);
-  if (rank && *rank != 4 && *rank != 5)
-    ctx.fail("the size has " + std::to_string(*rank) + " entries; 4 or 5 are supported");
+  const auto entries = size ? std::optional(static_cast<int64_t>(size->size())) : rank;
+  if (entries && *entries != 4 && *entries != 5)
+    ctx.fail("the size has " + std::to_string(*entries) + " entries; 4 or 5 are supported");
   if (!size)
     return ctx.set(0, ctx.dtype(0),
                    rank ? std::optional(unknown_shape(ctx, static_cast<size_t>(*rank))) : std::nullopt);

@@ -79,7 +79,7 @@ void evaluate_conv(Evaluation& ctx) {
 
 TENON_OP("Conv", 2, 4, 1, 1, infer_conv, evaluate_conv, window_attributes() + fused_attributes(),
          Trait::product | Trait::convolution | Trait::integer_form | Trait::same_type | Trait::same_rank |
-             Traits::weights_at({1}));
+             Traits::weights_at({1}) | Traits::standard_inputs(3));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -148,7 +148,7 @@ TENON_OP("ConvTranspose", 2, 4, 1, 1, infer_transpose, evaluate_transpose,
                        attr::integers("output_shape"), attr::integers("pads").at_least(0),
                        attr::integers("strides").at_least(1)} +
              layout_attribute() + epilogue_attributes(),
-         Trait::product | Trait::same_type | Trait::same_rank);
+         Trait::product | Trait::same_type | Trait::same_rank | Traits::standard_inputs(3));
 
 }  // namespace
 }  // namespace tenon::ops

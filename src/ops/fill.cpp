@@ -125,7 +125,7 @@ void evaluate_eye(Evaluation& ctx) {
 
 TENON_OP("ConstantOfShape", 1, 1, 1, 1, infer_constant, evaluate_constant, {attr::tensor("value")});
 TENON_OP("Range", 3, 3, 1, 1, infer_range, evaluate_range);
-TENON_OP("EyeLike", 1, 1, 1, 1, infer_eye, evaluate_eye, {attr::element_type("dtype"), attr::integer("k").at_least(0)});
+TENON_OP("EyeLike", 1, 1, 1, 1, infer_eye, evaluate_eye, {attr::element_type("dtype"), attr::integer("k")});
 
 }  // namespace
 }  // namespace tenon::ops

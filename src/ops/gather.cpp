@@ -13,6 +13,7 @@ int64_t place(const auto& ctx, int64_t index, int64_t size) {
 }
 
 void infer_gather(Inference& ctx) {
+  want_integers(ctx, 1, "indices");
   const ir::Shape *data = ctx.shape(0), *indices = ctx.shape(1);
   if (!data || !indices) return ctx.set(0, ctx.dtype(0), std::nullopt);
   const size_t axis = normal_axis(ctx, ctx.node().integer("axis", 0), data->size());
@@ -54,8 +55,8 @@ void evaluate_gather(Evaluation& ctx) {
 }
 
 void infer_gather_elements(Inference& ctx) {
-  const ir::Shape* data = ctx.shape(0);
-  if (data) normal_axis(ctx, ctx.node().integer("axis", 0), data->size());
+  want_integers(ctx, 1, "indices");
+  want_inside(ctx, ctx.node().integer("axis", 0));
   ctx.set(0, ctx.dtype(0), known_shape(ctx, 1));
 }
 
@@ -83,6 +84,7 @@ void evaluate_gather_elements(Evaluation& ctx) {
 }
 
 void infer_gather_nd(Inference& ctx) {
+  want_integers(ctx, 1, "indices");
   const ir::Shape *data = ctx.shape(0), *indices = ctx.shape(1);
   const int64_t batch = ctx.node().integer("batch_dims", 0);
   if (!data || !indices || indices->empty() || !indices->back().is_constant())
@@ -92,6 +94,8 @@ void infer_gather_nd(Inference& ctx) {
       batch >= static_cast<int64_t>(indices->size()))
     ctx.fail("indices " + ir::str(*indices) + " with batch_dims " + std::to_string(batch) + " do not fit data " +
              ir::str(*data));
+  for (int64_t axis = 0; axis < batch; ++axis)
+    if (differ((*data)[axis], (*indices)[axis])) ctx.fail("batch sizes of data and indices differ");
   ir::Shape to(indices->begin(), indices->end() - 1);
   to.insert(to.end(), data->begin() + batch + tuple, data->end());
   ctx.set(0, ctx.dtype(0), std::move(to));

@@ -81,7 +81,7 @@ TENON_OP("Gemm", 2, 4, 1, 1, infer, evaluate,
                        attr::flag("transB")} +
              AttributeDefs{attr::text("activation").internal(),
                            attr::text("residual").one_of({"before", "after"}).internal()},
-         Trait::product | Trait::general_product | Trait::integer_form | Trait::same_type);
+         Trait::product | Trait::general_product | Trait::integer_form | Trait::same_type | Traits::standard_inputs(3));
 
 }  // namespace
 }  // namespace tenon::ops

@@ -9,6 +9,7 @@ void infer_if(Inference& ctx) {
   const auto branch = [&](const char* name) -> const ir::Graph& {
     return subgraph(ctx, name, ctx.inputs() - 1, ctx.outputs());
   };
+  want_condition(ctx, ctx.dtype(0), ctx.shape(0), "the condition");
   const ir::Graph &yes = branch("then_branch"), &no = branch("else_branch");
   std::vector<Known> inputs;
   for (size_t at = 1; at < ctx.inputs(); ++at) inputs.push_back(known_input(ctx, at));
@@ -45,7 +46,8 @@ void evaluate_if(Evaluation& ctx) {
 
 TENON_OP("If", 1, -1, 1, -1, infer_if, evaluate_if,
          AttributeDefs{attr::graph("else_branch").required(), attr::graph("then_branch").required()} +
-             captures_attribute());
+             captures_attribute(),
+         Traits::standard_inputs(1));
 const FlowRegistrar flow("If", Flow::branch);
 
 }  // namespace

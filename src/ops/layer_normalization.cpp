@@ -21,12 +21,8 @@ void infer_layer(Inference& ctx) {
     for (size_t input = 1; input < 3; ++input) {
       const ir::Shape* list = ctx.has(input) ? ctx.shape(input) : nullptr;
       if (!list) continue;
-      bool fits = list->size() <= x->size();
-      for (size_t back = 1; fits && back <= list->size(); ++back) {
-        const ir::Dim& size = (*list)[list->size() - back];
-        fits = size == ir::Dim(1) || !differ(size, (*x)[x->size() - back]);
-      }
-      if (!fits) ctx.fail("input " + std::to_string(input) + " is " + ir::str(*list) + " for an input " + ir::str(*x));
+      if (!broadcasts_to(*list, *x))
+        ctx.fail("input " + std::to_string(input) + " is " + ir::str(*list) + " for an input " + ir::str(*x));
     }
   }
   ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);

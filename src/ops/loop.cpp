@@ -48,6 +48,9 @@ std::optional<ir::Dim> rounds_of(Inference& ctx, const ir::Graph& body) {
 void infer_loop(Inference& ctx) {
   const Parts parts = parts_of(ctx);
   const ir::Graph& body = subgraph(ctx, "body", ctx.inputs(), ctx.outputs() + 1);
+  want_integers(ctx, 0, "the trip count");
+  want_one(ctx, 0, "the trip count");
+  want_condition(ctx, ctx.dtype(1), ctx.shape(1), "the condition");
   std::vector<Known> inputs{{DType::i64, ir::Shape{}, {}, {}}, {DType::boolean, ir::Shape{}, {}, {}}};
   for (size_t at = 2; at < ctx.inputs(); ++at) {
     inputs.push_back(known_input(ctx, at));
@@ -73,6 +76,8 @@ void infer_loop(Inference& ctx) {
     }
     if (stable) break;
   }
+  const std::optional<ir::Shape>& again = outputs[0].shape;
+  want_condition(ctx, outputs[0].dtype, again ? &*again : nullptr, "the condition that the body gives");
   for (size_t at = 0; at < parts.carried; ++at) set_known(ctx, at, inputs[2 + at]);
   const std::optional<ir::Dim> known_rounds = rounds_of(ctx, body);
   for (size_t at = 0; at < parts.scans; ++at) {

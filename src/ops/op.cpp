@@ -208,11 +208,27 @@ void verify(const ir::Graph& graph) {
   }
 }
 
+namespace {
+
+/// What only has another shape has as many elements, whatever decided that shape: kernels copy all of the input.
+void check_view(const ir::Graph& graph, const ir::Node& node) {
+  if (node.inputs.empty() || node.inputs[0] == ir::no_value || node.outputs[0] == ir::no_value) return;
+  const auto &from = graph.value(node.inputs[0]).shape, &to = graph.value(node.outputs[0]).shape;
+  if (!from || !to || !ir::is_constant(*from) || !ir::is_constant(*to)) return;
+  if (!(ir::product(*from) == ir::product(*to)))
+    fail_at(node, "a tensor " + ir::str(*from) + " cannot take the shape " + ir::str(*to), "");
+}
+
+}  // namespace
+
 void infer(ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   const OpDef& op = checked(node);
   Inference inference(graph, id);
-  named(node, [&] { op.infer(inference); });
+  named(node, [&] {
+    op.infer(inference);
+    if (op.traits.has(Trait::view)) check_view(graph, node);
+  });
 }
 
 void infer(ir::Graph& graph) {
@@ -258,6 +274,9 @@ std::map<std::string, ir::Graph> infer_bodies(ir::Graph& graph, ir::NodeId id) {
 
 void evaluate(const ir::Node& node, std::span<const Tensor> inputs, std::span<Tensor> outputs, const RunBody& run) {
   const OpDef& op = definition(node);
+  // An operand may turn out to be an empty optional. Ops of one operand see for themselves.
+  for (int at = 0; op.min_inputs > 1 && at < op.min_inputs && at < static_cast<int>(inputs.size()); ++at)
+    if (!inputs[at]) fail_at(node, "required input " + std::to_string(at) + " is missing", "");
   Evaluation evaluation(node, inputs, outputs, run);
   named(node, [&] { op.evaluate(evaluation); });
 }

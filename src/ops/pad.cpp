@@ -18,7 +18,23 @@ std::vector<std::pair<Size, Size>> margins(const auto& ctx, const std::vector<Si
   return all;
 }
 
+/// Types and lengths of the operands beside the data.
+void check_operands(const Inference& ctx) {
+  want_integers(ctx, 1, "the operand of pads");
+  want_integers(ctx, 3, "the operand of axes");
+  want_one(ctx, 2, "the padding value");
+  // Passes that store data in 16 bits leave the value in f32.
+  const DType data = ctx.dtype(0), value = ctx.has(2) ? ctx.dtype(2) : data;
+  if (value != DType::f32 || (data != DType::f16 && data != DType::bf16)) want_same_dtype(ctx, data, value);
+  const ir::Shape* from = ctx.shape(0);
+  const auto axes = !ctx.has(3) && from ? std::optional(static_cast<int64_t>(from->size())) : known_elements(ctx, 3);
+  const auto pads = known_elements(ctx, 1);
+  if (axes && pads && *pads != 2 * *axes)
+    ctx.fail(std::to_string(*pads) + " pads for " + std::to_string(*axes) + " axes");
+}
+
 void infer(Inference& ctx) {
+  check_operands(ctx);
   const ir::Shape* from = ctx.shape(0);
   if (!from) return ctx.set(0, ctx.dtype(0), std::nullopt);
   const auto pads = ctx.content(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/float8.h"
+#include "ops/inference.h"
 #include "ops/quantize.h"
 
 namespace tenon::ops {
@@ -36,6 +37,7 @@ void infer_quantize(Inference& ctx) {
 }
 
 void infer_dequantize(Inference& ctx) {
+  if (ctx.has(2)) want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
   const int64_t type = ctx.node().integer("output_dtype", 0);
   infer_scaled(ctx, type ? static_cast<DType>(type) : ctx.dtype(1));
 }
@@ -111,6 +113,7 @@ void evaluate_dequantize(Evaluation& ctx) {
 }
 
 void infer_dynamic(Inference& ctx) {
+  want_type(ctx, 0, {DType::f32}, "the input");
   const ir::Shape* x = ctx.shape(0);
   ctx.set(0, DType::u8, x ? std::optional(*x) : std::nullopt);
   ctx.set(1, DType::f32, ir::Shape{});

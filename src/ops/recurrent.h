@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/floats.h"
+#include "ops/inference.h"
 #include "ops/window.h"
 
 /// What LSTM, GRU and RNN share: sizes, activations, directions and sequence lengths.
@@ -59,11 +60,27 @@ RecurrentSizes size_recurrent(Context& ctx, int64_t gates, const ir::Shape& x, c
   return sizes;
 }
 
+/// Biases, lengths, states and peepholes.
+inline void want_parameters(const Inference& ctx, int64_t gates, const RecurrentSizes& sizes) {
+  const ir::Dim directions(sizes.directions), states = directions * sizes.batch * sizes.hidden;
+  const auto want = [&](size_t input, const ir::Dim& count, const char* what) {
+    if (count.is_constant()) want_elements(ctx, input, count.value(), what);
+  };
+  want(3, directions * ir::Dim(2 * gates) * sizes.hidden, "B");
+  want_integers(ctx, 4, "sequence_lens");
+  want(4, sizes.batch, "sequence_lens");
+  want(5, states, "initial_h");
+  if (gates != 4) return;
+  want(6, states, "initial_c");
+  want(7, directions * ir::Dim(3) * sizes.hidden, "P");
+}
+
 inline void infer_recurrent(Inference& ctx, int64_t gates) {
   const ir::Shape *x = ctx.shape(0), *w = ctx.shape(1), *r = ctx.shape(2);
   std::optional<ir::Shape> y, state;
   if (x && w && r) {
     const RecurrentSizes sizes = size_recurrent(ctx, gates, *x, *w, *r);
+    want_parameters(ctx, gates, sizes);
     y = sizes.y;
     state = sizes.y_h;
   }

@@ -10,6 +10,7 @@ bool is_zero(const Dim& dim) { return dim.is_constant() && dim.value() == 0; }
 bool is_minus_one(const Dim& dim) { return dim.is_constant() && dim.value() == -1; }
 
 void infer_reshape(Inference& ctx) {
+  want_integers(ctx, 1, "the new shape");
   const ir::Shape* from = ctx.shape(0);
   const auto wanted = ctx.content(1);
   if (!wanted) {
@@ -106,6 +107,7 @@ void evaluate_flatten(Evaluation& ctx) {
 }
 
 void infer_squeeze(Inference& ctx) {
+  want_integers(ctx, 1, "the operand of axes");
   const ir::Shape* from = ctx.shape(0);
   const auto axes = ctx.has(1) ? ctx.integers(1) : std::nullopt;
   if (!from || (ctx.has(1) && !axes)) {
@@ -152,6 +154,7 @@ void evaluate_squeeze(Evaluation& ctx) {
 }
 
 void infer_unsqueeze(Inference& ctx) {
+  want_integers(ctx, 1, "the operand of axes");
   const ir::Shape* from = ctx.shape(0);
   const auto axes = ctx.integers(1);
   if (!from || !axes) {

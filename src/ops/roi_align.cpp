@@ -35,6 +35,8 @@ void infer(Inference& ctx) {
   if (x && x->size() != 4) ctx.fail("the input must be N x C x H x W");
   if (rois && (rois->size() != 2 || differ((*rois)[1], 4)))
     ctx.fail("the regions are " + ir::str(*rois) + " where R x 4 is needed");
+  want_integers(ctx, 2, "batch indices");
+  if (rois && (*rois)[0].is_constant()) want_elements(ctx, 2, (*rois)[0].value(), "the operand of batch indices");
   std::optional<ir::Shape> output;
   if (x && rois) output = ir::Shape{(*rois)[0], (*x)[1], setting.height, setting.width};
   ctx.set(0, ctx.dtype(0), output);

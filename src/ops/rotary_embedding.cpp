@@ -1,16 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/rotary_embedding.h"
 
+#include <algorithm>
+
+#include "base/checked.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 
 namespace tenon::ops {
 namespace {
 
+/// One position for each place, if any, and as many cosines as sines, of which each place has its own without them.
+void check_sizes(const Inference& ctx) {
+  const auto dims = fixed_dims(ctx.shape(0));
+  if (!dims) return;
+  const Rotary rotary = rotary_of(ctx.node(), *dims);
+  if (rotary.half < 0) ctx.fail("heads and the numbers that are turned do not fit an input " + dims->str());
+  const int64_t places = checked_mul(rotary.batch, rotary.sequence, "places");
+  want_elements(ctx, 3, places, "the operand of positions");
+  for (const size_t cache : {1, 2})
+    if (const ir::Shape* shape = ctx.shape(cache); shape && !shape->empty() && differ(shape->back(), rotary.half))
+      ctx.fail("a cache is " + ir::str(*shape) + " for " + std::to_string(rotary.half) + " pairs");
+  const auto cosines = known_elements(ctx, 1), sines = known_elements(ctx, 2);
+  if (!cosines || !sines) return;
+  if (*cosines != *sines || (rotary.half ? *cosines % rotary.half : *cosines) != 0)
+    ctx.fail("sines and cosines do not fit " + std::to_string(rotary.half) + " pairs");
+  const int64_t least = ctx.has(3) ? std::min<int64_t>(places, 1) : places;
+  if (rotary.half > 0 && *cosines / rotary.half < least)
+    ctx.fail("there are cosines for " + std::to_string(*cosines / rotary.half) + " places, and not " +
+             std::to_string(least));
+}
+
 void infer(Inference& ctx) {
   const ir::Shape* x = ctx.shape(0);
   if (x && x->size() != 4 && (x->size() != 3 || ctx.node().integer("num_heads", 0) < 1))
     ctx.fail("the input is " + ir::str(*x), "it has 4 axes, or 3 where num_heads is given");
+  for (const size_t input : {0, 1, 2}) want_floats(ctx, input, input == 0 ? "the input" : "a cache");
+  want_integers(ctx, 3, "positions");
+  check_sizes(ctx);
   infer_same(ctx);
 }
 

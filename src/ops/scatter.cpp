@@ -58,6 +58,32 @@ void scatter(Evaluation& ctx, F&& body) {
     });
 }
 
+void infer_elements(Inference& ctx) {
+  want_integers(ctx, 1, "indices");
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
+  want_inside(ctx, ctx.node().integer("axis", 0));
+  const ir::Shape *indices = ctx.shape(1), *updates = ctx.shape(2);
+  if (indices && updates && !may_agree(*indices, *updates))
+    ctx.fail("indices " + ir::str(*indices) + " and updates " + ir::str(*updates) + " do not fit");
+  infer_same(ctx);
+}
+
+void infer_nd(Inference& ctx) {
+  want_integers(ctx, 1, "indices");
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
+  infer_same(ctx);
+  const ir::Shape *data = ctx.shape(0), *indices = ctx.shape(1), *updates = ctx.shape(2);
+  if (indices && indices->empty()) ctx.fail("indices are a scalar");
+  if (!data || !indices || !indices->back().is_constant()) return;
+  const int64_t tuple = indices->back().value();
+  if (tuple < 1 || tuple > static_cast<int64_t>(data->size()))
+    ctx.fail("indices " + ir::str(*indices) + " do not fit data " + ir::str(*data));
+  ir::Shape wanted(indices->begin(), indices->end() - 1);
+  wanted.insert(wanted.end(), data->begin() + tuple, data->end());
+  if (updates && !may_agree(*updates, wanted))
+    ctx.fail("updates are " + ir::str(*updates) + ", not " + ir::str(wanted));
+}
+
 void evaluate_elements(Evaluation& ctx) {
   const Dims data = ctx.input(0).dims(), dims = ctx.input(1).dims();
   const size_t rank = data.rank(), axis = normal_axis(ctx, ctx.node().integer("axis", 0), rank);
@@ -102,9 +128,9 @@ void evaluate_nd(Evaluation& ctx) {
   });
 }
 
-TENON_OP("ScatterElements", 3, 3, 1, 1, infer_same, evaluate_elements,
+TENON_OP("ScatterElements", 3, 3, 1, 1, infer_elements, evaluate_elements,
          {attr::integer("axis"), attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)});
-TENON_OP("ScatterND", 3, 3, 1, 1, infer_same, evaluate_nd,
+TENON_OP("ScatterND", 3, 3, 1, 1, infer_nd, evaluate_nd,
          {attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)}, Trait::tuples);
 
 }  // namespace

@@ -55,7 +55,21 @@ std::optional<ir::Dim> symbolic_length(const ir::Dim& start, const ir::Dim& end,
   return length.ceil_div(step);
 }
 
+/// Types and lengths of the operands beside the data.
+void check_operands(const Inference& ctx) {
+  static constexpr const char* names[] = {"", "starts", "ends", "axes", "steps"};
+  for (size_t at = 1; at < 5; ++at) want_integers(ctx, at, names[at]);
+  const auto count = known_elements(ctx, 1);
+  if (!count) return;
+  for (size_t at = 2; at < 5; ++at)
+    if (const auto other = known_elements(ctx, at); other && *other != *count)
+      ctx.fail("starts, ends, axes and steps differ in length");
+  if (const ir::Shape* from = ctx.shape(0); from && *count > static_cast<int64_t>(from->size()))
+    ctx.fail(std::to_string(*count) + " starts for a tensor of rank " + std::to_string(from->size()));
+}
+
 void infer(Inference& ctx) {
+  check_operands(ctx);
   const ir::Shape* from = ctx.shape(0);
   if (!from) return ctx.set(0, ctx.dtype(0), std::nullopt);
   ir::Shape to = *from;

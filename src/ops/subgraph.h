@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/control_flow.h"
+#include "ops/inference.h"
 #include "ops/window.h"
 
 /// Inference through the subgraphs of If, Loop, Scan and SequenceMap.
@@ -75,8 +76,10 @@ inline std::vector<Known> infer_subgraph(Inference& ctx, const ir::Graph& graph,
   return outputs;
 }
 
-/// What holds for both: equal sizes stay, others become unknown, different ranks give no shape.
+/// What holds for both: equal sizes stay, others become unknown, different ranks give no shape. Fails the node where
+/// their element types differ.
 inline Known merge(Inference& ctx, const Known& a, const Known& b, const std::string& tag) {
+  want_same_dtype(ctx, a.dtype, b.dtype);
   Known both{a.dtype == DType::undefined ? b.dtype : a.dtype, {}, {}, {}};
   if (a.content == b.content) both.content = a.content;
   if (!a.shape || !b.shape || a.shape->size() != b.shape->size()) return both;
@@ -147,6 +150,14 @@ inline std::vector<ir::Value> promised(const ir::Graph& body, const std::vector<
   std::vector<ir::Value> outputs;
   for (const ir::ValueId output : typed.outputs) outputs.push_back(typed.value(output));
   return outputs;
+}
+
+/// Fails the node where a condition is known to be no boolean, or not one.
+inline void want_condition(const Inference& ctx, DType type, const ir::Shape* shape, const std::string& what) {
+  if (type != DType::undefined && type != DType::boolean)
+    ctx.fail(what + " must be of bool, not " + std::string(name(type)));
+  const auto count = shape ? known_elements(*shape) : std::nullopt;
+  if (count && *count != 1) ctx.fail(what + " has " + std::to_string(*count) + " elements, not 1");
 }
 
 /// The one truth value of a tensor.

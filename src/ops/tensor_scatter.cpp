@@ -7,6 +7,25 @@
 namespace tenon::ops {
 namespace {
 
+void infer(Inference& ctx) {
+  want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
+  want_integers(ctx, 2, "the operand of indices");
+  infer_same(ctx);
+  const ir::Shape* past = ctx.shape(0);
+  if (!past) return;
+  const size_t along = normal_axis(ctx, ctx.node().integer("axis", -2), past->size());
+  if (along == 0) ctx.fail("its axis is that of the batch");
+  if ((*past)[0].is_constant()) want_elements(ctx, 2, (*past)[0].value(), "the operand of indices");
+  want_rank(ctx, 1, past->size(), "the update");
+  const ir::Shape* update = ctx.shape(1);
+  for (size_t axis = 0; update && axis < past->size(); ++axis) {
+    const ir::Dim &has = (*update)[axis], &room = (*past)[axis];
+    if (!has.is_constant() || !room.is_constant()) continue;
+    if (axis == along ? has.value() > room.value() : has.value() != room.value())
+      ctx.fail("the update is " + ir::str(*update) + " for a cache " + ir::str(*past));
+  }
+}
+
 /// The cache with the update in the place of what begins at an index of each of the batch, along the axis.
 void evaluate(Evaluation& ctx) {
   const Tensor &past = ctx.input(0), &update = ctx.input(1);
@@ -42,7 +61,7 @@ void evaluate(Evaluation& ctx) {
     }
 }
 
-TENON_OP("TensorScatter", 2, 3, 1, 1, infer_same, evaluate,
+TENON_OP("TensorScatter", 2, 3, 1, 1, infer, evaluate,
          {attr::integer("axis"), attr::text("mode").one_of({"linear", "circular"})},
          Trait::moves | Trait::same_type | Trait::same_rank);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "ops/op.h"
+#include "ops/inference.h"
 
 /// The sliding window shared by convolutions and pools, over 1 to 3 spatial axes. Contexts are Inference and
 /// Evaluation.
@@ -40,8 +40,6 @@ inline Dims dims_of(const ir::Shape& shape) {
   for (const ir::Dim& dim : shape) dims.push_back(dim.value());
   return dims;
 }
-
-inline bool differ(const ir::Dim& a, const ir::Dim& b) { return a.is_constant() && b.is_constant() && !(a == b); }
 
 /// An unknown size of this node; different tags give different symbols, the same in every run.
 template <class Context>

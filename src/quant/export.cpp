@@ -105,7 +105,7 @@ void split_biases(ir::Graph& graph) {
   for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(graph.nodes.size()); id < count; ++id) {
     const ir::Node node = graph.node(id);
     const int most = ops::traits_of(node.op).standard_inputs();
-    if (!node.alive || most < 0 || static_cast<int>(node.inputs.size()) <= most) continue;
+    if (!node.alive || most != 2 || static_cast<int>(node.inputs.size()) <= most) continue;
     const ir::Value old = graph.value(node.outputs[0]);
     const ir::ValueId sums =
         graph.apply(node.op, {node.inputs[0], node.inputs[1]}, node.attributes, node.origins, old.name + ".products");

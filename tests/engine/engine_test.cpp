@@ -209,6 +209,15 @@ TEST_F(EngineFile, AGraphMadeByHandIsChecked) {
        "there are no distances"},
       {"graph \"g\" input %x : f32[4] %y : ? = tenon:Elementwise(%x) {program=[\"add %0 %9\"]} output %y",
        "it names a register that is not there"},
+      {"graph \"g\" input %x : ? %y : ? = Abs(%x) output %y", "input \"x\" has no element type"},
+      {"graph \"g\" input %x : f32[1,4] input %v : f32[0] const %p : i64[4] = {0,0,1,1} %y : ? = Pad(%x, %p, %v) from "
+       "[\"p\"] output %y",
+       "the padding value has 0 elements, not 1"},
+      {"graph \"g\" input %c : i64[] input %x : f32[4] %y : ? = If(%c, %x) {captures=1, then_branch={graph \"t\" input "
+       "%x : f32[4] %r : ? = Relu(%x) output %r}, else_branch={graph \"e\" input %x : f32[4] %r : ? = Neg(%x) output "
+       "%r}} "
+       "output %y",
+       "the condition must be of bool, not i64"},
       {"graph \"g\" input %c : bool[] input %x : f32[4] %y : ? = If(%c, %x) {captures=1, then_branch={graph \"t\" "
        "input "
        "%x : f32[4] %r : ? = Relu(%x, %x) output %r}, else_branch={graph \"e\" input %x : f32[4] %r : ? = Neg(%x) "

@@ -14,6 +14,11 @@ std::string function(const std::string& name, const std::string& calls) {
                        field(7, field(1, "a") + field(2, "b") + field(4, calls) + field(7, "f")) +
                        field(9, field(2, 17)));
 }
+/// A function of one node, an Abs.
+std::string abs_function(const std::string& name, const std::string& domain, const std::string& more = "") {
+  return field(25, field(1, name) + field(10, domain) + field(4, "a") + field(5, "b") +
+                       field(7, field(1, "a") + field(2, "b") + field(4, "Abs")) + field(9, field(2, 17)) + more);
+}
 std::string call(const char* op) { return node("c", op, {"x"}, {"y"}, field(7, "f")); }
 
 /// Functions f0 to fN, each calling the next twice: 2^N nodes.
@@ -60,6 +65,24 @@ std::vector<Case> graph_cases() {
       building("8.graph.opset_too_new", model(x + node("a", "Abs", {"x"}, {"y"}) + y, "", 99)),
       building("8.graph.opset_zero", model(x + node("a", "Abs", {"x"}, {"y"}) + y, "", 0)),
       building("8.graph.function_twice", model(x + call("F") + y, function("F", "G") + function("F", "G"))),
+      building("8.graph.function_of_ours",
+               model(x + node("c", "F", {"x"}, {"y"}, field(7, "tenon")) + y, abs_function("F", "tenon"))),
+      building("8.graph.function_with_colon",
+               model(x + node("c", "Relu", {"x"}, {"y"}) + y, abs_function("tenon:F", "f"))),
+      building("8.graph.function_imports_ours",
+               model(x + call("F") + y, abs_function("F", "f", field(9, field(1, "tenon") + field(2, 1))))),
+      building("8.graph.opset_of_ours",
+               model(x + node("c", "Relu", {"x"}, {"y"}) + y, field(8, field(1, "tenon") + field(2, 1)))),
+      building("8.graph.function_overrides", model(x + node("c", "Relu", {"x"}, {"y"}) + y, abs_function("Relu", ""))),
+      building(
+          "8.attribute.of_no_function",
+          model(x + node("c", "F", {"x"}, {"y"}, field(7, "f") + integer("alpha", 1)) + y, abs_function("F", "f"))),
+      building("8.attribute.of_no_function_lenient",
+               model(x + node("c", "F", {"x"}, {"y"}, field(7, "f") + integer("alpha", 1)) + output("z"),
+                     abs_function("F", "f")),
+               {"--lenient"}),
+      building("8.attribute.two_values",
+               model(node("c", "Constant", {}, {"y"}, integer("value_int", 1) + integers("value_ints", {1, 2})) + y)),
       building("8.op.unknown", model(x + node("a", "Frobnicate", {"x"}, {"h"}) + node("b", "Frobnicate", {"h"}, {"i"}) +
                                      node("", "Wobble", {"i"}, {"y"}, field(7, "com.acme")) + y)),
       building("8.op.internal_domain", model(x + node("a", "MaxPools", {"x"}, {"y"}, field(7, "tenon")) + y)),

@@ -39,6 +39,21 @@ std::vector<std::string> seeds() {
                 node("r", "ReduceMean", {"z", "a"}, {"w"}) + node("e", "Expand", {"w", "sh"}, {"y"}) +
                 numbers("sh", {2, 4}) + y,
             "", 18),
+      // Operands without a type, of few elements, and of another type than a kernel reads.
+      model(input("x", {1, 4}, i8) + field(11, field(1, "z")) + node("m", "Mod", {"x", "z"}, {"y"}) + y),
+      model(x + input("n", {0}, i64) + node("l", "Loop", {"n", "", "x"}, {"y"}, graph("body", body)) + y),
+      model(input("c", {}, i64) + x +
+            node("if", "If", {"c"}, {"y"}, graph("then_branch", branch) + graph("else_branch", other)) + y),
+      model(input("x", {1, 2, 3, 4}) + input("c", {8, 2}) + input("s", {8, 2}) + input("p", {1, 3}, i64) +
+                node("r", "RotaryEmbedding", {"x", "c", "s", "p"}, {"y"}) + y,
+            "", 23),
+      model(input("x", {2, 1, 4, 3}) + input("u", {2, 1, 1, 3}) + input("at", {2}, i64) +
+                node("s", "TensorScatter", {"x", "u", "at"}, {"y"}) + y,
+            "", 24),
+      model(x + input("i", {1, 4}, i64) + input("u", {1, 4}) + node("s", "ScatterElements", {"x", "i", "u"}, {"z"}) +
+                node("g", "GatherElements", {"z", "i"}, {"w"}) + node("p", "Pad", {"w", "n", "v"}, {"y"}) +
+                numbers("n", {0, 0, 1, 1}) + input("v", {1}) + y,
+            "", 18),
   };
   std::mt19937_64 random(1);
   for (const ops::OpDef* op : ops::all())

@@ -4,7 +4,8 @@
 #include "onnx/convert.h"
 #include "ops/op.h"
 
-/// Prints the attributes of every ONNX op: "op attribute type since until required", one a line, for schemas.py.
+/// Prints for every ONNX op "op inputs inputs outputs outputs", the least and the most that a model may give it, -1 for
+/// any number; and its attributes: "op attribute type since until required", one a line, for schemas.py.
 namespace {
 
 void print(const std::string& op, const tenon::ops::AttributeDefs& attributes) {
@@ -19,7 +20,12 @@ void print(const std::string& op, const tenon::ops::AttributeDefs& attributes) {
 }  // namespace
 
 int main() {
-  for (const tenon::ops::OpDef* op : tenon::ops::all())
-    if (op->id.domain().empty()) print(op->id, op->attributes);
+  for (const tenon::ops::OpDef* op : tenon::ops::all()) {
+    if (!op->id.domain().empty()) continue;
+    const int standard = op->traits.standard_inputs();
+    std::printf("%s %d %d %d %d\n", op->id.str().c_str(), op->min_inputs, standard < 0 ? op->max_inputs : standard,
+                op->min_outputs, op->max_outputs);
+    print(op->id, op->attributes);
+  }
   for (const char* former : {"Constant", "Scatter", "Upsample"}) print(former, *tenon::onnx::attributes_of(former));
 }

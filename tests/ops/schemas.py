@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the attributes that Tenon's ops have, in every opset, with those of the onnx package: names, types and which
-are required. usage: schemas.py PROGRAM; exit status 77 where the package is not there."""
+"""Compares Tenon's ops with those of the onnx package: in every opset the attributes, their names, types and which are
+required; and the counts of inputs and outputs with those of the newest form. usage: schemas.py PROGRAM; exit status 77
+where the package is not there."""
 import os
 import re
 import subprocess
@@ -18,14 +19,16 @@ SAME = {'TYPE_PROTO': 'STRING', 'SPARSE_TENSOR': 'TENSOR'}
 
 
 def ours(program):
-    table = {}
+    table, counts = {}, {}
     for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines():
         op, *rest = line.split()
         entries = table.setdefault(op, [])
-        if rest:
+        if len(rest) == 4:
+            counts[op] = [int(count) for count in rest]
+        elif rest:
             name, kind, since, until, required = rest
             entries.append((name, kind, int(since), int(until), required == '1'))
-    return table
+    return table, counts
 
 
 def newest_known():
@@ -40,8 +43,19 @@ def kind_of(attribute):
     return SAME.get(kind, kind)
 
 
+def fault_of_counts(op, counts, schema):
+    """Fewer are refused where they are read. More would be those that passes alone give to an op."""
+    any_number = 2**31 - 1
+    least_in, most_in, least_out, most_out = [any_number if count < 0 else count for count in counts]
+    if (most_in, most_out) == (schema.max_input, schema.max_output) and least_in <= schema.min_input and \
+            least_out <= schema.min_output:
+        return []
+    return ['%s takes %s, ONNX says %s' % (op, counts, [schema.min_input, schema.max_input, schema.min_output,
+                                                        schema.max_output])]
+
+
 def main():
-    table = ours(sys.argv[1])
+    table, counts = ours(sys.argv[1])
     history = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == '':
@@ -61,6 +75,9 @@ def main():
             if len(mine) != len(dict(mine)) or dict(mine) != theirs:
                 faults.append('%s-%d has %s, ONNX says %s' % (op, opset, sorted(mine), sorted(theirs.items())))
             compared += 1
+        if op in counts and versions:
+            last = max(version for version in versions if version <= newest)
+            faults += fault_of_counts(op, counts[op], versions[last])
     for fault in faults:
         print(fault)
     print('%d ops, %d schemas by opset, onnx %s, %d faults' % (len(table), compared, onnx.__version__, len(faults)))

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "ir/graph.h"
 #include "ops/op.h"
 
@@ -19,6 +22,14 @@ TEST(Sizes, OfManyUnknownOnesCanBeReadBack) {
   ops::infer(graph);
   const std::string printed = ir::print(graph);
   EXPECT_EQ(ir::print(ir::parse(printed)), printed);
+}
+
+TEST(EyeLike, MayLieBelowTheDiagonal) {
+  ir::Graph graph = ir::parse("graph \"e\"\ninput %x : f32[2,3]\n%y : f32 = EyeLike(%x) {k=-1}\noutput %y as \"y\"\n");
+  ops::infer(graph);
+  const Tensor y = ops::interpret(graph, {Tensor(DType::f32, {2, 3})})[0];
+  const std::vector<float> expected{0, 0, 0, 1, 0, 0};
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), y.data<float>()));
 }
 
 }  // namespace

@@ -182,18 +182,61 @@ ir::Graph random_graph(const ops::OpDef& op, Random& random) {
   return rebuilt(shell, outputs, std::move(attributes), operands, random);
 }
 
+namespace {
+
+using Operands = std::vector<std::pair<DType, Dims>>;
+
+Operands operands_of(const ir::Graph& graph) {
+  Operands operands;
+  for (const ir::ValueId id : graph.nodes[0].inputs) {
+    Dims dims;
+    for (size_t axis = 0; id != ir::no_value && axis < graph.value(id).shape->size(); ++axis)
+      dims.push_back((*graph.value(id).shape)[axis].value());
+    operands.push_back({id == ir::no_value ? DType::undefined : graph.value(id).dtype, dims});
+  }
+  return operands;
+}
+
+/// No elements, one, a few less or more, an axis less or more.
+std::vector<Dims> other_sizes(const Dims& dims) {
+  std::vector<Dims> all{{}, {0}, {1}};
+  for (size_t axis = 0; axis < dims.rank(); ++axis)
+    for (const int64_t size : {int64_t{0}, int64_t{1}, dims[axis] - 1, dims[axis] + 1, dims[axis] * 2}) {
+      if (size < 0 || size == dims[axis]) continue;
+      all.push_back(dims);
+      all.back()[axis] = size;
+    }
+  all.push_back(dims);
+  if (dims.rank() > 0) all.back().erase(0);
+  if (dims.rank() < Dims::max_rank) all.push_back(dims), all.back().insert(0, 1);
+  return all;
+}
+
+}  // namespace
+
+std::vector<ir::Graph> wrong_operands(const ir::Graph& graph, Random& random) {
+  const ir::Node& node = graph.nodes[0];
+  const Operands right = operands_of(graph);
+  std::vector<ir::Graph> all;
+  for (size_t at = 0; at < right.size(); ++at) {
+    Operands wrong = right;
+    const auto add = [&] { all.push_back(rebuilt(graph, node.outputs.size(), node.attributes, wrong, random)); };
+    for (const Dims& dims : other_sizes(right[at].second)) {
+      wrong[at] = {right[at].first == DType::undefined ? DType::f32 : right[at].first, dims};
+      add();
+    }
+    for (const DType type : {DType::undefined, DType::f32, DType::f64, DType::f16, DType::bf16, DType::f8e4m3fn,
+                             DType::i64, DType::i32, DType::i16, DType::i8, DType::u8, DType::boolean, DType::string}) {
+      wrong[at] = {type, right[at].second};
+      if (type != right[at].first) add();
+    }
+  }
+  return all;
+}
+
 ir::Graph damaged_graph(ir::Graph graph, Random& random) {
   const ir::Node& node = graph.nodes[0];
-  std::vector<std::pair<DType, Dims>> operands;
-  for (const ir::ValueId id : node.inputs) {
-    if (id == ir::no_value) {
-      operands.push_back({DType::undefined, Dims()});
-      continue;
-    }
-    Dims dims;
-    for (const ir::Dim& dim : *graph.value(id).shape) dims.push_back(dim.value());
-    operands.push_back({graph.value(id).dtype, dims});
-  }
+  Operands operands = operands_of(graph);
   size_t outputs = node.outputs.size();
   ir::Attributes attributes = node.attributes;
   const ops::OpDef* op = ops::find(node.op);

@@ -56,7 +56,13 @@ Reason refuses(const Problem& problem) {
     if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   for (const Operand& operand : problem.outputs)
     if (!operand) return {Reason::absent, "an output"};
-  return problem.inputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
+  const Dims& dims = problem.inputs[0].dims;
+  if (dims.elements() == 0) return Reason::empty;
+  if (!(problem.inputs[1].dims == dims)) return {Reason::shape, "operands of the sum", "the same sizes"};
+  for (size_t at = 2; at < problem.inputs.size(); ++at)
+    if (problem.inputs[at] && problem.inputs[at].dims.elements() != dims.back())
+      return {Reason::shape, "scale and bias", "a row's size"};
+  return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<AddNormStep>(problem); }
 

@@ -79,6 +79,7 @@ class PadStep : public backends::Step {
 Reason refuses_pad(const Problem& problem) {
   if (problem.node->text("mode", "constant") != "constant") return {Reason::attribute, "mode", "constant"};
   if (size_of(problem.inputs[0].dtype) == 0) return {Reason::element_type, "elements", "whole bytes"};
+  if (present(problem, 2) && problem.inputs[2].dtype != problem.inputs[0].dtype) return Reason::mixed_types;
   if (!problem.inputs[1].constant || (present(problem, 3) && !problem.inputs[3].constant))
     return {Reason::not_constant, "its pads"};
   return problem.inputs[0].dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 ||

@@ -76,7 +76,15 @@ static void check_faults(tenon_engine* engine, tenon_session* session) {
   REQUIRE(tenon_engine_input(engine, 7, &info, NULL) == TENON_USAGE);
   REQUIRE(tenon_session_bind_input(session, "photos", &tensor, &error) == TENON_USAGE);
   tenon_error_free(error);
-  tensor.dtype = TENON_U8;
+  tensor.dtype = TENON_F32;
+  REQUIRE(tenon_session_bind_input(session, "images", &tensor, &error) == TENON_USAGE);
+  REQUIRE(strstr(tenon_error_text(error), "no memory"));
+  tenon_error_free(error);
+  must(tenon_engine_output(engine, 0, &info, &error), error);
+  REQUIRE(tenon_session_bind_output(session, info.name, &tensor, &error) == TENON_USAGE);
+  REQUIRE(strstr(tenon_error_text(error), "no memory"));
+  tenon_error_free(error);
+  tensor.data = &tensor, tensor.dtype = TENON_U8;
   REQUIRE(tenon_session_bind_input(session, "images", &tensor, &error) == TENON_USAGE);
   REQUIRE(strstr(tenon_error_text(error), "u8"));
   tenon_error_free(error);
