@@ -13,7 +13,7 @@ from .. import _build, _core
 from .._errors import Error
 from ._enums import Severity, TensorLocation, WeightsRole
 from ._parser import Reporting
-from ._types import Managed, NotOffered, Sealed, Weights, data_type, tell
+from ._types import NotOffered, Sealed, Weights, data_type, tell
 
 if TYPE_CHECKING:
     from ._runtime import ICudaEngine
