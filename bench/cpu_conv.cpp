@@ -18,6 +18,7 @@
 namespace {
 
 using namespace tenon::cpu;
+namespace expr = tenon::expr;
 
 // Other processes may hold the cores: give way after a while.
 class Spinner {

@@ -74,7 +74,7 @@ void bench(const Layer& layer, const Int8Tactic& tactic, int runs, bool cold) {
   const std::vector<float> multiplier(channels, 1e-3f), inverse(channels, 20);
   conv.weights = weights.data(), conv.multiplier = multiplier.data(), conv.inverse_scale = inverse.data();
   conv.in_zero = conv.out_zero = 128;
-  conv.epilogue.act = expr::Id::Relu;
+  conv.epilogue.act = tenon::expr::Id::Relu;
   if (tactic.refuses(conv)) return;
   Kernels kernels;
   for (int64_t copy = 0; copy < (cold ? std::clamp<int64_t>(bytes / count, 1, most_copies) : 1); ++copy)

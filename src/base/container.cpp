@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -157,6 +159,17 @@ ContainerLimits container_limits(const std::string& root) {
     read_version_2(*unified, limits);
   }
   return limits;
+}
+
+ContainerLimits recent_container_limits() {
+  using Clock = std::chrono::steady_clock;
+  static std::mutex mutex;
+  static ContainerLimits known;
+  static std::optional<Clock::time_point> read_at;
+  const std::lock_guard lock(mutex);
+  const auto now = Clock::now();
+  if (!read_at || now - *read_at > std::chrono::seconds(1)) known = container_limits(), read_at = now;
+  return known;
 }
 
 int cpus_in(const std::string& list) {

@@ -17,6 +17,10 @@ struct ContainerLimits {
 /// `root` is put before /proc and /sys, for tests.
 ContainerLimits container_limits(const std::string& root = "");
 
+/// Those of this process as they were less than a second ago: sessions ask whenever they are made, and reading takes
+/// longer than all else that they do.
+ContainerLimits recent_container_limits();
+
 /// CPUs in a list such as "0-3,8"; 0 where it is no such list.
 int cpus_in(const std::string& list);
 

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <set>
 #include <string>
 
@@ -19,11 +21,16 @@
 namespace tenon {
 namespace {
 
-/// The text that names a CPU's core, the same for its siblings.
+/// The text that names a CPU's core, the same for its siblings. It is read once: processors do not change.
 std::string core_of(int cpu) {
+  static std::mutex mutex;
+  static std::map<int, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& text = known[cpu];
+  if (!text.empty()) return text;
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
-  std::string siblings;
-  return std::getline(file, siblings) ? siblings : std::to_string(cpu);
+  if (!std::getline(file, text) || text.empty()) text = std::to_string(cpu);
+  return text;
 }
 
 }  // namespace
@@ -39,7 +46,7 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-int usable_cores() { return usable_cores(static_cast<int>(allowed_cores().size()), container_limits()); }
+int usable_cores() { return usable_cores(static_cast<int>(allowed_cores().size()), recent_container_limits()); }
 
 int usable_cores(int allowed, const ContainerLimits& limits) {
   int cores = allowed;

@@ -71,7 +71,7 @@ ThreadPool::ThreadPool(int threads, Denormals denormals, Helpers helpers)
       kind_(helpers),
       admitted_(threads),
       helpers_(static_cast<size_t>(threads - 1)),
-      allowance_(threads > 1 ? container_limits().cores : 0, threads),
+      allowance_(threads > 1 ? recent_container_limits().cores : 0, threads),
       allowed_(threads) {
   // One core is left to the caller. Where other thread pools hold the cores, the system places the helpers.
   if (threads_ > 1 && static_cast<size_t>(threads_) <= allowed_cores().size()) claims_ = CoreClaim::of(threads_ - 1);

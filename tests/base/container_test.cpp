@@ -128,6 +128,14 @@ TEST(Container, CoresToUseAreTheLeastOfAll) {
   EXPECT_EQ(usable_cores(1, {.version = 2, .cores = 4, .cpuset = "0-7"}), 1);
 }
 
+TEST(Container, OfThisProcessIsRememberedForAMoment) {
+  const ContainerLimits now = container_limits(), recent = recent_container_limits(), again = recent_container_limits();
+  EXPECT_EQ(recent.cores, now.cores);
+  EXPECT_EQ(recent.cpuset, now.cpuset);
+  EXPECT_EQ(recent.memory_bytes, now.memory_bytes);
+  EXPECT_EQ(again.free_bytes, recent.free_bytes);
+}
+
 TEST(Container, CountsCpusOfAList) {
   EXPECT_EQ(cpus_in("0-3,8"), 5);
   EXPECT_EQ(cpus_in("7"), 1);
