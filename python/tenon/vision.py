@@ -9,10 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from . import _arguments as check
 from . import _coco, _core
 from ._errors import Code, Error
-from ._images import each
-from ._images import imread as imread
-from ._images import imwrite as imwrite
-from ._images import video as video
+from ._images import each, imread as imread, imwrite as imwrite, video as video
 from ._logging import logger
 
 Preprocess = _core.Preprocess
