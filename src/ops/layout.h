@@ -43,7 +43,7 @@ inline Tensor move_channel(const Tensor& from, bool convert, bool to_last) {
   Tensor to(from.dtype(), dims);
   const int64_t batch = dims[0], channels = to_last ? dims.back() : dims[1];
   const int64_t elements = from.elements();
-  if (elements == 0) return to;
+  if (elements == 0 || from.bytes() == 0) return to;  // no elements of bytes: texts, which no op here takes
   const int64_t rows = to_last ? channels : elements / batch / channels;
   const int64_t columns = elements / batch / rows;
   const size_t size = from.bytes() / static_cast<size_t>(elements);
