@@ -21,7 +21,8 @@ struct Sizes {
 template <class Context>
 int64_t scales_of(const Context& ctx) {
   const int64_t scales = ctx.node().integer("scales", 0);
-  if (scales < 1 || static_cast<size_t>(2 * scales + 4) != ctx.node().inputs.size())
+  const auto inputs = static_cast<int64_t>(ctx.node().inputs.size());
+  if (scales < 1 || scales > inputs || 2 * scales + 4 != inputs)
     ctx.fail("inputs and scales disagree");
   return scales;
 }
