@@ -105,16 +105,23 @@ def run(words, report):
         return json.load(file)
 
 
+def build_words(command, model, batch, precision):
+    """The words of a build, without its output, and those that ask for the batch."""
+    path, shapes = model.file(batch)
+    words = [command, 'build', path, '--device', 'cuda', '--precision', precision] + shapes
+    if precision == 'int8':
+        words += ['--data', images(path, pathlib.Path(model.folder)), '--calibrator', 'minmax', '--max-error', '1e9']
+    return words, shapes
+
+
 def tenon(command, model, batch, precision, options, who):
     """Builds an engine and times it."""
-    (path, shapes), folder = model.file(batch), pathlib.Path(model.folder)
+    folder = pathlib.Path(model.folder)
     engine, report = str(folder / 'race.tenon'), str(folder / 'report.json')
-    words = [command, 'build', path, '-o', engine, '--device', 'cuda', '--precision', precision] + shapes
-    words += ['--no-vendor'] if options.no_vendor or who == 'own' else []
+    words, shapes = build_words(command, model, batch, precision)
+    words += ['-o', engine] + (['--no-vendor'] if options.no_vendor or who == 'own' else [])
     if precision == 'int8':
-        cache = str(folder / (model.name + '.ranges'))
-        words += ['--data', images(path, folder), '--calibrator', 'minmax', '--max-error', '1e9',
-                  '--calib-cache', cache]
+        words += ['--calib-cache', str(folder / (model.name + '.ranges'))]
     built = run(words, report)
     result = run([command, 'bench', engine, '--iterations', '50'] + shapes, report)
     memory = result['memory']
