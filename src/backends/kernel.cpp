@@ -92,12 +92,12 @@ std::string tactic_for(const Problem& problem, const std::string& tactic) {
   return runs_alone(kernel, problem, tactic) ? tactic : kernel.name;
 }
 
-std::unique_ptr<Step> make_step(const Problem& problem, const std::string& tactic) {
+MadeStep make_step(const Problem& problem, const std::string& tactic) {
   const Kernel& kernel = kernel_for(problem, tactic);
-  if (!runs_alone(kernel, problem, tactic)) return kernel.make(problem);
+  if (!runs_alone(kernel, problem, tactic)) return {kernel.make(problem), kernel.name};
   Problem one = problem;
   one.threads = 1;
-  return std::make_unique<AloneStep>(kernel.make(one));
+  return {std::make_unique<AloneStep>(kernel.make(one)), tactic};
 }
 
 }  // namespace tenon::backends

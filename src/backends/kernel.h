@@ -58,7 +58,10 @@ std::string alone(const std::string& name);
 bool is_alone(const std::string& tactic);
 /// The tactic that runs where this one is asked for.
 std::string tactic_for(const Problem& problem, const std::string& tactic);
-/// What runs it.
-std::unique_ptr<Step> make_step(const Problem& problem, const std::string& tactic);
+struct MadeStep {
+  std::unique_ptr<Step> step;
+  std::string tactic;  // that runs
+};
+MadeStep make_step(const Problem& problem, const std::string& tactic);
 
 }  // namespace tenon::backends

@@ -28,7 +28,8 @@ int work(const Options& options) {
                  .hint = "give --trust where you would run a program of whoever made it"});
   if (out) paths().write("FILE", options.file);
   else paths().read("FILE", options.file);
-  const backends::Backend& gpu = backends::backend(std::string("cuda"));
+  const Device device(std::string("cuda"));
+  const backends::Backend& gpu = backends::backend(device);
   const backends::KernelCount count = out ? gpu.export_kernels(options.file) : gpu.import_kernels(options.file);
   if (!options.json.empty())
     write_json(options.json, {{"file", options.file}, {"kernels", count.kernels}, {"bytes", count.bytes}});

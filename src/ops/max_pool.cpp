@@ -6,6 +6,12 @@ namespace {
 
 using Poolable = Types<float, double, Half, BFloat, E4M3, int8_t, uint8_t>;
 
+/// Whether the value takes the top's place: the first that is no number stays.
+template <class V>
+bool above(V value, V top) {
+  return top == top && !(value <= top);
+}
+
 /// An offset in a row-major plane as one in column-major order.
 int64_t column_major(const Window3& window, int64_t offset) {
   const int64_t w = offset % window.in[2], h = offset / window.in[2] % window.in[1],
@@ -27,8 +33,7 @@ void evaluate(Evaluation& ctx) {
       each_tap(window, position, [&](int64_t tap) {
         const auto value = static_cast<Wide<T>>(from[tap]);
         const auto top = best < 0 ? value : static_cast<Wide<T>>(from[best]);
-        // The first that is no number stays.
-        if (best < 0 || value > top || (value != value && top == top)) best = tap;
+        if (best < 0 || above(value, top)) best = tap;
       });
       if (best >= 0) y.data<T>()[at] = from[best];
       else y.data<T>()[at] = static_cast<T>(std::numeric_limits<Wide<T>>::lowest());

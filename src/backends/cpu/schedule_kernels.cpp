@@ -6,26 +6,20 @@
 #include "backends/cpu/control_flow.h"
 
 namespace tenon::cpu {
-namespace {
-
-/// `own`: is told what runs it.
-std::unique_ptr<backends::Step> make_step(const backends::ScheduledStep& scheduled,
-                                          backends::ScheduledStep* own = nullptr) {
-  const backends::Problem& problem = scheduled.problem;
-  if (own) own->tactic = backends::tactic_for(problem, scheduled.tactic);
-  return backends::make_step(problem, scheduled.tactic);
-}
-
-}  // namespace
 
 ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::Schedule* own) : schedule_(schedule) {
   for (size_t at = 0; at < schedule_.steps.size(); ++at) {
     const backends::ScheduledStep& scheduled = schedule_.steps[at];
     if (own) own->steps[at].problem.weights = schedule_.weights.get();
-    steps_.push_back(scheduled.blocks ? nullptr : make_step(scheduled, own ? &own->steps[at] : nullptr));
-    if (steps_.back()) packed_bytes_ += steps_.back()->packed_bytes();
+    steps_.emplace_back();
     blocks_.emplace_back();
-    if (!scheduled.blocks) continue;
+    if (!scheduled.blocks) {
+      backends::MadeStep made = backends::make_step(scheduled.problem, scheduled.tactic);
+      packed_bytes_ += made.step->packed_bytes();
+      steps_.back() = std::move(made.step);
+      if (own) own->steps[at].tactic = std::move(made.tactic);
+      continue;
+    }
     for (const backends::Schedule& block : *scheduled.blocks) {
       blocks_.back().push_back(std::make_unique<ScheduleKernels>(block));
       packed_bytes_ += blocks_.back().back()->packed_bytes();
@@ -50,7 +44,8 @@ size_t ScheduleKernels::plain_bytes() const {
 std::shared_ptr<const backends::Step> ScheduleKernels::step(size_t at) const {
   const backends::ScheduledStep& scheduled = schedule_.steps[at];
   if (scheduled.blocks) return make_control_step(scheduled.problem, blocks_[at]);
-  return steps_[at]->shared() ? steps_[at] : make_step(scheduled);
+  if (steps_[at]->shared()) return steps_[at];
+  return backends::make_step(scheduled.problem, scheduled.tactic).step;
 }
 
 }  // namespace tenon::cpu

@@ -46,7 +46,7 @@ class UnfusedStep : public backends::Step {
       return slot->second;
     };
     for (const Member& member : members) {
-      Bound bound{backends::make_step(member.problem, member.tactic), {}, {}};
+      Bound bound{backends::make_step(member.problem, member.tactic).step, {}, {}};
       for (size_t at = 0; at < member.inputs.size(); ++at)
         bound.inputs.push_back(slot_of(member.inputs[at], member.problem.inputs[at]));
       for (size_t at = 0; at < member.outputs.size(); ++at)
@@ -95,7 +95,7 @@ class HostTimer : public backends::TacticTimer {
     steps_.clear();
     for (const std::string& tactic : tactics)
       if (tactic == backends::unfused) steps_.push_back(std::make_unique<UnfusedStep>(problem, members_));
-      else steps_.push_back(backends::make_step(problem, tactic));
+      else steps_.push_back(backends::make_step(problem, tactic).step);
     return start(problem);
   }
 

@@ -217,7 +217,7 @@ template <int i>
 static TENON_INLINE void store_half(uint8_t* p, IVec v, int n) {
   const __m128i half = _mm256_extracti128_si256(v, i);
   if (n < 0) _mm_storeu_si128((__m128i*)p, half);
-  else __builtin_memcpy(p, &half, n);
+  else __builtin_memcpy(p, &half, n & 15);
 }
 template <int i>
 static TENON_INLINE void store_quarter(uint8_t* p, IVec v, int n) {
