@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// Calibration: from sample data to the scales of an INT8 engine.
@@ -41,6 +43,11 @@ enum class CalibrationMethod {
   entropy,         ///< TensorRT's EntropyCalibration2
   entropy_legacy,  ///< TensorRT's EntropyCalibration
 };
+
+/// What --calibrator calls the methods, for messages.
+inline constexpr const char* calibration_method_names = "auto, minmax, percentile, mse, entropy or entropy-legacy";
+/// The method of one of those names; none for any other text.
+TENON_API std::optional<CalibrationMethod> calibration_method_named(std::string_view name);
 
 struct CalibrationOptions {
   CalibrationMethod method = CalibrationMethod::automatic;

@@ -193,13 +193,11 @@ void take_calibration(const nb::dict& given, const std::vector<TensorInfo>& inpu
   CalibrationOptions& how = options.calibration;
   std::string method = "auto";
   take(given, "method", method);
-  how.method = chosen<CalibrationMethod>(method, "method of calibration",
-                                         {{"auto", CalibrationMethod::automatic},
-                                          {"minmax", CalibrationMethod::min_max},
-                                          {"percentile", CalibrationMethod::percentile},
-                                          {"mse", CalibrationMethod::mse},
-                                          {"entropy", CalibrationMethod::entropy},
-                                          {"entropy-legacy", CalibrationMethod::entropy_legacy}});
+  const auto named = calibration_method_named(method);
+  if (!named)
+    throw Error(Code::usage, "no calibrator is called \"" + method + "\"",
+                {.where = "method", .hint = std::string("give ") + calibration_method_names});
+  how.method = *named;
   take(given, "percentile", how.percentile);
   take(given, "calibration_batch", how.batch);
   take(given, "calibration_count", how.count);

@@ -35,15 +35,10 @@ class CCalibrator : public Calibrator {
 };
 
 CalibrationMethod method_of(const char* word) {
-  static const std::map<std::string, CalibrationMethod> methods = {
-      {"auto", CalibrationMethod::automatic},        {"minmax", CalibrationMethod::min_max},
-      {"percentile", CalibrationMethod::percentile}, {"mse", CalibrationMethod::mse},
-      {"entropy", CalibrationMethod::entropy},       {"entropy-legacy", CalibrationMethod::entropy_legacy}};
-  const auto found = methods.find(word ? word : "auto");
-  if (found == methods.end())
-    throw Error(Code::usage, std::string("no calibrator is called \"") + word + "\"",
-                {.where = "method", .hint = "give auto, minmax, percentile, mse, entropy or entropy-legacy"});
-  return found->second;
+  const std::string name = word ? word : "auto";
+  if (const auto method = calibration_method_named(name)) return *method;
+  throw Error(Code::usage, "no calibrator is called \"" + name + "\"",
+              {.where = "method", .hint = std::string("give ") + calibration_method_names});
 }
 
 }  // namespace

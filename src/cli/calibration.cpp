@@ -23,14 +23,6 @@ namespace fs = std::filesystem;
 namespace tenon::cli {
 namespace {
 
-const std::map<std::string, CalibrationMethod>& methods() {
-  static const std::map<std::string, CalibrationMethod> list{
-      {"auto", CalibrationMethod::automatic},        {"minmax", CalibrationMethod::min_max},
-      {"percentile", CalibrationMethod::percentile}, {"mse", CalibrationMethod::mse},
-      {"entropy", CalibrationMethod::entropy},       {"entropy-legacy", CalibrationMethod::entropy_legacy}};
-  return list;
-}
-
 /// One file, or one folder of input_N.pb, is one batch.
 class ArraySamples : public Calibrator {
  public:
@@ -235,12 +227,12 @@ std::shared_ptr<Calibrator> resaved_data(const DataOptions& given, const std::ve
 }
 
 void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
-  const auto found = methods().find(method);
-  if (found == methods().end())
+  const auto named = calibration_method_named(method);
+  if (!named)
     throw Error(Code::usage, "no calibrator is called \"" + method + "\"",
-                {.where = "--calibrator", .hint = "give auto, minmax, percentile, mse, entropy or entropy-legacy"});
+                {.where = "--calibrator", .hint = std::string("give ") + calibration_method_names});
   build.calibration = options;
-  build.calibration.method = found->second;
+  build.calibration.method = *named;
   build.calibration.keep = kept(keep);
   if (effort != "normal" && effort != "high")
     throw Error(Code::usage, "invalid value \"" + effort + "\"", {.where = "--effort", .hint = "give normal or high"});

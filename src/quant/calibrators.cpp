@@ -3,8 +3,23 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
+
+namespace tenon {
+
+std::optional<CalibrationMethod> calibration_method_named(std::string_view name) {
+  static constexpr std::pair<std::string_view, CalibrationMethod> methods[] = {
+      {"auto", CalibrationMethod::automatic},        {"minmax", CalibrationMethod::min_max},
+      {"percentile", CalibrationMethod::percentile}, {"mse", CalibrationMethod::mse},
+      {"entropy", CalibrationMethod::entropy},       {"entropy-legacy", CalibrationMethod::entropy_legacy}};
+  for (const auto& [known, method] : methods)
+    if (known == name) return method;
+  return std::nullopt;
+}
+
+}  // namespace tenon
 
 namespace tenon::quant {
 namespace {
