@@ -12,16 +12,17 @@
 #include "ops/verify.h"
 
 namespace tenon::ops {
+
+void fail_at(const ir::Node& node, const std::string& why, const std::string& hint) {
+  throw Error(Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") is invalid",
+              {.where = "node " + node.label(), .why = why, .hint = hint, .node = node.label()});
+}
+
 namespace {
 
 std::map<ir::OpId, OpDef>& registry() {
   static std::map<ir::OpId, OpDef> ops;
   return ops;
-}
-
-[[noreturn]] void fail_at(const ir::Node& node, const std::string& why, const std::string& hint) {
-  throw Error(Code::invalid_model, "node \"" + node.label() + "\" (" + node.op + ") is invalid",
-              {.where = "node " + node.label(), .why = why, .hint = hint, .node = node.label()});
 }
 
 [[noreturn]] void refuse_unknown(const ir::Node& node) {

@@ -26,6 +26,9 @@ struct Formula {
 /// The number in an input of a node that is a constant of one element; nullopt for others.
 using InputNumber = std::function<std::optional<float>(size_t input)>;
 
+/// Raises the error of a node that is invalid.
+[[noreturn]] void fail_at(const ir::Node& node, const std::string& why, const std::string& hint = "");
+
 /// What inference sees: the node, and what is known of its inputs. It sets the type of every output.
 class Inference {
  public:

@@ -64,6 +64,9 @@ std::vector<Case> value_cases() {
       running("10.index.gather_outside_late",
               model(input("x", {1}, i64) + zeros("w", {1, 4}) + numbers("n", {9}) +
                     node("a", "Add", {"x", "n"}, {"i"}) + node("g", "Gather", {"w", "i"}, {"y"}) + output("y"))),
+      running("10.index.region_of_no_image",
+              model(input("x", {2, 1, 4, 4}) + input("r", {1, 4}) + numbers("i", {2}) +
+                    node("a", "RoiAlign", {"x", "r", "i"}, {"y"}, integer("sampling_ratio", 2)) + output("y"))),
   };
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/support.h"
+#include "ops/op.h"
 
 namespace tenon::cpu {
 namespace {
@@ -17,12 +19,12 @@ using backends::Reason;
 
 constexpr int64_t most_ratio = 8;
 
-/// The image is turned to channels last once; then each bin of a region is a weighted sum of whole pixels. Regions of
-/// an image that is not there give zeros.
+/// The image is turned to channels last once; then each bin of a region is a weighted sum of whole pixels.
 class PixelsStep : public backends::Step {
  public:
   explicit PixelsStep(const Problem& problem)
-      : x_(problem.inputs[0].dims),
+      : node_(*problem.node),
+        x_(problem.inputs[0].dims),
         y_(problem.outputs[0].dims),
         ratio_(problem.node->integer("sampling_ratio", 0)),
         half_pixel_(problem.node->text("coordinate_transformation_mode", "half_pixel") == "half_pixel"),
@@ -37,10 +39,13 @@ class PixelsStep : public backends::Step {
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     auto* pixels = reinterpret_cast<float*>(worker.workspace);
+    const auto* images = reinterpret_cast<const int64_t*>(inputs[2]);
+    // Every worker looks at all of them, so that none waits for one that has failed.
+    for (int64_t r = 0; r < y_[0]; ++r)
+      if (images[r] < 0 || images[r] >= x_[0]) ops::fail_at(node_, "a batch index is " + std::to_string(images[r]));
     turn(reinterpret_cast<const float*>(inputs[0]), pixels, worker);
     worker.sync();
     const auto* rois = reinterpret_cast<const float*>(inputs[1]);
-    const auto* images = reinterpret_cast<const int64_t*>(inputs[2]);
     std::byte* own = worker.workspace + image_ + (bins_ + taps_) * static_cast<size_t>(worker.id);
     auto* bins = reinterpret_cast<float*>(own);
     auto* offsets = reinterpret_cast<int64_t*>(own + bins_);
@@ -50,10 +55,6 @@ class PixelsStep : public backends::Step {
     worker.share(y_[0], begin, end);
     for (int64_t r = begin; r < end; ++r) {
       float* to = reinterpret_cast<float*>(outputs[0]) + r * channels * count;
-      if (images[r] < 0 || images[r] >= x_[0]) {
-        std::fill_n(to, channels * count, 0.f);
-        continue;
-      }
       region(rois + r * 4, pixels + images[r] * x_[2] * x_[3] * channels, bins, offsets, weights);
       for (int64_t c = 0; c < channels; ++c)
         for (int64_t bin = 0; bin < count; ++bin) to[c * count + bin] = bins[bin * channels + c];
@@ -123,6 +124,7 @@ class PixelsStep : public backends::Step {
       }
   }
 
+  const ir::Node& node_;
   Dims x_, y_;
   int64_t ratio_;
   bool half_pixel_;
