@@ -54,6 +54,23 @@ def test_names_that_are_not_offered_say_what_to_use(net):
     assert not isinstance(caught.value, NotImplementedError)
 
 
+def test_flags_that_are_not_offered_say_so(net):
+    logger = Lines()
+    builder, network, config = parsed(net, logger)
+    with_profile(builder, config)
+    with pytest.raises(NotImplementedError, match='BuilderFlag.FP4 is not offered: .*use INT8'):
+        config.set_flag(trt.BuilderFlag.FP4)
+    assert not config.get_flag(trt.BuilderFlag.FP4)
+    for flag in (trt.BuilderFlag.INT4, trt.BuilderFlag.WEIGHT_STREAMING, trt.BuilderFlag.VERSION_COMPATIBLE):
+        config.set_flag(flag)
+    assert builder.build_serialized_network(network, config) is not None
+    told = [text for severity, text in logger.lines if severity == trt.Logger.WARNING]
+    assert len(told) == 3 and 'BuilderFlag.INT4: ' in told[0] and 'weights="int4"' in told[0]
+    config.flags |= 1 << int(trt.BuilderFlag.FP4)
+    assert builder.build_serialized_network(network, config) is None
+    assert logger.lines[-1][0] == trt.Logger.ERROR and 'BuilderFlag.FP4 is not offered' in logger.lines[-1][1]
+
+
 def test_unknown_attributes_are_not_set(net):
     builder, network, config = parsed(net)
     with_profile(builder, config)

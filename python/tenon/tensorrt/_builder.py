@@ -10,6 +10,7 @@ from .. import _build, _core
 from .._errors import Error
 from ._calibrator import METHODS, Adapter
 from ._enums import BuilderFlag, DataType, DeviceType, MemoryPoolType, ProfilingVerbosity, Severity
+from ._flags import idle, layers_are_held, precision_of, require_offered
 from ._network import INetworkDefinition
 from ._refitter import Source, model_bytes, packed
 from ._types import Dims, HostMemory, Managed, NotOffered, Sealed, lacking, tell
@@ -105,6 +106,7 @@ class IBuilderConfig(Sealed):
         self._pools.clear()
 
     def set_flag(self, flag: Any) -> None:
+        require_offered(1 << int(flag))
         self.flags |= 1 << int(flag)
 
     def clear_flag(self, flag: Any) -> None:
@@ -259,22 +261,6 @@ def _attempt(logger: Any, work: Callable[[], Any]) -> Any:
         return None
 
 
-def precision_of(config: IBuilderConfig, device: str, logger: Any) -> str:
-    """The flags as one precision; what stays out of INT8 takes what the device has beside it."""
-    on_gpu = device != "cpu"
-    if config.get_flag(BuilderFlag.INT8):
-        return "int8"
-    if config.get_flag(BuilderFlag.FP8):
-        return "fp8"
-    if config.get_flag(BuilderFlag.BF16):
-        return "bf16"
-    if config.get_flag(BuilderFlag.FP16):
-        if on_gpu:
-            return "fp16"
-        tell(logger, Severity.WARNING, "CPUs compute FP16 no faster: the engine is FP32.")
-    return "tf32" if on_gpu and config.get_flag(BuilderFlag.TF32) else "fp32"
-
-
 def _shapes(network: INetworkDefinition, config: IBuilderConfig) -> Dict[str, List[int]]:
     """The usual sizes of the first profile; of inputs without free sizes their own."""
     profile = config._profiles[0] if config._profiles else None
@@ -316,9 +302,10 @@ def build_engine(
     """The engine and, with REFIT, what it was built of. Raises Error."""
     if network._model is None:
         raise Error(2, "the network is empty: parse an ONNX model first")
+    require_offered(config.flags)
     device = default_device()
     precision = precision_of(config, device, logger)
-    for note in network._notes:
+    for note in [*network._notes, *idle(config.flags)]:
         tell(logger, Severity.WARNING, note)
     shapes = _shapes(network, config)
     entries = {
@@ -390,9 +377,3 @@ def _calibrate(
     }
     if keep and layers_are_held(config):
         options["keep"] = keep
-
-
-def layers_are_held(config: IBuilderConfig) -> bool:
-    """Whether the precisions that the script has given to layers count."""
-    flags = (BuilderFlag.STRICT_TYPES, BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
-    return any(config.get_flag(flag) for flag in flags)
