@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from tensorrt_test import Batches, Lines, net, parsed, with_profile  # noqa: F401: net is a fixture
+from tensorrt_test import Batches, Lines, net, onnx_model, parsed, with_profile  # noqa: F401: net is a fixture
 
 import tenon.cuda as cuda
 import tenon.tensorrt as trt
@@ -69,6 +69,27 @@ def test_flags_that_are_not_offered_say_so(net):
     config.flags |= 1 << int(trt.BuilderFlag.FP4)
     assert builder.build_serialized_network(network, config) is None
     assert logger.lines[-1][0] == trt.Logger.ERROR and 'BuilderFlag.FP4 is not offered' in logger.lines[-1][1]
+
+
+def test_layers_without_a_form_in_int8_may_be_held(tmp_path):
+    """As exporters hold every Sigmoid; and a product of two activations."""
+    from onnx import helper, numpy_helper
+
+    weights = numpy_helper.from_array(np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype('float32'), 'w')
+    nodes = [helper.make_node('Conv', ['x', 'w'], ['c'], name='conv', kernel_shape=[3, 3], pads=[1] * 4),
+             helper.make_node('Sigmoid', ['c'], ['s'], name='sigmoid'),
+             helper.make_node('MatMul', ['s', 'c'], ['y'], name='product')]
+    model = onnx_model(nodes, [('x', 'FLOAT', [2, 3, 8, 8])], [('y', 'FLOAT', [2, 4, 8, 8])], [weights])
+    builder, network, config = parsed(model)
+    config.set_flag(trt.BuilderFlag.INT8)
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    calibrator = config.int8_calibrator = Batches(str(tmp_path / 'x'))
+    for layer in network:
+        if layer.type in (trt.LayerType.ACTIVATION, trt.LayerType.MATRIX_MULTIPLY):
+            layer.precision = trt.float32
+            layer.set_output_type(0, trt.float32)
+    assert builder.build_serialized_network(network, config) is not None
+    assert sum(isinstance(call, tuple) for call in calibrator.calls) == 4  # the data is read once
 
 
 def test_unknown_attributes_are_not_set(net):

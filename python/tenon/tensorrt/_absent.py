@@ -84,6 +84,7 @@ IDLE_FLAGS: Dict[str, str] = {
 }
 
 CLASSES: Dict[str, Dict[str, str]] = {
+    "BuilderFlag": {**REFUSED_FLAGS, **IDLE_FLAGS},
     "Builder": {
         "get_plugin_registry": "trt.get_plugin_registry() is there; for plugins " + _PLUGIN,
         "build_serialized_network_to_stream": "build_serialized_network gives the bytes: write these",

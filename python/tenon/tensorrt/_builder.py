@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from .. import _build, _core
 from .._errors import Error
 from ._calibrator import METHODS, Adapter
-from ._enums import BuilderFlag, DataType, DeviceType, MemoryPoolType, ProfilingVerbosity, Severity
-from ._flags import idle, layers_are_held, precision_of, require_offered
+from ._enums import BuilderFlag, DeviceType, MemoryPoolType, ProfilingVerbosity, Severity
+from ._flags import held_layers, idle, precision_of, require_offered
 from ._network import INetworkDefinition
 from ._refitter import Source, model_bytes, packed
 from ._types import Dims, HostMemory, Managed, NotOffered, Sealed, lacking, tell
@@ -327,9 +327,20 @@ def build_engine(
         _calibrate(logger, network, config, options, model, shapes)
     tell(logger, Severity.INFO, "Building for %s in %s." % (device, precision))
     source = _refit_source(logger, network, config, options, model)
-    engine = _build.build(model, external_root=network._root, **options)
+    engine = _built(model, network._root, options)
     tell(logger, Severity.INFO, "Engine generation completed.")
     return engine, source
+
+
+def _built(model: Any, root: str, options: Dict[str, Any]) -> _core.Engine:
+    while True:
+        try:
+            return _build.build(model, external_root=root, **options)
+        except Error as error:
+            # Known before data is read: a layer that never is in INT8 needs no holding.
+            if error.node not in options.get("keep", {}):
+                raise
+            del options["keep"][error.node]
 
 
 def _refit_source(
@@ -369,11 +380,6 @@ def _calibrate(
     calibrator.get_batch_size()
     options["calibration"] = Adapter(calibrator, inputs, at, logger)
     options["method"] = METHODS[calibrator.get_algorithm()]
-    floats = (DataType.FLOAT, DataType.HALF, DataType.BF16)
-    keep = {
-        layer._origin: "fp32"
-        for layer in network._layers
-        if layer._precision in floats or any(kind in floats for kind in layer._output_types.values())
-    }
-    if keep and layers_are_held(config):
+    keep = held_layers(network, config)
+    if keep:
         options["keep"] = keep

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Dict, List
 
 from ._absent import IDLE_FLAGS, REFUSED_FLAGS
-from ._enums import BuilderFlag, Severity
+from ._enums import BuilderFlag, DataType, Severity
 from ._types import NotOffered, tell
 
 
@@ -38,7 +38,16 @@ def precision_of(config: Any, device: str, logger: Any) -> str:
     return "tf32" if on_gpu and config.get_flag(BuilderFlag.TF32) else "fp32"
 
 
-def layers_are_held(config: Any) -> bool:
-    """Whether the precisions that the script has given to layers count."""
+def held_layers(network: Any, config: Any) -> Dict[str, str]:
+    """Layers that the script holds in floating point, of those that have a form in INT8 of their own; others are
+    computed as what lies around them."""
     flags = (BuilderFlag.STRICT_TYPES, BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
-    return any(config.get_flag(flag) for flag in flags)
+    if not any(config.get_flag(flag) for flag in flags):
+        return {}
+    floats = (DataType.FLOAT, DataType.HALF, DataType.BF16)
+    return {
+        layer._origin: "fp32"
+        for layer in network._layers
+        if layer._op in ("Conv", "ConvTranspose", "Gemm", "MatMul")
+        and (layer._precision in floats or any(kind in floats for kind in layer._output_types.values()))
+    }
