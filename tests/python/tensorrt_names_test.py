@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorRT's interface: names that are not offered, and what scripts get wrong."""
 
+import mmap
+
 import numpy as np
 import pytest
 from tensorrt_test import Batches, Lines, net, onnx_model, parsed, with_profile  # noqa: F401: net is a fixture
@@ -23,6 +25,28 @@ def test_a_get_batch_that_fails_is_the_cause(net, tmp_path, capsys):
     errors = [text for severity, text in logger.lines if severity == trt.Logger.ERROR]
     assert len(errors) == 1 and "get_batch failed" in errors[0] and 'ValueError: the file is lost' in errors[0]
     assert 'there is no calibration data' not in errors[0] and 'lost' in capsys.readouterr().err
+
+
+def test_memory_of_others_that_is_gone_is_told(tmp_path):
+    if cuda.Device.count() > 0:
+        pytest.skip('the driver checks a GPU\'s memory')
+    from onnx import helper
+
+    class Forgetful(Batches):
+        def get_batch(self, names):
+            values = mmap.mmap(-1, 4 * 3 * 512 * 512)
+            address = np.frombuffer(values, np.uint8).ctypes.data
+            del values  # as a tensor that lives no longer than this call
+            return [address]
+
+    logger = Lines()
+    nodes = [helper.make_node('Relu', ['x'], ['y'])]
+    model = onnx_model(nodes, [('x', 'FLOAT', [1, 3, 512, 512])], [('y', 'FLOAT', [1, 3, 512, 512])])
+    builder, network, config = parsed(model, logger)
+    config.set_flag(trt.BuilderFlag.INT8)
+    config.int8_calibrator = Forgetful(str(tmp_path / 'x'))
+    assert builder.build_serialized_network(network, config) is None
+    assert 'keep the tensor whose address it is' in logger.lines[-1][1]
 
 
 def test_names_that_are_not_offered_say_what_to_use(net):
