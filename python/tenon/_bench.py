@@ -19,6 +19,7 @@ from ._monitor import resident_bytes
 from ._sources import Source, find
 
 ROUNDS = 10
+WAIT = 20.0  # seconds that are worth a line
 
 
 class Contender:
@@ -203,10 +204,12 @@ def _made(contenders: Sequence[Contender], batch: Any, warmup: int, rows: List[D
     return runs
 
 
-def _timed(runs: Dict[str, Any], iterations: int) -> Dict[str, List[float]]:
-    """In rounds, each contender in turn, so that what disturbs the machine disturbs all."""
+def _timed(runs: Dict[str, Any], iterations: int, tell_left: Callable[[float], Any]) -> Dict[str, List[float]]:
+    """In rounds, each contender in turn, so that what disturbs the machine disturbs all; after the first it tells the
+    seconds that are left."""
     times: Dict[str, List[float]] = {name: [] for name in runs}
     rounds = min(ROUNDS, iterations)
+    begin = time.perf_counter()
     for at in range(rounds):
         count = iterations * (at + 1) // rounds - iterations * at // rounds
         for name, run in runs.items():
@@ -215,6 +218,8 @@ def _timed(runs: Dict[str, Any], iterations: int) -> Dict[str, List[float]]:
                 start = time.perf_counter()
                 run()
                 times[name].append(1000 * (time.perf_counter() - start))
+        if at == 0:
+            tell_left((rounds - 1) * (time.perf_counter() - begin))
     return times
 
 
@@ -232,7 +237,7 @@ def bench(
     device: str = "cpu",
     threads: int = 0,
     compiled: bool = True,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], Any] = lambda _: None,
 ) -> Dict[str, Any]:
     """Latency, throughput, size, memory and fidelity of every way to run a PyTorch model, as a dict for JSON.
 
@@ -264,7 +269,7 @@ def bench(
             batch = numpy.random.default_rng(0).standard_normal([size, *shape]).astype("float32")
             mine: List[Dict[str, Any]] = []
             runs = _made(contenders, batch, warmup, mine)
-            times = _timed(runs, iterations)
+            times = _timed(runs, iterations, lambda left: left < WAIT or say("  about %.0f s to go" % left))
             expected = mine[0].get("outputs")
             for row in mine:
                 outputs = row.pop("outputs", None)

@@ -44,6 +44,15 @@ def test_benchmark_and_plots(tmp_path, capsys):
     assert page.count('data:image/png;base64,') == 6 and 'takes 1x3x64x64 alone' in page
 
 
+def test_how_long_it_takes_is_told(monkeypatch):
+    from tenon import _bench
+
+    seconds, told = iter(range(1000)), []
+    monkeypatch.setattr(_bench.time, 'perf_counter', lambda: next(seconds))
+    times = _bench._timed({'a': lambda: None, 'b': lambda: None}, 20, told.append)
+    assert told == [9 * 9] and [len(one) for one in times.values()] == [20, 20]
+
+
 def test_plots_say_whose_an_engine_is():
     pytest.importorskip('matplotlib', reason='no matplotlib')
     from tenon._plot import _page, figures
