@@ -31,6 +31,9 @@ def test_benchmark_and_plots(tmp_path, capsys):
             row = rows[name, batch]
             assert row['latency_ms']['least'] <= row['latency_ms']['p50'] <= row['latency_ms']['p99']
             assert row['fidelity']['relative_error'] < 1e-4 and row['throughput'] > 0 and row['model_bytes'] > 1e6
+            # Each holds its weights, whoever else has loaded some.
+            assert 0.9 * row['model_bytes'] < row['memory_bytes'] < 1e9
+        assert rows[name, 1]['memory_bytes'] <= rows[name, 2]['memory_bytes']
     assert 'takes 1x3x64x64 alone' in rows['one', 2]['error'] and 'error' not in rows['one', 1]
     assert report['memory']['host_peak_bytes'] > 0 and report['environment']['cpu']
     pytest.importorskip('matplotlib', reason='no matplotlib')
