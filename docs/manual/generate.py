@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the pages of the reference from what they are about: the command's help, the registries of operators, the
-environment, the Python package and its part that stands for TensorRT.   usage: generate.py FOLDER"""
+environment, the Python package and its part that stands for TensorRT, the headers of C++ and C.
+
+usage: generate.py FOLDER"""
 import inspect
 import os
 import re
 import subprocess
 import sys
+
+import headers
 
 import tenon
 import tenon.cuda
@@ -164,3 +168,5 @@ def tensorrt():
 
 for page in (command, operators, environment, python, tensorrt):
     page()
+write('cpp.md', 'C++ API', headers.cpp())
+write('c.md', 'C API', headers.c())

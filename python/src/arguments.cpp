@@ -87,6 +87,10 @@ nb::dict as_dict(const Signature& signature, const std::vector<Tensor>& outputs)
   return dict;
 }
 
+std::string checked_name(nb::handle given) {
+  return nb::cast<std::string>(checked("text", "name", given, "the name of an input or output"));
+}
+
 nb::object in_order(nb::handle names, const nb::dict& outputs) {
   return nb::module_::import_("tenon._arguments").attr("in_order")(names, outputs);
 }

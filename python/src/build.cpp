@@ -306,8 +306,10 @@ void bind_build(nb::module_& module) {
              nb::sig("def build(model: str | bytes, options: dict[str, typing.Any]) -> Engine"));
   module.def("retune", &retune_engine, nb::arg("engine"), nb::arg("options"),
              nb::sig("def retune(engine: Engine, options: dict[str, typing.Any]) -> Engine"));
-  module.def("load_plugin", &load_plugin, nb::arg("path"),
-             "Loads a plugin with custom ops, for the process, before models that use them are built.");
+  module.def(
+      "load_plugin", [](nb::handle given) { load_plugin(nb::cast<std::string>(checked("path", "path", given))); },
+      nb::arg("path").none(), nb::sig("def load_plugin(path: str | os.PathLike[str]) -> None"),
+      "Loads a plugin with custom ops, for the process, before models that use them are built.");
 }
 
 }  // namespace tenon::python

@@ -142,8 +142,11 @@ void bind_facts(EngineClass& engine) {
           "(output, input) of each value that runs carry from one to the next.")
       .def(
           "state",
-          [](const PyEngine& self, const Shapes& sizes) { return new PyState(self.get().state(sizes), self.get()); },
-          nb::arg("sizes") = Shapes(),
+          [](const PyEngine& self, nb::handle given) {
+            const auto sizes = nb::cast<Shapes>(checked("shapes", "sizes", given));
+            return new PyState(self.get().state(sizes), self.get());
+          },
+          nb::arg("sizes").none() = nb::dict(),
           nb::sig("def state(self, sizes: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}) -> State"),
           "What a first run takes as carried: zeros. Sizes that the model leaves open are those of the same name among "
           "the\n"
@@ -186,13 +189,11 @@ void bind_runs(EngineClass& engine) {
           "session",
           [](const PyEngine& self, nb::handle given_threads, nb::handle given_shapes, nb::handle given_device,
              nb::handle given_profile, nb::handle state) {
-            const nb::object checked =
-                nb::module_::import_("tenon._arguments")
-                    .attr("of_session")(given_threads, given_shapes, given_device, given_profile);
-            const auto threads = nb::cast<int>(checked[0]);
-            const auto shapes = nb::cast<Shapes>(checked[1]);
-            const auto device = nb::cast<std::string>(checked[2]);
-            const auto profile = nb::cast<std::optional<std::string>>(checked[3]);
+            const nb::object four = checked("of_session", given_threads, given_shapes, given_device, given_profile);
+            const auto threads = nb::cast<int>(four[0]);
+            const auto shapes = nb::cast<Shapes>(four[1]);
+            const auto device = nb::cast<std::string>(four[2]);
+            const auto profile = nb::cast<std::optional<std::string>>(four[3]);
             if (profile && !shapes.empty())
               throw Error(Code::usage, "a session is for a profile or for shapes, not both");
             const SessionOptions options{threads, shapes, profile};
@@ -216,11 +217,13 @@ void bind_files(EngineClass& engine) {
   engine
       .def(
           "on",
-          [](const PyEngine& self, const std::string& device) {
+          [](const PyEngine& self, nb::handle given) {
+            const auto device = nb::cast<std::string>(checked("device", given));
             const nb::gil_scoped_release free;
             return new PyEngine(self.get().on(Device(device)), "");
           },
-          nb::arg("device"), "The same engine on another device.")
+          nb::arg("device").none(), nb::sig("def on(self, device: str) -> Engine"),
+          "The same engine on another device.")
       .def(
           "save",
           [](PyEngine& self, nb::handle given, bool overwrite) {
@@ -249,11 +252,11 @@ void bind_reports(EngineClass& engine) {
           "the times of the build, in microseconds.")
       .def(
           "why",
-          [](nb::handle self, const std::string& node, bool measure, int threads, int iterations) {
+          [](nb::handle self, nb::handle node, nb::handle measure, nb::handle threads, nb::handle iterations) {
             return nb::module_::import_("tenon._explain").attr("why")(self, node, measure, threads, iterations);
           },
-          nb::arg("node") = "", nb::kw_only(), nb::arg("measure") = true, nb::arg("threads") = 0,
-          nb::arg("iterations") = 10,
+          nb::arg("node").none() = "", nb::kw_only(), nb::arg("measure").none() = true, nb::arg("threads").none() = 0,
+          nb::arg("iterations").none() = 10,
           nb::sig("def why(self, node: str = \"\", *, measure: bool = True, threads: int = 0, iterations: int = 10) -> "
                   "tenon._explain.Why"),
           "Why each step runs as it does: kernel, time, the candidates with their times or why they refuse, and what "

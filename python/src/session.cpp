@@ -225,17 +225,22 @@ void bind_bindings(SessionClass& session) {
   session
       .def(
           "bind_input",
-          [](PySession& self, const std::string& name, nb::handle value) {
+          [](PySession& self, nb::handle given, nb::handle value) {
+            const std::string name = checked_name(given);
             const Tensor tensor = bindable(self, name, value, self.signature.input(name).dtype, false);
             self.get()->bind_input(name, tensor);
           },
-          nb::arg("name"), nb::arg("value").none(), "What runs read as that input, from where it lies; None unbinds.")
+          nb::arg("name").none(), nb::arg("value").none(),
+          nb::sig("def bind_input(self, name: str, value: typing.Any) -> None"),
+          "What runs read as that input, from where it lies; None unbinds.")
       .def(
           "bind_output",
-          [](PySession& self, const std::string& name, nb::handle value) {
+          [](PySession& self, nb::handle given, nb::handle value) {
+            const std::string name = checked_name(given);
             self.get()->bind_output(name, bindable(self, name, value, DType::undefined, true));
           },
-          nb::arg("name"), nb::arg("value").none(),
+          nb::arg("name").none(), nb::arg("value").none(),
+          nb::sig("def bind_output(self, name: str, value: typing.Any) -> None"),
           "Where runs leave that output: a dense array of its type and sizes. None unbinds.")
       .def(
           "enqueue",
@@ -266,7 +271,8 @@ void bind_measures(SessionClass& session) {
   session
       .def(
           "profile",
-          [](PySession& self, nb::handle inputs, int iterations) {
+          [](PySession& self, nb::handle inputs, nb::handle given) {
+            const auto iterations = nb::cast<int>(checked("whole", "iterations", given, 1));
             const Arguments arguments(self.signature, inputs);
             std::vector<Tensor> values;
             for (const TensorInfo& info : self.signature.inputs) {
@@ -280,7 +286,7 @@ void bind_measures(SessionClass& session) {
               return session.profile(values, iterations);
             });
           },
-          nb::arg("inputs"), nb::arg("iterations") = 10,
+          nb::arg("inputs"), nb::arg("iterations").none() = 10,
           nb::sig("def profile(self, inputs: collections.abc.Mapping[str, typing.Any], iterations: int = 10) -> "
                   "list[LayerTime]"),
           "Mean time of each step over some runs, in microseconds.")

@@ -54,6 +54,15 @@ struct Arguments {
   void add(const TensorInfo& info, nb::handle value);
 };
 
+/// What a function of tenon._arguments makes of what a caller gave. Raises an error that names the argument.
+template <class... Given>
+nb::object checked(const char* function, const Given&... given) {
+  return nb::module_::import_("tenon._arguments").attr(function)(given...);
+}
+
+/// The name of an input or output that a caller gave.
+std::string checked_name(nb::handle given);
+
 /// As ONNX Runtime gives them: a list of the outputs named, or of all for None.
 nb::object in_order(nb::handle names, const nb::dict& outputs);
 

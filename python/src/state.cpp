@@ -15,12 +15,16 @@ void bind_profiles(nb::module_& module) {
                       "Sizes that an engine is for, by input: any from `min` to `max`, with kernels measured at `opt`.")
       .def(
           "__init__",
-          [](Profile* self, Shapes opt, Shapes min, Shapes max, std::string name) {
+          [](Profile* self, nb::handle best, nb::handle least, nb::handle most, nb::handle given_name) {
+            const nb::object four = checked("of_profile", best, least, most, given_name);
+            auto opt = nb::cast<Shapes>(four[0]), min = nb::cast<Shapes>(four[1]), max = nb::cast<Shapes>(four[2]);
+            auto name = nb::cast<std::string>(four[3]);
             // An input without a least or most has the best size alone.
             for (const auto& [input, sizes] : opt) min.try_emplace(input, sizes), max.try_emplace(input, sizes);
             new (self) Profile{std::move(name), std::move(min), std::move(opt), std::move(max)};
           },
-          nb::arg("opt"), nb::arg("min") = Shapes(), nb::arg("max") = Shapes(), nb::arg("name") = "",
+          nb::arg("opt").none(), nb::arg("min").none() = nb::dict(), nb::arg("max").none() = nb::dict(),
+          nb::arg("name").none() = "",
           nb::sig("def __init__(self, opt: collections.abc.Mapping[str, collections.abc.Sequence[int]], "
                   "min: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}, "
                   "max: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}, name: str = \"\") -> None"))
@@ -67,24 +71,26 @@ void bind_states(nb::module_& module) {
           nb::sig("def fork(self) -> State"), "Another of the same content, which goes its own way.")
       .def(
           "get",
-          [](PyState& self, const std::string& input) {
+          [](PyState& self, nb::handle given) {
+            const std::string input = checked_name(given);
             const Tensor tensor = self.with([&](State& state) {
               const Tensor value = state.get(input);
               return value ? value.copy() : Tensor();
             });
             return tensor ? to_python(tensor) : nb::none();
           },
-          nb::arg("input"), nb::sig("def get(self, input: str) -> typing.Any"),
+          nb::arg("input").none(), nb::sig("def get(self, input: str) -> typing.Any"),
           "A copy of what the next run will take as that input; None before the first run, where its sizes are not\n"
           "known yet. Raises Error(usage) for an input that is not carried.")
       .def(
           "set",
-          [](PyState& self, const std::string& input, nb::handle value) {
+          [](PyState& self, nb::handle given, nb::handle value) {
+            const std::string input = checked_name(given);
             Held held;
             const Tensor tensor = held.tensor(value, type_of(self, input), input);
             self.with([&](State& state) { state.set(input, tensor); });
           },
-          nb::arg("input"), nb::arg("value"),
+          nb::arg("input").none(), nb::arg("value"), nb::sig("def set(self, input: str, value: typing.Any) -> None"),
           "Lets the next run take a copy of this. Raises Error(usage) for an input that is not carried, or another "
           "type.");
 }

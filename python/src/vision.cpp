@@ -71,8 +71,11 @@ void bind_specs(nb::module_& module) {
                    "How an image becomes a network's input: geometry, then (pixel * scale - mean) / std.\n"
                    "Preprocess(\"yolo\"), Preprocess(\"imagenet\"), Preprocess(\"letterbox=640x640,scale=1/255\").")
       .def(
-          "__init__", [](Spec* self, const std::string& text) { new (self) Spec(vision::parse_spec(text)); },
-          nb::arg("spec"))
+          "__init__",
+          [](Spec* self, nb::handle given) {
+            new (self) Spec(vision::parse_spec(nb::cast<std::string>(checked("spec", given))));
+          },
+          nb::arg("spec").none(), nb::sig("def __init__(self, spec: str | Preprocess) -> None"))
       .def_ro("width", &Spec::width, "Of the network's input; 0 until it is known.")
       .def_ro("height", &Spec::height, "Of the network's input; 0 until it is known.")
       .def_prop_ro(

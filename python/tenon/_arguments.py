@@ -13,6 +13,7 @@ _UNITS = "KMGT"
 _SIZE = re.compile(r"([0-9]+)(?:([KMGT])(?:i?B|i)?|B)?")
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|min|m|h|)")
 DEVICES = '"cpu", "cuda" or "cuda:N"'
+_SHAPES = 'a dict of sizes by input, as {"images": [1, 3, 224, 224]}'
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -132,7 +133,7 @@ def sizes(name: str, value: Any, least: int = 0) -> List[int]:
 
 def shapes(name: str, value: Optional[Mapping[str, Sequence[int]]]) -> Dict[str, List[int]]:
     """Sizes by input."""
-    given = mapping(name, {} if value is None else value, 'a dict of sizes by input, as {"images": [1, 3, 224, 224]}')
+    given = mapping(name, {} if value is None else value, _SHAPES)
     return {str(key): sizes("%s[%r]" % (name, key), one) for key, one in given.items()}
 
 
@@ -141,6 +142,33 @@ def of_session(threads: Any, given: Any, device: Any, profile: Any) -> Tuple[int
     if profile is not None:
         text("profile", profile, "the name of a profile")
     return whole("threads", threads), shapes("shapes", given), text("device", device, DEVICES), profile
+
+
+def of_profile(opt: Any, least: Any, most: Any, name: Any) -> Tuple[Any, ...]:
+    """The arguments of Profile."""
+    if opt is None:
+        refuse("opt", opt, _SHAPES)
+    given = (("opt", opt), ("min", least), ("max", most))
+    return (*(shapes(which, value) for which, value in given), text("name", name, "the name of the profile"))
+
+
+def of_why(node: Any, measure: Any, threads: Any, iterations: Any) -> Tuple[str, bool, int, int]:
+    """The arguments of Engine.why."""
+    node = text("node", node, "the name of an ONNX node")
+    return node, flag("measure", measure), whole("threads", threads), whole("iterations", iterations, 1)
+
+
+def spec(value: Any) -> str:
+    """The text of a preprocessing, of which Preprocess is made."""
+    from . import _core
+
+    if isinstance(value, _core.Preprocess):
+        return str(value)
+    return text("preprocess", value, 'text as "yolo", "imagenet" or "letterbox=640x640,scale=1/255"')
+
+
+def device(value: Any) -> str:
+    return text("device", value, DEVICES)
 
 
 def several(name: str, value: Any, expected: str) -> List[Any]:

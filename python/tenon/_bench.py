@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import glob
 import os
 import platform
@@ -13,12 +12,13 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import _build, _core
+from ._bench_memory import peaks, saved
 from ._errors import Code, Error
 from ._export import difference, export, flat
-from ._monitor import resident_bytes
 from ._sources import Source, find
 
 ROUNDS = 10
+WAIT = 20.0  # seconds that are worth a line
 
 
 class Contender:
@@ -188,8 +188,6 @@ def _made(contenders: Sequence[Contender], batch: Any, warmup: int, rows: List[D
     for one in contenders:
         row = {"name": one.name, "kind": one.kind, "batch": len(batch), "model_bytes": one.size, **one.facts}
         rows.append(row)
-        gc.collect()
-        before = resident_bytes(os.getpid())
         try:
             run = one.make(batch)
             row["outputs"] = run()
@@ -198,15 +196,16 @@ def _made(contenders: Sequence[Contender], batch: Any, warmup: int, rows: List[D
         except Exception as error:  # whatever a framework says is told, and the others go on
             row["error"] = (str(error).strip() or repr(error)).splitlines()[0]
             continue
-        row["memory_bytes"] = max(0, resident_bytes(os.getpid()) - before)
         runs[one.name] = run
     return runs
 
 
-def _timed(runs: Dict[str, Any], iterations: int) -> Dict[str, List[float]]:
-    """In rounds, each contender in turn, so that what disturbs the machine disturbs all."""
+def _timed(runs: Dict[str, Any], iterations: int, tell_left: Callable[[float], Any]) -> Dict[str, List[float]]:
+    """In rounds, each contender in turn, so that what disturbs the machine disturbs all; after the first it tells the
+    seconds that are left."""
     times: Dict[str, List[float]] = {name: [] for name in runs}
     rounds = min(ROUNDS, iterations)
+    begin = time.perf_counter()
     for at in range(rounds):
         count = iterations * (at + 1) // rounds - iterations * at // rounds
         for name, run in runs.items():
@@ -215,7 +214,20 @@ def _timed(runs: Dict[str, Any], iterations: int) -> Dict[str, List[float]]:
                 start = time.perf_counter()
                 run()
                 times[name].append(1000 * (time.perf_counter() - start))
+        if at == 0:
+            tell_left((rounds - 1) * (time.perf_counter() - begin))
     return times
+
+
+def _add_memory(rows: List[Dict[str, Any]], contenders: Sequence[Contender], common: Dict[str, Any]) -> None:
+    for one in contenders:
+        if one.kind == "pytorch" and common["model"] is None and common["module"] is None:
+            continue
+        found = peaks({**common, "kind": one.kind, "name": one.name, "engine": one.facts.get("engine")})
+        for size, peak in zip(common["batches"], found):
+            for row in rows:
+                if (row["name"], row["batch"]) == (one.name, size) and "error" not in row:
+                    row["memory_bytes"], row["gpu_memory_bytes"] = peak["host"], peak["gpu"]
 
 
 def bench(
@@ -232,7 +244,7 @@ def bench(
     device: str = "cpu",
     threads: int = 0,
     compiled: bool = True,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], Any] = lambda _: None,
 ) -> Dict[str, Any]:
     """Latency, throughput, size, memory and fidelity of every way to run a PyTorch model, as a dict for JSON.
 
@@ -264,7 +276,7 @@ def bench(
             batch = numpy.random.default_rng(0).standard_normal([size, *shape]).astype("float32")
             mine: List[Dict[str, Any]] = []
             runs = _made(contenders, batch, warmup, mine)
-            times = _timed(runs, iterations)
+            times = _timed(runs, iterations, lambda left: left < WAIT or say("  about %.0f s to go" % left))
             expected = mine[0].get("outputs")
             for row in mine:
                 outputs = row.pop("outputs", None)
@@ -275,6 +287,13 @@ def bench(
                 if outputs is not None and expected is not None:
                     row["fidelity"] = fidelity(outputs, expected)
             rows += mine
+        say("memory")
+        module = None if isinstance(model, str) else saved(source.module, folder)
+        random = any(note.startswith("random weights") for note in source.notes)
+        common: Dict[str, Any] = {"model": model if isinstance(model, str) else None, "module": module}
+        common.update(onnx=onnx_model, weights="none" if random else weights, checkpoint=checkpoint, trust=trust)
+        common.update(device=device, threads=threads, shape=shape, batches=list(batch_sizes))
+        _add_memory(rows, contenders, common)
     name = model if isinstance(model, str) else type(model).__name__
     facts = {"model": name, "input_shape": shape, "iterations": iterations, "warmup": warmup, "notes": notes}
     return {"format": "tenon benchmark 1", **facts, "environment": environment(device), "results": rows}

@@ -216,16 +216,7 @@ def build(
         options["calibrator"] = calibrator_of(
             calibration, inputs, options["shapes"], spec, calibration_cache, max_samples
         )
-    return _with_progress(progress, options, lambda: _built(source, options))
-
-
-def _built(source: Union[str, bytes], options: Dict[str, Any]) -> _core.Engine:
-    try:
-        return _core.build(source, options)
-    except Error as error:
-        if "--data" in error.hint:
-            error.hint = "give calibration=: a folder of images, arrays, a DataLoader or a Calibrator"
-        raise
+    return _with_progress(progress, options, lambda: _core.build(source, options))
 
 
 def _with_progress(

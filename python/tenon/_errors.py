@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import Any
 
 
@@ -55,6 +56,30 @@ class ArgumentError(Error, TypeError):
     """An argument of another type than is taken."""
 
 
+_DATA = "give calibration=: a folder of images, arrays, a DataLoader or a Calibrator"
+# Words of the command in messages, and the same in Python.
+_IN_PYTHON = (
+    (r"tenon build takes --data; in C\+\+ .*", _DATA),
+    (r"--data\b", "calibration="),
+    (r"--shapes (\S+):1x…", r'shapes={"\1": [1, …]}'),
+    (r"--shapes (\S+):…", r'shapes={"\1": […]}'),
+    (r"--(precision|device) ([a-z0-9]+)", r'\1="\2"'),
+    (r"--max-rounds", "Limits.loop_rounds"),
+    (r"--lenient", "lenient=True"),
+    (r"\(--plugin\)", "(tenon.load_plugin)"),
+    (r'"tenon devices"', "tenon.devices()"),
+    (r"--([a-z-]+)", lambda found: found[1].replace("-", "_") + "="),
+)
+
+
+def in_python(text: str) -> str:
+    """A message of the compiled module, which speaks of the command's options, with the names that they have here."""
+    for words, instead in _IN_PYTHON if "--" in text else ():
+        text = re.sub(words, instead, text)
+    return text
+
+
 def make(code: int, what: str, where: str, why: str, hint: str, node: str) -> Error:
     """For the compiled module."""
-    return Error(code, what, where, why, hint, node)
+    place = in_python(where).rstrip("=") if where.startswith("--") else where
+    return Error(code, what, place, why, in_python(hint), node)

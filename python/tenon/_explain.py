@@ -8,6 +8,7 @@ import os
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import _core
+from ._arguments import of_why
 from ._errors import Code, Error
 
 
@@ -47,7 +48,8 @@ def random_inputs(engine: _core.Engine, seed: int = 1) -> Dict[str, Any]:
     return values
 
 
-def why(engine: _core.Engine, node: str, measure: bool, threads: int, iterations: int) -> Why:
+def why(engine: _core.Engine, *given: Any) -> Why:
+    node, measure, threads, iterations = of_why(*given)
     layers: List[_core.LayerTime] = []
     if measure:
         values = random_inputs(engine)

@@ -65,8 +65,28 @@ def _matches(pattern: str) -> List[str]:
     return found
 
 
+def _listed(path: str) -> List[str]:
+    """The paths in a list, one a line; those that are not there are beside the list."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        lines = [line.rstrip("\r\n ") for line in file]
+    if not any(lines):
+        raise Error(Code.io, "the list has no images", where=path, hint="a list has a path in each line")
+    beside = os.path.dirname(path)
+    pairs = [(line, os.path.join(beside, line)) for line in lines if line]
+    return [near if os.path.exists(near) and not os.path.exists(line) else line for line, near in pairs]
+
+
+def _file(path: str) -> Iterator[Tuple[str, int, Any]]:
+    """An image, or the frames of a video."""
+    if _core.is_video_name(path):
+        for at, frame in enumerate(video(path)):
+            yield path, at, frame
+    else:
+        yield path, -1, imread(path)
+
+
 def each(source: Any) -> Iterator[Tuple[str, int, Any]]:
-    """(path, frame or -1, image) of a file, a folder, a video, an array, or an iterable of these."""
+    """(path, frame or -1, image) of a file, a folder, a list of paths, a video, an array, or an iterable of these."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if os.path.isdir(path):
@@ -77,12 +97,12 @@ def each(source: Any) -> Iterator[Tuple[str, int, Any]]:
                 yield os.path.join(path, name), -1, imread(os.path.join(path, name))
         elif glob.has_magic(path) and not os.path.exists(path):
             for one in _matches(path):
-                yield from each(one)
-        elif _core.is_video_name(path):
-            for at, frame in enumerate(video(path)):
-                yield path, at, frame
+                yield from _file(one)
+        elif path.endswith(".txt") and os.path.isfile(path):
+            for one in _listed(path):
+                yield from _file(one)
         else:
-            yield path, -1, imread(path)
+            yield from _file(path)
     elif hasattr(source, "convert") or (hasattr(source, "shape") and len(source.shape) in (2, 3)):
         yield getattr(source, "filename", "") or "", -1, pixels(source)
     elif hasattr(source, "shape") and len(source.shape) == 4:

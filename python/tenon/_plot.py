@@ -247,6 +247,8 @@ def _speedup(results: _Results) -> Any:
 def figures(report: Dict[str, Any]) -> Dict[str, Any]:
     """matplotlib figures by name; those that the results have no numbers for are left out."""
     results = _Results(report)
+    on_gpu = any(row.get("gpu_memory_bytes") for row in results.rows)
+    memory = "gpu_memory_bytes" if on_gpu else "memory_bytes"
     made = {
         "latency": _latency(results),
         "throughput": _bars(
@@ -254,9 +256,9 @@ def figures(report: Dict[str, Any]) -> Dict[str, Any]:
         ),
         "memory": _bars(
             results,
-            "Memory added to the process",
+            "Peak memory of the GPU" if on_gpu else "Peak memory beyond the framework's own",
             "MB",
-            lambda row: row["memory_bytes"] / 1e6 if row.get("memory_bytes") is not None else None,
+            lambda row: row[memory] / 1e6 if row.get(memory) is not None else None,
             "less is better",
         ),
         "size": _size(results),

@@ -117,7 +117,7 @@ def _of_file(path: str, trust: bool) -> Source:
             "loading this file would run code that is in it",
             where=path,
             why="it is a pickle of more than weights",
-            hint="--trust loads it, if you know where it comes from; better: a state dict, TorchScript or torch.export",
+            hint="--trust (trust=True) loads it, if you know whose it is; better: state dicts, TorchScript",
         )
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=False)
@@ -148,7 +148,7 @@ def _weights_alone(path: str) -> Error:
         Code.usage,
         "the file holds weights and no model",
         where=path,
-        hint="name the model as well: --model resnet50 --checkpoint %s" % path,
+        hint="name the model as well: --model resnet50 --checkpoint %s; in Python checkpoint=" % path,
     )
 
 
@@ -235,6 +235,6 @@ def _downloaded(make: Any, name: str, weights: str, which: str) -> Tuple[Any, st
                 Code.io,
                 "the weights of %s cannot be downloaded" % name,
                 why=why,
-                hint="--weights none takes random ones, --checkpoint a file of yours",
+                hint="--weights none (weights=) takes random ones, --checkpoint (checkpoint=) a file of yours",
             ) from None
         return None, "random weights: trained ones cannot be downloaded (%s)" % why

@@ -297,8 +297,8 @@ def detect(
     """Finds objects: gives a Detections for each image, or frame, of the source, in order.
 
     engine:  an Engine, its file, or a model, which is built first with `options`
-    source:  path of an image, a folder or a video, or a pattern as "images/*.jpg"; an array (uint8, RGB, height x
-             width x 3, or grey), Pillow's image, or an iterable of these
+    source:  path of an image, a folder, a video or a list of paths (.txt), or a pattern as "images/*.jpg"; an array
+             (uint8, RGB, height x width x 3, or grey), Pillow's image, or an iterable of these
     confidence: least score of a box; iou: overlap above which the weaker box of a class falls
     preprocess: how images become the input; else as the engine was built with, else "yolo"
     labels:  names of the classes, or their file; else those in the model

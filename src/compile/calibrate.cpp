@@ -49,7 +49,8 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
     if (!found)
       throw Error(Code::usage, "no layer that could be in INT8 is called \"" + name + "\"",
                   {.where = "--keep",
-                   .hint = "tenon why lists the model's nodes; convolutions and matrix multiplications count"});
+                   .hint = "tenon why lists the model's nodes; convolutions and matrix multiplications count",
+                   .node = name});
   }
   return keep;
 }

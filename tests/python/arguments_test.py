@@ -197,6 +197,47 @@ def test_options_of_sessions_and_sources_are_named(engine, tmp_path):
         tenon.vision.labels_of(engine, 5)
 
 
+def test_small_objects_name_their_arguments(engine, tiny):
+    for make, told in ((lambda: tenon.Preprocess(5), 'preprocess takes text as "yolo"'),
+                       (lambda: tenon.Profile(5), 'opt takes a dict of sizes by input'),
+                       (lambda: tenon.Profile(None), 'opt takes a dict of sizes by input'),
+                       (lambda: tenon.Profile({'x': 'a'}), 'the sizes of the input'),
+                       (lambda: tenon.Profile({'x': [1, 4]}, max={'x': [1.5, 4]}), r"max\['x'\] takes the sizes"),
+                       (lambda: tenon.Profile({'x': [1, 4]}, name=5), 'name takes the name of the profile'),
+                       (lambda: engine.why(5), 'node takes the name of an ONNX node'),
+                       (lambda: engine.why(measure='no'), 'measure takes True or False'),
+                       (lambda: engine.why(iterations='9'), 'iterations takes a whole number'),
+                       (lambda: engine.on(0), 'device takes "cpu"'),
+                       (lambda: engine.state(5), 'sizes takes a dict of sizes by input'),
+                       (lambda: engine.session().bind_input(0, X), 'name takes the name of an input'),
+                       (lambda: engine.session().bind_output(None, X), 'name takes the name of an input'),
+                       (lambda: engine.session().profile({'x': X}, 'a'), 'iterations takes a whole number'),
+                       (lambda: tenon.load_plugin(5), 'path takes a path')):
+        with pytest.raises(TypeError, match=told) as caught:
+            make()
+        assert isinstance(caught.value, tenon.Error) and caught.value.code is tenon.Code.usage
+    assert tenon.Preprocess(tenon.Preprocess('yolo')) == tenon.Preprocess('yolo')
+    assert tenon.Profile({'x': numpy.array([1, 4])}).max == {'x': [1, 4]}
+    with pytest.raises(tenon.Error, match='cannot open the plugin'):
+        tenon.load_plugin(pathlib.Path('/nowhere.so'))
+
+
+def test_hints_speak_of_arguments(engine):
+    from onnx import helper
+
+    nodes = [helper.make_node('Relu', ['x'], ['y'])]
+    model = onnx_model(nodes, [('x', 'FLOAT', ['n', 3, 'h', 8])], [('y', 'FLOAT', ['n', 3, 'h', 8])])
+    for make, told in ((lambda: tenon.build(model, budget=0), 'give it: shapes={"x": […]}'),
+                       (lambda: tenon.build(model, shapes={'x': [1, 3, 512, 8]}, max_memory=64, budget=0),
+                        'raise the limit with max_memory=, or give smaller shapes='),
+                       (lambda: tenon.build(model, precision='fp8', budget=0),
+                        'give device="cuda", or precision="int8"'),
+                       (lambda: tenon.retune(engine, precision='int8'), 'build the model with precision="int8"')):
+        with pytest.raises(tenon.Error) as caught:
+            make()
+        assert told in caught.value.hint and '--' not in str(caught.value), str(caught.value)
+
+
 def test_reports_replace_json_alone(tmp_path):
     from tenon._verbs import write_json
 

@@ -31,6 +31,9 @@ def test_benchmark_and_plots(tmp_path, capsys):
             row = rows[name, batch]
             assert row['latency_ms']['least'] <= row['latency_ms']['p50'] <= row['latency_ms']['p99']
             assert row['fidelity']['relative_error'] < 1e-4 and row['throughput'] > 0 and row['model_bytes'] > 1e6
+            # Each holds its weights, whoever else has loaded some.
+            assert 0.9 * row['model_bytes'] < row['memory_bytes'] < 1e9
+        assert rows[name, 1]['memory_bytes'] <= rows[name, 2]['memory_bytes']
     assert 'takes 1x3x64x64 alone' in rows['one', 2]['error'] and 'error' not in rows['one', 1]
     assert report['memory']['host_peak_bytes'] > 0 and report['environment']['cpu']
     pytest.importorskip('matplotlib', reason='no matplotlib')
@@ -42,6 +45,15 @@ def test_benchmark_and_plots(tmp_path, capsys):
         assert start.startswith({'png': b'\x89PNG', 'svg': b'<?xml', 'tml': b'<!doctype'}[path[-3:]])
     page = (tmp_path / 'plots' / 'index.html').read_text()
     assert page.count('data:image/png;base64,') == 6 and 'takes 1x3x64x64 alone' in page
+
+
+def test_how_long_it_takes_is_told(monkeypatch):
+    from tenon import _bench
+
+    seconds, told = iter(range(1000)), []
+    monkeypatch.setattr(_bench.time, 'perf_counter', lambda: next(seconds))
+    times = _bench._timed({'a': lambda: None, 'b': lambda: None}, 20, told.append)
+    assert told == [9 * 9] and [len(one) for one in times.values()] == [20, 20]
 
 
 def test_plots_say_whose_an_engine_is():

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorRT's interface: names that are not offered, and what scripts get wrong."""
 
+import mmap
+
 import numpy as np
 import pytest
-from tensorrt_test import Batches, Lines, net, parsed, with_profile  # noqa: F401: net is a fixture
+from tensorrt_test import Batches, Lines, net, onnx_model, parsed, with_profile  # noqa: F401: net is a fixture
 
 import tenon.cuda as cuda
 import tenon.tensorrt as trt
@@ -23,6 +25,28 @@ def test_a_get_batch_that_fails_is_the_cause(net, tmp_path, capsys):
     errors = [text for severity, text in logger.lines if severity == trt.Logger.ERROR]
     assert len(errors) == 1 and "get_batch failed" in errors[0] and 'ValueError: the file is lost' in errors[0]
     assert 'there is no calibration data' not in errors[0] and 'lost' in capsys.readouterr().err
+
+
+def test_memory_of_others_that_is_gone_is_told(tmp_path):
+    if cuda.Device.count() > 0:
+        pytest.skip('the driver checks a GPU\'s memory')
+    from onnx import helper
+
+    class Forgetful(Batches):
+        def get_batch(self, names):
+            values = mmap.mmap(-1, 4 * 3 * 512 * 512)
+            address = np.frombuffer(values, np.uint8).ctypes.data
+            del values  # as a tensor that lives no longer than this call
+            return [address]
+
+    logger = Lines()
+    nodes = [helper.make_node('Relu', ['x'], ['y'])]
+    model = onnx_model(nodes, [('x', 'FLOAT', [1, 3, 512, 512])], [('y', 'FLOAT', [1, 3, 512, 512])])
+    builder, network, config = parsed(model, logger)
+    config.set_flag(trt.BuilderFlag.INT8)
+    config.int8_calibrator = Forgetful(str(tmp_path / 'x'))
+    assert builder.build_serialized_network(network, config) is None
+    assert 'keep the tensor whose address it is' in logger.lines[-1][1]
 
 
 def test_names_that_are_not_offered_say_what_to_use(net):
@@ -52,6 +76,44 @@ def test_names_that_are_not_offered_say_what_to_use(net):
     with pytest.raises(AttributeError) as caught:
         engine.no_such_thing
     assert not isinstance(caught.value, NotImplementedError)
+
+
+def test_flags_that_are_not_offered_say_so(net):
+    logger = Lines()
+    builder, network, config = parsed(net, logger)
+    with_profile(builder, config)
+    with pytest.raises(NotImplementedError, match='BuilderFlag.FP4 is not offered: .*use INT8'):
+        config.set_flag(trt.BuilderFlag.FP4)
+    assert not config.get_flag(trt.BuilderFlag.FP4)
+    for flag in (trt.BuilderFlag.INT4, trt.BuilderFlag.WEIGHT_STREAMING, trt.BuilderFlag.VERSION_COMPATIBLE):
+        config.set_flag(flag)
+    assert builder.build_serialized_network(network, config) is not None
+    told = [text for severity, text in logger.lines if severity == trt.Logger.WARNING]
+    assert len(told) == 3 and 'BuilderFlag.INT4: ' in told[0] and 'weights="int4"' in told[0]
+    config.flags |= 1 << int(trt.BuilderFlag.FP4)
+    assert builder.build_serialized_network(network, config) is None
+    assert logger.lines[-1][0] == trt.Logger.ERROR and 'BuilderFlag.FP4 is not offered' in logger.lines[-1][1]
+
+
+def test_layers_without_a_form_in_int8_may_be_held(tmp_path):
+    """As exporters hold every Sigmoid; and a product of two activations."""
+    from onnx import helper, numpy_helper
+
+    weights = numpy_helper.from_array(np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype('float32'), 'w')
+    nodes = [helper.make_node('Conv', ['x', 'w'], ['c'], name='conv', kernel_shape=[3, 3], pads=[1] * 4),
+             helper.make_node('Sigmoid', ['c'], ['s'], name='sigmoid'),
+             helper.make_node('MatMul', ['s', 'c'], ['y'], name='product')]
+    model = onnx_model(nodes, [('x', 'FLOAT', [2, 3, 8, 8])], [('y', 'FLOAT', [2, 4, 8, 8])], [weights])
+    builder, network, config = parsed(model)
+    config.set_flag(trt.BuilderFlag.INT8)
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    calibrator = config.int8_calibrator = Batches(str(tmp_path / 'x'))
+    for layer in network:
+        if layer.type in (trt.LayerType.ACTIVATION, trt.LayerType.MATRIX_MULTIPLY):
+            layer.precision = trt.float32
+            layer.set_output_type(0, trt.float32)
+    assert builder.build_serialized_network(network, config) is not None
+    assert sum(isinstance(call, tuple) for call in calibrator.calls) == 4  # the data is read once
 
 
 def test_unknown_attributes_are_not_set(net):

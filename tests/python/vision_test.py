@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import numpy
@@ -56,6 +57,18 @@ def test_sources_of_every_kind(engine):
         assert (vision.imread(file.read()) == image).all()
     with pytest.raises(tenon.Error, match='no image can be made of int'):
         list(tenon.detect(engine, 5))
+
+
+def test_a_list_of_paths(engine, tmp_path):
+    shutil.copy(first(), tmp_path / 'near.jpg')
+    paths = tmp_path / 'list.txt'
+    paths.write_text('%s\r\n\nnear.jpg  \n' % first())
+    found = list(tenon.detect(engine, paths))
+    assert [one.path for one in found] == [first(), str(tmp_path / 'near.jpg')]
+    assert (found[0].boxes == found[1].boxes).all()
+    paths.write_text(' \n')
+    with pytest.raises(tenon.Error, match='the list has no images'):
+        list(tenon.detect(engine, str(paths)))
 
 
 def test_frames_of_a_video(engine):

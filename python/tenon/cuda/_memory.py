@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import errno
+import mmap
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -27,6 +29,15 @@ def host_array(address: int, sizes: Sequence[int], dtype: str) -> Any:
 
 class BadAddress(Exception):
     """Memory that is not what a call takes it for."""
+
+
+def is_mapped(address: int, size: int) -> bool:
+    """Whether the process has memory there; large blocks that were freed are gone."""
+    begin = address // mmap.PAGESIZE * mmap.PAGESIZE
+    pages = -(-(address + size - begin) // mmap.PAGESIZE)
+    library = ctypes.CDLL(None, use_errno=True)
+    asked = (ctypes.c_void_p(begin), ctypes.c_size_t(pages * mmap.PAGESIZE), (ctypes.c_ubyte * pages)())
+    return library.mincore(*asked) == 0 or ctypes.get_errno() != errno.ENOMEM
 
 
 class HostMemory:
@@ -70,6 +81,8 @@ class HostMemory:
             raise BadAddress("%d bytes do not fit into the %d that are there" % (size, room))
         if not foreign and size > 0 and room <= 0:
             raise BadAddress("no device memory lies at %#x: it was freed, or never allocated" % address)
+        if foreign and size > 0 and room <= 0 and not is_mapped(address, size):
+            raise BadAddress("no memory lies at %#x: it was freed; keep the tensor whose address it is" % address)
 
     def to_device(self, to: int, source: int, size: int, stream: int = 0) -> None:
         ctypes.memmove(to, source, size)

@@ -73,7 +73,18 @@ MODULE: Dict[str, str] = {
     **_all("fp4 e8m0", "Tenon computes no such type: use int8, fp8 or fp16"),
 }
 
+# Flags of BuilderConfig: those that cannot be set, and those that change nothing, which the build tells.
+REFUSED_FLAGS: Dict[str, str] = {"FP4": "Tenon computes no such type: use INT8, FP8 or FP16"}
+IDLE_FLAGS: Dict[str, str] = {
+    "INT4": 'weights that the model has in INT4 stay so; tenon.build(weights="int4") rounds those of another model',
+    "WEIGHT_STREAMING": _STREAMED,
+    "STRIP_PLAN": "the engine's bytes hold its weights",
+    "VERSION_COMPATIBLE": _MACHINE,
+    "SAFETY_SCOPE": "there is no runtime with a safety certificate",
+}
+
 CLASSES: Dict[str, Dict[str, str]] = {
+    "BuilderFlag": {**REFUSED_FLAGS, **IDLE_FLAGS},
     "Builder": {
         "get_plugin_registry": "trt.get_plugin_registry() is there; for plugins " + _PLUGIN,
         "build_serialized_network_to_stream": "build_serialized_network gives the bytes: write these",

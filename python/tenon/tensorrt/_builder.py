@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from .. import _build, _core
 from .._errors import Error
 from ._calibrator import METHODS, Adapter
-from ._enums import BuilderFlag, DataType, DeviceType, MemoryPoolType, ProfilingVerbosity, Severity
+from ._enums import BuilderFlag, DeviceType, MemoryPoolType, ProfilingVerbosity, Severity
+from ._flags import held_layers, idle, precision_of, require_offered
 from ._network import INetworkDefinition
 from ._refitter import Source, model_bytes, packed
 from ._types import Dims, HostMemory, Managed, NotOffered, Sealed, lacking, tell
@@ -105,6 +106,7 @@ class IBuilderConfig(Sealed):
         self._pools.clear()
 
     def set_flag(self, flag: Any) -> None:
+        require_offered(1 << int(flag))
         self.flags |= 1 << int(flag)
 
     def clear_flag(self, flag: Any) -> None:
@@ -259,22 +261,6 @@ def _attempt(logger: Any, work: Callable[[], Any]) -> Any:
         return None
 
 
-def precision_of(config: IBuilderConfig, device: str, logger: Any) -> str:
-    """The flags as one precision; what stays out of INT8 takes what the device has beside it."""
-    on_gpu = device != "cpu"
-    if config.get_flag(BuilderFlag.INT8):
-        return "int8"
-    if config.get_flag(BuilderFlag.FP8):
-        return "fp8"
-    if config.get_flag(BuilderFlag.BF16):
-        return "bf16"
-    if config.get_flag(BuilderFlag.FP16):
-        if on_gpu:
-            return "fp16"
-        tell(logger, Severity.WARNING, "CPUs compute FP16 no faster: the engine is FP32.")
-    return "tf32" if on_gpu and config.get_flag(BuilderFlag.TF32) else "fp32"
-
-
 def _shapes(network: INetworkDefinition, config: IBuilderConfig) -> Dict[str, List[int]]:
     """The usual sizes of the first profile; of inputs without free sizes their own."""
     profile = config._profiles[0] if config._profiles else None
@@ -316,9 +302,10 @@ def build_engine(
     """The engine and, with REFIT, what it was built of. Raises Error."""
     if network._model is None:
         raise Error(2, "the network is empty: parse an ONNX model first")
+    require_offered(config.flags)
     device = default_device()
     precision = precision_of(config, device, logger)
-    for note in network._notes:
+    for note in [*network._notes, *idle(config.flags)]:
         tell(logger, Severity.WARNING, note)
     shapes = _shapes(network, config)
     entries = {
@@ -340,9 +327,20 @@ def build_engine(
         _calibrate(logger, network, config, options, model, shapes)
     tell(logger, Severity.INFO, "Building for %s in %s." % (device, precision))
     source = _refit_source(logger, network, config, options, model)
-    engine = _build.build(model, external_root=network._root, **options)
+    engine = _built(model, network._root, options)
     tell(logger, Severity.INFO, "Engine generation completed.")
     return engine, source
+
+
+def _built(model: Any, root: str, options: Dict[str, Any]) -> _core.Engine:
+    while True:
+        try:
+            return _build.build(model, external_root=root, **options)
+        except Error as error:
+            # Known before data is read: a layer that never is in INT8 needs no holding.
+            if error.node not in options.get("keep", {}):
+                raise
+            del options["keep"][error.node]
 
 
 def _refit_source(
@@ -382,17 +380,6 @@ def _calibrate(
     calibrator.get_batch_size()
     options["calibration"] = Adapter(calibrator, inputs, at, logger)
     options["method"] = METHODS[calibrator.get_algorithm()]
-    floats = (DataType.FLOAT, DataType.HALF, DataType.BF16)
-    keep = {
-        layer._origin: "fp32"
-        for layer in network._layers
-        if layer._precision in floats or any(kind in floats for kind in layer._output_types.values())
-    }
-    if keep and layers_are_held(config):
+    keep = held_layers(network, config)
+    if keep:
         options["keep"] = keep
-
-
-def layers_are_held(config: IBuilderConfig) -> bool:
-    """Whether the precisions that the script has given to layers count."""
-    flags = (BuilderFlag.STRICT_TYPES, BuilderFlag.OBEY_PRECISION_CONSTRAINTS, BuilderFlag.PREFER_PRECISION_CONSTRAINTS)
-    return any(config.get_flag(flag) for flag in flags)
