@@ -31,7 +31,7 @@ nb::tuple why(const PyEngine& self, const std::vector<LayerTime>& layers, int th
     const plan::Plan& plan = plan_of(self.get());
     const explain::Report report = explain::explain(plan, layers, threads > 0 ? threads : plan.threads);
     json = explain::json(report);
-    text = explain::text(report, node, nearest);
+    text = explain::text(report, node, nearest, true);
   }
   return nb::make_tuple(parsed(json), nb::str(text.c_str(), text.size()));
 }

@@ -10,6 +10,7 @@
 #include "cli/notes.h"
 #include "cli/options.h"
 #include "cli/print.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
@@ -104,8 +105,11 @@ int work(const Options& options) {
   BuildOptions how = options.build_options();
   set_batch(options, how);
   set_weights(options, how);
+  const auto kind = std::make_shared<BuildKind>(BuildKind::plain);
+  how.progress = build_progress(options.quiet, kind);
   options.data.apply(options, how);
   options.judge.apply(options, options.data, how);
+  if (how.calibrator) *kind = how.judge ? BuildKind::judged : BuildKind::calibrated;
   const Engine engine = options.retune ? retune_file(options, how) : build(options.path(), how);
   const int64_t size = save_or_send(engine, options.output);
   const plan::Search& search = plan_of(engine).evidence.search;

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 
 #include "cli/print.h"
 #include "cli/report.h"
@@ -38,6 +40,34 @@ Progress progress_to_stderr(bool quiet) {
       if (done >= 1) line->clear();
     } else if (stage != line->stage) {
       print_err("{}{}\n", printable(stage), left);
+    }
+    line->stage = stage;
+    return true;
+  };
+}
+
+Progress build_progress(bool quiet, std::shared_ptr<const BuildKind> kind) {
+  using Clock = std::chrono::steady_clock;
+  auto line = std::make_shared<Line>();
+  auto stages = std::make_shared<std::optional<Stages>>();
+  return [line, stages, kind, quiet, begin = Clock::now()](const std::string& stage, double done, double) {
+    if (interrupted() != 0) return false;
+    if (quiet) return true;
+    if (!*stages) stages->emplace(*kind);
+    const Stages::Place place = (*stages)->at(stage, done);
+    const double left = (*stages)->left(std::chrono::duration<double>(Clock::now() - begin).count());
+    const std::string time = left < 0 || place.done >= 1 ? "" : fmt::format(", {:.0f} s left", left);
+    const std::string step = place.of > 1 ? fmt::format("step {} of {}: ", place.step, place.of) : "";
+    const std::string told = printable(stage).substr(0, 80);
+    if (line->terminal) {
+      constexpr int width = 20;
+      const auto full = static_cast<size_t>(place.done * width);
+      print_err("\r\x1b[K[{}{}] {:3.0f}%  {}{}{}", std::string(full, '#'), std::string(width - full, '.'),
+                place.done * 100, step, told, time);
+      line->drawn = true;
+      if (place.done >= 1) line->clear();
+    } else if (stage != line->stage) {
+      print_err("{}{}{}\n", step, told, time);
     }
     line->stage = stage;
     return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <chrono>
 
 #include "backends/backend.h"
 #include "cli/arrays.h"
@@ -18,38 +18,45 @@ namespace tenon::cli {
 namespace {
 
 constexpr int profiled_runs = 10;
+constexpr size_t most_runs = 30;
 constexpr uint64_t first_seed = 1;
 
 struct Options : ModelOptions {
   std::string node, json;
-  bool recorded = false, audit = false;
+  bool recorded = false, audit = false, all = false;
 };
 
-/// Times of the steps on random inputs of the engine's sizes.
-std::vector<LayerTime> profile(const Engine& engine, int threads) {
-  Session session = engine.session(threads);
+/// Random inputs of the engine's sizes; none where these are not known.
+std::vector<Tensor> random_inputs(const Engine& engine) {
   const Shapes& shapes = plan_of(engine).shapes;
-  std::vector<Tensor> inputs, outputs(engine.outputs().size());
+  std::vector<Tensor> inputs;
   for (const TensorInfo& info : engine.inputs()) {
     const auto sizes = shapes.find(info.name);
     if (sizes == shapes.end()) return {};
     inputs.push_back(random_array(info.dtype, Dims(sizes->second), first_seed + inputs.size()));
   }
-  session.run(std::span<const Tensor>(inputs), outputs);
-  return session.profile(inputs, profiled_runs);
+  return inputs;
 }
 
-/// What to say where the steps take another time than when the engine was built: shares and gains are of the present.
-std::string time_change(const explain::Report& report) {
-  constexpr double usual = 1.3;
-  double recorded = 0, now = 0;
-  for (const explain::Row& row : report.rows)
-    if (report.measured && row.alone > 0 && row.microseconds > 0) recorded += row.alone, now += row.microseconds;
-  if (recorded <= 0 || (now < usual * recorded && recorded < usual * now)) return "";
-  return fmt::format(
-      "the timed steps take {:.3f} ms now and took {:.3f} ms when they were recorded, each alone: the "
-      "machine is busier, slower or faster than at the build, and percentages are of the present times",
-      now / 1000, recorded / 1000);
+/// Times of the steps, and into `runs`, where given, of the whole.
+std::vector<LayerTime> profile(const Engine& engine, int threads, explain::Runs* runs = nullptr) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  Session session = engine.session(threads);
+  const std::vector<Tensor> inputs = random_inputs(engine);
+  std::vector<Tensor> outputs(engine.outputs().size());
+  if (inputs.size() < engine.inputs().size()) return {};
+  session.run(std::span<const Tensor>(inputs), outputs);
+  std::vector<double> times;
+  for (const auto begin = Clock::now(); runs && times.size() < most_runs && (times.size() < 3 || since(begin) < 2);) {
+    const auto start = Clock::now();
+    session.run(std::span<const Tensor>(inputs), outputs);
+    times.push_back(1e6 * since(start));
+  }
+  if (runs) *runs = explain::runs_of(std::move(times));
+  return session.profile(inputs, profiled_runs);
 }
 
 int audit(const Options& options, const plan::Evidence& evidence) {
@@ -66,16 +73,18 @@ int work(const Options& options) {
   const plan::Plan& plan = plan_of(engine);
   if (options.audit) return audit(options, plan.evidence);
   const int threads = options.threads > 0 ? options.threads : plan.threads;
-  const std::vector<LayerTime> layers = options.recorded ? std::vector<LayerTime>() : profile(engine, threads);
+  explain::Runs runs;
+  const std::vector<LayerTime> layers = options.recorded ? std::vector<LayerTime>() : profile(engine, threads, &runs);
   explain::Report report = explain::explain(plan, layers, threads);
-  if (const std::string note = time_change(report); !note.empty()) report.notes.push_back(note);
+  report.runs = runs;
+  for (std::string& doubt : explain::doubts_of(report)) report.notes.push_back(std::move(doubt));
   if (!options.recorded)
     if (const auto other = explain::switched(plan)) explain::compare(report, profile(*other, threads));
   if (!options.recorded)
     if (const auto limits = backends::backend(plan.device).limits(plan.device, threads))
       explain::set_floors(report, *limits);
   if (!options.json.empty()) write_json(options.json, explain::json(report));
-  if (options.json != "-") write_out(explain::text(report, options.node, nearest));
+  if (options.json != "-") write_out(explain::text(report, options.node, nearest, options.all));
   return 0;
 }
 
@@ -86,10 +95,12 @@ std::function<int()> add(CLI::App& app) {
   flags.add("NODE", options->node, "Show this node of the model only");
   flags.add("--audit", options->audit, "Show the calibration: its data, coverage, and the range of every tensor");
   flags.add("--recorded", options->recorded, "Run nothing: show the times that the build measured");
+  flags.add("--all", options->all, "Show every step in order, all refusals of kernels, and nodes that need no step");
   add_json(app, options->json);
   flags.footer(
-      "For each step: arithmetic, kernel, time, share; the candidates with their times alone, or why they refuse.\n"
-      "Every node of the model is in the list; of those that take no step it says why.\n"
+      "For each of the ten costliest steps: arithmetic, kernel, time, share; candidates with their times alone, or\n"
+      "why they refuse; what INT8 would gain and cost. Behind them totals by kind. --all has every node of the model.\n"
+      "Runs of the whole are timed, too: it is said where they differ, or take another time than in the build.\n"
       "Steps of 3 % and more of the network that take 4 times what their bytes and products need on this machine are\n"
       "listed as far from the floor, with the reasons of the kernels that refused them.\n"
       "Examples:\n"

@@ -194,6 +194,15 @@ class Chooser {
   double most_saved_ = 0;  // by the best
 };
 
+/// Why an anchor leaves INT8, with the microseconds that it saves there where they were measured.
+std::string too_costly(Objective objective, const std::map<std::string, double>& saved, const std::string& anchor) {
+  const auto found = saved.find(anchor);
+  if (objective == Objective::size || found == saved.end())
+    return fmt::format("in INT8 it costs too much accuracy for the {} it saves",
+                       objective == Objective::size ? "space" : "time");
+  return fmt::format("in INT8 it costs too much accuracy for the {:.1f} us it saves", found->second);
+}
+
 }  // namespace
 
 std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& search) {
@@ -203,6 +212,7 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
   LatencyCheck all = selection.make(selection.recipe, rounded_of(may_round, std::vector<char>(may_round.size(), 1)));
   const std::vector<Group> order = by_cost(selection, all);
   const quant::Recipe faster = all.recipe;
+  const std::map<std::string, double> saved = all.saved;
   if (chooser.is_enough(std::move(all))) return chooser.finish();
   // With `low` allowed the drop is within the limit, or INT8 does not pay; with `high` it is not.
   double low = 0, high = 0;
@@ -223,8 +233,7 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
       for (size_t at = 0; at < order.size(); ++at)
         for (const std::string& anchor : order[at].anchors)
           if (!stays[at] && !order[at].rounded)
-            out[anchor] = fmt::format("in INT8 it costs too much accuracy for the {} it saves",
-                                      selection.objective == Objective::size ? "space" : "time");
+            out[anchor] = too_costly(selection.objective, saved, anchor);
       enough =
           chooser.is_enough(selection.make(quant::without(selection.graph, faster, out), rounded_of(order, stays)));
     }

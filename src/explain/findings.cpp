@@ -109,8 +109,9 @@ void costly_steps(Report& report) {
       why += fmt::format("the fastest of {}{} {}, {:.2f} times as long", row.choices,
                          second->microseconds < row.alone ? " inside the network; alone it would be" : "; next is",
                          second->kernel, second->microseconds / row.alone);
+    const double sure = row.microseconds * (1 - report.runs.spread());  // less than that is no noise
     std::string todo = "nothing faster is known for it here; a smaller input or fewer channels would shrink it";
-    if (row.precision == Precision::fp32 && row.switched > 0 && row.switched < row.microseconds)
+    if (row.precision == Precision::fp32 && row.switched > 0 && row.switched < sure)
       todo = fmt::format("INT8 would save {}: {}", ms(row.microseconds - row.switched),
                          report.precision == Precision::int8
                              ? keep_line(row, Precision::int8)
@@ -118,7 +119,10 @@ void costly_steps(Report& report) {
     else if (row.precision == Precision::fp32 && row.switched > 0)
       todo = fmt::format("INT8 would cost {} more; a smaller input or fewer channels would shrink it",
                          ms(row.switched - row.microseconds));
-    if (row.precision == Precision::int8 && row.switched > 0 && row.switched < row.microseconds)
+    // The reason says what INT8 would save.
+    if (report.precision == Precision::int8 && row.precision == Precision::fp32 && !row.kept.empty())
+      todo = fmt::format("INT8 was held back, as {}; to have it: {}", row.kept, keep_line(row, Precision::int8));
+    if (row.precision == Precision::int8 && row.switched > 0 && row.switched < sure)
       todo = fmt::format("floating point would save {}: {}", ms(row.microseconds - row.switched),
                          keep_line(row, Precision::fp32));
     if (row.precision == Precision::fp32 && report.floats != Precision::fp32)
@@ -132,10 +136,11 @@ void costly_steps(Report& report) {
 
 }  // namespace
 
-std::string refusals(const Row& row) {
+std::string refusals(const Row& row, bool all) {
   std::string text;
   for (const Candidate& candidate : row.candidates)
-    if (candidate.refusal) text += (text.empty() ? "" : "; ") + candidate.kernel + ": " + candidate.refusal.text();
+    if (candidate.refusal && (all || candidate.refusal.code != backends::Reason::precision))
+      text += (text.empty() ? "" : "; ") + candidate.kernel + ": " + candidate.refusal.text();
   return text;
 }
 

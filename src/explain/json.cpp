@@ -71,6 +71,8 @@ nlohmann::ordered_json json(const Report& report) {
            {"steps", rows},
            {"nodes", nodes},
            {"notes", report.notes}};
+  if (const Runs& runs = report.runs; runs.count > 0)
+    all["runs"] = {{"count", runs.count}, {"us", runs.middle}, {"low", runs.low}, {"high", runs.high}};
   if (report.limits) {
     const backends::Limits& limits = *report.limits;
     all["limits"] = {{"memory_gb_s", limits.memory / 1e3},

@@ -68,6 +68,15 @@ struct Finding {
   std::string what, why, todo;
 };
 
+/// Runs of the whole network, one after the other.
+struct Runs {
+  size_t count = 0;
+  double middle = unknown, low = unknown, high = unknown;  // the median, and between which eight of ten are
+  /// From low to high, in parts of the middle.
+  double spread() const { return middle > 0 ? (high - low) / middle : 0; }
+};
+Runs runs_of(std::vector<double> microseconds);
+
 struct Report {
   Device device;
   Precision precision = Precision::fp32;
@@ -75,6 +84,7 @@ struct Report {
   int threads = 1;
   bool measured = false;    // rows hold times of this machine
   double microseconds = 0;  // all rows together
+  Runs runs = {};           // of this machine
   std::vector<Row> rows;
   std::vector<Fate> nodes;
   std::vector<Finding> findings;  // the costliest first
@@ -92,8 +102,9 @@ struct Report {
 /// none.
 Report explain(const plan::Plan& plan, const std::vector<LayerTime>& layers, int threads);
 
-/// "kernel: why; kernel: why" of the kernels that do not take a row.
-std::string refusals(const Row& row);
+/// "kernel: why; kernel: why" of the kernels that do not take a row; with `all` also of those whose precision nobody
+/// asked for.
+std::string refusals(const Row& row, bool all = false);
 
 /// Fills `findings` from the rest.
 void find(Report& report);
@@ -101,10 +112,14 @@ void find(Report& report);
 /// The lines `--keep` takes to hold a row's nodes at a precision.
 std::string keep_line(const Row& row, Precision precision);
 
-/// For reading: findings, then steps, then the nodes that need none. With `only` not empty, what concerns that node.
+/// What to say where times of now are no measure: runs that differ, or that take another time than in the build.
+std::vector<std::string> doubts_of(const Report& report);
+
+/// For reading: findings, the costliest steps and totals by kind; with `all` every step in order, kernels refused as
+/// their precision was not asked for, and the nodes that need no step. With `only` not empty, what concerns that node.
 /// Throws Error(usage) where the model has no such node; `suggest` may find a like name.
 using Suggest = std::string (*)(const std::string& word, const std::vector<std::string>& candidates);
-std::string text(const Report& report, const std::string& only = {}, Suggest suggest = nullptr);
+std::string text(const Report& report, const std::string& only = {}, Suggest suggest = nullptr, bool all = false);
 nlohmann::ordered_json json(const Report& report);
 
 /// The calibration: what is odd about its data, how many samples were enough, the range of every tensor.

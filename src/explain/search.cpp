@@ -53,7 +53,10 @@ std::string search_text(const plan::Search& search) {
                         printable(point.rest), point.value);
     if (at > 0)
       text += fmt::format(" {:>7}  {} to {}", points_text(point.drop), points_text(point.low), points_text(point.high));
-    text += (point.objection.empty() ? "" : "; " + point.objection) + "\n";
+    if (!point.objection.empty()) text += "; refused: " + point.objection;
+    else if (point.integer > 0 && point.drop > search.limit)
+      text += fmt::format("; refused: {} is more than {:g}", points_text(point.drop), search.limit);
+    text += "\n";
   }
   for (const plan::SearchPoint& point : search.points) {
     if (!point.chosen) continue;

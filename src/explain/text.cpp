@@ -3,6 +3,7 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/printable.h"
 #include "explain/report.h"
@@ -10,7 +11,7 @@
 namespace tenon::explain {
 namespace {
 
-constexpr size_t shown_findings = 3;
+constexpr size_t shown_findings = 3, shown_rows = 10;
 
 std::string time_text(double microseconds) {
   return microseconds < 0 ? "not timed" : fmt::format("{:.1f} us", microseconds);
@@ -53,7 +54,21 @@ std::string name_of(const Row& row) {
   return name;
 }
 
-std::string row_text(const Report& report, const Row& row) {
+/// What holds a layer in floating point, what INT8 costs there, and how to have it.
+std::string held_back(const Row& row) {
+  std::string told = "in floating point, as " + row.kept;
+  if (row.error >= 0) told += fmt::format("; INT8 here alone: error {:.2g}", row.error);
+  return told + "; INT8: " + keep_line(row, Precision::int8);
+}
+
+/// Of a layer that INT8 was considered for.
+std::string placed(const Row& row) {
+  if (row.precision != Precision::int8) return row.kept.empty() ? "" : held_back(row);
+  if (row.error < 0) return "";
+  return fmt::format("as INT8; INT8 here alone: error {:.2g}; float: {}", row.error, keep_line(row, Precision::fp32));
+}
+
+std::string row_text(const Report& report, const Row& row, bool all) {
   std::string text =
       row.microseconds < 0
           ? fmt::format("{:>10} {:>5}  {:<6} {:<16} {}\n", "?", "?", row.arithmetic, row.kernel, name_of(row))
@@ -64,11 +79,9 @@ std::string row_text(const Report& report, const Row& row) {
   std::string rest;
   for (size_t at = 1; at < row.origins.size(); ++at) rest += (at > 1 ? ", " : "") + printable(row.origins[at]);
   if (!rest.empty()) text += indent + "with " + rest + "\n";
-  std::string timed, refused;
+  std::string timed;
   for (const Candidate& candidate : row.candidates) {
-    if (candidate.refusal)
-      refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", candidate.kernel, candidate.refusal.text());
-    else if (candidate.kernel != "ref")
+    if (!candidate.refusal && candidate.kernel != "ref")
       timed += fmt::format("{}{} {}", timed.empty() ? "" : ", ", candidate.kernel, time_text(candidate.microseconds));
   }
   if (!timed.empty())
@@ -77,14 +90,9 @@ std::string row_text(const Report& report, const Row& row) {
     text += fmt::format("{}in {} it would take {} ({:+.3f} ms)\n", indent,
                         row.precision == Precision::int8 ? "floating point" : "INT8", time_text(row.switched),
                         (row.switched - row.microseconds) / 1000);
-  if (row.error >= 0 || !row.kept.empty()) {
-    std::string told = row.precision == Precision::int8 ? "as INT8" : "in floating point";
-    if (!row.kept.empty()) told += ", as " + row.kept;
-    if (row.error >= 0) told += fmt::format("; INT8 here alone: error {:.2g}", row.error);
-    if (row.precision == Precision::int8) told += "; float: " + keep_line(row, Precision::fp32);
-    text += indent + printable(told) + "\n";
-  }
-  if (!refused.empty()) text += fmt::format("{}refused: {}\n", indent, refused);
+  if (const std::string told = placed(row); !told.empty()) text += indent + printable(told) + "\n";
+  if (const std::string refused = refusals(row, all); !refused.empty())
+    text += fmt::format("{}refused: {}\n", indent, refused);
   return text;
 }
 
@@ -95,8 +103,69 @@ std::string text_of(const Report& report, const Fate& node) {
     return fmt::format("{}{}: {}\n", printable(node.name), node.op.empty() ? "" : " (" + printable(node.op) + ")",
                        printable(node.says));
   std::string text = heading();
-  for (const size_t row : node.rows) text += row_text(report, report.rows[row]);
+  for (const size_t row : node.rows) text += row_text(report, report.rows[row], true);
   return text;
+}
+
+/// The costliest steps first; with `all` every one, in the order of the network.
+std::string rows_text(const Report& report, bool all) {
+  std::vector<const Row*> rows;
+  for (const Row& row : report.rows) rows.push_back(&row);
+  std::string text = "\n";
+  if (!all) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Row* a, const Row* b) { return a->microseconds > b->microseconds; });
+    rows.resize(std::min(rows.size(), shown_rows));
+    text += fmt::format("the costliest {} of {} steps\n", rows.size(), report.rows.size());
+  }
+  text += heading();
+  for (const Row* row : rows) text += row_text(report, *row, all);
+  return text;
+}
+
+/// What steps of one operation and arithmetic take together, the costliest kind first.
+std::string totals_text(const Report& report) {
+  struct Total {
+    std::string kind;
+    double microseconds = 0, share = 0;
+    int steps = 0;
+  };
+  std::map<std::string, Total> by_kind;
+  for (const Row& row : report.rows) {
+    Total& total = by_kind[row.op + " " + row.arithmetic];
+    total.kind = fmt::format("{:<6} {}", row.arithmetic, row.op);
+    total.microseconds += std::max(row.microseconds, 0.0), total.share += report.share(row), ++total.steps;
+  }
+  std::vector<Total> totals;
+  for (const auto& [kind, total] : by_kind) totals.push_back(total);
+  std::stable_sort(totals.begin(), totals.end(),
+                   [](const Total& a, const Total& b) { return a.microseconds > b.microseconds; });
+  std::string text = fmt::format("\ntotals by kind\n{:>10} {:>5}  {:>6}\n", "us", "%", "steps");
+  for (const Total& total : totals)
+    text += fmt::format("{:10.1f} {:5.1f}  {:>6}  {}\n", total.microseconds, 100 * total.share, total.steps,
+                        total.kind);
+  return text;
+}
+
+/// What columns and words of the table are.
+std::string legend(const Report& report) {
+  std::string text = fmt::format("\nus: microseconds of the step {}; %: of all steps\n",
+                                 report.measured ? "in the whole network, the mean of a few runs"
+                                                 : "alone, as the build timed it");
+  text += "then arithmetic, kernel, the first node of the model that the step computes, its sizes and other nodes\n";
+  const auto has = [&](const auto& test) { return std::any_of(report.rows.begin(), report.rows.end(), test); };
+  if (has([](const Row& row) { return row.alone >= 0; }))
+    text += "alone: the step by itself, timed by the build, beside the other kernels that take it\n";
+  if (has([](const Row& row) { return row.error >= 0; }))
+    text += "error: squared, of the outputs, in parts of their own squares, with this layer's input alone in INT8\n";
+  return text + "--all: every step in order, all refusals of kernels, and the nodes that need no step\n";
+}
+
+/// Runs of the whole, and by how much they differ.
+std::string runs_text(const Runs& runs) {
+  if (runs.count == 0) return "";
+  return fmt::format("{} runs: {:.3f} ms in the middle, eight of ten from {:.3f} to {:.3f} (spread {:.0f} %)\n",
+                     runs.count, runs.middle / 1000, runs.low / 1000, runs.high / 1000, 100 * runs.spread());
 }
 
 std::string one(const Report& report, const std::string& only, Suggest suggest) {
@@ -113,7 +182,7 @@ std::string one(const Report& report, const std::string& only, Suggest suggest) 
 
 }  // namespace
 
-std::string text(const Report& report, const std::string& only, Suggest suggest) {
+std::string text(const Report& report, const std::string& only, Suggest suggest, bool all) {
   if (!only.empty()) return one(report, only, suggest);
   std::string text = fmt::format(
       "{} on {}{}, {} thread{}: {}\n", name(report.precision), report.device.str(),
@@ -121,15 +190,15 @@ std::string text(const Report& report, const std::string& only, Suggest suggest)
       report.microseconds > 0 ? fmt::format("{} steps, {:.3f} ms {}", report.rows.size(), report.microseconds / 1000,
                                             report.measured ? "measured" : "by the times of the build")
                               : fmt::format("{} steps, not timed", report.rows.size()));
+  text += runs_text(report.runs);
   for (const std::string& note : report.notes) text += "note: " + printable(note) + "\n";
   if (!report.evidence.search.points.empty()) text += search_text(report.evidence.search);
-  text += findings_text(report) + far_text(report) + "\n" + heading();
-  for (const Row& row : report.rows) text += row_text(report, row);
+  text += findings_text(report) + far_text(report) + rows_text(report, all) + totals_text(report) + legend(report);
   const auto idle =
       std::count_if(report.nodes.begin(), report.nodes.end(), [](const Fate& n) { return n.rows.empty(); });
   if (idle > 0) text += fmt::format("\n{} of the model's {} nodes take no step\n", idle, report.nodes.size());
   for (const Fate& node : report.nodes)
-    if (node.rows.empty()) text += "  " + text_of(report, node);
+    if (all && node.rows.empty()) text += "  " + text_of(report, node);
   return text;
 }
 

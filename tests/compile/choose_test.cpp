@@ -95,6 +95,17 @@ TEST(choose, takes_the_most_bytes_where_the_engine_is_to_be_small) {
   EXPECT_NE(search.why.find("has the smallest weights"), std::string::npos) << search.why;
 }
 
+TEST(choose, says_how_much_time_a_layer_held_back_would_save) {
+  std::vector<double> points(layers, 0.001);
+  points[3] = 5;
+  World world(std::move(points));
+  plan::Search search;
+  const auto best = world.run(0.1, search);
+  ASSERT_TRUE(best);
+  ASSERT_FALSE(best->recipe.kept.empty());
+  EXPECT_EQ(best->recipe.kept.begin()->second, "in INT8 it costs too much accuracy for the 1.0 us it saves");
+}
+
 TEST(choose, takes_everything_at_once_where_that_loses_little_enough) {
   World world(std::vector<double>(layers, 0.001));
   plan::Search search;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "explain/floor.h"
 #include "explain/report.h"
 #include "support/command.h"
@@ -166,6 +168,100 @@ TEST(ExplainText, NothingMovesOnFromTheFastest) {
   plan::Search search = refused("mAP50-95");
   search.points[3].chosen = false, search.points[1].chosen = true;
   EXPECT_EQ(search_text(search).find("to move on"), std::string::npos);
+}
+
+TEST(ExplainText, TheTableSaysWhyPointsWereRefused) {
+  plan::Search search = refused("mAP50-95 against fp32's boxes");
+  search.points[1].objection = "scores fall by 0.80 on average, more than 0.37";
+  const std::string says = search_text(search);
+  EXPECT_NE(says.find("; refused: scores fall by 0.80"), std::string::npos) << says;
+  EXPECT_NE(says.find("; refused: 2.34 is more than 1\n"), std::string::npos) << says;
+}
+
+/// Twelve steps that take 1 to 12 microseconds, in this order; one kernel was not asked for.
+Report dozen() {
+  Report report{"cpu", Precision::int8, "avx2", 2, true};
+  for (int at = 1; at <= 12; ++at) {
+    Row row{"step" + std::to_string(at) + ";", {}, at < 9 ? "Conv" : "Add", "1x8 -> 1x8", "fp32", "direct", 1. * at};
+    row.candidates = {{"bf16_dot", unknown, {backends::Reason::precision, "bf16"}}};
+    row.precision = Precision::fp32;
+    report.rows.push_back(row);
+    report.microseconds += at;
+  }
+  find(report);
+  return report;
+}
+
+TEST(ExplainText, TheCostliestTenComeFirstAndTheRestIsBehindAll) {
+  const std::string brief = text(dozen()), whole = text(dozen(), {}, nullptr, true);
+  const std::string table = brief.substr(brief.find("the costliest 10 of 12 steps\n"));
+  EXPECT_LT(table.find("step12;"), table.find("step3;")) << brief;
+  EXPECT_EQ(table.find("step2;"), std::string::npos) << brief;
+  EXPECT_EQ(brief.find("not asked for"), std::string::npos) << brief;
+  const std::string all = whole.substr(whole.find("kernel           node"));
+  EXPECT_LT(all.find("step1;"), all.find("step12;")) << whole;
+  EXPECT_NE(all.find("refused: bf16_dot: bf16 was not asked for\n"), std::string::npos) << whole;
+}
+
+TEST(ExplainText, TotalsAreByOperationAndArithmetic) {
+  const std::string says = text(dozen());
+  EXPECT_NE(says.find("totals by kind\n"
+                      "        us     %   steps\n"
+                      "      42.0  53.8       4  fp32   Add\n"
+                      "      36.0  46.2       8  fp32   Conv\n"),
+            std::string::npos)
+      << says;
+}
+
+TEST(ExplainText, ALayerHeldBackOffersInt8) {
+  Report one = dozen();
+  one.rows[7].kept = "in INT8 it costs too much accuracy for the 180.3 us it saves";
+  one.rows[7].error = 5e-4;
+  one.rows[7].op = "Conv";
+  find(one);
+  const std::string says = text(one);
+  EXPECT_NE(says.find("in floating point, as in INT8 it costs too much accuracy for the 180.3 us it saves; INT8 here "
+                      "alone: error 0.0005; INT8: --keep 'step8;=int8'\n"),
+            std::string::npos)
+      << says;
+  const auto found = std::find_if(one.findings.begin(), one.findings.end(),
+                                  [](const Finding& finding) { return finding.what.starts_with("step8;"); });
+  ASSERT_NE(found, one.findings.end());
+  EXPECT_EQ(found->todo,
+            "INT8 was held back, as in INT8 it costs too much accuracy for the 180.3 us it saves; to have it: --keep "
+            "'step8;=int8'");
+}
+
+TEST(ExplainText, RunsThatDifferAreDoubted) {
+  Report one = dozen();
+  one.runs = runs_of({100, 101, 102, 103, 104, 105, 106, 107, 108, 300});
+  EXPECT_DOUBLE_EQ(one.runs.middle, 105);
+  EXPECT_DOUBLE_EQ(one.runs.low, 101);
+  EXPECT_DOUBLE_EQ(one.runs.high, 108);
+  EXPECT_TRUE(doubts_of(one).empty()) << doubts_of(one)[0];
+  EXPECT_NE(text(one).find("10 runs: 0.105 ms in the middle, eight of ten from 0.101 to 0.108 (spread 7 %)\n"),
+            std::string::npos);
+  one.runs = runs_of({100, 130, 150});
+  ASSERT_EQ(doubts_of(one).size(), 1u);
+  EXPECT_TRUE(doubts_of(one)[0].starts_with("runs differ by 38 %, more than 10 %: ")) << doubts_of(one)[0];
+}
+
+TEST(ExplainText, ARunIsComparedWithTheBuilds) {
+  Report one = dozen();
+  one.runs = runs_of({1000, 1000, 1000});
+  one.evidence.search.points = {{2, 100}, {0.95, 99}};
+  one.evidence.search.points[1].chosen = true;
+  EXPECT_TRUE(doubts_of(one).empty());
+  one.evidence.search.points[1].milliseconds = 0.5;
+  ASSERT_EQ(doubts_of(one).size(), 1u);
+  EXPECT_TRUE(doubts_of(one)[0].starts_with("a run takes 1.000 ms now and took 0.500 ms when the engine was built"));
+}
+
+TEST(ExplainText, AGainWithinTheSpreadOfRunsIsNoAdvice) {
+  Report one = report();
+  one.runs = runs_of({700, 1000, 1200});
+  find(one);
+  EXPECT_EQ(one.findings[0].todo.find("INT8 would save"), std::string::npos) << one.findings[0].todo;
 }
 
 TEST(ExplainText, FindingsAreInOrderOfCost) {
