@@ -13,7 +13,7 @@ struct Registered {
   int priority;
 };
 
-std::vector<Registered>& registry() {
+std::vector<Registered>& registered_backends() {
   static std::vector<Registered> list;
   return list;
 }
@@ -39,7 +39,7 @@ KernelCount Backend::export_kernels(const std::string&) const { no_kernels(*this
 KernelCount Backend::import_kernels(const std::string&) const { no_kernels(*this); }
 
 BackendRegistrar::BackendRegistrar(const Backend& backend, int priority) {
-  std::vector<Registered>& list = registry();
+  std::vector<Registered>& list = registered_backends();
   list.push_back({&backend, priority});
   std::stable_sort(list.begin(), list.end(),
                    [](const Registered& a, const Registered& b) { return a.priority > b.priority; });
@@ -47,18 +47,19 @@ BackendRegistrar::BackendRegistrar(const Backend& backend, int priority) {
 
 std::vector<const Backend*> backends() {
   std::vector<const Backend*> all;
-  for (const Registered& one : registry()) all.push_back(one.backend);
+  for (const Registered& one : registered_backends()) all.push_back(one.backend);
   return all;
 }
 
 const Backend& backend(const std::string& name) {
   std::string known;
-  for (const Registered& one : registry()) {
+  for (const Registered& one : registered_backends()) {
     if (one.backend->name() == name) return *one.backend;
     known += (known.empty() ? "" : ", ") + one.backend->name();
   }
-  throw Error(Code::usage, "no device is called \"" + name + "\"",
-              {.where = "--device", .hint = "give " + known + " or " + registry().back().backend->name() + ":N"});
+  throw Error(
+      Code::usage, "no device is called \"" + name + "\"",
+      {.where = "--device", .hint = "give " + known + " or " + registered_backends().back().backend->name() + ":N"});
 }
 
 }  // namespace tenon::backends

@@ -26,7 +26,7 @@
 #include "cli/verb.h"
 #include "engine/engine.h"
 
-namespace tenon::cli {
+namespace tenon::cli::bench_verb {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -360,4 +360,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({5, "bench", "Measure latency, throughput, memory and the time of each layer", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::bench_verb

@@ -17,7 +17,7 @@
 #include "engine/save.h"
 #include "explain/report.h"
 
-namespace tenon::cli {
+namespace tenon::cli::build_verb {
 namespace {
 
 struct Options : ModelOptions {
@@ -174,4 +174,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({1, "build", "Turn an ONNX model into an engine file", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::build_verb

@@ -17,7 +17,7 @@
 #include "vision/labels.h"
 #include "vision/segment.h"
 
-namespace tenon::cli {
+namespace tenon::cli::classify_verb {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -161,4 +161,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({4, "classify", "Name what images show", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::classify_verb

@@ -10,7 +10,7 @@
 #include "cli/print.h"
 #include "cli/verb.h"
 
-namespace tenon::cli {
+namespace tenon::cli::completion_verb {
 namespace {
 
 std::string joined(const std::vector<std::string>& words, const char* between = " ") {
@@ -174,4 +174,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({12, "completion", "Print the completion of words for a shell", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::completion_verb

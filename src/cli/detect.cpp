@@ -20,7 +20,7 @@
 #include "vision/draw.h"
 #include "vision/labels.h"
 
-namespace tenon::cli {
+namespace tenon::cli::detect_verb {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -218,4 +218,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({3, "detect", "Find objects in images or a video", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::detect_verb

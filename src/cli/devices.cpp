@@ -14,7 +14,7 @@
 #include "cli/verb.h"
 #include "vision/video.h"
 
-namespace tenon::cli {
+namespace tenon::cli::devices_verb {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -85,4 +85,4 @@ const Registrar registrar({9, "devices",
                            "Show the processor, GPUs and libraries of this machine, and what Tenon uses of them", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::devices_verb

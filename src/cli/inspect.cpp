@@ -14,7 +14,7 @@
 #include "ops/op.h"
 #include "passes/pass.h"
 
-namespace tenon::cli {
+namespace tenon::cli::inspect_verb {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -226,4 +226,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({6, "inspect", "Show a model or engine: inputs, outputs, operations, sizes, memory", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::inspect_verb

@@ -8,7 +8,7 @@
 #include "cli/report.h"
 #include "cli/verb.h"
 
-namespace tenon::cli {
+namespace tenon::cli::kernels_verb {
 namespace {
 
 struct Options {
@@ -60,4 +60,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({11, "kernels", "Copy compiled GPU kernels to machines without a compiler", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::kernels_verb

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace tenon::cli {
 namespace {
 
-using Json = nlohmann::json;
+using LabelJson = nlohmann::json;
 constexpr int64_t largest = int64_t{1} << 30;
 
 [[noreturn]] void damaged(const std::string& path, const std::string& why) {
@@ -76,7 +76,7 @@ class Reader {
     const std::optional<int64_t> number = number_of(word);
     return number ? category("", *number, seen_in) : category(word, -1, seen_in);
   }
-  size_t category(const Json& told, const std::string& seen_in) {
+  size_t category(const LabelJson& told, const std::string& seen_in) {
     if (told.is_number_integer() && told.get<int64_t>() >= 0) return category("", told.get<int64_t>(), seen_in);
     if (told.is_string()) return category(told.get<std::string>(), seen_in);
     damaged(labels_.where, seen_in + " has a class that is neither a number nor a name");
@@ -115,7 +115,7 @@ class Reader {
   }
 
   void json(std::string_view text) {
-    const Json json = Json::parse(text, nullptr, false);
+    const LabelJson json = LabelJson::parse(text, nullptr, false);
     if (json.is_discarded()) damaged(labels_.where, "it is no JSON");
     try {
       if (json.is_object() && json.contains("images") && json["images"].is_array()) coco(json);
@@ -125,14 +125,14 @@ class Reader {
         for (const auto& [name, told] : json.items())
           labels_.images.push_back({find(name), category(told, name), {}});
       else list(json);
-    } catch (const Json::exception& fault) {
+    } catch (const LabelJson::exception& fault) {
       damaged(labels_.where, fault.what());
     }
   }
 
-  void list(const Json& json) {
+  void list(const LabelJson& json) {
     if (!json.is_array()) damaged(labels_.where, "it is neither a list nor an object");
-    for (const Json& entry : json) {
+    for (const LabelJson& entry : json) {
       const auto name = entry.at("image").get<std::string>();
       const auto objects = entry.contains("objects") ? entry.find("objects") : entry.find("detections");
       LabelledImage& source_image = labels_.images.emplace_back();
@@ -142,7 +142,7 @@ class Reader {
         continue;
       }
       labels_.boxes = true;
-      for (const Json& object : *objects) {
+      for (const LabelJson& object : *objects) {
         const auto box = object.at("box").get<std::vector<double>>();
         if (box.size() != 4) damaged(labels_.where, name + " has a box that is not of four numbers");
         source_image.boxes.push_back({category(object.at("class"), name), box[0], box[1], box[2], box[3]});
@@ -150,21 +150,21 @@ class Reader {
     }
   }
 
-  void coco(const Json& json) {
+  void coco(const LabelJson& json) {
     labels_.boxes = true;
     std::map<int64_t, std::string> names;
-    for (const Json& one : json.at("categories"))
+    for (const LabelJson& one : json.at("categories"))
       names[one.at("id").get<int64_t>()] = one.at("name").get<std::string>();
     std::map<int64_t, size_t> categories, images;
     for (const auto& [id, name] : names) {
       categories[id] = labels_.categories.size();
       labels_.categories.push_back({name, -1, ""});
     }
-    for (const Json& image : json.at("images")) {
+    for (const LabelJson& image : json.at("images")) {
       images[image.at("id").get<int64_t>()] = labels_.images.size();
       labels_.images.push_back({find(image.at("file_name").get<std::string>()), 0, {}});
     }
-    for (const Json& one : json.at("annotations")) {
+    for (const LabelJson& one : json.at("annotations")) {
       const auto source_image = images.find(one.at("image_id").get<int64_t>());
       const auto kind = categories.find(one.at("category_id").get<int64_t>());
       if (source_image == images.end())

@@ -12,7 +12,7 @@
 #include "cli/print.h"
 #include "cli/verb.h"
 
-namespace tenon::cli {
+namespace tenon::cli::man_verb {
 namespace {
 
 /// Text for roff: what begins a command or a special sign is told to be text.
@@ -95,4 +95,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({13, "man", "Print a manual page, as roff", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::man_verb

@@ -19,7 +19,7 @@ namespace tenon::cli {
 namespace {
 
 /// For help and manual pages; the work itself never comes here.
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add_verb(CLI::App& app) {
   app.prefix_command();
   app.footer("The options come with the Python package of Tenon: tenon " + app.get_name() +
              " --help shows them where it is installed.\n"
@@ -29,10 +29,10 @@ std::function<int()> add(CLI::App& app) {
 }
 
 const std::array<Registrar, 4> registrars{
-    Registrar({12, "export", "Export a PyTorch model to ONNX, and check it (Python)", add}),
-    Registrar({13, "plot", "Draw the results of bench --pytorch-model (Python)", add}),
-    Registrar({14, "batch", "Run a folder of images or a Parquet file, on one machine or many (Python)", add}),
-    Registrar({15, "monitor", "Show the memory of the GPU and the machine while a command runs (Python)", add})};
+    Registrar({12, "export", "Export a PyTorch model to ONNX, and check it (Python)", add_verb}),
+    Registrar({13, "plot", "Draw the results of bench --pytorch-model (Python)", add_verb}),
+    Registrar({14, "batch", "Run a folder of images or a Parquet file, on one machine or many (Python)", add_verb}),
+    Registrar({15, "monitor", "Show the memory of the GPU and the machine while a command runs (Python)", add_verb})};
 
 constexpr const char* program =
     "import importlib.util, sys\n"

@@ -20,7 +20,7 @@
 #include "quant/export.h"
 #include "quant/trt_cache.h"
 
-namespace tenon::cli {
+namespace tenon::cli::quantize_verb {
 namespace {
 
 struct Options : ModelOptions {
@@ -111,4 +111,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({10, "quantize", "Write a calibrated INT8 model as ONNX with Q/DQ nodes", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::quantize_verb

@@ -18,7 +18,7 @@
 #include "engine/engine.h"
 #include "explain/watch.h"
 
-namespace tenon::cli {
+namespace tenon::cli::run_verb {
 namespace {
 
 struct Options : ModelOptions {
@@ -178,4 +178,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({2, "run", "Run a model on arrays", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::run_verb

@@ -22,7 +22,7 @@
 
 namespace fs = std::filesystem;
 
-namespace tenon::cli {
+namespace tenon::cli::segment_verb {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -148,4 +148,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({4, "segment", "Name what each pixel shows", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::segment_verb

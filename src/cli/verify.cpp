@@ -19,7 +19,7 @@
 
 namespace fs = std::filesystem;
 
-namespace tenon::cli {
+namespace tenon::cli::verify_verb {
 namespace {
 
 struct Options {
@@ -223,4 +223,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({8, "verify", "Check models against recorded inputs and outputs", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::verify_verb

@@ -14,7 +14,7 @@
 #include "explain/report.h"
 #include "explain/switch.h"
 
-namespace tenon::cli {
+namespace tenon::cli::why_verb {
 namespace {
 
 constexpr int profiled_runs = 10;
@@ -114,4 +114,4 @@ std::function<int()> add(CLI::App& app) {
 const Registrar registrar({7, "why", "Explain an engine: the kernel and time of every node, and what to do", add});
 
 }  // namespace
-}  // namespace tenon::cli
+}  // namespace tenon::cli::why_verb

@@ -21,7 +21,7 @@ constexpr int rounds = 9;                  // replays of each side of a comparis
 constexpr double gain = 0.998;             // of the whole network's time, for a change
 constexpr double nearly = 1.15;            // times the best alone, for a tactic that is tried
 constexpr double nearly_for_groups = 1.5;  // the same of groups that run unfused
-constexpr size_t most_candidates = 4;          // of a step
+constexpr size_t most_candidates = 4;      // of a step
 constexpr double most_seconds = 5;
 
 double median(std::vector<double> times) {
@@ -63,10 +63,10 @@ std::optional<plan::Record> known_of(const plan::TimingCache& cache, const std::
 }
 
 /// A plan made ready to run as a whole on its device.
-struct Candidate {
+struct CandidateProgram {
   std::unique_ptr<backends::Executable> whole;
   StreamExecutable* streams;
-  Candidate(const plan::Plan& plan, ThreadPool& threads, Branches branches)
+  CandidateProgram(const plan::Plan& plan, ThreadPool& threads, Branches branches)
       : whole(backends::backend(plan.device)
                   .compile(plan::schedule(plan, device_graph(plan), threads.threads(), branches), threads)
                   ->executable(threads)),
@@ -81,7 +81,7 @@ struct Candidate {
 
 struct Ranking {
   plan::Plan& plan;
-  Candidate& program;
+  CandidateProgram& program;
   uint64_t source;           // of all that was timed
   plan::Records found = {};  // tactics preferred, by network and key
 
@@ -144,14 +144,14 @@ struct GroupRanking {
   uint64_t source = 0;       // of all that was timed
   plan::Records found = {};  // groups that are better unfused, by network and key
 
-  std::unique_ptr<Candidate> candidate() const {
-    auto made = std::make_unique<Candidate>(plan, threads, Branches::sequential);
+  std::unique_ptr<CandidateProgram> candidate() const {
+    auto made = std::make_unique<CandidateProgram>(plan, threads, Branches::sequential);
     if (!made->streams->has_host_steps()) made->streams->time(3);
     return made;
   }
 
   /// Keys of steps that were timed beside several in their place.
-  std::set<std::string> keys(const Candidate& program) const {
+  std::set<std::string> keys(const CandidateProgram& program) const {
     std::set<std::string> keys;
     for (const std::string& key : program.keys())
       if (const auto record = plan.records.find(key); record != plan.records.end() && unfused_of(record->second))
@@ -159,7 +159,7 @@ struct GroupRanking {
     return keys;
   }
 
-  void settle(std::unique_ptr<Candidate>& best, const std::string& key) {
+  void settle(std::unique_ptr<CandidateProgram>& best, const std::string& key) {
     const plan::Record record = plan.records[key];
     if (unfused_of(record)->microseconds > record.microseconds * nearly_for_groups) return;
     prefer(plan.records[key], plan::unfused);
@@ -181,7 +181,7 @@ struct GroupRanking {
 
 void settle_groups(plan::Plan& plan, plan::TimingCache& cache, ThreadPool& threads) {
   const size_t count = plan::planned_part(plan::concretise(plan.graph, plan.shapes)).nodes.size();
-  if (Candidate::device_graph(plan).nodes.size() == count) return;
+  if (CandidateProgram::device_graph(plan).nodes.size() == count) return;
   GroupRanking ranking{plan, threads};
   auto best = ranking.candidate();
   if (best->streams->has_host_steps()) return;
@@ -196,10 +196,10 @@ void settle_groups(plan::Plan& plan, plan::TimingCache& cache, ThreadPool& threa
 }
 
 /// Whether branches run at the same time, by measurement; `program` becomes the faster one.
-plan::Record settle_branches(const plan::Plan& plan, ThreadPool& threads, std::unique_ptr<Candidate>& program) {
+plan::Record settle_branches(const plan::Plan& plan, ThreadPool& threads, std::unique_ptr<CandidateProgram>& program) {
   plan::Record record{plan::sequential, 0};
   try {
-    auto other = std::make_unique<Candidate>(plan, threads, Branches::concurrent);
+    auto other = std::make_unique<CandidateProgram>(plan, threads, Branches::concurrent);
     if (other->streams->width() < 2) return record;
     other->streams->time(3);
     const auto [sequential_ms, concurrent_ms] =
@@ -221,9 +221,9 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   if (budget_seconds == 0 || !backends::backend(plan.device).capabilities(plan.device).concurrent) return;
   const auto begin = Wall::now();
   ThreadPool threads(plan.threads, Denormals::flushed, Helpers::all);
-  if (Candidate::device_graph(plan).nodes.empty()) return;
+  if (CandidateProgram::device_graph(plan).nodes.empty()) return;
   settle_groups(plan, cache, threads);
-  auto program = std::make_unique<Candidate>(plan, threads, Branches::sequential);
+  auto program = std::make_unique<CandidateProgram>(plan, threads, Branches::sequential);
   if (program->streams->has_host_steps() || program->keys().size() < 2) return;
   const std::string network = plan::network_key(program->keys());
   const uint64_t source = plan::source_of(program->keys(), plan.records);
@@ -257,7 +257,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
 std::pair<double, double> time_both(const plan::Plan& one, const plan::Plan& other) {
   constexpr int runs = 5;
   ThreadPool threads(one.threads, Denormals::flushed, Helpers::all);
-  const Candidate first(one, threads, Branches::as_recorded), second(other, threads, Branches::as_recorded);
+  const CandidateProgram first(one, threads, Branches::as_recorded), second(other, threads, Branches::as_recorded);
   first.streams->time(runs), second.streams->time(runs);
   return compare([&] { return median(first.streams->time(runs)); }, [&] { return median(second.streams->time(runs)); });
 }

@@ -11,6 +11,7 @@ namespace tenon::engine {
 constexpr char magic[8] = {'T', 'E', 'N', 'O', 'N', '\r', '\n', '\x1a'};
 constexpr uint32_t version = 3;
 constexpr uint64_t alignment = 64;
+constexpr uint64_t aligned(uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 constexpr uint32_t max_sections = 16;
 
 struct Header {

@@ -27,8 +27,6 @@ using nlohmann::json;
 
 constexpr const char* in_memory = "an engine in memory";
 
-uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engine::alignment * engine::alignment; }
-
 [[noreturn]] void corrupt(const std::string& path, const std::string& why) {
   throw Error(Code::bad_engine, "the engine is damaged",
               {.where = path, .why = why, .hint = "copy it again, or build it from its model"});
@@ -65,7 +63,7 @@ std::map<std::string, Section> sections_of(const MappedFile& file, const std::st
     corrupt(path, "it has " + byte_count(size) + " and should have " + std::to_string(header.file_bytes));
   if (header.version != engine::version || header.sections > engine::max_sections)
     corrupt(path, "the header makes no sense");
-  const uint64_t head = aligned(sizeof header + header.sections * sizeof(engine::Section));
+  const uint64_t head = engine::aligned(sizeof header + header.sections * sizeof(engine::Section));
   if (head > size) corrupt(path, "it ends inside the table of sections");
   std::vector<std::byte> copy(head);
   file.read(0, copy);
@@ -77,14 +75,14 @@ std::map<std::string, Section> sections_of(const MappedFile& file, const std::st
     engine::Section section;
     std::memcpy(&section, copy.data() + sizeof header + at * sizeof section, sizeof section);
     section.name[sizeof section.name - 1] = 0;
-    if (section.offset != expected || section.bytes > size || aligned(section.bytes) > size - section.offset)
+    if (section.offset != expected || section.bytes > size || engine::aligned(section.bytes) > size - section.offset)
       corrupt(path, "section \"" + std::string(section.name) + "\" lies outside the file");
-    expected += aligned(section.bytes);
+    expected += engine::aligned(section.bytes);
     const bool parsed = std::string_view(section.name) != tensors;
-    std::string text(parsed ? aligned(section.bytes) : 0, '\0');
+    std::string text(parsed ? engine::aligned(section.bytes) : 0, '\0');
     file.read(section.offset, std::as_writable_bytes(std::span(text)));
     const uint64_t hash =
-        parsed ? hash64(std::as_bytes(std::span(text))) : file.hash(section.offset, aligned(section.bytes));
+        parsed ? hash64(std::as_bytes(std::span(text))) : file.hash(section.offset, engine::aligned(section.bytes));
     if (hash != section.hash) corrupt(path, "the hash of section \"" + std::string(section.name) + "\" does not match");
     text.resize(parsed ? section.bytes : 0);
     sections[section.name] = {section.offset, section.bytes, std::move(text)};

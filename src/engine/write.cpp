@@ -21,8 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-uint64_t aligned(uint64_t bytes) { return (bytes + engine::alignment - 1) / engine::alignment * engine::alignment; }
-
 std::string plan_text(const plan::Plan& plan) {
   json records = json::object();
   for (const auto& [key, record] : plan.records) {
@@ -74,13 +72,13 @@ class Parts {
     std::memcpy(header_.magic, engine::magic, sizeof header_.magic);
     header_.version = engine::version;
     header_.sections = count;
-    uint64_t offset = aligned(sizeof header_ + sizeof sections_);
+    uint64_t offset = engine::aligned(sizeof header_ + sizeof sections_);
     for (size_t at = 0; at < count; ++at) {
       engine::Section& section = sections_[at];
       std::strncpy(section.name, names[at], sizeof section.name - 1);
       section.offset = offset;
       section.bytes = at == data ? data_bytes_ : texts_[at].size();
-      offset += aligned(section.bytes);
+      offset += engine::aligned(section.bytes);
       Hasher hasher;
       write_section(at, [&](std::span<const std::byte> bytes) { hasher.add(bytes); });
       section.hash = hasher.value();
@@ -104,7 +102,7 @@ class Parts {
 
   static void pad(uint64_t bytes, const Sink& sink) {
     constexpr std::byte zeros[engine::alignment] = {};
-    sink({zeros, aligned(bytes) - bytes});
+    sink({zeros, engine::aligned(bytes) - bytes});
   }
   template <class T>
   static std::span<const std::byte> bytes_of(const T& of) {
@@ -120,7 +118,7 @@ class Parts {
       if (tensor.dtype() == DType::string) {
         for (const std::string& text : tensor.strings()) entry["strings"].push_back(engine::json_text(text));
       } else {
-        const auto [place, is_new] = places_.try_emplace({tensor.data(), tensor.bytes()}, aligned(data_bytes_));
+        const auto [place, is_new] = places_.try_emplace({tensor.data(), tensor.bytes()}, engine::aligned(data_bytes_));
         entry["offset"] = place->second;
         if (is_new) data_bytes_ = place->second + tensor.bytes();
       }
@@ -144,7 +142,7 @@ class Parts {
     for (const Tensor& tensor : pool_) {
       // What lies before is there already, under another shape.
       if (tensor.dtype() == DType::string || places_.at({tensor.data(), tensor.bytes()}) < end) continue;
-      end += aligned(tensor.bytes());
+      end += engine::aligned(tensor.bytes());
       sink({tensor.data<std::byte>(), tensor.bytes()});
       release_pages(tensor.data(), tensor.bytes());
       pad(tensor.bytes(), sink);

@@ -11,7 +11,7 @@ namespace {
 using backends::Operand;
 using backends::Problem;
 
-constexpr double far_factor = 4, least_share = 0.03;
+constexpr double far_factor = 4, far_share = 0.03;
 
 double bytes_of(const Operand& operand) {
   return operand ? static_cast<double>(operand.dims.elements()) * static_cast<double>(size_of(operand.dtype)) : 0;
@@ -82,7 +82,7 @@ void set_floors(Report& report, const backends::Limits& limits) {
     if (row.precision == Precision::bf16) work.width = std::min(work.width, 2.0);
     row.floor = floor_of(work, limits);
     row.floor.microseconds *= row.rounds;
-    if (row.microseconds > far_factor * row.floor.microseconds && report.share(row) > least_share)
+    if (row.microseconds > far_factor * row.floor.microseconds && report.share(row) > far_share)
       report.far.push_back(at);
   }
   std::stable_sort(report.far.begin(), report.far.end(), [&](size_t a, size_t b) {

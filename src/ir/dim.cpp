@@ -44,7 +44,7 @@ void add_to(std::map<std::string, int64_t>& terms, const std::string& monomial, 
 
 int64_t floor_quotient(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
-struct Parser {
+struct DimParser {
   std::string_view text;
   size_t at = 0;
   int depth = 0;
@@ -116,7 +116,7 @@ struct Parser {
 
 Dim Dim::symbol(const std::string& name) {
   std::string clean;
-  for (char c : name) clean += Parser::is_name(c) ? c : '_';
+  for (char c : name) clean += DimParser::is_name(c) ? c : '_';
   if (clean.empty() || (clean[0] >= '0' && clean[0] <= '9')) clean = "_" + clean;
   if (clean.size() > max_symbol) {
     char digits[16];
@@ -130,7 +130,7 @@ Dim Dim::symbol(const std::string& name) {
 }
 
 std::optional<Dim> Dim::parse(std::string_view text) {
-  Parser parser{text};
+  DimParser parser{text};
   auto result = parser.sum();
   if (!result || parser.at != text.size()) return std::nullopt;
   return result;

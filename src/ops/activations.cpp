@@ -3,7 +3,7 @@
 #include "ops/expression_list.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::activations {
 namespace {
 
 /// Applies `f(x, a, b)` with a and b from attributes.
@@ -143,4 +143,4 @@ const Registrar swish_op(elementwise_op<expr::Swish>("Swish", {attr::real("alpha
                                                      unary_traits | Trait::int8 | Trait::half));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::activations

@@ -2,7 +2,7 @@
 #include "ops/floats.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::affine_grid {
 namespace {
 
 void infer(Inference& ctx) {
@@ -63,4 +63,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("AffineGrid", 2, 2, 1, 1, infer, evaluate, {attr::flag("align_corners")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::affine_grid

@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::arg {
 namespace {
 
 void infer(Inference& ctx) {
@@ -52,4 +52,4 @@ TENON_OP("ArgMin", 1, 1, 1, 1, infer, evaluate<smaller>,
          Reduction::smallest);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::arg

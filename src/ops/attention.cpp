@@ -5,7 +5,7 @@
 #include "ops/floats.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::attention {
 namespace {
 
 constexpr size_t mask_at = 3, past_key_at = 4, past_value_at = 5, lengths_at = 6;
@@ -219,4 +219,4 @@ TENON_OP("Attention", 3, 7, 1, 4, infer, evaluate,
          Trait::all_data);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::attention

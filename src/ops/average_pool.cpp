@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/pool.h"
 
-namespace tenon::ops {
+namespace tenon::ops::average_pool {
 namespace {
 
 /// Taps of a window that lie inside the padded input: what count_include_pad divides by. Positions added by ceil_mode
@@ -71,4 +71,4 @@ TENON_OP("LpPool", 1, 1, 1, 1, infer_pool, evaluate_lp,
          Trait::same_type | Trait::same_rank | Trait::window);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::average_pool

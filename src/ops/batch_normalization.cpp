@@ -4,7 +4,7 @@
 #include "ops/floats.h"
 #include "ops/layout.h"
 
-namespace tenon::ops {
+namespace tenon::ops::batch_normalization {
 namespace {
 
 void infer_batch(Inference& ctx) {
@@ -94,4 +94,4 @@ TENON_OP("BatchNormalization", 5, 5, 1, 3, infer_batch, evaluate_batch,
          Trait::same_type | Trait::same_rank);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::batch_normalization

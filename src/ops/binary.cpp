@@ -7,7 +7,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::binary {
 namespace {
 
 using ir::Dim;
@@ -250,4 +250,4 @@ TENON_OP("BitShift", 2, 2, 1, 1, infer_like_operands, evaluate_shift,
          {attr::text("direction").one_of({"LEFT", "RIGHT"}).required()}, Trait::elementwise);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::binary

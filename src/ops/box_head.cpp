@@ -5,7 +5,7 @@
 #include "ops/inference.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::box_head {
 namespace {
 
 /// Internal: what follows the last convolutions of a detector without anchors (YOLOv8 and its kin). Attribute `scales`
@@ -133,4 +133,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("tenon:BoxHead", 6, -1, 1, 1, infer, evaluate, {attr::integer("scales").at_least(1).required().internal()});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::box_head

@@ -11,7 +11,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::cast {
 namespace {
 
 template <class T>
@@ -139,4 +139,4 @@ TENON_OP("CastLike", 2, 2, 1, 1, infer_cast_like, evaluate_cast_like,
          Trait::elementwise | Trait::converts);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::cast

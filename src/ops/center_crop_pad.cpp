@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::center_crop_pad {
 namespace {
 
 /// The axes that are resized, one for each entry of input 1.
@@ -62,4 +62,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("CenterCropPad", 2, 2, 1, 1, infer, evaluate, {attr::integers("axes")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::center_crop_pad

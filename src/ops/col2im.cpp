@@ -3,7 +3,7 @@
 #include "ops/inference.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::col2im {
 namespace {
 
 using List = std::vector<int64_t>;
@@ -75,4 +75,4 @@ TENON_OP("Col2Im", 3, 3, 1, 1, infer, evaluate,
           attr::integers("strides").at_least(1)});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::col2im

@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::concat {
 namespace {
 
 void infer(Inference& ctx) {
@@ -81,4 +81,4 @@ TENON_OP("Concat", 1, -1, 1, 1, infer, evaluate,
              Trait::all_data);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::concat

@@ -3,7 +3,7 @@
 #include "ops/epilogue.h"
 #include "ops/floats.h"
 
-namespace tenon::ops {
+namespace tenon::ops::conv {
 namespace {
 
 /// The internal attribute input_layout="NCHW" beside layout="NHWC": a stem reads its image as it lies and writes
@@ -82,4 +82,4 @@ TENON_OP("Conv", 2, 4, 1, 1, infer_conv, evaluate_conv, window_attributes() + fu
              Traits::weights_at({1}) | Traits::standard_inputs(3));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::conv

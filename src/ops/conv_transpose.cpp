@@ -4,7 +4,7 @@
 #include "ops/layout.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::conv_transpose {
 namespace {
 
 struct TransposeSizes {
@@ -151,4 +151,4 @@ TENON_OP("ConvTranspose", 2, 4, 1, 1, infer_transpose, evaluate_transpose,
          Trait::product | Trait::same_type | Trait::same_rank | Traits::standard_inputs(3));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::conv_transpose

@@ -4,7 +4,7 @@
 #include "ops/floats.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::cross_entropy {
 namespace {
 
 enum class Reduction { none, sum, mean };
@@ -92,4 +92,4 @@ TENON_OP("SoftmaxCrossEntropyLoss", 2, 3, 1, 2, infer_loss, evaluate_loss<true>,
          {attr::integer("ignore_index"), attr::text("reduction").one_of({"none", "sum", "mean"})});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::cross_entropy

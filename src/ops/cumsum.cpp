@@ -3,7 +3,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::cumsum {
 namespace {
 
 void evaluate(Evaluation& ctx) {
@@ -33,4 +33,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("CumSum", 2, 2, 1, 1, infer_same, evaluate, {attr::flag("exclusive"), attr::flag("reverse")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::cumsum

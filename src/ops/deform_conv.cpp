@@ -5,7 +5,7 @@
 #include "ops/inference.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::deform_conv {
 namespace {
 
 template <class Context>
@@ -95,4 +95,4 @@ TENON_OP("DeformConv", 3, 5, 1, 1, infer, evaluate,
          Trait::product);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::deform_conv

@@ -4,7 +4,7 @@
 #include "ops/floats.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::det {
 namespace {
 
 void infer(Inference& ctx) {
@@ -58,4 +58,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("Det", 1, 1, 1, 1, infer, evaluate);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::det

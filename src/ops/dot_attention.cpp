@@ -7,7 +7,7 @@
 #include "ops/matrix.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::dot_attention {
 namespace {
 
 /// Internal: softmax(Q K^T scale + mask) V for each of a batch. Inputs: Q [..., M, D], K [..., N, D], V [..., N, E]
@@ -91,4 +91,4 @@ TENON_OP("tenon:DotAttention", 3, 4, 1, 1, infer, evaluate,
          {attr::real("scale").internal(), attr::flag("nan_to_zero").internal()}, Trait::all_data | Trait::any_order);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::dot_attention

@@ -4,7 +4,7 @@
 
 #include "ops/floats.h"
 
-namespace tenon::ops {
+namespace tenon::ops::dropout {
 namespace {
 
 void infer(Inference& ctx) {
@@ -57,4 +57,4 @@ TENON_OP("Dropout", 1, 3, 1, 2, infer, evaluate,
          Trait::random);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::dropout

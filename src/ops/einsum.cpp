@@ -5,7 +5,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::einsum {
 namespace {
 
 constexpr size_t most_labels = 64;
@@ -166,4 +166,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("Einsum", 1, -1, 1, 1, infer, evaluate, {attr::text("equation").required()});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::einsum

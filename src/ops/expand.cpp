@@ -3,7 +3,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::expand {
 namespace {
 
 void infer_expand(Inference& ctx) {
@@ -92,4 +92,4 @@ TENON_OP("Expand", 2, 2, 1, 1, infer_expand, evaluate_expand, {},
 TENON_OP("Tile", 2, 2, 1, 1, infer_tile, evaluate_tile, {}, Trait::moves | Trait::same_type | Trait::same_scale);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::expand

@@ -5,7 +5,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::fill {
 namespace {
 
 /// The one-element tensor of the attribute value; a float 0 without it.
@@ -128,4 +128,4 @@ TENON_OP("Range", 3, 3, 1, 1, infer_range, evaluate_range);
 TENON_OP("EyeLike", 1, 1, 1, 1, infer_eye, evaluate_eye, {attr::element_type("dtype"), attr::integer("k")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::fill

@@ -5,7 +5,7 @@
 #include "ops/floats.h"
 #include "ops/fused_operands.h"
 
-namespace tenon::ops {
+namespace tenon::ops::float8_conv {
 namespace {
 
 /// Internal: a Conv of e4m3 floats with everything up to the next QuantizeLinear. Inputs as Int8Conv's (int8_conv.cpp),
@@ -88,4 +88,4 @@ TENON_OP("tenon:Float8Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() +
          Trait::product | Trait::convolution | Trait::quantised | Trait::any_float | Traits::output_scale_at(7));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::float8_conv

@@ -6,7 +6,7 @@
 #include "ops/floats.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::fourier {
 namespace {
 
 using Complex = std::complex<double>;
@@ -164,4 +164,4 @@ TENON_OP("DFT", 1, 3, 1, 1, infer_dft, evaluate_dft,
 TENON_OP("STFT", 2, 4, 1, 1, infer_stft, evaluate_stft, {attr::flag("onesided")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::fourier

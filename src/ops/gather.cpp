@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::gather {
 namespace {
 
 /// An index in [-size, size) as one in [0, size).
@@ -144,4 +144,4 @@ TENON_OP("GatherND", 2, 2, 1, 1, infer_gather_nd, evaluate_gather_nd,
          {attr::integer("batch_dims").at_least(0).from(12)}, Trait::moves | Trait::tuples);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::gather

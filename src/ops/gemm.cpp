@@ -6,7 +6,7 @@
 #include "ops/matrix.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::gemm {
 namespace {
 
 void infer(Inference& ctx) {
@@ -84,4 +84,4 @@ TENON_OP("Gemm", 2, 4, 1, 1, infer, evaluate,
          Trait::product | Trait::general_product | Trait::integer_form | Trait::same_type | Traits::standard_inputs(3));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::gemm

@@ -5,7 +5,7 @@
 #include "ops/layout.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::global_pool {
 namespace {
 
 void infer_global(Inference& ctx) {
@@ -75,4 +75,4 @@ TENON_OP("GlobalLpPool", 1, 1, 1, 1, infer_global, evaluate_lp,
          Trait::same_type | Trait::same_rank | Trait::global);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::global_pool

@@ -5,7 +5,7 @@
 #include "ops/floats.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::grid_sample {
 namespace {
 
 enum class Mode { nearest, linear, cubic };
@@ -151,4 +151,4 @@ TENON_OP("GridSample", 2, 2, 1, 1, infer, evaluate,
           attr::text("padding_mode").one_of({"zeros", "border", "reflection"})});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::grid_sample

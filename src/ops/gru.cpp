@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/recurrent.h"
 
-namespace tenon::ops {
+namespace tenon::ops::gru {
 namespace {
 
 /// Gates in the order update, reset, hidden.
@@ -32,4 +32,4 @@ TENON_OP(
         AttributeDefs{attr::flag("linear_before_reset").from(3), attr::flag("output_sequence").up_to(6)});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::gru

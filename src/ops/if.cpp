@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/subgraph.h"
 
-namespace tenon::ops {
+namespace tenon::ops::if_op {
 namespace {
 
 /// Inputs: the condition, then the values both branches take.
@@ -51,4 +51,4 @@ TENON_OP("If", 1, -1, 1, -1, infer_if, evaluate_if,
 const FlowRegistrar flow("If", Flow::branch);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::if_op

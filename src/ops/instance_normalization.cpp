@@ -6,7 +6,7 @@
 #include "ops/normalize.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::instance_normalization {
 namespace {
 
 void check_parameters(Inference& ctx, const ir::Shape& x, const ir::Dim& channels, int64_t groups) {
@@ -81,4 +81,4 @@ TENON_OP("GroupNormalization", 3, 3, 1, 1, infer_groups<true>, evaluate_groups<t
              layout_attribute());
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::instance_normalization

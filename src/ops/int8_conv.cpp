@@ -4,7 +4,7 @@
 #include "ops/fused_operands.h"
 #include "ops/quantize.h"
 
-namespace tenon::ops {
+namespace tenon::ops::int8_conv {
 namespace {
 
 /// Internal: a Conv of bytes with everything up to the next QuantizeLinear. Inputs as Conv's (x u8, weights i8, or i16
@@ -115,4 +115,4 @@ TENON_OP("tenon:Int8Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() + f
          Trait::product | Trait::convolution | Trait::quantised | Trait::any_float | Traits::output_scale_at(7));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::int8_conv

@@ -6,7 +6,7 @@
 #include "ops/normalize.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::layer_normalization {
 namespace {
 
 DType stash_type(const ir::Node& node) { return static_cast<DType>(node.integer("stash_type", 1)); }
@@ -83,4 +83,4 @@ TENON_OP("RMSNormalization", 2, 2, 1, 1, infer_layer, evaluate_layer<false>,
          {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::layer_normalization

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/subgraph.h"
 
-namespace tenon::ops {
+namespace tenon::ops::loop {
 namespace {
 
 /// Inputs: trip count, condition, carried values, captures. The body takes round, condition, carried values, captures,
@@ -132,4 +132,4 @@ TENON_OP("Loop", 0, -1, 0, -1, infer_loop, evaluate_loop,
 const FlowRegistrar flow("Loop", Flow::loop);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::loop

@@ -4,7 +4,7 @@
 #include "ops/broadcast.h"
 #include "ops/floats.h"
 
-namespace tenon::ops {
+namespace tenon::ops::lp_normalization {
 namespace {
 
 int64_t read_p(const ir::Node& node) { return node.integer("p", 2); }
@@ -42,4 +42,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("LpNormalization", 1, 1, 1, 1, infer, evaluate, {attr::integer("axis"), attr::integer("p").between(1, 2)});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::lp_normalization

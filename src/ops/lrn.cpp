@@ -4,7 +4,7 @@
 #include "ops/floats.h"
 #include "ops/layout.h"
 
-namespace tenon::ops {
+namespace tenon::ops::lrn {
 namespace {
 
 void infer(Inference& ctx) {
@@ -50,4 +50,4 @@ TENON_OP("LRN", 1, 1, 1, 1, infer, evaluate,
          Trait::same_type | Trait::same_rank);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::lrn

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/recurrent.h"
 
-namespace tenon::ops {
+namespace tenon::ops::lstm {
 namespace {
 
 /// Gates in the order input, output, forget, cell; peepholes input, output, forget.
@@ -29,4 +29,4 @@ TENON_OP(
     recurrent_attributes() + AttributeDefs{attr::flag("input_forget"), attr::flag("output_sequence").up_to(6)});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::lstm

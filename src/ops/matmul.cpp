@@ -8,7 +8,7 @@
 #include "ops/matrix.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::matmul {
 namespace {
 
 void infer(Inference& ctx) {
@@ -104,4 +104,4 @@ TENON_OP("MatMul", 2, 4, 1, 1, infer, evaluate,
          Trait::product | Trait::integer_form | Trait::same_type | Trait::all_data | Traits::standard_inputs(2));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::matmul

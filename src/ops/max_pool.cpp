@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/pool.h"
 
-namespace tenon::ops {
+namespace tenon::ops::max_pool {
 namespace {
 
 using Poolable = Types<float, double, Half, BFloat, E4M3, int8_t, uint8_t>;
@@ -54,4 +54,4 @@ TENON_OP("MaxPool", 1, 1, 1, 2, infer_pool, evaluate,
          Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half | Trait::window | Reduction::largest);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::max_pool

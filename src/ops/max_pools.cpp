@@ -4,7 +4,7 @@
 
 /// Internal op MaxPools: several max pools of one input of channels last, as a pyramid of pools has them. Attribute
 /// windows: odd sizes of square windows, an output for each; strides are 1 and padding keeps the size.
-namespace tenon::ops {
+namespace tenon::ops::max_pools {
 namespace {
 
 void infer(Inference& ctx) {
@@ -39,4 +39,4 @@ TENON_OP("tenon:MaxPools", 1, 1, 2, 4, infer, evaluate,
          Trait::group | Reduction::largest);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::max_pools

@@ -3,7 +3,7 @@
 #include "ops/inference.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::max_unpool {
 namespace {
 
 /// The sizes a pool with these windows came from.
@@ -60,4 +60,4 @@ TENON_OP("MaxUnpool", 2, 3, 1, 1, infer, evaluate,
           attr::integers("strides").at_least(1)});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::max_unpool

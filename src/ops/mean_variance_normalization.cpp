@@ -4,7 +4,7 @@
 #include "ops/broadcast.h"
 #include "ops/floats.h"
 
-namespace tenon::ops {
+namespace tenon::ops::mean_variance_normalization {
 namespace {
 
 void infer(Inference& ctx) {
@@ -45,4 +45,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("MeanVarianceNormalization", 1, 1, 1, 1, infer, evaluate, {attr::integers("axes")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::mean_variance_normalization

@@ -4,7 +4,7 @@
 #include "ops/floats.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::non_max_suppression {
 namespace {
 
 void check_shapes(Inference& ctx) {
@@ -127,4 +127,4 @@ TENON_OP("tenon:BoundedNms", 3, 5, 2, 2, infer_bounded, evaluate_bounded,
          {attr::flag("center_point_box").internal()});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::non_max_suppression

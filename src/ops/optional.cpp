@@ -2,7 +2,7 @@
 #include "ops/sequence.h"
 
 /// An optional value is the value itself, or an empty tensor.
-namespace tenon::ops {
+namespace tenon::ops::optional {
 namespace {
 
 void infer_same(Inference& ctx) {
@@ -29,4 +29,4 @@ TENON_OP("OptionalGetElement", 1, 1, 1, 1, infer_same, evaluate_get);
 TENON_OP("OptionalHasElement", 0, 1, 1, 1, infer_has, evaluate_has);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::optional

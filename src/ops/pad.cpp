@@ -3,7 +3,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::pad {
 namespace {
 
 /// Before and after each axis, from operands that may name only some axes.
@@ -134,4 +134,4 @@ TENON_OP("Pad", 2, 4, 1, 1, infer, evaluate,
          Trait::moves | Trait::same_type | Trait::same_rank);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::pad

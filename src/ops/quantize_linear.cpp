@@ -3,7 +3,7 @@
 #include "ops/inference.h"
 #include "ops/quantize.h"
 
-namespace tenon::ops {
+namespace tenon::ops::quantize_linear {
 namespace {
 
 template <class Context>
@@ -147,4 +147,4 @@ TENON_OP("DequantizeLinear", 2, 3, 1, 1, infer_dequantize, evaluate_dequantize,
 TENON_OP("DynamicQuantizeLinear", 1, 1, 3, 3, infer_dynamic, evaluate_dynamic, {}, Trait::converts | Trait::quantised);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::quantize_linear

@@ -2,7 +2,7 @@
 #include "ops/convolve.h"
 #include "ops/quantize.h"
 
-namespace tenon::ops {
+namespace tenon::ops::quantized_conv {
 namespace {
 
 /// Zero points or scales: one number, or one per output channel.
@@ -106,4 +106,4 @@ TENON_OP("QLinearConv", 8, 9, 1, 1, infer_qlinear, evaluate_qlinear, window_attr
          Trait::product | Trait::quantised);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::quantized_conv

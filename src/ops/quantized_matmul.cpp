@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/quantize.h"
 
-namespace tenon::ops {
+namespace tenon::ops::quantized_matmul {
 namespace {
 
 std::optional<ir::Shape> product_shape(Inference& ctx, size_t a_at, size_t b_at) {
@@ -129,4 +129,4 @@ TENON_OP("MatMulInteger", 2, 4, 1, 1, infer_integer, evaluate_integer, {}, Trait
 TENON_OP("QLinearMatMul", 8, 8, 1, 1, infer_qlinear, evaluate_qlinear, {}, Trait::product | Trait::quantised);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::quantized_matmul

@@ -2,7 +2,7 @@
 #include "ops/elementwise_op.h"
 #include "ops/expression_list.h"
 
-namespace tenon::ops {
+namespace tenon::ops::quick_gelu {
 namespace {
 
 // As CLIP has it: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QuickGelu
@@ -10,4 +10,4 @@ const Registrar registered(elementwise_op<expr::QuickGelu>("com.microsoft:QuickG
                                                            unary_traits | Trait::int8 | Trait::half));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::quick_gelu

@@ -8,7 +8,7 @@
 
 /// Random numbers depend on the attribute seed and the place of the element alone: every run of a model gives the same.
 /// The importer gives each node without a seed one of its own.
-namespace tenon::ops {
+namespace tenon::ops::random {
 namespace {
 
 /// Number `at` of the stream: Steele, Lea and Flood's SplitMix64, by index.
@@ -135,4 +135,4 @@ TENON_OP("Multinomial", 1, 1, 1, 1, infer_multinomial, evaluate_multinomial,
          {attr::element_type("dtype"), attr::integer("sample_size").at_least(1), attr::real("seed")}, Trait::random);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::random

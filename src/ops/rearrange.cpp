@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::rearrange {
 namespace {
 
 int64_t block_of(const auto& ctx) {
@@ -108,4 +108,4 @@ TENON_OP("ReverseSequence", 2, 2, 1, 1, infer_same, reverse_sequence,
          {attr::integer("batch_axis").between(0, 1), attr::integer("time_axis").between(0, 1)}, Trait::moves);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::rearrange

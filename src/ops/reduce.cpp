@@ -5,7 +5,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::reduce {
 namespace {
 
 /// Which axes go: those of input 1; all of them, or none with noop_with_empty_axes, when it is absent or empty.
@@ -229,4 +229,4 @@ TENON_OP("ReduceLogSumExp", 1, 2, 1, 1, infer, evaluate<Floats, LogSumExp>, redu
          Trait::same_type | Reduction::log_sum_exp);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::reduce

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::reshape {
 namespace {
 
 using ir::Dim;
@@ -196,4 +196,4 @@ TENON_OP("Unsqueeze", 2, 2, 1, 1, infer_unsqueeze, evaluate_unsqueeze, {attr::in
          Trait::view | Trait::moves | Trait::same_type | Trait::same_scale | Trait::half);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::reshape

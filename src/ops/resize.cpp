@@ -6,7 +6,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::resize {
 namespace {
 
 using resizing::Axis, resizing::Taps, resizing::axes_of, resizing::resized, resizing::taps_of;
@@ -151,4 +151,4 @@ TENON_OP("Resize", 1, 4, 1, 1, infer, evaluate,
              Traits::of_some(of_nearest));
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::resize

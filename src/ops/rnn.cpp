@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/recurrent.h"
 
-namespace tenon::ops {
+namespace tenon::ops::rnn {
 namespace {
 
 void evaluate(Evaluation& ctx) {
@@ -18,4 +18,4 @@ TENON_OP(
     recurrent_attributes() + AttributeDefs{attr::flag("output_sequence").up_to(6)});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::rnn

@@ -4,7 +4,7 @@
 #include "ops/floats.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::roi_align {
 namespace {
 
 struct Setting {
@@ -118,4 +118,4 @@ TENON_OP("RoiAlign", 3, 3, 1, 1, infer, evaluate,
           attr::real("spatial_scale")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::roi_align

@@ -7,7 +7,7 @@
 #include "ops/floats.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::rotary_embedding {
 namespace {
 
 /// One position for each place, if any, and as many cosines as sines, of which each place has its own without them.
@@ -80,4 +80,4 @@ TENON_OP("RotaryEmbedding", 3, 4, 1, 1, infer, evaluate,
          Trait::same_type | Trait::same_rank | Trait::half);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::rotary_embedding

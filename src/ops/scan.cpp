@@ -3,7 +3,7 @@
 #include "ops/dispatch.h"
 #include "ops/subgraph.h"
 
-namespace tenon::ops {
+namespace tenon::ops::scan {
 namespace {
 
 /// Inputs: states, scanned tensors, captures. The body takes states, one slice of each, captures, and gives states and
@@ -146,4 +146,4 @@ TENON_OP("Scan", 1, -1, 1, -1, infer_scan, evaluate_scan,
 const FlowRegistrar flow("Scan", Flow::loop);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::scan

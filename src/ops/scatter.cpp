@@ -3,7 +3,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::scatter {
 namespace {
 
 int64_t place(const Evaluation& ctx, int64_t index, int64_t size) {
@@ -134,4 +134,4 @@ TENON_OP("ScatterND", 3, 3, 1, 1, infer_nd, evaluate_nd,
          {attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)}, Trait::tuples);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::scatter

@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::select {
 namespace {
 
 void infer_one_hot(Inference& ctx) {
@@ -127,4 +127,4 @@ TENON_OP("Compress", 2, 2, 1, 1, infer_compress, compress, {attr::integer("axis"
 TENON_OP("Trilu", 1, 2, 1, 1, infer_same, trilu, {attr::flag("upper")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::select

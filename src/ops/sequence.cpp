@@ -4,7 +4,7 @@
 #include "ops/broadcast.h"
 #include "ops/dispatch.h"
 
-namespace tenon::ops {
+namespace tenon::ops::sequence {
 namespace {
 
 void infer_construct(Inference& ctx) { set_sequence(ctx, 0, ctx.dtype(0)); }
@@ -153,4 +153,4 @@ TENON_OP("ConcatFromSequence", 1, 1, 1, 1, infer_concat, evaluate_concat,
          {attr::integer("axis").required(), attr::flag("new_axis")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::sequence

@@ -2,7 +2,7 @@
 #include "ops/sequence.h"
 #include "ops/subgraph.h"
 
-namespace tenon::ops {
+namespace tenon::ops::sequence_map {
 namespace {
 
 void infer_map(Inference& ctx) {
@@ -46,4 +46,4 @@ TENON_OP("SequenceMap", 1, -1, 1, -1, infer_map, evaluate_map,
          AttributeDefs{attr::graph("body").required()} + captures_attribute());
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::sequence_map

@@ -3,7 +3,7 @@
 
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::shape {
 namespace {
 
 /// The axes [first, last) that attributes start and end name; out-of-range ones are clamped.
@@ -44,4 +44,4 @@ TENON_OP("Shape", 1, 1, 1, 1, infer_shape, evaluate_shape,
 TENON_OP("Size", 1, 1, 1, 1, infer_size, evaluate_size);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::shape

@@ -4,7 +4,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::slice {
 namespace {
 
 struct Cut {
@@ -142,4 +142,4 @@ TENON_OP("Slice", 3, 5, 1, 1, infer, evaluate,
          Trait::moves | Trait::slices | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::slice

@@ -4,7 +4,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::softmax {
 namespace {
 
 void infer(Inference& ctx) {
@@ -71,4 +71,4 @@ TENON_OP("LogSoftmax", 1, 1, 1, 1, infer, log_softmax, {attr::integer("axis")},
 TENON_OP("Hardmax", 1, 1, 1, 1, infer, hardmax, {attr::integer("axis")}, Trait::same_type | Trait::same_rank);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::softmax

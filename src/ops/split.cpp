@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::split {
 namespace {
 
 /// Part sizes when none are given: equal, the last one smaller where they do not divide.
@@ -88,4 +88,4 @@ TENON_OP("Split", 1, 2, 1, -1, infer, evaluate,
          Trait::moves | Trait::splits | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::split

@@ -5,7 +5,7 @@
 #include "ops/broadcast.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::strings {
 namespace {
 
 const std::vector<std::string>& words(Evaluation& ctx, size_t input) {
@@ -131,4 +131,4 @@ TENON_OP("StringNormalizer", 1, 1, 1, 1, infer_normalize, evaluate_normalize,
           attr::text("locale"), attr::texts("stopwords")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::strings

@@ -4,7 +4,7 @@
 #include "ops/inference.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::tensor_scatter {
 namespace {
 
 void infer(Inference& ctx) {
@@ -66,4 +66,4 @@ TENON_OP("TensorScatter", 2, 3, 1, 1, infer, evaluate,
          Trait::moves | Trait::same_type | Trait::same_rank);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::tensor_scatter

@@ -4,7 +4,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::tfidf_vectorizer {
 namespace {
 
 int64_t columns(const auto& ctx) {
@@ -98,4 +98,4 @@ TENON_OP("TfIdfVectorizer", 1, 1, 1, 1, infer, evaluate,
           attr::integers("pool_int64s"), attr::texts("pool_strings"), attr::reals("weights")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::tfidf_vectorizer

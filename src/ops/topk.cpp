@@ -5,7 +5,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::topk {
 namespace {
 
 void infer(Inference& ctx) {
@@ -70,4 +70,4 @@ TENON_OP("TopK", 2, 2, 1, 2, infer, evaluate,
           attr::flag("sorted").from(11)});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::topk

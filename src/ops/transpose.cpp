@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::transpose {
 namespace {
 
 std::vector<size_t> order_of(const auto& ctx, size_t rank) {
@@ -51,4 +51,4 @@ TENON_OP("Transpose", 1, 1, 1, 1, infer, evaluate, {attr::integers("perm")},
          Trait::moves | Trait::permutes | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::transpose

@@ -5,7 +5,7 @@
 #include "ops/expression_list.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::unary {
 namespace {
 
 template <class Set, auto f>
@@ -99,4 +99,4 @@ TENON_OP("Identity", 1, 1, 1, 1, infer_identity, evaluate_identity, {},
          Trait::view | Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::unary

@@ -5,7 +5,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::unique {
 namespace {
 
 void infer(Inference& ctx) {
@@ -88,4 +88,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("Unique", 1, 1, 1, 4, infer, evaluate, {attr::integer("axis"), attr::flag("sorted")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::unique

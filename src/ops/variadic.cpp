@@ -4,7 +4,7 @@
 #include "ops/expression_list.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::variadic {
 namespace {
 
 void infer(Inference& ctx) {
@@ -57,4 +57,4 @@ TENON_OP("Mean", 1, -1, 1, 1, infer, evaluate<Floats, add, average>, {attr::cons
          Trait::elementwise | Trait::same_type);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::variadic

@@ -8,7 +8,7 @@
 #include "ops/weight_only.h"
 #include "ops/window.h"
 
-namespace tenon::ops {
+namespace tenon::ops::weight_only_matmul {
 namespace {
 
 using namespace weight_only;
@@ -104,4 +104,4 @@ TENON_OP("tenon:WeightOnlyMatMul", 2, 6, 1, 1, infer, evaluate,
          Trait::product | Trait::same_type);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::weight_only_matmul

@@ -2,7 +2,7 @@
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
-namespace tenon::ops {
+namespace tenon::ops::where_op {
 namespace {
 
 void infer(Inference& ctx) {
@@ -45,4 +45,4 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("Where", 3, 3, 1, 1, infer, evaluate, {}, Trait::elementwise | Trait::moves | Trait::same_type);
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::where_op

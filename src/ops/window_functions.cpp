@@ -6,7 +6,7 @@
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
-namespace tenon::ops {
+namespace tenon::ops::window_functions {
 namespace {
 
 DType output_type(const auto& ctx) {
@@ -93,4 +93,4 @@ TENON_OP("BlackmanWindow", 1, 1, 1, 1, infer_window, evaluate_window<42, 50, 8, 
 TENON_OP("MelWeightMatrix", 5, 5, 1, 1, infer_mel, evaluate_mel, {attr::element_type("output_datatype")});
 
 }  // namespace
-}  // namespace tenon::ops
+}  // namespace tenon::ops::window_functions

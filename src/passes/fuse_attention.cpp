@@ -57,9 +57,10 @@ Tensor sum(const Tensor& a, const Tensor& b) {
 }
 
 /// Walks from a product of weights and values back to its origins. Scores and weights must serve nothing else.
-class Matcher {
+class AttentionMatcher {
  public:
-  Matcher(ir::Graph& graph, ir::NodeId last) : graph_(graph), last_(graph.node(last)), origins_(last_.origins) {}
+  AttentionMatcher(ir::Graph& graph, ir::NodeId last)
+      : graph_(graph), last_(graph.node(last)), origins_(last_.origins) {}
 
   bool run(ir::NodeId id) {
     if (!is_plain(last_) || graph_.value(last_.outputs[0]).dtype != DType::f32) return false;
@@ -301,7 +302,8 @@ class Matcher {
 }  // namespace
 
 bool fuse_attention(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return graph.node(id).op == "MatMul" && Matcher(graph, id).run(id); });
+  return each_node(graph,
+                   [&](ir::NodeId id) { return graph.node(id).op == "MatMul" && AttentionMatcher(graph, id).run(id); });
 }
 
 }  // namespace tenon::passes

@@ -6,9 +6,9 @@ namespace tenon::passes {
 namespace {
 
 /// Walks from a node back to its origins, each found node checked to serve nothing else.
-class Matcher {
+class BoxHeadMatcher {
  public:
-  Matcher(const ir::Graph& graph, const ir::Node& last) : graph_(graph), last_(last), origins_(last.origins) {}
+  BoxHeadMatcher(const ir::Graph& graph, const ir::Node& last) : graph_(graph), last_(last), origins_(last.origins) {}
 
   /// Inputs of a BoxHead; empty where the node ends none.
   std::vector<ir::ValueId> inputs() {
@@ -164,7 +164,7 @@ class Matcher {
 
 bool fuse_box_head(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
-    Matcher matcher(graph, graph.node(id));
+    BoxHeadMatcher matcher(graph, graph.node(id));
     const std::vector<ir::ValueId> inputs = matcher.inputs();
     if (inputs.empty()) return false;
     const auto scales = static_cast<int64_t>((inputs.size() - 4) / 2);

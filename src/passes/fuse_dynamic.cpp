@@ -76,7 +76,7 @@ void finish(ir::Graph& graph, ir::NodeId id, const Match& match, ir::ValueId res
   graph.remove(id);
 }
 
-bool fuse(ir::Graph& graph, ir::NodeId id) {
+bool fuse_dynamic_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const bool product = node.op == "MatMulInteger";
   if (!product && (node.op != "ConvInteger" || node.text("layout", "") != "NHWC")) return false;
@@ -122,7 +122,7 @@ bool fuse(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool fuse_dynamic(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return fuse(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return fuse_dynamic_at(graph, id); });
 }
 
 }  // namespace tenon::passes

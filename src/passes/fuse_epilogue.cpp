@@ -120,7 +120,7 @@ bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-bool fuse(ir::Graph& graph, ir::NodeId id) {
+bool fuse_epilogue_at(ir::Graph& graph, ir::NodeId id) {
   const bool numbers = gives_numbers(graph, graph.node(id));
   if (!numbers && !is_anchor(graph, graph.node(id))) return false;
   bool changed = hoist_activation(graph, id);
@@ -141,7 +141,7 @@ bool fuse(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool fuse_epilogue(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return fuse(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return fuse_epilogue_at(graph, id); });
 }
 
 }  // namespace tenon::passes

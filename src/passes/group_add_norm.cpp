@@ -4,7 +4,7 @@
 #include "passes/groups.h"
 #include "passes/rewrite.h"
 
-namespace tenon::passes {
+namespace tenon::passes::group_add_norm {
 namespace {
 
 /// tenon:AddLayerNorm and tenon:AddRmsNorm: the sum of two tensors of one size, and its rows normalised along the last
@@ -55,4 +55,4 @@ const GroupRegistrar layers("tenon:AddLayerNorm", add_norm_at);
 const GroupRegistrar rmses("tenon:AddRmsNorm", add_norm_at);
 
 }  // namespace
-}  // namespace tenon::passes
+}  // namespace tenon::passes::group_add_norm

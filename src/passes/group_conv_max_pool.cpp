@@ -2,7 +2,7 @@
 #include "ops/conv_max_pool.h"
 #include "passes/groups.h"
 
-namespace tenon::passes {
+namespace tenon::passes::group_conv_max_pool {
 namespace {
 
 constexpr int64_t most_channels = 4;  // of an image
@@ -47,4 +47,4 @@ std::optional<Group> conv_max_pool_at(const ir::Graph& graph, ir::NodeId id, con
 const GroupRegistrar registered("tenon:ConvMaxPool", conv_max_pool_at, 2);
 
 }  // namespace
-}  // namespace tenon::passes
+}  // namespace tenon::passes::group_conv_max_pool

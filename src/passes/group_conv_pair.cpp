@@ -2,7 +2,7 @@
 #include "ops/inverted_bottleneck.h"
 #include "passes/groups.h"
 
-namespace tenon::passes {
+namespace tenon::passes::group_conv_pair {
 namespace {
 
 bool is_channels_last(const ir::Node& node) { return node.op == "Conv" && node.text("layout", "") == "NHWC"; }
@@ -43,4 +43,4 @@ std::optional<Group> conv_pair_at(const ir::Graph& graph, ir::NodeId id, const s
 const GroupRegistrar registered("tenon:ConvPair", conv_pair_at);
 
 }  // namespace
-}  // namespace tenon::passes
+}  // namespace tenon::passes::group_conv_pair

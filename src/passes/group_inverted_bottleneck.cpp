@@ -4,7 +4,7 @@
 #include "ops/inverted_bottleneck.h"
 #include "passes/groups.h"
 
-namespace tenon::passes {
+namespace tenon::passes::group_inverted_bottleneck {
 namespace {
 
 bool is_16_bit(DType type) { return type == DType::f16 || type == DType::bf16; }
@@ -86,4 +86,4 @@ std::optional<Group> inverted_bottleneck_at(const ir::Graph& graph, ir::NodeId i
 const GroupRegistrar registered("tenon:InvertedBottleneck", inverted_bottleneck_at, 3);
 
 }  // namespace
-}  // namespace tenon::passes
+}  // namespace tenon::passes::group_inverted_bottleneck

@@ -3,7 +3,7 @@
 
 #include "passes/groups.h"
 
-namespace tenon::passes {
+namespace tenon::passes::group_max_pools {
 namespace {
 
 constexpr size_t most_pools = 4;
@@ -64,4 +64,4 @@ std::optional<Group> max_pools_at(const ir::Graph& graph, ir::NodeId id, const s
 const GroupRegistrar registered("tenon:MaxPools", max_pools_at, 1);
 
 }  // namespace
-}  // namespace tenon::passes
+}  // namespace tenon::passes::group_max_pools

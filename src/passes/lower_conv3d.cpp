@@ -28,7 +28,7 @@ Tensor frames_as_channels(const Tensor& weights) {
 
 /// The frames that one output frame sees become channels, and the output frames the batch of a convolution over height
 /// and width.
-bool lower(ir::Graph& graph, ir::NodeId id) {
+bool lower_conv3d_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "Conv" || node.inputs.size() > 3 || node.integer("group", 1) != 1 ||
       node.text("auto_pad", "NOTSET") != "NOTSET")
@@ -97,7 +97,7 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool lower_conv3d(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return lower(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return lower_conv3d_at(graph, id); });
 }
 
 }  // namespace tenon::passes

@@ -28,7 +28,7 @@ bool read_equation(std::string text, std::string (&terms)[2], std::string& outpu
 bool has(const std::string& term, char label) { return term.find(label) != std::string::npos; }
 
 /// A sum over shared labels is a batched product: operands as [batch, rows, sum] and [batch, sum, columns].
-bool lower(ir::Graph& graph, ir::NodeId id) {
+bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "Einsum" || node.inputs.size() != 2 || graph.value(node.outputs[0]).dtype != DType::f32) return false;
   std::string terms[2], output;
@@ -90,7 +90,7 @@ bool lower(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool lower_einsum(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return lower(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return lower_einsum_at(graph, id); });
 }
 
 }  // namespace tenon::passes

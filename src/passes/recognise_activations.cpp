@@ -15,9 +15,9 @@ struct Found {
   std::vector<std::string> origins;
 };
 
-class Matcher {
+class ActivationMatcher {
  public:
-  explicit Matcher(const ir::Graph& graph) : graph_(graph) {}
+  explicit ActivationMatcher(const ir::Graph& graph) : graph_(graph) {}
 
   std::optional<Found> at(const ir::Node& node) {
     origins_ = node.origins;
@@ -151,7 +151,7 @@ class Matcher {
 bool recognise_activations(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     if (graph.node(id).outputs.size() != 1 || !is_float(graph.value(graph.node(id).outputs[0]).dtype)) return false;
-    const auto found = Matcher(graph).at(graph.node(id));
+    const auto found = ActivationMatcher(graph).at(graph.node(id));
     if (!found || !same_shape(graph, found->input, graph.node(id).outputs[0])) return false;
     const std::string name = graph.value(graph.node(id).outputs[0]).name;
     replace(graph, id, graph.apply(found->op, {found->input}, found->attributes, found->origins, name));

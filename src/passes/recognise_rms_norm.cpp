@@ -7,9 +7,9 @@ namespace {
 
 /// x / sqrt(mean(x * x) + epsilon), its mean along the last axis, as exporters spell it; Casts that a graph in f32 does
 /// not need are gone before.
-class Matcher {
+class RmsNormMatcher {
  public:
-  Matcher(const ir::Graph& graph, const ir::Node& last) : graph_(graph), origins_(last.origins) {}
+  RmsNormMatcher(const ir::Graph& graph, const ir::Node& last) : graph_(graph), origins_(last.origins) {}
 
   /// Of the normalised value; the number is x.
   ir::ValueId normalised(ir::ValueId value) {
@@ -79,7 +79,7 @@ bool to_norm(ir::Graph& graph, ir::NodeId id) {
     if (!shape || shape->size() < 2) return false;
     const Tensor* scale = scale_of(graph, node.inputs[side], shape->back());
     if (!scale || scale->dims().rank() > shape->size()) continue;
-    Matcher matcher(graph, node);
+    RmsNormMatcher matcher(graph, node);
     const ir::ValueId x = matcher.normalised(node.inputs[1 - side]);
     if (x == ir::no_value || !same_shape(graph, x, node.outputs[0])) continue;
     const std::string name = graph.value(node.outputs[0]).name;

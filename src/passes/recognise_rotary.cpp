@@ -47,9 +47,10 @@ Tensor half_of(const Tensor* table, int64_t places, int64_t size) {
 
 /// x * cosines + [-x of the second half, x of the first] * sines as one node; x is heads before places. Where those
 /// were transposed behind a product, the node comes before that, where its rows lie dense.
-class Matcher {
+class RotaryMatcher {
  public:
-  Matcher(ir::Graph& graph, ir::NodeId id) : graph_(graph), id_(id), node_(graph.node(id)), origins_(node_.origins) {}
+  RotaryMatcher(ir::Graph& graph, ir::NodeId id)
+      : graph_(graph), id_(id), node_(graph.node(id)), origins_(node_.origins) {}
 
   bool run() {
     if (node_.op != "Add") return false;
@@ -126,7 +127,7 @@ class Matcher {
 }  // namespace
 
 bool recognise_rotary(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return Matcher(graph, id).run(); });
+  return each_node(graph, [&](ir::NodeId id) { return RotaryMatcher(graph, id).run(); });
 }
 
 }  // namespace tenon::passes

@@ -5,7 +5,7 @@
 namespace tenon::passes {
 namespace {
 
-bool split(ir::Graph& graph, ir::NodeId id) {
+bool split_attention_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const auto rank = node.op == "tenon:DotAttention" ? rank_of(graph, node.inputs[1]) : std::nullopt;
   if (!rank || *rank < 2) return false;
@@ -32,7 +32,7 @@ bool split(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool split_attention(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return split(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return split_attention_at(graph, id); });
 }
 
 }  // namespace tenon::passes

@@ -20,7 +20,7 @@ std::vector<size_t> splits(const ir::Shape& from, const ir::Shape& to) {
 }
 
 /// A Reshape behind a Transpose that splits axes goes before it, where it may meet another Reshape.
-bool split(ir::Graph& graph, ir::NodeId id) {
+bool split_axes_first_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const ir::Node* turn = node.op == "Reshape" ? sole(graph, node.inputs[0], "Transpose") : nullptr;
   if (!turn || !turn->has("perm")) return false;
@@ -55,7 +55,7 @@ bool split(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool split_axes_first(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return split(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return split_axes_first_at(graph, id); });
 }
 
 }  // namespace tenon::passes

@@ -74,7 +74,7 @@ Tensor smallest(const Tensor& scales) {
   return small;
 }
 
-bool lower(ir::Graph& graph, ir::NodeId id) {
+bool lower_weight_only_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (!is_product(graph, node)) return false;
   const auto found = weights_of(graph, node);
@@ -154,7 +154,7 @@ bool widen(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool lower_weight_only(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return lower(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return lower_weight_only_at(graph, id); });
 }
 bool weight_only_to_f32(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) { return widen(graph, id); });

@@ -14,7 +14,7 @@ namespace tenon::quant {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int version = 2;
+constexpr int cache_version = 2;
 
 [[noreturn]] void damaged(const std::string& why) {
   throw Error(Code::io, "the calibration cache is damaged", {.why = why, .hint = "delete it and calibrate again"});
@@ -149,7 +149,7 @@ CacheKey key_of(const ir::Graph& graph, const std::string& preprocessing, const 
 }
 
 std::string write_cache(const CacheKey& key, const Recipe& recipe) {
-  nlohmann::ordered_json json{{"tenon_calibration", version},
+  nlohmann::ordered_json json{{"tenon_calibration", cache_version},
                               {"graph", key.graph},
                               {"weights", key.weights},
                               {"preprocessing", key.preprocessing},
@@ -178,7 +178,7 @@ CachedRecipe read_cache(const std::string& text, const CacheKey& key, const ir::
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) damaged("it is no JSON object");
   const Json& stated = entry(json, "tenon_calibration");
-  if (!stated.is_number_integer() || stated.get<int64_t>() != version) damaged("it is of another version");
+  if (!stated.is_number_integer() || stated.get<int64_t>() != cache_version) damaged("it is of another version");
   CachedRecipe result;
   const std::pair<const char*, const std::string*> parts[] = {
       {"graph", &key.graph}, {"weights", &key.weights}, {"preprocessing", &key.preprocessing},

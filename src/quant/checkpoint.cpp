@@ -9,7 +9,7 @@ namespace tenon::quant {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int version = 4;
+constexpr int checkpoint_version = 4;
 constexpr const char* mark = "tenon_calibration_so_far";
 
 Json json_of(const CacheKey& key, int64_t batch) {
@@ -22,12 +22,9 @@ bool is_checkpoint(const std::string& text) { return text.find(mark) < 16; }
 
 std::string write_checkpoint(const CacheKey& key, int64_t batch, const Checkpoint& checkpoint) {
   // The mark comes first by being the only key of the outer object.
-  Json json{{"version", version},
-            {"key", json_of(key, batch)},
-            {"samples", checkpoint.samples},
-            {"gains", checkpoint.audit.gains},
-            {"rescaled", checkpoint.audit.rescaled},
-            {"same_best", checkpoint.audit.same_best}};
+  Json json{{"version", checkpoint_version},         {"key", json_of(key, batch)},
+            {"samples", checkpoint.samples},         {"gains", checkpoint.audit.gains},
+            {"rescaled", checkpoint.audit.rescaled}, {"same_best", checkpoint.audit.same_best}};
   json["groups"] = json["ends"] = json["snapshots"] = Json::array();
   json["channels"] = Json::object();
   for (const Histogram& group : checkpoint.groups) json["groups"].push_back(group.str());
@@ -45,7 +42,7 @@ Checkpoint read_checkpoint(const std::string& text, const CacheKey& key, int64_t
   if (!is_checkpoint(text)) return checkpoint;
   try {
     const Json json = Json::parse(text).at(mark);
-    if (json.at("version") != version || json.at("key") != json_of(key, batch)) return {};
+    if (json.at("version") != checkpoint_version || json.at("key") != json_of(key, batch)) return {};
     if (json.at("groups").size() != groups || json.at("ends").size() != groups) return {};
     checkpoint.samples = json.at("samples").get<int64_t>();
     checkpoint.audit.gains = json.at("gains").get<std::vector<double>>();

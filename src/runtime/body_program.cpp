@@ -10,7 +10,7 @@
 namespace tenon::runtime {
 namespace {
 
-constexpr int64_t few_elements = 1 << 14;  // of all values: waking a thread pool takes longer than such a body
+constexpr int64_t few_body_elements = 1 << 14;  // of all values: waking a thread pool takes longer than such a body
 
 /// What runs bodies is the host.
 plan::Plan host_plan(const plan::Plan& plan) {
@@ -54,7 +54,7 @@ void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
   }
   ir::Graph graph = plan::concretise(body_, shapes);
   if (!plan::is_static(graph)) return;
-  ThreadPool& thread_pool = elements_of(graph) <= few_elements ? alone_ : thread_pool_;
+  ThreadPool& thread_pool = elements_of(graph) <= few_body_elements ? alone_ : thread_pool_;
   const plan::Plan host = host_plan(plan_);
   backends::Schedule schedule = plan::schedule(host, plan::device_graph(std::move(graph), host), thread_pool.threads());
   schedule.weights = weights_;

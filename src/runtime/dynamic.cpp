@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t most_deciding =
     64;  // elements of an integer operand that may decide sizes, such as the target of a Reshape
 
-constexpr int64_t few_elements = 1 << 14;  // of all operands: waking a thread pool takes longer than such a node
+constexpr int64_t few_node_elements = 1 << 14;  // of all operands: waking a thread pool takes longer than such a node
 
 constexpr size_t most_variants = 512, most_packed = 2;  // of a node; those that hold weights
 
@@ -150,7 +150,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   for (const auto* list : {&problem.inputs, &problem.outputs})
     for (const backends::Operand& operand : *list)
       if (operand) elements += operand.dims.elements();
-  prepared->thread_pool = elements <= few_elements ? &alone_ : &thread_pool_;
+  prepared->thread_pool = elements <= few_node_elements ? &alone_ : &thread_pool_;
   problem.threads = prepared->thread_pool->threads();
   problem.weights = weights_.get();
   const backends::Kernel& kernel = plan::choose(problem, plan_.records);

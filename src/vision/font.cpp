@@ -110,18 +110,18 @@ constexpr const char* unknown_glyph = "0a5a5k0k.";
 constexpr float gap = 3.2f, space = 4;
 constexpr int curve_steps = 6;
 
-struct Point {
+struct FontPoint {
   float x, y;
   bool smooth;
 };
 
-Point between(Point a, Point b) { return {(a.x + b.x) / 2, (a.y + b.y) / 2, false}; }
+FontPoint between(FontPoint a, FontPoint b) { return {(a.x + b.x) / 2, (a.y + b.y) / 2, false}; }
 
 /// Writes one stroke; a smooth point is the control of a quadratic curve between the middles of its edges, or their
 /// sharp ends.
-void trace(const std::vector<Point>& points, bool closed, float left, std::vector<Stroke>& strokes) {
+void trace(const std::vector<FontPoint>& points, bool closed, float left, std::vector<Stroke>& strokes) {
   const size_t count = points.size();
-  const auto line = [&](Point a, Point b) { strokes.push_back({a.x + left, a.y, b.x + left, b.y}); };
+  const auto line = [&](FontPoint a, FontPoint b) { strokes.push_back({a.x + left, a.y, b.x + left, b.y}); };
   const auto joint = [&](size_t at, size_t next) {
     return points[next].smooth ? between(points[at], points[next]) : points[next];
   };
@@ -129,12 +129,12 @@ void trace(const std::vector<Point>& points, bool closed, float left, std::vecto
   for (size_t at = 0; at < count; ++at) {
     const size_t before = (at + count - 1) % count, after = (at + 1) % count;
     if (points[at].smooth) {
-      const Point from = joint(at, before), control = points[at], to = joint(at, after);
-      Point last = from;
+      const FontPoint from = joint(at, before), control = points[at], to = joint(at, after);
+      FontPoint last = from;
       for (int step = 1; step <= curve_steps; ++step) {
         const float t = static_cast<float>(step) / curve_steps, u = 1 - t;
-        const Point next{u * u * from.x + 2 * u * t * control.x + t * t * to.x,
-                         u * u * from.y + 2 * u * t * control.y + t * t * to.y, false};
+        const FontPoint next{u * u * from.x + 2 * u * t * control.x + t * t * to.x,
+                             u * u * from.y + 2 * u * t * control.y + t * t * to.y, false};
         line(last, next);
         last = next;
       }
@@ -145,7 +145,7 @@ void trace(const std::vector<Point>& points, bool closed, float left, std::vecto
 }
 
 float place(const char* glyph, float left, std::vector<Stroke>& strokes) {
-  std::vector<Point> points;
+  std::vector<FontPoint> points;
   float width = 0;
   bool closed = false;
   const auto finish = [&] {

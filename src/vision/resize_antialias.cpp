@@ -10,7 +10,7 @@ namespace tenon::vision {
 namespace {
 
 constexpr int precision = 22;
-constexpr int32_t half = 1 << (precision - 1);
+constexpr int32_t half_step = 1 << (precision - 1);
 
 /// For each result pixel: which source pixels it takes, and their fixed-point weights.
 struct Filter {
@@ -55,7 +55,7 @@ void filter_columns(const uint8_t* source, const Filter& filter, uint8_t* planes
     const Filter::Span span = filter.spans[x];
     const uint8_t* pixel = source + static_cast<size_t>(span.first) * 3;
     const int32_t* weight = filter.weights.data() + span.weights;
-    int32_t red = half, green = half, blue = half;
+    int32_t red = half_step, green = half_step, blue = half_step;
     for (int tap = 0; tap < span.count; ++tap, pixel += 3) {
       red += pixel[0] * weight[tap];
       green += pixel[1] * weight[tap];
@@ -99,7 +99,7 @@ class Antialias final : public Resampler {
 
   void row(int y, uint8_t* planes) override {
     const Filter::Span span = down_.spans[static_cast<size_t>(y)];
-    std::fill(sums_.begin(), sums_.end(), half);
+    std::fill(sums_.begin(), sums_.end(), half_step);
     for (int tap = 0; tap < span.count; ++tap)
       accumulate(narrowed_.data() + static_cast<size_t>(span.first + tap - first_) * pitch_,
                  down_.weights[span.weights + static_cast<size_t>(tap)], pitch_, sums_.data());

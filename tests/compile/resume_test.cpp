@@ -20,9 +20,9 @@ namespace {
 constexpr int count = 40, pause_at = 10, die_at = 25;
 
 /// Random samples with a cache in a file. One that is mortal stops for longer than checkpoints are apart, then dies.
-class Samples : public Calibrator {
+class CachedSamples : public Calibrator {
  public:
-  Samples(std::string cache, bool mortal) : cache_(std::move(cache)), mortal_(mortal) {}
+  CachedSamples(std::string cache, bool mortal) : cache_(std::move(cache)), mortal_(mortal) {}
   bool next_batch(CalibrationBatch& batch) override {
     if (at_ == count) return false;
     if (mortal_ && at_ == pause_at) std::this_thread::sleep_for(std::chrono::milliseconds(3100));
@@ -41,7 +41,7 @@ class Samples : public Calibrator {
 };
 
 quant::Recipe run(const ir::Graph& graph, const std::string& cache, bool mortal, std::string* told = nullptr) {
-  Samples samples(cache, mortal);
+  CachedSamples samples(cache, mortal);
   Setting setting;
   setting.logger = Logger([&](Severity, std::string_view text) {
     if (told) (*told += text) += "\n";

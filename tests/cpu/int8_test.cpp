@@ -27,7 +27,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-struct Case {
+struct Int8Case {
   Int8Conv conv{};
   std::vector<int16_t> weights;
   std::vector<float> multiplier, bias, residual_scale, inverse_scale;
@@ -74,8 +74,8 @@ ConvShape random_shape(Random& random) {
   return s;
 }
 
-Case random_case(Random& random) {
-  Case c;
+Int8Case random_case(Random& random) {
+  Int8Case c;
   ConvShape& s = c.conv.shape;
   while (s.out_h == 0 || s.out_w == 0) s = random_shape(random);
   constexpr expr::Id activations[] = {expr::Id::Identity, expr::Id::Relu, expr::Id::Clip, expr::Id::Silu,
@@ -109,7 +109,7 @@ Case random_case(Random& random) {
 }
 
 /// All bytes of the output; those between its elements are as they were.
-std::vector<uint8_t> outputs_of(const Int8Tactic& tactic, const Case& c, Isa isa, int threads) {
+std::vector<uint8_t> outputs_of(const Int8Tactic& tactic, const Int8Case& c, Isa isa, int threads) {
   const auto kernel = tactic.make(c.conv, isa, threads);
   // Workspaces come dirty from other layers.
   const size_t bytes = (kernel->workspace_bytes() + 63) / 64 * 64;
@@ -145,7 +145,7 @@ bool runs_on(const Int8Tactic& tactic, Isa isa) {
 TEST(Int8, EveryTacticGivesTheSameBits) {
   Random random(5);
   for (int turn = 0; turn < 400; ++turn) {
-    const Case c = random_case(random);
+    const Int8Case c = random_case(random);
     const ConvShape& s = c.conv.shape;
     const std::vector<uint8_t> expected = outputs_of(tactic_called("int8_int16"), c, Isa::portable, 1);
     for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {

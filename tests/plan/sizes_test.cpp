@@ -31,8 +31,9 @@ TEST(DimProgram, GivesTheValuesOfItsText) {
   std::vector<int64_t> values;
   ASSERT_TRUE(program.evaluate(std::vector<int64_t>{3, 11}, values));
   for (size_t at = 0; at < places.size(); ++at)
-    if (places[at] != ir::DimProgram::none)
+    if (places[at] != ir::DimProgram::none) {
       EXPECT_EQ(values[static_cast<size_t>(places[at])], cases[at].second) << cases[at].first;
+    }
   EXPECT_EQ(program.add(*ir::Dim::parse("N+M")), ir::DimProgram::none);
   ASSERT_FALSE(program.evaluate(std::vector<int64_t>{INT64_MAX, 2}, values)) << "beyond 64 bits";
 }
@@ -60,8 +61,9 @@ struct Evaluated {
     const plan::Layout layout = plan::lay_out(graph);
     for (size_t id = 0; id < dims.size(); ++id)
       for (size_t other = 0; other < graph.values.size(); ++other)
-        if (graph.values[other].name == block.graph->values[id].name)
+        if (graph.values[other].name == block.graph->values[id].name) {
           EXPECT_EQ(dims[id].str(), layout.places[other].dims.str()) << graph.values[other].name;
+        }
   }
 
   plan::Plan plan;

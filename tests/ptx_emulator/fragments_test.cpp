@@ -12,8 +12,6 @@
 namespace tenon::tests {
 namespace {
 
-float f32(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
-
 /// A float of few bits: sign, exponent, mantissa.
 struct Format {
   int exponent_bits, mantissa_bits;

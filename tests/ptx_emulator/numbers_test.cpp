@@ -15,7 +15,6 @@ namespace {
 using Two = std::function<uint64_t(uint64_t, uint64_t)>;
 using Three = std::function<uint64_t(uint64_t, uint64_t, uint64_t)>;
 
-float f32(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
 uint64_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 int32_t s32(uint64_t bits) { return static_cast<int32_t>(bits); }
 uint64_t u32(int64_t x) { return static_cast<uint32_t>(x); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,6 +29,9 @@ Numbers results_of(const std::string& body, const Numbers& a, const Numbers& b =
 
 /// "" or the driver's words.
 std::string fault_of(const std::string& body, unsigned threads = 32);
+
+/// The float of the low 32 bits.
+inline float f32(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
 
 /// Numbers of 64 random bits, and among them those at the edges of 8, 16, 32 and 64 bits.
 Numbers some_numbers(unsigned seed, size_t count = 256);

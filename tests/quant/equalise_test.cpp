@@ -47,10 +47,10 @@ std::string unlike_net() {
                      test::node("head", "Conv", {"c3_a", "w4"}, {"c4"}) + silu("c4") + test::output("c4_a"));
 }
 
-struct Case {
+struct EqualiseCase {
   ir::Graph graph;
   compile::Setting setting;
-  Case() {
+  EqualiseCase() {
     const test::Folder folder;
     folder.write("m.onnx", unlike_net());
     graph = onnx::import_file(folder / "m.onnx");
@@ -80,7 +80,7 @@ struct Case {
 };
 
 TEST(equalise, keeps_channels_of_small_range_beside_large_ones) {
-  Case one;
+  EqualiseCase one;
   const Recipe plain = one.recipe(false), own = one.recipe(true);
   EXPECT_TRUE(plain.factors.empty());
   ASSERT_FALSE(own.factors.empty());
@@ -93,7 +93,7 @@ TEST(equalise, keeps_channels_of_small_range_beside_large_ones) {
 }
 
 TEST(equalise, measures_layers_alone_with_their_factors) {
-  Case one;
+  EqualiseCase one;
   const Recipe recipe = one.recipe(true);
   int measured = 0;
   for (const plan::LayerEvidence& layer : recipe.evidence.layers) {
@@ -104,7 +104,7 @@ TEST(equalise, measures_layers_alone_with_their_factors) {
 }
 
 TEST(equalise, gives_channels_one_factor_wherever_they_are_carried) {
-  Case one;
+  EqualiseCase one;
   const Recipe recipe = one.recipe(true);
   const auto of_origin = [&](const std::string& origin) -> const std::vector<float>& {
     static const std::vector<float> none;
@@ -126,7 +126,7 @@ TEST(equalise, gives_channels_one_factor_wherever_they_are_carried) {
 }
 
 TEST(equalise, computes_the_same_in_integer_kernels) {
-  Case one;
+  EqualiseCase one;
   const Recipe recipe = one.recipe(true);
   ir::Graph rounded = one.graph, lowered;
   materialise(rounded, recipe);

@@ -15,11 +15,11 @@
 namespace tenon::quant {
 namespace {
 
-struct Case {
+struct ExportCase {
   test::Folder folder;
   ir::Graph optimised, plain;
   Recipe recipe;
-  Case() {
+  ExportCase() {
     folder.write("m.onnx", test::small_net());
     optimised = plain = onnx::import_file(folder / "m.onnx");
     passes::optimise(optimised);
@@ -45,7 +45,7 @@ std::vector<float> results(const ir::Graph& graph, const Tensor& x) {
 }
 
 TEST(quant_export, computes_in_every_style_what_the_engine_does) {
-  Case one;
+  ExportCase one;
   ir::Graph ours = one.optimised;
   materialise(ours, one.recipe);
   const Tensor x = test::random_tensor({1, 3, 8, 8}, 77);
@@ -58,7 +58,7 @@ TEST(quant_export, computes_in_every_style_what_the_engine_does) {
 }
 
 TEST(quant_export, is_symmetric_where_tensorrt_wants_it) {
-  Case one;
+  ExportCase one;
   const ir::Graph graph = one.written(Style::tensorrt);
   int pairs = 0;
   for (const ir::Node& node : graph.nodes) {
@@ -72,7 +72,7 @@ TEST(quant_export, is_symmetric_where_tensorrt_wants_it) {
 }
 
 TEST(quant_export, keeps_the_names_of_tensors) {
-  Case one;
+  ExportCase one;
   const auto names = same_tensors(one.optimised, one.plain);
   EXPECT_EQ(names.at("x"), "x");
   int named = 0;
@@ -115,7 +115,7 @@ TEST(quant_export, leaves_to_the_sum_what_the_optimised_bias_has_of_it) {
 }
 
 TEST(quant_export, refuses_what_is_not_onnx) {
-  Case one;
+  ExportCase one;
   EXPECT_EQ(test::error_of([&] { onnx::write_file(one.optimised, one.folder / "no.onnx"); }),
             "unsupported: the graph has an operation that ONNX does not have");
   EXPECT_THROW(onnx::write_file(one.plain, "/nofolder/x.onnx"), Error);

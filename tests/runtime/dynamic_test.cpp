@@ -11,7 +11,7 @@ using test::random_tensor;
 
 namespace {
 
-constexpr const char* text = R"(graph "g"
+constexpr const char* dynamic_text = R"(graph "g"
 input %x : f32[1,H,W,8]
 const %w : f32[16,8,3,3] = @0
 const %k : i64[1] = {12}
@@ -31,7 +31,7 @@ output %n as "n"
 /// Sizes change from run to run, and so does the number of results; each run equals the reference kernels'.
 TEST(Dynamic, GivesWhatTheReferenceGivesAtEverySize) {
   plan::Plan plan;
-  ir::Graph graph = ir::parse(text, {random_tensor({16, 8, 3, 3}, 1)});
+  ir::Graph graph = ir::parse(dynamic_text, {random_tensor({16, 8, 3, 3}, 1)});
   graph.tidy();
   ops::infer(graph);
   ThreadPool thread_pool(2);

@@ -13,7 +13,7 @@ using test::random_tensor;
 
 namespace {
 
-constexpr const char* text = R"(graph "g"
+constexpr const char* parts_text = R"(graph "g"
 input %x : f32[1,4,30]
 input %s : f32[1,3,30]
 const %most : i64[1] = {10}
@@ -45,7 +45,7 @@ std::vector<Tensor> together(const ir::Graph& graph, const std::vector<Tensor>& 
 }  // namespace
 
 TEST(Parts, TogetherGiveWhatTheWholeGives) {
-  ir::Graph graph = ir::parse(text);
+  ir::Graph graph = ir::parse(parts_text);
   graph.tidy();
   ops::infer(graph);
   const std::vector<Tensor> inputs{random_tensor({1, 4, 30}, 1), random_tensor({1, 3, 30}, 2)};

@@ -13,7 +13,7 @@ using test::random_tensor;
 namespace {
 
 /// Queries, keys and values in one row each, heads of 4 side by side; the result's rows likewise.
-constexpr const char* text = R"(graph "g"
+constexpr const char* turned_text = R"(graph "g"
 input %x : f32[2,5,24]
 const %heads : i64[5] = {2, 5, 3, 2, 4}
 const %parts : i64[3] = {1, 1, 1}
@@ -38,7 +38,7 @@ output %y as "y"
 
 TEST(Turned, TransposesAroundAttentionAreViews) {
   plan::Plan plan;
-  plan.graph = ir::parse(text);
+  plan.graph = ir::parse(turned_text);
   ops::infer(plan.graph);
   const plan::Layout layout = plan::lay_out(plan.graph);
   size_t runs = 0;

@@ -155,12 +155,15 @@ TEST(Draw, TagsCoverNoOtherTags) {
       EXPECT_LE(places[a]->x1, width + 1);
       EXPECT_LE(places[a]->y1, height + 1);
       for (size_t b = 0; b < a; ++b)
-        if (places[b])
+        if (places[b]) {
           EXPECT_FALSE(places[a]->x0 < places[b]->x1 && places[b]->x0 < places[a]->x1 &&
                        places[a]->y0 < places[b]->y1 && places[b]->y0 < places[a]->y1)
               << a << " covers " << b;
+        }
     }
-    if (round < 10) EXPECT_TRUE(std::all_of(places.begin(), places.end(), [](const auto& one) { return one; }));
+    if (round < 10) {
+      EXPECT_TRUE(std::all_of(places.begin(), places.end(), [](const auto& one) { return one; }));
+    }
   }
   EXPECT_GT(placed, all * 9 / 10);
 }

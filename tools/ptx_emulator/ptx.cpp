@@ -81,7 +81,7 @@ std::vector<std::string> split(const std::string& word) {
   return parts;
 }
 
-int bits_of(const std::string& type) {
+int bits_of_type(const std::string& type) {
   if (type == ".pred") return 1;
   const size_t digits = type.find_first_of("0123456789");
   return digits == std::string::npos ? 0 : std::atoi(type.c_str() + digits) * (type.ends_with("x2") ? 2 : 1);
@@ -178,7 +178,7 @@ class Parser {
       else if (word == ".extern") made.is_dynamic = true;
       else if (word == ".ptr" || word == ".volatile" || word == ".visible" || word == ".weak") continue;
       else if (word[0] == '.' && word.find_first_of("0123456789") != std::string::npos)
-        size = static_cast<size_t>(bits_of(word)) / 8;
+        size = static_cast<size_t>(bits_of_type(word)) / 8;
       else if (word[0] == '.') made.space = made.space.empty() ? word.substr(1) : made.space;
       else made.name = word;
     }
@@ -239,7 +239,7 @@ class Parser {
   void registers() {
     tokens_.expect(".reg");
     int bits = 0;
-    while (tokens_.word()[0] == '.') bits = std::max(bits, bits_of(tokens_.take()));
+    while (tokens_.word()[0] == '.') bits = std::max(bits, bits_of_type(tokens_.take()));
     do {
       const std::string name = tokens_.take();
       if (tokens_.accept("<")) {

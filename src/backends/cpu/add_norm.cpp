@@ -6,7 +6,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::add_norm {
 namespace {
 
 using backends::Operand;
@@ -70,4 +70,4 @@ const backends::KernelRegistrar layer({"tenon:AddLayerNorm", "rows", 1, refuses_
 const backends::KernelRegistrar rms({"tenon:AddRmsNorm", "rows", 1, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::add_norm

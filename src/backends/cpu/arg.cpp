@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::arg {
 namespace {
 
 using backends::Problem;
@@ -136,4 +136,4 @@ const backends::KernelRegistrar arg_min({"ArgMin", "lines", 1, refuses_any<refus
 const backends::KernelRegistrar top_k({"TopK", "heap", 1, refuses_any<refuses_topk>, make_any<make_topk>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::arg

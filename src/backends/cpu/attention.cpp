@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::attention {
 namespace {
 
 using backends::Operand;
@@ -151,4 +151,4 @@ const backends::KernelRegistrar registered({"tenon:DotAttention", "blocks", 1, r
                                             "direct"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::attention

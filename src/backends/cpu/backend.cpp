@@ -15,7 +15,7 @@
 #include "backends/sources.h"
 #include "passes/pass.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::backend {
 namespace {
 
 using backends::Capabilities;
@@ -171,4 +171,4 @@ const CpuBackend instance;
 const backends::BackendRegistrar registrar(instance, 2);
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::backend

@@ -6,7 +6,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/f32/rows.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::box_head {
 namespace {
 
 using backends::Operand;
@@ -146,4 +146,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"tenon:BoxHead", "turned", 1, refuses, make});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::box_head

@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "ops/scalar.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::cast {
 namespace {
 
 using backends::Problem;
@@ -94,4 +94,4 @@ const backends::KernelRegistrar cast({"Cast", "loops", 1, refuses_any<refuses>, 
 const backends::KernelRegistrar cast_like({"CastLike", "loops", 1, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::cast

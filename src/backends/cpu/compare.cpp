@@ -4,7 +4,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/rows.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::compare {
 namespace {
 
 using backends::Problem;
@@ -73,4 +73,4 @@ const KernelRegistrar equal({"Equal", "loops", 1, refuses_compare, make_compare<
 const KernelRegistrar where({"Where", "loops", 1, refuses_select, make_select});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::compare

@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::conv_columns {
 namespace {
 
 using backends::Operand;
@@ -141,4 +141,4 @@ const backends::KernelRegistrar registered({"Conv", "columns", 0, refuses_any<re
                                             "direct"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::conv_columns

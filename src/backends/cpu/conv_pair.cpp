@@ -12,7 +12,7 @@
 #include "backends/kernel.h"
 #include "ops/inverted_bottleneck.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::conv_pair {
 namespace {
 
 using backends::Operand;
@@ -216,4 +216,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"tenon:ConvPair", "strips", 1, refuses, make, "direct depthwise"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::conv_pair

@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/packing.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::conv_transpose {
 namespace {
 
 using backends::Operand;
@@ -200,4 +200,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"ConvTranspose", "rows", 1, refuses, make, "direct"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::conv_transpose

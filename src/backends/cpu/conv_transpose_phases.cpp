@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/support.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::conv_transpose_phases {
 namespace {
 
 using backends::Operand;
@@ -208,4 +208,4 @@ const backends::KernelRegistrar phases({"ConvTranspose", "phases", 3, refuses<fa
 const backends::KernelRegistrar row_phases({"ConvTranspose", "row_phases", 2, refuses<true>, make<true>, "direct"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::conv_transpose_phases

@@ -4,7 +4,7 @@
 #include "backends/kernel.h"
 #include "backends/strided_copy.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::copy {
 namespace {
 
 using backends::Operand;
@@ -166,4 +166,4 @@ const backends::KernelRegistrar register_transpose({"Transpose", "copy", 1, need
 const backends::KernelRegistrar register_slice({"Slice", "copy", 1, refuses_slice, make_slice});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::copy

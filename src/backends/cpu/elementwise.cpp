@@ -5,7 +5,7 @@
 #include "backends/cpu/rows.h"
 #include "ops/expression.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::elementwise {
 namespace {
 
 using backends::Problem;
@@ -73,4 +73,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 const backends::KernelRegistrar registered({backends::any_expression, "rows", 1, refuses, make});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::elementwise

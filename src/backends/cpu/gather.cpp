@@ -5,7 +5,7 @@
 #include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::gather {
 namespace {
 
 using backends::Operand;
@@ -64,4 +64,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"Gather", "pieces", 1, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::gather

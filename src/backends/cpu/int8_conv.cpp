@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "base/pages.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::int8_conv {
 namespace {
 
 using backends::Operand;
@@ -224,4 +224,4 @@ const backends::KernelRegistrar columns({"tenon:Int8Conv", "int8_columns", 6, re
                                          "int8_columns"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::int8_conv

@@ -5,7 +5,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/int8/conv_int8.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::integer_sums {
 namespace {
 
 using namespace std::string_view_literals;
@@ -202,4 +202,4 @@ const backends::KernelRegistrar product({"MatMulInteger", "integer_sums", 1, ref
                                          "int8_direct int8_tiles int8_depthwise"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::integer_sums

@@ -5,7 +5,7 @@
 #include "backends/cpu/rows.h"
 #include "ops/scalar.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::integers {
 namespace {
 
 using backends::Problem;
@@ -84,4 +84,4 @@ const backends::KernelRegistrar difference({"Sub", "whole", 0, refuses_whole_pai
 const backends::KernelRegistrar multiple({"Mul", "whole", 0, refuses_whole_pair, make_integers<Multiple>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::integers

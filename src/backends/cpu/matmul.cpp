@@ -7,7 +7,7 @@
 #include "base/pages.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::matmul {
 namespace {
 
 using backends::Operand;
@@ -141,4 +141,4 @@ const backends::KernelRegistrar gemm_bf16_tiles({"Gemm", bf16_tiles, 4, refuses<
                                                  "bf16 bf16_tiles"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::matmul

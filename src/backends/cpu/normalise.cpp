@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::normalise {
 namespace {
 
 using backends::Operand;
@@ -180,4 +180,4 @@ const backends::KernelRegistrar batch({"BatchNormalization", "affine", 1, refuse
                                        make_any<make_batch>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::normalise

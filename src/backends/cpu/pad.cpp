@@ -5,7 +5,7 @@
 #include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::pad {
 namespace {
 
 using backends::Operand;
@@ -146,4 +146,4 @@ const backends::KernelRegistrar expand({"Expand", "rows", 1, refuses_any<refuses
 const backends::KernelRegistrar tiling({"Tile", "rows", 1, refuses_any<refuses_repeat>, make_any<make_repeat>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::pad

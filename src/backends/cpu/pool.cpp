@@ -8,7 +8,7 @@
 #include "backends/cpu/pool_window.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::pool {
 namespace {
 
 using backends::Operand;
@@ -106,4 +106,4 @@ const backends::KernelRegistrar global_max({"GlobalMaxPool", "rows", 1, refuses,
 const backends::KernelRegistrar global_average({"GlobalAveragePool", "rows", 1, refuses, make});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::pool

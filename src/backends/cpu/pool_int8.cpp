@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/pool_window.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::pool_int8 {
 namespace {
 
 using backends::Operand;
@@ -89,4 +89,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"MaxPool", "bytes", 1, refuses, make});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::pool_int8

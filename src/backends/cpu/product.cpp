@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/support.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::product {
 namespace {
 
 using backends::Operand;
@@ -135,4 +135,4 @@ const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuse
                                         "direct"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::product

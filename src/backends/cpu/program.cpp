@@ -10,7 +10,7 @@
 #include "backends/cpu/rows.h"
 #include "ops/elementwise_program.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::program {
 namespace {
 
 using backends::Problem;
@@ -193,4 +193,4 @@ const backends::KernelRegistrar registered({"tenon:Elementwise", "program", 1, r
 const backends::KernelRegistrar table({"tenon:Elementwise", "table", 2, refuses_table, make_table});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::program

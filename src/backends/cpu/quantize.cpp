@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::quantize {
 namespace {
 
 using backends::Operand;
@@ -193,4 +193,4 @@ const backends::KernelRegistrar dynamic({"DynamicQuantizeLinear", "loops", 1, re
                                          make_any<make_dynamic>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::quantize

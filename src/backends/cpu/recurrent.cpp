@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/packing.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::recurrent {
 namespace {
 
 using backends::Operand;
@@ -244,4 +244,4 @@ const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, 
 const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::recurrent

@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::reduce {
 namespace {
 
 using backends::Operand;
@@ -194,4 +194,4 @@ struct Register {
 const Register registered;
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::reduce

@@ -3,7 +3,7 @@
 
 #include "backends/kernel.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::resize {
 namespace {
 
 using backends::Operand;
@@ -60,4 +60,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"Resize", "repeat", 1, refuses, make});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::resize

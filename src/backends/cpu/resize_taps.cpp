@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/resize_axes.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::resize_taps {
 namespace {
 
 using backends::Operand;
@@ -118,4 +118,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"Resize", "taps", 0, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::resize_taps

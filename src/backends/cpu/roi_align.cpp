@@ -10,7 +10,7 @@
 #include "backends/cpu/kernels/support.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::roi_align {
 namespace {
 
 using backends::Operand;
@@ -151,4 +151,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"RoiAlign", "pixels", 1, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::roi_align

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/dense.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::rotary_embedding {
 namespace {
 
 using backends::Problem;
@@ -71,4 +71,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"RotaryEmbedding", "rows", 1, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::rotary_embedding

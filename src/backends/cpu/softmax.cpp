@@ -3,7 +3,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/rows.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::softmax {
 namespace {
 
 using backends::Operand;
@@ -61,4 +61,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"Softmax", "rows", 1, refuses, make});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::softmax

@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/f32/rows.h"
 #include "ops/op.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::softmax_axis {
 namespace {
 
 using backends::Operand;
@@ -109,4 +109,4 @@ const backends::KernelRegistrar softmax({"Softmax", "lines", 2, refuses_any<refu
 const backends::KernelRegistrar log_softmax({"LogSoftmax", "lines", 0, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::softmax_axis

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/dense.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::tensor_scatter {
 namespace {
 
 using backends::Problem;
@@ -67,4 +67,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_
 const backends::KernelRegistrar registered({"TensorScatter", "pieces", 1, refuses_any<refuses>, make_any<make>});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::tensor_scatter

@@ -8,7 +8,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::transpose {
 namespace {
 
 using backends::Operand;
@@ -148,4 +148,4 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 const backends::KernelRegistrar registered({"Transpose", "squares", 2, refuses, make});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::transpose

@@ -10,7 +10,7 @@
 #include "backends/cpu/packing.h"
 #include "ops/half.h"
 
-namespace tenon::cpu {
+namespace tenon::cpu::weight_only {
 namespace {
 
 using backends::Problem;
@@ -161,4 +161,4 @@ const backends::KernelRegistrar panels({"tenon:WeightOnlyMatMul", "panels", 1, r
                                         make_any<make<false>>, "block_weights direct"});
 
 }  // namespace
-}  // namespace tenon::cpu
+}  // namespace tenon::cpu::weight_only

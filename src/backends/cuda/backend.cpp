@@ -14,7 +14,7 @@
 #include "backends/cuda/runtime/device_query.h"
 #include "backends/cuda/runtime/timer.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::backend {
 namespace {
 
 using backends::Capabilities;
@@ -159,4 +159,4 @@ const CudaBackend instance;
 const backends::BackendRegistrar registrar(instance, 1);
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::backend

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::axes {
 namespace {
 
 // Up to opset 12 the axes are an attribute.
@@ -17,4 +17,4 @@ TENON_IMPORT(convert, "Squeeze", "Unsqueeze", "ReduceSum", "ReduceMean", "Reduce
              "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::axes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::batch_normalization {
 namespace {
 
 // Up to opset 13 more outputs than one mean training; up to 8 `spatial` = 0 gives every element its own statistics.
@@ -17,4 +17,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "BatchNormalization");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::batch_normalization

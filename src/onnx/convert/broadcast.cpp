@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::broadcast {
 namespace {
 
 // Gives the value `count` more sizes of 1 at its end.
@@ -59,4 +59,4 @@ void gemm(NodeImport& node) {
 TENON_IMPORT(gemm, "Gemm");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::broadcast

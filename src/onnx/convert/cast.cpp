@@ -3,7 +3,7 @@
 
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::cast {
 namespace {
 
 int64_t type_named(NodeImport& node, std::string name) {
@@ -28,4 +28,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Cast");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::cast

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::clip {
 namespace {
 
 // Up to opset 10 the bounds are attributes.
@@ -17,4 +17,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Clip");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::clip

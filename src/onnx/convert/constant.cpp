@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::constant {
 namespace {
 
 template <class T>
@@ -50,4 +50,4 @@ TENON_FORMER("Constant", {ops::attr::tensor("sparse_value").from(11), ops::attr:
                           ops::attr::texts("value_strings").from(12)});
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::constant

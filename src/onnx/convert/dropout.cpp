@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::dropout {
 namespace {
 
 bool may_train(NodeImport& node) {
@@ -31,4 +31,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Dropout");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::dropout

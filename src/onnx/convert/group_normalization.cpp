@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::group_normalization {
 namespace {
 
 // Up to opset 20 scale and bias are per group; each is repeated for the channels of its group.
@@ -25,4 +25,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "GroupNormalization");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::group_normalization

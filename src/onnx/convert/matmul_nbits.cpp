@@ -5,7 +5,7 @@
 
 /// com.microsoft's product by weights of 4 or 8 bits in blocks:
 /// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits
-namespace tenon::onnx {
+namespace tenon::onnx::matmul_nbits {
 namespace {
 
 using ops::weight_only::block_bytes;
@@ -56,4 +56,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "com.microsoft:MatMulNBits");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::matmul_nbits

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::pad {
 namespace {
 
 // Up to opset 10 amounts and value are attributes; opset 1 calls the amounts "paddings".
@@ -18,4 +18,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Pad");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::pad

@@ -4,7 +4,7 @@
 /// Ops on bytes whose scales are inputs, as ONNX Runtime's quantiser writes them: each is spelt out as
 /// DequantizeLinear, the op on numbers and QuantizeLinear.
 /// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
-namespace tenon::onnx {
+namespace tenon::onnx::quantized {
 namespace {
 
 const Tensor* constant(NodeImport& node, size_t at) { return node.graph().constant(node.input(at)); }
@@ -241,4 +241,4 @@ void renamed(NodeImport& node) {
 TENON_IMPORT(renamed, "com.microsoft:QuantizeLinear", "com.microsoft:DequantizeLinear");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::quantized

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::random {
 namespace {
 
 // A node without a seed gets one by its name, so that two of them never count as one.
@@ -17,4 +17,4 @@ TENON_IMPORT(convert, "RandomUniform", "RandomNormal", "RandomUniformLike", "Ran
              "Multinomial");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::random

@@ -2,7 +2,7 @@
 #include "onnx/convert.h"
 
 /// Ops whose old form differs by a name, a default or one attribute.
-namespace tenon::onnx {
+namespace tenon::onnx::renamed {
 namespace {
 
 void scatter(NodeImport& node) {
@@ -63,4 +63,4 @@ void lp(NodeImport& node) {
 TENON_IMPORT(lp, "LpPool", "GlobalLpPool");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::renamed

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::resize {
 namespace {
 
 void drop_empty(NodeImport& node, size_t input) {
@@ -51,4 +51,4 @@ TENON_FORMER("Upsample", {ops::attr::real("height_scale").up_to(6).required(),
                           ops::attr::real("width_scale").up_to(6).required()});
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::resize

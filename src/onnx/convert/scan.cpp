@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::scan {
 namespace {
 
 // Opset 8 scans every element of a batch by itself: an outer scan over the batch, whose body is the present-day scan.
@@ -38,4 +38,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Scan");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::scan

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::slice {
 namespace {
 
 // Up to opset 9 starts, ends and axes are attributes.
@@ -19,4 +19,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Slice");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::slice

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::softmax {
 namespace {
 
 // Up to opset 12 the axis cuts the tensor into a matrix, whose rows are normalised.
@@ -26,4 +26,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Softmax", "LogSoftmax", "Hardmax");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::softmax

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::split {
 namespace {
 
 // Up to opset 12 the sizes are an attribute (in opset 1 also an input); up to 17 equal parts need no count.
@@ -17,4 +17,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "Split");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::split

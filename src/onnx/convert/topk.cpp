@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/convert.h"
 
-namespace tenon::onnx {
+namespace tenon::onnx::topk {
 namespace {
 
 // Up to opset 9 the count is an attribute.
@@ -15,4 +15,4 @@ void convert(NodeImport& node) {
 TENON_IMPORT(convert, "TopK");
 
 }  // namespace
-}  // namespace tenon::onnx
+}  // namespace tenon::onnx::topk

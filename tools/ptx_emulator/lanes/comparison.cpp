@@ -70,17 +70,21 @@ struct Or {
 
 constexpr int none = 0, with_and = 1, with_or = 2, with_xor = 3;
 
-/// Operands: the result, with PAIR its opposite, the two numbers, with HOW another predicate.
-template <class Op, class T, class C, int HOW, bool PAIR>
-void run(Warp& w, const Instruction& i) {
+/// Which lanes' numbers compare so. Each comparison is compiled once, whatever it is put together with.
+template <class Op, class T, class C>
+[[gnu::noinline]] void compare(Warp& w, const Instruction& i, int first, uint32_t* is_so) {
+  const T *a = w.lanes<T>(i.at[first]), *b = w.lanes<T>(i.at[first + 1]);
+  for_lanes(lanes_for_results(w),
+            [&](int l) { is_so[l] = Op::of(static_cast<C>(a[l]), static_cast<C>(b[l])) ? all_lanes : 0; });
+}
+template <int HOW, bool PAIR>
+[[gnu::noinline]] void write(Warp& w, const Instruction& i, const uint32_t* is_so) {
   uint32_t* d = w.lanes<uint32_t>(i.at[0]);
   const uint32_t* other = w.lanes<uint32_t>(i.at[PAIR ? 4 : 3]);
-  const T *a = w.lanes<T>(i.at[PAIR ? 2 : 1]), *b = w.lanes<T>(i.at[PAIR ? 3 : 2]);
   uint32_t* opposite = w.lanes<uint32_t>(i.at[PAIR ? 1 : 0]);
   const uint32_t turned = HOW != none && i.offset ? all_lanes : 0;
   for_lanes(lanes_for_results(w), [&](int l) {
-    const bool is_so = Op::of(static_cast<C>(a[l]), static_cast<C>(b[l]));
-    uint32_t result = is_so ? all_lanes : 0, not_so = ~result;
+    uint32_t result = is_so[l], not_so = ~result;
     const uint32_t third = HOW == none ? 0 : other[l] ^ turned;
     if (HOW == with_and) result &= third, not_so &= third;
     if (HOW == with_or) result |= third, not_so |= third;
@@ -88,6 +92,13 @@ void run(Warp& w, const Instruction& i) {
     d[l] = result;
     if (PAIR) opposite[l] = not_so;
   });
+}
+/// Operands: the result, with PAIR its opposite, the two numbers, with HOW another predicate.
+template <class Op, class T, class C, int HOW, bool PAIR>
+void run(Warp& w, const Instruction& i) {
+  uint32_t is_so[lanes_of_warp];
+  compare<Op, T, C>(w, i, PAIR ? 2 : 1, is_so);
+  write<HOW, PAIR>(w, i, is_so);
 }
 
 template <class Op, class T, class C>

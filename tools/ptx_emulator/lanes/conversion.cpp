@@ -10,56 +10,89 @@
 namespace tenon::ptx_emulator::TENON_ISA_NAMESPACE {
 namespace {
 
-/// Between registers of FROM and TO; integers as they are, cut or extended: S is the source's type, D the result's.
-template <class To, class D, class From, class S>
-void cut(Warp& w, const Instruction& i) {
-  To* d = w.lanes<To>(i.at[0]);
+// A conversion is read and written by functions of their own, as all pairs of types would be hundreds of loops.
+
+/// The integers of type S in registers of FROM; a u64 as the i64 of its bits.
+template <class From, class S>
+[[gnu::noinline]] void read_integers(Warp& w, const Instruction& i, int64_t* x) {
   const From* a = w.lanes<From>(i.at[1]);
-  for_lanes(lanes_for_results(w), [&](int l) { d[l] = static_cast<To>(static_cast<D>(static_cast<S>(a[l]))); });
+  for_lanes(lanes_for_results(w), [&](int l) { x[l] = static_cast<int64_t>(static_cast<S>(a[l])); });
 }
-template <class To, class D, class From, class S>
-void clamp(Warp& w, const Instruction& i) {
-  To* d = w.lanes<To>(i.at[0]);
-  const From* a = w.lanes<From>(i.at[1]);
-  using L = std::numeric_limits<D>;
+/// Floats of any size, rounded to integers.
+template <class S, Rounding R>
+[[gnu::noinline]] void read_rounded(Warp& w, const Instruction& i, double* x) {
+  const S* a = w.lanes<S>(i.at[1]);
   for_lanes(lanes_for_results(w), [&](int l) {
-    const auto x = static_cast<S>(a[l]);
+    if constexpr (sizeof(S) == 2) x[l] = to_integer(f16_value(a[l]), R);
+    else x[l] = to_integer(static_cast<double>(a[l]), R);
+  });
+}
+
+/// Integers of X to those of type D in registers of TO, clamped or else cut.
+template <class To, class D, class X>
+[[gnu::noinline]] void write_integers(Warp& w, const Instruction& i, const int64_t* numbers, bool clamps) {
+  To* d = w.lanes<To>(i.at[0]);
+  using L = std::numeric_limits<D>;
+  if (!clamps) {
+    for_lanes(lanes_for_results(w), [&](int l) { d[l] = static_cast<To>(static_cast<D>(numbers[l])); });
+    return;
+  }
+  for_lanes(lanes_for_results(w), [&](int l) {
+    const auto x = static_cast<X>(numbers[l]);
     const D result = std::cmp_less(x, L::min())      ? L::min()
                      : std::cmp_greater(x, L::max()) ? L::max()
                                                      : static_cast<D>(x);
     d[l] = static_cast<To>(result);
   });
 }
-
-/// From a float of any size to an integer, which is clamped; NaN is 0.
-template <class To, class D, class S, Rounding R>
-void to_integers(Warp& w, const Instruction& i) {
+/// The same of floats, which are clamped; NaN is 0.
+template <class To, class D>
+[[gnu::noinline]] void write_rounded(Warp& w, const Instruction& i, const double* numbers) {
   To* d = w.lanes<To>(i.at[0]);
-  const S* a = w.lanes<S>(i.at[1]);
   using L = std::numeric_limits<D>;
   constexpr double least = static_cast<double>(L::min()), beyond = static_cast<double>(L::max() / 2 + 1) * 2;
   for_lanes(lanes_for_results(w), [&](int l) {
-    double x;
-    if constexpr (sizeof(S) == 2) x = f16_value(a[l]);
-    else x = static_cast<double>(a[l]);
-    x = to_integer(x, R);
+    const double x = numbers[l];
     const D result = x != x ? D{0} : x < least ? L::min() : x >= beyond ? L::max() : static_cast<D>(x);
     d[l] = static_cast<To>(result);
   });
 }
-/// From an integer to a float of any size.
-template <class S, class D, class From, Rounding R>
-void to_floats(Warp& w, const Instruction& i) {
+/// Integers of X to floats of any size.
+template <class S, class X, Rounding R>
+[[gnu::noinline]] void write_floats(Warp& w, const Instruction& i, const int64_t* numbers) {
   S* d = w.lanes<S>(i.at[0]);
-  const From* a = w.lanes<From>(i.at[1]);
   for_lanes(lanes_for_results(w), [&](int l) {
-    const auto x = static_cast<D>(a[l]);
+    const auto x = static_cast<X>(numbers[l]);
     if constexpr (sizeof(S) == 8) d[l] = static_cast<S>(x);
     else if constexpr (sizeof(S) == 2)
       d[l] = static_cast<S>(float16_bits(static_cast<double>(x), f16_format, R, false));
     else if constexpr (R == Rounding::nearest) d[l] = static_cast<S>(x);
     else d[l] = f32_of(static_cast<double>(x), R);
   });
+}
+
+/// What holds each number of type S: only u64 is not an i64.
+template <class S>
+using Integer = std::conditional_t<std::is_same_v<S, uint64_t>, uint64_t, int64_t>;
+
+/// Between registers of FROM and TO; S is the source's type, D the result's.
+template <class To, class D, class From, class S, bool CLAMPS>
+void integer_to_integer(Warp& w, const Instruction& i) {
+  int64_t x[lanes_of_warp];
+  read_integers<From, S>(w, i, x);
+  write_integers<To, D, Integer<S>>(w, i, x, CLAMPS);
+}
+template <class To, class D, class S, Rounding R>
+void float_to_integer(Warp& w, const Instruction& i) {
+  double x[lanes_of_warp];
+  read_rounded<S, R>(w, i, x);
+  write_rounded<To, D>(w, i, x);
+}
+template <class S, class D, class From, Rounding R>
+void integer_to_float(Warp& w, const Instruction& i) {
+  int64_t x[lanes_of_warp];
+  read_integers<From, D>(w, i, x);
+  write_floats<S, Integer<D>, R>(w, i, x);
 }
 
 void f32_of_f16(Warp& w, const Instruction& i) {
@@ -208,7 +241,7 @@ Run integers(const std::string& to, const std::string& from, const Words& bits, 
           using To = decltype(to_register);
           using From = decltype(from_register);
           if constexpr (sizeof(To) < sizeof(D) || sizeof(From) < sizeof(S)) return nullptr;
-          else return clamps ? clamp<To, D, From, S> : cut<To, D, From, S>;
+          else return clamps ? integer_to_integer<To, D, From, S, true> : integer_to_integer<To, D, From, S, false>;
         });
       });
     });
@@ -222,9 +255,9 @@ Run to_integer_of(const std::string& to, const std::string& from, const Words& w
       using To = decltype(to_register);
       return rounded(words, [&](auto r) -> Run {
         if constexpr (sizeof(To) < sizeof(D)) return nullptr;
-        else if (from == "f32") return to_integers<To, D, float, r()>;
-        else if (from == "f64") return to_integers<To, D, double, r()>;
-        else return from == "f16" ? to_integers<To, D, uint16_t, r()> : Run{};
+        else if (from == "f32") return float_to_integer<To, D, float, r()>;
+        else if (from == "f64") return float_to_integer<To, D, double, r()>;
+        else return from == "f16" ? float_to_integer<To, D, uint16_t, r()> : Run{};
       });
     });
   });
@@ -237,9 +270,9 @@ Run to_float_of(const std::string& to, const std::string& from, const Words& wor
       using From = decltype(from_register);
       return rounded(words, [&](auto r) -> Run {
         if constexpr (sizeof(From) < sizeof(S)) return nullptr;
-        else if (to == "f32") return to_floats<float, S, From, r()>;
-        else if (to == "f64") return to_floats<double, S, From, r()>;
-        else return to == "f16" ? to_floats<uint16_t, S, From, r()> : Run{};
+        else if (to == "f32") return integer_to_float<float, S, From, r()>;
+        else if (to == "f64") return integer_to_float<double, S, From, r()>;
+        else return to == "f16" ? integer_to_float<uint16_t, S, From, r()> : Run{};
       });
     });
   });

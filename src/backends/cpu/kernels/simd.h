@@ -216,7 +216,8 @@ static TENON_INLINE __m128d exact_to_odd(__m128d a, __m128d b, __m128d c) {
   const __m128i step = _mm_and_si128(_mm_or_si128(toward_zero, one), _mm_and_si128(_mm_castpd_si128(inexact), even));
   return _mm_castsi128_pd(_mm_add_epi64(bits, step));
 }
-static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) {
+// Called, as so many steps in each loop would take minutes to compile.
+[[maybe_unused]] static __attribute__((noinline)) Vec fma(Vec a, Vec b, Vec c) {
   const __m128d low = exact_to_odd(_mm_cvtps_pd(a), _mm_cvtps_pd(b), _mm_cvtps_pd(c));
   const __m128d high = exact_to_odd(_mm_cvtps_pd(_mm_movehl_ps(a, a)), _mm_cvtps_pd(_mm_movehl_ps(b, b)),
                                     _mm_cvtps_pd(_mm_movehl_ps(c, c)));

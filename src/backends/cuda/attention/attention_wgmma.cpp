@@ -5,7 +5,7 @@
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/convolution/hopper.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::attention_wgmma {
 namespace {
 
 using Params = AttentionWgmmaParams;
@@ -183,4 +183,4 @@ const KernelRegistrar registered({"tenon:DotAttention", "attention wgmma", 2, re
                                   make_step<AttentionWgmmaStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::attention_wgmma

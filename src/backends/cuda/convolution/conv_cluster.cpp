@@ -4,7 +4,7 @@
 #include "backends/cuda/convolution/conv_cluster_params.h"
 #include "backends/cuda/convolution/hopper.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_cluster {
 namespace {
 
 using Params = ConvClusterParams;
@@ -121,4 +121,4 @@ const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "cluster", 1, refuses, tactics, make_step<ClusterStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_cluster

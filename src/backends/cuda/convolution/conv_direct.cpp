@@ -3,7 +3,7 @@
 #include "backends/cuda/convolution/conv_step.h"
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_direct {
 namespace {
 
 using Params = ConvDirectParams;
@@ -74,4 +74,4 @@ const KernelRegistrar registered({"Conv", "Gemm", "MatMul"},
                                  {"", "direct", 0, refuses, tactics, make_step<DirectStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_direct

@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/conv_step.h"
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_few {
 namespace {
 
 using Params = ConvFewParams;
@@ -62,4 +62,4 @@ class FewStep : public ConvStep<Params> {
 const KernelRegistrar registered({"Conv", "few", 3, refuses, tactics, make_step<FewStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_few

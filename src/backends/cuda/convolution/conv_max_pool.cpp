@@ -9,7 +9,7 @@
 #include "backends/cuda/convolution/conv_step.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_max_pool {
 namespace {
 
 using Params = ConvMaxPoolParams;
@@ -238,4 +238,4 @@ const KernelRegistrar registered({"tenon:ConvMaxPool", "tenon:Int8ConvMaxPool"},
                                  {"", "image and pool", 1, refuses, tactics, make_step<ConvMaxPoolStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_max_pool

@@ -6,7 +6,7 @@
 #include "backends/cuda/convolution/conv_mma_params.h"
 #include "backends/cuda/convolution/int8_conv.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_mma {
 namespace {
 
 using Params = ConvMmaParams;
@@ -310,4 +310,4 @@ const KernelRegistrar registered({"Conv", "Gemm", "MatMul", "tenon:Int8Conv", "t
                                  {"", "mma", 2, refuses, tactics, make_step<MmaStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_mma

@@ -6,7 +6,7 @@
 #include "backends/cuda/convolution/conv_step.h"
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_row {
 namespace {
 
 constexpr int64_t most_together = 8, most_images = 128, most_depth = 32768;
@@ -106,4 +106,4 @@ class RowStep : public ConvStep<Params> {
 const KernelRegistrar registered({"Conv", "Gemm", "MatMul"}, {"", "row", 4, refuses, tactics, make_step<RowStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_row

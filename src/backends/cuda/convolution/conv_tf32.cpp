@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/conv_tf32_params.h"
 #include "backends/cuda/convolution/hopper.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_tf32 {
 namespace {
 
 using Params = ConvTf32Params;
@@ -170,4 +170,4 @@ class Tf32Step : public Step {
 const KernelRegistrar conv({"Conv", "tf32", 2, refuses, tactics, make_step<Tf32Step>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_tf32

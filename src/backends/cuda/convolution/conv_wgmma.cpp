@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/conv_wgmma_params.h"
 #include "backends/cuda/convolution/hopper.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_wgmma {
 namespace {
 
 using Params = ConvWgmmaParams;
@@ -332,4 +332,4 @@ const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "wgmma", 1, refuses, tactics, make_step<WgmmaStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_wgmma

@@ -4,7 +4,7 @@
 
 #include "backends/cuda/convolution/int8_conv.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_wide_pixels {
 namespace {
 
 const std::string prefix = "wide pixels ";
@@ -123,4 +123,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Conv", "tenon:Int8Conv"}, {"", "wide pixels", 0, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_wide_pixels

@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/int8_conv.h"
 #include "backends/cuda/convolution/conv_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::int8_direct {
 namespace {
 
 using Params = Int8DirectParams;
@@ -78,4 +78,4 @@ const KernelRegistrar registered({"tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "direct", 0, refuses, tactics, make_step<Int8DirectStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::int8_direct

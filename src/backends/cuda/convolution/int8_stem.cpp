@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/blocks_step.h"
 #include "backends/cuda/convolution/int8_blocks.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::int8_stem {
 namespace {
 
 using Params = Int8BlocksParams;
@@ -89,4 +89,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"tenon:Int8Conv", "stem", 4, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::int8_stem

@@ -7,7 +7,7 @@
 #include "backends/cuda/convolution/int8_blocks.h"
 #include "backends/cuda/convolution/conv_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::int8_window {
 namespace {
 
 using Params = Int8WindowParams;
@@ -182,4 +182,4 @@ const KernelRegistrar pixels({"tenon:Int8Conv", "window", 2, refuses_pixels, tac
                               make_step<Int8WindowStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::int8_window

@@ -8,7 +8,7 @@
 #include "backends/cuda/convolution/convolution.h"
 #include "ops/half.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::inverted_bottleneck {
 namespace {
 
 using Params = InvertedBottleneckParams;
@@ -359,4 +359,4 @@ const KernelRegistrar registered({"tenon:InvertedBottleneck", "bottleneck", 1, r
                                   make_step<BottleneckStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::inverted_bottleneck

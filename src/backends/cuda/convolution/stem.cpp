@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/blocks.h"
 #include "backends/cuda/convolution/blocks_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::stem {
 namespace {
 
 using Params = BlocksParams;
@@ -54,4 +54,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Conv", "stem", 4, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::stem

@@ -6,7 +6,7 @@
 #include "backends/cuda/convolution/blocks.h"
 #include "backends/cuda/convolution/conv_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::stem_mma {
 namespace {
 
 using Params = StemMmaParams;
@@ -109,4 +109,4 @@ class ImageStep : public ConvStep<Params> {
 const KernelRegistrar registered({"Conv", "image", 5, refuses, tactics, make_step<ImageStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::stem_mma

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/depthwise/depthwise.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::depthwise {
 namespace {
 
 /// Channels a thread may take at once: 8 bytes of f16, 16 of f32, or one.
@@ -68,4 +68,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Conv", "depthwise", 3, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::depthwise

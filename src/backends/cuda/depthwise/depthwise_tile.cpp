@@ -3,7 +3,7 @@
 
 #include "backends/cuda/depthwise/depthwise.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::depthwise_tile {
 namespace {
 
 /// A thread makes `width` pixels of a row, `strips` of them lie beside each other, `height` rows below each other;
@@ -110,4 +110,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Conv", "tile", 4, refuses_tile, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::depthwise_tile

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/depthwise/depthwise.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::depthwise_window {
 namespace {
 
 /// Rows of a warp, which makes 8 columns, warps along columns and rows, and blocks of a multiprocessor.
@@ -103,4 +103,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Conv", "diagonal window", 3, refuses_window, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::depthwise_window

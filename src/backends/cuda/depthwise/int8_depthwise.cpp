@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/int8_conv.h"
 #include "backends/cuda/convolution/conv_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::int8_depthwise {
 namespace {
 
 using Params = Int8DepthwiseParams;
@@ -89,4 +89,4 @@ class Int8DepthwiseStep : public ConvStep<Params> {
 const KernelRegistrar registered({"tenon:Int8Conv", "depthwise", 3, refuses, tactics, make_step<Int8DepthwiseStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::int8_depthwise

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::box_head {
 namespace {
 
 constexpr size_t most_scales = 8;
@@ -97,4 +97,4 @@ class BoxHeadStep : public Step {
 const KernelRegistrar registered({"tenon:BoxHead", "box head", 1, refuses, tactics, make_step<BoxHeadStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::box_head

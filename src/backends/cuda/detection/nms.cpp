@@ -4,7 +4,7 @@
 #include "backends/cuda/detection/nms_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::nms {
 namespace {
 
 using Params = NmsParams;
@@ -81,4 +81,4 @@ const KernelRegistrar registered({"tenon:BoundedNms", "nms", 1, refuses, tactics
                                   make_step<NmsStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::nms

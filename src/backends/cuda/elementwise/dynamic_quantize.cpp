@@ -4,7 +4,7 @@
 #include "backends/cuda/elementwise/dynamic_quantize_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::dynamic_quantize {
 namespace {
 
 using Params = DynamicQuantizeParams;
@@ -61,4 +61,4 @@ const KernelRegistrar registered({"DynamicQuantizeLinear", "range", 1, refuses, 
                                   make_step<DynamicQuantizeStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::dynamic_quantize

@@ -3,7 +3,7 @@
 
 #include "backends/cuda/elementwise/map.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::element_ops {
 namespace {
 
 /// Ops on elements of any type, as maps: comparisons, truths, choices, conversions, arithmetic of integers.
@@ -151,4 +151,4 @@ struct Register {
 const Register registered;
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::element_ops

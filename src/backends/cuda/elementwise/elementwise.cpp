@@ -6,7 +6,7 @@
 #include "ops/elementwise_program.h"
 #include "ops/expression.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::elementwise {
 namespace {
 
 using ops::Instruction;
@@ -96,4 +96,4 @@ const KernelRegistrar programs(map_kernel<map_of<fused_of>>("tenon:Elementwise")
 const KernelRegistrar conversions(map_kernel<map_of<conversion_of>>("Cast"));
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::elementwise

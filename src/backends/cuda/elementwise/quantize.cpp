@@ -2,7 +2,7 @@
 #include "backends/cuda/elementwise/map.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::quantize {
 namespace {
 
 bool quantises(const Problem& problem) { return ops::has_trait(problem.node->op, ops::Trait::quantises); }
@@ -59,4 +59,4 @@ const KernelRegistrar quantize(map_kernel<map_of>("QuantizeLinear"));
 const KernelRegistrar dequantize(map_kernel<map_of>("DequantizeLinear"));
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::quantize

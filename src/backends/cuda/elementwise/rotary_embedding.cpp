@@ -5,7 +5,7 @@
 #include "backends/cuda/elementwise/rotary_embedding_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::rotary_embedding {
 namespace {
 
 bool has_positions(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
@@ -67,4 +67,4 @@ class RotaryStep : public Step {
 const KernelRegistrar registered({"RotaryEmbedding", "rotary", 1, refuses, tactics, make_step<RotaryStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::rotary_embedding

@@ -4,7 +4,7 @@
 #include "backends/cuda/matmul/matmul_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::matmul {
 namespace {
 
 using Params = MatmulParams;
@@ -153,4 +153,4 @@ class MatMulStep : public Step {
 const KernelRegistrar registered({"MatMul", "matrices", 0, refuses, tactics, make_step<MatMulStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::matmul

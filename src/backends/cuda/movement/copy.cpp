@@ -3,7 +3,7 @@
 
 #include "backends/cuda/elementwise/map.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::copy {
 namespace {
 
 /// One strided copy between an input and an output.
@@ -230,4 +230,4 @@ struct Register {
 const Register registered;
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::copy

@@ -2,7 +2,7 @@
 #include "backends/cuda/movement/gather_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::gather {
 namespace {
 
 using Params = GatherParams;
@@ -56,4 +56,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Gather", "gather", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::gather

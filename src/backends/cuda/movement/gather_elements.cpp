@@ -2,7 +2,7 @@
 #include "backends/cuda/movement/gather_elements_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::gather_elements {
 namespace {
 
 constexpr size_t most_axes = 6;
@@ -50,4 +50,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"GatherElements", "pick", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::gather_elements

@@ -2,7 +2,7 @@
 #include "backends/cuda/movement/gather_nd_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::gather_nd {
 namespace {
 
 constexpr size_t most_indices = 6;
@@ -44,4 +44,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"GatherND", "tuples", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::gather_nd

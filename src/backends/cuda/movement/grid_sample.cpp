@@ -3,7 +3,7 @@
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::grid_sample {
 namespace {
 
 using Params = GridSampleParams;
@@ -50,4 +50,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"GridSample", "sample", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::grid_sample

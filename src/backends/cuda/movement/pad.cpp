@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::pad {
 namespace {
 
 constexpr size_t most_axes = 6;
@@ -84,4 +84,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Pad", "pad", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::pad

@@ -3,7 +3,7 @@
 #include "backends/cuda/runtime/simple_step.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::scatter {
 namespace {
 
 constexpr size_t most_axes = 6;
@@ -73,4 +73,4 @@ const KernelRegistrar registered({"ScatterND", "ScatterElements"},
                                  {"", "scatter", 1, refuses, tactics, make_step<ScatterStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::scatter

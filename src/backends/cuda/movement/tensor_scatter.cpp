@@ -3,7 +3,7 @@
 #include "backends/cuda/movement/tensor_scatter_params.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::tensor_scatter {
 namespace {
 
 bool has_indices(const Problem& problem) { return problem.inputs.size() > 2 && problem.inputs[2]; }
@@ -58,4 +58,4 @@ class TensorScatterStep : public Step {
 const KernelRegistrar registered({"TensorScatter", "cache", 1, refuses, tactics, make_step<TensorScatterStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::tensor_scatter

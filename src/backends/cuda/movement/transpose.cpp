@@ -3,7 +3,7 @@
 #include "backends/cuda/elementwise/map.h"
 #include "backends/cuda/runtime/simple_step.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::transpose {
 namespace {
 
 using Params = TransposeParams;
@@ -62,4 +62,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Transpose", "turn", 2, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::transpose

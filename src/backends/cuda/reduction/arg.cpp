@@ -5,7 +5,7 @@
 #include "backends/cuda/runtime/simple_step.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::arg {
 namespace {
 
 using Params = ArgParams;
@@ -41,4 +41,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"ArgMax", "ArgMin"}, {"", "arg", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::arg

@@ -4,7 +4,7 @@
 #include "backends/cuda/reduction/group_norm_params.h"
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::group_norm {
 namespace {
 
 using Params = GroupNormParams;
@@ -82,4 +82,4 @@ const KernelRegistrar registered({"InstanceNormalization", "GroupNormalization"}
                                  {"", "groups", 1, refuses, tactics, make_step<GroupNormStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::group_norm

@@ -5,7 +5,7 @@
 #include "backends/cuda/convolution/convolution.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::layer_norm {
 namespace {
 
 using Params = LayerNormParams;
@@ -108,4 +108,4 @@ const KernelRegistrar registered({"LayerNormalization", "RMSNormalization"},
                                  {"", "rows", 1, refuses, tactics, make_step<LayerNormStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::layer_norm

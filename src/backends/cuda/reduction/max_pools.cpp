@@ -3,7 +3,7 @@
 
 #include "backends/cuda/convolution/convolution.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::max_pools {
 namespace {
 
 constexpr size_t most_windows = 4;
@@ -113,4 +113,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"tenon:MaxPools", "maps", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::max_pools

@@ -6,7 +6,7 @@
 #include "backends/cuda/runtime/simple_step.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::pool {
 namespace {
 
 using Params = PoolParams;
@@ -123,4 +123,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"MaxPool", "AveragePool"}, {"", "pool", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::pool

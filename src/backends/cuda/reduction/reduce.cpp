@@ -7,7 +7,7 @@
 #include "backends/cuda/runtime/simple_step.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::reduce {
 namespace {
 
 constexpr size_t most_axes = 4;  // of rows
@@ -156,4 +156,4 @@ struct Register {
 const Register registered;
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::reduce

@@ -4,7 +4,7 @@
 #include "backends/cuda/runtime/simple_step.h"
 #include "ops/op.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::softmax {
 namespace {
 
 constexpr size_t most_axes = 4;  // of rows
@@ -88,4 +88,4 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 const KernelRegistrar registered({"Softmax", "LogSoftmax"}, {"", "softmax", 1, refuses, tactics, make});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::softmax

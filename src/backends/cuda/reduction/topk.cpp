@@ -3,7 +3,7 @@
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/reduction/lines.h"
 
-namespace tenon::cuda {
+namespace tenon::cuda::topk {
 namespace {
 
 using Params = TopkParams;
@@ -68,4 +68,4 @@ class TopkStep : public Step {
 const KernelRegistrar registered({"TopK", "ranking", 1, refuses, tactics, make_step<TopkStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::topk

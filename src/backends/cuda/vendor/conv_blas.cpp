@@ -6,7 +6,7 @@
 
 #include <tenon/error.h>
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_blas {
 namespace {
 
 using namespace blas_constants;
@@ -166,4 +166,4 @@ class BlasStep : public Step {
 const KernelRegistrar registered({"Conv", "Gemm", "MatMul"}, {"", "cublas", -1, refuses, tactics, make_step<BlasStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_blas

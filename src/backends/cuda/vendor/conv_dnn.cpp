@@ -7,7 +7,7 @@
 
 #include <tenon/error.h>
 
-namespace tenon::cuda {
+namespace tenon::cuda::conv_dnn {
 namespace {
 
 using namespace dnn_constants;
@@ -265,4 +265,4 @@ class DnnStep : public Step {
 const KernelRegistrar conv({"Conv", "cudnn", -2, refuses, tactics, make_step<DnnStep>});
 
 }  // namespace
-}  // namespace tenon::cuda
+}  // namespace tenon::cuda::conv_dnn
