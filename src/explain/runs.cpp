@@ -11,7 +11,7 @@ namespace {
 constexpr double most_spread = 0.1, most_change = 0.1;  // of the middle, and of what the build measured
 constexpr double usual_alone = 1.3;                     // of steps: caches are warmer alone than in the network
 
-std::string ms(double microseconds) { return fmt::format("{:.3f} ms", microseconds / 1000); }
+std::string run_ms(double microseconds) { return fmt::format("{:.3f} ms", microseconds / 1000); }
 
 /// Milliseconds that the search measured of the engine chosen; 0: it did not.
 double searched(const plan::Search& search) {
@@ -26,8 +26,8 @@ std::string change_of_steps(const Report& report) {
   for (const Row& row : report.rows)
     if (row.alone > 0 && row.microseconds > 0) recorded += row.alone, now += row.microseconds;
   if (recorded <= 0 || (now < usual_alone * recorded && recorded < usual_alone * now)) return "";
-  return fmt::format("the timed steps take {} now and took {} when they were recorded, each alone", ms(now),
-                     ms(recorded));
+  return fmt::format("the timed steps take {} now and took {} when they were recorded, each alone", run_ms(now),
+                     run_ms(recorded));
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ std::vector<std::string> doubts_of(const Report& report) {
   if (const double built = 1000 * searched(report.evidence.search); built > 0 && runs.middle > 0) {
     change.clear();
     if (runs.middle > (1 + most_change) * built || built > (1 + most_change) * runs.middle)
-      change = fmt::format("a run takes {} now and took {} when the engine was built", ms(runs.middle), ms(built));
+      change = fmt::format("a run takes {} now and took {} when the engine was built", run_ms(runs.middle), run_ms(built));
   }
   if (!change.empty())
     doubts.push_back(change + ": the machine is busier, slower or faster than at the build, and percentages are of "
