@@ -258,15 +258,16 @@ def resident():
 
 
 def test_a_hundred_thousand_calls_take_no_memory(engine):
-    session = engine.session()
-    for _ in range(5000):
-        session(X), session.run({'x': X}), engine(X)
-    gc.collect()
-    before = resident()
-    for _ in range(34000):
-        session(X), session.run({'x': X}), engine(X)
-    gc.collect()
-    assert resident() - before < 2 << 20
+    session, growths = engine.session(), []
+    # What calls keep grows each time; pages that other tests have given back are taken once.
+    for _ in range(3):
+        gc.collect()
+        before = resident()
+        for _ in range(34000):
+            session(X), session.run({'x': X}), engine(X)
+        gc.collect()
+        growths.append(resident() - before)
+    assert min(growths) < 1 << 20, growths
 
 
 def test_messages_go_to_logging(tiny, caplog):
