@@ -195,7 +195,7 @@ void take_calibration(const nb::dict& given, const std::vector<TensorInfo>& inpu
   take(given, "method", method);
   const auto named = calibration_method_named(method);
   if (!named)
-    throw Error(Code::usage, "no calibrator is called \"" + method + "\"",
+    throw Error(Code::usage, "no method of calibration is called \"" + method + "\"",
                 {.where = "method", .hint = std::string("give ") + calibration_method_names});
   how.method = *named;
   take(given, "percentile", how.percentile);

@@ -51,7 +51,8 @@ std::vector<std::string> doubts_of(const Report& report) {
   if (const double built = 1000 * searched(report.evidence.search); built > 0 && runs.middle > 0) {
     change.clear();
     if (runs.middle > (1 + most_change) * built || built > (1 + most_change) * runs.middle)
-      change = fmt::format("a run takes {} now and took {} when the engine was built", run_ms(runs.middle), run_ms(built));
+      change = fmt::format("a run takes {} now and took {} when the engine was built", run_ms(runs.middle),
+                           run_ms(built));
   }
   if (!change.empty())
     doubts.push_back(change + ": the machine is busier, slower or faster than at the build, and percentages are of "
