@@ -74,8 +74,9 @@ def main():
         folder = pathlib.Path(name)
         for model in arguments.models:
             for recipe in arguments.recipes.split(","):
-                labelled = judged(arguments, model, recipe, ["--eval", arguments.eval, "--max-drop", "100"], folder)
+                # Without labels first: its cache of scales serves both, and `auto` chooses them by what it is given.
                 free = judged(arguments, model, recipe, ["--eval", arguments.images], folder)
+                labelled = judged(arguments, model, recipe, ["--eval", arguments.eval, "--max-drop", "100"], folder)
                 one, other = labelled["points"][1], free["points"][1]
                 taken = other["drop"] <= free["max_drop"] and not other["objection"]
                 true.append(one["drop"])
