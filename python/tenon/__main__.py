@@ -67,6 +67,8 @@ def _extra(module: str) -> str:
 
 def main(arguments: Optional[List[str]] = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
+    if len(arguments) == 2 and arguments[0] == "help" and arguments[1] in VERBS:
+        arguments = [arguments[1], "--help"]
     if is_ours(arguments):
         return _own(arguments)
     command = binary()

@@ -85,6 +85,13 @@ def test_plot_refuses_other_files(tmp_path, capsys):
         assert capsys.readouterr().err.startswith('error: ')
 
 
+def test_help_of_a_verb_in_python_is_its_own(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(['help', 'plot'])
+    assert left.value.code == 0
+    assert '--results' in capsys.readouterr().out
+
+
 def test_monitor_sees_memory_come_and_go(tmp_path):
     with tenon.monitor(interval=0.005) as samples:
         block = bytearray(64 << 20)
