@@ -8,10 +8,11 @@ ONNX once, into --cache. On a CPU peers are ONNX Runtime and OpenVINO in FP32, w
 PyTorch as a CUDA graph and torch.compile as a CUDA graph. All are timed in turn, several rounds, so that a slow moment
 of the machine hits all. Prints a Markdown table: medians of the rounds' medians in ms, least and most, the best peer's
 time over Tenon's, and the largest error of Tenon against ONNX Runtime over the largest value. With --rows FILE a race
-that was broken off goes on where it was.
+that was broken off goes on where it was. --table takes two networks in three, of every family, for less time.
 
   pip install torch torchvision timm transformers onnx onnxruntime openvino
   bench/zoo.py build/release/bin/tenon --cache zoo [--only resnet,bert] [--rows rows.jsonl]
+  bench/zoo.py build/release/bin/tenon --cache zoo --table > bench/results/zoo.md
   bench/zoo.py build/release/bin/tenon --cache zoo --device cuda --precision fp16 --batch 1,8
 """
 
@@ -32,7 +33,7 @@ import torch
 
 sys.path.append(str(pathlib.Path(__file__).with_name('gpu')))
 import peers
-from zoo_networks import NETWORKS
+from zoo_networks import NETWORKS, TABLE
 
 TYPES = {'fp32': torch.float32, 'tf32': torch.float32, 'fp16': torch.float16, 'bf16': torch.bfloat16}
 
@@ -228,6 +229,7 @@ def options_of():
     parser.add_argument('tenon', help='the command, such as build/release/bin/tenon')
     parser.add_argument('--cache', type=pathlib.Path, required=True, help='folder for the ONNX files')
     parser.add_argument('--only', default='', help='parts of names of networks or families, with commas between')
+    parser.add_argument('--table', action='store_true', help='only the networks of the table in results/')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--precision', default='fp32', help='fp32; on a GPU also tf32, fp16 and bf16')
     parser.add_argument('--batch', default='1', help='batches, with commas between')
@@ -244,7 +246,8 @@ def main():
     options = options_of()
     options.cache.mkdir(parents=True, exist_ok=True)
     words = [word for word in options.only.split(',') if word]
-    chosen = [one for one in NETWORKS if not words or any(word in one.name or word == one.family for word in words)]
+    chosen = [one for one in NETWORKS if (not options.table or one.name in TABLE) and
+              (not words or any(word in one.name or word == one.family for word in words))]
     rows = {}
     if options.rows and options.rows.exists():
         for line in open(options.rows):

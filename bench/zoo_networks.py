@@ -173,3 +173,14 @@ transformer('speech', 'wav2vec2', 'Wav2Vec2Model', 'Wav2Vec2Config', lambda batc
 clip()
 small('recurrent', 'lstm', own.Lstm, lambda batch: torch.randn(batch, 64, 80))
 small('recurrent', 'gru', own.Gru, lambda batch: torch.randn(batch, 64, 80))
+
+# The networks of the table in results/: some of every family.
+TABLE = set("""
+    alexnet squeezenet1_1 resnet18 resnet50 resnext50_32x4d mobilenet_v2 mobilenet_v3_large shufflenet_v2_x1_0
+    ghostnet_100 mixnet_s efficientnet_b0 regnet_y_400mf efficientnet_lite0 densenet121 googlenet inception_v3
+    convnext_tiny repvgg_a0 edgenext_xx_small swin_t vit_small_patch16_224 levit_128 xcit_nano_12_p16_224
+    poolformer_s12 mobilevit_s fastvit_t8 efficientvit_b0 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large
+    dilated_segmenter segformer_b0 curve_enhancer unet_enhancer fasterrcnn_resnet50_fpn
+    fasterrcnn_mobilenet_v3_large_320_fpn ssdlite320_mobilenet_v3_large raft_small r3d_18 bert distilbert deberta_v2
+    t5_encoder gpt2 llama whisper_tiny_encoder wav2vec2 clip lstm gru
+""".split())
