@@ -96,6 +96,36 @@ TEST(Loops, SoftmaxIsTheSameForAllWidthsWithFusedSteps) {
   }
 }
 
+// Whole vectors, several of them and the tail, rows that come in two parts, NaN at any place of any row.
+TEST(Loops, RowsFoldElementByElementAndKeepNaN) {
+  constexpr int64_t many = 9, part = 4;
+  for (const int64_t count : kCounts) {
+    std::vector<std::vector<float>> rows;
+    std::vector<const float*> at;
+    for (int64_t row = 0; row < many; ++row) {
+      rows.push_back(row_of(count, -9, 9));
+      std::rotate(rows[row].begin(), rows[row].begin() + row % count, rows[row].end());
+      rows[row][(7 * row) % count] = row % 3 == 1 ? std::numeric_limits<float>::quiet_NaN() : INFINITY;
+      at.push_back(rows[row].data());
+    }
+    for (const bool largest : {true, false})
+      for (const Isa isa : sets()) {
+        std::vector<float> got(static_cast<size_t>(count), -77.f);
+        row_ops(isa).fold(largest, got.data(), at.data(), part, count, false);
+        row_ops(isa).fold(largest, got.data(), at.data() + part, many - part, count, true);
+        for (int64_t i = 0; i < count; ++i) {
+          float expected = rows[0][i];
+          for (int64_t row = 1; row < many; ++row) {
+            const float x = rows[row][i];
+            expected = !largest ? expected + x : std::isnan(x) || x > expected ? x : expected;
+          }
+          EXPECT_TRUE(got[i] == expected || (std::isnan(got[i]) && std::isnan(expected)))
+              << isa_name(isa) << " " << count << " at " << i << ": " << got[i] << ", not " << expected;
+        }
+      }
+  }
+}
+
 TEST(Loops, PixelsAreTheBytesOfTheirPlanes) {
   const float odd[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1e30f, 0.5f};
   for (const int64_t count : kCounts)

@@ -48,6 +48,8 @@ class PoolStep : public backends::Step {
   }
 
  private:
+  static constexpr int64_t at_once = 32;  // taps
+
   /// Calls with each tap of the window that lies inside the image, in order.
   template <class Visit>
   void taps(const float* x, int64_t top, int64_t left, Visit visit) const {
@@ -63,11 +65,17 @@ class PoolStep : public backends::Step {
   void pixel(const float* x, float* y, int64_t row, int64_t column, int64_t channels) const {
     const int64_t top = row * window_.strides[0] - window_.pads[0],
                   left = column * window_.strides[1] - window_.pads[1];
-    int64_t count = 0;
+    const float* rows[at_once];
+    int64_t count = 0, waiting = 0;
+    const auto fold = [&] {
+      ops_.fold(max_, y, rows, waiting, channels, count > waiting);
+      waiting = 0;
+    };
     taps(x, top, left, [&](const float* tap) {
-      if (count++ == 0) ops_.unary(expr::Id::Identity, 0, 0, y, tap, channels);
-      else ops_.binary(max_ ? expr::Id::Max : expr::Id::Add, y, y, 1, tap, 1, channels);
+      rows[waiting++] = tap, ++count;
+      if (waiting == at_once) fold();
     });
+    if (waiting > 0) fold();
     if (count == 0) std::fill(y, y + channels, max_ ? -INFINITY : 0.f);
     if (max_ || count == 0) return;
     if (include_pad_) count = padded(top, 0) * padded(left, 1);

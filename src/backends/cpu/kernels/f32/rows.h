@@ -17,6 +17,8 @@ struct RowOps {
   void (*scale)(float* dst, float factor, int64_t count);
   // dst = a * wa + b * wb
   void (*blend)(float* dst, const float* a, float wa, const float* b, float wb, int64_t count);
+  // dst = the largest (or the sum) of several rows, element by element, in their order; dst is the first with `more`.
+  void (*fold)(bool largest, float* dst, const float* const* rows, int64_t many, int64_t count, bool more);
   // exp(src - max) / sum over the row
   void (*softmax)(float* dst, const float* src, int64_t count);
 };

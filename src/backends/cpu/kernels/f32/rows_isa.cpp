@@ -72,6 +72,41 @@ void blend(float* dst, const float* a, float wa, const float* b, float wb, int64
   map2(dst, a, 1, b, 1, count, [&](Vec x, Vec y) { return add(mul(x, va), mul(y, vb)); });
 }
 
+// kVectors vectors of each row at once, so that the results stay in registers while the rows pass by.
+template <class E, int kVectors, class Load, class Store>
+TENON_INLINE void fold_part(float* dst, const float* const* rows, int64_t many, int64_t at, bool more, Load from,
+                            Store to) {
+  Vec v[kVectors];
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[i] = from((more ? dst : rows[0]) + at + i * kLanes);
+  for (int64_t row = more ? 0 : 1; row < many; ++row)
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i)
+      v[i] = E::apply(Value(v[i]), Value(from(rows[row] + at + i * kLanes))).v;
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) to(dst + at + i * kLanes, v[i]);
+}
+
+template <class E>
+void fold_of(float* dst, const float* const* rows, int64_t many, int64_t count, bool more) {
+  constexpr int kVectors = 4;
+  const auto from = [](const float* p) __attribute__((always_inline)) { return load(p); };
+  const auto to = [](float* p, Vec v) __attribute__((always_inline)) { store(p, v); };
+  int64_t at = 0;
+  for (; at + kVectors * kLanes <= count; at += kVectors * kLanes)
+    fold_part<E, kVectors>(dst, rows, many, at, more, from, to);
+  for (; at + kLanes <= count; at += kLanes) fold_part<E, 1>(dst, rows, many, at, more, from, to);
+  if (const int left = (int)(count - at); left > 0)
+    fold_part<E, 1>(
+        dst, rows, many, at, more, [&](const float* p) __attribute__((always_inline)) { return load_n(p, left); },
+        [&](float* p, Vec v) __attribute__((always_inline)) { store_n(p, v, left); });
+}
+
+void fold(bool largest, float* dst, const float* const* rows, int64_t many, int64_t count, bool more) {
+  if (largest) fold_of<expr::Max>(dst, rows, many, count, more);
+  else fold_of<expr::Add>(dst, rows, many, count, more);
+}
+
 // Sixteen places folded pairwise, each with the one half of them further on.
 template <int kVectors, class Join>
 TENON_INLINE float fold_places(const Vec (&v)[kVectors], const Join& join) {
@@ -127,7 +162,7 @@ void softmax(float* dst, const float* src, int64_t count) {
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary, scale, blend, softmax};
+const RowOps row_ops = {binary, unary, scale, blend, fold, softmax};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
