@@ -60,7 +60,9 @@ class TENON_API State {
 
 /// Runs an engine; belongs to one thread at a time and throws Error(usage) when two use it at once.
 /// Inputs may have strides and lie in the memory of the process or, for an engine on a GPU, of that GPU. A run reads
-/// them where they are when they are dense and on the engine's device; it copies them once otherwise.
+/// them where they are when they are dense and on the engine's device; it copies them once otherwise. On a GPU that,
+/// and writing outputs in place, holds from the second run with the same tensors on, where each begins at a multiple of
+/// 256 bytes, no output overlaps anything else and no node runs on the CPU; else they are copied on the device.
 class TENON_API Session {
  public:
   Session(Session&&) noexcept;
@@ -81,7 +83,7 @@ class TENON_API Session {
   /// input that is unknown, or of wrong type.
   void bind_input(const std::string& name, const Tensor& tensor);
   /// Where run() leaves that output: dense memory of the process or, for an engine on a GPU, of that GPU, of the
-  /// output's type and sizes, that overlaps no input. On a CPU the kernels write there; on a GPU it is copied there. An
+  /// output's type and sizes, that overlaps no input. The kernels write there, or on a GPU, see above, it is copied. An
   /// empty tensor unbinds. Throws Error(usage) naming an output that is unknown, or of wrong type.
   void bind_output(const std::string& name, const Tensor& tensor);
   /// A run on what is bound, without allocation in the steady state; an input that is not is read from input(). Throws

@@ -81,7 +81,7 @@ def _pytorch(source: Source, device: str, threads: int, compiled: bool) -> List[
             with torch.cuda.graph(recorded):
                 outputs = module(tensor)
 
-        def run() -> Any:
+        def run(inputs: Any = tensor) -> Any:  # held here: the recording reads its memory
             recorded.replay()
             torch.cuda.synchronize()
             return outputs

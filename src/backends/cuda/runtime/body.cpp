@@ -13,7 +13,6 @@ namespace tenon::cuda {
 namespace {
 
 constexpr int64_t most_launches = 8192;  // of an unrolled loop: a recording of more takes long to make
-constexpr size_t boundary = 256;         // of memory regions, as allocations of the device have it
 
 /// What one walk through the body records; below 0 where the host has a part in it.
 int64_t launches_of(const backends::Schedule& body) {
@@ -104,6 +103,24 @@ void copy(Address to, Address from, size_t bytes, Stream stream) {
   if (bytes > 0 && to != from) check(driver().MemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoD");
 }
 
+std::map<int, size_t> storages_of_one_output(const backends::Schedule& schedule) {
+  const ir::Graph& graph = schedule.graph;
+  std::map<int, std::set<ir::ValueId>> values;
+  for (const ir::ValueId output : graph.outputs)
+    if (!graph.value(output).is_constant()) values[schedule.layout.places[output].storage].insert(output);
+  std::map<int, size_t> storages;
+  for (size_t at = 0; at < graph.outputs.size(); ++at) {
+    const ir::Value& value = graph.value(graph.outputs[at]);
+    const backends::Place& place = schedule.layout.places[graph.outputs[at]];
+    if (value.is_constant() || place.storage < 0 || values[place.storage].size() > 1) continue;
+    const int64_t bytes = place.dims.elements() * static_cast<int64_t>(size_of(value.dtype));
+    if (place.offset == 0 && place.strides == backends::dense_strides(place.dims) &&
+        schedule.layout.storages[place.storage].bytes == bytes)
+      storages[place.storage] = at;
+  }
+  return storages;
+}
+
 Body::Body(const backends::Schedule& schedule, Device& device, ThreadPool& thread_pool) : schedule_(schedule) {
   std::vector<Problem> problems;  // of their own, as their weights are rounded
   std::vector<Choice> choices;
@@ -134,16 +151,7 @@ Body::Body(const backends::Schedule& schedule, Device& device, ThreadPool& threa
   for (const ir::ValueId output : graph().outputs)
     if (graph().constant(output)) upload(output);
   workspace_at_ = (static_cast<size_t>(schedule_.layout.arena_bytes) + boundary - 1) / boundary * boundary;
-  std::map<int, std::set<ir::ValueId>> values;
-  for (size_t at = 0; at < graph().outputs.size(); ++at)
-    if (!is_constant(at) && storage_of(at) >= 0) values[storage_of(at)].insert(graph().outputs[at]);
-  for (size_t at = 0; at < graph().outputs.size(); ++at) {
-    if (is_constant(at) || storage_of(at) < 0 || values[storage_of(at)].size() > 1) continue;
-    const backends::Place& place = schedule_.layout.places[graph().outputs[at]];
-    if (place.offset == 0 && place.strides == backends::dense_strides(place.dims) &&
-        schedule_.layout.storages[place.storage].bytes == static_cast<int64_t>(bytes_of(at)))
-      storages_[place.storage] = at;
-  }
+  storages_ = storages_of_one_output(schedule_);
 }
 
 bool Body::can_aim(size_t output) const { return !is_constant(output) && storages_.count(storage_of(output)) > 0; }

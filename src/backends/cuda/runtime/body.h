@@ -65,6 +65,13 @@ std::unique_ptr<Step> make_unrolled(const Problem& problem, const backends::Sche
 std::unique_ptr<Step> make_conditional(const Problem& problem, const std::vector<backends::Schedule>& blocks,
                                        Device& device, ThreadPool& thread_pool);
 
+inline constexpr size_t boundary = 256;      // of regions of memory, as allocations of the device have it
+inline constexpr Address vector_bytes = 16;  // what kernels may read at once
+
+/// Storages that one output fills, and no other value that is an output lies in, with the output: they may lie
+/// elsewhere than in the arena.
+std::map<int, size_t> storages_of_one_output(const backends::Schedule& schedule);
+
 /// Copies bytes on the device; nothing where there are none, or they lie there.
 void copy(Address to, Address from, size_t bytes, Stream stream);
 

@@ -126,6 +126,7 @@ void DeviceExecutable::exchange(Variant& other) {
   }
   variant.kernel = kernel;
   segments_.swap(variant.segments);
+  aims_.clear();
 }
 
 }  // namespace tenon::cuda

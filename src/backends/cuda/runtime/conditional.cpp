@@ -12,7 +12,6 @@
 namespace tenon::cuda {
 namespace {
 
-constexpr size_t boundary = 256;  // of regions of the workspace
 const Grid one_thread{1, 1, 1, 1, 0};
 
 Function control(Device& device, const char* name) { return device.function(Source{"control.cu", {}, ""}, name); }

@@ -17,10 +17,6 @@ namespace {
 
 constexpr int timed_repeats = 20;
 
-size_t bytes_of(const ir::Graph& graph, const backends::Layout& layout, ir::ValueId value) {
-  return static_cast<size_t>(layout.places[value].dims.elements()) * size_of(graph.value(value).dtype);
-}
-
 }  // namespace
 
 /// A CPU kernel working on the mirror of the arena.
@@ -58,11 +54,20 @@ DeviceExecutable::DeviceExecutable(std::shared_ptr<const DeviceCompiled> compile
 
 DeviceExecutable::~DeviceExecutable() = default;
 
+size_t DeviceExecutable::bytes_of(ir::ValueId value) const {
+  return static_cast<size_t>(layout().places[value].dims.elements()) * size_of(graph().value(value).dtype);
+}
+
 Address DeviceExecutable::address_of(ir::ValueId value) const {
   const backends::Place& place = layout().places[value];
   const auto bytes = static_cast<uint64_t>(place.offset) * size_of(graph().value(value).dtype);
-  if (place.storage >= 0)
+  if (place.storage >= 0) {
+    const auto output = aimable_.find(place.storage);
+    if (output != aimable_.end() && is_aimed_output(output->second)) return aim_->outputs[output->second] + bytes;
     return arena_->memory.address() + static_cast<uint64_t>(layout().storages[place.storage].offset) + bytes;
+  }
+  for (size_t at = 0; at < graph().inputs.size(); ++at)
+    if (graph().inputs[at] == value && is_aimed_input(at)) return aim_->inputs[at] + bytes;
   const auto input = inputs_.find(value);
   TENON_CHECK(input != inputs_.end(), graph().value(value).name);
   return input->second.address() + bytes;
@@ -74,13 +79,14 @@ void DeviceExecutable::reserve_operands() {
   if (!arena_ || arena_->device != index || arena_->memory.bytes() < bytes)
     arena_ = std::make_shared<DeviceArena>(index, bytes);
   for (const ir::ValueId input : graph().inputs) {
-    const size_t bytes = std::max<size_t>(bytes_of(graph(), layout(), input), 1);
+    const size_t bytes = std::max<size_t>(bytes_of(input), 1);
     inputs_[input] = Buffer(bytes, "an input");
     staging_[input] = PinnedBuffer(bytes);
   }
   for (const ir::ValueId output : graph().outputs)
     if (!graph().value(output).is_constant() && !staging_.count(output))
-      staging_[output] = PinnedBuffer(std::max<size_t>(bytes_of(graph(), layout(), output), 1));
+      staging_[output] = PinnedBuffer(std::max<size_t>(bytes_of(output), 1));
+  aimable_ = storages_of_one_output(schedule());
 }
 
 void DeviceExecutable::bind() {
@@ -206,6 +212,7 @@ void DeviceExecutable::run_host(BoundStep& step) {
 
 void DeviceExecutable::run_segments() {
   std::memset(breadcrumbs_.data(), 0, most_streams * sizeof(uint32_t));
+  if (aim_) return aim_->recording.replay(clock_.stream());
   for (Segment& segment : segments_) {
     if (segment.recording) segment.recording.replay(clock_.stream());
     else run_by_host(steps_[segment.first]);
@@ -217,10 +224,6 @@ Tensor DeviceExecutable::input(size_t at) {
   return Tensor::view(graph().value(id).dtype, layout().places[id].dims, staging_.at(id).data());
 }
 
-uint64_t DeviceExecutable::output_address(size_t at) {
-  const ir::ValueId id = graph().outputs[at];
-  return graph().value(id).is_constant() ? compiled_->constant(id) : address_of(id);
-}
 
 void DeviceExecutable::enqueue(std::span<const uint64_t> inputs, std::span<const uint64_t> outputs, void* stream) {
   for (const Segment& segment : segments_)
@@ -231,18 +234,6 @@ void DeviceExecutable::enqueue(std::span<const uint64_t> inputs, std::span<const
   device_.use();
   heed_alarm();
   watched([&] { enqueue_all(inputs, outputs, static_cast<Stream>(stream)); });
-}
-
-void DeviceExecutable::enqueue_all(std::span<const Address> inputs, std::span<const Address> outputs, Stream stream) {
-  const auto copy = [&](Address to, Address from, ir::ValueId value) {
-    const size_t bytes = bytes_of(graph(), layout(), value);
-    if (to != from && bytes > 0) check(driver().MemcpyDtoDAsync(to, from, bytes, stream), "cuMemcpyDtoDAsync");
-  };
-  for (size_t at = 0; at < inputs.size(); ++at)
-    if (inputs[at]) copy(input_address(at), inputs[at], graph().inputs[at]);
-  for (const Segment& segment : segments_) segment.recording.replay(stream);
-  for (size_t at = 0; at < outputs.size(); ++at)
-    if (outputs[at]) copy(outputs[at], output_address(at), graph().outputs[at]);
 }
 
 std::vector<double> DeviceExecutable::time(int iterations) {

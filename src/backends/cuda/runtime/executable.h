@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -107,7 +108,16 @@ class DeviceExecutable : public backends::StreamExecutable {
     std::unique_ptr<HostHop> hop;
     std::vector<Address> inputs, outputs;
   };
+  /// Memory of the caller that runs read and write in place.
+  struct Aim {
+    std::vector<Address> given;            // inputs and outputs; 0: none
+    std::vector<Address> inputs, outputs;  // of them what is used in place; 0: the executable's own
+    bool again = false;                    // they came more than once
+    Recording recording;                   // on them; empty where nothing can be used in place
+  };
+  class Aiming;
   static constexpr int most_streams = 4;
+  static constexpr size_t most_aims = 16;
   void reserve_operands();
   void bind();
   void add_operands(BoundStep& step);
@@ -124,7 +134,18 @@ class DeviceExecutable : public backends::StreamExecutable {
     device_.give_up(fault, under_way());
   }
   void reserve_workspace(size_t bytes);
+  size_t bytes_of(ir::ValueId value) const;
   Address address_of(ir::ValueId value) const;
+  /// Whether the run reads the input, or writes the output, where the caller has it.
+  bool is_aimed_input(size_t at) const { return aim_ && aim_->inputs[at] != 0; }
+  bool is_aimed_output(size_t at) const;
+  /// The aim at what is given, from the second time on that it comes; nullptr where it is copied.
+  const Aim* aim_at(std::span<const Address> given);
+  /// Keeps of the aim what can be used in place: all of it, or nothing.
+  void choose_places(Aim& aim);
+  void record(Aim& aim);
+  /// To where the aim has them.
+  void move_operands();
   /// Without operands and workspace.
   Launch launch_of(size_t step, Stream stream, size_t stream_at = 0) const;
   void enqueue(const BoundStep& step, Stream stream, size_t stream_at = 0) const;
@@ -158,6 +179,10 @@ class DeviceExecutable : public backends::StreamExecutable {
   PinnedBuffer breadcrumbs_;                          // by stream_at: one more than the step that began last; alarm
   std::vector<BoundStep> steps_;
   std::vector<Segment> segments_;
+  std::map<int, size_t> aimable_;  // storages, with their outputs
+  std::list<Aim> aims_;            // the latest first
+  std::vector<Address> given_;     // to this run
+  const Aim* aim_ = nullptr;       // of the run, or of what is recorded
   std::vector<std::unique_ptr<Clock>> branches_;  // streams of streams beside the first
   std::map<size_t, Mark> marks_;                  // while it is recorded: steps that others wait for
   int width_ = 1;

@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cuda/runtime/executable.h"
+#include "backends/cuda/runtime/aims.h"
 
 /// Inputs and outputs of an executable, which lie in the memory of the process or on the device.
 namespace tenon::cuda {
 namespace {
 
 Address place_of(const Tensor& tensor) { return reinterpret_cast<Address>(tensor.data()); }
+
+/// 0 where it is not on the device.
+Address device_place_of(const Tensor& tensor) { return tensor && !tensor.on_cpu() ? place_of(tensor) : 0; }
 
 }  // namespace
 
@@ -19,7 +22,7 @@ void DeviceExecutable::upload(std::span<const Tensor> inputs) {
     const ir::ValueId id = graph().inputs[at];
     const size_t bytes = inputs[at].bytes();
     std::byte* staged = staging_.at(id).data();
-    if (bytes == 0) continue;
+    if (bytes == 0 || is_aimed_input(at)) continue;
     if (!inputs[at].on_cpu()) {
       check(d.MemcpyDtoDAsync(inputs_.at(id).address(), place_of(inputs[at]), bytes, clock_.stream()), "cuMemcpyDtoD");
       // Steps on the CPU read inputs there.
@@ -37,8 +40,8 @@ void DeviceExecutable::download(std::span<const Tensor> targets) {
   for (size_t at = 0; at < graph().outputs.size(); ++at) {
     const ir::ValueId id = graph().outputs[at];
     const backends::Place& place = layout().places[id];
-    if (graph().value(id).is_constant() || place.storage < 0) continue;
-    const size_t bytes = static_cast<size_t>(place.dims.elements()) * size_of(graph().value(id).dtype);
+    if (graph().value(id).is_constant() || place.storage < 0 || is_aimed_output(at)) continue;
+    const size_t bytes = bytes_of(id);
     const Tensor target = at < targets.size() ? targets[at] : Tensor();
     if (target && !target.on_cpu()) {
       check(d.MemcpyDtoDAsync(place_of(target), address_of(id), bytes, clock_.stream()), "cuMemcpyDtoD");
@@ -53,6 +56,11 @@ void DeviceExecutable::download(std::span<const Tensor> targets) {
 void DeviceExecutable::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) {
   watched([&] {
     const std::lock_guard lock(arena_->running);
+    given_.clear();
+    for (const Tensor& input : inputs) given_.push_back(device_place_of(input));
+    for (size_t at = 0; at < outputs.size(); ++at)
+      given_.push_back(at < targets.size() ? device_place_of(targets[at]) : 0);
+    const Aiming aiming(*this, aim_at(given_));
     upload(inputs);
     run_segments();
     download(targets);

@@ -7,9 +7,6 @@
 namespace tenon::cuda {
 namespace {
 
-constexpr size_t boundary = 256;      // of regions of the workspace
-constexpr Address vector_bytes = 16;  // what kernels may read at once
-
 /// All rounds of a loop, one behind the other. What a round gives the next lies in two places by turns; of the last
 /// round it is the node's output.
 class UnrolledLoop : public Step {
