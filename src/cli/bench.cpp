@@ -292,8 +292,8 @@ void print(const Json& result, bool header) {
             result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]),
             bytes_text(result["memory"]["weights_bytes"]));
   if (result.contains("streaming"))
-    print_out("{:>6} {:>67.1f}  {} sessions at once\n", "", result["streaming"]["throughput"].get<double>(),
-              result["streaming"]["sessions"].get<int>());
+    print_out("{:>6} {:>67.1f}  {} at once\n", "", result["streaming"]["throughput"].get<double>(),
+              counted(result["streaming"]["sessions"].get<int>(), "session"));
   if (result.contains("gpu") && result["gpu"].contains("samples"))
     print_out("{:>6} GPU {:.0f} % busy, SM {:.0f} MHz, memory {:.0f} MHz and {} in use, {:.0f} W, {:.0f} C\n", "",
               result["gpu"]["utilisation_percent"].get<double>(), result["gpu"]["sm_clock_mhz"].get<double>(),

@@ -81,7 +81,7 @@ void require_classes(const std::vector<int>& classes, int64_t count) {
     if (count > 0 && number >= count)
       throw Error(Code::usage, fmt::format("there is no class {}", number),
                   {.where = "--classes",
-                   .why = "the model has " + counted(count, "class", "classes"),
+                   .why = "the model has " + counted(count, "class"),
                    .hint = fmt::format("give 0 to {}", count - 1)});
 }
 

@@ -172,7 +172,7 @@ void ImageModel::tell_doubts(int64_t classes) {
   if (named == 0) note("classes are shown by number: give --labels FILE");
   else if (classes > 0 && named != classes)
     warn(fmt::format("there are {}, and the model has {}: names may be shifted", counted(named, "label"),
-                     counted(classes, "class", "classes")));
+                     counted(classes, "class")));
 }
 
 nlohmann::ordered_json ImageModel::facts() const {

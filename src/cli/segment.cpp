@@ -65,7 +65,7 @@ void save_mask(const std::string& folder, const SourceImage& source_image, const
 
 void print(const SourceImage& source_image, const std::vector<vision::ClassShare>& shares,
            const std::vector<std::string>& labels) {
-  print_out("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(shares.size()), "class", "classes"));
+  print_out("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(shares.size()), "class"));
   for (const vision::ClassShare& part : shares)
     print_out("  {:<16} {:5.1f} %\n", printable(vision::label(labels, part.class_id)), part.share * 100);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "explain/report.h"
 #include "ops/op.h"
 
@@ -36,7 +37,7 @@ std::vector<const Row*> those(const Report& report, const Test& test) {
   return rows;
 }
 
-std::string steps(size_t count) { return count == 1 ? "1 step" : fmt::format("{} steps", count); }
+std::string steps(size_t count) { return counted(count, "step"); }
 
 /// What is odd about the data concerns everything.
 void suspicions(Report& report) {
