@@ -94,8 +94,7 @@ std::string other_kind(const std::vector<Tensor>& outputs) {
 }
 
 vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
-  const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.hints());
-  if (head) return *head;
+  if (const auto head = model.head_of(outputs)) return *head;
   const std::string kind = outputs.empty() ? "" : other_kind(outputs);
   throw Error(Code::unsupported, "the outputs are not those of a known detector",
               {.where = name,
