@@ -30,7 +30,7 @@ def help_of(*words):
 
 def command():
     top = help_of()
-    verbs = re.findall(r'^  ([a-z]+) +(\S.*)$', top.split('Subcommands:')[1].split('\n\n')[0], re.M)
+    verbs = re.findall(r'^  ([a-z]+) +(\S.*)$', top.split('Verbs:')[1].split('\n\n')[0], re.M)
     parts = ['Made from `tenon VERB --help`.\n\n| verb | does |\n| --- | --- |']
     parts += ['| [%s](#tenon-%s) | %s |' % (verb, verb, says) for verb, says in verbs]
     for verb, _ in verbs:

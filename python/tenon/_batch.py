@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from . import _build
-from ._errors import Code, Error
+from ._errors import Code, Error, counted
 from ._rows import Row, RowMaker, assigned_threads, images_below
 
 Item = Tuple[str, Optional[bytes]]
@@ -85,7 +85,8 @@ class Shards:
         tables = [parquet.read_table(self.path(index)) for index in range(len(self))]
         table = pyarrow.concat_tables(tables)
         if table.num_rows != len(self.items):
-            raise Error(Code.internal, "%d rows for %d images" % (table.num_rows, len(self.items)), where=self.folder)
+            rows, images = counted(table.num_rows, "row"), counted(len(self.items), "image")
+            raise Error(Code.internal, "%s for %s" % (rows, images), where=self.folder)
         temporary = self.output + ".part"
         parquet.write_table(table, temporary)
         os.replace(temporary, self.output)
@@ -197,7 +198,7 @@ def batch(
     shards = Shards(output, engine, options, items, shard)
     open_at_start = len(shards.open())
     if open_at_start < len(shards):
-        say("%d of %d shards are done already" % (len(shards) - open_at_start, len(shards)))
+        say("%d of %s done already" % (len(shards) - open_at_start, counted(len(shards), "shard")))
     if ray:
         pool = _workers(engine, options, ray, workers)
         started(pool)
@@ -208,7 +209,7 @@ def batch(
     done = 0
     for index in steps:
         done += len(shards.of(index))
-        say("%d images, %.1f a second" % (done, done / (time.perf_counter() - start)))
+        say("%s, %.1f a second" % (counted(done, "image"), done / (time.perf_counter() - start)))
     seconds = time.perf_counter() - start
     rows = shards.finish()
     return {"output": output, "rows": rows, "ran": done, "seconds": seconds, "images_per_second": done / seconds}

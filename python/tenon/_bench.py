@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import _build, _core
 from ._bench_memory import peaks, saved
-from ._errors import Code, Error
+from ._errors import Code, Error, counted
 from ._export import difference, export, flat
 from ._sources import Source, find
 
@@ -123,7 +123,7 @@ def _engine(path: str) -> Contender:
 
     def make(batch: Any) -> Callable[[], Any]:
         if len(engine.inputs) != 1:
-            raise Error(Code.unsupported, "it has %d inputs" % len(engine.inputs))
+            raise Error(Code.unsupported, "it has " + counted(len(engine.inputs), "input"))
         if any(own >= 0 and own != size for own, size in zip(info.shape, batch.shape)):
             sizes = "x".join("?" if one < 0 else str(one) for one in info.shape)
             raise Error(Code.unsupported, "it takes %s alone" % sizes)

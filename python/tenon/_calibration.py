@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 from . import _core
 from ._arguments import cast_to_input, refuse
-from ._errors import Code, Error
+from ._errors import Code, Error, counted
 from ._kinds import require_kind
 
 
@@ -36,7 +36,8 @@ class Calibrator:
         if len(values) != len(self.input_names):
             raise Error(
                 Code.usage,
-                "the calibrator gives %d arrays for %d inputs" % (len(values), len(self.input_names)),
+                "the calibrator gives %s for %s"
+                % (counted(len(values), "array"), counted(len(self.input_names), "input")),
                 hint="get_batch gives one for each of its names",
             )
         return dict(zip(self.input_names, values))
@@ -101,7 +102,8 @@ class IterableCalibrator(_Cached):
             if len(item) < len(self._inputs):
                 raise Error(
                     Code.usage,
-                    "the calibration data has %d arrays for %d inputs" % (len(item), len(self._inputs)),
+                    "the calibration data has %s for %s"
+                    % (counted(len(item), "array"), counted(len(self._inputs), "input")),
                     hint="give tuples in the inputs' order, or dicts by name",
                 )
             return {info.name: self._shaped(value, info) for info, value in zip(self._inputs, item)}

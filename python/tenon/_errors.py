@@ -83,3 +83,10 @@ def make(code: int, what: str, where: str, why: str, hint: str, node: str) -> Er
     """For the compiled module."""
     place = in_python(where).rstrip("=") if where.startswith("--") else where
     return Error(code, what, place, why, in_python(hint), node)
+
+
+def counted(count: int, noun: str) -> str:
+    """"1 image", "2 images", "3 batches"."""
+    if count == 1:
+        return "1 " + noun
+    return "%d %s" % (count, noun + ("es" if noun.endswith(("s", "x", "ch")) else "s"))

@@ -235,7 +235,8 @@ class ImageModel:
                 '"yolox" or "imagenet"' if self.preset == "yolo" else '"yolo" or a specification',
             )
         if names and classes > 0 and names != classes:
-            logger.warning("there are %d labels, and the model has %d classes: names may be shifted", names, classes)
+            what = "the number of labels (%d) is not that of the model's classes (%d): names may be shifted"
+            logger.warning(what, names, classes)
 
     @staticmethod
     def _sizes(inputs: Sequence[_core.TensorInfo], preprocess: Union[str, Preprocess]) -> Dict[str, List[int]]:

@@ -2,6 +2,7 @@
 #include <tenon/error.h>
 
 #include "base/check.h"
+#include "base/printable.h"
 
 namespace tenon {
 
@@ -18,20 +19,6 @@ const char* name(Code code) {
   }
   return "internal";
 }
-
-namespace {
-/// Names come from files: what would move the cursor or end the line is spelled out.
-std::string printable(const std::string& text) {
-  static const char digits[] = "0123456789abcdef";
-  std::string clean;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) clean += c;
-    else clean += std::string("\\x") + digits[byte / 16] + digits[byte % 16];
-  }
-  return clean;
-}
-}  // namespace
 
 std::string Error::text() const {
   std::string text = "error: " + printable(what());

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/byte_count.h"
+#include "base/counted.h"
 #include "base/hash.h"
 #include "base/pages.h"
 #include "tenon/error.h"
@@ -232,7 +232,7 @@ NewFile::~NewFile() {
 void NewFile::give_up(int error) {
   fail("cannot write the file", path_, error,
        is_stream_ ? ""
-       : bytes_   ? "nothing was changed; " + byte_count(bytes_) + (bytes_ == 1 ? " is needed" : " are needed")
+       : bytes_   ? "nothing was changed; " + counted(bytes_, "byte") + (bytes_ == 1 ? " is needed" : " are needed")
                   : "nothing was changed");
 }
 

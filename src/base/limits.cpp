@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/byte_count.h"
+#include "base/counted.h"
 #include "base/container.h"
 #include "base/memory.h"
 #include "tenon/error.h"
@@ -118,7 +118,7 @@ void give_memory_back(int64_t bytes, Budget* budget) noexcept {
 
 std::string memory_text(int64_t bytes) {
   static const char* const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return byte_count(static_cast<uint64_t>(bytes));
+  if (bytes < 1024) return counted(bytes, "byte");
   double value = static_cast<double>(bytes);
   int unit = 0;
   for (; value >= 1024 && unit < 6; ++unit) value /= 1024;

@@ -284,16 +284,16 @@ void print(const Json& result, bool header) {
   if (!result.contains("latency_ms")) return;
   const Json& latency = result["latency_ms"];
   if (header)
-    print_out("{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>10} {:>10}\n", "batch", "median ms", "mean", "p90",
-              "p99", "min", "items/s", "arena", "weights");
-  print_out("{:6} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:12.1f} {:>10} {:>10}\n",
+    print_out("{:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {:>6} {:>12} {:>10} {:>10}\n", "batch", "median ms", "mean",
+              "p90", "p99", "min", "CV %", "items/s", "arena", "weights");
+  print_out("{:6} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:10.3f} {:6.1f} {:12.1f} {:>10} {:>10}\n",
             result["batch"].get<int64_t>(), latency["median"].get<double>(), latency["mean"].get<double>(),
             latency["p90"].get<double>(), latency["p99"].get<double>(), latency["min"].get<double>(),
-            result["throughput"].get<double>(), bytes_text(result["memory"]["arena_bytes"]),
-            bytes_text(result["memory"]["weights_bytes"]));
+            result["noise"]["variation_percent"].get<double>(), result["throughput"].get<double>(),
+            bytes_text(result["memory"]["arena_bytes"]), bytes_text(result["memory"]["weights_bytes"]));
   if (result.contains("streaming"))
-    print_out("{:>6} {:>67.1f}  {} sessions at once\n", "", result["streaming"]["throughput"].get<double>(),
-              result["streaming"]["sessions"].get<int>());
+    print_out("{:>6} {:>74.1f}  {} at once\n", "", result["streaming"]["throughput"].get<double>(),
+              counted(result["streaming"]["sessions"].get<int>(), "session"));
   if (result.contains("gpu") && result["gpu"].contains("samples"))
     print_out("{:>6} GPU {:.0f} % busy, SM {:.0f} MHz, memory {:.0f} MHz and {} in use, {:.0f} W, {:.0f} C\n", "",
               result["gpu"]["utilisation_percent"].get<double>(), result["gpu"]["sm_clock_mhz"].get<double>(),
@@ -302,7 +302,7 @@ void print(const Json& result, bool header) {
               result["gpu"]["celsius"].get<double>());
   if (!result.contains("device_latency_ms")) return;
   const Json& device = result["device_latency_ms"];
-  print_out("{:>6} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:12.1f}  on the GPU, without copies\n", "",
+  print_out("{:>6} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:10.4f} {:>19.1f}  on the GPU, without copies\n", "",
             device["median"].get<double>(), device["mean"].get<double>(), device["p90"].get<double>(),
             device["p99"].get<double>(), device["min"].get<double>(), result["device_throughput"].get<double>());
 }
@@ -346,7 +346,8 @@ std::function<int()> add(CLI::App& app) {
   options->data.add_to(app);
   add_json(app, options->json);
   flags.footer(
-      "Latency is the wall time of one run in one stream; inputs are random with a fixed seed, in the session's own\n"
+      "Latency is the wall time of one run in one stream, and CV its coefficient of variation; inputs are\n"
+      "random with a fixed seed, in the session's own\n"
       "memory. On a GPU that is page-locked, and the report has load, clocks, memory and power by NVML.\n"
       "An INT8 engine of a model without --data is calibrated on random numbers: its time holds, its results do not.\n"
       "With --pytorch-model NAME --engines DIR PyTorch, ONNX Runtime and engines are compared (Python).\n"

@@ -32,18 +32,20 @@ void require_scores(const ImageModel& model, const std::vector<Tensor>& outputs,
   const Tensor& output = outputs.at(0);
   const int64_t batch = model.batch(),
                 count = output.dims().rank() > 0 ? output.elements() / std::max<int64_t>(batch, 1) : 0;
-  // [N,C], also with axes of one element behind or between.
-  const bool flat = std::find(output.dims().begin(), output.dims().end(), count) != output.dims().end();
+  // [N,C], also with axes of one element behind or between. Of several outputs [N,A,1] is a list of candidates.
+  const bool flat = std::find(output.dims().begin(), output.dims().end(), count) != output.dims().end() &&
+                    (outputs.size() == 1 || output.dims().rank() != 3);
   if (output.dtype() == DType::f32 && count >= 2 && output.elements() == count * batch && flat) return;
   const int width = model.spec().width, height = model.spec().height;
-  const bool detector = vision::recognise(outputs, width, height, model.hints()).has_value();
+  const bool detector = model.head_of(outputs).has_value();
   const bool map = !detector && vision::recognise_map(outputs, width, height, model.hints()).has_value();
   throw Error(Code::unsupported,
               detector ? "the model is a detector"
               : map    ? "the model gives a class for each pixel"
                        : "the output holds no class scores",
               {.where = name,
-               .why = fmt::format("its output is {} {}", tenon::name(output.dtype()), output.dims().str()),
+               .why = fmt::format("its {} {} {}", outputs.size() == 1 ? "output is" : "first output is",
+                                  tenon::name(output.dtype()), output.dims().str()),
                .hint = detector ? "use tenon detect"
                        : map    ? "use tenon segment"
                                 : "tenon inspect shows the outputs; tenon run gives them as arrays"});

@@ -6,8 +6,11 @@
 namespace tenon::cli {
 namespace {
 
+/// Types that hold a prepared pixel.
+bool takes_pixels(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
+
 bool is_image(const TensorInfo& info) {
-  return info.dtype == DType::f32 && (info.shape.size() == 4 || info.shape.size() == 3) && info.name != "pixel_mask";
+  return takes_pixels(info.dtype) && (info.shape.size() == 4 || info.shape.size() == 3) && info.name != "pixel_mask";
 }
 bool is_companion(const TensorInfo& info) {
   const bool number = info.dtype == DType::f32 || info.dtype == DType::i64 || info.dtype == DType::i32;
@@ -34,7 +37,10 @@ size_t image_input(const std::vector<TensorInfo>& infos, const std::string& mode
   }
   if (found < infos.size() && other.empty()) return found;
   if (infos.size() == 1 && infos[0].shape.size() == 4)
-    throw Error(Code::unsupported, "the image input is not f32", {.where = infos[0].name});
+    throw Error(Code::unsupported, "images cannot be given as " + std::string(name(infos[0].dtype)),
+                {.where = "input \"" + infos[0].name + "\"",
+                 .why = "they become f32, f16 or bf16",
+                 .hint = "tenon run takes arrays of any type"});
   throw Error(Code::unsupported, "the model does not expect one image",
               {.where = model,
                .why = found < infos.size() ? "it has another input, \"" + other + "\"" : "",

@@ -65,7 +65,7 @@ std::string bash(const std::vector<VerbWords>& verbs) {
 {}  esac
   case "$word" in
     -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
-    *) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$word")) ;;
+    *) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
   esac
 }}
 complete -F _tenon tenon

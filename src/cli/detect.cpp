@@ -81,7 +81,7 @@ void require_classes(const std::vector<int>& classes, int64_t count) {
     if (count > 0 && number >= count)
       throw Error(Code::usage, fmt::format("there is no class {}", number),
                   {.where = "--classes",
-                   .why = "the model has " + counted(count, "class", "classes"),
+                   .why = "the model has " + counted(count, "class"),
                    .hint = fmt::format("give 0 to {}", count - 1)});
 }
 
@@ -94,8 +94,7 @@ std::string other_kind(const std::vector<Tensor>& outputs) {
 }
 
 vision::Head recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
-  const auto head = vision::recognise(outputs, model.spec().width, model.spec().height, model.hints());
-  if (head) return *head;
+  if (const auto head = model.head_of(outputs)) return *head;
   const std::string kind = outputs.empty() ? "" : other_kind(outputs);
   throw Error(Code::unsupported, "the outputs are not those of a known detector",
               {.where = name,

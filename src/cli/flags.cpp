@@ -21,6 +21,13 @@
 
 namespace tenon::cli {
 
+namespace {
+void limit(CLI::Option& option, CLI::Validator range, const std::string& words) {
+  option.check(range.description(""));
+  option.description(option.get_description() + " (" + words + ")");
+}
+}  // namespace
+
 Flag Flag::required() {
   option_->required();
   return *this;
@@ -34,11 +41,11 @@ Flag Flag::with_default() {
   return *this;
 }
 Flag Flag::between(int64_t low, int64_t high) {
-  option_->check(CLI::Range(low, high));
+  limit(*option_, CLI::Range(low, high), fmt::format("{} to {}", low, high));
   return *this;
 }
 Flag Flag::between(double low, double high) {
-  option_->check(CLI::Range(low, high));
+  limit(*option_, CLI::Range(low, high), fmt::format("{:g} to {:g}", low, high));
   return *this;
 }
 Flag Flag::one_each() {
@@ -105,6 +112,11 @@ Flag Flag::reads_source() {
   path_uses()[option_] = [](const std::string& option, const std::string& path) {
     struct stat status;
     const bool there = ::stat(path.c_str(), &status) == 0;
+    const bool is_address = path.find("://") != std::string::npos;
+    if (!there && is_address && !vision::is_stream_address(path))
+      throw Error(Code::usage, "this kind of address is not known",
+                  {.where = option + " " + vision::shown_address(path),
+                   .hint = "streams are http, https and rtsp addresses; a file is given by its path"});
     if (there || !(is_pattern(path) || vision::is_stream_address(path))) paths().read(option, path, "the source");
   };
   return *this;
@@ -165,6 +177,8 @@ Flag Flags::call(const std::string& names, std::function<void(int64_t)> take, co
 }
 Flag Flags::made(CLI::Option* option) const {
   if (!group_.empty()) option->group(group_);
+  // The verbs' own words for values; the parser's are names of types.
+  if (option->get_items_expected_max() > 0) option->type_name(option->get_positional() ? "" : "N");
   return Flag(option);
 }
 void Flags::footer(const std::string& text) { app_.footer(text); }
@@ -211,6 +225,7 @@ std::vector<std::string> canonical(int argc, char** argv) {
   if (words[0] == "version") words[0] = "--version";
   if (words[0] != "help") return words;
   words.erase(words.begin());
+  if (words.size() == 1 && (words[0] == "help" || words[0] == "version")) words.clear();
   words.push_back("--help");
   return words;
 }
@@ -228,13 +243,12 @@ int run_command(int argc, char** argv, const std::string& version) {
   CLI::App app(about);
   app.name("tenon");
   app.get_formatter()->label("SUBCOMMAND", "VERB");
-  app.get_formatter()->label("Subcommands", "Verbs");
   app.footer(footer());
   app.set_version_flag("--version", "tenon " + version);
   app.require_subcommand(1);
   int status = 0;
   for (const Verb& verb : verbs()) {
-    CLI::App* sub = app.add_subcommand(verb.name, verb.says);
+    CLI::App* sub = app.add_subcommand(verb.name, verb.says)->group("Verbs");
     sub->callback([&status, sub, argc, argv, work = verb.add(*sub)] {
       require_dashes(argc, argv);
       check_paths(*sub);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "base/counted.h"
 #include "base/printable.h"
 #include "vision/labels.h"
 #include "vision/mask.h"
@@ -49,7 +50,7 @@ std::string to_text(const vision::Detection& one, const std::vector<std::string>
   std::string text =
       fmt::format("  {:<16} {:.3f}  {:.1f} {:.1f} {:.1f} {:.1f}", printable(vision::label(labels, one.class_id)),
                   one.score, one.box[0], one.box[1], one.box[2], one.box[3]);
-  if (!one.mask.empty()) text += fmt::format("  mask of {} pixels", vision::area(one.mask));
+  if (!one.mask.empty()) text += fmt::format("  mask of {}", counted(vision::area(one.mask), "pixel"));
   if (!one.points.empty()) {
     const auto seen = std::count_if(one.points.begin(), one.points.end(),
                                     [](const vision::KeyPoint& point) { return point.score >= seen_score; });

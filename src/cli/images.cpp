@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "backends/backend.h"
+#include "cli/arrays.h"
 #include "cli/companions.h"
 #include "cli/flags.h"
 #include "cli/notes.h"
 #include "cli/report.h"
 #include "engine/engine.h"
+#include "ops/floats.h"
 #include "vision/labels.h"
 
 namespace tenon::cli {
@@ -85,8 +87,8 @@ void ImageOptions::add_to(CLI::App& app) {
   ModelOptions::add_to(app);
   flags
       .add("-s,--source", source,
-           "An image, a video, a folder of images, a quoted pattern as \"images/*.jpg\", a list of paths (.txt), or "
-           "the http, https or rtsp address of a stream, or the number of a camera")
+           "An image, a video, a folder of them, a quoted pattern as \"images/**/*.jpg\", a list of paths (.txt), the "
+           "http, https or rtsp address of a stream, or the number of a camera")
       .required()
       .value("PATH")
       .reads_source();
@@ -118,22 +120,30 @@ ImageModel::ImageModel(const ImageOptions& options, const std::string& preset, c
     runners_.push_back(runner(options.threads, shapes));
   prepare_as(spec_of(options, engine_, preset));
   uses_preset_ = options.preprocess.empty() && vision::told_spec(engine_.metadata()).empty();
-  quiet_ = options.quiet, model_ = options.model, preset_ = preset;
+  quiet_ = options.quiet, model_ = options.model;
   from_ = !options.preprocess.empty()      ? "--preprocess"
           : uses_preset_                   ? "a guess"
           : is_engine_file(options.path()) ? "the engine"
                                            : "the model's metadata";
   const auto names = engine_.metadata().find("names");
+  try {
+    if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
+  } catch (const Error&) {
+    if (options.labels.empty()) throw;
+  }
+  named_ = labels_.size();
   if (!options.labels.empty()) labels_ = vision::labels_from_file(options.labels);
-  else if (names != engine_.metadata().end()) labels_ = vision::labels_from_metadata(names->second);
 }
 
 ImageModel::Runner ImageModel::runner(int threads, const Shapes& shapes) const {
-  Runner runner{engine_.session(threads, shapes), {}, {}, std::vector<Tensor>(engine_.outputs().size()), {}, {}, 0, {}};
+  Runner runner{engine_.session(threads, shapes), {}, {}, {}, {}, {}, {}, 0, 0, {}};
+  runner.results.resize(engine_.outputs().size());
   const std::vector<TensorInfo> infos = engine_.inputs();
   const size_t image = image_input(infos, model_);
   for (size_t at = 0; at < infos.size(); ++at) runner.inputs.push_back(runner.session.input(at));
-  runner.input = runner.inputs[image];
+  runner.image = image;
+  const Tensor& own = runner.inputs[image];
+  runner.input = own.dtype() == DType::f32 ? own : Tensor(DType::f32, own.dims());
   std::memset(runner.input.data(), 0, runner.input.bytes());
   const Dims dims = with_batch(runner.input.dims());
   const bool last = dims[3] == 3 && dims[1] != 3;
@@ -146,6 +156,7 @@ ImageModel::Runner ImageModel::runner(int threads, const Shapes& shapes) const {
 
 void ImageModel::prepare_as(const std::string& spec) {
   spec_ = vision::resolve(vision::parse_spec(spec), with_batch(runners_[0].input.dims()));
+  preset_ = spec;
   Runner& runner = runners_[0];
   for (size_t slot = 0; slot < runner.filled; ++slot) prepare(runner, slot);
   if (runner.filled > 0) run(runner);
@@ -154,7 +165,16 @@ void ImageModel::prepare_as(const std::string& spec) {
 vision::ModelHints ImageModel::hints() const {
   std::vector<std::string> outputs;
   for (const TensorInfo& info : engine_.outputs()) outputs.push_back(info.name);
-  return vision::ModelHints::of(engine_.metadata(), labels_.size(), std::move(outputs));
+  return vision::ModelHints::of(engine_.metadata(), named_ > 0 ? named_ : labels_.size(), std::move(outputs));
+}
+
+std::optional<vision::Head> ImageModel::head_of(const std::vector<Tensor>& outputs) const {
+  vision::ModelHints known = hints();
+  if (auto head = vision::recognise(outputs, spec_.width, spec_.height, known)) return head;
+  if (named_ > 0 || known.labels == 0) return std::nullopt;
+  // The labels may be another model's.
+  known.labels = 0;
+  return vision::recognise(outputs, spec_.width, spec_.height, known);
 }
 
 void ImageModel::tell_doubts(int64_t classes) {
@@ -164,15 +184,16 @@ void ImageModel::tell_doubts(int64_t classes) {
         fmt::format("the model does not tell how images become its input: taken as \"{}\", {}; where results look "
                     "wrong, give --preprocess {}",
                     preset_, spec_.str(), preset_ == "yolo" ? "yolox or imagenet" : "yolo or a specification"));
-  if (uses_preset_ && runners_[0].inputs.size() == 1 && runners_[0].input.dims().rank() == 4) {
+  const bool plain = runners_[0].inputs.size() == 1 && runners_[0].inputs[0].dtype() == DType::f32;
+  if (uses_preset_ && plain && runners_[0].input.dims().rank() == 4) {
     const Dims& dims = runners_[0].input.dims();
     doubts_.emplace(engine_, Shapes{{engine_.inputs()[0].name, {dims.begin(), dims.end()}}});
   }
   const auto named = static_cast<int64_t>(labels_.size());
   if (named == 0) note("classes are shown by number: give --labels FILE");
   else if (classes > 0 && named != classes)
-    warn(fmt::format("there are {}, and the model has {}: names may be shifted", counted(named, "label"),
-                     counted(classes, "class", "classes")));
+    warn(fmt::format("the number of labels ({}) is not that of the model's classes ({}): names may be shifted", named,
+                     classes));
 }
 
 nlohmann::ordered_json ImageModel::facts() const {
@@ -201,7 +222,10 @@ void ImageModel::run(Runner& runner) {
   const size_t each = runner.input.bytes() / runner.images.size();
   for (size_t slot = runner.filled; slot < runner.images.size(); ++slot) std::memcpy(bytes + slot * each, bytes, each);
   const Clock::time_point begin = Clock::now();
-  runner.session.run(runner.inputs, runner.outputs);
+  if (Tensor& own = runner.inputs[runner.image]; own.dtype() != DType::f32) cast_into(own, runner.input);
+  runner.session.run(runner.inputs, runner.results);
+  runner.outputs.clear();
+  for (const Tensor& result : runner.results) runner.outputs.push_back(ops::as_f32(result));
   const double ms = milliseconds_since(begin) / static_cast<double>(runner.filled);
   for (size_t slot = 0; slot < runner.filled; ++slot) runner.images[slot].inference_ms = ms;
 }

@@ -68,6 +68,8 @@ class ImageModel {
   const std::vector<std::string>& labels() const { return labels_; }
   /// What the model says of its head.
   vision::ModelHints hints() const;
+  /// The head of a detector, if the outputs have one, whatever number of --labels there is.
+  std::optional<vision::Head> head_of(const std::vector<Tensor>& outputs) const;
   /// Images that the input holds.
   int64_t batch() const { return runners_[0].input.dims().rank() == 3 ? 1 : runners_[0].input.dims()[0]; }
 
@@ -75,12 +77,12 @@ class ImageModel {
   /// A session and the images that it works on.
   struct Runner {
     Session session;
-    Tensor input;  // of the image; one of the inputs
+    Tensor input;  // of the image, as f32; one of the inputs where the model takes f32
     std::vector<Tensor> inputs;
-    std::vector<Tensor> outputs;
+    std::vector<Tensor> results, outputs;  // as the model gives them, and those in 16 bits as f32
     std::vector<SourceImage> images;  // `filled` of them are of this batch
     std::vector<vision::Transform> transforms;
-    size_t filled = 0;
+    size_t filled = 0, image = 0;  // `image` is the number of the input that takes it
     std::future<void> under_way;  // last, as it ends before the rest goes
   };
   ImageModel(const ImageOptions& options, const std::string& preset, const Shapes& shapes);
@@ -98,6 +100,7 @@ class ImageModel {
   std::optional<Doubts> doubts_;       // while they may grow, where the preprocessing is a guess
   std::string model_, preset_, from_;  // `from_` is what told the preprocessing
   std::vector<std::string> labels_, suspicions_;
+  size_t named_ = 0;  // classes that the model itself names
 };
 
 }  // namespace tenon::cli

@@ -65,8 +65,8 @@ void print(const Json& json) {
                  printable(info["name"].get<std::string>()),
                  info["dtype"] == "undefined" ? "of unstated type" : info["dtype"].get<std::string>(),
                  info["shape"].is_null() ? "of unstated shape" : shape_text(info["shape"].get<std::vector<int64_t>>()));
-  print_out("{:<8} {} elements, {}\n", "weights", json["parameters"].get<int64_t>(),
-             bytes_text(json["weights_bytes"]));
+  print_out("{:<8} {}, {}\n", "weights", counted(json["parameters"].get<int64_t>(), "element"),
+            bytes_text(json["weights_bytes"]));
   for (const auto& [op, count] : json["ops"].items())
     print_out("{:<8} {:5} x {}\n", "op", count.get<int>(), printable(op));
   for (const auto& [key, value] : json["metadata"].items())
@@ -135,7 +135,7 @@ void print_steps(const Engine& engine, int threads) {
       print_out("runs     on {}, {}\n{}", plan.device.str(), bound.schedule->concurrent ? "branches at the same time"
                                                                                         : "one step after the other",
                  plan::print(*bound.schedule));
-    if (bound.rest) print_out("rest     {} nodes, as their sizes come\n", bound.rest->nodes.size());
+    if (bound.rest) print_out("rest     {}, as their sizes come\n", counted(bound.rest->nodes.size(), "node"));
   };
   if (plan.profiles.empty()) print_one("any sizes", plan.shapes);
   for (const Profile& profile : plan.profiles)
@@ -171,8 +171,8 @@ int plan_of(const Options& options) {
   if (options.json == "-") return 0;
   if (options.stage == "plan") write_out(ir::print(plan.graph));
   print(json);
-  print_out("{:<8} {} threads, kernels for {}, {}{}\n", "built", plan.threads, plan.goal.isa,
-             name(plan.goal.precision), memory.device_bytes > 0 ? " on " + plan.device.str() : "");
+  print_out("{:<8} {}, kernels for {}, {}{}\n", "built", counted(plan.threads, "thread"), plan.goal.isa,
+            name(plan.goal.precision), memory.device_bytes > 0 ? " on " + plan.device.str() : "");
   for (const auto& [input, sizes] : plan.shapes)
     if (plan.profiles.empty()) print_out("{:<8} {} {}\n", "tuned", printable(input), shape_text(sizes));
   for (const Profile& profile : plan.profiles)

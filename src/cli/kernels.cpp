@@ -26,7 +26,7 @@ int work(const Options& options) {
                 {.where = options.file,
                  .why = "its hashes tell damage, not who made it",
                  .hint = "give --trust where you would run a program of whoever made it"});
-  if (out) paths().write("FILE", options.file);
+  if (out) paths().write("FILE", options.file, FileKind::kernel_pack);
   else paths().read("FILE", options.file);
   const Device device(std::string("cuda"));
   const backends::Backend& gpu = backends::backend(device);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/entries.h"
 #include "vision/decode.h"
 #include "vision/file.h"
@@ -244,15 +245,16 @@ std::vector<int> classes_of(const Labels& labels, const std::vector<std::string>
     for (size_t at = 0; at < found.size(); ++at) found[at] = static_cast<int>(at);
     return found;
   }
-  throw Error(Code::usage,
-              strange->number >= 0 ? fmt::format("the labels name class {}, and the model has 0 to {}", strange->number,
-                                                 classes - 1)
-                                   : fmt::format("the model has no class \"{}\"", strange->name),
-              {.where = labels.where,
-               .why = (strange->seen_in.empty() ? "" : strange->seen_in + "; ") +
-                      fmt::format("the labels have {} classes, the model {}", labels.categories.size(), classes),
-               .hint = names.empty() ? "the model tells no names of its classes: number them as it does"
-                                     : "classes are named as in the model's metadata, or numbered"});
+  throw Error(
+      Code::usage,
+      strange->number >= 0
+          ? fmt::format("the labels name class {}, and the model has 0 to {}", strange->number, classes - 1)
+          : fmt::format("the model has no class \"{}\"", strange->name),
+      {.where = labels.where,
+       .why = (strange->seen_in.empty() ? "" : strange->seen_in + "; ") +
+              fmt::format("the labels have {}, the model {}", counted(labels.categories.size(), "class"), classes),
+       .hint = names.empty() ? "the model tells no names of its classes: number them as it does"
+                             : "classes are named as in the model's metadata, or numbered"});
 }
 
 }  // namespace tenon::cli

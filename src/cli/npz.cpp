@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/counted.h"
 #include "cli/npy.h"
 
 /// .npz is a zip archive of .npy files, stored or deflated (PKWARE APPNOTE 4.3).
@@ -67,7 +68,7 @@ Tensor parse_npz(std::span<const uint8_t> bytes, const std::string& key, const s
   const size_t end = archive.end_record();
   const uint64_t entries = archive.field(end + 10, 2);
   if (key.empty() && entries != 1)
-    throw Error(Code::usage, fmt::format("the archive holds {} arrays", entries),
+    throw Error(Code::usage, "the archive holds " + counted(entries, "array"),
                 {.where = name, .hint = "name one, as in input=file.npz:key"});
   uint64_t at = archive.field(end + 16, 4);
   std::string keys;

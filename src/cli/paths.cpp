@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "backends/kernel_pack_mark.h"
 #include "base/entries.h"
 #include "base/file.h"
 #include "engine/engine.h"
@@ -52,10 +53,20 @@ bool begins_as_json(const std::string& head) {
   return first != std::string::npos && (head[first] == '{' || head[first] == '[');
 }
 
-bool is_timing_cache(const std::string& path) {
+std::vector<uint8_t> whole(const std::string& path) {
   constexpr int64_t largest = int64_t{1} << 30;
-  const std::vector<uint8_t> bytes = vision::read_file(path, largest);
+  return vision::read_file(path, largest);
+}
+
+bool is_timing_cache(const std::string& path) {
+  const std::vector<uint8_t> bytes = whole(path);
   return plan::is_timing_cache(std::as_bytes(std::span(bytes)));
+}
+
+bool is_calibration_cache(const std::string& path) {
+  const std::vector<uint8_t> bytes = whole(path);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return text.find("\"tenon_calibration") != text.npos;
 }
 
 /// What `path` should hold and does not; "" where it does, or is empty.
@@ -65,13 +76,17 @@ std::string other_kind(const std::string& path, const struct stat& status, FileK
   if (head.empty()) return "a file that can be read";
   switch (kind) {
     case FileKind::engine: return is_engine_file(path) ? "" : "an engine";
-    case FileKind::json: return begins_as_json(head) ? "" : "JSON";
+    case FileKind::json:
+      if (!begins_as_json(head)) return "JSON";
+      return is_timing_cache(path) || is_calibration_cache(path) ? "a report: it is a cache" : "";
     case FileKind::timing_cache: return begins_as_json(head) && is_timing_cache(path) ? "" : "a timing cache";
     case FileKind::calibration_cache:
-      return begins_as_json(head) || head.starts_with("TRT-") ? "" : "a calibration cache";
+      if (head.starts_with("TRT-") || (begins_as_json(head) && is_calibration_cache(path))) return "";
+      return "a calibration cache";
     case FileKind::calibration_table: return head.starts_with("TRT-") ? "" : "a calibration table";
     // ONNX has no mark: models begin with their IR version, field 1.
     case FileKind::model: return head[0] == '\x08' ? "" : "an ONNX model";
+    case FileKind::kernel_pack: return head.starts_with(backends::kernel_pack_mark) ? "" : "a pack of kernels";
     case FileKind::any: break;
   }
   return "";
@@ -142,13 +157,16 @@ void Paths::write(const std::string& option, const std::string& path, FileKind k
   const std::string target = path == "-" ? path : written_path(path);
   Place place{option, path, "", 0, 0, true};
   struct stat status;
+  const bool is_cache = kind == FileKind::timing_cache || kind == FileKind::calibration_cache;
+  if (path == "-" && (is_cache || kind == FileKind::kernel_pack))
+    throw Error(Code::usage, "this cannot go to the standard output",
+                {.where = option, .hint = option + " names a file"});
   if (path == "-") {
     place.name = "the standard output";
   } else if (::stat(path.c_str(), &status) == 0) {
     place.device = status.st_dev, place.inode = status.st_ino;
     if (S_ISDIR(status.st_mode))
       throw Error(Code::io, "the path is a folder", {.where = path, .hint = "name a file in it"});
-    const bool is_cache = kind == FileKind::timing_cache || kind == FileKind::calibration_cache;
     if (!S_ISREG(status.st_mode) && is_cache)
       throw Error(Code::io, "the path is a device or a pipe", {.where = path, .hint = option + " names a file"});
     if (!S_ISREG(status.st_mode)) {

@@ -14,7 +14,7 @@
 namespace tenon::cli {
 
 /// What a file holds, as far as its first bytes tell.
-enum class FileKind { any, engine, model, json, timing_cache, calibration_cache, calibration_table };
+enum class FileKind { any, engine, model, json, timing_cache, calibration_cache, calibration_table, kernel_pack };
 
 /// The files and folders that the words of one command name, and the one place that decides which of them may be
 /// written: an output is no input, no other output, and replaces only a file of its own kind. Files are told apart by

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <tenon/error.h>
 
+#include "base/counted.h"
 #include "cli/options.h"
 
 namespace tenon::cli {
@@ -32,7 +33,7 @@ Profile parse_profile(const std::string& text) {
       sizes.push_back(parse_shapes("x:" + part.substr(from, to - from)).at("x"));
       from = to + 2;
     }
-    if (sizes.empty() || sizes.size() > 3) refuse(fmt::format("\"{}\" has {} sizes", part, sizes.size()));
+    if (sizes.empty() || sizes.size() > 3) refuse(fmt::format("\"{}\" has {}", part, counted(sizes.size(), "size")));
     profile.min[input] = sizes.front();
     profile.max[input] = sizes.back();
     profile.opt[input] = sizes.size() == 3 ? sizes[1] : sizes.back();

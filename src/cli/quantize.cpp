@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <map>
 
 #include "base/cores.h"
 #include "base/entries.h"
-#include "base/file.h"
 #include "cli/calibration.h"
 #include "cli/flags.h"
 #include "cli/options.h"
@@ -40,8 +40,18 @@ quant::Style style_of(const std::string& name) {
   return found->second;
 }
 
+/// To a file, or the standard output for "-"; the bytes of it.
+int64_t write(const ir::Graph& graph, const std::string& path) {
+  if (path == "-") return onnx::write(graph, stdout, "the standard output");
+  onnx::write_file(graph, path);
+  return size_of_file(path);
+}
+
 int work(Options& options) {
   const quant::Style style = style_of(options.style);
+  if (options.output == "-" && isatty(STDOUT_FILENO) == 1)
+    throw Error(Code::usage, "a model is binary data, which a terminal cannot show",
+                {.where = "-o -", .hint = "send the standard output to a file or a program"});
   options.precision = "int8";
   BuildOptions how = options.build_options();
   options.data.apply(options, how);
@@ -59,13 +69,12 @@ int work(Options& options) {
   const quant::Recipe recipe = compile::calibrate(optimised, *how.calibrator, setting);
   quant::export_recipe(optimised, recipe, style, plain);
   for (const auto& [key, text] : how.metadata) plain.metadata[key] = text;
-  onnx::write_file(plain, options.output);
+  const int64_t bytes = write(plain, options.output);
   if (!options.table.empty()) {
     const std::string table = quant::tensorrt_table(quant::tensorrt_scales(recipe, names));
-    write_atomically(options.table, std::as_bytes(std::span(table)));
+    write_bytes(options.table, std::as_bytes(std::span(table)));
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const int64_t bytes = size_of_file(options.output);
   if (!options.json.empty()) {
     nlohmann::ordered_json kept = nlohmann::ordered_json::object();
     for (const auto& [name, reason] : recipe.kept) kept[name] = reason;
@@ -77,7 +86,7 @@ int work(Options& options) {
                               {"error", recipe.error},
                               {"kept", kept}});
   }
-  if (options.json != "-")
+  if (options.json != "-" && options.output != "-" && options.table != "-")
     print_out("{}  {}, {} and {} as INT8, {} kept in floating point, error {:.2g}, {:.1f} s\n",
               printable(options.output), bytes_text(bytes),
               counted(static_cast<int64_t>(recipe.anchors.size()), "layer"),
@@ -89,7 +98,10 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app, ModelOptions::Uses::model);
-  flags.add("-o,--output", options->output, "The ONNX model to write").required().value("FILE").writes(FileKind::model);
+  flags.add("-o,--output", options->output, "The ONNX model to write; - is the standard output")
+      .required()
+      .value("FILE")
+      .writes(FileKind::model);
   options->data.add_to(app);
   flags
       .add("--style", options->style,

@@ -23,12 +23,6 @@ void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
   if (!flush_out()) throw Error(Code::io, "cannot write to the standard output", {.why = std::strerror(errno)});
 }
 
-std::string counted(int64_t count, const std::string& noun) { return counted(count, noun, noun + "s"); }
-
-std::string counted(int64_t count, const std::string& one, const std::string& many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 std::string bytes_text(int64_t bytes) {
   if (bytes < 1000) return fmt::format("{} B", bytes);
   if (bytes < 1000000) return fmt::format("{:.1f} kB", bytes / 1e3);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/counted.h"
 #include "base/printable.h"
 
 namespace tenon::cli {
@@ -15,10 +16,6 @@ void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 /// Writes a file as a whole, or to stdout for "-". Throws Error(io).
 void write_bytes(const std::string& path, std::span<const std::byte> bytes);
-
-/// "1 image", "2 images".
-std::string counted(int64_t count, const std::string& noun);
-std::string counted(int64_t count, const std::string& one, const std::string& many);
 
 /// "12.3 MB": decimal units.
 std::string bytes_text(int64_t bytes);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/counted.h"
 #include "base/entries.h"
 #include "base/printable.h"
 
@@ -20,7 +21,7 @@ RowBatches::RowBatches(const std::map<std::string, Tensor>& inputs, int64_t batc
       throw Error(Code::usage, "input \"" + printable(name) + "\" has no rows to divide", {.where = where});
     const int64_t rows = input.dims()[0];
     if (rows_ >= 0 && rows != rows_)
-      throw Error(Code::usage, fmt::format("inputs of {} and {} rows cannot be divided alike", rows_, rows),
+      throw Error(Code::usage, fmt::format("inputs of {} and {} cannot be divided alike", rows_, counted(rows, "row")),
                   {.where = where, .hint = "leave it out: the model then runs once on all"});
     rows_ = rows;
   }

@@ -35,7 +35,7 @@ struct Options : ImageOptions {
 vision::MapHead recognised(const ImageModel& model, const std::vector<Tensor>& outputs, const std::string& name) {
   const int width = model.spec().width, height = model.spec().height;
   if (const auto head = vision::recognise_map(outputs, width, height, model.hints())) return *head;
-  const bool detector = vision::recognise(outputs, width, height, model.hints()).has_value();
+  const bool detector = model.head_of(outputs).has_value();
   const Dims dims = outputs.empty() ? Dims() : outputs[0].dims();
   const bool classifier = !detector && (dims.rank() == 2 || (dims.rank() == 4 && dims[2] == 1 && dims[3] == 1));
   throw Error(Code::unsupported, "the outputs do not give a class for each pixel",
@@ -65,7 +65,7 @@ void save_mask(const std::string& folder, const SourceImage& source_image, const
 
 void print(const SourceImage& source_image, const std::vector<vision::ClassShare>& shares,
            const std::vector<std::string>& labels) {
-  print_out("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(shares.size()), "class", "classes"));
+  print_out("{}: {}\n", printable(source_image.path), counted(static_cast<int64_t>(shares.size()), "class"));
   for (const vision::ClassShare& part : shares)
     print_out("  {:<16} {:5.1f} %\n", printable(vision::label(labels, part.class_id)), part.share * 100);
 }

@@ -6,9 +6,13 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <new>
+#include <string_view>
 
 #include "base/entries.h"
 #include "cli/frames.h"
@@ -18,7 +22,6 @@
 #include "cli/signals.h"
 #include "vision/decode.h"
 #include "vision/file.h"
-#include "vision/sources.h"
 
 namespace fs = std::filesystem;
 
@@ -33,39 +36,101 @@ double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-/// Images and videos of a pattern, by name.
-std::vector<std::string> matches(const std::string& pattern) {
+bool is_source_file(const std::string& path) {
+  return is_regular_file(path) && (vision::is_image_name(path) || is_video_file(path));
+}
+
+[[noreturn]] void refuse_empty(const std::string& what, const std::string& where) {
+  throw Error(Code::io, what, {.where = where, .hint = std::string("images are ") + vision::image_endings + " files"});
+}
+
+/// Paths of a pattern as the shell's, {a,b} and ~ included, and what of it could not be read.
+std::vector<std::string> globbed(const std::string& pattern, std::string& unread) {
   struct Matches : glob_t {
     Matches() : glob_t() {}
     ~Matches() { globfree(this); }
   } found;
-  const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
-  if (status != 0 && status != GLOB_NOMATCH) throw Error(Code::io, "cannot read the folder", {.where = pattern});
-  std::vector<std::string> files;
-  for (size_t at = 0; at < found.gl_pathc; ++at) {
-    const std::string path = found.gl_pathv[at];
-    if (is_regular_file(path) && (vision::is_image_name(path) || is_video_file(path))) files.push_back(path);
+  static std::string fault;
+  fault.clear();
+  const auto note = [](const char* folder, int error) {
+    if (error == EACCES || error == EIO) fault = std::string(folder) + ": " + std::strerror(error);
+    return 0;
+  };
+  if (::glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, note, &found) == GLOB_NOSPACE) throw std::bad_alloc();
+  if (!fault.empty()) unread = fault;
+  return {found.gl_pathv, found.gl_pathv + found.gl_pathc};
+}
+
+/// Folders of a pattern and all below them, links left out; "" is here.
+std::vector<std::string> folders_below(const std::string& pattern, std::string& unread) {
+  std::vector<std::string> folders = pattern.empty() ? std::vector<std::string>{""} : globbed(pattern, unread);
+  for (size_t at = 0; at < folders.size(); ++at) {
+    if (!folders[at].empty() && !folders[at].ends_with('/')) folders[at] += '/';
+    std::error_code fault;
+    fs::directory_iterator entries(folders[at].empty() ? "." : folders[at], fault), end;
+    for (; !fault && entries != end; entries.increment(fault))
+      if (entries->is_directory(fault) && !entries->is_symlink(fault))
+        folders.push_back(folders[at] + entries->path().filename().string());
   }
-  if (files.empty())
-    throw Error(Code::io, "no image or video matches the pattern",
-                {.where = pattern, .hint = std::string("images are ") + vision::image_endings + " files"});
+  return folders;
+}
+
+/// A path in which no sign has a meaning for glob.
+std::string literal(const std::string& path) {
+  std::string safe;
+  for (const char sign : path) {
+    if (std::string_view("*?[]{}~\\").find(sign) != std::string_view::npos) safe += '\\';
+    safe += sign;
+  }
+  return safe;
+}
+
+/// Images and videos of a pattern, by name; "**/" stands for folders of any depth.
+std::vector<std::string> matches(const std::string& pattern) {
+  std::vector<std::string> files;
+  std::string unread;
+  const size_t stars = pattern.find("**/");
+  const bool deep = stars != std::string::npos && (stars == 0 || pattern[stars - 1] == '/');
+  if (!deep) files = globbed(pattern, unread);
+  else
+    for (const std::string& folder : folders_below(pattern.substr(0, stars), unread))
+      for (std::string& file : globbed(literal(folder) + pattern.substr(stars + 3), unread))
+        files.push_back(std::move(file));
+  std::erase_if(files, [](const std::string& path) { return !is_source_file(path); });
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  if (!files.empty()) return files;
+  if (!unread.empty()) throw Error(Code::io, "cannot read the folder", {.where = pattern, .why = unread});
+  refuse_empty("no image or video matches the pattern", pattern);
+}
+
+/// Images and videos in a folder, by name, not below it.
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> files = entries_of(folder);
+  std::erase_if(files, [](const std::string& path) { return !is_source_file(path); });
+  if (files.empty()) refuse_empty("the folder has no images or videos", folder);
   return files;
 }
 
-/// The paths in a list. Cameras and addresses are for the command's own words alone.
+/// The paths in a list, from here or from beside the list. Lines that begin with # are comments.
 std::vector<std::string> lines_of(const std::string& list) {
   const std::vector<uint8_t> bytes = vision::read_file(list, largest_list);
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf", blanks = " \t\r";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  if (text.find('\0') != text.npos)
+    throw Error(Code::io, "the list is not text", {.where = list, .hint = "save it as UTF-8, a path in each line"});
   std::vector<std::string> files;
-  std::string line;
-  const auto finish = [&] {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (line.empty()) return;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view whole = text.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t first = std::min(whole.find_first_not_of(blanks), whole.size());
+    const std::string line(whole.substr(first, whole.find_last_not_of(blanks) + 1 - first));
+    if (line.empty() || (line[0] == '#' && !is_there(line))) continue;
     const std::string beside = (fs::path(list).parent_path() / line).string();
     files.push_back(!is_there(line) && is_there(beside) ? beside : line);
-    line.clear();
-  };
-  for (const uint8_t byte : bytes) byte == '\n' ? finish() : line.push_back(static_cast<char>(byte));
-  finish();
+  }
   if (files.empty())
     throw Error(Code::io, "the list has no images", {.where = list, .hint = "a list has a path in each line"});
   return files;
@@ -115,7 +180,7 @@ void read_image(const std::string& path, SourceImage& source_image, const Each& 
 
 }  // namespace
 
-bool is_pattern(const std::string& word) { return word.find_first_of("*?[") != std::string::npos; }
+bool is_pattern(const std::string& word) { return word.find_first_of("*?[{") != std::string::npos; }
 
 bool is_video_file(const std::string& path) { return vision::is_video_name(path) && !is_folder(path); }
 
@@ -135,12 +200,20 @@ void Source::add(const std::string& word) {
   if (word.ends_with(".onnx") || word.ends_with(".tenon"))
     throw Error(Code::usage, "a model stands among the images",
                 {.where = word, .hint = "name the model before --source, or write the pattern in quotes"});
-  std::vector<std::string> found{word};
-  if (there && is_folder(word)) found = vision::images_in(word);
-  else if (!there && is_pattern(word)) found = matches(word);
-  else if (!there && vision::is_stream_address(word))
+  if (!there && vision::is_stream_address(word))
     throw Error(Code::usage, "a stream or camera is a source alone", {.where = vision::shown_address(word)});
-  else if (word.ends_with(".txt") && is_regular_file(word)) found = lines_of(word);
+  if (word.ends_with(".txt") && is_regular_file(word)) {
+    // Cameras and addresses are for the command's own words alone.
+    for (const std::string& line : lines_of(word)) add_files(line);
+  } else {
+    add_files(word);
+  }
+}
+
+void Source::add_files(const std::string& word) {
+  std::vector<std::string> found{word};
+  if (is_folder(word)) found = files_in(word);
+  else if (!is_there(word) && is_pattern(word)) found = matches(word);
   files_.insert(files_.end(), found.begin(), found.end());
 }
 

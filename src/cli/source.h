@@ -9,7 +9,7 @@
 
 namespace tenon::cli {
 
-/// Whether a word names files by *, ? or [ ].
+/// Whether a word names files by *, ?, [ ] or { }.
 bool is_pattern(const std::string& word);
 
 /// An image, or the rest of a video, that could not be read.
@@ -17,9 +17,9 @@ struct Unread {
   std::string path, why;
 };
 
-/// What --source stands for: an image, a video, a folder of images (by name, not below it), a quoted pattern as
-/// "images/*.jpg", the address of a stream, or a list, which is a .txt file with a path in each line, from here
-/// or from beside the list.
+/// What --source stands for: an image, a video, a folder of them (by name, not below it), a quoted pattern as
+/// "images/**/*.{jpg,png}", the address of a stream, or a list, which is a .txt file with a path, a folder or a pattern
+/// in each line, from here or from beside the list.
 class Source {
  public:
   /// `more` stands for itself in the same way, but is no stream. Throws Error(io) where there is nothing of a name, or
@@ -42,6 +42,7 @@ class Source {
 
  private:
   void add(const std::string& word);
+  void add_files(const std::string& word);
   bool is_stream_ = false;
   std::vector<std::string> files_;
 };

@@ -112,7 +112,7 @@ std::string run_set(const Case& one, const std::vector<TensorInfo>& infos, const
   if (set) {
     const std::vector<fs::path> files = numbered(*set, "input_");
     if (files.size() > infos.size())
-      return fmt::format("{} inputs given, the model takes {}", files.size(), infos.size());
+      return fmt::format("{} given, the model takes {}", counted(files.size(), "input"), infos.size());
     for (size_t at = 0; at < files.size(); ++at) inputs.push_back(read_array(files[at].string(), infos[at].dtype));
   } else {
     for (const TensorInfo& info : infos) inputs.push_back(ramp(info));
@@ -120,7 +120,8 @@ std::string run_set(const Case& one, const std::vector<TensorInfo>& infos, const
   const std::vector<fs::path> wanted =
       set ? numbered(*set, "output_") : numbered(one.model.parent_path(), one.model.stem().string() + "_output_");
   const std::vector<Tensor> outputs = evaluate(one, infos, std::move(inputs), options);
-  if (outputs.size() != wanted.size()) return fmt::format("{} outputs, expected {}", outputs.size(), wanted.size());
+  if (outputs.size() != wanted.size())
+    return fmt::format("{}, expected {}", counted(outputs.size(), "output"), wanted.size());
   for (size_t at = 0; at < outputs.size(); ++at) {
     const std::string why =
         difference(outputs[at], read_array(wanted[at].string(), outputs[at].dtype()), options.rtol, options.atol);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <regex>
+#include <string_view>
 #include <vector>
 
 #include "base/entries.h"
@@ -79,7 +80,57 @@ constexpr Pointer options[] = {
     {"--save", "use -o DIR"},
     {"--nosave", "leave it out: nothing is drawn without -o"},
     {"--show", "use -o DIR: nothing opens a window"},
+    {"--fp32", "leave it out: FP32 is the default"},
+    {"--dtype", "use --precision"},
+    {"--infer-precision", "use --precision"},
+    {"--hint", "leave it out: tenon bench gives latency and throughput"},
+    {"--layerPrecisions", "use --keep NODE=fp32, with --precision int8"},
+    {"--precisionConstraints", "use --keep NODE=fp32, with --precision int8"},
+    {"--inputIOFormats", "leave it out: inputs and outputs have the model's types"},
+    {"--outputIOFormats", "leave it out: inputs and outputs have the model's types"},
+    {"--skipInference", "leave it out: tenon build runs kernels to time them; --budget 0 times none"},
+    {"--buildOnly", "leave it out: tenon build only builds, tenon bench measures"},
+    {"--noBuilderCache", "use --timing-cache -"},
+    {"--profilingVerbosity", "leave it out: tenon why knows every layer"},
+    {"--separateProfileRun", "leave it out: tenon bench --layers profiles in runs of its own"},
+    {"--useSpinWait", "leave it out"},
+    {"--useDLACore", "use --device cpu or --device cuda: there is no other"},
+    {"--allowGPUFallback", "leave it out: layers that a device cannot take run elsewhere by themselves"},
+    {"--sparsity", "leave it out: zeros are not made use of"},
+    {"--refit", "leave it out: weights can be changed from Python"},
+    {"--versionCompatible", "leave it out"},
+    {"--stripWeights", "leave it out: an engine holds its weights"},
+    {"--gpu", "use --device cuda"},
+    {"--cuda", "use --device cuda"},
+    {"--use-gpu", "use --device cuda"},
+    {"--cpu", "use --device cpu"},
+    {"--ep", "use --device cpu or --device cuda"},
+    {"--opset", "leave it out: the opset is the model's"},
+    {"--dynamic", "use tenon export --dynamic-batch, or --profile for a range of sizes"},
+    {"--input-shape", sizes},
+    {"--iters", "use --iterations"},
+    {"--line-width", "leave it out: lines are as thick as the image's size asks for"},
+    {"--line-thickness", "leave it out: lines are as thick as the image's size asks for"},
+    {"--view-img", "use -o DIR: nothing opens a window"},
+    {"--save-conf", "leave it out: --save-txt writes the scores, too"},
+    {"--exist-ok", "leave it out: a file of the same name in -o DIR is replaced"},
+    {"--retina-masks", "leave it out: masks have the size of the image"},
+    {"--augment", "leave it out: each image runs once"},
     {"--seed", "leave it out: random inputs have a fixed seed"},
+};
+
+/// Options of one letter, after a verb and before it.
+constexpr Pointer letters[] = {
+    {"-m", "give the model without a flag: tenon bench model.onnx"},
+    {"-d", "use --device"},
+    {"-b", "use --batch"},
+    {"-t", "use --seconds for a time, --threads for threads"},
+    {"-n", "use --iterations"},
+    {"-V", "use --version"},
+};
+constexpr Pointer first_letters[] = {
+    {"-v", "use --version"},
+    {"-V", "use --version"},
 };
 
 constexpr Pointer verb_pointers[] = {
@@ -95,6 +146,10 @@ constexpr Pointer verb_pointers[] = {
     {"optimize", "use tenon build"},
     {"trtexec", "use tenon build, then tenon bench"},
     {"infer", "use tenon run"},
+    {"track", "use tenon detect: objects are found in each frame by itself"},
+    {"obb", "use tenon detect"},
+    {"pose", "use tenon detect"},
+    {"serve", "use the library: docs/cpp.md and docs/manual/python.md show how"},
     {"info", "use tenon inspect"},
     {"show", "use tenon inspect"},
     {"quant", "use tenon quantize"},
@@ -102,10 +157,18 @@ constexpr Pointer verb_pointers[] = {
     {"gpu", "use tenon devices"},
 };
 
+/// A word as all ways to write it have in common: --minShapes, --min-shapes, --min_shapes.
+std::string plain(std::string_view word) {
+  std::string letters;
+  for (const char c : word)
+    if (c != '-' && c != '_') letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return letters;
+}
+
 template <size_t count>
 std::string pointer_of(const std::string& word, const Pointer (&table)[count]) {
   for (const Pointer& one : table)
-    if (word == one.word) return one.hint;
+    if (plain(word) == plain(one.word)) return one.hint;
   return "";
 }
 
@@ -123,7 +186,13 @@ bool has(const std::vector<std::string>& list, const std::string& word) {
 /// What to do about an option that the verb does not have.
 std::string hint_for(const std::string& flag, bool is_long, const std::vector<std::string>& flags,
                      const VerbWords* verb, const std::vector<VerbWords>& all) {
-  if (const std::string pointer = pointer_of(flag, options); !pointer.empty()) return pointer;
+  if (!is_long) {
+    const std::string pointer = verb ? pointer_of(flag, letters) : pointer_of(flag, first_letters);
+    if (!pointer.empty()) return pointer;
+  }
+  for (const std::string& own : flags)
+    if (is_long && plain(own) == plain(flag)) return "did you mean " + own + "?";
+  if (const std::string pointer = is_long ? pointer_of(flag, options) : ""; !pointer.empty()) return pointer;
   for (const VerbWords& other : all)
     if (is_long && has(flags_of(other), flag)) return flag + " is an option of tenon " + other.name;
   if (const std::string meant = is_long ? nearest(flag, flags) : ""; !meant.empty())

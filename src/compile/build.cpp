@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/backend.h"
+#include "base/counted.h"
 #include "base/noise.h"
 #include "base/open_file.h"
 #include "base/thread_pool.h"
@@ -152,7 +153,7 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   QuietTuning tune(cache, options);
   std::vector<onnx::Listed> listed;
   plan.graph = import(listed);
-  options.logger.log(Severity::info, "imported " + std::to_string(listed.size()) + " nodes");
+  options.logger.log(Severity::info, "imported " + counted(listed.size(), "node"));
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.logger.takes(Severity::warning))
     if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.logger.log(Severity::warning, odd);
@@ -236,7 +237,7 @@ Engine logged(const BuildOptions& options, const Work& work) try {
   const plan::Plan& plan = impl->plan;
   options.logger.log(Severity::info, "built for " + plan.device.str() + " in " +
                                          std::string(name(plan.goal.precision)) + ": " +
-                                         std::to_string(plan.graph.nodes.size()) + " nodes, " +
+                                         counted(plan.graph.nodes.size(), "node") + ", " +
                                          std::to_string(plan.records.size()) + " timed problems");
   return EngineAccess::make(std::move(impl));
 } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/memory.h"
 #include "quant/cache.h"
 #include "quant/checkpoint.h"
@@ -27,7 +28,7 @@ quant::Recipe from_table(const std::string& text, const ir::Graph& graph, const 
   quant::ForeignRecipe foreign = quant::recipe_of(table, graph, setting.names);
   if (foreign.covered == 0)
     throw Error(Code::usage, "the TensorRT calibration table names no tensor of this model",
-                {.why = fmt::format("it has {} tensors", table.scales.size()),
+                {.why = "it has " + counted(table.scales.size(), "tensor"),
                  .hint = "tables made after fusion have other names; calibrate with --data"});
   warn(setting, fmt::format("{}: covers {} of {} layers; the others stay in floating point", table.header,
                             foreign.covered, foreign.wanted));
@@ -124,7 +125,7 @@ quant::Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& a
   const quant::Checkpoint from =
       quant::read_checkpoint(cache, key, setting.options.batch, static_cast<size_t>(structure.groups));
   if (from.samples > 0)
-    warn(setting, fmt::format("going on after {} samples that an earlier run has seen", from.samples));
+    warn(setting, fmt::format("going on after {} that an earlier run has seen", counted(from.samples, "sample")));
   const quant::Observations seen =
       observe(graph, structure, data, setting, thread_pool, from, [&](const quant::Checkpoint& so_far) {
         data.write_cache(quant::write_checkpoint(key, setting.options.batch, so_far));

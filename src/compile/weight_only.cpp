@@ -5,6 +5,7 @@
 #include <tenon/judge.h>
 
 #include "backends/backend.h"
+#include "base/counted.h"
 #include "compile/latency_check.h"
 #include "engine/engine.h"
 #include "quant/round_blocks.h"
@@ -22,7 +23,7 @@ void check(const plan::Plan& plan, const BuildOptions& options) {
                 {.where = where, .hint = "leave out --device, or --weights"});
   const int block = options.weight_block;
   if (block < 16 || block > 256 || (block & (block - 1)))
-    throw Error(Code::usage, "blocks of " + std::to_string(block) + " weights",
+    throw Error(Code::usage, "blocks of " + counted(block, "weight"),
                 {.where = "--weight-block", .hint = "give 16, 32, 64, 128 or 256"});
 }
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "base/byte_count.h"
 #include "base/checked.h"
+#include "base/counted.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -60,7 +60,7 @@ std::map<std::string, Section> sections_of(const MappedFile& file, const std::st
                         std::to_string(engine::version),
                  .hint = "build it again from its model"});
   if (header.file_bytes != size)
-    corrupt(path, "it has " + byte_count(size) + " and should have " + std::to_string(header.file_bytes));
+    corrupt(path, "it has " + counted(size, "byte") + " and should have " + std::to_string(header.file_bytes));
   if (header.version != engine::version || header.sections > engine::max_sections)
     corrupt(path, "the header makes no sense");
   const uint64_t head = engine::aligned(sizeof header + header.sections * sizeof(engine::Section));
@@ -227,7 +227,7 @@ Engine loaded(const Open& open, const std::string& path, const LoadOptions& opti
   const plan::Plan& plan = impl->plan;
   options.logger.log(Severity::info, path + ": " + memory_text(static_cast<int64_t>(file->bytes().size())) + ", for " +
                                          plan.device.str() + " in " + std::string(name(plan.goal.precision)) + ", " +
-                                         std::to_string(plan.graph.nodes.size()) + " nodes");
+                                         counted(plan.graph.nodes.size(), "node"));
   return EngineAccess::make(impl);
 } catch (const Error& error) {
   options.logger.log(Severity::error, error.text());

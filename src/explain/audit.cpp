@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/printable.h"
 #include "explain/report.h"
 
@@ -16,10 +17,11 @@ std::string coverage_text(const plan::Evidence& evidence) {
   const int64_t enough = evidence.enough();
   std::string text = enough > 0 && enough < evidence.samples
                          ? fmt::format("coverage: {} of {} samples were enough\n", enough, evidence.samples)
-                         : fmt::format("coverage: ranges were still moving after {} samples; more would be better\n",
-                                       evidence.samples);
+                         : fmt::format("coverage: ranges were still moving after {}; more would be better\n",
+                                       counted(evidence.samples, "sample"));
   for (const plan::Coverage& point : evidence.coverage)
-    text += fmt::format("{:10} samples: ranges {:.1f} % from the last\n", point.samples, 100 * point.change);
+    text +=
+        fmt::format("{:>18}: ranges {:.1f} % from the last\n", counted(point.samples, "sample"), 100 * point.change);
   return text;
 }
 
@@ -37,8 +39,8 @@ std::string text_of(const plan::TensorEvidence& tensor) {
 }  // namespace
 
 std::string audit_text(const plan::Evidence& evidence) {
-  std::string text =
-      fmt::format("calibrated on {} samples; error {:.2g} at the outputs\n", evidence.samples, evidence.error);
+  std::string text = fmt::format("calibrated on {}; error {:.2g} at the outputs\n", counted(evidence.samples, "sample"),
+                                 evidence.error);
   if (evidence.suspicions.empty()) text += "nothing is odd about the data\n";
   for (const plan::Suspicion& suspicion : evidence.suspicions)
     text += fmt::format("\n{}\n   why: {}\n   do:  {}\n", printable(suspicion.what), printable(suspicion.why),

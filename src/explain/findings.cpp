@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "explain/report.h"
 #include "ops/op.h"
 
@@ -36,7 +37,7 @@ std::vector<const Row*> those(const Report& report, const Test& test) {
   return rows;
 }
 
-std::string steps(size_t count) { return count == 1 ? "1 step" : fmt::format("{} steps", count); }
+std::string steps(size_t count) { return counted(count, "step"); }
 
 /// What is odd about the data concerns everything.
 void suspicions(Report& report) {
@@ -116,6 +117,8 @@ void costly_steps(Report& report) {
                          report.precision == Precision::int8
                              ? keep_line(row, Precision::int8)
                              : "build with --precision int8 --data IMAGES --preprocess SPEC");
+    else if (row.precision == Precision::fp32 && row.switched > 0 && row.switched < row.microseconds)
+      todo = "whether INT8 would be faster is not sure: runs differ by more; measure on an idle machine";
     else if (row.precision == Precision::fp32 && row.switched > 0)
       todo = fmt::format("INT8 would cost {} more; a smaller input or fewer channels would shrink it",
                          ms(row.switched - row.microseconds));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/printable.h"
 #include "explain/report.h"
 
@@ -28,8 +29,8 @@ std::string next_text(const plan::Search& search) {
   }
   if (!next) return {};
   const bool by_labels = search.metric.find("fp32") == std::string::npos;
-  const std::string what = fmt::format("{} layers in INT8 would take {:.3f} ms and lose {} points", next->integer,
-                                       next->milliseconds, points_text(next->drop));
+  const std::string what = fmt::format("{} in INT8 would take {:.3f} ms and lose {} points",
+                                       counted(next->integer, "layer"), next->milliseconds, points_text(next->drop));
   if (next->objection.empty())
     return fmt::format("to move on: --max-drop {:g}: {}{}\n", std::ceil(next->drop * 10) / 10, what,
                        by_labels ? "" : "; with labels (--eval FILE) it is known what that costs");
@@ -39,9 +40,8 @@ std::string next_text(const plan::Search& search) {
 }  // namespace
 
 std::string search_text(const plan::Search& search) {
-  std::string text =
-      fmt::format("{} on {} sample{}; at most {:g} percentage points below fp32\n", printable(search.metric),
-                  search.samples, search.samples == 1 ? "" : "s", search.limit);
+  std::string text = fmt::format("{} on {}; at most {:g} percentage points below fp32\n", printable(search.metric),
+                                 counted(search.samples, "sample"), search.limit);
   if (!search.reason.empty()) text += "  " + search.reason + "\n";
   text += fmt::format("  {:>9} {:>12} {:>7} {:>8} {:>7}  {}\n", "ms", "int8 layers", "rest", "points", "drop",
                       "95 % interval");
@@ -62,12 +62,13 @@ std::string search_text(const plan::Search& search) {
     if (!point.chosen) continue;
     text += "* " + search.why;
     if (point.integer > 0 && point.high > search.limit)
-      text += fmt::format("; {} samples leave room for a drop of {}", search.samples, points_text(point.high));
+      text +=
+          fmt::format("; with {} a drop of {} is possible", counted(search.samples, "sample"), points_text(point.high));
     else if (point.integer > 0 && point.low <= 0 && point.high >= 0)
-      text += fmt::format("; {} samples cannot tell its drop from none", search.samples);
+      text += fmt::format("; with {} its drop cannot be told from none", counted(search.samples, "sample"));
     const auto near = [&](const plan::SearchPoint& one) { return one.integer > 0 && one.low <= search.limit; };
     if (point.integer == 0 && std::any_of(search.points.begin(), search.points.end(), near))
-      text += fmt::format("; {} samples are too few to be sure: intervals reach below the limit", search.samples);
+      text += fmt::format("; {} cannot make sure: intervals reach below the limit", counted(search.samples, "sample"));
     text += "\n";
   }
   text += next_text(search);

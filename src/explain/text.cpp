@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "base/printable.h"
 #include "explain/report.h"
 
@@ -116,7 +117,7 @@ std::string rows_text(const Report& report, bool all) {
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Row* a, const Row* b) { return a->microseconds > b->microseconds; });
     rows.resize(std::min(rows.size(), shown_rows));
-    text += fmt::format("the costliest {} of {} steps\n", rows.size(), report.rows.size());
+    text += fmt::format("the costliest {} of {}\n", rows.size(), counted(report.rows.size(), "step"));
   }
   text += heading();
   for (const Row* row : rows) text += row_text(report, *row, all);
@@ -164,8 +165,9 @@ std::string legend(const Report& report) {
 /// Runs of the whole, and by how much they differ.
 std::string runs_text(const Runs& runs) {
   if (runs.count == 0) return "";
-  return fmt::format("{} runs: {:.3f} ms in the middle, eight of ten from {:.3f} to {:.3f} (spread {:.0f} %)\n",
-                     runs.count, runs.middle / 1000, runs.low / 1000, runs.high / 1000, 100 * runs.spread());
+  return fmt::format("{}: {:.3f} ms in the middle, eight of ten from {:.3f} to {:.3f} (spread {:.0f} %)\n",
+                     counted(runs.count, "run"), runs.middle / 1000, runs.low / 1000, runs.high / 1000,
+                     100 * runs.spread());
 }
 
 std::string one(const Report& report, const std::string& only, Suggest suggest) {
@@ -184,19 +186,22 @@ std::string one(const Report& report, const std::string& only, Suggest suggest) 
 
 std::string text(const Report& report, const std::string& only, Suggest suggest, bool all) {
   if (!only.empty()) return one(report, only, suggest);
-  std::string text = fmt::format(
-      "{} on {}{}, {} thread{}: {}\n", name(report.precision), report.device.str(),
-      report.isa.empty() ? "" : " (" + report.isa + ")", report.threads, report.threads == 1 ? "" : "s",
-      report.microseconds > 0 ? fmt::format("{} steps, {:.3f} ms {}", report.rows.size(), report.microseconds / 1000,
-                                            report.measured ? "measured" : "by the times of the build")
-                              : fmt::format("{} steps, not timed", report.rows.size()));
+  std::string text =
+      fmt::format("{} on {}{}, {} thread{}: {}\n", name(report.precision), report.device.str(),
+                  report.isa.empty() ? "" : " (" + report.isa + ")", report.threads, report.threads == 1 ? "" : "s",
+                  report.microseconds > 0
+                      ? fmt::format("{}, {:.3f} ms {}", counted(report.rows.size(), "step"), report.microseconds / 1000,
+                                    report.measured ? "measured" : "by the times of the build")
+                      : counted(report.rows.size(), "step") + ", not timed");
   text += runs_text(report.runs);
   for (const std::string& note : report.notes) text += "note: " + printable(note) + "\n";
   if (!report.evidence.search.points.empty()) text += search_text(report.evidence.search);
   text += findings_text(report) + far_text(report) + rows_text(report, all) + totals_text(report) + legend(report);
   const auto idle =
       std::count_if(report.nodes.begin(), report.nodes.end(), [](const Fate& n) { return n.rows.empty(); });
-  if (idle > 0) text += fmt::format("\n{} of the model's {} nodes take no step\n", idle, report.nodes.size());
+  if (idle > 0)
+    text += fmt::format("\n{} of the model's {} no step\n", idle,
+                        counted(report.nodes.size(), "node") + (idle == 1 ? " takes" : " take"));
   for (const Fate& node : report.nodes)
     if (all && node.rows.empty()) text += "  " + text_of(report, node);
   return text;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/checked.h"
+#include "base/counted.h"
 #include "ir/graph.h"
 #include "ir/limits.h"
 
@@ -164,8 +165,7 @@ class Parser {
     return Tensor::of<T>(type, dims, values);
   }
   void count(size_t found, const Dims& dims) const {
-    if (static_cast<int64_t>(found) != dims.elements())
-      fail(std::to_string(found) + " elements are given for sizes " + dims.str());
+    if (static_cast<int64_t>(found) != dims.elements()) fail(counted(found, "element") + " for sizes " + dims.str());
   }
 
   /// "{…}" or "@k", for a type and sizes read before.

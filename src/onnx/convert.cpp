@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "ops/op.h"
 #include "tenon/error.h"
 
@@ -104,7 +105,7 @@ void NodeImport::check_count() const {
   const ops::OpDef* known = ops::find(op);
   const int most = known ? known->traits.standard_inputs() : -1;
   if (most >= 0 && inputs.size() > static_cast<size_t>(most))
-    fail("it has " + std::to_string(inputs.size()) + " inputs; " + op + " takes " + std::to_string(known->min_inputs) +
+    fail("it has " + counted(inputs.size(), "input") + "; " + op + " takes " + std::to_string(known->min_inputs) +
          (most > known->min_inputs ? " to " + std::to_string(most) : ""));
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/counted.h"
 #include "onnx/importer.h"
 #include "tenon/error.h"
 
@@ -82,10 +83,10 @@ void import_call(const NodeProto& node, const std::string& label, const Function
   if (job.calls.size() >= max_depth)
     job.fail("functions call each other more than 64 levels deep", "function '" + name + "'");
   if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
-    job.fail("a call does not fit its function",
-             "node '" + label + "' has " + std::to_string(node.inputs.size()) + " inputs and " +
-                 std::to_string(node.outputs.size()) + " outputs, function '" + name + "' " +
-                 std::to_string(function.inputs.size()) + " and " + std::to_string(function.outputs.size()));
+    job.fail("a call does not fit its function", "node '" + label + "' has " + counted(node.inputs.size(), "input") +
+                                                     " and " + counted(node.outputs.size(), "output") + ", function '" +
+                                                     name + "' " + std::to_string(function.inputs.size()) + " and " +
+                                                     std::to_string(function.outputs.size()));
 
   Arguments arguments;
   for (const AttributeProto& attribute : function.defaults) arguments[attribute.name] = &attribute;

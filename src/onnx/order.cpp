@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <queue>
 
+#include "base/counted.h"
 #include "onnx/importer.h"
 
 namespace tenon::onnx {
@@ -40,7 +41,7 @@ void each_read(const NodeProto& node, Scope& scope, const Visit& visit) {
     if (++shown <= 10) names += (names.empty() ? "'" : " -> '") + label_of(nodes[*step], *step) + "'";
     if (*step == at) break;
   }
-  scope.job.fail("the graph has a cycle", names + (shown > 10 ? " -> ... (" + std::to_string(shown) + " nodes)" : ""));
+  scope.job.fail("the graph has a cycle", names + (shown > 10 ? " -> ... (" + counted(shown, "node") + ")" : ""));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/counted.h"
 #include "onnx/importer.h"
 
 namespace tenon::onnx {
@@ -84,7 +85,7 @@ void import_subgraphs(const Arguments& arguments, const std::string& label, Scop
   if (!any) return;
   const Nesting nesting;
   if (nesting.depth() > most_depth)
-    scope.job.fail("subgraphs are nested deeper than " + std::to_string(most_depth) + " levels",
+    scope.job.fail("subgraphs are nested deeper than " + counted(most_depth, "level"),
                    "node '" + label + "' has another inside");
   int64_t captured = 0;
   for (std::string_view read : reads) {

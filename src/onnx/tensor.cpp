@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cstring>
 
-#include "base/byte_count.h"
 #include "base/checked.h"
+#include "base/counted.h"
 #include "base/pages.h"
 #include "tenon/error.h"
 
@@ -48,14 +48,14 @@ struct Decoder {
     if (is_packed(type)) return count / 2 + count % 2;
     int64_t bytes;
     if (__builtin_mul_overflow(count, static_cast<int64_t>(size_of(type)), &bytes))
-      fail("a tensor is too large", std::to_string(count) + " elements of " + std::string(tenon::name(type)));
+      fail("a tensor is too large", counted(count, "element") + " of " + std::string(tenon::name(type)));
     return bytes;
   }
 
   void expect_count(const char* field, int64_t expected, size_t got, const Dims& dims, DType type) const {
     if (static_cast<int64_t>(got) != expected)
-      fail("a tensor has the wrong number of elements", std::string(field) + " holds " + std::to_string(got) +
-                                                            " elements, " + std::string(tenon::name(type)) + " of " +
+      fail("a tensor has the wrong number of elements", std::string(field) + " holds " + counted(got, "element") +
+                                                            ", " + std::string(tenon::name(type)) + " of " +
                                                             dims.str() + " needs " + std::to_string(expected));
   }
 
@@ -151,13 +151,13 @@ struct Decoder {
     const int64_t size = static_cast<int64_t>(file->bytes().size());
     if (length < 0) length = bytes;
     if (length != bytes)
-      fail("external data has the wrong size", "length is " + byte_count(static_cast<uint64_t>(length)) + ", " +
+      fail("external data has the wrong size", "length is " + counted(length, "byte") + ", " +
                                                    std::string(tenon::name(type)) + " of " + dims.str() + " needs " +
                                                    std::to_string(bytes));
     if (offset > size || length > size - offset)
-      fail("external data ends too early", "'" + location + "' has " + byte_count(static_cast<uint64_t>(size)) + ", " +
-                                               "the tensor needs " + byte_count(static_cast<uint64_t>(length)) +
-                                               " from byte " + std::to_string(offset) + " on");
+      fail("external data ends too early", "'" + location + "' has " + counted(size, "byte") + ", " +
+                                               "the tensor needs " + counted(length, "byte") + " from byte " +
+                                               std::to_string(offset) + " on");
     return of_bytes(type, dims, file->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(length)), file);
   }
 
@@ -177,7 +177,7 @@ struct Decoder {
     if (proto.is_external) return of_external(type, dims, bytes);
     if (!proto.raw || (proto.raw->empty() && fields > 0)) return of_fields(type, dims, count);
     if (static_cast<int64_t>(proto.raw->size()) != bytes)
-      fail("a tensor has the wrong number of bytes", "raw_data holds " + byte_count(proto.raw->size()) + ", " +
+      fail("a tensor has the wrong number of bytes", "raw_data holds " + counted(proto.raw->size(), "byte") + ", " +
                                                          std::string(tenon::name(type)) + " of " + dims.str() +
                                                          " needs " + std::to_string(bytes));
     return of_bytes(type, dims, *proto.raw, source.keep);

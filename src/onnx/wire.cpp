@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/byte_count.h"
+#include "base/counted.h"
 #include "tenon/error.h"
 
 namespace tenon::onnx {
@@ -49,7 +49,7 @@ bool Reader::next(Field& field) {
   field.value = 0;
   const auto take = [&](uint64_t length) {
     if (length > bytes_.size() - at_)
-      fail("field " + std::to_string(number) + " needs " + byte_count(length) + ", " +
+      fail("field " + std::to_string(number) + " needs " + counted(length, "byte") + ", " +
                std::to_string(bytes_.size() - at_) + " are left",
            field.offset, depth_ == 0 ? "the end of the file may be missing: copy or download it again" : "");
     field.bytes = bytes_.subspan(at_, length);
@@ -78,7 +78,7 @@ Reader Reader::message(const Field& field) const {
   if (++*messages_ > max_messages)
     throw Error(Code::resource, "the file holds too many parts",
                 {.where = std::string(file_) + ", byte " + std::to_string(field.offset),
-                 .why = "more than " + std::to_string(max_messages) + " nodes, attributes and tensors"});
+                 .why = "more than " + counted(max_messages, "node") + ", attributes and tensors"});
   return Reader(field.bytes, *this, depth_ + 1);
 }
 
@@ -117,7 +117,7 @@ void Reader::reals(const Field& field, std::vector<float>& to) const {
     return;
   }
   if (field.bytes.size() % 4)
-    fail("a list of floats has " + byte_count(field.bytes.size()), field.offset);
+    fail("a list of floats has " + counted(field.bytes.size(), "byte") + ", no multiple of 4", field.offset);
   const size_t before = to.size();
   to.resize(before + field.bytes.size() / 4);
   if (!field.bytes.empty()) std::memcpy(to.data() + before, field.bytes.data(), field.bytes.size());
@@ -130,7 +130,7 @@ void Reader::doubles(const Field& field, std::vector<double>& to) const {
     return;
   }
   if (field.bytes.size() % 8)
-    fail("a list of doubles has " + byte_count(field.bytes.size()), field.offset);
+    fail("a list of doubles has " + counted(field.bytes.size(), "byte") + ", no multiple of 8", field.offset);
   const size_t before = to.size();
   to.resize(before + field.bytes.size() / 8);
   if (!field.bytes.empty()) std::memcpy(to.data() + before, field.bytes.data(), field.bytes.size());

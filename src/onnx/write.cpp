@@ -21,7 +21,10 @@ constexpr uint64_t largest_file = (uint64_t{1} << 31) - 1;
 /// Encodes Protocol Buffers front to back: a message is walked once to count its bytes, then again to write them.
 class Writer {
  public:
-  explicit Writer(std::FILE* file) : file_(file) {}
+  explicit Writer(std::FILE* file, std::string path = "") : file_(file), path_(std::move(path)) {}
+  [[noreturn]] void fail() const {
+    throw Error(Code::io, "cannot write the model", {.where = path_, .why = std::strerror(errno)});
+  }
   uint64_t bytes() const { return bytes_; }
 
   void integer(uint32_t field, int64_t value) {
@@ -56,11 +59,11 @@ class Writer {
   void byte(uint8_t value) { put(&value, 1); }
   void put(const void* data, size_t size) {
     bytes_ += size;
-    if (file_ && size > 0 && std::fwrite(data, 1, size, file_) != size)
-      throw Error(Code::io, "cannot write the model", {.why = std::strerror(errno)});
+    if (file_ && size > 0 && std::fwrite(data, 1, size, file_) != size) fail();
   }
 
   std::FILE* file_;  // null: only counts
+  std::string path_;
   uint64_t bytes_ = 0;
 };
 
@@ -215,19 +218,23 @@ void write_model(Writer& to, const ir::Graph& graph) {
 
 }  // namespace
 
-void write_file(const ir::Graph& graph, const std::string& path) {
+int64_t write(const ir::Graph& graph, std::FILE* file, const std::string& path) {
   Writer counter(nullptr);
   write_model(counter, graph);
   if (counter.bytes() > largest_file)
     throw Error(Code::unsupported, "the model is larger than an ONNX file can be", {.where = path, .why = "2 GB"});
+  Writer writer(file, path);
+  write_model(writer, graph);
+  if (std::fflush(file) != 0) writer.fail();
+  return static_cast<int64_t>(counter.bytes());
+}
+
+void write_file(const ir::Graph& graph, const std::string& path) {
   NewFile whole(path);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(whole.temporary().c_str(), "wbe"),
                                                              &std::fclose);
   if (!file) throw Error(Code::io, "cannot write the model", {.where = path, .why = std::strerror(errno)});
-  Writer writer(file.get());
-  write_model(writer, graph);
-  if (std::fflush(file.get()) != 0)
-    throw Error(Code::io, "cannot write the model", {.where = path, .why = std::strerror(errno)});
+  write(graph, file.get(), path);
   whole.commit();
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
+#include <cstdio>
 #include <string>
 
 #include "ir/graph.h"
@@ -10,5 +12,8 @@ namespace tenon::onnx {
 /// nothing held in memory beside the graph. The file appears under its name when it is whole.
 /// Throws Error(unsupported) for an op that is ours alone, subgraphs, and models above protobuf's 2 GB; Error(io).
 void write_file(const ir::Graph& graph, const std::string& path);
+
+/// The same to a stream that is open; `path` is how errors name it. Bytes written.
+int64_t write(const ir::Graph& graph, std::FILE* file, const std::string& path);
 
 }  // namespace tenon::onnx

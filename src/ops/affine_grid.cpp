@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 
@@ -10,7 +11,7 @@ void infer(Inference& ctx) {
   const auto rank = known_length(ctx, 1);
   const auto entries = size ? std::optional(static_cast<int64_t>(size->size())) : rank;
   if (entries && *entries != 4 && *entries != 5)
-    ctx.fail("the size has " + std::to_string(*entries) + " entries; 4 or 5 are supported");
+    ctx.fail("the size has " + counted(*entries, "entry") + "; 4 or 5 are supported");
   if (!size)
     return ctx.set(0, ctx.dtype(0),
                    rank ? std::optional(unknown_shape(ctx, static_cast<size_t>(*rank))) : std::nullopt);
@@ -26,8 +27,7 @@ void evaluate(Evaluation& ctx) {
   const Tensor& theta = ctx.input(0);
   const auto size = ctx.integers(1);
   const auto rank = static_cast<int64_t>(size.size()) - 2;
-  if (rank != 2 && rank != 3)
-    ctx.fail("the size has " + std::to_string(size.size()) + " entries; 4 or 5 are supported");
+  if (rank != 2 && rank != 3) ctx.fail("the size has " + counted(size.size(), "entry") + "; 4 or 5 are supported");
   if (!(theta.dims() == Dims{size[0], rank, rank + 1})) ctx.fail("theta is " + theta.dims().str());
   const bool corners = ctx.node().integer("align_corners", 0);
   Dims dims{size[0]};

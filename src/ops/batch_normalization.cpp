@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/layout.h"
 
@@ -19,7 +20,8 @@ void infer_batch(Inference& ctx) {
       if (const ir::Shape* other = ctx.shape(input);
           other &&
           (other->size() != 1 || ((*other)[0].is_constant() && channels.is_constant() && !((*other)[0] == channels))))
-        ctx.fail("input " + std::to_string(input) + " is " + ir::str(*other) + " for " + channels.str() + " channels");
+        ctx.fail("input " + std::to_string(input) + " is " + ir::str(*other) + " for " +
+                 counted(channels.str(), "channel"));
   }
   ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);
   for (size_t output = 1; output < ctx.outputs(); ++output) ctx.set(output, ctx.dtype(3), statistic);
@@ -54,8 +56,7 @@ void evaluate_batch(Evaluation& ctx) {
   std::vector<double> mean = reals(ctx, ctx.input(3)), variance = reals(ctx, ctx.input(4));
   for (const auto* list : {&scale, &bias, &mean, &variance})
     if (static_cast<int64_t>(list->size()) != channels)
-      ctx.fail("a parameter has " + std::to_string(list->size()) + " elements for " + std::to_string(channels) +
-               " channels");
+      ctx.fail("a parameter has " + counted(list->size(), "element") + " for " + counted(channels, "channel"));
   const double epsilon = ctx.node().real("epsilon", 1e-5f), momentum = ctx.node().real("momentum", 0.9f);
   const int64_t plane = x.elements() ? x.elements() / dims[0] / channels : 0;
   Tensor y(x.dtype(), dims);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
@@ -10,8 +11,7 @@ std::vector<size_t> cut_axes(const auto& ctx, size_t rank, size_t sizes) {
   std::vector<int64_t> axes = ctx.node().integers("axes");
   if (axes.empty())
     for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
-  if (axes.size() != sizes)
-    ctx.fail(std::to_string(sizes) + " sizes are given for " + std::to_string(axes.size()) + " axes");
+  if (axes.size() != sizes) ctx.fail(counted(sizes, "size") + " for " + counted(axes.size(), "axis"));
   mark_axes(ctx, axes, rank);
   std::vector<size_t> list;
   for (int64_t axis : axes) list.push_back(normal_axis(ctx, axis, rank));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 #include "ops/window.h"
@@ -43,7 +44,7 @@ void evaluate(Evaluation& ctx) {
   }
   const int64_t taps = block_dims.elements(), steps = steps_dims.elements();
   if (x.dims()[1] % taps || x.dims()[2] != steps)
-    ctx.fail("the input " + x.dims().str() + " does not hold " + std::to_string(steps) + " blocks of " +
+    ctx.fail("the input " + x.dims().str() + " does not hold " + counted(steps, "block") + " of " +
              std::to_string(taps));
   y_dims[1] = x.dims()[1] / taps;
   Dims plane = y_dims;

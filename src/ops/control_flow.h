@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/memory.h"
 #include "ir/graph.h"
 
@@ -98,8 +99,8 @@ class Rounds {
   [[noreturn]] static void refuse(const ir::Node& node) {
     throw Error(Code::resource, "a loop runs longer than it may",
                 {.where = "node " + node.label() + " (" + node.op + ")",
-                 .why = "it has run " + std::to_string(limits_in_force().loop_rounds) +
-                        " iterations, including those of inner loops",
+                 .why = "it has run " + counted(limits_in_force().loop_rounds, "iteration") +
+                        ", including those of inner loops",
                  .hint = "raise the limit with --max-rounds where this is meant"});
   }
 

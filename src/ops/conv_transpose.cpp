@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/epilogue.h"
 #include "ops/floats.h"
 #include "ops/layout.h"
@@ -22,10 +23,11 @@ std::optional<TransposeSizes> size_transpose(Context& ctx, const ir::Shape& x, c
   TransposeSizes sizes;
   sizes.groups = ctx.node().integer("group", 1);
   if (sizes.groups < 1 || sizes.groups > int64_t{1} << 31) ctx.fail("group is " + std::to_string(sizes.groups));
-  if (differ(x[1], w[0])) ctx.fail("the input has " + x[1].str() + " channels where the weights expect " + w[0].str());
+  if (differ(x[1], w[0]))
+    ctx.fail("the input has " + counted(x[1].str(), "channel") + " where the weights expect " + w[0].str());
   if (w[0] == ir::Dim(0) || w[1] == ir::Dim(0)) ctx.fail("the weights are " + ir::str(w) + ": there is no channel");
   if (w[0].is_constant() && w[0].value() % sizes.groups != 0)
-    ctx.fail(w[0].str() + " channels cannot be split into " + std::to_string(sizes.groups) + " groups");
+    ctx.fail(counted(w[0].str(), "channel") + " cannot be split into " + counted(sizes.groups, "group"));
   const size_t rank = x.size() - 2;
   std::vector<int64_t> kernel = ctx.node().integers("kernel_shape");
   if (!kernel.empty() && kernel.size() != rank) ctx.fail("kernel_shape has the wrong number of entries");

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/counted.h"
 #include "ops/layout.h"
 #include "ops/window.h"
 
@@ -25,11 +26,12 @@ std::optional<ConvSizes> size_convolution(Context& ctx, const ir::Shape& x, cons
   sizes.groups = ctx.node().integer("group", 1);
   if (sizes.groups < 1 || sizes.groups > int64_t{1} << 31) ctx.fail("group is " + std::to_string(sizes.groups));
   if (differ(x[1], w[1] * sizes.groups))
-    ctx.fail("the input has " + x[1].str() + " channels where the weights expect " + (w[1] * sizes.groups).str(),
-             "check the input's layout: it must be N, C, H, W");
+    ctx.fail(
+        "the input has " + counted(x[1].str(), "channel") + " where the weights expect " + (w[1] * sizes.groups).str(),
+        "check the input's layout: it must be N, C, H, W");
   if (w[0] == ir::Dim(0)) ctx.fail("the weights are " + ir::str(w) + ": there is no output channel");
   if (w[0].is_constant() && w[0].value() % sizes.groups != 0)
-    ctx.fail(w[0].str() + " output channels cannot be split into " + std::to_string(sizes.groups) + " groups");
+    ctx.fail(w[0].str() + " output channels cannot be split into " + counted(sizes.groups, "group"));
   std::vector<int64_t> kernel = ctx.node().integers("kernel_shape");
   if (!kernel.empty() && kernel.size() != x.size() - 2) ctx.fail("kernel_shape has the wrong number of entries");
   const ir::Shape spatial(w.begin() + 2, w.end());

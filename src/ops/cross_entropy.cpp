@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/window.h"
 
@@ -66,7 +67,7 @@ void evaluate_loss(Evaluation& ctx) {
   if (scores) log_softmax(logs, batch, classes, inner);
   if (ctx.has(2)) weights = reals(ctx, ctx.input(2));
   if (static_cast<int64_t>(weights.size()) != classes)
-    ctx.fail("the weights do not fit the " + std::to_string(classes) + " classes");
+    ctx.fail("the weights do not fit the " + counted(classes, "class"));
   const bool ignores = ctx.node().has("ignore_index");
   const int64_t ignored = ctx.node().integer("ignore_index", 0);
   std::vector<double> losses(targets.size());

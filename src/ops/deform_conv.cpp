@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 #include "ops/window.h"
@@ -48,7 +49,7 @@ void evaluate(Evaluation& ctx) {
   const int64_t kernel_h = w.dims()[2], kernel_w = w.dims()[3], taps = kernel_h * kernel_w, per_group = w.dims()[1];
   if (groups < 1 || offset_groups < 1 || channels % groups || channels % offset_groups || out_channels % groups ||
       per_group * groups != channels)
-    ctx.fail("channels " + std::to_string(channels) + " do not fit " + std::to_string(groups) + " groups and " +
+    ctx.fail("channels " + std::to_string(channels) + " do not fit " + counted(groups, "group") + " and " +
              std::to_string(offset_groups) + " offset groups");
   if (!(ctx.input(2).dims() == Dims{batch, offset_groups * taps * 2, height, width}))
     ctx.fail("the offsets are " + ctx.input(2).dims().str());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 #include "ops/scalar.h"
@@ -37,7 +38,7 @@ std::vector<int> read_term(Context& ctx, const std::string& text, size_t rank, b
     for (size_t k = covered; k-- > 0;) term.push_back(256 + static_cast<int>(k));
   }
   if (!is_output && term.size() != rank)
-    ctx.fail("the term \"" + text + "\" labels " + std::to_string(term.size()) + " axes of an operand of rank " +
+    ctx.fail("the term \"" + text + "\" labels " + counted(term.size(), "axis") + " of an operand of rank " +
              std::to_string(rank));
   return term;
 }
@@ -52,7 +53,7 @@ Equation read_equation(Context& ctx, const std::vector<size_t>& ranks) {
   for (size_t k = 0; k < ranks.size(); ++k) {
     const size_t comma = left.find(',', begin);
     if ((comma == std::string::npos) != (k + 1 == ranks.size()))
-      ctx.fail("the equation \"" + text + "\" is not for " + std::to_string(ranks.size()) + " operands");
+      ctx.fail("the equation \"" + text + "\" is not for " + counted(ranks.size(), "operand"));
     terms.push_back(read_term(ctx, left.substr(begin, comma - begin), ranks[k], false, 0));
     begin = comma + 1;
   }

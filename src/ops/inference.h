@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/counted.h"
 #include "ops/broadcast.h"
 
 /// Type inference that several ops share.
@@ -92,7 +93,7 @@ inline void want_floats(const Inference& ctx, size_t input, const char* what) {
 inline void want_elements(const Inference& ctx, size_t input, int64_t count, const char* what) {
   const auto known = known_elements(ctx, input);
   if (known && *known != count)
-    ctx.fail(std::string(what) + " has " + std::to_string(*known) + " elements, not " + std::to_string(count));
+    ctx.fail(std::string(what) + " has " + counted(*known, "element") + ", not " + std::to_string(count));
 }
 
 inline void want_one(const Inference& ctx, size_t input, const char* what) { want_elements(ctx, input, 1, what); }

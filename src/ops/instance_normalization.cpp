@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/layout.h"
 #include "ops/normalize.h"
@@ -14,7 +15,8 @@ void check_parameters(Inference& ctx, const ir::Shape& x, const ir::Dim& channel
   for (size_t input = 1; input < 3; ++input) {
     const ir::Shape* list = ctx.shape(input);
     if (list && (list->size() != 1 || (differ((*list)[0], channels) && differ((*list)[0], groups))))
-      ctx.fail("input " + std::to_string(input) + " is " + ir::str(*list) + " for " + channels.str() + " channels");
+      ctx.fail("input " + std::to_string(input) + " is " + ir::str(*list) + " for " +
+               counted(channels.str(), "channel"));
   }
 }
 
@@ -30,7 +32,7 @@ void infer_groups(Inference& ctx) {
     if (grouped && groups < 1) ctx.fail("num_groups is " + std::to_string(groups));
     check_parameters(ctx, *x, channels, groups);
     if (grouped && channels.is_constant() && channels.value() % groups != 0)
-      ctx.fail(channels.str() + " channels cannot be split into " + std::to_string(groups) + " groups");
+      ctx.fail(counted(channels.str(), "channel") + " cannot be split into " + counted(groups, "group"));
   }
   ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);
 }
@@ -45,12 +47,12 @@ void evaluate_groups(Evaluation& ctx) {
   if (dims.rank() < 2) ctx.fail("the input has rank " + std::to_string(dims.rank()) + "; at least 2 is needed");
   const int64_t channels = dims[1], groups = grouped ? read_groups(ctx.node()) : channels;
   if (groups < 1 || channels % groups != 0)
-    ctx.fail(std::to_string(channels) + " channels cannot be split into " + std::to_string(groups) + " groups");
+    ctx.fail(counted(channels, "channel") + " cannot be split into " + counted(groups, "group"));
   const std::vector<double> scale = reals(ctx, ctx.input(1)), bias = reals(ctx, ctx.input(2));
   const int64_t parameters = static_cast<int64_t>(scale.size());
   if (scale.size() != bias.size() || (parameters != channels && parameters != groups))
-    ctx.fail("scale and bias have " + std::to_string(scale.size()) + " and " + std::to_string(bias.size()) +
-             " elements for " + std::to_string(channels) + " channels");
+    ctx.fail("scale and bias have " + std::to_string(scale.size()) + " and " + counted(bias.size(), "element") +
+             " for " + counted(channels, "channel"));
   const double epsilon = ctx.node().real("epsilon", 1e-5f);
   Tensor y(x.dtype(), dims);
   if (x.elements() > 0) {

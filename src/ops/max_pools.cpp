@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/inference.h"
 #include "ops/layout.h"
 
@@ -12,7 +13,7 @@ void infer(Inference& ctx) {
   const std::vector<int64_t> windows = ctx.node().integers("windows");
   if (!channels_last(ctx)) ctx.fail("only layout NHWC");
   if (windows.size() != ctx.outputs())
-    ctx.fail(std::to_string(windows.size()) + " windows for " + std::to_string(ctx.outputs()) + " outputs");
+    ctx.fail(counted(windows.size(), "window") + " for " + counted(ctx.outputs(), "output"));
   for (int64_t window : windows)
     if (window % 2 == 0) ctx.fail("a window is of the even size " + std::to_string(window));
   if (shape && shape->size() != 4) ctx.fail("the input has rank " + std::to_string(shape->size()) + ", not 4");

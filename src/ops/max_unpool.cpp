@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 #include "ops/window.h"
@@ -11,7 +12,7 @@ template <class Context>
 ir::Shape unpooled(Context& ctx, const ir::Shape& x) {
   if (x.size() < 3) ctx.fail("the input has rank " + std::to_string(x.size()) + "; at least 3 is needed");
   const std::vector<int64_t> kernel = ctx.node().integers("kernel_shape");
-  if (kernel.size() != x.size() - 2) ctx.fail("kernel_shape has " + std::to_string(kernel.size()) + " entries");
+  if (kernel.size() != x.size() - 2) ctx.fail("kernel_shape has " + counted(kernel.size(), "entry"));
   const Window window = read_window(ctx, kernel);
   ir::Shape y{x[0], x[1]};
   for (size_t axis = 0; axis < kernel.size(); ++axis)
@@ -35,7 +36,7 @@ void evaluate(Evaluation& ctx) {
   Dims dims = inner;
   if (ctx.has(2)) {
     dims = Dims(ctx.integers(2));
-    if (dims.rank() != inner.rank()) ctx.fail("output_shape has " + std::to_string(dims.rank()) + " entries");
+    if (dims.rank() != inner.rank()) ctx.fail("output_shape has " + counted(dims.rank(), "entry"));
     for (size_t axis = 0; axis < dims.rank(); ++axis)
       if (dims[axis] < inner[axis]) ctx.fail("output_shape " + dims.str() + " is smaller than " + inner.str());
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "ir/limits.h"
 #include "ops/control_flow.h"
 #include "ops/verify.h"
@@ -181,12 +182,12 @@ const OpDef& checked(const ir::Node& node) {
   const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
   if (inputs < op.min_inputs || (op.max_inputs >= 0 && inputs > op.max_inputs))
     fail_at(node,
-            "it has " + std::to_string(inputs) + " inputs; " + node.op + " takes " + std::to_string(op.min_inputs) +
+            "it has " + counted(inputs, "input") + "; " + node.op + " takes " + std::to_string(op.min_inputs) +
                 more_than(op.min_inputs, op.max_inputs),
             "");
   if (outputs < op.min_outputs || (op.max_outputs >= 0 && outputs > op.max_outputs))
     fail_at(node,
-            "it has " + std::to_string(outputs) + " outputs; " + node.op + " gives " + std::to_string(op.min_outputs) +
+            "it has " + counted(outputs, "output") + "; " + node.op + " gives " + std::to_string(op.min_outputs) +
                 more_than(op.min_outputs, op.max_outputs),
             "");
   // Of any number of inputs none is absent but a Loop's first two.
@@ -297,8 +298,8 @@ std::vector<Tensor> evaluate(const ir::Node& node, std::span<const Tensor> input
 
 std::vector<Tensor> interpret(const ir::Graph& graph, std::vector<Tensor> inputs) {
   if (inputs.size() != graph.inputs.size())
-    throw Error(Code::usage, "the graph takes " + std::to_string(graph.inputs.size()) + " inputs, not " +
-                                 std::to_string(inputs.size()));
+    throw Error(Code::usage,
+                "the graph takes " + counted(graph.inputs.size(), "input") + ", not " + std::to_string(inputs.size()));
   std::vector<Tensor> values(graph.values.size());
   std::vector<size_t> uses(graph.values.size());
   for (size_t id = 0; id < graph.values.size(); ++id) {

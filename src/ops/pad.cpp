@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
@@ -12,7 +13,7 @@ std::vector<std::pair<Size, Size>> margins(const auto& ctx, const std::vector<Si
                                            const std::optional<std::vector<int64_t>>& axes, size_t rank) {
   std::vector<std::pair<Size, Size>> all(rank, {Size(0), Size(0)});
   const size_t count = axes ? axes->size() : rank;
-  if (pads.size() != 2 * count) ctx.fail(std::to_string(pads.size()) + " pads for " + std::to_string(count) + " axes");
+  if (pads.size() != 2 * count) ctx.fail(counted(pads.size(), "pad") + " for " + counted(count, "axis"));
   if (axes) mark_axes(ctx, *axes, rank);
   for (size_t i = 0; i < count; ++i) all[axes ? normal_axis(ctx, (*axes)[i], rank) : i] = {pads[i], pads[count + i]};
   return all;
@@ -29,8 +30,7 @@ void check_operands(const Inference& ctx) {
   const ir::Shape* from = ctx.shape(0);
   const auto axes = !ctx.has(3) && from ? std::optional(static_cast<int64_t>(from->size())) : known_elements(ctx, 3);
   const auto pads = known_elements(ctx, 1);
-  if (axes && pads && *pads != 2 * *axes)
-    ctx.fail(std::to_string(*pads) + " pads for " + std::to_string(*axes) + " axes");
+  if (axes && pads && *pads != 2 * *axes) ctx.fail(counted(*pads, "pad") + " for " + counted(*axes, "axis"));
 }
 
 void infer(Inference& ctx) {

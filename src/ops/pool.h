@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/layout.h"
 #include "ops/window.h"
@@ -20,7 +21,7 @@ PoolSizes size_pool(Context& ctx, const ir::Shape& x) {
   if (x.size() < 3) ctx.fail("the input has rank " + std::to_string(x.size()) + "; at least 3 is needed");
   std::vector<int64_t> kernel = ctx.node().integers("kernel_shape");
   if (kernel.size() != x.size() - 2)
-    ctx.fail("kernel_shape has " + std::to_string(kernel.size()) + " entries for " + std::to_string(x.size() - 2) +
+    ctx.fail("kernel_shape has " + counted(kernel.size(), "entry") + " for " + std::to_string(x.size() - 2) +
              " spatial axes");
   PoolSizes sizes{read_window(ctx, std::move(kernel)), {x[0], x[1]}};
   for (size_t axis = 0; axis + 2 < x.size(); ++axis)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/convolve.h"
 #include "ops/quantize.h"
 
@@ -14,8 +15,7 @@ T per_channel(const std::vector<T>& list, int64_t channel, T otherwise) {
 template <class T>
 void check_per_channel(Evaluation& ctx, const std::vector<T>& list, int64_t channels, const char* what) {
   if (list.size() > 1 && static_cast<int64_t>(list.size()) != channels)
-    ctx.fail(std::string(what) + " has " + std::to_string(list.size()) + " entries for " + std::to_string(channels) +
-             " channels");
+    ctx.fail(std::string(what) + " has " + counted(list.size(), "entry") + " for " + counted(channels, "channel"));
 }
 
 struct Sums {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/quantize.h"
 
 namespace tenon::ops::quantized_matmul {
@@ -34,7 +35,7 @@ template <class T>
 PerLine<T> per_line(Evaluation& ctx, std::vector<T> list, int64_t matrices, int64_t lines) {
   const auto size = static_cast<int64_t>(list.size());
   if (size != 1 && size != lines && size != matrices * lines)
-    ctx.fail("a scale or zero point has " + std::to_string(size) + " entries for " + std::to_string(lines) + " lines");
+    ctx.fail("a scale or zero point has " + counted(size, "entry") + " for " + counted(lines, "line"));
   return {std::move(list), lines};
 }
 

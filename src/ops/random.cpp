@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
@@ -93,7 +94,7 @@ void evaluate_multinomial(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const int64_t samples = ctx.node().integer("sample_size", 1);
   if (x.dims().rank() != 2 || x.dims()[1] < 1 || samples < 0)
-    ctx.fail("the input is " + x.dims().str() + " for " + std::to_string(samples) + " samples");
+    ctx.fail("the input is " + x.dims().str() + " for " + counted(samples, "sample"));
   const int64_t rows = x.dims()[0], classes = x.dims()[1];
   const uint64_t seed = seed_of(ctx.node());
   const DType type = type_of(ctx, DType::i32);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 #include "ops/window.h"
@@ -99,8 +100,8 @@ std::vector<Curve> read_curves(Context& ctx, size_t count, size_t directions, st
   if (ctx.node().has("activations"))
     names = std::get<std::vector<std::string>>(ctx.node().attributes.at("activations"));
   if (names.size() != count * directions)
-    ctx.fail("activations has " + std::to_string(names.size()) + " entries where " +
-             std::to_string(count * directions) + " are needed");
+    ctx.fail("activations has " + counted(names.size(), "entry") + " where " + std::to_string(count * directions) +
+             " are needed");
   const std::vector<float> alphas = ctx.node().reals("activation_alpha"), betas = ctx.node().reals("activation_beta");
   size_t next_alpha = 0, next_beta = 0;
   const auto alpha = [&](double otherwise) {
@@ -162,7 +163,7 @@ void run_recurrent(Evaluation& ctx, int64_t gates, size_t curve_count, std::vect
     if (!ctx.has(at)) return std::vector<double>();
     std::vector<double> list = reals(ctx, ctx.input(at));
     if (static_cast<int64_t>(list.size()) != count)
-      ctx.fail(std::string(what) + " has " + std::to_string(list.size()) + " elements where " + std::to_string(count) +
+      ctx.fail(std::string(what) + " has " + counted(list.size(), "element") + " where " + std::to_string(count) +
                " are needed");
     return list;
   };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/inference.h"
 
 namespace tenon::ops::reshape {
@@ -75,7 +76,7 @@ void evaluate_reshape(Evaluation& ctx) {
   if (open) {
     const int64_t rest = to.elements();
     if (rest == 0 ? x.elements() != 0 : x.elements() % rest != 0)
-      ctx.fail(std::to_string(x.elements()) + " elements do not divide into " + std::to_string(rest));
+      ctx.fail(counted(x.elements(), "element") + " cannot be divided into " + std::to_string(rest));
     to[*open] = rest == 0 ? 0 : x.elements() / rest;
   }
   if (to.elements() != x.elements()) ctx.fail("shape " + x.dims().str() + " has other elements than " + to.str());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "ops/broadcast.h"
 
 /// Resize by separable taps: along each axis an output index has source indices with weights, as ONNX defines them.
@@ -40,7 +41,7 @@ std::vector<Axis> resized(const auto& ctx, const Dims& dims, const std::vector<d
   for (size_t axis = 0; axis < dims.rank(); ++axis) result[axis].in = result[axis].out = dims[axis];
   const std::vector<size_t> axes = axes_of(ctx, dims.rank());
   if ((!scales.empty() && scales.size() != axes.size()) || (!sizes.empty() && sizes.size() != axes.size()))
-    ctx.fail("scales or sizes do not fit " + std::to_string(axes.size()) + " axes");
+    ctx.fail("scales or sizes do not fit " + counted(axes.size(), "axis"));
   for (size_t k = 0; k < axes.size(); ++k) {
     Axis& axis = result[axes[k]];
     if (!scales.empty()) {

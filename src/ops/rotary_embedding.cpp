@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/counted.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 
@@ -20,15 +21,16 @@ void check_sizes(const Inference& ctx) {
   want_elements(ctx, 3, places, "the operand of positions");
   for (const size_t cache : {1, 2})
     if (const ir::Shape* shape = ctx.shape(cache); shape && !shape->empty() && differ(shape->back(), rotary.half))
-      ctx.fail("a cache is " + ir::str(*shape) + " for " + std::to_string(rotary.half) + " pairs");
+      ctx.fail("the last axis of a cache " + ir::str(*shape) + " is not " + std::to_string(rotary.half) +
+               ", half of what is turned");
   const auto cosines = known_elements(ctx, 1), sines = known_elements(ctx, 2);
   if (!cosines || !sines) return;
   if (*cosines != *sines || (rotary.half ? *cosines % rotary.half : *cosines) != 0)
-    ctx.fail("sines and cosines do not fit " + std::to_string(rotary.half) + " pairs");
+    ctx.fail("sines and cosines do not fit " + counted(rotary.half, "pair"));
   const int64_t least = ctx.has(3) ? std::min<int64_t>(places, 1) : places;
   if (rotary.half > 0 && *cosines / rotary.half < least)
-    ctx.fail("there are cosines for " + std::to_string(*cosines / rotary.half) + " places, and not " +
-             std::to_string(least));
+    ctx.fail("the cosines are for " + counted(*cosines / rotary.half, "position") + ", at least " +
+             counted(least, "position") + " needed");
 }
 
 void infer(Inference& ctx) {
@@ -49,7 +51,7 @@ void evaluate(Evaluation& ctx) {
   const int64_t places = rotary.batch * rotary.sequence, half = rotary.half;
   const auto all = static_cast<int64_t>(cosines.size()), cached = half ? all / half : places;
   if (sines.size() != cosines.size() || (half ? all % half : all) != 0)
-    ctx.fail("sines and cosines do not fit " + std::to_string(half) + " pairs");
+    ctx.fail("sines and cosines do not fit " + counted(half, "pair"));
   std::vector<int64_t> positions;
   if (ctx.has(3)) positions = ctx.integers(3);
   else

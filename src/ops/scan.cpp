@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/broadcast.h"
 #include "ops/dispatch.h"
 #include "ops/subgraph.h"
@@ -19,7 +20,7 @@ Parts parts_of(Context& ctx) {
   const int64_t captures = capture_count(node), scanned = node.integer("num_scan_inputs", 1);
   const auto inputs = static_cast<int64_t>(ctx.inputs());
   if (captures < 0 || scanned < 1 || captures > inputs || scanned > inputs - captures)
-    ctx.fail("num_scan_inputs is " + std::to_string(scanned) + " for " + std::to_string(inputs) + " inputs");
+    ctx.fail("num_scan_inputs is " + std::to_string(scanned) + " for " + counted(inputs, "input"));
   Parts parts{static_cast<size_t>(inputs - captures - scanned),
               static_cast<size_t>(scanned),
               static_cast<size_t>(captures),

@@ -64,7 +64,7 @@ void infer_elements(Inference& ctx) {
   want_inside(ctx, ctx.node().integer("axis", 0));
   const ir::Shape *indices = ctx.shape(1), *updates = ctx.shape(2);
   if (indices && updates && !may_agree(*indices, *updates))
-    ctx.fail("indices " + ir::str(*indices) + " and updates " + ir::str(*updates) + " do not fit");
+    ctx.fail("indices " + ir::str(*indices) + " and updates " + ir::str(*updates) + " have different shapes");
   infer_same(ctx);
 }
 
@@ -81,7 +81,7 @@ void infer_nd(Inference& ctx) {
   ir::Shape wanted(indices->begin(), indices->end() - 1);
   wanted.insert(wanted.end(), data->begin() + tuple, data->end());
   if (updates && !may_agree(*updates, wanted))
-    ctx.fail("updates are " + ir::str(*updates) + ", not " + ir::str(wanted));
+    ctx.fail("updates have the shape " + ir::str(*updates) + ", expected " + ir::str(wanted));
 }
 
 void evaluate_elements(Evaluation& ctx) {

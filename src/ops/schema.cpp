@@ -39,14 +39,14 @@ std::string fault_of(const AttributeDef& attribute, int64_t value) {
   const std::string limits = attribute.high == std::numeric_limits<int64_t>::max()
                                  ? "at least " + std::to_string(attribute.low)
                                  : std::to_string(attribute.low) + " to " + std::to_string(attribute.high);
-  return attribute.name + " is " + std::to_string(value) + "; expected is " + limits;
+  return attribute.name + " is " + std::to_string(value) + "; expected " + limits;
 }
 
 std::string fault_of(const AttributeDef& attribute, const std::string& value) {
   if (attribute.words.empty() ||
       std::find(attribute.words.begin(), attribute.words.end(), value) != attribute.words.end())
     return "";
-  return attribute.name + " is \"" + value + "\"; expected is " + joined(attribute.words);
+  return attribute.name + " is \"" + value + "\"; expected " + joined(attribute.words);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
@@ -65,7 +66,7 @@ void check_operands(const Inference& ctx) {
     if (const auto other = known_elements(ctx, at); other && *other != *count)
       ctx.fail("starts, ends, axes and steps differ in length");
   if (const ir::Shape* from = ctx.shape(0); from && *count > static_cast<int64_t>(from->size()))
-    ctx.fail(std::to_string(*count) + " starts for a tensor of rank " + std::to_string(from->size()));
+    ctx.fail(counted(*count, "start") + " for a tensor of rank " + std::to_string(from->size()));
 }
 
 void infer(Inference& ctx) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
@@ -17,7 +18,7 @@ std::vector<int64_t> equal_parts(const auto& ctx, int64_t size, int64_t parts) {
 
 void check_parts(const auto& ctx, const std::vector<int64_t>& sizes, std::optional<int64_t> size) {
   if (sizes.size() != ctx.outputs())
-    ctx.fail(std::to_string(sizes.size()) + " part sizes for " + std::to_string(ctx.outputs()) + " outputs");
+    ctx.fail(counted(sizes.size(), "part size") + " for " + counted(ctx.outputs(), "output"));
   int64_t sum = 0;
   for (int64_t part : sizes)
     if (part < 0 || __builtin_add_overflow(sum, part, &sum)) ctx.fail("a part has size " + std::to_string(part));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "ops/control_flow.h"
 #include "ops/inference.h"
 #include "ops/window.h"
@@ -38,10 +39,10 @@ const ir::Graph& subgraph(Context& ctx, const char* attribute, size_t inputs, si
   const ir::GraphRef* graph = std::get_if<ir::GraphRef>(&ctx.node().attributes.at(name));
   if (!graph || !*graph) ctx.fail("the attribute " + name + " is no graph");
   if ((*graph)->inputs.size() != inputs)
-    ctx.fail("the subgraph " + name + " takes " + std::to_string((*graph)->inputs.size()) + " values and is given " +
+    ctx.fail("the subgraph " + name + " takes " + counted((*graph)->inputs.size(), "value") + " and is given " +
              std::to_string(inputs));
   if ((*graph)->outputs.size() < outputs)
-    ctx.fail("the subgraph " + name + " gives " + std::to_string((*graph)->outputs.size()) + " values; " +
+    ctx.fail("the subgraph " + name + " gives " + counted((*graph)->outputs.size(), "value") + "; " +
              std::to_string(outputs) + " are needed");
   return **graph;
 }
@@ -157,7 +158,7 @@ inline void want_condition(const Inference& ctx, DType type, const ir::Shape* sh
   if (type != DType::undefined && type != DType::boolean)
     ctx.fail(what + " must be of bool, not " + std::string(name(type)));
   const auto count = shape ? known_elements(*shape) : std::nullopt;
-  if (count && *count != 1) ctx.fail(what + " has " + std::to_string(*count) + " elements, not 1");
+  if (count && *count != 1) ctx.fail(what + " has " + counted(*count, "element") + ", not 1");
 }
 
 /// The one truth value of a tensor.

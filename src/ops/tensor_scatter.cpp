@@ -22,7 +22,7 @@ void infer(Inference& ctx) {
     const ir::Dim &has = (*update)[axis], &room = (*past)[axis];
     if (!has.is_constant() || !room.is_constant()) continue;
     if (axis == along ? has.value() > room.value() : has.value() != room.value())
-      ctx.fail("the update is " + ir::str(*update) + " for a cache " + ir::str(*past));
+      ctx.fail("the update " + ir::str(*update) + " does not fit into the cache " + ir::str(*past));
   }
 }
 
@@ -36,7 +36,7 @@ void evaluate(Evaluation& ctx) {
   Dims wanted = dims;
   if (update.dims().rank() == dims.rank()) wanted[axis] = update.dims()[axis];
   if (!(update.dims() == wanted) || wanted[axis] > dims[axis] || update.dtype() != past.dtype())
-    ctx.fail("the update is " + update.dims().str() + " for a cache " + dims.str());
+    ctx.fail("the update " + update.dims().str() + " does not fit into the cache " + dims.str());
   const bool circular = ctx.node().text("mode", "linear") == "circular";
   std::vector<int64_t> first(static_cast<size_t>(dims[0]), 0);
   if (ctx.has(2)) first = ctx.integers(2);

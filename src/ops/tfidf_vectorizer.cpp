@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
@@ -40,8 +41,7 @@ void count_grams(Evaluation& ctx, const std::vector<Word>& pool, const std::vect
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF") ctx.fail("mode is \"" + mode + "\"");
   if (shortest < 1 || longest < shortest || skips < 0) ctx.fail("the gram lengths are out of range");
   if (!weights.empty() && weights.size() != indices.size())
-    ctx.fail("there are " + std::to_string(weights.size()) + " weights for " + std::to_string(indices.size()) +
-             " grams");
+    ctx.fail("there are " + counted(weights.size(), "weight") + " for " + std::to_string(indices.size()) + " grams");
   std::map<std::vector<Word>, size_t> grams;
   for (size_t length = 1, gram = 0; length <= starts.size(); ++length) {
     const int64_t begin = starts[length - 1],

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "ops/dispatch.h"
 #include "ops/inference.h"
 
@@ -13,7 +14,7 @@ std::vector<size_t> order_of(const auto& ctx, size_t rank) {
     return order;
   }
   if (perm.size() != rank)
-    ctx.fail("perm has " + std::to_string(perm.size()) + " axes for a tensor of rank " + std::to_string(rank));
+    ctx.fail("perm has " + counted(perm.size(), "axis") + " for a tensor of rank " + std::to_string(rank));
   mark_axes(ctx, perm, rank);
   for (int64_t axis : perm) order.push_back(normal_axis(ctx, axis, rank));
   return order;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "ops/inference.h"
 
 /// The sliding window shared by convolutions and pools, over 1 to 3 spatial axes. Contexts are Inference and
@@ -54,7 +55,7 @@ std::vector<int64_t> window_list(Context& ctx, const std::string& name, size_t c
   std::vector<int64_t> list = ctx.node().integers(name);
   if (list.empty()) list.assign(count, otherwise);
   if (list.size() != count)
-    ctx.fail(name + " has " + std::to_string(list.size()) + " entries where " + std::to_string(count) + " are needed");
+    ctx.fail(name + " has " + counted(list.size(), "entry") + " where " + std::to_string(count) + " are needed");
   for (int64_t entry : list)
     if (entry < low || entry >= int64_t{1} << 31) ctx.fail(name + " holds " + std::to_string(entry));
   return list;
@@ -100,7 +101,7 @@ ir::Dim slide(Context& ctx, Window& window, size_t axis, const ir::Dim& input) {
   const int64_t begin = window.begin[axis], end = window.end[axis];
   const ir::Dim room = input + (begin + end - extent);
   if (input.is_constant() && room.value() < 0)
-    ctx.fail("the kernel spans " + std::to_string(extent) + " positions of a padded input of " +
+    ctx.fail("the kernel spans " + counted(extent, "position") + " of a padded input of " +
              std::to_string(input.value() + begin + end));
   if (!window.ceil) return room.floor_div(stride) + 1;
   const ir::Dim output = room.ceil_div(stride) + 1;

@@ -11,7 +11,9 @@
 namespace tenon::plan {
 namespace {
 
-std::string text(const std::vector<int64_t>& sizes) { return sizes.empty() ? "scalar" : Dims(sizes).str(); }
+std::string text(const std::vector<int64_t>& sizes) {
+  return sizes.empty() ? "scalar" : ir::str(ir::Shape(sizes.begin(), sizes.end()));
+}
 
 void set_input(ir::Value& value, const Shapes& shapes) {
   const auto given = shapes.find(value.name);

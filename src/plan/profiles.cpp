@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/counted.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
@@ -20,7 +21,7 @@ std::string outside(const Profile& profile, const Shapes& sizes) {
     const std::vector<int64_t>&most = profile.max.at(name), &given = sizes.at(name);
     const std::string input = "input \"" + name + "\" has ";
     if (given.size() != least.size())
-      return input + std::to_string(given.size()) + " axes, the profile has " + std::to_string(least.size());
+      return input + counted(given.size(), "axis") + ", the profile has " + std::to_string(least.size());
     for (size_t axis = 0; axis < least.size(); ++axis)
       if (given[axis] < least[axis] || given[axis] > most[axis])
         return input + std::to_string(given[axis]) + " on axis " + std::to_string(axis) + ", the engine is for " +

@@ -209,8 +209,10 @@ std::vector<plan::Suspicion> Auditor::preprocessing(const ir::Graph& graph, bool
                                  static_cast<double>(most->high), scale),
                      scale > 1 ? "scale by 1/255 (0..1 for 0..255): --preprocess …,scale=1/255"
                                : "leave out the scale by 1/255 (0..255 for 0..1): --preprocess …,scale=1"});
-  else if (signed_rank(state_.gains) > sure_gain ||
-           (tried >= least_tries && surer * 5 >= tried * 3 && blue * 2 > static_cast<int>(seen_.size())))
+  // Images of one scene are one observation, however many there are.
+  else if (likeness(seen_) <= same_scene &&
+           (signed_rank(state_.gains) > sure_gain ||
+            (tried >= least_tries && surer * 5 >= tried * 3 && blue * 2 > static_cast<int>(seen_.size()))))
     found.push_back({"red and blue look exchanged",
                      fmt::format("the model is more certain of {} of {} images with them exchanged, and {} of {} "
                                  "images have more of the last channel than of the first",

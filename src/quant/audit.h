@@ -29,6 +29,11 @@ Image image_of(const float* data, int64_t channels, int64_t height, int64_t widt
 /// twice.
 std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images);
 
+/// How much images look alike: the middle of their correlations, 0 for fewer than two. Above `same_scene` they show one
+/// scene, as frames of a video do.
+double likeness(const std::vector<Image>& images);
+inline constexpr double same_scene = 0.9;
+
 /// How certain the outputs of one of a batch's images look: of score lists how far the best stands out, of score maps
 /// the best scores. Comparable only between runs of one model. 0 where nothing looks like a score.
 double certainty(const std::vector<Tensor>& outputs, int64_t image = 0, int64_t images = 1);

@@ -115,9 +115,17 @@ Image image_of(const float* data, int64_t channels, int64_t height, int64_t widt
   return image;
 }
 
-std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images) {
-  constexpr double too_dark = 0.08, too_bright = 0.95, same_scene = 0.9, flat = 1e-5;
+double likeness(const std::vector<Image>& images) {
   constexpr size_t most_compared = 64;
+  std::vector<double> alike;
+  const size_t stride = (images.size() + most_compared - 1) / most_compared;
+  for (size_t a = 0; a < images.size(); a += stride)
+    for (size_t b = a + stride; b < images.size(); b += stride) alike.push_back(correlation(images[a], images[b]));
+  return alike.empty() ? 0 : median(alike);
+}
+
+std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images) {
+  constexpr double too_dark = 0.08, too_bright = 0.95, flat = 1e-5;
   std::vector<plan::Suspicion> found;
   if (images.empty()) return found;
   double low = images[0].low, high = images[0].high;
@@ -145,14 +153,9 @@ std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images) {
     found.push_back({"the images are nearly white",
                      fmt::format("half of them are lighter than {:.1f} % of white", 100 * median(light)),
                      "calibrate with images exposed as those to come"});
-  std::vector<double> alike;
-  const size_t stride = (images.size() + most_compared - 1) / most_compared;
-  for (size_t a = 0; a < images.size(); a += stride)
-    for (size_t b = a + stride; b < images.size(); b += stride)
-      alike.push_back(correlation(images[a], images[b]));
-  if (!alike.empty() && median(alike) > same_scene)
+  if (const double alike = likeness(images); alike > same_scene)
     found.push_back({fmt::format("the {} images show one scene", images.size()),
-                     fmt::format("their light and dark parts agree, with a correlation of {:.2f}", median(alike)),
+                     fmt::format("their light and dark parts agree, with a correlation of {:.2f}", alike),
                      "add images of other scenes and times, if the engine will see them"});
   return found;
 }

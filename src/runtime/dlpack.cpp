@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/counted.h"
 namespace tenon::dlpack {
 namespace {
 
@@ -57,7 +58,7 @@ Tensor referring_to(const View& tensor, std::shared_ptr<const void> keep) {
   const DType type = type_for(tensor.dtype);
   const Device device = device_for(tensor.device);
   if (tensor.ndim < 0 || tensor.ndim > static_cast<int32_t>(Dims::max_rank))
-    refuse("it has " + std::to_string(tensor.ndim) + " axes, at most 8 are possible");
+    refuse("it has " + counted(tensor.ndim, "axis") + ", at most 8 are possible");
   const auto rank = static_cast<size_t>(tensor.ndim);
   const Dims dims(std::span<const int64_t>(tensor.shape, rank));
   for (const int64_t size : dims)

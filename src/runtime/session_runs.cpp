@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/counted.h"
 #include "runtime/session.h"
 
 namespace tenon {
@@ -28,8 +29,8 @@ bool holds_objects(const Tensor& tensor) {
 }
 
 void refuse_counts(const ir::Graph& graph) {
-  throw Error(Code::usage, "the engine takes " + std::to_string(graph.inputs.size()) + " inputs and gives " +
-                               std::to_string(graph.outputs.size()) + " outputs");
+  throw Error(Code::usage, "the engine takes " + counted(graph.inputs.size(), "input") + " and gives " +
+                               counted(graph.outputs.size(), "output"));
 }
 
 std::string text_of(const std::vector<int64_t>& sizes) { return Dims(std::span<const int64_t>(sizes)).str(); }
@@ -80,7 +81,7 @@ void Session::Impl::check_input(size_t at, const Tensor& tensor) const {
   const ir::Value& value = plan().graph.value(plan().graph.inputs[at]);
   if (tensor.dtype() != value.dtype)
     refuse("input \"" + value.name + "\" is of type " + std::string(name(tensor.dtype())),
-           "the model takes " + std::string(name(value.dtype)));
+           "the model takes " + std::string(name(value.dtype)), "cast it, as NumPy's astype does");
   if (tensor.on_cpu()) return;
   const std::string where = tensor.device().str(), wanted = plan().device.str();
   if (where != wanted)

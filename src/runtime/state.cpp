@@ -16,7 +16,7 @@ State::Impl::Impl(std::shared_ptr<const EngineAccess::Impl> of, Shapes given)
   for (const auto& [name, dims] : sizes) {
     const ir::Value& value = input(slot_of(name));
     if (value.shape && value.shape->size() != dims.size())
-      throw Error(Code::usage, "input \"" + name + "\" is given " + Dims(dims).str(),
+      throw Error(Code::usage, "input \"" + name + "\" is given " + ir::str(ir::Shape(dims.begin(), dims.end())),
                   {.why = "the model expects " + ir::str(*value.shape)});
   }
 }
@@ -100,7 +100,8 @@ void State::set(const std::string& input, const Tensor& tensor) {
     throw Error(Code::usage, "input \"" + input + "\" is of type " + std::string(name(value.dtype)),
                 {.why = "the tensor is " + std::string(name(tensor.dtype())) + " on " + tensor.device().str()});
   if (value.shape && value.shape->size() != tensor.dims().rank())
-    throw Error(Code::usage, "input \"" + input + "\" is given " + tensor.dims().str(),
+    throw Error(Code::usage,
+                "input \"" + input + "\" is given " + ir::str(ir::Shape(tensor.dims().begin(), tensor.dims().end())),
                 {.why = "the model expects " + ir::str(*value.shape)});
   impl_->take(slot, tensor);
 }

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/byte_count.h"
+#include "base/counted.h"
 #include "base/descriptor.h"
 
 namespace tenon::vision {
@@ -30,8 +30,7 @@ std::vector<uint8_t> read_file(const std::string& path, int64_t limit) {
   if (!S_ISREG(status.st_mode)) throw Error(Code::io, "not a regular file", {.where = path});
   if (status.st_size > limit)
     throw Error(Code::resource, "the file is too large",
-                {.where = path,
-                 .why = byte_count(static_cast<uint64_t>(status.st_size)) + ", the limit is " + std::to_string(limit)});
+                {.where = path, .why = counted(status.st_size, "byte") + ", the limit is " + std::to_string(limit)});
   std::vector<uint8_t> bytes(static_cast<size_t>(status.st_size));
   size_t have = 0;
   while (have < bytes.size()) {

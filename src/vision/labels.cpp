@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "vision/file.h"
 
@@ -16,7 +17,8 @@ constexpr int64_t max_label_file = 16 << 20;
 
 class Scanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  /// `where` and `code` are those of its errors.
+  Scanner(std::string_view text, std::string where, Code code) : text_(text), where_(std::move(where)), code_(code) {}
 
   bool take(char wanted) {
     skip_blanks();
@@ -50,13 +52,21 @@ class Scanner {
     }
     refuse("a name has no closing quote");
   }
+  /// A name, or a list whose last entry is the name, as [identifier, name].
+  std::string name() {
+    if (!take('[')) return quoted();
+    std::string last = quoted();
+    while (take(',')) last = quoted();
+    expect(']');
+    return last;
+  }
   void end() {
     skip_blanks();
     if (at_ != text_.size()) refuse("text after the end");
   }
   [[noreturn]] void refuse(std::string why) const {
-    throw Error(Code::invalid_model, "cannot read the model's class names",
-                {.where = "byte " + std::to_string(at_) + " of the metadata entry \"names\"",
+    throw Error(code_, "cannot read the class names",
+                {.where = where_ + ", byte " + std::to_string(at_),
                  .why = std::move(why),
                  .hint = "give a labels file, one name a line"});
   }
@@ -67,8 +77,89 @@ class Scanner {
       ++at_;
   }
   std::string_view text_;
+  std::string where_;
+  Code code_;
   size_t at_ = 0;
 };
+
+/// {0: 'a', 1: 'b'} or ['a', 'b'], as Python and JSON write them.
+std::vector<std::string> parsed(Scanner scan) {
+  std::vector<std::string> labels;
+  const bool list = scan.take('[');
+  if (!list) scan.expect('{');
+  const char close = list ? ']' : '}';
+  while (!scan.take(close)) {
+    size_t id = labels.size();
+    if (!list) {
+      const bool quoted = scan.take('\'') || scan.take('"');
+      id = scan.number();
+      if (quoted && !scan.take('\'')) scan.expect('"');
+      scan.expect(':');
+    }
+    if (id >= max_labels) scan.refuse("too many names");
+    if (id >= labels.size()) labels.resize(id + 1);
+    labels[id] = scan.name();
+    if (scan.take(',')) continue;
+    scan.expect(close);
+    break;
+  }
+  scan.end();
+  return labels;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
+  return first == text.npos ? std::string_view() : text.substr(first, last - first + 1);
+}
+
+/// Without quotes around the whole.
+std::string unquoted(std::string_view text) {
+  const bool quoted = text.size() > 1 && (text[0] == '\'' || text[0] == '"') && text.back() == text[0];
+  return std::string(quoted ? text.substr(1, text.size() - 2) : text);
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    line = line.substr(0, line.find_last_not_of(" \r") + 1);
+    lines.emplace_back(line);
+    begin = end + 1;
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+/// "7: person", "7,person" and "7 person" without the number, where line 7 has it and so has each line its own.
+std::vector<std::string> without_numbers(std::vector<std::string> lines) {
+  std::vector<std::string> names;
+  for (const std::string& line : lines) {
+    size_t number = 0;
+    const auto [end, status] = std::from_chars(line.data(), line.data() + line.size(), number);
+    const auto digits = static_cast<size_t>(end - line.data());
+    const bool numbered = status == std::errc() && number == names.size() && digits < line.size() &&
+                          std::string_view(",: ").find(line[digits]) != std::string_view::npos;
+    const std::string_view name = numbered ? trimmed(std::string_view(line).substr(digits + 1)) : std::string_view();
+    if (name.empty()) return lines;
+    names.push_back(unquoted(name));
+  }
+  return names;
+}
+
+/// What stands below "names:" in a data set's YAML: "0: person" or "- person", further in than that line.
+std::vector<std::string> below_names(const std::vector<std::string>& lines) {
+  std::vector<std::string> names;
+  auto line = std::find_if(lines.begin(), lines.end(), [](const std::string& one) { return one == "names:"; });
+  for (line += line != lines.end(); line != lines.end(); ++line) {
+    const std::string_view entry = trimmed(std::string_view(*line).substr(0, line->find(" #")));
+    if (entry.empty() || entry[0] == '#') continue;
+    const bool listed = entry.starts_with("- ");
+    if (!listed && (*line)[0] != ' ') break;
+    names.push_back(listed ? unquoted(trimmed(entry.substr(2))) : std::string(entry));
+  }
+  return without_numbers(std::move(names));
+}
 
 /// Of lines with tabs the last column is the name: by number where the first one is a number, else in order.
 std::vector<std::string> without_columns(std::vector<std::string> lines) {
@@ -90,44 +181,24 @@ std::vector<std::string> without_columns(std::vector<std::string> lines) {
 }  // namespace
 
 std::vector<std::string> labels_from_metadata(std::string_view text) {
-  Scanner scan(text);
-  std::vector<std::string> labels;
-  const bool list = scan.take('[');
-  if (!list) scan.expect('{');
-  const char close = list ? ']' : '}';
-  while (!scan.take(close)) {
-    size_t id = labels.size();
-    if (!list) {
-      const bool quoted = scan.take('\'') || scan.take('"');
-      id = scan.number();
-      if (quoted && !scan.take('\'')) scan.expect('"');
-      scan.expect(':');
-    }
-    if (id >= max_labels) scan.refuse("too many names");
-    if (id >= labels.size()) labels.resize(id + 1);
-    labels[id] = scan.quoted();
-    if (scan.take(',')) continue;
-    scan.expect(close);
-    break;
-  }
-  scan.end();
-  return labels;
+  return parsed(Scanner(text, "the metadata entry \"names\"", Code::invalid_model));
 }
 
 std::vector<std::string> labels_from_file(const std::string& path) {
   const std::vector<uint8_t> bytes = read_file(path, max_label_file);
-  std::vector<std::string> labels;
-  std::string line;
-  const auto finish = [&] {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    labels.push_back(std::move(line));
-    line.clear();
-    if (labels.size() > max_labels) throw Error(Code::io, "too many labels", {.where = path});
-  };
-  for (const uint8_t byte : bytes) byte == '\n' ? finish() : line.push_back(static_cast<char>(byte));
-  finish();
-  while (!labels.empty() && labels.back().empty()) labels.pop_back();
-  return without_columns(std::move(labels));
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  if (text.find('\0') != text.npos)
+    throw Error(Code::io, "the file does not hold labels",
+                {.where = path, .why = "it is not UTF-8 text", .hint = "give a text file, one name a line"});
+  const std::string_view content = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  if (content.starts_with('{') || content.starts_with('[')) return parsed(Scanner(content, path, Code::io));
+  std::vector<std::string> lines = lines_of(text);
+  if (lines.size() > max_labels) throw Error(Code::io, "too many labels", {.where = path});
+  if (path.ends_with(".yaml") || path.ends_with(".yml"))
+    if (std::vector<std::string> names = below_names(lines); !names.empty()) return names;
+  return without_columns(without_numbers(std::move(lines)));
 }
 
 std::string label(const std::vector<std::string>& labels, int class_id) {

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/counted.h"
 #include "vision/heads.h"
 
 namespace tenon::vision {
@@ -287,12 +288,12 @@ std::optional<Head> recognise(std::span<const Tensor> outputs, int input_width, 
 std::string describe(const Head& head) {
   std::string text = std::string(name(head.kind)) + " " + name(head.task);
   std::string parts;
-  const auto add = [&](int64_t count, const char* noun, const char* plural) {
-    if (count > 0) parts += (parts.empty() ? "" : ", ") + std::to_string(count) + " " + (count == 1 ? noun : plural);
+  const auto add = [&](int64_t count, const char* noun) {
+    if (count > 0) parts += (parts.empty() ? "" : ", ") + counted(count, noun);
   };
-  add(head.classes, "class", "classes");
-  add(head.points, "key point", "key points");
-  if (head.task == Task::segment) add(head.extras, "mask coefficient", "mask coefficients");
+  add(head.classes, "class");
+  add(head.points, "key point");
+  if (head.task == Task::segment) add(head.extras, "mask coefficient");
   return text + (parts.empty() ? "" : ": " + parts) + "; told by " + head.from;
 }
 

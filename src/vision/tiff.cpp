@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "base/counted.h"
 #include "vision/exif.h"
 #include "vision/tiff_unpack.h"
 
@@ -110,7 +111,7 @@ class Decoder {
       fail("compression " + std::to_string(static_cast<int>(packing_)),
            "known are none, LZW, Deflate and PackBits; convert it to PNG");
     samples_ = value(samples_tag, 1);
-    if (samples_ == 0 || samples_ > max_samples) fail(std::to_string(samples_) + " samples a pixel");
+    if (samples_ == 0 || samples_ > max_samples) fail(counted(samples_, "sample") + " a pixel");
     const std::vector<size_t> bits = values(bits_tag);
     bits_ = bits.empty() ? 1 : bits[0];
     if (std::any_of(bits.begin(), bits.end(), [&](size_t other) { return other != bits_; }))

@@ -185,6 +185,27 @@ def with_mask(boxes, logits):
                 others=[('pixel_mask', TensorProto.INT64, (1, 64, 64))])
 
 
+def in_half(content):
+    """The same model with inputs and outputs in float16."""
+    model = onnx.load_from_string(content)
+    graph, half = model.graph, TensorProto.FLOAT16
+    first, last = [], []
+    for info in graph.input:
+        for node in graph.node:
+            node.input[:] = [name + '_f32' if name == info.name else name for name in node.input]
+        info.type.tensor_type.elem_type = half
+        first.append(helper.make_node('Cast', [info.name], [info.name + '_f32'], to=TensorProto.FLOAT))
+    for info in graph.output:
+        for node in graph.node:
+            node.output[:] = [name + '_f32' if name == info.name else name for name in node.output]
+        info.type.tensor_type.elem_type = half
+        last.append(helper.make_node('Cast', [info.name + '_f32'], [info.name], to=half))
+    nodes = [*first, *graph.node, *last]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model.SerializeToString()
+
+
 def models():
     names, two = {'names': "{0: 'disc', 1: 'bar'}"}, {0: 'disc', 1: 'bar'}
     told = dict(ULTRALYTICS, names=str(two))
@@ -220,6 +241,10 @@ def models():
         'rtdetr_sizes': with_sizes(), 'detr_mask': with_mask(boxes, softmax),
         'alone': model_of(shape=(3, 'height', 'width'), boxes=listed, labels=labels, scores=scores),
         'semantic': semantic(), 'label_map': label_map(),
+        'detr_half': in_half(model_of(names, logits=softmax, pred_boxes=boxes)), 'semantic_half': in_half(semantic()),
+        'yolox': model_of(names, output=columns([[4, 4, 1, 1, 0.9, 0.9, 0.1]], blank=[0, 0, -1, -1, 0, 0, 0])[None]),
+        'levels': model_of(cls_8=numpy.zeros((1, 256, 1), numpy.float32),
+                           cls_16=numpy.zeros((1, 64, 1), numpy.float32)),
     }
     for content in result.values():
         onnx.checker.check_model(onnx.load_from_string(content))

@@ -54,16 +54,16 @@ def varint(value):
     return out + bytes([value])
 
 
-def value_info(name, sizes):
+def value_info(name, sizes, kind=1):
     dims = b''.join(field(1, field(2 if isinstance(size, bytes) else 1, size)) for size in sizes)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))
+    return field(1, name) + field(2, field(1, field(1, kind) + field(2, dims)))
 
 
-def model(sizes, op=b'Relu', result=None):
-    """y = op(x), as ONNX."""
+def model(sizes, op=b'Relu', result=None, kind=1):
+    """y = op(x), as ONNX; `kind` is the element type."""
     node = field(1, b'x') + field(2, b'y') + field(4, op)
-    graph = (field(1, node) + field(2, b'g') + field(11, value_info(b'x', sizes))
-             + field(12, value_info(b'y', result or sizes)))
+    graph = (field(1, node) + field(2, b'g') + field(11, value_info(b'x', sizes, kind))
+             + field(12, value_info(b'y', result or sizes, kind)))
     return field(1, 8) + field(7, graph) + field(8, field(1, b'') + field(2, 17))
 
 

@@ -196,7 +196,7 @@ TEST_F(EngineFile, AGraphMadeByHandIsChecked) {
       {conv + "activation=\"sqrt\"" + end, "activation \"sqrt\" is not known"},
       {conv + "output_dtype=8" + end, "output_dtype is no floating type"},
       {conv + "windows=[3]" + end, "it has no attribute windows"},
-      {conv + "pads=[-1,0,0,0]" + end, "pads is -1; expected is at least 0"},
+      {conv + "pads=[-1,0,0,0]" + end, "pads is -1; expected at least 0"},
       {product + "const %b : f32[0] = {} %y : ? = MatMul(%x, %w, %b) from [\"m\"] output %y",
        "the bias has sizes [0] where the output has [2,1]"},
       {product + "%y : ? = MatMul(%x, %w, _, %w) {residual=\"after\"} from [\"m\"] output %y",

@@ -262,6 +262,7 @@ TEST(ExplainText, AGainWithinTheSpreadOfRunsIsNoAdvice) {
   one.runs = runs_of({700, 1000, 1200});
   find(one);
   EXPECT_EQ(one.findings[0].todo.find("INT8 would save"), std::string::npos) << one.findings[0].todo;
+  EXPECT_EQ(one.findings[0].todo.find("INT8 would cost"), std::string::npos) << one.findings[0].todo;
 }
 
 TEST(ExplainText, FindingsAreInOrderOfCost) {

@@ -73,9 +73,9 @@ TEST(Text, NamesTheLineOfAFault) {
   EXPECT_EQ(fault("graph \"g\"\n%y : f32 = Relu(%x)"), "line 2: graph text: value %x is not defined before its use");
   EXPECT_EQ(fault("graph \"g\"\ninput %x : f32\ninput %x : f32"), "line 3: graph text: value %x is defined twice");
   EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[3] = {1.0, 2.0}"),
-            "line 2: graph text: 2 elements are given for sizes 3");
+            "line 2: graph text: 2 elements for sizes 3");
   EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[99999999999] = {}"),
-            "line 2: graph text: 0 elements are given for sizes 99999999999");
+            "line 2: graph text: 0 elements for sizes 99999999999");
   EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[N] = {}"), "line 2: graph text: a constant needs known sizes");
   EXPECT_EQ(fault("graph \"g\"\nconst %x : f32[] = @0"), "line 2: graph text: there is no tensor @0");
   EXPECT_EQ(fault("graph \"g"), "line 1: graph text: a quoted text has no end");

@@ -114,7 +114,7 @@ def test_a_calibrators_exception_is_the_callers(net, data):
 
     with pytest.raises(LookupError, match='no more disk'):
         tenon.build(net, calibration=Broken(data), **QUICK)
-    with pytest.raises(tenon.Error, match='2 arrays for 1 inputs'):
+    with pytest.raises(tenon.Error, match=r'2 arrays for 1 input\b'):
         class Two(Mine):
             def get_batch(self, names):
                 return [data, data]

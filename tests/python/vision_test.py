@@ -165,5 +165,5 @@ def test_a_guess_at_the_preprocessing_is_told(engine, caplog):
     assert len(told) == 1 and told[0].levelname == 'WARNING' and 'taken as "imagenet"' in told[0].message
     caplog.clear()
     next(tenon.classify(model, first(), budget=0, preprocess='imagenet', labels=['a', 'b']))
-    assert 'there are 2 labels, and the model has 3 classes: names may be shifted' in caplog.messages
+    assert "the number of labels (2) is not that of the model's classes (3): names may be shifted" in caplog.messages
     assert sum('hardly more than a guess' in one for one in caplog.messages) == 1

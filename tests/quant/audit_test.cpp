@@ -275,15 +275,15 @@ ir::Graph blueness() {
 /// Two images a batch, with their first and last colours dimmed, and a mean taken from the first.
 class Tinted : public Calibrator {
  public:
-  Tinted(int batches, float first, float last, float mean)
-      : batches_(batches), first_(first), last_(last), mean_(mean) {}
+  Tinted(int batches, float first, float last, float mean, bool one_scene)
+      : batches_(batches), first_(first), last_(last), mean_(mean), one_scene_(one_scene) {}
   bool next_batch(CalibrationBatch& batch) override {
     if (at_ == batches_) return false;
     Tensor both(DType::f32, {2, 3, side, side});
     batch.names.clear();
     for (int image = 0; image < 2; ++image) {
       const int number = 2 * at_ + image;
-      const Tensor one = blobs(static_cast<unsigned>(number));
+      const Tensor one = blobs(one_scene_ ? 1 : static_cast<unsigned>(number));
       constexpr int64_t pixels = side * side;
       for (int64_t at = 0; at < 3 * pixels; ++at)
         both.data<float>()[image * 3 * pixels + at] = one.data<float>()[at] * (at < pixels       ? first_
@@ -300,11 +300,12 @@ class Tinted : public Calibrator {
  private:
   int batches_, at_ = 0;
   float first_, last_, mean_;
+  bool one_scene_;
 };
 
 TEST(Audit, NamesColoursThatTheModelIsSurerOfExchanged) {
-  const auto found = [](int batches, float first, float last, float mean = 0) {
-    Tinted source(batches, first, last, mean);
+  const auto found = [](int batches, float first, float last, float mean = 0, bool one_scene = false) {
+    Tinted source(batches, first, last, mean, one_scene);
     compile::Setting setting;
     setting.threads = 2;
     setting.options.method = CalibrationMethod::mse;
@@ -317,6 +318,8 @@ TEST(Audit, NamesColoursThatTheModelIsSurerOfExchanged) {
   // The colour is lighter by half of what the mean took from it, where means are exchanged as well.
   EXPECT_EQ(found(10, 0.8f, 0.4f, 0.45f), Names{"red and blue look exchanged"});
   EXPECT_EQ(found(10, 0.4f, 0.4f, 0.45f), Names{});
+  // Frames of one scene are one observation.
+  EXPECT_EQ(found(10, 0.8f, 0.4f, 0, true), Names{"the 20 images show one scene"});
 }
 
 TEST(Audit, CoverageEndsAtTheLastSample) {

@@ -86,13 +86,13 @@ TEST_F(SessionTest, RefusesWhatTheModelDoesNotTake) {
   EXPECT_EQ(error_of([&] {
               session.run({{"x", random_tensor({1, 3, 9, 8}, 1)}});
             }),
-            "usage: input \"x\" is given 1x3x9x8, the model expects [n1,3,8,8]");
+            "usage: input \"x\" is given [1,3,9,8], the model expects [n1,3,8,8]");
   EXPECT_EQ(error_of([&] {
               session.run({{"x", random_tensor({3, 8, 8}, 1)}});
             }),
-            "usage: input \"x\" is given 3x8x8, the model expects [n1,3,8,8]");
+            "usage: input \"x\" is given [3,8,8], the model expects [n1,3,8,8]");
   std::vector<Tensor> none, outputs(1);
-  EXPECT_EQ(error_of([&] { session.run(none, outputs); }), "usage: the engine takes 1 inputs and gives 1 outputs");
+  EXPECT_EQ(error_of([&] { session.run(none, outputs); }), "usage: the engine takes 1 input and gives 1 output");
   EXPECT_EQ(error_of([&] { engine.session(-1); }), "usage: cannot run on -1 threads");
   EXPECT_EQ(error_of([&] { engine.session(1, {{"z", {1}}}); }), "usage: the model has no input \"z\"");
   EXPECT_EQ(session.run({{"x", x}}).size(), 1u) << "a refused run leaves the session whole";

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _core
 from .._calibration import Calibrator
-from .._errors import Code, Error
+from .._errors import Code, Error, counted
 from ..cuda._memory import BadAddress, memory
 from ._enums import CalibrationAlgoType, Severity
 from ._types import HostMemory, Managed, pointer, tell
@@ -101,7 +101,8 @@ class Adapter(Calibrator):
         if len(addresses) != len(self._inputs):
             raise Error(
                 Code.usage,
-                "the calibrator gives %d addresses for %d inputs" % (len(addresses), len(self._inputs)),
+                "the calibrator gives %s for %s"
+                % (counted(len(addresses), "address"), counted(len(self._inputs), "input")),
                 hint="get_batch gives one for each of its names",
             )
         batch: Dict[str, Any] = {}
@@ -121,7 +122,7 @@ class Adapter(Calibrator):
         if self._batches == 0:
             hint = "give None at the end of the data"
             raise Error(Code.usage, "the calibrator's get_batch failed", why=_told(error), hint=hint) from error
-        text = "The data ends after %d batches, as get_batch failed: %s" % (self._batches, _told(error))
+        text = "The data ends after %s, as get_batch failed: %s" % (counted(self._batches, "batch"), _told(error))
         tell(self._logger, Severity.ERROR, text)
 
     def read_calibration_cache(self) -> Optional[bytes]:

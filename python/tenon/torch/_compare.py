@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import torch
 
 from .. import _build, _core
-from .._errors import Code, Error
+from .._errors import Code, Error, counted
 from .._export import difference, flat, to_program
 
 
@@ -37,7 +37,7 @@ class Comparison:
         return all(error["relative"] <= self.limit for error in self.outputs.values())
 
     def __repr__(self) -> str:
-        lines = ["%d batches; relative error %g is allowed" % (self.samples, self.limit)]
+        lines = ["%s; relative error %g is allowed" % (counted(self.samples, "batch"), self.limit)]
         for name, error in self.outputs.items():
             lines.append(
                 "  %-24s relative %.3g, largest %.3g, cosine %.6f"

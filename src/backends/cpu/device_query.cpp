@@ -11,6 +11,7 @@
 
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/isa.h"
+#include "base/counted.h"
 #include "base/memory.h"
 
 namespace tenon::cpu {
@@ -70,8 +71,8 @@ std::string device_query_text(Json& facts) {
                   {"caches", caches()},
                   {"memory_bytes", total},
                   {"memory_available_bytes", available}};
-  std::string text = fmt::format("cpu   {}\n      kernels for {}, {} of {} cores usable\n", name,
-                                 isa_name(active_isa()), usable(), online);
+  std::string text = fmt::format("cpu   {}\n      kernels for {}, {} of {} usable\n", name, isa_name(active_isa()),
+                                 usable(), counted(online, "core"));
   for (const Json& cache : facts["cpu"]["caches"])
     text += fmt::format("      L{} {} {}\n", cache["level"].get<std::string>(), cache["type"].get<std::string>(),
                         cache["size"].get<std::string>());

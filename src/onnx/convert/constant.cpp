@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/counted.h"
 #include "onnx/convert.h"
 
 namespace tenon::onnx::constant {
@@ -11,8 +12,8 @@ Tensor list(DType type, const std::vector<T>& values) {
 
 Tensor value_of(NodeImport& node) {
   if (node.attributes.size() > 1)
-    node.fail("it has " + std::to_string(node.attributes.size()) + " values, " + node.attributes.begin()->first +
-              " and " + node.attributes.rbegin()->first);
+    node.fail("it has " + counted(node.attributes.size(), "value") + ", " + node.attributes.begin()->first + " and " +
+              node.attributes.rbegin()->first);
   for (const auto& [name, attribute] : node.attributes) {
     if (name == "value" || name == "sparse_value") {
       if (const Tensor* tensor = std::get_if<Tensor>(&attribute)) return *tensor;

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "backends/cuda/runtime/kernel_cache.h"
+#include "backends/kernel_pack_mark.h"
 #include "base/hash.h"
 
 namespace tenon::cuda {
 namespace {
 
-/// "TENONKRN", version, count; for each kernel its name, size and bytes; at the end the hash of all before.
-constexpr char magic[9] = "TENONKRN";
+/// The mark, version, count; for each kernel its name, size and bytes; at the end the hash of all before.
+constexpr std::string_view magic = backends::kernel_pack_mark;
 constexpr uint32_t version = 2;
 constexpr size_t name_length = 32;  // of hexadecimal digits, before ".cubin"
 constexpr const char* suffix = ".cubin";
@@ -58,7 +59,7 @@ KernelCount export_kernels(const std::string& path) {
   std::sort(found.begin(), found.end());
   std::vector<std::byte> bytes;
   const auto count = static_cast<uint32_t>(found.size());
-  put(bytes, magic, 8), put(bytes, &version, sizeof version), put(bytes, &count, sizeof count);
+  put(bytes, magic.data(), magic.size()), put(bytes, &version, sizeof version), put(bytes, &count, sizeof count);
   KernelCount result{count, 0};
   for (const auto& [name, file] : found) {
     const uint64_t size = file->bytes().size();
@@ -81,7 +82,7 @@ KernelCount import_kernels(const std::string& path) {
   rest = body;
   char start[8];
   uint32_t format = 0, count = 0;
-  if (!take(rest, start, sizeof start) || std::memcmp(start, magic, sizeof start) != 0)
+  if (!take(rest, start, sizeof start) || std::memcmp(start, magic.data(), sizeof start) != 0)
     damaged(path, "it does not begin as one");
   if (hash != hash64(body)) damaged(path, "its hash differs");
   if (!take(rest, &format, sizeof format) || format != version)
