@@ -67,6 +67,8 @@ class EightBits {
     const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
     search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
     if (!options_.max_drop) search_.reason = options_.judge->limit_reason();
+    const Jitter jitter = options_.judge->jitter();
+    search_.jitter = jitter.drop, search_.change = jitter.change;
     if (floats_.goal.precision == exact_.goal.precision) {
       floats_ = exact_;
       return;
@@ -119,7 +121,9 @@ class EightBits {
       scores.push_back(options_.judge->score(engine_of(plan)));
       const Score &score = scores.back(), &least = scores[best];
       const bool is_fine = score.objection.empty(), was_fine = least.objection.empty();
-      if (is_fine == was_fine ? score.drop < least.drop : is_fine) best = scores.size() - 1;
+      const bool is_nearer =
+          score.distance != least.distance ? score.distance < least.distance : score.drop < least.drop;
+      if (is_fine == was_fine ? is_nearer : is_fine) best = scores.size() - 1;
     }
     scaled_ = fmt::format("; scales are {}: all in INT8 they lose {:.2f}", all[best].what, scores[best].drop);
     for (size_t at = 0; at < all.size(); ++at)

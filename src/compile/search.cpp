@@ -143,9 +143,9 @@ quant::Equalised choose_factors(const CalibrationContext& context, const quant::
   return best;
 }
 
-Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure) {
-  const CalibrationOptions& options = context.setting.options;
-  const bool automatic = options.method == CalibrationMethod::automatic;
+Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure, CalibrationMethod method) {
+  const double percentile = context.setting.options.percentile;
+  const bool automatic = method == CalibrationMethod::automatic;
   const auto names = members(context.graph, structure);
   Values values;
   std::vector<std::vector<quant::Quantiser>> choices;
@@ -153,8 +153,8 @@ Values choose_ranges(const CalibrationContext& context, const quant::Structure& 
     const quant::Histogram& histogram = context.seen.groups[group];
     const auto equal = context.equalised.quantisers.find(static_cast<int>(group));
     if (equal != context.equalised.quantisers.end()) choices.push_back({equal->second});
-    else if (automatic) choices.push_back(candidates(histogram, options.percentile));
-    else choices.push_back({quant::Quantiser::of(quant::range_of(histogram, options.method, options.percentile))});
+    else if (automatic) choices.push_back(candidates(histogram, percentile));
+    else choices.push_back({quant::Quantiser::of(quant::range_of(histogram, method, percentile))});
     for (const std::string& name : names[group]) values[name] = choices.back()[0];
   }
   if (!automatic) return values;

@@ -65,6 +65,9 @@ std::string search_text(const plan::Search& search) {
       text += fmt::format("; {} samples leave room for a drop of {}", search.samples, points_text(point.high));
     else if (point.integer > 0 && point.low <= 0 && point.high >= 0)
       text += fmt::format("; {} samples cannot tell its drop from none", search.samples);
+    if (point.integer > 0 && search.jitter > 0)
+      text += fmt::format("; it differs from fp32 {:.1f} times as much as {} does", point.drop / search.jitter,
+                          printable(search.change));
     const auto near = [&](const plan::SearchPoint& one) { return one.integer > 0 && one.low <= search.limit; };
     if (point.integer == 0 && std::any_of(search.points.begin(), search.points.end(), near))
       text += fmt::format("; {} samples are too few to be sure: intervals reach below the limit", search.samples);
