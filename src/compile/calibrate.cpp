@@ -105,6 +105,8 @@ Values scales(CalibrationContext& context, const quant::Structure& structure) {
   for (size_t at = 0; at < drafts.size(); ++at) {
     const auto is_same = [&](const Draft& earlier) { return earlier.values == drafts[at].values; };
     if (std::any_of(drafts.begin(), drafts.begin() + static_cast<int64_t>(at), is_same)) continue;
+    context.report("choose ranges", part_of_groups + (1 - part_of_groups) * static_cast<double>(at) /
+                                                         static_cast<double>(drafts.size()));
     context.equalised = drafts[at].equalised;
     quant::Recipe recipe = make_recipe(context, structure, drafts[at].values);
     recipe.error = context.error(recipe);

@@ -132,6 +132,7 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
 }
 
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
+  context.report("choose ranges", 0);
   quant::Equalised best;
   double least = INFINITY;
   for (const double caution : {0., 4., 1.}) {
@@ -161,7 +162,7 @@ Values choose_ranges(const CalibrationContext& context, const quant::Structure& 
   RecipeCandidates candidates = context.candidates(make_recipe(context, structure, values));
   double least = candidates.error(values, few_probes);
   for (size_t group = 0; group < names.size(); ++group) {
-    context.report("choose ranges", static_cast<double>(group) / static_cast<double>(names.size()));
+    context.report("choose ranges", part_of_groups * static_cast<double>(group) / static_cast<double>(names.size()));
     for (size_t choice = 1; choice < choices[group].size(); ++choice) {
       Values trial = values;
       for (const std::string& name : names[group]) trial[name] = choices[group][choice];

@@ -40,6 +40,8 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
 /// everything that was seen lies within its range.
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure);
 
+constexpr double part_of_groups = 0.7;  ///< of the time of "choose ranges"; the rest goes to comparing several of all
+
 /// One quantiser a scale group: what holds everything where channels have factors; else by the method; for
 /// `automatic` group after group the candidate of all methods with the least error at the outputs while everything else
 /// is stored too.
