@@ -21,8 +21,10 @@ RECIPES = {
     "minmax": ["--calibrator", "minmax"],
     "mse": ["--calibrator", "mse"],
     "p99.9": ["--calibrator", "percentile", "--percentile", "99.9"],
+    "p99.97": ["--calibrator", "percentile", "--percentile", "99.97"],
     "p99": ["--calibrator", "percentile", "--percentile", "99"],
     "entropy": ["--calibrator", "entropy"],
+    "one image": ["--calibrator", "minmax", "--calib-count", "1"],
     "two images": ["--calib-count", "2"],
 }
 

@@ -16,6 +16,15 @@ struct Score {
   double drop = 0;           ///< below the floating point engine's value, on the same data
   double low = 0, high = 0;  ///< 95 % interval of the drop
   std::string objection;     ///< why the engine is not good enough whatever its drop, such as scores that fall; or ""
+  /// How far outputs are from the floating point engine's, in any unit: tells apart engines of drops that are alike. 0:
+  /// not measured.
+  double distance = 0;
+};
+
+/// What a harmless change of the data does to the floating point engine's own answers.
+struct Jitter {
+  double drop = 0;     ///< in points; 0: not measured
+  std::string change;  ///< in words, such as "saving the images as JPEG 95 once more"
 };
 
 /// A metric with its data. Written by the user, or made by the command from labelled files.
@@ -29,6 +38,8 @@ class TENON_API Judge {
   virtual double usual_drop() const { return 0.1; }
   /// What makes usual_drop() what it is, in words; "" where there is nothing to say. Asked for after `reference`.
   virtual std::string limit_reason() const { return {}; }
+  /// What drops are compared with for the user. Asked for after `reference`.
+  virtual Jitter jitter() const { return {}; }
   /// Its name, and how many samples it is of; asked for after `reference`.
   virtual std::string metric() const = 0;
   virtual int64_t samples() const = 0;

@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "base/entries.h"
-#include "cli/labelled.h"
+#include "cli/labelled_samples.h"
+#include "cli/moved_data.h"
 #include "cli/noisy_data.h"
 #include "cli/output_kind.h"
 #include "cli/report.h"
@@ -15,9 +16,9 @@
 #include "metrics/agreement.h"
 #include "metrics/bootstrap.h"
 #include "metrics/boxes.h"
+#include "metrics/outputs.h"
 #include "metrics/shift.h"
 #include "quant/data_loader.h"
-#include "vision/decode.h"
 #include "vision/detect.h"
 #include "vision/labels.h"
 
@@ -28,31 +29,6 @@ constexpr double points = 100;          // of a share of 1
 constexpr float counted_score = 0.25f;  // as tenon detect's
 constexpr float least_score = 0.001f;   // low scores count for average precision
 constexpr int quality = 95;             // of JPEG
-
-/// Labelled images in their order, one a batch; keeps how each lies in the input.
-class LabelledSamples : public Calibrator {
- public:
-  LabelledSamples(const Labels& labels, const vision::Spec& spec, std::vector<vision::Transform>& transforms)
-      : labels_(labels), spec_(spec), transforms_(transforms) {
-    transforms_.clear();
-  }
-  int64_t samples() const override { return static_cast<int64_t>(labels_.images.size()); }
-  bool next_batch(CalibrationBatch& batch) override {
-    if (transforms_.size() == labels_.images.size()) return false;
-    const std::string& path = labels_.images[transforms_.size()].path;
-    const vision::Image image = vision::decode_image(path);
-    std::vector<vision::Transform> one;
-    batch.inputs[""] = vision::preprocess(std::span<const vision::Image>(&image, 1), spec_, &one);
-    batch.names = {path};
-    transforms_.push_back(one[0]);
-    return true;
-  }
-
- private:
-  const Labels& labels_;
-  const vision::Spec& spec_;
-  std::vector<vision::Transform>& transforms_;
-};
 
 std::vector<metrics::Found> plain(const std::vector<vision::Detection>& detections) {
   std::vector<metrics::Found> found;
@@ -99,8 +75,10 @@ struct Runner {
   }
 };
 
-constexpr Measure of_boxes{3, 1, 0.25}, of_classes{1, 0.75, 0.25};
+constexpr Measure of_boxes{3, 1, 0.25}, of_classes{1.5, 0.75, 0.25};
 constexpr double labels_drop = 0.1;    // points
+constexpr double moved_part = 1. / 28;  // of an image's side, where copies of it vote for its class
+constexpr double most_votes_lost = 0.5;  // points
 constexpr int64_t fewest_shifts = 10;  // that tell a mean
 
 class DataJudge : public Judge {
@@ -130,8 +108,9 @@ class DataJudge : public Judge {
     return metric_of(kind_);
   }
   int64_t samples() const override { return samples_; }
-  double usual_drop() const override { return labels_ ? labels_drop : jitter_.limit; }
-  std::string limit_reason() const override { return jitter_.text; }
+  double usual_drop() const override { return labels_ ? labels_drop : limit_.points; }
+  std::string limit_reason() const override { return limit_.text; }
+  Jitter jitter() const override { return limit_.jitter; }
 
   double reference(const Engine& engine) override {
     floats_.emplace(engine);
@@ -140,6 +119,7 @@ class DataJudge : public Judge {
     reference_ = std::move(answers);
     if (labels_) return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
     measure_jitter();
+    if (classes_ > 0 && has_images_) ask_copies();
     return points;
   }
 
@@ -157,6 +137,7 @@ class DataJudge : public Judge {
     if (classes_ > 0 && answers.classes == reference_.classes)
       score.high = std::max(score.high, std::min(points, 3 * points / static_cast<double>(samples_)));
     if (!labels_) score.objection = objection_to(answers);
+    if (classes_ > 0) score.distance = answers.divergence.mean();
     return score;
   }
 
@@ -164,19 +145,20 @@ class DataJudge : public Judge {
   /// What an engine gives for all samples; which parts are used depends on the metric.
   struct Answers {
     std::vector<std::vector<metrics::Found>> boxes;  // the reference's
-    metrics::Shift shift, divergence;                // of boxes' scores, or of margins; of tokens' distributions
+    metrics::Shift shift, divergence;                // of boxes' scores, or of margins; of distributions
     std::vector<int> classes;
-    std::vector<double> margins;
+    std::vector<std::vector<float>> logits;          // the reference's
     metrics::Agreement agreement;
-    metrics::Share share;
+    metrics::Share share, votes_lost;
     std::optional<metrics::AveragePrecision> precision;
   };
 
-  /// What harmless changes of the images do to the floating point engine's own answers, and what INT8 may do for it.
-  struct Jitter {
-    double limit = 0;   // points
+  /// What INT8 may do, for what harmless changes of the images do to the floating point engine's own answers.
+  struct Limit {
+    double points = 0;
     double spread = 0;  // of the shifts of scores
     std::string text;
+    Jitter jitter;
   };
 
   /// The points that these answers lose against the reference.
@@ -186,42 +168,58 @@ class DataJudge : public Judge {
     return points * (1 - (classes_ > 0 ? answers.agreement.value(weights) : answers.share.value(weights)));
   }
 
+  /// The floating point engine's classes of copies of the images that are moved a little in all four directions.
+  void ask_copies() {
+    for (const auto& [down, right] : {std::pair{1, 0}, {-1, 0}, {0, 1}, {0, -1}})
+      votes_.add(ask(*floats_, "judge copies", moved_data(source(), down * moved_part, right * moved_part)).classes);
+  }
+
   void measure_jitter() {
     const Measure measure = head_ ? of_boxes : classes_ > 0 ? of_classes : measure_of(kind_);
-    jitter_ = {measure.least, measure.spread, {}};
+    limit_ = {measure.least, measure.spread, {}, {}};
     if (!has_floats_) {
       // What is next to a token is another word.
-      jitter_.text = fmt::format("inputs without floats have no jitter; {:g} may always be lost", measure.least);
+      limit_.text = fmt::format("inputs without floats have no jitter; {:g} may always be lost", measure.least);
       return;
     }
     const std::shared_ptr<Calibrator> saved = resaved_data(data_, inputs_, shapes_, quality);
     Answers answers = ask(*floats_, "judge jitter", saved ? saved : noisy_data(source()), source());
     const double change = drop_of(answers, {});
-    jitter_.limit = std::max(measure.least, std::round(points * measure.times * change) / points);
-    if (answers.shift.count() > 1) jitter_.spread = std::max(measure.spread, answers.shift.deviation());
-    jitter_.text = fmt::format(
-        "{} changes fp32's own answers by {:.2f}",
-        saved ? fmt::format("saving the images as JPEG {} once more", quality) : "noise in the last bit of the data",
-        change);
-    if (measure.times != 1) jitter_.text += fmt::format("; INT8 may change {:g} times that", measure.times);
-    if (jitter_.limit == measure.least) jitter_.text += fmt::format("; {:g} may always be lost", measure.least);
+    limit_.jitter = {change, saved ? fmt::format("saving the images as JPEG {} once more", quality)
+                                   : "noise in the last bit of the data"};
+    limit_.points = std::max(measure.least, std::round(points * measure.times * change) / points);
+    if (answers.shift.count() > 1) limit_.spread = std::max(measure.spread, answers.shift.deviation());
+    limit_.text = fmt::format("{} changes fp32's own answers by {:.2f}", limit_.jitter.change, change);
+    if (measure.times != 1) limit_.text += fmt::format("; INT8 may change {:g} times that", measure.times);
+    if (limit_.points == measure.least) limit_.text += fmt::format("; {:g} may always be lost", measure.least);
   }
 
   /// Changes of both signs are noise, as nature's are; changes of one sign are not.
   std::string objection_to(const Answers& answers) const {
+    if (const std::string lost = lost_votes(answers); !lost.empty()) return lost;
     const auto has_boxes = [](const std::vector<metrics::Found>& found) { return !as_truth(found).empty(); };
     if (head_ && std::none_of(reference_.boxes.begin(), reference_.boxes.end(), has_boxes))
       return "fp32 finds no boxes in the data";
-    if (answers.divergence.mean() > most_divergence)
+    if (classes_ == 0 && answers.divergence.mean() > most_divergence)
       return fmt::format("tokens' distributions diverge by {:.4f} nats, more than {:g}", answers.divergence.mean(),
                          most_divergence);
-    if (answers.shift.count() < fewest_shifts || std::fabs(answers.shift.mean()) <= jitter_.spread) return {};
+    if (answers.shift.count() < fewest_shifts || std::fabs(answers.shift.mean()) <= limit_.spread) return {};
     return fmt::format("{} {} by {:.2f} on average, more than {:.2f}", head_ ? "scores" : "margins",
-                       answers.shift.mean() < 0 ? "fall" : "rise", std::fabs(answers.shift.mean()), jitter_.spread);
+                       answers.shift.mean() < 0 ? "fall" : "rise", std::fabs(answers.shift.mean()), limit_.spread);
+  }
+
+  /// Changes of class for the worse, beyond doubt.
+  std::string lost_votes(const Answers& answers) const {
+    if (answers.votes_lost.images() == 0) return {};
+    const auto lost = [&](std::span<const uint32_t> weights) { return points * answers.votes_lost.value(weights); };
+    const double least = metrics::bootstrap(samples_, lost).low;
+    if (least <= most_votes_lost) return {};
+    return fmt::format("classes turn from those of moved copies of the images by {:.2f} points, surely more than {:g}",
+                       lost({}), most_votes_lost);
   }
 
   std::shared_ptr<Calibrator> source() {
-    if (labels_) return std::make_shared<LabelledSamples>(*labels_, spec_, transforms_);
+    if (labels_) return labelled_samples(*labels_, spec_, transforms_);
     return calibration_data(data_, inputs_, shapes_, false);
   }
 
@@ -274,6 +272,7 @@ class DataJudge : public Judge {
       classes_ = classes_in(runner.outputs, input.rank() > 0 ? input[0] : 0);
     if (classes_ > 0 && !labels_ && names.empty() && is_embedding(runner.outputs[0])) classes_ = 0;
     kind_ = kind_of(batch.inputs, runner.outputs);
+    has_images_ = std::any_of(batch.inputs.begin(), batch.inputs.end(), holds_images);
     has_floats_ = std::any_of(batch.inputs.begin(), batch.inputs.end(),
                               [](const Tensor& one) { return one.dtype() == DType::f32; });
     if (!labels_) return;
@@ -321,11 +320,18 @@ class DataJudge : public Judge {
         answers.share.add(best == label_classes_[labels_->images[index].category], 1);
         return;
       }
-      const int wanted = samples_ > 0 ? reference_.classes[index] : best;
-      answers.margins.push_back(metrics::margin(scores, wanted));
-      if (samples_ == 0) return;
-      answers.agreement.add(reference_.margins[index], answers.margins.back());
-      answers.shift.add(answers.margins.back() - reference_.margins[index]);
+      std::vector<float> logits = metrics::logits_of(scores);
+      if (samples_ == 0) {
+        answers.logits.push_back(std::move(logits));
+        return;
+      }
+      const int wanted = reference_.classes[index];
+      const std::vector<float>& exact = reference_.logits[index];
+      const double before = metrics::margin(exact, wanted), after = metrics::margin(logits, wanted);
+      answers.agreement.add(before, after);
+      answers.shift.add(after - before);
+      answers.divergence.add(metrics::divergence(exact, logits));
+      if (!votes_.empty()) answers.votes_lost.add(votes_.lost(index, wanted, best), 1);
     } else if (exact) {
       add_kept(kind_, *exact, outputs, row, answers.share, answers.divergence);
     }
@@ -356,12 +362,13 @@ class DataJudge : public Judge {
   std::optional<vision::Head> head_;
   int64_t classes_ = 0, samples_ = 0;
   OutputKind kind_ = OutputKind::signal;  // where there is neither a head nor classes
-  bool has_floats_ = false;               // among the inputs
+  bool has_floats_ = false, has_images_ = false;  // among the inputs
   std::vector<int> label_classes_;
   vision::Transform frame_;  // the input itself, for boxes in its pixels
   std::optional<Engine> floats_;
   Answers reference_;
-  Jitter jitter_;
+  metrics::Votes votes_;
+  Limit limit_;
 };
 
 }  // namespace

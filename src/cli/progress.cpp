@@ -50,13 +50,13 @@ Progress build_progress(bool quiet, std::shared_ptr<const BuildKind> kind) {
   using Clock = std::chrono::steady_clock;
   auto line = std::make_shared<Line>();
   auto stages = std::make_shared<std::optional<Stages>>();
-  return [line, stages, kind, quiet, begin = Clock::now()](const std::string& stage, double done, double) {
+  return [line, stages, kind, quiet, begin = Clock::now()](const std::string& stage, double, double seconds_left) {
     if (interrupted() != 0) return false;
     if (quiet) return true;
     if (!*stages) stages->emplace(*kind);
-    const Stages::Place place = (*stages)->at(stage, done);
-    const double left = (*stages)->left(std::chrono::duration<double>(Clock::now() - begin).count());
-    const std::string time = left < 0 || place.done >= 1 ? "" : fmt::format(", {:.0f} s left", left);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const Stages::Place place = (*stages)->at(stage, seconds, seconds_left);
+    const std::string time = place.left < 0 || place.done >= 1 ? "" : fmt::format(", {:.0f} s left", place.left);
     const std::string step = place.of > 1 ? fmt::format("step {} of {}: ", place.step, place.of) : "";
     const std::string told = printable(stage).substr(0, 80);
     if (line->terminal) {

@@ -12,25 +12,23 @@ class Stages {
  public:
   struct Place {
     int step = 1, of = 1;
-    double done = 0;  // of the whole, by the time that usual networks take
+    double done = 0;   // of the whole, by time; never goes back
+    double left = -1;  // seconds; below 0: too early to tell
   };
 
   explicit Stages(BuildKind kind) : kind_(kind) {}
 
-  /// `done`: of the stage. Never goes back.
-  Place at(const std::string& stage, double done);
-
-  /// Seconds left after so many; below 0: too early to tell.
-  double left(double seconds) const;
+  /// `seconds` since the beginning; `left` as the build has it, below 0 where this stage does not know: what was told
+  /// last counts down.
+  Place at(const std::string& stage, double seconds, double left);
 
  private:
   int step_of(const std::string& stage) const;
-  double part(const std::string& stage, double done);
 
   BuildKind kind_;
-  std::string stage_;
-  int step_ = 0, engines_ = 0;  // from 0; those that were done in this step
-  double last_ = 0;             // of the whole
+  int step_ = 0;  // from 0
+  bool calibrates_ = false;
+  double end_ = -1, last_ = 0;  // when all is done, as told last; of the whole
 };
 
 }  // namespace tenon::cli

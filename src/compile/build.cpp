@@ -146,8 +146,12 @@ void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
 plan::Plan compiled(const Import& import, const BuildOptions& given) {
   BuildOptions options = given;
   options.shapes = best_sizes(given);
+  compile::Pace pace(given.progress);
+  pace.expect("tune", 1);
+  options.progress = pace.progress();
   plan::Plan plan;
   choose_device(plan, options);
+  if (backend_of(plan).capabilities(plan.device).concurrent) pace.expect("rank", 1, 0.3, "tune");
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
   warn_of(cache, options);
   QuietTuning tune(cache, options);
@@ -180,7 +184,7 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
       finish(one, tracker, tune, options);
       cache.add(one.records);
     };
-    plan = compile::plan_int8({plan, imported, options, cache, finish_one});
+    plan = compile::plan_int8({plan, imported, options, cache, pace, finish_one});
   } else {
     if (!keep.empty()) {
       tracker.note(passes::lower(plan.graph, options.skip_passes));

@@ -78,12 +78,13 @@ quant::Recipe polished(const CalibrationContext& context, quant::Recipe recipe) 
 }
 
 /// Scales to go on with: those of least error on the probes, or where somebody can tell, the best of these, of all
-/// values seen by the same channels, and of all values seen without channels. `context` gets the factors.
+/// values seen by the same channels, and without channels of all values seen, of least squared error and of least
+/// divergence of each tensor. `context` gets the factors.
 Values scales(CalibrationContext& context, const quant::Structure& structure) {
   const Setting& setting = context.setting;
   const bool automatic = setting.options.method == CalibrationMethod::automatic;
   if (setting.by_channel && automatic) context.equalised = choose_factors(context, structure);
-  const Values chosen = choose_ranges(context, structure);
+  const Values chosen = choose_ranges(context, structure, setting.options.method);
   if (!automatic || !setting.prefer) return chosen;
   struct Draft {
     const char* what;
@@ -96,12 +97,17 @@ Values scales(CalibrationContext& context, const quant::Structure& structure) {
   plain.equalised = {};
   if (!context.equalised.factors.empty())
     drafts.push_back({"of all values seen, one for each tensor", {}, widest_ranges(plain, structure)});
+  drafts.push_back({"by mse", {}, choose_ranges(plain, structure, CalibrationMethod::mse)});
+  drafts.push_back({"by entropy", {}, choose_ranges(plain, structure, CalibrationMethod::entropy)});
   constexpr double hopeless = 4;  // times the least error
   double least = INFINITY;
   std::vector<Scaling> scalings;
   std::vector<size_t> from;
   for (size_t at = 0; at < drafts.size(); ++at) {
-    if (at > 0 && drafts[at].values == chosen) continue;
+    const auto is_same = [&](const Draft& earlier) { return earlier.values == drafts[at].values; };
+    if (std::any_of(drafts.begin(), drafts.begin() + static_cast<int64_t>(at), is_same)) continue;
+    context.report("choose ranges", part_of_groups + (1 - part_of_groups) * static_cast<double>(at) /
+                                                         static_cast<double>(drafts.size()));
     context.equalised = drafts[at].equalised;
     quant::Recipe recipe = make_recipe(context, structure, drafts[at].values);
     recipe.error = context.error(recipe);

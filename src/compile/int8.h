@@ -4,6 +4,7 @@
 
 #include "plan/plan.h"
 #include "plan/timing_cache.h"
+#include "compile/pace.h"
 
 namespace tenon::compile {
 
@@ -13,6 +14,7 @@ struct Int8Task {
   const ir::Graph& imported;  ///< before it was optimised
   const BuildOptions& options;
   plan::TimingCache& cache;
+  Pace& pace;  ///< what options.progress tells
   /// Lowers a plan's graph for its device, tunes it, and adds to the cache.
   std::function<void(plan::Plan&)> finish;
 };

@@ -2,9 +2,17 @@
 #include "compile/measure.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tenon::compile {
 namespace {
+
+constexpr double most_spread = 0.1, least_spread = 1;  // of times that say the same; microseconds
+
+double median_of(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
 
 /// What was measured of one tactic, in microseconds.
 struct Runs {
@@ -12,10 +20,12 @@ struct Runs {
 
   const std::vector<double>& best() const { return undisturbed.empty() ? all : undisturbed; }
   double least() const { return *std::min_element(best().begin(), best().end()); }
-  double median() const {
-    std::vector<double> sorted = best();
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
+  double median() const { return median_of(best()); }
+  /// Undisturbed ones that agree with the tactic's time.
+  size_t agreeing(double time) const {
+    const double spread = std::max(most_spread * time, least_spread);
+    return static_cast<size_t>(std::count_if(undisturbed.begin(), undisturbed.end(),
+                                             [&](double one) { return std::fabs(one - time) <= spread; }));
   }
 };
 
@@ -42,7 +52,12 @@ std::vector<Measurement> measure(backends::TacticTimer& timer, std::span<const s
   const bool settled = contenders.size() < 2 && policy.repeats > 1;
   for (int repeat = 0; !settled && thoroughly && repeat < policy.more_repeats; ++repeat)
     for (const size_t at : contenders) run(at);
-  const auto is_short = [&](size_t at) { return runs[at].undisturbed.size() < enough; };
+  const auto time_of = [&](size_t at) { return policy.by_least ? runs[at].least() : runs[at].median(); };
+  // A least time is borne out by a few, a median by most.
+  const auto is_short = [&](size_t at) {
+    const size_t most = policy.by_least ? 0 : runs[at].all.size() / 2 + 1;
+    return runs[at].agreeing(time_of(at)) < std::max(enough, most);
+  };
   for (const double limit = 2 * spent; spent < limit;) {
     bool any = false;
     for (size_t at = 0; at < ready.size(); ++at)
@@ -51,8 +66,23 @@ std::vector<Measurement> measure(backends::TacticTimer& timer, std::span<const s
   }
   std::vector<Measurement> results;
   for (size_t at = 0; at < ready.size(); ++at)
-    results.push_back({policy.by_least ? runs[at].least() : runs[at].median(), is_short(at)});
+    results.push_back({time_of(at), is_short(at)});
   return results;
+}
+
+Comparison compare(const std::function<double()>& one, const std::function<double()>& other) {
+  constexpr int rounds = 9, attempts = 2;
+  Comparison result{};
+  for (int attempt = 0; attempt < attempts && !result.steady; ++attempt) {
+    std::vector<double> ones, others;
+    for (int round = 0; round < rounds; ++round) ones.push_back(one()), others.push_back(other());
+    result = {median_of(ones), median_of(others), true};
+    for (const auto& [times, median] : {std::pair(&ones, result.one), std::pair(&others, result.other)})
+      result.steady = result.steady && std::count_if(times->begin(), times->end(), [&, middle = median](double time) {
+                                         return std::fabs(time - middle) <= most_spread * middle;
+                                       }) > rounds / 2;
+  }
+  return result;
 }
 
 }  // namespace tenon::compile

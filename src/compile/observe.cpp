@@ -138,6 +138,7 @@ quant::Observations observe(const ir::Graph& graph, const quant::Structure& stru
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   auto saved = begin;
+  if (setting.progress && !setting.progress("calibrate", 0, -1)) throw Error(Code::usage, "the build was cancelled");
   while (const auto batch = loader.next()) {
     if (loader.samples() <= from.samples) {
       spread.offer(batch->inputs, [&] { return (apart ? judge : plain)->run(batch->inputs); });

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "backends/backend.h"
+#include "compile/measure.h"
 #include "plan/timing_key.h"
 
 namespace tenon::compile {
@@ -17,7 +18,6 @@ namespace {
 using backends::StreamExecutable;
 using plan::Branches;
 using Wall = std::chrono::steady_clock;
-constexpr int rounds = 9;                  // replays of each side of a comparison
 constexpr double gain = 0.998;             // of the whole network's time, for a change
 constexpr double nearly = 1.15;            // times the best alone, for a tactic that is tried
 constexpr double nearly_for_groups = 1.5;  // the same of groups that run unfused
@@ -27,17 +27,6 @@ constexpr double most_seconds = 5;
 double median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
   return times[times.size() / 2];
-}
-
-/// Medians of two things timed in alternating rounds.
-template <class A, class B>
-std::pair<double, double> compare(const A& a, const B& b) {
-  std::vector<double> of_a, of_b;
-  for (int round = 0; round < rounds; ++round) {
-    of_a.push_back(a());
-    of_b.push_back(b());
-  }
-  return {median(of_a), median(of_b)};
 }
 
 /// A step's record with another of its candidates in front.
@@ -83,6 +72,7 @@ struct Ranking {
   plan::Plan& plan;
   CandidateProgram& program;
   uint64_t source;           // of all that was timed
+  bool steady = true;        // times so far
   plan::Records found = {};  // tactics preferred, by network and key
 
   /// Keys of steps with candidates, those that take most time first.
@@ -114,8 +104,9 @@ struct Ranking {
           return result;
         };
         other();
-        const auto [now, then] = compare(time, other);
-        if (then >= now * gain) continue;
+        const Comparison times = compare(time, other);
+        steady = steady && times.steady;
+        if (!times.steady || times.other >= times.one * gain) continue;
         program.streams->exchange(*variant);
         best = candidate.kernel;
       } catch (const Error& error) {
@@ -142,6 +133,7 @@ struct GroupRanking {
   ThreadPool& threads;
   std::string network = {};
   uint64_t source = 0;       // of all that was timed
+  bool steady = true;        // times so far
   plan::Records found = {};  // groups that are better unfused, by network and key
 
   std::unique_ptr<CandidateProgram> candidate() const {
@@ -165,8 +157,10 @@ struct GroupRanking {
     prefer(plan.records[key], plan::unfused);
     try {
       auto other = candidate();
-      const auto [now, then] = compare([&] { return best->milliseconds(); }, [&] { return other->milliseconds(); });
-      if (then < now * gain) {
+      const Comparison times =
+          compare([&] { return best->milliseconds(); }, [&] { return other->milliseconds(); });
+      steady = steady && times.steady;
+      if (times.steady && times.other < times.one * gain) {
         best = std::move(other);
         found[network + " " + key] = {plan::unfused, 0, {}, source};
         return;
@@ -192,20 +186,23 @@ void settle_groups(plan::Plan& plan, plan::TimingCache& cache, ThreadPool& threa
     if (!is_known) ranking.settle(best, key);
     else if (known_of(cache, ranking.network + " " + key, ranking.source)) prefer(plan.records[key], plan::unfused);
   ranking.found[ranking.network] = {"settled", 0, {}, ranking.source};
-  if (!is_known) cache.add(ranking.found);
+  if (!is_known && ranking.steady) cache.add(ranking.found);
 }
 
-/// Whether branches run at the same time, by measurement; `program` becomes the faster one.
-plan::Record settle_branches(const plan::Plan& plan, ThreadPool& threads, std::unique_ptr<CandidateProgram>& program) {
+/// Whether branches run at the same time, by measurement; `program` becomes the faster one. `steady` becomes false
+/// where times differ too much to tell.
+plan::Record settle_branches(const plan::Plan& plan, ThreadPool& threads, std::unique_ptr<CandidateProgram>& program,
+                             bool& steady) {
   plan::Record record{plan::sequential, 0};
   try {
     auto other = std::make_unique<CandidateProgram>(plan, threads, Branches::concurrent);
     if (other->streams->width() < 2) return record;
     other->streams->time(3);
-    const auto [sequential_ms, concurrent_ms] =
+    const Comparison times =
         compare([&] { return program->milliseconds(); }, [&] { return other->milliseconds(); });
-    record = {plan::sequential, sequential_ms * 1e3, {{plan::concurrent, concurrent_ms * 1e3}}};
-    if (concurrent_ms < sequential_ms * gain) {
+    steady = times.steady;
+    record = {plan::sequential, times.one * 1e3, {{plan::concurrent, times.other * 1e3}}};
+    if (times.other < times.one * gain) {
       prefer(record, plan::concurrent);
       program = std::move(other);
     }
@@ -236,9 +233,10 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   }
   if (progress && !progress("rank", 0, -1)) throw Error(Code::usage, "the build was cancelled");
   program->streams->time(3);
-  plan::Record record = settle_branches(plan, threads, program);
+  bool steady = true;
+  plan::Record record = settle_branches(plan, threads, program, steady);
   const double limit = budget_seconds < 0 ? most_seconds : std::min(budget_seconds, most_seconds);
-  Ranking ranking{plan, *program, source};
+  Ranking ranking{plan, *program, source, steady};
   const std::vector<std::string> keys = ranking.keys();
   for (size_t at = 0; at < keys.size(); ++at) {
     const double spent = std::chrono::duration<double>(Wall::now() - begin).count();
@@ -251,7 +249,7 @@ void rank(plan::Plan& plan, plan::TimingCache& cache, double budget_seconds, con
   record.source = source;
   plan.records[network] = record;
   ranking.found[network] = record;
-  cache.add(ranking.found);
+  if (ranking.steady) cache.add(ranking.found);
 }
 
 std::pair<double, double> time_both(const plan::Plan& one, const plan::Plan& other) {
@@ -259,7 +257,9 @@ std::pair<double, double> time_both(const plan::Plan& one, const plan::Plan& oth
   ThreadPool threads(one.threads, Denormals::flushed, Helpers::all);
   const CandidateProgram first(one, threads, Branches::as_recorded), second(other, threads, Branches::as_recorded);
   first.streams->time(runs), second.streams->time(runs);
-  return compare([&] { return median(first.streams->time(runs)); }, [&] { return median(second.streams->time(runs)); });
+  const Comparison times = compare([&] { return median(first.streams->time(runs)); },
+                                   [&] { return median(second.streams->time(runs)); });
+  return {times.one, times.other};
 }
 
 }  // namespace tenon::compile

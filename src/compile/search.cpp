@@ -132,6 +132,7 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
 }
 
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
+  context.report("choose ranges", 0);
   quant::Equalised best;
   double least = INFINITY;
   for (const double caution : {0., 4., 1.}) {
@@ -143,9 +144,9 @@ quant::Equalised choose_factors(const CalibrationContext& context, const quant::
   return best;
 }
 
-Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure) {
-  const CalibrationOptions& options = context.setting.options;
-  const bool automatic = options.method == CalibrationMethod::automatic;
+Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure, CalibrationMethod method) {
+  const double percentile = context.setting.options.percentile;
+  const bool automatic = method == CalibrationMethod::automatic;
   const auto names = members(context.graph, structure);
   Values values;
   std::vector<std::vector<quant::Quantiser>> choices;
@@ -153,15 +154,15 @@ Values choose_ranges(const CalibrationContext& context, const quant::Structure& 
     const quant::Histogram& histogram = context.seen.groups[group];
     const auto equal = context.equalised.quantisers.find(static_cast<int>(group));
     if (equal != context.equalised.quantisers.end()) choices.push_back({equal->second});
-    else if (automatic) choices.push_back(candidates(histogram, options.percentile));
-    else choices.push_back({quant::Quantiser::of(quant::range_of(histogram, options.method, options.percentile))});
+    else if (automatic) choices.push_back(candidates(histogram, percentile));
+    else choices.push_back({quant::Quantiser::of(quant::range_of(histogram, method, percentile))});
     for (const std::string& name : names[group]) values[name] = choices.back()[0];
   }
   if (!automatic) return values;
   RecipeCandidates candidates = context.candidates(make_recipe(context, structure, values));
   double least = candidates.error(values, few_probes);
   for (size_t group = 0; group < names.size(); ++group) {
-    context.report("choose ranges", static_cast<double>(group) / static_cast<double>(names.size()));
+    context.report("choose ranges", part_of_groups * static_cast<double>(group) / static_cast<double>(names.size()));
     for (size_t choice = 1; choice < choices[group].size(); ++choice) {
       Values trial = values;
       for (const std::string& name : names[group]) trial[name] = choices[group][choice];

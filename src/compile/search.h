@@ -40,10 +40,12 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
 /// everything that was seen lies within its range.
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure);
 
-/// One quantiser a scale group: what holds everything where channels have factors; else by the method asked for; for
+constexpr double part_of_groups = 0.7;  ///< of the time of "choose ranges"; the rest goes to comparing several of all
+
+/// One quantiser a scale group: what holds everything where channels have factors; else by the method; for
 /// `automatic` group after group the candidate of all methods with the least error at the outputs while everything else
 /// is stored too.
-Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure);
+Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure, CalibrationMethod method);
 
 /// By scale group: the error at the outputs with the layers that read it alone in INT8, on a few probes; -1 where
 /// no layer of the recipe does.

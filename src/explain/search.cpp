@@ -66,6 +66,9 @@ std::string search_text(const plan::Search& search) {
           fmt::format("; with {} a drop of {} is possible", counted(search.samples, "sample"), points_text(point.high));
     else if (point.integer > 0 && point.low <= 0 && point.high >= 0)
       text += fmt::format("; with {} its drop cannot be told from none", counted(search.samples, "sample"));
+    if (point.integer > 0 && search.jitter > 0)
+      text += fmt::format("; it differs from fp32 {:.1f} times as much as {} does", point.drop / search.jitter,
+                          printable(search.change));
     const auto near = [&](const plan::SearchPoint& one) { return one.integer > 0 && one.low <= search.limit; };
     if (point.integer == 0 && std::any_of(search.points.begin(), search.points.end(), near))
       text += fmt::format("; {} cannot make sure: intervals reach below the limit", counted(search.samples, "sample"));

@@ -7,19 +7,24 @@
 
 namespace tenon::metrics {
 
-double margin(std::span<const float> scores, int best) {
-  double sum = 0;
-  float other = -std::numeric_limits<float>::infinity();
-  bool probabilities = true;
-  for (size_t at = 0; at < scores.size(); ++at) {
-    sum += scores[at];
-    probabilities = probabilities && scores[at] >= 0;
-    if (static_cast<int>(at) != best) other = std::max(other, scores[at]);
-  }
-  const float own = scores[static_cast<size_t>(best)];
-  if (!probabilities || std::fabs(sum - 1) > 1e-2) return double{own} - other;
+std::vector<float> logits_of(std::span<const float> scores) {
   constexpr float least = 1e-12f;
-  return std::log(std::max(own, least)) - std::log(std::max(other, least));
+  std::vector<float> logits(scores.begin(), scores.end());
+  double sum = 0;
+  for (const float score : scores) {
+    if (score < 0) return logits;
+    sum += score;
+  }
+  if (std::fabs(sum - 1) > 1e-2) return logits;
+  for (float& logit : logits) logit = std::log(std::max(logit, least));
+  return logits;
+}
+
+double margin(std::span<const float> logits, int best) {
+  float other = -std::numeric_limits<float>::infinity();
+  for (size_t at = 0; at < logits.size(); ++at)
+    if (static_cast<int>(at) != best) other = std::max(other, logits[at]);
+  return double{logits[static_cast<size_t>(best)]} - other;
 }
 
 void Agreement::add(double exact, double other) {
@@ -41,6 +46,12 @@ double Agreement::value(std::span<const uint32_t> weights) const {
     if (end != changes.begin()) lost += (weights.empty() ? 1 : weights[at]) * std::prev(end)->second;
   }
   return 1 - lost / (all * all);
+}
+
+double Votes::lost(size_t image, int from, int to) const {
+  double lost = 0;
+  for (const std::vector<int>& classes : copies_) lost += (classes[image] == from) - (classes[image] == to);
+  return copies_.empty() ? 0 : lost / static_cast<double>(copies_.size());
 }
 
 }  // namespace tenon::metrics

@@ -33,6 +33,8 @@ json json_of(const Search& search) {
           {"samples", search.samples},
           {"max_drop", search.limit},
           {"limit_reason", search.reason},
+          {"jitter", search.jitter},
+          {"harmless_change", search.change},
           {"points", std::move(points)},
           {"why", search.why}};
 }
@@ -41,7 +43,7 @@ namespace {
 Search search_of(const json& json) {
   Search search{json.at("metric").get<std::string>(), json.at("samples").get<int64_t>(),
                 json.at("max_drop").get<double>(), {}, json.at("why").get<std::string>(),
-                json.value("limit_reason", "")};
+                json.value("limit_reason", ""), json.value("jitter", 0.), json.value("harmless_change", "")};
   for (const auto& entry : json.at("points"))
     search.points.push_back({entry.at("ms").is_null() ? 0 : entry.at("ms").get<double>(),
                              entry.at("value").get<double>(), entry.at("drop").get<double>(),

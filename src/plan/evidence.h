@@ -57,6 +57,8 @@ struct Search {
   std::vector<SearchPoint> points;
   std::string why;           // of the choice
   std::string reason = {};   // of the limit
+  double jitter = 0;         // points that a harmless change of the data costs fp32 itself; 0: not measured
+  std::string change = {};   // which one
 };
 
 /// What calibration saw and decided.

@@ -87,11 +87,17 @@ Records read(const OpenFolder& folder, const std::string& name, const std::strin
   return records;
 }
 
+/// What was measured here, undisturbed.
+std::vector<Candidate> sound_in(const Record& record) {
+  std::vector<Candidate> timed = timed_of(record);
+  std::erase_if(timed, [](const Candidate& candidate) { return candidate.source == 0; });
+  return timed;
+}
+
 /// What was measured, and behind it what the file knows of other kernels and other versions of these; null where that
 /// is nothing new.
 json merged(const Record& record, const json& entry) {
-  std::vector<Candidate> timed = timed_of(record);
-  std::erase_if(timed, [](const Candidate& candidate) { return candidate.source == 0; });
+  std::vector<Candidate> timed = sound_in(record);
   const std::vector<Candidate> known = timed_in(entry);
   const auto among = [](const std::vector<Candidate>& list, const Candidate& candidate) {
     return std::any_of(list.begin(), list.end(), [&](const Candidate& other) {
@@ -164,6 +170,9 @@ void TimingCache::open(const std::string& path) {
 }
 
 void TimingCache::add(const Records& records) {
+  for (const auto& [key, record] : records)
+    if (std::vector<Candidate> sound = sound_in(record); !sound.empty())
+      records_[key] = joined(records_[key], record_of(std::move(sound)));
   if (!folder_) return;
   const Descriptor lock = folder_->lock_file(name_ + ".lock");
   if (!lock) return;

@@ -21,7 +21,8 @@ class TimingCache {
   /// not followed: it is replaced. Throws Error(usage) where the path names a file of another kind.
   TimingCache(const std::string& path, const std::string& isa);
   const Records& records() const { return records_; }
-  /// Merges what was measured and writes; a failure to write is no error (the cache is a convenience).
+  /// Merges what was measured, which records() has from now on, and writes; a failure to write is no error (the cache
+  /// is a convenience).
   void add(const Records& records);
   /// Why there is none though one was asked for; else empty.
   const std::string& why_not() const { return why_not_; }

@@ -133,6 +133,42 @@ TEST(calibrate, goes_on_with_the_scales_that_are_preferred) {
   }
 }
 
+/// All numbers are as large as each other.
+class Even : public Samples {
+ public:
+  using Samples::Samples;
+  bool next_batch(CalibrationBatch& batch) override {
+    if (!Samples::next_batch(batch)) return false;
+    Tensor& input = batch.inputs[""];
+    for (int64_t at = 0; at < input.elements(); ++at)
+      input.data<float>()[at] = std::clamp(input.data<float>()[at] * 8, -0.5f, 0.5f);
+    return true;
+  }
+};
+
+TEST(calibrate, offers_every_tensor_by_mse_and_by_entropy_and_nothing_twice) {
+  const ir::Graph graph = optimised();
+  Even samples(16);
+  Setting setting = quick();
+  setting.options.target_error = INFINITY;
+  std::vector<Scaling> offered;
+  setting.prefer = [&](const std::vector<Scaling>& all) {
+    offered = all;
+    return size_t{0};
+  };
+  calibrate(graph, samples, setting);
+  for (const CalibrationMethod method : {CalibrationMethod::mse, CalibrationMethod::entropy}) {
+    Even again(16);
+    setting = quick();
+    setting.options.target_error = INFINITY;
+    setting.options.method = method;
+    const quant::Recipe wanted = calibrate(graph, again, setting);
+    EXPECT_EQ(std::count_if(offered.begin(), offered.end(),
+                            [&](const Scaling& one) { return one.recipe.values == wanted.values; }),
+              1);
+  }
+}
+
 TEST(calibrate, names_a_sample_that_is_not_finite) {
   const ir::Graph graph = optimised();
   Samples samples(8, 1, 5);

@@ -70,6 +70,46 @@ TEST(Measure, GivesUpOnAMachineThatIsAlwaysBusy) {
   EXPECT_LE(timer.runs[1], 50);
 }
 
+/// Others need no core of ours to slow a run down: memory, caches and a GPU are shared.
+TEST(Measure, RunsThatDifferByMoreThanATenthAreNoTime) {
+  ToldTimer wild([](size_t tactic, int run) {
+    return Measurement{tactic == 1 ? 100 + 25.0 * (run % 40) : 200, false};
+  });
+  const auto times = measured(wild);
+  EXPECT_FALSE(times[0].disturbed);
+  EXPECT_TRUE(times[1].disturbed);
+  ToldTimer calm([](size_t tactic, int run) {
+    return Measurement{tactic == 1 && run < 6 ? 150 + 25.0 * run : 100 + run % 5, false};
+  });
+  const auto later = measured(calm);
+  EXPECT_FALSE(later[1].disturbed) << "measured again";
+  EXPECT_LE(later[1].microseconds, 101);
+  constexpr backends::TimingPolicy of_gpu{.repeats = 1, .more_repeats = 6, .rounds = 1, .near = 1.25};
+  ToldTimer shared([](size_t tactic, int run) { return Measurement{tactic == 1 ? 50 + 30.0 * run : 60, false}; });
+  const auto on_gpu = measured(shared, of_gpu);
+  EXPECT_FALSE(on_gpu[0].disturbed);
+  EXPECT_TRUE(on_gpu[1].disturbed);
+  ToldTimer tiny([](size_t, int run) { return Measurement{2 + 0.3 * (run % 4), false}; });
+  EXPECT_FALSE(measured(tiny)[0].disturbed) << "less than a microsecond";
+}
+
+TEST(Compare, SaysWhetherMostRoundsAgree) {
+  int calls = 0;
+  const auto calm = [&] { return ++calls % 4 == 0 ? 300. : 100.; };
+  const auto wild = [run = 0]() mutable { return 100. + 40 * (run++ % 9); };
+  EXPECT_TRUE(compare(calm, [] { return 50.; }).steady);
+  EXPECT_EQ(calls, 9);
+  const Comparison both = compare(calm, wild);
+  EXPECT_FALSE(both.steady);
+  EXPECT_EQ(calls, 27) << "once more";
+  EXPECT_EQ(both.one, 100);
+  EXPECT_EQ(both.other, 260);
+  int rounds = 0;
+  const Comparison later = compare([&] { return ++rounds <= 9 ? 100. * rounds : 100; }, [] { return 50.; });
+  EXPECT_TRUE(later.steady);
+  EXPECT_EQ(later.one, 100);
+}
+
 TEST(Measure, TriesNothingAgainOnAQuietMachine) {
   ToldTimer timer([](size_t tactic, int) { return Measurement{100.0 * (tactic + 1), false}; });
   measured(timer);

@@ -154,6 +154,14 @@ TEST(ExplainText, TheCommandThatWouldMoveOnNamesTheLeastLoss) {
   EXPECT_NE(free.find(wanted + "; with labels (--eval FILE) it is known what that costs\n"), std::string::npos) << free;
 }
 
+TEST(ExplainText, TheDropIsToldInTermsOfAHarmlessChange) {
+  plan::Search search = refused("mAP50-95 against fp32's boxes");
+  EXPECT_EQ(search_text(search).find("as much as"), std::string::npos);
+  search.jitter = 0.25, search.change = "saving the images as JPEG 95 once more";
+  const std::string said = "; it differs from fp32 2.0 times as much as saving the images as JPEG 95 once more does\n";
+  EXPECT_NE(search_text(search).find(said), std::string::npos) << search_text(search);
+}
+
 TEST(ExplainText, WhatIsObjectedToIsNoMatterOfADrop) {
   plan::Search search = refused("mAP50-95 against fp32's boxes");
   search.points[1].objection = search.points[2].objection = "scores fall by 0.80 on average, more than 0.37";

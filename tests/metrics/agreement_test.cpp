@@ -15,8 +15,9 @@ TEST(margin, is_above_the_best_of_the_others) {
 }
 
 TEST(margin, of_probabilities_is_that_of_their_logarithms) {
-  EXPECT_NEAR(margin(std::vector<float>{0.25f, 0.5f, 0.25f}, 1), std::log(2), 1e-6);
-  EXPECT_TRUE(std::isfinite(margin(std::vector<float>{1, 0, 0}, 0)));
+  EXPECT_NEAR(margin(logits_of(std::vector<float>{0.25f, 0.5f, 0.25f}), 1), std::log(2), 1e-6);
+  EXPECT_TRUE(std::isfinite(margin(logits_of(std::vector<float>{1, 0, 0}), 0)));
+  EXPECT_EQ(logits_of(std::vector<float>{1, 5, 3}), (std::vector<float>{1, 5, 3}));
 }
 
 TEST(agreement, is_one_where_nothing_changes) {
@@ -33,6 +34,16 @@ TEST(agreement, lets_each_margin_meet_each_change) {
   EXPECT_DOUBLE_EQ(some.value(), 0.75);
   EXPECT_DOUBLE_EQ(some.value(std::vector<uint32_t>{1, 3}), 1 - 3. / 16);
   EXPECT_DOUBLE_EQ(some.value(std::vector<uint32_t>{5, 0}), 1);
+}
+
+TEST(votes, are_lost_by_a_change_for_the_worse_and_won_by_one_for_the_better) {
+  Votes votes;
+  EXPECT_EQ(votes.lost(0, 1, 2), 0);
+  for (const auto& classes : {std::vector<int>{1, 7}, {1, 8}, {2, 8}, {1, 8}}) votes.add(classes);
+  EXPECT_DOUBLE_EQ(votes.lost(0, 1, 2), 0.5);
+  EXPECT_DOUBLE_EQ(votes.lost(0, 1, 3), 0.75);
+  EXPECT_DOUBLE_EQ(votes.lost(1, 7, 8), -0.5);
+  EXPECT_DOUBLE_EQ(votes.lost(1, 7, 7), 0);
 }
 
 /// With margins of [0, 1] and changes of one deviation s, the share lost is s / sqrt(2 pi): few images see it.

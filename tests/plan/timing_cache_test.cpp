@@ -52,6 +52,20 @@ TEST(TimingCache, TakesNothingThatWasNotMeasuredHere) {
   EXPECT_TRUE(records.at("Conv").candidates.empty());
 }
 
+/// A build tunes several plans of one network, also without a file.
+TEST(TimingCache, KnowsAtOnceWhatWasAdded) {
+  for (const bool has_file : {false, true}) {
+    const Folder folder;
+    TimingCache cache(has_file ? folder / "c" : "-", "avx2");
+    cache.add({{"Conv", {"direct", 10, {{"winograd", 20, 2}, {"busy", 5, 0}}, 1}}, {"Relu", {"rows", 1}}});
+    cache.add({{"Conv", {"stem", 12, {}, 4}}});
+    ASSERT_EQ(cache.records().size(), 1u);
+    const Record& record = cache.records().at("Conv");
+    EXPECT_EQ(record.kernel, "direct");
+    EXPECT_EQ(timed_of(record).size(), 3u);
+  }
+}
+
 TEST(TimingCache, KeepsKnownTimesAndTakesNewNamesAndNewSources) {
   const Folder folder;
   add(folder, {{"Conv", {"direct", 10, {{"winograd", 20, 2}, {"tomorrow", 30, 3}}, 1}}});

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/pace.h"
+
+#include <gtest/gtest.h>
+
+namespace tenon::compile {
+namespace {
+
+struct Watch {
+  double now = 0;
+  std::vector<std::string> stages;
+  double told = -1;
+  Pace pace{[this](const std::string& stage, double, double left) {
+              stages.push_back(stage), told = left;
+              return true;
+            },
+            [this] { return now; }};
+};
+
+TEST(Pace, OfAStageIsItsOwn) {
+  Watch watch;
+  watch.pace.expect("tune", 1);
+  watch.pace.report("tune", 0);
+  EXPECT_LT(watch.told, 0) << "nothing is known";
+  watch.now = 10, watch.pace.report("tune", 0.25);
+  EXPECT_DOUBLE_EQ(watch.told, 30);
+  watch.now = 20;
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 20) << "it counts down between reports";
+  watch.now = 25, watch.pace.report("tune", 0.5);
+  EXPECT_DOUBLE_EQ(watch.told, 25);
+}
+
+TEST(Pace, OfWhatHasNotBegunIsThatOfWhatIsAlike) {
+  Watch watch;
+  watch.pace.expect("calibrate", 80);
+  watch.pace.expect("layers", 240, 0.5, "calibrate");
+  watch.pace.report("calibrate", 0);
+  watch.now = 4, watch.pace.report("calibrate", 0.5);
+  EXPECT_DOUBLE_EQ(watch.told, 4 + 12);
+  watch.now = 8, watch.pace.report("layers", 0);
+  EXPECT_DOUBLE_EQ(watch.told, 12);
+  watch.now = 14, watch.pace.report("layers", 0.25);
+  EXPECT_DOUBLE_EQ(watch.told, 18) << "now it has a pace of its own";
+}
+
+TEST(Pace, OfRoundsComesFromRoundsThatAreDone) {
+  Watch watch;
+  watch.pace.expect("tune", 1), watch.pace.skip("tune"), watch.pace.expect("round", 3);
+  for (int round = 0; round < 2; ++round) {
+    const Pace::Scope scope(watch.pace, "round", 1);
+    watch.now += 5, watch.pace.report("tune", 0.5);  // a part of the round here
+    watch.now += 5;
+  }
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 10);
+  {
+    const Pace::Scope scope(watch.pace, "round", 1);
+    watch.now += 4;
+    EXPECT_DOUBLE_EQ(watch.pace.left(), 6);
+    watch.now += 40;
+    EXPECT_DOUBLE_EQ(watch.pace.left(), 0) << "late, but not below none";
+  }
+  watch.pace.expect("round", 5);
+  {
+    const Pace::Scope scope(watch.pace, "round", 0);
+    watch.pace.report("tune", 0.1, 90);
+    EXPECT_DOUBLE_EQ(watch.told, 90) << "the stage inside knows better";
+    watch.now += 10;
+    EXPECT_DOUBLE_EQ(watch.pace.left(), 80);
+    watch.pace.report("judge", 0);
+    EXPECT_LT(watch.told, 50);
+  }
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 2 * 74. / 3);
+  watch.pace.skip("round");
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 0);
+}
+
+/// As a build in INT8 on a GPU, whose engines are judged fast and calibrated on the host: from a fifth on it says
+/// what is left within 30 %, though the search takes seven rounds, as the scales' engines tell.
+TEST(Pace, OfAJudgedBuildIsRightAfterAFifth) {
+  constexpr double calibrated = 0.6, of_probe = 0.05, round = 9;
+  constexpr int images = 80, layers = 60;
+  const double whole = 5 + 4 + images * calibrated + 2 * layers * of_probe + 2 * 6 + 7 * round;
+  Watch watch;
+  Pace& pace = watch.pace;
+  const auto check = [&] {
+    const double left = pace.left(), real = whole - watch.now;
+    if (watch.now > whole / 5 && real > 2) {
+      EXPECT_NEAR(left, real, 0.3 * real) << watch.now;
+    }
+  };
+  pace.expect("tune", 1), pace.expect("reference", 1);
+  pace.expect("calibrate", images, 4. / images, "reference");
+  pace.expect("layers", 2 * layers, 0.1, "calibrate");
+  pace.expect("engine", 2, 1.2, "reference"), pace.expect("round", 7, 1.5, "engine");
+  pace.report("tune", 0), watch.now += 5, pace.report("tune", 1);
+  {
+    const Pace::Scope scope(pace, "reference", 1);
+    watch.now += 4;
+  }
+  for (int at = 0; at < images; ++at) pace.report("calibrate", at / 80.), watch.now += calibrated, check();
+  for (int at = 0; at < 2 * layers; ++at) pace.report("layers", at / 120.), watch.now += of_probe, check();
+  for (int at = 0; at < 2; ++at) {
+    const Pace::Scope scope(pace, "engine", 1);
+    watch.now += 6;
+  }
+  check();
+  for (int at = 0; at < 7; ++at) {
+    const Pace::Scope scope(pace, "round", 1);
+    watch.now += round / 2, check(), watch.now += round / 2;
+  }
+  EXPECT_DOUBLE_EQ(pace.left(), 0);
+}
+
+TEST(Pace, TellsWhereTheUserCancels) {
+  Pace pace([](const std::string&, double, double) { return false; }, [] { return 0.; });
+  EXPECT_FALSE(pace.report("tune", 0.5));
+  EXPECT_TRUE(Pace({}).progress()("tune", 0.5, -1));
+}
+
+}  // namespace
+}  // namespace tenon::compile
