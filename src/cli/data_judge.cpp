@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/entries.h"
+#include "cli/kept_data.h"
 #include "cli/labelled_samples.h"
 #include "cli/moved_data.h"
 #include "cli/noisy_data.h"
@@ -218,7 +219,9 @@ class DataJudge : public Judge {
                        lost({}), most_votes_lost);
   }
 
-  std::shared_ptr<Calibrator> source() {
+  std::shared_ptr<Calibrator> source() { return kept_.samples(); }
+
+  std::shared_ptr<Calibrator> opened() {
     if (labels_) return labelled_samples(*labels_, spec_, transforms_);
     return calibration_data(data_, inputs_, shapes_, false);
   }
@@ -368,6 +371,7 @@ class DataJudge : public Judge {
   std::optional<Engine> floats_;
   Answers reference_;
   metrics::Votes votes_;
+  KeptData kept_{[this] { return opened(); }};
   Limit limit_;
 };
 

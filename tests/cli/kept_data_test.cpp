@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/kept_data.h"
+
+#include <gtest/gtest.h>
+
+namespace tenon::cli {
+namespace {
+
+class Three : public Calibrator {
+ public:
+  explicit Three(int& reads) : reads_(reads) {}
+  int64_t samples() const override { return 3; }
+  bool next_batch(CalibrationBatch& batch) override {
+    if (at_ == 3) return false;
+    Tensor tensor(DType::f32, {1, 4});
+    tensor.data<float>()[0] = static_cast<float>(at_);
+    batch.inputs = {{"x", tensor}};
+    batch.names = {std::to_string(at_++)};
+    ++reads_;
+    return true;
+  }
+
+ private:
+  int& reads_;
+  int at_ = 0;
+};
+
+/// What one pass gives, at most `most` samples of it.
+std::string pass(KeptData& kept, int most = 9) {
+  std::string all;
+  const auto data = kept.samples();
+  EXPECT_EQ(data->samples(), 3);
+  CalibrationBatch batch;
+  while (most-- > 0 && data->next_batch(batch)) {
+    EXPECT_EQ(std::to_string(static_cast<int>(batch.inputs.at("x").data<float>()[0])), batch.names[0]);
+    all += batch.names[0];
+  }
+  return all;
+}
+
+TEST(kept_data, are_read_once) {
+  int reads = 0;
+  KeptData kept([&] { return std::make_shared<Three>(reads); });
+  EXPECT_EQ(pass(kept, 2), "01") << "the rest is not known yet";
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(pass(kept), "012");
+  EXPECT_EQ(reads, 2 + 3);
+}
+
+TEST(kept_data, are_known_without_asking_for_more_than_there_are) {
+  int reads = 0;
+  KeptData kept([&] { return std::make_shared<Three>(reads); });
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(pass(kept, 3), "012");
+  EXPECT_EQ(reads, 3);
+}
+
+TEST(kept_data, are_read_again_where_they_are_too_large) {
+  int reads = 0;
+  KeptData kept([&] { return std::make_shared<Three>(reads); }, 40);
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(pass(kept), "012");
+  EXPECT_EQ(reads, 9);
+}
+
+}  // namespace
+}  // namespace tenon::cli
