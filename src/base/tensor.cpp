@@ -57,7 +57,7 @@ std::string Dims::str() const {
 namespace {
 int64_t bytes_of(DType type, const Dims& dims) {
   const int64_t element = type == DType::u4 || type == DType::i4 ? 1 : static_cast<int64_t>(size_of(type));
-  return checked_mul(dims.elements(), element, "tensor bytes");
+  return checked_mul(dims.elements(), element, "tensor size");
 }
 }  // namespace
 
@@ -71,7 +71,7 @@ namespace {
 
 Tensor::Tensor(DType type, const Dims& dims) : dtype_(type), dims_(dims) {
   if (type == DType::string) {
-    const int64_t bytes = checked_mul(dims.elements(), sizeof(std::string), "tensor bytes");
+    const int64_t bytes = checked_mul(dims.elements(), sizeof(std::string), "tensor size");
     if (!take_memory(bytes)) refuse(type, dims, bytes);
     strings_ = {new std::vector<std::string>(dims.elements()),
                 [bytes, budget = current_budget()](std::vector<std::string>* strings) {

@@ -39,7 +39,7 @@ Need need_of(const ir::Graph& graph, const Setting& setting) {
     for (const ir::ValueId id : *list) {
       Dims dims;
       for (const ir::Dim& dim : *concrete.value(id).shape) dims.push_back(dim.value());
-      need.ends += checked_mul(dims.elements(), static_cast<int64_t>(size_of(concrete.value(id).dtype)), "bytes");
+      need.ends += checked_mul(dims.elements(), static_cast<int64_t>(size_of(concrete.value(id).dtype)), "size");
     }
   return need;
 }

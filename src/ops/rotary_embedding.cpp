@@ -17,7 +17,7 @@ void check_sizes(const Inference& ctx) {
   if (!dims) return;
   const Rotary rotary = rotary_of(ctx.node(), *dims);
   if (rotary.half < 0) ctx.fail("heads and the numbers that are turned do not fit an input " + dims->str());
-  const int64_t places = checked_mul(rotary.batch, rotary.sequence, "places");
+  const int64_t places = checked_mul(rotary.batch, rotary.sequence, "number of places");
   want_elements(ctx, 3, places, "the operand of positions");
   for (const size_t cache : {1, 2})
     if (const ir::Shape* shape = ctx.shape(cache); shape && !shape->empty() && differ(shape->back(), rotary.half))
