@@ -26,9 +26,9 @@ void warn_of_floats(const BuildOptions& options, Precision precision, const std:
                                             "; the engine is " + std::string(name(precision)));
 }
 
-class EightBits {
+class Int8Build {
  public:
-  explicit EightBits(const Int8Task& task)
+  explicit Int8Build(const Int8Task& task)
       : task_(task),
         base_(task.base),
         options_(task.options),
@@ -280,6 +280,6 @@ class EightBits {
 
 }  // namespace
 
-plan::Plan plan_int8(const Int8Task& task) { return EightBits(task).plan(); }
+plan::Plan plan_int8(const Int8Task& task) { return Int8Build(task).plan(); }
 
 }  // namespace tenon::compile
