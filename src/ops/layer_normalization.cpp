@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/broadcast.h"
+#include "ops/epilogue.h"
 #include "ops/floats.h"
 #include "ops/normalize.h"
 #include "ops/window.h"
@@ -25,7 +26,7 @@ void infer_layer(Inference& ctx) {
         ctx.fail("input " + std::to_string(input) + " is " + ir::str(*list) + " for an input " + ir::str(*x));
     }
   }
-  ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);
+  ctx.set(0, output_type(ctx, ctx.dtype(0)), x ? std::optional(*x) : std::nullopt);
   for (size_t output = 1; output < ctx.outputs(); ++output) ctx.set(output, stash_type(ctx.node()), statistic);
 }
 
@@ -54,17 +55,18 @@ void evaluate_layer(Evaluation& ctx) {
     return spread;
   };
   const std::vector<double> scale = parameter(1, 1), bias = parameter(2, 0);
-  Tensor& y = ctx.output(0, x.dtype(), dims);
+  const DType type = output_type(ctx, x.dtype());
+  Tensor& y = ctx.output(0, type, dims);
+  const std::vector<double> values = reals(ctx, x);
   std::vector<double> means(rows), inverses(rows);
-  dispatch<Floats>(ctx, x.dtype(), [&]<class T>(Type<T>) {
+  dispatch<Floats>(ctx, type, [&]<class T>(Type<T>) {
     for (int64_t row = 0; count && row < rows; ++row) {
-      Moments moments = moments_of(x.data<T>() + row * count, count);
+      Moments moments = moments_of(values.data() + row * count, count);
       if (!centred) moments = {0, moments.variance + moments.mean * moments.mean};
       means[row] = moments.mean;
       inverses[row] = 1 / std::sqrt(moments.variance + epsilon);
       for (int64_t i = row * count; i < (row + 1) * count; ++i)
-        y.data<T>()[i] =
-            rounded<T>((static_cast<double>(x.data<T>()[i]) - means[row]) * inverses[row] * scale[i] + bias[i]);
+        y.data<T>()[i] = rounded<T>((values[i] - means[row]) * inverses[row] * scale[i] + bias[i]);
     }
   });
   for (size_t output = 1; output < 3; ++output) {
@@ -80,7 +82,9 @@ TENON_OP("LayerNormalization", 2, 3, 1, 3, infer_layer, evaluate_layer<true>,
          {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")},
          Trait::half | Trait::centred);
 TENON_OP("RMSNormalization", 2, 2, 1, 1, infer_layer, evaluate_layer<false>,
-         {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type")});
+         {attr::integer("axis"), attr::real("epsilon"), attr::element_type("stash_type"),
+          attr::element_type("output_dtype").internal()},
+         Trait::any_float);
 
 }  // namespace
 }  // namespace tenon::ops::layer_normalization

@@ -146,7 +146,11 @@ class Caster {
     } else if (node.op == "tenon:BoxHead") {
       for (size_t at = 0; at < logits_of(graph_.node(id)); ++at) give(id, at, true);
     } else if (ops::has_trait(node.op, ops::Trait::any_float)) {
-      if (is_16_bit(node.outputs[0])) graph_.node(id).attributes["output_dtype"] = code_;
+      const bool out = is_16_bit(node.outputs[0]);
+      // Parameters of a normalisation are f32; the data may be either.
+      if (!ops::has_trait(node.op, ops::Trait::product))
+        for (size_t at = 1; at < graph_.node(id).inputs.size(); ++at) give(id, at, false);
+      if (out || is_16_bit(graph_.node(id).inputs[0])) graph_.node(id).attributes["output_dtype"] = out ? code_ : f32;
     } else if (node.op == "QuantizeLinear") {
       // It takes either.
     } else if (!node.outputs.empty() && is_16_bit(node.outputs[0])) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -8,14 +9,16 @@
 namespace tenon::passes {
 namespace {
 
-/// Whether a value reaches attention alone, over nothing but reshapes and transposes, so that a part of a wider row
-/// serves as well.
+/// Whether a value reaches attention alone, over nothing but reshapes, transposes and rotary embeddings, so that a part
+/// of a wider row serves as well.
 bool feeds_attention(const ir::Graph& graph, ir::ValueId id) {
   const std::vector<ir::NodeId>& users = graph.value(id).users;
   return !users.empty() && !graph.is_output(id) && std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
     const ir::Node& node = graph.node(user);
     if (node.op == "tenon:DotAttention") return true;
-    return (node.op == "Reshape" || node.op == "Transpose") && feeds_attention(graph, node.outputs[0]);
+    const bool passes =
+        node.op == "Reshape" || node.op == "Transpose" || (node.op == "RotaryEmbedding" && node.inputs[0] == id);
+    return passes && feeds_attention(graph, node.outputs[0]);
   });
 }
 
@@ -30,6 +33,51 @@ bool is_plain(const ir::Graph& graph, const ir::Node& node) {
          feeds_attention(graph, node.outputs[0]);
 }
 
+/// The rotary embedding that alone reads the rows of a product; no_node where there is none.
+ir::NodeId rotary_of(const ir::Graph& graph, ir::NodeId product) {
+  const ir::ValueId rows = graph.node(product).outputs[0];
+  const ir::NodeId user = graph.only_user(rows);
+  if (user == ir::no_node || graph.node(user).op != "RotaryEmbedding" || graph.node(user).inputs[0] != rows ||
+      graph.node(user).integer("num_heads", 0) < 1)
+    return ir::no_node;
+  return user;
+}
+
+/// Whether two rotary embeddings turn heads of one size by the same angles.
+bool turn_alike(const ir::Graph& graph, ir::NodeId left, ir::NodeId right) {
+  if (left == ir::no_node || right == ir::no_node) return false;
+  const ir::Node &a = graph.node(left), &b = graph.node(right);
+  const ir::Shape *x = shape_of(graph, a.inputs[0]), *y = shape_of(graph, b.inputs[0]);
+  const auto same = [&](const char* attribute) { return a.integer(attribute, 0) == b.integer(attribute, 0); };
+  return x && y && std::equal(a.inputs.begin() + 1, a.inputs.end(), b.inputs.begin() + 1, b.inputs.end()) &&
+         same("interleaved") && same("rotary_embedding_dim") && x->back().is_constant() && y->back().is_constant() &&
+         x->back().value() * b.integer("num_heads", 0) == y->back().value() * a.integer("num_heads", 0);
+}
+
+/// Rotary embeddings of neighbouring parts of these rows, as one of all their heads.
+void join_rotary(ir::Graph& graph, const std::vector<ir::NodeId>& rotary, ir::ValueId rows, const std::string& name,
+                 const std::vector<int64_t>& widths) {
+  ir::Node node = graph.node(rotary[0]);
+  int64_t heads = 0;
+  for (const ir::NodeId one : rotary) {
+    heads += graph.node(one).integer("num_heads", 0);
+    node.origins = joined(node.origins, graph.node(one).origins);
+  }
+  node.inputs[0] = rows, node.attributes["num_heads"] = heads;
+  const ir::ValueId turned =
+      graph.apply("RotaryEmbedding", node.inputs, node.attributes, node.origins, name + ".turned");
+  graph.value(turned).dtype = DType::f32, graph.value(turned).shape = graph.value(rows).shape;
+  std::vector<ir::ValueId> parts;
+  for (const ir::NodeId one : rotary) {
+    const ir::ValueId old = graph.node(one).outputs[0];
+    parts.push_back(graph.add_value(graph.value(old).name + ".part", DType::f32, graph.value(old).shape));
+    graph.replace_uses(old, parts.back());
+    graph.remove(one);
+  }
+  graph.add_node("Split", {turned, constant(graph, name + ".turned_widths", widths)}, parts, {{"axis", int64_t{-1}}},
+                 node.origins);
+}
+
 bool merge(ir::Graph& graph, ir::NodeId id) {
   if (!is_plain(graph, graph.node(id))) return false;
   const ir::ValueId from = graph.node(id).inputs[0];
@@ -37,6 +85,11 @@ bool merge(ir::Graph& graph, ir::NodeId id) {
   for (ir::NodeId user : graph.value(from).users)
     if (graph.node(user).inputs[0] == from && is_plain(graph, graph.node(user))) all.push_back(user);
   if (all.size() < 2) return false;
+  // Those that are turned alike come first, side by side, so that one step turns them all.
+  const ir::NodeId first = rotary_of(graph, all[0]);
+  const auto behind = std::stable_partition(
+      all.begin(), all.end(), [&](ir::NodeId one) { return turn_alike(graph, first, rotary_of(graph, one)); });
+  const auto turned = static_cast<size_t>(behind - all.begin());
   const int64_t k = graph.constant(graph.node(id).inputs[1])->dims()[0];
   std::vector<int64_t> widths;
   int64_t width = 0;
@@ -66,7 +119,17 @@ bool merge(ir::Graph& graph, ir::NodeId id) {
       origins, name + ".all");
   graph.value(product).dtype = DType::f32, graph.value(product).shape = shape;
   std::vector<ir::ValueId> parts;
-  for (size_t at = 0; at < all.size(); ++at) {
+  size_t at = 0;
+  if (turned > 1) {
+    shape.back() = ir::Dim(std::accumulate(widths.begin(), widths.begin() + turned, int64_t{0}));
+    parts.push_back(graph.add_value(name + ".rows", DType::f32, shape));
+    std::vector<ir::NodeId> rotary;
+    for (; at < turned; ++at) rotary.push_back(rotary_of(graph, all[at]));
+    join_rotary(graph, rotary, parts[0], name, {widths.begin(), widths.begin() + turned});
+    for (size_t one = 0; one < turned; ++one) graph.remove(all[one]);
+    widths.erase(widths.begin() + 1, widths.begin() + turned), widths[0] = shape.back().value();
+  }
+  for (; at < all.size(); ++at) {
     const ir::ValueId old = graph.node(all[at]).outputs[0];
     parts.push_back(graph.add_value(graph.value(old).name + ".part", DType::f32, graph.value(old).shape));
     graph.replace_uses(old, parts.back());

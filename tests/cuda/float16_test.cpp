@@ -75,6 +75,29 @@ void keeps_ends_and_stays_close(DType type, float tolerance) {
 TEST(CastToF16, KeepsInputsAndOutputsAndStaysClose) { keeps_ends_and_stays_close(DType::f16, 2e-3f); }
 TEST(CastToBf16, KeepsInputsAndOutputsAndStaysClose) { keeps_ends_and_stays_close(DType::bf16, 2e-2f); }
 
+TEST(CastToF16, RmsNormalisationReadsF32AndGivesF16) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(4), ir::Dim(64)});
+  graph.inputs = {x};
+  const ir::ValueId rows =
+      graph.apply("RMSNormalization", {x, graph.add_constant("", noise({64}, 1))}, {{"epsilon", 1e-6f}}, {}, "rows");
+  graph.outputs = {graph.apply("MatMul", {rows, graph.add_constant("", noise({64, 32}, 2, 0.1f))}, {}, {}, "y")};
+  graph.output_names = {"y"};
+  graph.tidy();
+  ops::infer(graph);
+  const Tensor given = noise({4, 64}, 3);
+  const Tensor expected = ops::interpret(graph, {given})[0];
+  passes::cast_to_16_bits(graph, DType::f16);
+  for (const ir::Node& node : graph.nodes) {
+    EXPECT_NE(node.op, "Cast") << ir::print(graph);
+    if (node.op != "RMSNormalization") continue;
+    EXPECT_EQ(graph.value(node.inputs[0]).dtype, DType::f32);
+    EXPECT_EQ(graph.value(node.outputs[0]).dtype, DType::f16);
+  }
+  const Tensor got = ops::interpret(graph, {given})[0];
+  for (int64_t at = 0; at < got.elements(); ++at) EXPECT_NEAR(got.data<float>()[at], expected.data<float>()[at], 5e-3);
+}
+
 TEST(CastToF16, IsUndoneByWidening) {
   ir::Graph graph = network();
   passes::run_pass(graph, passes::Pass{"cast_to_f16", "", passes::cast_to_f16});

@@ -60,6 +60,7 @@ Reason refuses_layer(const Problem& problem) {
   const Operand& x = problem.inputs[0];
   for (const Operand& operand : problem.inputs)
     if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "results", "f32"};
   for (size_t at = 1; at < problem.outputs.size(); ++at)
     if (problem.outputs[at]) return {Reason::wanted, "statistics"};
   if (x.dims.elements() == 0) return Reason::empty;

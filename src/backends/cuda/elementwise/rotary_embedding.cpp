@@ -16,9 +16,10 @@ Reason refuses(const Problem& problem, const Properties&) {
   if (cosines.dtype != sines.dtype || (cosines.dtype != DType::f32 && cosines.dtype != x.dtype))
     return {Reason::element_type, "sines and cosines", "f32, or of the input's type"};
   if (has_positions(problem) && problem.inputs[3].dtype != DType::i64) return {Reason::element_type, "indices", "i64"};
-  for (const Operand& operand : problem.inputs)
-    if (operand && !operand.dense()) return {Reason::view, "an operand"};
-  if (!problem.outputs[0].dense()) return {Reason::view, "a result"};
+  if (!x.rows_contiguous()) return {Reason::view, "the input"};
+  for (size_t at = 1; at < problem.inputs.size(); ++at)
+    if (problem.inputs[at] && !problem.inputs[at].dense()) return {Reason::view, "an operand"};
+  if (!problem.outputs[0].rows_contiguous()) return {Reason::view, "a result"};
   const ops::Rotary rotary = ops::rotary_of(*problem.node, x.dims);
   const int64_t least = rotary.half * (has_positions(problem) ? 1 : rotary.batch * rotary.sequence);
   if (rotary.half < 1 || cosines.dims.elements() % rotary.half || cosines.dims.elements() < least ||
@@ -45,8 +46,12 @@ class RotaryStep : public Step {
     params_.units = number(rotary.size - rotary.half);  // a pair each, or a number that stays
     params_.count = rotary.rows() * params_.units;
     params_.cached = problem.inputs[1].dims.elements() / rotary.half;
-    params_.head_step = rotary.head_step, params_.row_step = rotary.row_step;
-    params_.whole = rotary.heads * rotary.sequence * rotary.size;
+    // Input and output may be parts of wider rows.
+    const auto rows = [&](const Dims& strides) {
+      if (strides.rank() == 3) return RotaryRows{strides[0], rotary.head_step, strides[1]};
+      return RotaryRows{strides[0], strides[1], strides[2]};
+    };
+    params_.from = rows(problem.inputs[0].strides), params_.to = rows(problem.outputs[0].strides);
     params_.heads = number(rotary.heads), params_.sequence = number(rotary.sequence);
     params_.half = number(rotary.half), params_.size = number(rotary.size);
   }

@@ -7,6 +7,11 @@
 
 namespace tenon::cuda {
 
+/// Where rows begin: from one of the batch, a head and a place in the sequence to the next.
+struct RotaryRows {
+  i64 batch, head, place;
+};
+
 struct RotaryParams {
   POINTER(const T) x;
   POINTER(const CACHE) cosines;
@@ -14,7 +19,7 @@ struct RotaryParams {
   POINTER(const i64) positions;  // of places; null where the sines stand in their order
   POINTER(T) y;
   i64 count, cached;
-  i64 head_step, row_step, whole;          // whole: numbers of one of the batch
+  RotaryRows from, to;
   int heads, sequence, half, units, size;  // units: of a row, a pair or a number that stays
 };
 

@@ -26,7 +26,7 @@ int64_t length_of(const Problem& problem) {
 
 /// Neighbours that a thread takes at once: up to 16 bytes.
 int vector_of(const Problem& problem, int64_t length) {
-  auto vector = static_cast<int>(16 / size_of(problem.inputs[0].dtype));
+  auto vector = static_cast<int>(16 / std::max(size_of(problem.inputs[0].dtype), size_of(problem.outputs[0].dtype)));
   bool aligned = problem.inputs[0].aligned && problem.outputs[0].aligned;
   for (size_t at = 1; at < 3; ++at) aligned &= !has(problem, at) || problem.inputs[at].aligned;
   while (vector > 1 && (!aligned || length % vector)) vector /= 2;
@@ -35,7 +35,7 @@ int vector_of(const Problem& problem, int64_t length) {
 
 Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!is_real(x.dtype) || !is_real(y.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
   if (!x.dense() || !y.dense()) return {Reason::not_contiguous, "rows"};
   for (size_t at = 1; at < problem.outputs.size(); ++at)
     if (problem.outputs[at]) return {Reason::wanted, "statistics"};
@@ -64,6 +64,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
     const int threads = std::max(lanes / part, 128);
     Source source{"layer_norm.cu", {}, ""};
     source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
+                      define_type("RESULT", problem.outputs[0].dtype),
                       define("LANES", lanes / part),
                       define("EACH", each),
                       define("VEC", vector),

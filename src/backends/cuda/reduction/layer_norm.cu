@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a dense tensor with mean 0 and variance 1, times a scale and plus a bias of f32. ELEMENT: type of input and
-// output; LANES (a power of two up to 256) threads share a row, EACH times VEC neighbours each; THREADS a block;
-// CENTRED 0: neither the mean is taken off nor a bias added; EARLY 1: scale and bias come from no kernel before this
-// one, and are loaded before that has ended.
+// Rows of a dense tensor with mean 0 and variance 1, times a scale and plus a bias of f32. ELEMENT and RESULT: types
+// of input and output; LANES (a power of two up to 256) threads share a row, EACH times VEC neighbours each; THREADS a
+// block; CENTRED 0: neither the mean is taken off nor a bias added; EARLY 1: scale and bias come from no kernel before
+// this one, and are loaded before that has ended.
 typedef ELEMENT T;
+typedef RESULT R;
 #include "layer_norm_params.h"
 typedef tenon::cuda::LayerNormParams Params;
 template <class E> struct __align__(VEC * sizeof(E) < 16 ? VEC * sizeof(E) : 16) Vec {
@@ -31,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const i64 row = (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
   const bool alive = row < p.rows;
   const T* x = p.x + (alive ? row : 0) * p.length;
-  T* y = p.y + (alive ? row : 0) * p.length;
+  R* y = p.y + (alive ? row : 0) * p.length;
 #if EARLY
   Vec<float> scales[EACH] = {}, biases[EACH] = {};
 #pragma unroll
@@ -76,12 +77,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (p.scale) scale = *(const Vec<float>*)(p.scale + k);
     if (CENTRED && p.bias) bias = *(const Vec<float>*)(p.bias + k);
 #endif
-    Vec<T> out;
+    Vec<R> out;
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
       const float r = v[i].e[e] * factor * (p.scale ? scale.e[e] : 1.f);
-      out.e[e] = of_f32<T>(CENTRED && p.bias ? r + bias.e[e] : r);
+      out.e[e] = of_f32<R>(CENTRED && p.bias ? r + bias.e[e] : r);
     }
-    *(Vec<T>*)(y + k) = out;
+    *(Vec<R>*)(y + k) = out;
   }
 }

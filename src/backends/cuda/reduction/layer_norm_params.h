@@ -10,7 +10,7 @@ namespace tenon::cuda {
 struct LayerNormParams {
   POINTER(const T) x;
   POINTER(const float) scale, bias;  // of a row; null where there is none
-  POINTER(T) y;
+  POINTER(R) y;
   i64 rows;
   int length;
   float epsilon;
