@@ -119,7 +119,8 @@ const std::vector<Pass>& for_attention() {
       {"split_axes_again", "splits joined axes before they are transposed", split_axes_first},
       {"cancel_transposes", "merges the transposes that this left", cancel_transpose_reshape},
       {"fuse_attention", "joins the matrix multiplications around the softmax of attention", fuse_attention},
-      {"merge_products", "joins the matrix multiplications that make queries, keys and values", merge_products},
+      {"merge_products", "joins the matrix multiplications that make queries, keys and values, and those of gates",
+       merge_products},
   };
   return list;
 }
