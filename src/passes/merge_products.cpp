@@ -11,15 +11,15 @@
 namespace tenon::passes {
 namespace {
 
-/// Whether a value reaches attention alone, over nothing but reshapes, transposes and rotary embeddings, so that a part
-/// of a wider row serves as well.
+/// Whether a value reaches attention alone, over nothing but reshapes, transposes, repetition for heads that share it
+/// and rotary embeddings, so that a part of a wider row serves as well.
 bool feeds_attention(const ir::Graph& graph, ir::ValueId id) {
   const std::vector<ir::NodeId>& users = graph.value(id).users;
   return !users.empty() && !graph.is_output(id) && std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
     const ir::Node& node = graph.node(user);
     if (node.op == "tenon:DotAttention") return true;
-    const bool passes =
-        node.op == "Reshape" || node.op == "Transpose" || (node.op == "RotaryEmbedding" && node.inputs[0] == id);
+    const bool passes = node.op == "Reshape" || node.op == "Transpose" || node.op == "Expand" ||
+                        (node.op == "RotaryEmbedding" && node.inputs[0] == id);
     return passes && feeds_attention(graph, node.outputs[0]);
   });
 }
