@@ -11,16 +11,27 @@ namespace tenon::ops::dot_attention {
 namespace {
 
 /// Internal: softmax(Q K^T scale + mask) V for each of a batch. Inputs: Q [..., M, D], K [..., N, D], V [..., N, E]
-/// with the same leading axes, and optionally a mask that broadcasts to [..., M, N]. Attributes: `scale` (1);
+/// with the same leading axes, and optionally a mask that broadcasts to [..., M, N]. The last of the leading axes, of
+/// heads, may be shorter in K and V: neighbouring heads of Q share one then. Attributes: `scale` (1);
 /// `nan_to_zero` (0) makes weights that are not numbers zeros. The result [..., M, E] is of Q's type.
+/// Whether heads of these numbers go together.
+bool shares(const ir::Dim& q, const ir::Dim& k) {
+  if (!q.is_constant() || !k.is_constant()) return !differ(q, k);
+  return k.value() > 0 ? q.value() % k.value() == 0 : q.value() == k.value();
+}
+
 void infer(Inference& ctx) {
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
   const ir::Shape *q = ctx.shape(0), *k = ctx.shape(1), *v = ctx.shape(2);
   if (!q || !k || !v) return ctx.set(0, ctx.dtype(0), std::nullopt);
   if (q->size() < 2 || k->size() != q->size() || v->size() != q->size()) ctx.fail("operands differ in rank");
-  for (size_t axis = 0; axis + 2 < q->size(); ++axis)
-    if (differ((*q)[axis], (*k)[axis]) || differ((*q)[axis], (*v)[axis])) ctx.fail("operands differ in their batch");
+  for (size_t axis = 0; axis + 2 < q->size(); ++axis) {
+    const bool heads = axis + 3 == q->size();
+    if (heads ? !shares((*q)[axis], (*k)[axis]) : differ((*q)[axis], (*k)[axis]))
+      ctx.fail("operands differ in their batch");
+    if (differ((*k)[axis], (*v)[axis])) ctx.fail("operands differ in their batch");
+  }
   if (differ(q->back(), k->back()) || differ((*k)[k->size() - 2], (*v)[v->size() - 2]))
     ctx.fail("inner sizes of " + ir::str(*q) + ", " + ir::str(*k) + " and " + ir::str(*v) + " differ");
   if (const ir::Shape* mask = ctx.shape(3)) {
@@ -60,6 +71,11 @@ void evaluate(Evaluation& ctx) {
   scores[rank - 1] = n, to[rank - 1] = e;
   wanted_k[rank - 2] = n;
   wanted_v[rank - 2] = n, wanted_v[rank - 1] = e;
+  int64_t share = 1;
+  if (rank > 2 && k.dims()[rank - 3] > 0 && q.dims()[rank - 3] % k.dims()[rank - 3] == 0) {
+    share = q.dims()[rank - 3] / k.dims()[rank - 3];
+    wanted_k[rank - 3] = wanted_v[rank - 3] = k.dims()[rank - 3];
+  }
   if (!(k.dims() == wanted_k) || !(v.dims() == wanted_v)) ctx.fail("sizes of operands differ");
   std::vector<float> mask;
   if (ctx.has(3)) {
@@ -78,7 +94,7 @@ void evaluate(Evaluation& ctx) {
   std::vector<float> row(static_cast<size_t>(n));
   const int64_t rows = n && d ? scores.elements() / n : 0;
   for (int64_t at = 0; at < rows; ++at) {
-    const int64_t batch = at / m;
+    const int64_t batch = at / m / std::max<int64_t>(1, share);
     multiply(q.data<float>() + at * d, false, k.data<float>() + batch * n * d, true, row.data(), 1, n, d);
     for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + (mask.empty() ? 0 : mask[at * n + j]);
     normalise(row, nan_to_zero);

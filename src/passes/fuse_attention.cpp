@@ -56,6 +56,30 @@ Tensor sum(const Tensor& a, const Tensor& b) {
   return result;
 }
 
+/// Heads [b, g, n, d] of which each was repeated for several of [b, g * times, n, d].
+struct Repeated {
+  int64_t times = 1;
+  ir::ValueId heads = ir::no_value;  // [b, g, 1, n, d]
+  std::vector<std::string> origins;
+};
+
+/// Times 1 where a value is nothing of the kind.
+Repeated repeated(const ir::Graph& graph, ir::ValueId value) {
+  const ir::Node* join = made_by(graph, value, "Reshape");
+  const ir::Node* expand = join ? made_by(graph, join->inputs[0], "Expand") : nullptr;
+  const ir::Shape* four = shape_of(graph, value);
+  const ir::Shape* five = expand ? shape_of(graph, expand->outputs[0]) : nullptr;
+  const ir::Shape* one = expand ? shape_of(graph, expand->inputs[0]) : nullptr;
+  if (!four || !five || !one || four->size() != 4 || five->size() != 5 || one->size() != 5) return {};
+  for (const size_t axis : {size_t{1}, size_t{2}, size_t{4}})
+    if (!(*five)[axis].is_constant() || !(*one)[axis].is_constant()) return {};
+  if ((*one)[2].value() != 1 || !((*four)[2] == (*five)[3]) || !((*four)[3] == (*five)[4])) return {};
+  for (const size_t axis : {size_t{0}, size_t{1}, size_t{3}, size_t{4}})
+    if (!((*one)[axis] == (*five)[axis])) return {};
+  if (!(*one)[0].is_constant() && !(*one)[3].is_constant()) return {};  // no Reshape would take the axis out
+  return {(*five)[2].value(), expand->inputs[0], joined(expand->origins, join->origins)};
+}
+
 /// Walks from a product of weights and values back to its origins. Scores and weights must serve nothing else.
 class AttentionMatcher {
  public:
@@ -75,7 +99,12 @@ class AttentionMatcher {
     if (!fits(q, k, v, *rank)) return false;
     if (!(scale_ * q.scale * k.scale > 0)) return false;
     const std::string name = graph_.value(last_.outputs[0]).name;
-    std::vector<ir::ValueId> inputs{placed(q, name + ".q"), placed(k, name + ".k"), v.value};
+    const ir::ValueId queries = placed(q, name + ".q");
+    ir::ValueId keys = placed(k, name + ".k"), values = v.value;
+    const Repeated of_keys = repeated(graph_, keys), of_values = repeated(graph_, values);
+    if (of_keys.times > 1 && of_keys.times == of_values.times)
+      keys = unrepeated(of_keys, name + ".k.shared"), values = unrepeated(of_values, name + ".v.shared");
+    std::vector<ir::ValueId> inputs{queries, keys, values};
     if (mask_ != ir::no_value) inputs.push_back(mask_);
     ir::Attributes attributes{{"scale", static_cast<float>(scale_ * q.scale * k.scale)}};
     if (nan_to_zero_) attributes["nan_to_zero"] = int64_t{1};
@@ -271,6 +300,31 @@ class AttentionMatcher {
     graph_.value(value).dtype = from.dtype;
     graph_.value(value).shape = permuted(*from.shape, source.perm);
     return value;
+  }
+
+  /// The heads before they were repeated, [b, g, n, d]; the axis of one goes before they are transposed.
+  ir::ValueId unrepeated(const Repeated& from, const std::string& name) {
+    const ir::Node* turn = made_by(graph_, from.heads, "Transpose");
+    Perm perm{0, 1, 2, 3, 4};
+    if (turn && turn->has("perm")) perm = turn->integers("perm");
+    else turn = nullptr;
+    const auto rows = [&](ir::ValueId five, size_t gone, const std::string& of) {
+      ir::Shape shape = *shape_of(graph_, five);
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(gone));
+      const std::vector<int64_t> target = *reshape_target(*shape_of(graph_, five), shape);
+      const ir::ValueId four =
+          graph_.apply("Reshape", {five, constant(graph_, of + ".sizes", target)}, {}, from.origins, of);
+      graph_.value(four).dtype = DType::f32, graph_.value(four).shape = shape;
+      return four;
+    };
+    if (!turn) return rows(from.heads, 2, name);
+    const int64_t gone = perm[2];
+    const ir::ValueId four = rows(turn->inputs[0], static_cast<size_t>(gone), name + ".rows");
+    Perm left;
+    for (size_t axis = 0; axis < 5; ++axis)
+      if (axis != 2) left.push_back(perm[axis] - (perm[axis] > gone));
+    note(*turn);
+    return placed({four, left, 1}, name);
   }
 
   bool fits(const Source& q, const Source& k, const Source& v, size_t rank) const {

@@ -5,6 +5,24 @@
 namespace tenon::passes {
 namespace {
 
+/// Keys or values of as many heads as the queries have: [b, g, n, d] as [b, g * times, n, d].
+ir::ValueId repeated(ir::Graph& graph, ir::ValueId value, const ir::Node& node, const std::string& name) {
+  const ir::Shape *q = shape_of(graph, node.inputs[0]), *k = shape_of(graph, value);
+  if (!q || !k || k->size() < 3) return value;
+  const size_t heads = k->size() - 3;
+  if (!(*q)[heads].is_constant() || !(*k)[heads].is_constant() || (*q)[heads] == (*k)[heads]) return value;
+  const int64_t times = (*q)[heads].value() / (*k)[heads].value();
+  const auto apply = [&](const char* op, ir::ValueId from, const std::vector<int64_t>& numbers) {
+    return graph.apply(op, {from, constant(graph, name + ".repeated", numbers)}, {}, node.origins, name);
+  };
+  // The last axes are kept, behind what is known of those before them.
+  std::vector<int64_t> apart(heads + 1, 0), shares(k->size() + 1, 1), joined(heads, 0);
+  for (const int64_t one : {int64_t{1}, int64_t{-1}, k->back().value()}) apart.push_back(one);
+  shares[heads + 1] = times;
+  for (const int64_t one : {(*q)[heads].value(), int64_t{-1}, k->back().value()}) joined.push_back(one);
+  return apply("Reshape", apply("Expand", apply("Reshape", value, apart), shares), joined);
+}
+
 bool split_attention_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const auto rank = node.op == "tenon:DotAttention" ? rank_of(graph, node.inputs[1]) : std::nullopt;
@@ -16,7 +34,7 @@ bool split_attention_at(ir::Graph& graph, ir::NodeId id) {
   Perm perm(*rank);
   for (size_t axis = 0; axis < *rank; ++axis) perm[axis] = static_cast<int64_t>(axis);
   std::swap(perm[*rank - 1], perm[*rank - 2]);
-  const ir::ValueId keys = apply("Transpose", {node.inputs[1]}, {{"perm", perm}});
+  const ir::ValueId keys = apply("Transpose", {repeated(graph, node.inputs[1], node, name)}, {{"perm", perm}});
   ir::ValueId scores = apply("MatMul", {node.inputs[0], keys});
   scores = apply("Mul", {scores, constant(graph, name + ".scale", {}, {node.real("scale", 1)})});
   if (node.inputs.size() > 3 && node.inputs[3] != ir::no_value) scores = apply("Add", {scores, node.inputs[3]});
@@ -25,7 +43,7 @@ bool split_attention_at(ir::Graph& graph, ir::NodeId id) {
     const ir::ValueId test = apply("IsNaN", {weights});
     weights = apply("Where", {test, constant(graph, name + ".zero", {}, {0.f}), weights});
   }
-  replace(graph, id, apply("MatMul", {weights, node.inputs[2]}));
+  replace(graph, id, apply("MatMul", {weights, repeated(graph, node.inputs[2], node, name)}));
   return true;
 }
 

@@ -29,6 +29,7 @@ class BlocksStep : public backends::Step {
     const size_t rank = q.rank();
     m_ = q[rank - 2], d_ = q.back(), n_ = k[rank - 2], e_ = v.back();
     for (size_t axis = 0; axis + 2 < rank; ++axis) heads_ *= q[axis];
+    if (rank > 2) share_ = q[rank - 3] / k[rank - 3];
     if (problem.inputs.size() > 3 && problem.inputs[3]) set_mask(problem.inputs[3].dims, q);
     const int64_t columns = panel_columns(isa_);
     key_panels_ = (n_ + columns - 1) / columns, value_panels_ = (e_ + columns - 1) / columns;
@@ -90,8 +91,8 @@ class BlocksStep : public backends::Step {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t one = unit / each, panel = unit % each;
       float* to = packed + one * (keys_ + values_);
-      const float* k = reinterpret_cast<const float*>(inputs[1]) + (head + one) * n_ * d_;
-      const float* v = reinterpret_cast<const float*>(inputs[2]) + (head + one) * n_ * e_;
+      const float* k = reinterpret_cast<const float*>(inputs[1]) + (head + one) / share_ * n_ * d_;
+      const float* v = reinterpret_cast<const float*>(inputs[2]) + (head + one) / share_ * n_ * e_;
       if (panel < key_panels_)
         pack_panel(isa_, k, d_, true, n_, d_, panel * columns, scale_, to + panel * columns * d_);
       else
@@ -111,8 +112,8 @@ class BlocksStep : public backends::Step {
     for (int64_t row = 0; row < rows; ++row) {
       float* to = scores + row * n_;
       if (has_mask_)
-        ops_.binary(expr::Id::Add, to, to, 1,
-                    reinterpret_cast<const float*>(inputs[3]) + mask_row(head, first + row), mask_column_, n_);
+        ops_.binary(expr::Id::Add, to, to, 1, reinterpret_cast<const float*>(inputs[3]) + mask_row(head, first + row),
+                    mask_column_, n_);
       ops_.softmax(to, to, n_);
       if (nan_to_zero_)
         for (int64_t at = 0; at < n_; ++at) to[at] = to[at] == to[at] ? to[at] : 0.f;
@@ -127,7 +128,7 @@ class BlocksStep : public backends::Step {
   bool nan_to_zero_, has_mask_ = false;
   Isa isa_;
   const RowOps& ops_;
-  int64_t heads_ = 1, m_, d_, n_, e_;
+  int64_t heads_ = 1, share_ = 1, m_, d_, n_, e_;      // share_: heads that have keys and values in common
   int64_t key_panels_, value_panels_, keys_, values_;  // of a head; floats of its packed keys and values
   int64_t blocks_, block_, together_;
   size_t packed_, scores_;

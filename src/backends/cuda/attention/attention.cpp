@@ -25,6 +25,11 @@ Side side_of(const Operand& operand) {
   return {{strides[0], strides[1]}, strides[2], strides[3]};
 }
 
+int heads_for_one(const Problem& problem) {
+  const Dims &q = problem.inputs[0].dims, &k = problem.inputs[1].dims;
+  return q.rank() > 2 ? static_cast<int>(q[q.rank() - 3] / k[k.rank() - 3]) : 1;
+}
+
 Reason refuses_attention(const Problem& problem) {
   const Operand& y = problem.outputs[0];
   for (size_t at = 0; at < 3; ++at) {
@@ -37,7 +42,7 @@ Reason refuses_attention(const Problem& problem) {
   if (has_mask(problem) && problem.inputs[3].dtype != DType::f32) return {Reason::element_type, "the mask", "f32"};
   const size_t rank = y.dims.rank();
   const int64_t m = y.dims[rank - 2], n = problem.inputs[1].dims[rank - 2];
-  if (n == 0 || problem.inputs[0].dims.back() == 0) return Reason::empty;
+  if (n == 0 || problem.inputs[0].dims.back() == 0 || problem.inputs[1].dims.elements() == 0) return Reason::empty;
   const int64_t rows = y.dims.back() ? y.dims.elements() / y.dims.back() : 0;
   if (m >= int64_t{1} << 30 || n >= int64_t{1} << 30 || rows / std::max<int64_t>(m, 1) > most_blocks)
     return Reason::too_large;
@@ -144,6 +149,7 @@ class AttentionStep : public Step {
     params_.q_side = side_of(problem.inputs[0]), params_.k_side = side_of(problem.inputs[1]);
     params_.v_side = side_of(problem.inputs[2]), params_.y_side = side_of(problem.outputs[0]);
     if (mask_) params_.mask_side = side_of(problem.inputs[3]);
+    params_.share = heads_for_one(problem);
     params_.heads = rank > 2 ? static_cast<int>(dims[rank - 3]) : 1;
     params_.m = static_cast<int>(dims[rank - 2]);
     params_.n = static_cast<int>(problem.inputs[1].dims[rank - 2]);

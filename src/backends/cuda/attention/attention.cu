@@ -18,8 +18,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   T* const part_v = part_k + 2 * K_SIZE;  // two stages
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = warp % ROWS, part = warp / ROWS;
   const int m0 = blockIdx.x * 16 * ROWS, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
-  const auto begin = [&](const Side& side) { return i0 * side.batch[0] + i1 * side.batch[1]; };
-  const T *q = p.q + begin(p.q_side), *k = p.k + begin(p.k_side), *v = p.v + begin(p.v_side);
+  const auto begin = [&](const Side& side, int head) { return i0 * side.batch[0] + head * side.batch[1]; };
+  const int shared = i1 / p.share;
+  const T *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, shared), *v = p.v + begin(p.v_side, shared);
   // Scores are kept as they come, without the scale where there is no mask; powers are of 2.
   const float infinity = __int_as_float(0x7f800000), unit = (MASK ? 1.f : p.scale) * 1.4426950408889634f;
   wait_for_previous(breadcrumb);
@@ -37,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float sum[EP / 8][4] = {}, top[2] = {-infinity, -infinity}, total[2] = {};
   const int row = m0 + group * 16 + (lane >> 2);
 #if MASK
-  const float* const mask = p.mask + begin(p.mask_side);
+  const float* const mask = p.mask + begin(p.mask_side, i1);
   const float* const lines[2] = {mask + min(row, p.m - 1) * p.mask_side.row,
                                  mask + min(row + 8, p.m - 1) * p.mask_side.row};
 #endif
@@ -144,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (int h = 0; h < 2; ++h) {
     if (row + 8 * h >= p.m) continue;
     const float factor = 1.f / total[h];
-    T* y = p.y + begin(p.y_side) + (row + 8 * h) * p.y_side.row;
+    T* y = p.y + begin(p.y_side, i1) + (row + 8 * h) * p.y_side.row;
 #pragma unroll
     for (int j = 0; j < EP / 8; ++j) {
       const int column = j * 8 + (lane & 3) * 2;

@@ -7,6 +7,8 @@
 namespace tenon::cuda {
 
 Side side_of(const Operand& operand);
+/// How many heads of queries have keys and values in common.
+int heads_for_one(const Problem& problem);
 /// Whether rows come in chunks of so many elements, each aligned.
 bool in_chunks(const Operand& operand, int64_t chunk);
 

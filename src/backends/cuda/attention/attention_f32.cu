@@ -16,8 +16,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float* const part_v = part_k + 2 * K_SIZE;    // two stages
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   const int m0 = blockIdx.x * BM, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
-  const auto begin = [&](const Side& side) { return i0 * side.batch[0] + i1 * side.batch[1]; };
-  const float *q = p.q + begin(p.q_side), *k = p.k + begin(p.k_side), *v = p.v + begin(p.v_side);
+  const auto begin = [&](const Side& side, int head) { return i0 * side.batch[0] + head * side.batch[1]; };
+  const int shared = i1 / p.share;
+  const float *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, shared), *v = p.v + begin(p.v_side, shared);
   const float infinity = __int_as_float(0x7f800000), unit = 1.4426950408889634f;
   wait_for_previous(breadcrumb);
 
@@ -65,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         s[i][j] *= p.scale;
 #if MASK
         if (column < p.n && line < p.m) {
-          const float other = p.mask[begin(p.mask_side) + line * p.mask_side.row + column * p.mask_side.column];
+          const float other = p.mask[begin(p.mask_side, i1) + line * p.mask_side.row + column * p.mask_side.column];
           // The smallest numbers stay numbers.
           s[i][j] += other < -2e38f && other > -infinity ? -2e38f : other;
         }
@@ -113,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int line = m0 + ty + 8 * i;
     if (line >= p.m) continue;
     const float factor = 1.f / total[i];
-    float* y = p.y + begin(p.y_side) + line * p.y_side.row;
+    float* y = p.y + begin(p.y_side, i1) + line * p.y_side.row;
 #pragma unroll
     for (int j = 0; j < RESULTS; ++j) {
       const int column = tx + 16 * j;

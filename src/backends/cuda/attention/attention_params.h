@@ -13,7 +13,7 @@ struct AttentionParams {
   POINTER(const float) mask;
   POINTER(T) y;
   Side q_side, k_side, v_side, mask_side, y_side;
-  int heads, m, n;
+  int heads, share, m, n;  // share: heads that have keys and values in common
   float scale;
 };
 

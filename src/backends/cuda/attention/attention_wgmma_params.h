@@ -12,7 +12,8 @@ struct alignas(128) AttentionWgmmaParams {
   TensorMap q, k, v, y;
   POINTER(const float) mask;
   Side mask_side;
-  int heads, m, n, groups, items;  // groups of PER tiles of a head's queries; items: groups of all heads
+  int heads, share, m, n, groups,
+      items;  // share: heads with the same keys; groups of PER tiles of a head's queries; items: groups of all heads
   float scale;
 };
 
