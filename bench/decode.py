@@ -3,12 +3,16 @@
 """Times one step of decoding, batch 1, of a decoder shaped as GPT-2 (124M) with weights in FP32, INT8 and INT4.
 
 The models are made here, of random weights: products by INT8 and INT4 weights are com.microsoft's MatMulNBits, blocks
-of 32 with one scale and no zero points, rounded to nearest. Tenon and ONNX Runtime run the same files in turn, ONNX
+of 32 with one scale, a number of f16, and no zero points. Tenon and ONNX Runtime run the same files in turn, ONNX
 Runtime also with activations in INT8 (accuracy_level 4). The floor is the time that reading the weights takes by the
 bandwidth measured here, on a buffer of their size. Prints a Markdown table, and by how much results differ.
 
+With --device cuda it is Tenon alone, in --precision, by the time on the device of one recorded graph; the floor is by
+--bandwidth, and ONNX Runtime on the CPU says what the results should be. --tokens 512 is a prefill.
+
   pip install numpy onnx onnxruntime
   bench/decode.py build/release/bin/tenon [--layers 12]
+  bench/decode.py build/release/bin/tenon --device cuda --layers 20 --width 2048 --heads 16 --words 32000   # 1B
 """
 
 import argparse
@@ -27,16 +31,12 @@ from onnx import TensorProto, helper, numpy_helper
 BLOCK = 32
 
 
-def quantised(weights, bits):
-    """MatMulNBits's integers [n][blocks][bytes] and scales [n][blocks] of f32 weights [k][n]."""
-    k, n = weights.shape
-    blocks = weights.T.reshape(n, k // BLOCK, BLOCK)
-    middle = 1 << (bits - 1)
-    scales = np.abs(blocks).max(-1) / (middle - 1)
-    numbers = np.clip(np.rint(blocks / scales[..., None]), -middle, middle - 1).astype(np.int32) + middle
-    if bits == 4:
-        numbers = numbers[..., 0::2] | numbers[..., 1::2] << 4
-    return numbers.astype(np.uint8), scales.astype(np.float32)
+def blocks_of(random, k, n, bits):
+    """MatMulNBits's integers [n][blocks][bytes] and scales [n][blocks], numbers of f16, of weights around k^-0.5."""
+    integers = random.integers(0, 256, (n, k // BLOCK, BLOCK * bits // 8), np.uint8)
+    deviation = (1 << bits) / 12**0.5
+    scales = random.uniform(0.75, 1.25, (n, k // BLOCK)) * k**-0.5 / deviation
+    return integers, scales.astype(np.float16).astype(np.float32)
 
 
 class Decoder:
@@ -56,14 +56,14 @@ class Decoder:
         return name
 
     def product(self, x, k, n, name):
-        weights = self.random.standard_normal((k, n), np.float32) * np.float32(k**-0.5)
         bias = self.constant(np.zeros(n, np.float32), name + ".bias")
         if self.bits == 32:
-            self.bytes += weights.nbytes
+            weights = self.random.standard_normal((k, n), np.float32) * np.float32(k**-0.5)
+            self.bytes += weights.size * self.sizes.float_bytes
             made = self.node("MatMul", [x, self.constant(weights, name + ".w")], name + ".product")
         else:
-            integers, scales = quantised(weights, self.bits)
-            self.bytes += integers.nbytes + scales.nbytes
+            integers, scales = blocks_of(self.random, k, n, self.bits)
+            self.bytes += integers.nbytes + 2 * scales.size
             inputs = [x, self.constant(integers, name + ".w"), self.constant(scales, name + ".s")]
             sizes = {"K": k, "N": n, "bits": self.bits, "block_size": BLOCK, "accuracy_level": self.accuracy}
             made = self.node("MatMulNBits", inputs, name + ".product", domain="com.microsoft", **sizes)
@@ -78,7 +78,7 @@ class Decoder:
     def attention(self, x, layer):
         width, heads = self.sizes.width, self.sizes.heads
         name, head = f"layer{layer}.attention", width // heads
-        shape = self.constant(np.array([1, 1, heads, head], np.int64), name + ".shape")
+        shape = self.constant(np.array([1, self.sizes.tokens, heads, head], np.int64), name + ".shape")
         joined = self.product(self.norm(x, name + ".norm"), width, 3 * width, name + ".qkv")
         parts = [f"{name}.{part}" for part in "qkv"]
         self.nodes.append(helper.make_node("Split", [joined], parts, axis=-1, num_outputs=3))
@@ -92,7 +92,7 @@ class Decoder:
         shares = self.node("Softmax", [self.node("Mul", [scores, by], name + ".scaled")], name + ".shares", axis=-1)
         mixed = self.node("MatMul", [shares, values], name + ".mixed")
         back = self.node("Transpose", [mixed], name + ".back", perm=[0, 2, 1, 3])
-        flat = self.constant(np.array([1, 1, width], np.int64), name + ".flat")
+        flat = self.constant(np.array([1, self.sizes.tokens, width], np.int64), name + ".flat")
         rows = self.node("Reshape", [back, flat], name + ".rows")
         return self.node("Add", [x, self.product(rows, width, width, name + ".out")], name + ".sum")
 
@@ -101,7 +101,7 @@ class Decoder:
         table = self.random.standard_normal((sizes.words, sizes.width), np.float32)
         x = self.node("Gather", [self.constant(table, "table"), "token"], "embedded")
         past = [1, sizes.heads, sizes.past, sizes.width // sizes.heads]
-        inputs = [helper.make_tensor_value_info("token", TensorProto.INT64, [1, 1])]
+        inputs = [helper.make_tensor_value_info("token", TensorProto.INT64, [1, sizes.tokens])]
         for layer in range(sizes.layers):
             for what in ("key", "value"):
                 inputs.append(helper.make_tensor_value_info(f"past_{what}{layer}", TensorProto.FLOAT, past))
@@ -112,7 +112,7 @@ class Decoder:
             x = self.node("Add", [x, self.product(inner, 4 * sizes.width, sizes.width, name + ".out")], name + ".sum")
         words = -(-sizes.words // 64) * 64
         logits = self.product(self.norm(x, "last.norm"), sizes.width, words, "logits")
-        outputs = [helper.make_tensor_value_info(logits, TensorProto.FLOAT, [1, 1, words])]
+        outputs = [helper.make_tensor_value_info(logits, TensorProto.FLOAT, [1, sizes.tokens, words])]
         graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, self.weights)
         opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -157,35 +157,74 @@ def median_ms(run, seconds):
     return statistics.median(times)
 
 
-def tenon_ms(arguments, engine):
+def measured(arguments, engine):
     words = [arguments.tenon, "bench", engine, "--threads", arguments.threads, "--seconds", arguments.seconds]
     printed = subprocess.run(list(map(str, [*words, "--json", "-"])), check=True, capture_output=True, text=True)
-    return json.loads(printed.stdout)["latency_ms"]["median"]
+    return json.loads(printed.stdout)
+
+
+def tenon_ms(arguments, engine):
+    return measured(arguments, engine)["latency_ms"]["median"]
+
+
+def save(model, path):
+    onnx.save(model, path, save_as_external_data=True, location=path.name + ".data")
+
+
+def difference(arguments, engine, arrays, expected):
+    """The root mean square of what Tenon's logits are off, over that of the logits."""
+    folder = engine.parent
+    np.savez(folder / "inputs.npz", **arrays)
+    given = [part for name in arrays for part in ("-i", f"{name}={folder}/inputs.npz:{name}")]
+    subprocess.run([arguments.tenon, "run", engine, *given, "-o", folder / "out"], check=True,
+                   stdout=subprocess.DEVNULL)
+    ours = np.load(folder / "out" / "logits.npy").ravel().astype(np.float32)
+    return np.sqrt(np.mean((ours - expected) ** 2) / np.mean(expected**2))
+
+
+def device_row(arguments, folder, bits, arrays):
+    """One line of the table of a device, and the layers that take longest."""
+    path, engine = folder / f"decoder{bits}.onnx", folder / f"decoder{bits}.tenon"
+    decoder = Decoder(arguments, bits, 0)
+    save(decoder.model(), path)
+    expected = onnx_runtime(path, arrays, 0)()[0].ravel()
+    begin = time.perf_counter()
+    how = ["--device", arguments.device, "--precision", arguments.precision]
+    subprocess.run([arguments.tenon, "build", path, "-o", engine, *how], check=True, stdout=subprocess.DEVNULL)
+    build = time.perf_counter() - begin
+    found = [measured(arguments, engine) for _ in range(arguments.rounds)]
+    times = [one["device_latency_ms"]["median"] for one in found]
+    ms, floor = statistics.median(times), decoder.bytes / arguments.bandwidth / 1e9
+    layers = found[-1]["layers"]
+    products = [layer["us"] for layer in layers if layer["tactic"].startswith("rows ") and " by " in layer["tactic"]]
+    error = difference(arguments, engine, arrays, expected)
+    kind = {32: arguments.precision.upper(), 8: "INT8", 4: "INT4"}[bits]
+    print(f"| {kind} | {decoder.bytes / 1e6:.0f} | {build:.0f} | {ms:.4f} | {min(times):.4f}-{max(times):.4f} "
+          f"| {decoder.bytes / ms / 1e6:.0f} | {floor:.4f} | {ms / floor:.2f} | {len(layers)} | {sum(products):.0f} "
+          f"| {error:.1e} |", flush=True)
+    if arguments.layers_of:
+        for layer in sorted(layers, key=lambda one: -one["us"])[: arguments.layers_of]:
+            print(f"  {layer['us']:9.2f} us  {layer['tactic']:36} {layer['name']}")
 
 
 def row(arguments, folder, bits, arrays):
     """One line of the table; ONNX Runtime's and Tenon's results must agree."""
     path, engine = folder / f"decoder{bits}.onnx", folder / f"decoder{bits}.tenon"
     decoder = Decoder(arguments, bits, 0)
-    onnx.save(decoder.model(), path)
+    save(decoder.model(), path)
     subprocess.run([arguments.tenon, "build", path, "-o", engine, "--threads", str(arguments.threads)], check=True,
                    stdout=subprocess.DEVNULL)
     peers = {"": onnx_runtime(path, arrays, arguments.threads)}
     if bits != 32:
         level4 = folder / f"level4_{bits}.onnx"
-        onnx.save(Decoder(arguments, bits, 4).model(), level4)
+        save(Decoder(arguments, bits, 4).model(), level4)
         peers["INT8 activations"] = onnx_runtime(level4, arrays, arguments.threads)
     times = {name: [] for name in [*peers, "Tenon"]}
     for _ in range(arguments.rounds):
         for name, run in peers.items():
             times[name].append(median_ms(run, arguments.seconds))
         times["Tenon"].append(tenon_ms(arguments, engine))
-    np.savez(folder / "inputs.npz", **arrays)
-    given = [part for name in arrays for part in ("-i", f"{name}={folder}/inputs.npz:{name}")]
-    subprocess.run([arguments.tenon, "run", engine, *given, "-o", folder / "out"], check=True,
-                   stdout=subprocess.DEVNULL)
-    ours, expected = np.load(folder / "out" / "logits.npy").ravel(), peers[""]()[0].ravel()
-    error = np.sqrt(np.mean((ours - expected) ** 2) / np.mean(expected**2))
+    error = difference(arguments, engine, arrays, peers[""]()[0].ravel())
     speed = bandwidth(decoder.bytes, arguments.threads)
     floor = decoder.bytes / speed * 1e3
     medians = {name: statistics.median(found) for name, found in times.items()}
@@ -202,8 +241,13 @@ def main():
     """Reads the command line and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tenon")
-    for name, value in (("layers", 12), ("width", 768), ("heads", 12), ("words", 50257), ("past", 128)):
+    sizes = (("layers", 12), ("width", 768), ("heads", 12), ("words", 50257), ("past", 128), ("tokens", 1))
+    for name, value in sizes:
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp16", help="on a device other than the CPU")
+    parser.add_argument("--bandwidth", type=float, default=4.0, help="of such a device, in TB/s")
+    parser.add_argument("--layers-of", type=int, default=0, metavar="N", help="on such a device: the N slowest layers")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each runtime in each round")
@@ -211,16 +255,21 @@ def main():
     arguments = parser.parse_args()
     random = np.random.default_rng(1)
     past = (1, arguments.heads, arguments.past, arguments.width // arguments.heads)
-    arrays = {"token": np.array([[7]], np.int64)}
+    arrays = {"token": np.full((1, arguments.tokens), 7, np.int64)}
+    arguments.float_bytes = 2 if arguments.device != "cpu" and arguments.precision in ("fp16", "bf16") else 4
     for layer in range(arguments.layers):
         for what in ("key", "value"):
             arrays[f"past_{what}{layer}"] = random.standard_normal(past, np.float32)
-    print("| weights | MB read | engine, MB | GB/s | floor, ms | Tenon, ms | Tenon / floor | ONNX Runtime, ms "
-          "| with INT8 activations, ms | difference |")
-    print("| --- " * 10 + "|")
+    if arguments.device == "cpu":
+        heads = ["weights", "MB read", "engine, MB", "GB/s", "floor, ms", "Tenon, ms", "Tenon / floor",
+                 "ONNX Runtime, ms", "with INT8 activations, ms", "difference"]
+    else:
+        heads = ["weights", "MB read", "build, s", "ms", "range", "GB/s", "floor, ms", "ms / floor", "steps",
+                 "products one by one, us", "difference"]
+    print("| " + " | ".join(heads) + " |\n" + "| --- " * len(heads) + "|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for bits in arguments.bits:
-            row(arguments, pathlib.Path(folder), bits, arrays)
+            (row if arguments.device == "cpu" else device_row)(arguments, pathlib.Path(folder), bits, arrays)
 
 
 if __name__ == "__main__":

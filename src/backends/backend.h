@@ -112,7 +112,7 @@ class Backend {
   virtual std::vector<passes::PassRecord> lower(ir::Graph& graph, const Device& device, const Goal& goal,
                                                 const std::vector<std::string>& skip) const = 0;
   /// Takes apart what only other backends have kernels for, in a graph that was lowered for one of them.
-  virtual void take_over(ir::Graph& graph) const = 0;
+  virtual void take_over(ir::Graph& graph, const Device& device) const = 0;
   /// Changes a lowered graph towards another precision; what cannot be had without the model stays as `goal` has it.
   /// Returns what it is now.
   virtual Goal retarget(ir::Graph& graph, const Goal& goal, Precision wanted,

@@ -292,7 +292,7 @@ Engine Engine::on(const Device& device) const {
   plan::Plan plan = impl_->plan;
   if (plan.goal.precision == Precision::fp8) backend.require(device, Precision::fp8, "an engine in fp8");
   plan.device = device;
-  if (device.backend != impl_->plan.device.backend) backend.take_over(plan.graph);
+  if (device.backend != impl_->plan.device.backend) backend.take_over(plan.graph, device);
   return with_plan(*this, std::move(plan));
 }
 

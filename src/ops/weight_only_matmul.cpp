@@ -42,25 +42,27 @@ void infer(Inference& ctx) {
   const ir::Shape *x = ctx.shape(data), *w = ctx.shape(weights);
   const DType type = ctx.dtype(data);
   if (type != DType::undefined && wide_type(type) != DType::f32) ctx.fail("its data are no floats of 32 or 16 bits");
+  const DType result = output_type(ctx, type);
+  if (result != type && result != DType::f32) ctx.fail("output_dtype is neither f32 nor the type of its data");
   if (!w || w->size() != 3 || !ir::is_constant(*w)) ctx.fail("its weights have no three known sizes");
   const ir::Dim outputs = (*w)[0];
   check(ctx, weights, {outputs, s.blocks, block_bytes(s.block, s.bits)}, {DType::u8}, "its weights");
   check(ctx, scales, {outputs, s.blocks}, {DType::f32, DType::f16, DType::bf16}, "its scales");
   if (ctx.has(zero_points)) check(ctx, zero_points, {outputs, s.blocks}, {DType::u8}, "its zero points");
-  if (ctx.has(bias)) check(ctx, bias, {outputs}, {type}, "its bias");
+  if (ctx.has(bias)) check(ctx, bias, {outputs}, {type, DType::f32}, "its bias");
   std::optional<ir::Shape> to;
   if (x) {
     if (x->empty() || differ(x->back(), ir::Dim(s.k))) ctx.fail("its data are " + ir::str(*x));
     to = *x;
     to->back() = outputs;
   }
-  check_residual(ctx, read_epilogue(ctx), type, to);
-  ctx.set(0, type, to);
+  check_residual(ctx, read_epilogue(ctx), result, to);
+  ctx.set(0, result, to);
 }
 
 void evaluate(Evaluation& ctx) {
   const Sizes s = sizes_of(ctx);
-  const DType type = ctx.input(data).dtype();
+  const DType type = output_type(ctx, ctx.input(data).dtype());
   const Tensor x = as_f32(ctx.input(data)), &w = ctx.input(weights);
   const Tensor scale = as_f32(ctx.input(scales));
   const int64_t outputs = w.dims()[0], rows = x.elements() / s.k, bytes = block_bytes(s.block, s.bits);
@@ -100,7 +102,8 @@ void evaluate(Evaluation& ctx) {
 }
 
 TENON_OP("tenon:WeightOnlyMatMul", 2, 6, 1, 1, infer, evaluate,
-         epilogue_attributes() + AttributeDefs{attr::integer("k"), attr::integer("block"), attr::integer("bits")},
+         epilogue_attributes() + AttributeDefs{attr::integer("k"), attr::integer("block"), attr::integer("bits"),
+                                               attr::element_type("output_dtype").internal()},
          Trait::product | Trait::same_type);
 
 }  // namespace

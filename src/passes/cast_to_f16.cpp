@@ -65,6 +65,10 @@ class Caster {
     const ir::Shape* left = shape_of(graph_, node.inputs[0]);
     return left && !left->empty() && left->back().is_constant() && left->back().value() >= least_depth;
   }
+  /// A product by weights that stay integers.
+  bool is_weight_only(const ir::Node& node) const {
+    return node.op == "tenon:WeightOnlyMatMul" && is_f32(node.inputs[0]);
+  }
   bool passes(const ir::Node& node) const {
     return ops::has_trait(node.op, ops::Trait::half) ||
            (node.op == "MatMul" && !graph_.constant(node.inputs[0]) && !graph_.constant(node.inputs[1]));
@@ -90,8 +94,8 @@ class Caster {
     if (is_product(node)) {
       for (const size_t at : {size_t{0}, size_t{1}}) want_[node.inputs[at]] = 1;
       if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
-    } else if (is_anchor(node)) {
-      if (!is_stem(node)) want_[node.inputs[0]] = 1;
+    } else if (is_anchor(node) || is_weight_only(node)) {
+      if (is_weight_only(node) || !is_stem(node)) want_[node.inputs[0]] = 1;
       if (wanted && node.inputs.size() > 3 && is_f32(node.inputs[3])) want_[node.inputs[3]] = 1;
     } else if (node.op == "tenon:BoxHead") {
       for (size_t at = 0; at < logits_of(node); ++at) want_[node.inputs[at]] |= is_f32(node.inputs[at]);
@@ -103,9 +107,9 @@ class Caster {
     }
   }
   void mark(const ir::Node& node) {
-    changed_ |= is_product(node);
-    if (!is_anchor(node) && !is_product(node) && !passes(node) && !ops::has_trait(node.op, ops::Trait::any_float) &&
-        node.op != "tenon:DotAttention")
+    changed_ |= is_product(node) || is_weight_only(node);
+    if (!is_anchor(node) && !is_product(node) && !is_weight_only(node) && !passes(node) &&
+        !ops::has_trait(node.op, ops::Trait::any_float) && node.op != "tenon:DotAttention")
       return;
     for (ir::ValueId out : node.outputs)
       if (is_f32(out) && want_[out]) is_16_bit_[out] = 1, changed_ = true;
@@ -132,9 +136,10 @@ class Caster {
 
   void rewrite(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
-    if (is_product(node)) {
-      const bool out = is_16_bit(node.outputs[0]);
-      for (const size_t at : {size_t{0}, size_t{1}}) give(id, at, true);
+    if (is_product(node) || is_weight_only(node)) {
+      const bool out = is_16_bit(node.outputs[0]), values = is_product(node);
+      give(id, 0, true);
+      if (values) give(id, 1, true);
       if (graph_.node(id).inputs.size() > 3) give(id, 3, out);
       if (!out) graph_.node(id).attributes["output_dtype"] = f32;
     } else if (is_anchor(node)) {

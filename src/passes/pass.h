@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,10 @@ std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::
 std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std::vector<std::string>& skip = {});
 /// Widens a graph for a GPU and takes apart what only GPUs have kernels for.
 void return_to_cpu(ir::Graph& graph);
+/// Products whose weights alone are integers: with these, or in f32.
+enum class WeightOnly : uint8_t { kept, in_f32 };
 /// Gives weights the types that kernels of other devices take.
-std::vector<PassRecord> leave_host(ir::Graph& graph, const std::vector<std::string>& skip = {});
+std::vector<PassRecord> leave_host(ir::Graph& graph, WeightOnly weight_only, const std::vector<std::string>& skip = {});
 /// Runs a pass that is no part of the list, with the driver's chores.
 PassRecord run_pass(ir::Graph& graph, const Pass& pass);
 /// Runs one pass by name with the driver's chores (for tests and inspect).

@@ -258,11 +258,13 @@ std::vector<PassRecord> lower_for_host(ir::Graph& graph, const std::vector<std::
     for (PassRecord& record : run_all(graph, *list, skip, Bodies::entered)) records.push_back(std::move(record));
   return records;
 }
-std::vector<PassRecord> leave_host(ir::Graph& graph, const std::vector<std::string>& skip) {
+std::vector<PassRecord> leave_host(ir::Graph& graph, WeightOnly weight_only, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records;
-  for (const Pass& pass : for_transfer())
-    if (pass.name != std::string("split_attention") && std::find(skip.begin(), skip.end(), pass.name) == skip.end())
-      records.push_back(run_pass(graph, pass));
+  const auto run_one = [&](const char* name) {
+    if (std::find(skip.begin(), skip.end(), name) == skip.end()) records.push_back(run_pass(graph, *find(name)));
+  };
+  run_one("weights_to_f32");
+  run_one(weight_only == WeightOnly::kept ? "lower_weight_only" : "weight_only_to_f32");
   return records;
 }
 void return_to_cpu(ir::Graph& graph) {

@@ -45,10 +45,52 @@ ir::Graph network() {
   return graph;
 }
 
+/// A product by weights of 4 bits, with a bias and a residual, and another behind it.
+ir::Graph weight_only() {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_value("x", DType::f32, ir::Shape{ir::Dim(2), ir::Dim(32)});
+  graph.inputs = {x};
+  Tensor integers(DType::u8, {32, 1, 16}), scales(DType::f32, {32, 1});
+  for (int64_t at = 0; at < integers.elements(); ++at) integers.data<uint8_t>()[at] = static_cast<uint8_t>(37 * at);
+  for (int64_t at = 0; at < scales.elements(); ++at) scales.data<float>()[at] = 0.03125f;
+  const ir::Attributes sizes{{"k", int64_t{32}}, {"block", int64_t{32}}, {"bits", int64_t{4}}};
+  const auto product = [&](ir::ValueId from, ir::ValueId residual, const char* name) {
+    ir::Attributes attributes = sizes;
+    if (residual != ir::no_value) attributes["residual"] = std::string("before");
+    return graph.apply("tenon:WeightOnlyMatMul",
+                       {from, graph.add_constant("", integers), graph.add_constant("", noise({32}, 7)), residual,
+                        graph.add_constant("", scales)},
+                       attributes, {}, name);
+  };
+  graph.outputs = {product(product(x, x, "first"), ir::no_value, "second")};
+  graph.output_names = {"second"};
+  graph.tidy();
+  ops::infer(graph);
+  return graph;
+}
+
 size_t float16_values(const ir::Graph& graph, DType type = DType::f16) {
   size_t count = 0;
   for (const ir::Value& value : graph.values) count += value.dtype == type;
   return count;
+}
+
+TEST(CastToF16, RoundsTheDataOfIntegerWeights) {
+  const ir::Graph before = weight_only();
+  for (const DType type : {DType::f16, DType::bf16}) {
+    ir::Graph after = before;
+    passes::cast_to_16_bits(after, type);
+    EXPECT_EQ(after.value(after.outputs[0]).dtype, DType::f32);
+    EXPECT_EQ(float16_values(after, type), 2u) << ir::print(after);
+    for (const ir::Node& node : after.nodes)
+      if (node.alive && node.op == "tenon:WeightOnlyMatMul") {
+        EXPECT_EQ(after.value(node.inputs[0]).dtype, type);
+      }
+    const Tensor x = noise({2, 32}, 9);
+    const Tensor expected = ops::interpret(before, {x})[0], got = ops::interpret(after, {x})[0];
+    for (int64_t at = 0; at < got.elements(); ++at)
+      EXPECT_NEAR(got.data<float>()[at], expected.data<float>()[at], type == DType::f16 ? 3e-2 : 2e-1);
+  }
 }
 
 void keeps_ends_and_stays_close(DType type, float tolerance) {

@@ -69,7 +69,7 @@ class CpuBackend : public backends::Backend {
     return records;
   }
 
-  void take_over(ir::Graph& graph) const override { passes::return_to_cpu(graph); }
+  void take_over(ir::Graph& graph, const Device&) const override { passes::return_to_cpu(graph); }
 
   Goal retarget(ir::Graph&, const Goal& goal, Precision wanted, const std::vector<std::string>&) const override {
     Goal now = goal;

@@ -20,7 +20,8 @@ namespace {
 using backends::Capabilities;
 using backends::Goal;
 
-constexpr int least_for_float8 = 89;  // compute capability 8.9 and later multiply e4m3
+constexpr int least_for_float8 = 89;       // compute capability 8.9 and later multiply e4m3
+constexpr int least_for_weight_only = 80;  // mma.sync of bf16 multiplies weights that stay integers
 
 bool computes_in_16_bits(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16 || is_quantised(precision);
@@ -53,7 +54,7 @@ class CudaBackend : public backends::Backend {
     const auto note = [&](std::vector<passes::PassRecord> more) {
       records.insert(records.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     };
-    note(passes::leave_host(graph, skip));
+    note(passes::leave_host(graph, weight_only(device, goal.strict), skip));
     if (properties(device).capability() >= least_for_float8) note(passes::lower_floats(graph, skip));
     note(passes::lower(graph, skip));
     note(passes::adapt_to_gpu(graph, skip));
@@ -61,7 +62,9 @@ class CudaBackend : public backends::Backend {
     return records;
   }
 
-  void take_over(ir::Graph& graph) const override { passes::leave_host(graph); }
+  void take_over(ir::Graph& graph, const tenon::Device& device) const override {
+    passes::leave_host(graph, weight_only(device, false));
+  }
 
   Goal retarget(ir::Graph& graph, const Goal& goal, Precision wanted,
                 const std::vector<std::string>& skip) const override {
@@ -145,6 +148,11 @@ class CudaBackend : public backends::Backend {
 
  private:
   static const Properties& properties(const tenon::Device& device) { return Device::get(device.index).properties(); }
+
+  static passes::WeightOnly weight_only(const tenon::Device& device, bool strict) {
+    const bool kept = !strict && properties(device).capability() >= least_for_weight_only;
+    return kept ? passes::WeightOnly::kept : passes::WeightOnly::in_f32;
+  }
 
   static std::vector<passes::PassRecord> shape_for(Precision precision, ir::Graph& graph,
                                                    const std::vector<std::string>& skip) {
