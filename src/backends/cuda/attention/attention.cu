@@ -19,8 +19,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = warp % ROWS, part = warp / ROWS;
   const int m0 = blockIdx.x * 16 * ROWS, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
   const auto begin = [&](const Side& side, int head) { return i0 * side.batch[0] + head * side.batch[1]; };
-  const int shared = i1 / p.share;
-  const T *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, shared), *v = p.v + begin(p.v_side, shared);
+  const int kv_head = i1 / p.share;
+  const T *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, kv_head), *v = p.v + begin(p.v_side, kv_head);
   // Scores are kept as they come, without the scale where there is no mask; powers are of 2.
   const float infinity = __int_as_float(0x7f800000), unit = (MASK ? 1.f : p.scale) * 1.4426950408889634f;
   wait_for_previous(breadcrumb);

@@ -17,8 +17,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   const int m0 = blockIdx.x * BM, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
   const auto begin = [&](const Side& side, int head) { return i0 * side.batch[0] + head * side.batch[1]; };
-  const int shared = i1 / p.share;
-  const float *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, shared), *v = p.v + begin(p.v_side, shared);
+  const int kv_head = i1 / p.share;
+  const float *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, kv_head), *v = p.v + begin(p.v_side, kv_head);
   const float infinity = __int_as_float(0x7f800000), unit = 1.4426950408889634f;
   wait_for_previous(breadcrumb);
 

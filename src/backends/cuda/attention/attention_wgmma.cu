@@ -75,7 +75,7 @@ __device__ __forceinline__ void load_tiles(const Params& p, const Breadcrumb& br
   leave(breadcrumb);
   u32 use = 0;
   for (int first = 0, item; (item = item_of(first)) < p.items; first += PER) {
-    const int head = item / p.groups, i1 = head % p.heads, i0 = head / p.heads, shared = i1 / p.share;
+    const int head = item / p.groups, i1 = head % p.heads, i0 = head / p.heads, kv_head = i1 / p.share;
     const auto load_queries = [&](int turn) {
       const u32 place = turn % NWG * 2 + (turn / NWG & 1), bar = barriers.queries_full + 8 * place;
       barrier_wait(barriers.queries_empty + 8 * place, (turn / NWG >> 1 & 1) ^ 1);
@@ -89,9 +89,9 @@ __device__ __forceinline__ void load_tiles(const Params& p, const Breadcrumb& br
                 values_full = barriers.values_full + 8 * slot;
       barrier_wait(barriers.empty + 8 * slot, (use / STAGES & 1) ^ 1);
       barrier_expect(keys_full, K_BYTES);
-      load_rows<D, SD>(to, &p.k, keys_full, KEYS, tile * KEYS, shared, i0);
+      load_rows<D, SD>(to, &p.k, keys_full, KEYS, tile * KEYS, kv_head, i0);
       barrier_expect(values_full, V_BYTES);
-      load_rows<E, SE>(to + whole(K_BYTES), &p.v, values_full, KEYS, tile * KEYS, shared, i0);
+      load_rows<E, SE>(to + whole(K_BYTES), &p.v, values_full, KEYS, tile * KEYS, kv_head, i0);
     }
     for (int turn = first + 1; ONE && turn < first + PER; ++turn) load_queries(turn);
   }
