@@ -33,7 +33,10 @@ Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& threa
     plan::Bound bound = shared->bind(plan, shapes, thread_pool.threads());
     auto weights = bound.schedule ? bound.schedule->weights : std::make_shared<backends::WeightCache>();
     backends::CompiledCache::Entry compiled;
-    if (bound.schedule) compiled = backend.compile(std::move(*bound.schedule), thread_pool);
+    if (bound.schedule) {
+      const auto like = shared->compiled.like(*bound.schedule);
+      compiled = backend.compile(std::move(*bound.schedule), thread_pool, like.get());
+    }
     if (!bound.whole) return compiled;
     graph_ = std::move(*bound.whole), rest_ = std::move(*bound.rest);
     if (compiled) executable_ = compiled->executable(thread_pool, arena);

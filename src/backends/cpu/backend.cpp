@@ -148,8 +148,9 @@ class CpuBackend : public backends::Backend {
     return make_timer(threads);
   }
 
-  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool&) const override {
-    return std::make_shared<HostCompiled>(std::move(schedule));
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool&,
+                                                    const backends::Compiled* like) const override {
+    return std::make_shared<HostCompiled>(std::move(schedule), static_cast<const HostCompiled*>(like));
   }
 
   std::optional<backends::Limits> limits(const Device&, int threads) const override { return measure_limits(threads); }
