@@ -38,9 +38,9 @@ Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& threa
       compiled = backend.compile(std::move(*bound.schedule), thread_pool, like.get());
     }
     if (!bound.whole) return compiled;
-    graph_ = std::move(*bound.whole), rest_ = std::move(*bound.rest);
+    graph_ = std::move(*bound.whole);
     if (compiled) executable_ = compiled->executable(thread_pool, arena);
-    dynamic_ = std::make_unique<DynamicProgram>(rest_, plan, thread_pool, std::move(weights));
+    dynamic_ = std::make_unique<RestProgram>(std::move(bound.parts), plan, thread_pool, std::move(weights));
     return nullptr;
   };
   if (const auto compiled = shared->compiled.get(key_of(plan, shapes, thread_pool.threads()), compile))
