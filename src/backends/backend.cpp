@@ -10,6 +10,7 @@ namespace {
 
 struct Registered {
   const Backend* backend;
+  std::string name;
   int priority;
 };
 
@@ -40,7 +41,7 @@ KernelCount Backend::import_kernels(const std::string&) const { no_kernels(*this
 
 BackendRegistrar::BackendRegistrar(const Backend& backend, int priority) {
   std::vector<Registered>& list = registered_backends();
-  list.push_back({&backend, priority});
+  list.push_back({&backend, backend.name(), priority});
   std::stable_sort(list.begin(), list.end(),
                    [](const Registered& a, const Registered& b) { return a.priority > b.priority; });
 }
@@ -52,14 +53,12 @@ std::vector<const Backend*> backends() {
 }
 
 const Backend& backend(const std::string& name) {
+  for (const Registered& one : registered_backends())
+    if (one.name == name) return *one.backend;
   std::string known;
-  for (const Registered& one : registered_backends()) {
-    if (one.backend->name() == name) return *one.backend;
-    known += (known.empty() ? "" : ", ") + one.backend->name();
-  }
-  throw Error(
-      Code::usage, "no device is called \"" + name + "\"",
-      {.where = "--device", .hint = "give " + known + " or " + registered_backends().back().backend->name() + ":N"});
+  for (const Registered& one : registered_backends()) known += (known.empty() ? "" : ", ") + one.name;
+  throw Error(Code::usage, "no device is called \"" + name + "\"",
+              {.where = "--device", .hint = "give " + known + " or " + registered_backends().back().name + ":N"});
 }
 
 }  // namespace tenon::backends

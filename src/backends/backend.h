@@ -141,8 +141,10 @@ class Backend {
 
   virtual TimingPolicy timing() const = 0;
   virtual std::unique_ptr<TacticTimer> timer(const Device& device, int threads) const = 0;
-  /// `threads` help with packing.
-  virtual std::shared_ptr<const Compiled> compile(Schedule schedule, ThreadPool& threads) const = 0;
+  /// `threads` help with packing. `like` is the same graph for other sizes, of which it may take over what does not
+  /// depend on them, or null.
+  virtual std::shared_ptr<const Compiled> compile(Schedule schedule, ThreadPool& threads,
+                                                  const Compiled* like = nullptr) const = 0;
 
   /// What this machine has of it, as JSON (an object's members) and as text; asking does not fail.
   virtual std::string device_query(nlohmann::ordered_json& facts) const = 0;

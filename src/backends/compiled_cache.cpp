@@ -12,4 +12,14 @@ CompiledCache::Entry CompiledCache::get(const std::string& key, const std::funct
   return made;
 }
 
+CompiledCache::Entry CompiledCache::like(const Schedule& schedule) const {
+  for (const auto& [key, entry] : held_) {
+    Entry held = entry.lock();
+    if (held && held->schedule().shared == schedule.shared && held->schedule().device == schedule.device &&
+        held->schedule().threads == schedule.threads)
+      return held;
+  }
+  return nullptr;
+}
+
 }  // namespace tenon::backends

@@ -20,6 +20,8 @@ class CompiledCache {
   CompiledCache(const CompiledCache&) {}
   /// What is held under `key`, else what `make` gives.
   Entry get(const std::string& key, const std::function<Entry()>& make);
+  /// For `make` alone: of what is held one of the same graph, device and threads; null: there is none.
+  Entry like(const Schedule& schedule) const;
 
  private:
   std::mutex mutex_;

@@ -33,6 +33,12 @@ class AloneStep : public Step {
   size_t packed_bytes() const override { return inner_->packed_bytes(); }
   bool shared() const override { return inner_->shared(); }
   bool alone() const override { return true; }
+  std::unique_ptr<Step> resized(const Problem& problem) const override {
+    Problem one = problem;
+    one.threads = 1;
+    auto inner = inner_->resized(one);
+    return inner ? std::make_unique<AloneStep>(std::move(inner)) : nullptr;
+  }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     if (worker.id == 0)
       inner_->run(inputs, outputs, Worker{0, 1, worker.barrier, worker.thread_pool, worker.workspace});

@@ -23,6 +23,9 @@ class Step {
   virtual bool shared() const { return true; }
   /// Whether one worker does all, so that no barrier stands between it and another such step.
   virtual bool alone() const { return false; }
+  /// The step of the same node for operands of other sizes and places, as its kernel would make it for so many threads
+  /// as this one is for. It shares what does not depend on them. Null: it is made by the kernel.
+  virtual std::unique_ptr<Step> resized(const Problem&) const { return nullptr; }
   /// Called by every worker that takes part; a barrier follows. No allocation. Results do not depend on how many take
   /// part, at most as many as the problem has threads.
   virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const = 0;

@@ -13,6 +13,7 @@
 #include "onnx/import.h"
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "plan/rest.h"
 
 namespace tenon::cli::inspect_verb {
 namespace {
@@ -62,9 +63,9 @@ void print(const Json& json) {
   for (const char* end : {"inputs", "outputs"})
     for (const Json& info : json[end])
       print_out("{:<8} {}  {} {}\n", std::string(end).substr(0, std::strlen(end) - 1),
-                 printable(info["name"].get<std::string>()),
-                 info["dtype"] == "undefined" ? "of unstated type" : info["dtype"].get<std::string>(),
-                 info["shape"].is_null() ? "of unstated shape" : shape_text(info["shape"].get<std::vector<int64_t>>()));
+                printable(info["name"].get<std::string>()),
+                info["dtype"] == "undefined" ? "of unstated type" : info["dtype"].get<std::string>(),
+                info["shape"].is_null() ? "of unstated shape" : shape_text(info["shape"].get<std::vector<int64_t>>()));
   print_out("{:<8} {}, {}\n", "weights", counted(json["parameters"].get<int64_t>(), "element"),
             bytes_text(json["weights_bytes"]));
   for (const auto& [op, count] : json["ops"].items())
@@ -106,7 +107,7 @@ int passes_of(const Options& options) {
                     {"ms", record.milliseconds}});
     if (options.json != "-")
       print_out("{:<28} {:6} -> {:6} nodes {:9.2f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
-                 record.milliseconds, record.changed ? "" : "  (no change)");
+                record.milliseconds, record.changed ? "" : "  (no change)");
   }
   if (!options.json.empty()) write_json(options.json, {{"passes", list}});
   return 0;
@@ -116,12 +117,24 @@ int passes_of(const Options& options) {
 std::string range_text(const Profile& profile) {
   std::string text;
   for (const auto& [input, best] : profile.opt)
-    text += fmt::format("{}{} {} to {}, best {}", !text.empty()         ? "; "
-                                                  : profile.name.empty() ? ""
-                                                                         : printable(profile.name) + ": ",
-                        printable(input),
-                        shape_text(profile.min.at(input)), shape_text(profile.max.at(input)), shape_text(best));
+    text += fmt::format("{}{} {} to {}, best {}",
+                        !text.empty()          ? "; "
+                        : profile.name.empty() ? ""
+                                               : printable(profile.name) + ": ",
+                        printable(input), shape_text(profile.min.at(input)), shape_text(profile.max.at(input)),
+                        shape_text(best));
   return text;
+}
+
+/// What runs behind sizes that data decides: steps, here at usual sizes, and the nodes that say sizes.
+void print_rest(const plan::Rest& rest) {
+  for (const plan::RestPart& part : rest.parts) {
+    print_out("rest     {}, as their sizes come{}\n", counted(part.graph.nodes.size(), "node"),
+              part.planned ? ": steps, here for usual ones" : "");
+    if (!part.planned) continue;
+    const plan::Plan& plan = part.planned->plan;
+    print_out("{}", plan::print(*part.planned->shared.bind(plan, plan.shapes, plan.threads).schedule));
+  }
 }
 
 /// What runs in each profile, at its best sizes; on a device that is not here it is not known.
@@ -132,14 +145,13 @@ void print_steps(const Engine& engine, int threads) {
     const plan::Bound bound = impl.shared.bind(plan, shapes, threads > 0 ? threads : plan.threads);
     print_out("profile  {}\n", title);
     if (bound.schedule)
-      print_out("runs     on {}, {}\n{}", plan.device.str(), bound.schedule->concurrent ? "branches at the same time"
-                                                                                        : "one step after the other",
-                 plan::print(*bound.schedule));
-    if (bound.rest) print_out("rest     {}, as their sizes come\n", counted(bound.rest->nodes.size(), "node"));
+      print_out("runs     on {}, {}\n{}", plan.device.str(),
+                bound.schedule->concurrent ? "branches at the same time" : "one step after the other",
+                plan::print(*bound.schedule));
+    if (bound.parts) print_rest(*bound.parts);
   };
   if (plan.profiles.empty()) print_one("any sizes", plan.shapes);
-  for (const Profile& profile : plan.profiles)
-    print_one(range_text(profile), profile.opt);
+  for (const Profile& profile : plan.profiles) print_one(range_text(profile), profile.opt);
 }
 
 /// An engine: what it was built for, the kernels it chose, and the memory a session takes.
@@ -180,7 +192,7 @@ int plan_of(const Options& options) {
   for (const auto& [output, input] : plan.carried)
     print_out("{:<8} {} to {}\n", "state", printable(output), printable(input));
   print_out("{:<8} arena {}, weights {}{}\n", "memory", bytes_text(memory.arena_bytes),
-             bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
+            bytes_text(memory.weights_bytes), memory.device_bytes > 0 ? ", " + device_memory_text(memory) : "");
   if (options.stage == "plan") print_steps(engine, options.threads);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "compile/measure.h"
 #include "passes/groups.h"
 #include "plan/blocks.h"
+#include "plan/rest.h"
 #include "plan/timing_key.h"
 
 namespace tenon::compile {
@@ -301,7 +302,20 @@ class Tuner {
 }  // namespace
 
 Tuned tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress) {
-  return Tuner(plan, known, budget_seconds, progress).run();
+  const auto begin = Clock::now();
+  Tuned tuned = Tuner(plan, known, budget_seconds, progress).run();
+  // What stands behind sizes that data decides, at usual ones.
+  const plan::Planned part = plan::planned(plan::concretise(plan.graph, plan.shapes), plan);
+  if (!part.rest) return tuned;
+  const auto rest = plan::rest_of(plan, *part.rest, {}, nullptr);
+  for (const plan::RestPart& behind : rest->parts) {
+    if (!behind.planned) continue;
+    const double left = budget_seconds < 0 ? budget_seconds : std::max(0.0, budget_seconds - seconds_since(begin));
+    const Tuned its = Tuner(behind.planned->plan, known, left, progress).run();
+    tuned.tactics += its.tactics, tuned.disturbed += its.disturbed;
+    plan.records.insert(behind.planned->plan.records.begin(), behind.planned->plan.records.end());
+  }
+  return tuned;
 }
 
 }  // namespace tenon::compile

@@ -57,11 +57,13 @@ json json_of(const plan::StepChoice& step) {
 json json_of(const plan::Steps& steps) {
   json list = json::array();
   for (const plan::StepChoice& step : steps.steps) list.push_back(json_of(step));
-  return {{"maker", steps.maker},
-          {"groups", json_of(steps.groups)},
-          {"concurrent", steps.concurrent},
-          {"placement", steps.placement},
-          {"steps", std::move(list)}};
+  json entry{{"maker", steps.maker},
+             {"groups", json_of(steps.groups)},
+             {"concurrent", steps.concurrent},
+             {"placement", steps.placement},
+             {"steps", std::move(list)}};
+  for (const plan::Steps& part : steps.rest) entry["rest"].push_back(json_of(part));
+  return entry;
 }
 
 plan::Steps steps_of(const json& entry, int depth = 0) {
@@ -77,6 +79,8 @@ plan::Steps steps_of(const json& entry, int depth = 0) {
   }
   steps.concurrent = entry.at("concurrent").get<bool>();
   steps.placement = entry.at("placement").get<std::vector<int>>();
+  if (entry.contains("rest"))
+    for (const json& part : entry.at("rest")) steps.rest.push_back(steps_of(part, depth + 1));
   return steps;
 }
 

@@ -42,6 +42,26 @@ bool is_concatenation(const ir::Node& node, size_t axis, const std::vector<Dims>
   return sum == out[axis];
 }
 
+bool is_transposition(const ir::Node& node, const std::vector<int64_t>& perm, const std::vector<Dims>& sizes) {
+  const Dims &in = sizes[static_cast<size_t>(node.inputs[0])], &out = sizes[static_cast<size_t>(node.outputs[0])];
+  if (in.rank() != perm.size() || out.rank() != perm.size()) return false;
+  for (size_t axis = 0; axis < perm.size(); ++axis)
+    if (out[axis] != in[static_cast<size_t>(perm[axis])]) return false;
+  return true;
+}
+
+/// Puts sizes to a value; what was there is used again.
+void set_shape(ir::Value& value, const Dims& dims) {
+  if (!value.shape) value.shape.emplace();
+  value.shape->assign(dims.begin(), dims.end());
+}
+
+bool has_shape(const ir::Value& value, const Dims& dims) {
+  return value.shape &&
+         std::equal(value.shape->begin(), value.shape->end(), dims.begin(), dims.end(),
+                    [](const ir::Dim& dim, int64_t size) { return dim.is_constant() && dim.value() == size; });
+}
+
 /// A product with a constant matrix, and a constant row where something is added.
 bool is_rows_by_matrix(const ir::Graph& graph, const ir::Node& node) {
   if (!ops::has_trait(node.op, ops::Trait::integer_form) || ops::has_trait(node.op, ops::Trait::convolution) ||
@@ -106,8 +126,11 @@ Agreement::Check Agreement::check_of(ir::NodeId id) const {
   } else if (ops::has_trait(node.op, ops::Trait::joins)) {
     check.kind = Kind::concat;
     const int64_t axis = node.integer("axis", 0);
-    check.axis = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(graph_.value(node.outputs[0]).shape->size())
-                                              : axis);
+    check.axis =
+        static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(graph_.value(node.outputs[0]).shape->size()) : axis);
+  } else if (ops::has_trait(node.op, ops::Trait::permutes) && node.has("perm")) {
+    check.kind = Kind::transpose;
+    check.perm = node.integers("perm");
   } else if (is_rows_by_matrix(graph_, node)) {
     check.kind = Kind::product;
   }
@@ -153,28 +176,26 @@ bool Agreement::windows_hold(const Check& check, const std::vector<Dims>& sizes)
 
 bool Agreement::infers(const Check& check, const std::vector<Dims>& sizes, const Decided& decided) const {
   const ir::Node& node = graph_.node(check.node);
-  ir::Graph alone = check.alone;
-  const auto shape_of = [&](ir::ValueId id) {
-    const Dims& dims = sizes[static_cast<size_t>(id)];
-    return ir::Shape(dims.begin(), dims.end());
-  };
+  ir::Graph& alone = check.alone;
+  const std::lock_guard lock(mutex_);
   for (size_t at = 0; at < node.inputs.size(); ++at) {
     if (check.inputs[at] == ir::no_value) continue;
     ir::Value& value = alone.value(check.inputs[at]);
-    if (!value.is_constant()) value.shape = shape_of(node.inputs[at]);
+    if (!value.is_constant()) set_shape(value, sizes[static_cast<size_t>(node.inputs[at])]);
     for (const auto& [id, tensor] : decided)
       if (id == node.inputs[at]) value.constant = tensor;
   }
+  for (const ir::ValueId output : alone.node(0).outputs)
+    if (output != ir::no_value) alone.value(output).shape.reset(), alone.value(output).content.reset();
   try {
     ops::infer(alone, 0);
   } catch (const Error&) {
     return false;
   }
-  for (size_t at = 0; at < node.outputs.size(); ++at) {
-    if (node.outputs[at] == ir::no_value) continue;
-    const ir::Value& value = alone.value(alone.node(0).outputs[at]);
-    if (!value.shape || *value.shape != shape_of(node.outputs[at])) return false;
-  }
+  for (size_t at = 0; at < node.outputs.size(); ++at)
+    if (node.outputs[at] != ir::no_value &&
+        !has_shape(alone.value(alone.node(0).outputs[at]), sizes[static_cast<size_t>(node.outputs[at])]))
+      return false;
   return true;
 }
 
@@ -188,6 +209,7 @@ bool Agreement::holds(const Check& check, const std::vector<Dims>& sizes) const 
     case Kind::windows: return windows_hold(check, sizes);
     case Kind::product: return is_product(node, sizes);
     case Kind::concat: return is_concatenation(node, check.axis, sizes);
+    case Kind::transpose: return is_transposition(node, check.perm, sizes);
     case Kind::inferred: break;
   }
   return false;

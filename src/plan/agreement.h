@@ -16,7 +16,7 @@ class Agreement {
   bool holds(const std::vector<Dims>& sizes, const Decided& decided) const;
 
  private:
-  enum class Kind : uint8_t { elementwise, view, windows, product, concat, inferred };
+  enum class Kind : uint8_t { elementwise, view, windows, product, concat, transpose, inferred };
   /// A convolution of images: by spatial axis, and of its weights.
   struct Window {
     int64_t kernel[2], stride[2], dilation[2], pads[2], in_channels, out_channels;
@@ -26,9 +26,10 @@ class Agreement {
   struct Check {
     ir::NodeId node;
     Kind kind = Kind::inferred;
-    std::vector<Window> windows = {};  // one reading the result of the one before
-    size_t axis = 0;                   // of a concatenation
-    ir::Graph alone = {};       // of an inferred one
+    std::vector<Window> windows = {};      // one reading the result of the one before
+    size_t axis = 0;                       // of a concatenation
+    std::vector<int64_t> perm = {};        // of a transposition
+    mutable ir::Graph alone = {};          // of an inferred one, with the sizes that were asked about last
     std::vector<ir::ValueId> inputs = {};  // of the node in that
   };
   Check check_of(ir::NodeId id) const;
@@ -39,6 +40,7 @@ class Agreement {
 
   const ir::Graph& graph_;
   std::vector<Check> checks_;
+  mutable std::mutex mutex_;  // of what is inferred
 };
 
 }  // namespace tenon::plan

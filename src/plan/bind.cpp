@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "ops/control_flow.h"
+#include "plan/rest.h"
 
 namespace tenon::plan {
 
@@ -14,7 +15,7 @@ Shared::Entry& Shared::entry(const Plan& plan, size_t profile, const Shapes& sha
   if (const auto known = entries_.find(profile); known != entries_.end()) return known->second;
   Entry entry;
   const bool is_made = profile < plan.steps.size() && plan.steps[profile].maker == maker_of(plan.device);
-  const Shapes& best = !plan.profiles.empty()                ? plan.profiles[profile].opt
+  const Shapes& best = !plan.profiles.empty()                 ? plan.profiles[profile].opt
                        : is_made || covers(plan, plan.shapes) ? plan.shapes
                                                               : shapes;
   entry.shapes = sizes_of(plan, best);
@@ -29,11 +30,11 @@ Shared::Entry& Shared::entry(const Plan& plan, size_t profile, const Shapes& sha
     throw;
   }
   kept.whole = std::move(part.whole), kept.rest = std::move(part.rest);
+  if (kept.rest) kept.parts = rest_of(plan, *kept.rest, kept.steps.rest, weights_);
   return kept;
 }
 
-std::optional<backends::Schedule> Shared::evaluated(const Plan& plan, Entry& entry, const Shapes& shapes,
-                                                    int threads) {
+std::optional<backends::Schedule> Shared::evaluated(const Plan& plan, Entry& entry, const Shapes& shapes, int threads) {
   const backends::Capabilities can = backends::backend(plan.device).capabilities(plan.device);
   if (!entry.block || entry.whole || !can.host_memory || entry.shapes == shapes) return std::nullopt;
   const Block& block = *entry.block;
@@ -60,7 +61,7 @@ Bound Shared::bind(const Plan& plan, const Shapes& shapes, int threads) {
   if (auto schedule = evaluated(plan, known, shapes, threads)) {
     bound.schedule.emplace(std::move(*schedule));
   } else if (known.shapes == sizes_of(plan, shapes)) {
-    bound.whole = known.whole, bound.rest = known.rest;
+    bound.whole = known.whole, bound.rest = known.rest, bound.parts = known.parts;
     if (known.block) bound.schedule.emplace(plan::bind(plan, *known.block, known.block->layout, threads));
   } else {
     Planned part = planned(concretise(plan.graph, shapes), plan);
@@ -70,6 +71,7 @@ Bound Shared::bind(const Plan& plan, const Shapes& shapes, int threads) {
       bound.schedule.emplace(plan::bind(plan, block, std::move(layout), threads));
     }
     bound.whole = std::move(part.whole), bound.rest = std::move(part.rest);
+    if (bound.rest) bound.parts = rest_of(plan, *bound.rest, known.steps.rest, weights_);
   }
   if (bound.schedule) bound.schedule->weights = weights_;
   return bound;

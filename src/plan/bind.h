@@ -31,10 +31,13 @@ Block block_of(const Plan& plan, const Steps& steps, ir::Graph graph, bool exact
 /// The block for the sizes of a layout.
 backends::Schedule bind(const Plan& plan, const Block& block, Layout layout, int threads, Decided decided = {});
 
-/// A plan for concrete sizes. Without a schedule all runs node by node.
+struct Rest;
+
+/// A plan for concrete sizes.
 struct Bound {
   std::optional<backends::Schedule> schedule;
-  std::optional<ir::Graph> whole, rest;  // as Planned has them
+  std::optional<ir::Graph> whole, rest;    // as Planned has them
+  std::shared_ptr<const Rest> parts = {};  // of the rest
 };
 
 /// What the sessions of an engine share. A copy begins empty: it is of another engine.
@@ -45,6 +48,8 @@ class Shared {
   /// Throws Error(usage) for sizes that the plan is not for.
   Bound bind(const Plan& plan, const Shapes& shapes, int threads);
   const backends::WeightCache& weights() const { return *weights_; }
+  /// With the packed weights of others.
+  void share(std::shared_ptr<backends::WeightCache> weights) { weights_ = std::move(weights); }
 
   backends::CompiledCache compiled = {};
 
@@ -55,6 +60,7 @@ class Shared {
     Steps steps;
     std::optional<Block> block;
     std::optional<ir::Graph> whole, rest;
+    std::shared_ptr<const Rest> parts;
     bool was_asked = false;              // for sizes that are not the best
     std::unique_ptr<const Sizes> sizes;  // then, where they are functions of the inputs'
   };

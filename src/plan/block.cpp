@@ -105,9 +105,18 @@ struct Binder {
     return problem;
   }
 
+  /// Whether the node may have bodies: such nodes have results, which are marked.
+  bool may_have_bodies(ir::NodeId id) const {
+    const std::vector<ir::ValueId>& results = schedule.graph.node(id).outputs;
+    return std::any_of(results.begin(), results.end(), [&](ir::ValueId value) {
+      return value != ir::no_value && block.facts.whole[static_cast<size_t>(value)];
+    });
+  }
+
   ScheduledStep step(ir::NodeId id, const StepChoice* choice) const {
     ScheduledStep step{id, problem(id), {}, choice ? choice->tactic : std::string()};
-    BlockChoice blocks = choose_blocks(schedule.graph, step.problem, id, plan, choice, block.exact);
+    BlockChoice blocks;
+    if (may_have_bodies(id)) blocks = choose_blocks(schedule.graph, step.problem, id, plan, choice, block.exact);
     if (blocks.blocks) {
       step.blocks = std::move(blocks.blocks), step.tactic = std::move(blocks.tactic);
       return step;

@@ -6,6 +6,7 @@
 #include "backends/backend.h"
 #include "passes/groups.h"
 #include "plan/plan.h"
+#include "plan/rest.h"
 
 namespace tenon::plan {
 namespace {
@@ -73,6 +74,7 @@ void make_steps(Plan& plan) {
     const Planned part = planned(concretise(plan.graph, shapes), plan);
     plan.steps.push_back(part.graph ? make_steps(plan, *part.graph) : Steps());
     plan.steps.back().maker = maker_of(plan.device);
+    if (part.rest) plan.steps.back().rest = make_rest_steps(plan, *part.rest);
   };
   if (plan.profiles.empty()) add(plan.shapes);
   for (const Profile& profile : plan.profiles) add(profile.opt);

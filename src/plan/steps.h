@@ -12,9 +12,9 @@ struct Steps;
 
 /// A step, by the name of what it gives: names hold for all sizes, node numbers do not.
 struct StepChoice {
-  std::string result;              // the first of its node
-  std::string tactic;              // of the device; "" where it has none
-  std::string host = {};           // of the host, in that case
+  std::string result;         // the first of its node
+  std::string tactic;         // of the device; "" where it has none
+  std::string host = {};      // of the host, in that case
   std::vector<Steps> blocks;  // of a node that runs its bodies, in the order of ops::bodies_of; no makers
   bool operator==(const StepChoice&) const;
 };
@@ -26,11 +26,17 @@ struct Steps {
   std::vector<StepChoice> steps;    // none where sizes depend on data
   bool concurrent = false;          // those that need nothing of each other may run at the same time
   std::vector<int> placement;       // of the memory between them, at the best sizes
-  bool operator==(const Steps&) const = default;
+  std::vector<Steps> rest = {};     // of the parts behind sizes that data decides, where there are any
+  bool operator==(const Steps&) const;
 };
 
 inline bool StepChoice::operator==(const StepChoice& other) const {
   return result == other.result && tactic == other.tactic && host == other.host && blocks == other.blocks;
+}
+
+inline bool Steps::operator==(const Steps& other) const {
+  return maker == other.maker && groups == other.groups && steps == other.steps && concurrent == other.concurrent &&
+         placement == other.placement && rest == other.rest;
 }
 
 }  // namespace tenon::plan

@@ -5,32 +5,19 @@
 
 #include <chrono>
 
-#include "backends/backend.h"
+#include "runtime/program.h"
 
 namespace tenon::runtime {
 namespace {
 
 constexpr int64_t few_body_elements = 1 << 14;  // of all values: waking a thread pool takes longer than such a body
 
-/// What runs bodies is the host.
-plan::Plan host_plan(const plan::Plan& plan) {
-  plan::Plan host;
-  host.goal = plan::host_goal(plan);
-  host.records = plan.records;
-  return host;
-}
-
 bool is_array(const Tensor& tensor) { return tensor && tensor.on_cpu() && size_of(tensor.dtype()) > 0; }
 
-int64_t elements_of(const ir::Graph& graph) {
+int64_t elements_of(const backends::Layout& layout) {
   int64_t elements = 0;
-  for (const ir::Value& value : graph.values) {
-    if (!value.shape || !ir::is_constant(*value.shape)) continue;
-    int64_t count = 1;
-    for (const ir::Dim& dim : *value.shape)
-      if (__builtin_mul_overflow(count, dim.value(), &count)) return INT64_MAX;
-    if (__builtin_add_overflow(elements, count, &elements)) return INT64_MAX;
-  }
+  for (const backends::Place& place : layout.places)
+    if (__builtin_add_overflow(elements, place.dims.elements(), &elements)) return INT64_MAX;
   return elements;
 }
 
@@ -39,28 +26,32 @@ int64_t elements_of(const ir::Graph& graph) {
 BodyProgram::BodyProgram(const ir::Graph& body, const plan::Plan& plan, ThreadPool& thread_pool,
                          std::shared_ptr<backends::WeightCache> weights)
     : body_(body),
-      plan_(plan),
       thread_pool_(thread_pool),
       weights_(std::move(weights)),
       alone_(1, thread_pool.denormals()),
-      nodes_(body, plan, thread_pool, weights_) {}
+      nodes_(body, plan, thread_pool, weights_) {
+  host_.graph = body;
+  host_.goal = plan::host_goal(plan), host_.records = plan.records;
+  shared_.share(weights_);
+}
+BodyProgram::~BodyProgram() = default;
 
-void BodyProgram::plan_whole(std::span<const Tensor> inputs) try {
+void BodyProgram::bind_whole(std::span<const Tensor> inputs) try {
   Shapes shapes;
   for (size_t at = 0; at < inputs.size(); ++at) {
     const ir::Value& value = body_.value(body_.inputs[at]);
     if (!is_array(inputs[at]) || value.dtype != inputs[at].dtype()) return;
     shapes[value.name] = {inputs[at].dims().begin(), inputs[at].dims().end()};
   }
-  ir::Graph graph = plan::concretise(body_, shapes);
-  if (!plan::is_static(graph)) return;
-  ThreadPool& thread_pool = elements_of(graph) <= few_body_elements ? alone_ : thread_pool_;
-  const plan::Plan host = host_plan(plan_);
-  backends::Schedule schedule = plan::schedule(host, plan::device_graph(std::move(graph), host), thread_pool.threads());
-  schedule.weights = weights_;
-  whole_ = backends::host().compile(std::move(schedule), thread_pool)->executable(thread_pool);
+  auto made = std::make_unique<Program>(host_, shapes, thread_pool_, &shared_);
+  is_whole_ = made->is_static();
+  if (!is_whole_) return;
+  if (elements_of(made->executable()->schedule().layout) <= few_body_elements)
+    made = std::make_unique<Program>(host_, shapes, alone_, &shared_);
+  whole_ = std::move(made);
+  fits_ = true;
 } catch (const Error&) {
-  whole_.reset();  // node by node it may not be reached
+  fits_ = false;  // node by node it may not be reached
 }
 
 std::vector<Tensor> BodyProgram::run(const std::vector<Tensor>& inputs) {
@@ -68,22 +59,22 @@ std::vector<Tensor> BodyProgram::run(const std::vector<Tensor>& inputs) {
   for (const Tensor& input : inputs) seen.push_back({input.dtype(), input.dims()});
   if (!(seen == seen_)) {
     seen_ = std::move(seen);
-    tried_ = false;
-    whole_.reset();
-  } else if (!tried_) {
+    tried_ = fits_ = false;
+  } else if (!tried_ && is_whole_) {
     tried_ = true;
-    plan_whole(inputs);
+    bind_whole(inputs);
   }
-  return whole_ ? run_whole(inputs) : nodes_.run(inputs);
+  return fits_ ? run_whole(inputs) : nodes_.run(inputs);
 }
 
 std::vector<Tensor> BodyProgram::run_whole(std::span<const Tensor> inputs) {
-  const ir::Graph& graph = whole_->schedule().graph;
+  const backends::Schedule& schedule = whole_->executable()->schedule();
+  const ir::Graph& graph = schedule.graph;
   outputs_.assign(graph.outputs.size(), Tensor());
   targets_.assign(graph.outputs.size(), Tensor());
   // What the arena holds is gone by the next round; inputs and constants stay.
   for (size_t at = 0; at < graph.outputs.size(); ++at) {
-    const backends::Place& place = whole_->schedule().layout.places[graph.outputs[at]];
+    const backends::Place& place = schedule.layout.places[graph.outputs[at]];
     if (place.storage >= 0) targets_[at] = Tensor(graph.value(graph.outputs[at]).dtype, place.dims);
   }
   whole_->run(inputs, outputs_, targets_);

@@ -33,11 +33,14 @@ Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& threa
     plan::Bound bound = shared->bind(plan, shapes, thread_pool.threads());
     auto weights = bound.schedule ? bound.schedule->weights : std::make_shared<backends::WeightCache>();
     backends::CompiledCache::Entry compiled;
-    if (bound.schedule) compiled = backend.compile(std::move(*bound.schedule), thread_pool);
+    if (bound.schedule) {
+      const auto like = shared->compiled.like(*bound.schedule);
+      compiled = backend.compile(std::move(*bound.schedule), thread_pool, like.get());
+    }
     if (!bound.whole) return compiled;
-    graph_ = std::move(*bound.whole), rest_ = std::move(*bound.rest);
+    graph_ = std::move(*bound.whole);
     if (compiled) executable_ = compiled->executable(thread_pool, arena);
-    dynamic_ = std::make_unique<DynamicProgram>(rest_, plan, thread_pool, std::move(weights));
+    dynamic_ = std::make_unique<RestProgram>(std::move(bound.parts), plan, thread_pool, std::move(weights));
     return nullptr;
   };
   if (const auto compiled = shared->compiled.get(key_of(plan, shapes, thread_pool.threads()), compile))

@@ -7,7 +7,7 @@
 #include "backends/executable.h"
 #include "base/thread_pool.h"
 #include "plan/bind.h"
-#include "runtime/dynamic.h"
+#include "runtime/rest_program.h"
 
 namespace tenon::runtime {
 
@@ -18,7 +18,7 @@ class Program {
   /// plan through `shared`, and takes `arena` where that is on its device and large enough.
   Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool, plan::Shared* shared = nullptr,
           std::shared_ptr<backends::Arena> arena = nullptr);
-  /// Whether memory could be planned; otherwise run() goes node by node behind what has fixed sizes, allocating.
+  /// Whether memory could be planned; otherwise run() goes part by part behind what has fixed sizes, allocating.
   bool is_static() const { return !dynamic_; }
   const ir::Graph& graph() const { return dynamic_ ? graph_ : executable_->schedule().graph; }
   /// Inputs and outputs in the graph's order, of the bound sizes. Outputs refer to memory of the program.
@@ -48,9 +48,8 @@ class Program {
   std::vector<Tensor> with_head(std::span<const Tensor> inputs);
 
   ir::Graph graph_;                                   // where sizes depend on data
-  ir::Graph rest_;                                    // of that, behind what has concrete sizes
   std::unique_ptr<backends::Executable> executable_;  // of all, or of what stands before such sizes
-  std::unique_ptr<DynamicProgram> dynamic_;           // of what memory could not be planned for
+  std::unique_ptr<RestProgram> dynamic_;              // of what memory could not be planned for
   std::map<size_t, Tensor> own_inputs_;               // of a dynamic program, once asked for
 };
 

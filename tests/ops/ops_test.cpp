@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "backends/strided_copy.h"
 #include "base/thread_pool.h"
@@ -99,6 +101,7 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
     EXPECT_TRUE(known) << "no kernel is called " << wanted;
   }
   const test::Tolerance tolerance{.element = one.tolerance, .mean = one.tolerance / 2};
+  std::map<const backends::Kernel*, std::unique_ptr<backends::Step>> others;  // for one thread, without views
   for (bool views : {false, true}) {
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
       SCOPED_TRACE(kernel->name + (views ? " on views" : ""));
@@ -113,13 +116,19 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
       std::vector<Tensor> alone;
       for (int threads : {1, 2, 3}) {
         const backends::Problem problem = problem_of(one, expected, threads, views);
-        const auto step = kernel->make(problem);
+        auto step = kernel->make(problem);
         const std::vector<Tensor> got = run(one, problem, *step);
         if (threads == 1) alone = got;
+        std::unique_ptr<backends::Step>& other = others[kernel];
+        if (!other) other = std::move(step);
+        const auto resized = other->resized(problem);
+        const std::vector<Tensor> again = resized ? run(one, problem, *resized) : got;
         for (size_t at = 0; at < expected.size(); ++at) {
           ASSERT_EQ(difference(got[at], expected[at], tolerance), "") << threads << " threads, output " << at;
           ASSERT_EQ(std::memcmp(got[at].data(), alone[at].data(), got[at].bytes()), 0)
               << "other bits with " << threads << " threads, output " << at;
+          ASSERT_EQ(std::memcmp(got[at].data(), again[at].data(), got[at].bytes()), 0)
+              << "other bits by a step made from another's, " << threads << " threads, output " << at;
         }
       }
     }
@@ -140,6 +149,19 @@ TEST(Kernels, OfProductsInF32DoNotWriteOtherTypes) {
     }
   }
   EXPECT_GT(asked, 100);
+}
+
+TEST(Kernels, OfConvolutionsAndProductsAreMadeFromStepsOfOtherSizes) {
+  std::set<std::string> resized;
+  for (const Case& one : read_cases(folder)) {
+    if (!ops::has_trait(one.node().op, ops::Trait::product)) continue;
+    const backends::Problem problem = problem_of(one, reference(one), 1, false);
+    for (const backends::Kernel* kernel : backends::kernels_for(one.node().op))
+      if (!backends::refusal(*kernel, problem) && kernel->make(problem)->resized(problem)) resized.insert(kernel->name);
+  }
+  for (const char* name : {"direct", "winograd4", "winograd2", "depthwise", "stem", "gemv", "strips", "int8_int16",
+                           "int8x2", "int8_depthwise", "int8_winograd"})
+    EXPECT_TRUE(resized.count(name)) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Ops, testing::ValuesIn(read_cases(folder)),

@@ -45,7 +45,7 @@ class CpuBackend : public backends::Backend {
     can.isa = isa_name(detect_isa());
     can.fast_integers = has_int8_dot(active_isa());
     can.rounds_layers = has_bf16_dot(active_isa());
-    can.blocks = true;
+    can.blocks = can.parts = true;
     return can;
   }
 
@@ -148,8 +148,9 @@ class CpuBackend : public backends::Backend {
     return make_timer(threads);
   }
 
-  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool&) const override {
-    return std::make_shared<HostCompiled>(std::move(schedule));
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool&,
+                                                    const backends::Compiled* like) const override {
+    return std::make_shared<HostCompiled>(std::move(schedule), static_cast<const HostCompiled*>(like));
   }
 
   std::optional<backends::Limits> limits(const Device&, int threads) const override { return measure_limits(threads); }

@@ -15,7 +15,14 @@ constexpr size_t page = 4096;
 }
 
 BoundSchedule::BoundSchedule(const ScheduleKernels& kernels) : kernels_(kernels), inputs_(graph().inputs.size()) {
-  for (size_t at = 0; at < schedule().steps.size(); ++at) steps_.push_back({kernels_.step(at), {}, {}});
+  size_t operands = 0;
+  steps_.reserve(schedule().steps.size());
+  for (size_t at = 0; at < schedule().steps.size(); ++at) {
+    const ir::Node& node = graph().node(schedule().steps[at].node);
+    steps_.push_back({kernels_.step(at), operands, operands + node.inputs.size()});
+    operands += node.inputs.size() + node.outputs.size();
+  }
+  operands_.reserve(operands), arena_.reserve(operands);
   for (const BoundStep& step : steps_) workspace_bytes_ = std::max(workspace_bytes_, step.step->workspace_bytes());
   const auto arena = static_cast<size_t>(layout().arena_bytes);
   workspace_at_ = workspace_bytes_ == 0 ? arena : (arena + page - 1) / page * page;
@@ -42,28 +49,29 @@ int64_t BoundSchedule::bytes_before(ir::ValueId value) const {
   return layout().places[value].offset * static_cast<int64_t>(size_of(graph().value(value).dtype));
 }
 
-std::byte* BoundSchedule::place(ir::ValueId value, size_t step, size_t operand, bool is_input) {
-  if (value == ir::no_value) return nullptr;
-  if (const Tensor* constant = schedule().constant(value)) return const_cast<std::byte*>(constant->data<std::byte>());
-  const Slot slot{step, operand, is_input, bytes_before(value)};
+void BoundSchedule::add_operand(ir::ValueId value) {
+  const Slot slot{operands_.size(), value == ir::no_value ? 0 : bytes_before(value)};
+  operands_.push_back(nullptr);
+  if (value == ir::no_value) return;
+  if (const Tensor* constant = schedule().constant(value)) {
+    operand(slot) = const_cast<std::byte*>(constant->data<std::byte>());
+    return;
+  }
   const int storage = layout().places[value].storage;
   if (storage >= 0) {
     arena_.push_back({slot, storage});
     if (const auto output = aimed_.find(storage); output != aimed_.end()) output->second.slots.push_back(slot);
-    return nullptr;
+    return;
   }
   const auto input = std::find(graph().inputs.begin(), graph().inputs.end(), value);
   TENON_CHECK(input != graph().inputs.end(), graph().value(value).name);
   inputs_[input - graph().inputs.begin()].push_back(slot);
-  return nullptr;
 }
 
 void BoundSchedule::add_operands(size_t at) {
-  BoundStep& step = steps_[at];
   const ir::Node& node = graph().node(schedule().steps[at].node);
-  for (const ir::ValueId input : node.inputs) step.inputs.push_back(place(input, at, step.inputs.size(), true));
-  for (const ir::ValueId output : node.outputs)
-    step.outputs.push_back(place(output, at, step.outputs.size(), false));
+  for (const ir::ValueId input : node.inputs) add_operand(input);
+  for (const ir::ValueId output : node.outputs) add_operand(output);
 }
 
 void BoundSchedule::place_in(std::byte* memory) {

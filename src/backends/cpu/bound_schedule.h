@@ -52,18 +52,18 @@ class BoundSchedule {
 
   /// One thread's part of a step.
   void run(size_t step, const Worker& worker) const {
-    steps_[step].step->run(steps_[step].inputs.data(), steps_[step].outputs.data(), worker);
+    const BoundStep& bound = steps_[step];
+    bound.step->run(operands_.data() + bound.inputs, operands_.data() + bound.outputs, worker);
   }
 
  private:
   struct BoundStep {
     std::shared_ptr<const backends::Step> step;
-    std::vector<std::byte*> inputs, outputs;
+    size_t inputs, outputs;  // where they begin among all operands
   };
   /// An operand of a step: a view of an input or of a storage.
   struct Slot {
-    size_t step, operand;
-    bool is_input;
+    size_t operand;
     int64_t bytes;  // offset of the view
   };
   /// A storage that outputs alone decide where it lies.
@@ -73,16 +73,15 @@ class BoundSchedule {
   };
   void find_outputs();
   void add_operands(size_t step);
-  std::byte* place(ir::ValueId value, size_t step, size_t operand, bool is_input);
-  std::byte*& operand(const Slot& slot) {
-    return (slot.is_input ? steps_[slot.step].inputs : steps_[slot.step].outputs)[slot.operand];
-  }
+  void add_operand(ir::ValueId value);
+  std::byte*& operand(const Slot& slot) { return operands_[slot.operand]; }
   const ir::Graph& graph() const { return schedule().graph; }
   const backends::Layout& layout() const { return schedule().layout; }
   int64_t bytes_before(ir::ValueId value) const;
 
   const ScheduleKernels& kernels_;
   std::vector<BoundStep> steps_;
+  std::vector<std::byte*> operands_;         // of all steps
   std::vector<std::vector<Slot>> inputs_;    // per graph input
   std::map<int, Aimed> aimed_;               // by storage
   std::vector<std::pair<Slot, int>> arena_;  // operands in other storages

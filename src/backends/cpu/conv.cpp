@@ -31,60 +31,69 @@ Integers integers(const ir::Node& node, const char* name, size_t count, int64_t 
 
 }  // namespace
 
-Reason conv_shape_of(const Problem& problem, ConvShape& shape) {
-  const ir::Node& node = *problem.node;
-  const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
+ConvNode::ConvNode(const ir::Node& node) : epilogue(epilogue_of(node)) {
+  in_nhwc = node.text("layout", "") == "NHWC";
+  in_nchw = node.text("input_layout", "") == "NCHW";
+  const Integers given[] = {integers(node, "strides", 2, 1), integers(node, "dilations", 2, 1),
+                            integers(node, "pads", 4, 0)};
+  for (size_t at = 0; at < 2; ++at) strides[at] = given[0][at], dilations[at] = given[1][at], pads[at] = given[2][at];
+  groups = node.integer("group", 1);
+  const std::string auto_pad = node.text("auto_pad", "NOTSET");
+  padding = auto_pad == "VALID"        ? Padding::none
+            : auto_pad == "SAME_UPPER" ? Padding::same_upper
+            : auto_pad == "SAME_LOWER" ? Padding::same_lower
+                                       : Padding::given;
+}
+
+ConvOperands conv_operands(const Problem& problem) {
+  const auto optional = [&](size_t at) {
+    return at < problem.inputs.size() && problem.inputs[at] ? &problem.inputs[at] : nullptr;
+  };
+  return {problem.inputs[0], problem.inputs[1], optional(2), optional(3), problem.outputs[0]};
+}
+
+namespace {
+
+/// Pixels before the first along an axis.
+int64_t pad_before(const ConvNode& node, size_t axis, int64_t in, int64_t out, int64_t kernel) {
+  if (node.padding == ConvNode::Padding::given) return node.pads[axis];
+  if (node.padding == ConvNode::Padding::none) return 0;
+  const int64_t total =
+      std::max<int64_t>(0, (out - 1) * node.strides[axis] + (kernel - 1) * node.dilations[axis] + 1 - in);
+  return node.padding == ConvNode::Padding::same_upper ? total / 2 : total - total / 2;
+}
+
+}  // namespace
+
+Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
+  const Operand &x = operands.x, &w = operands.weights, &y = operands.y;
   if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
-  if (node.text("layout", "") != "NHWC") return {Reason::layout, "NHWC"};
+  if (!node.in_nhwc) return {Reason::layout, "NHWC"};
   if (!w.constant) return {Reason::not_constant, "the weights"};
-  if (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].constant)
-    return {Reason::not_constant, "the bias"};
-  shape.in_nchw = node.text("input_layout", "") == "NCHW";
+  if (operands.bias && !operands.bias->constant) return {Reason::not_constant, "the bias"};
+  shape.in_nchw = node.in_nchw;
   const int h = shape.in_nchw ? 2 : 1, c = shape.in_nchw ? 1 : 3;
   if (y.dims[3] != 1 && y.strides[3] != 1) return {Reason::not_contiguous, "output channels"};
   if (shape.in_nchw ? !x.dense() : (x.dims[3] != 1 && x.strides[3] != 1))
     return {Reason::not_contiguous, "input channels"};
   shape.batch = x.dims[0];
-  shape.in_h = x.dims[h];
-  shape.in_w = x.dims[h + 1];
-  shape.in_c = x.dims[c];
-  shape.out_h = y.dims[1];
-  shape.out_w = y.dims[2];
-  shape.out_c = y.dims[3];
-  shape.kernel_h = static_cast<int>(w.dims[2]);
-  shape.kernel_w = static_cast<int>(w.dims[3]);
-  const Integers strides = integers(node, "strides", 2, 1), dilations = integers(node, "dilations", 2, 1);
-  Integers pads = integers(node, "pads", 4, 0);
-  shape.stride_h = static_cast<int>(strides[0]);
-  shape.stride_w = static_cast<int>(strides[1]);
-  shape.dilation_h = static_cast<int>(dilations[0]);
-  shape.dilation_w = static_cast<int>(dilations[1]);
-  const std::string auto_pad = node.text("auto_pad", "NOTSET");
-  if (auto_pad == "VALID") pads = {nullptr, 0};
-  int64_t same[2];
-  if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
-    const auto begin = [&](int64_t in, int64_t out, int64_t stride, int64_t kernel, int64_t dilation) {
-      const int64_t total = std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - in);
-      return auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-    };
-    same[0] = begin(shape.in_h, shape.out_h, strides[0], w.dims[2], dilations[0]);
-    same[1] = begin(shape.in_w, shape.out_w, strides[1], w.dims[3], dilations[1]);
-    pads = {same, 0};
-  }
-  shape.pad_top = static_cast<int>(pads[0]);
-  shape.pad_left = static_cast<int>(pads[1]);
+  shape.in_h = x.dims[h], shape.in_w = x.dims[h + 1], shape.in_c = x.dims[c];
+  shape.out_h = y.dims[1], shape.out_w = y.dims[2], shape.out_c = y.dims[3];
+  shape.kernel_h = static_cast<int>(w.dims[2]), shape.kernel_w = static_cast<int>(w.dims[3]);
+  shape.stride_h = static_cast<int>(node.strides[0]), shape.stride_w = static_cast<int>(node.strides[1]);
+  shape.dilation_h = static_cast<int>(node.dilations[0]), shape.dilation_w = static_cast<int>(node.dilations[1]);
+  shape.pad_top = static_cast<int>(pad_before(node, 0, shape.in_h, shape.out_h, w.dims[2]));
+  shape.pad_left = static_cast<int>(pad_before(node, 1, shape.in_w, shape.out_w, w.dims[3]));
   if (shape.pad_top < 0 || shape.pad_left < 0) return {Reason::padding, "0 or more"};
-  shape.groups = static_cast<int>(node.integer("group", 1));
+  shape.groups = static_cast<int>(node.groups);
   const auto pitches = [](const Operand& operand, int64_t& image, int64_t& row, int64_t& pixel) {
-    image = operand.strides[0];
-    row = operand.strides[1];
-    pixel = operand.strides[2];
+    image = operand.strides[0], row = operand.strides[1], pixel = operand.strides[2];
   };
   pitches(x, shape.in_image, shape.in_row, shape.in_pixel);
   pitches(y, shape.out_image, shape.out_row, shape.out_pixel);
   shape.res_image = shape.res_row = shape.res_pixel = 0;
-  if (problem.inputs.size() > 3 && problem.inputs[3]) {
-    const Operand& residual = problem.inputs[3];
+  if (operands.residual) {
+    const Operand& residual = *operands.residual;
     if (!(residual.dims == y.dims)) return {Reason::broadcast, "the residual"};
     if (residual.dims[3] != 1 && residual.strides[3] != 1) return {Reason::not_contiguous, "the residual's channels"};
     pitches(residual, shape.res_image, shape.res_row, shape.res_pixel);
@@ -92,10 +101,19 @@ Reason conv_shape_of(const Problem& problem, ConvShape& shape) {
   return {};
 }
 
+Reason conv_shape_of(const Problem& problem, ConvShape& shape) {
+  return conv_shape_of(ConvNode(*problem.node), conv_operands(problem), shape);
+}
+
 const ConvTactic* conv_tactic_named(const Problem& problem, const char* name) {
   for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))
     if (!std::strcmp(tactic.name, name)) return &tactic;
   return nullptr;
+}
+
+bool packs_alike(const ConvTactic& tactic, const ConvShape& a, const ConvShape& b) {
+  return a.in_c == b.in_c && a.out_c == b.out_c && a.kernel_h == b.kernel_h && a.kernel_w == b.kernel_w &&
+         a.groups == b.groups && (!tactic.form || tactic.form(a) == tactic.form(b));
 }
 
 namespace {
@@ -120,15 +138,29 @@ float (*value_of(DType type))(const void*, int64_t) {
 
 class ConvStep : public backends::Step {
  public:
-  ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvShape& shape, const Epilogue& epilogue)
-      : packed_(packed_weights(problem, tactic, shape, [&] { return weights_of(problem, is_bf16(tactic.name)); })) {
+  ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvNode& node, const ConvShape& shape)
+      : tactic_(&tactic),
+        node_(node),
+        shape_(shape),
+        packed_(packed_weights(problem, tactic, shape, [&] { return weights_of(problem, is_bf16(tactic.name)); })),
+        weights_(problem.inputs[1].constant) {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    kernel_ = tactic.make(shape, epilogue, floats_of(*packed_), bias, problem.threads);
-    weights_ = problem.inputs[1].constant;
-    kernel_->refer_to({weights_.data(), weights_.dtype() == DType::f32 ? nullptr : value_of(weights_.dtype())});
-    residual_ = epilogue.residual != Residual::none;
+    auto kernel = tactic.make(shape, node.epilogue, floats_of(*packed_), bias, problem.threads);
+    kernel->refer_to({weights_.data(), weights_.dtype() == DType::f32 ? nullptr : value_of(weights_.dtype())});
+    kernel_ = std::move(kernel);
+    residual_ = node.epilogue.residual != Residual::none;
     residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
+  }
+  std::unique_ptr<Step> resized(const Problem& problem) const override {
+    ConvShape shape{};
+    if (problem.inputs[1].constant.data() != weights_.data() || conv_shape_of(node_, conv_operands(problem), shape) ||
+        tactic_->refuses(shape, node_.epilogue) || !packs_alike(*tactic_, shape, shape_))
+      return nullptr;
+    auto other = std::make_unique<ConvStep>(*this);
+    other->shape_ = shape;
+    other->kernel_ = kernel_->resized(shape, problem.threads);
+    return other;
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_->size(); }
@@ -139,9 +171,12 @@ class ConvStep : public backends::Step {
   }
 
  private:
+  const ConvTactic* tactic_;
+  ConvNode node_;
+  ConvShape shape_;
   Packed packed_;
   Tensor weights_, residual_constant_;
-  std::unique_ptr<ConvKernel> kernel_;
+  std::shared_ptr<const ConvKernel> kernel_;
   bool residual_;
 };
 
@@ -153,15 +188,17 @@ Reason refuses(const Problem& problem) {
   if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   ConvShape shape{};
   if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
-  if (const Reason reason = conv_shape_of(problem, shape)) return reason;
-  return tactic->refuses(shape, epilogue_of(*problem.node));
+  const ConvNode node(*problem.node);
+  if (const Reason reason = conv_shape_of(node, conv_operands(problem), shape)) return reason;
+  return tactic->refuses(shape, node.epilogue);
 }
 
 template <const char* const& name>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   ConvShape shape{};
-  conv_shape_of(problem, shape);
-  return std::make_unique<ConvStep>(*conv_tactic_named(problem, name), problem, shape, epilogue_of(*problem.node));
+  const ConvNode node(*problem.node);
+  conv_shape_of(node, conv_operands(problem), shape);
+  return std::make_unique<ConvStep>(*conv_tactic_named(problem, name), problem, node, shape);
 }
 
 constexpr const char* direct = "direct";

@@ -5,10 +5,32 @@
 
 namespace tenon::cpu {
 
-/// Sizes and strides of a rank-4 convolution in NHWC (or of the stem, which reads NCHW) with constant weights in input
-/// 1 and a residual in input 3, of any element types; the reason when it is none.
+/// What the node of a convolution says, read once for all sizes.
+struct ConvNode {
+  enum class Padding : uint8_t { given, none, same_upper, same_lower };
+  explicit ConvNode(const ir::Node& node);
+  bool in_nhwc, in_nchw;  // channels last; but for the input, which the stem reads
+  Padding padding;
+  int64_t strides[2], dilations[2], pads[2], groups;  // pads before both axes
+  Epilogue epilogue;
+};
+
+/// What it is given; null: absent.
+struct ConvOperands {
+  const backends::Operand &x, &weights;
+  const backends::Operand *bias, *residual;
+  const backends::Operand& y;
+};
+/// Those of a node with constant weights in input 1 and a residual in input 3.
+ConvOperands conv_operands(const backends::Problem& problem);
+
+/// Sizes and strides of a rank-4 convolution in NHWC (or of the stem, which reads NCHW) with constant weights, of any
+/// element types; the reason when it is none.
+backends::Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape);
 backends::Reason conv_shape_of(const backends::Problem& problem, ConvShape& shape);
 /// The tactic of that name for the problem's instruction set (isa_for); nullptr when there is none.
 const ConvTactic* conv_tactic_named(const backends::Problem& problem, const char* name);
+/// Whether a tactic packs weights for both alike.
+bool packs_alike(const ConvTactic& tactic, const ConvShape& a, const ConvShape& b);
 
 }  // namespace tenon::cpu

@@ -12,7 +12,8 @@ namespace tenon::cpu {
 /// The kernels of a schedule.
 class HostCompiled : public backends::Compiled {
  public:
-  explicit HostCompiled(backends::Schedule schedule) : Compiled(std::move(schedule)), kernels_(schedule_, &schedule_) {}
+  explicit HostCompiled(backends::Schedule schedule, const HostCompiled* like = nullptr)
+      : Compiled(std::move(schedule)), kernels_(schedule_, &schedule_, like ? &like->kernels_ : nullptr) {}
   std::unique_ptr<backends::Executable> executable(ThreadPool& threads,
                                                    std::shared_ptr<backends::Arena> arena) const override;
   const ScheduleKernels& kernels() const { return kernels_; }

@@ -40,10 +40,10 @@ struct Image {
   size_t bytes() const { return needed ? static_cast<size_t>(batch * height * width * channels) : 0; }
 };
 
-Image image_of(const Problem& problem) {
+Image image_of(const Problem& problem, const ConvNode& node) {
   const Operand& x = problem.inputs[0];
   Image p{};
-  p.planes = problem.node->text("input_layout", "") == "NCHW";
+  p.planes = node.in_nchw;
   p.numbers = x.dtype == DType::f32;
   p.needed = p.planes || p.numbers;
   const size_t h = p.planes ? 2 : 1, c = p.planes ? 1 : 3;
@@ -67,30 +67,37 @@ struct Lists {
   std::shared_ptr<Int8Dynamic> dynamic = std::make_shared<Int8Dynamic>();
 };
 
+/// Sizes and strides of what the kernels read.
+Reason shape_of(const Problem& problem, const ConvNode& node, ConvShape& shape) {
+  if (const Reason reason = conv_shape_of(node, conv_operands(problem), shape)) return reason;
+  if (const Image image = image_of(problem, node); image.needed) {
+    shape.in_nchw = false;
+    shape.in_pixel = image.channels;
+    shape.in_row = image.width * shape.in_pixel;
+    shape.in_image = image.height * shape.in_row;
+  }
+  return {};
+}
+
 /// The problem as its kernels take it; the reason when it is none.
 Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   const DType from = problem.inputs[0].dtype, to = problem.outputs[0].dtype;
   if ((from != DType::u8 && from != DType::f32) || (to != DType::u8 && to != DType::f32))
     return {Reason::element_type, "elements", "u8 or f32"};
   const bool dynamic = is_dynamic(problem);
-  if (dynamic && (from != DType::u8 || to != DType::f32 || epilogue_of(*problem.node).residual != Residual::none))
+  const ConvNode node(*problem.node);
+  if (dynamic && (from != DType::u8 || to != DType::f32 || node.epilogue.residual != Residual::none))
     return {Reason::scales, "constant where the input is no u8, the result no f32 or a residual is added"};
   for (size_t at = dynamic ? w_scale : x_scale; at < problem.inputs.size(); ++at)
     if (has(problem, at) && !problem.inputs[at].constant) return {Reason::not_constant, "scales and zero points"};
-  if (const Reason reason = conv_shape_of(problem, conv.shape)) return reason;
-  if (const Image image = image_of(problem); image.needed) {
-    conv.shape.in_nchw = false;
-    conv.shape.in_pixel = image.channels;
-    conv.shape.in_row = image.width * conv.shape.in_pixel;
-    conv.shape.in_image = image.height * conv.shape.in_row;
-  }
+  if (const Reason reason = shape_of(problem, node, conv.shape)) return reason;
   const double factor = scale_at(problem, x_scale);
   for (int64_t channel = 0; channel < conv.shape.out_c; ++channel) {
     lists.multiplier.push_back(static_cast<float>(factor * scale_at(problem, w_scale, channel)));
     lists.inverse_scale.push_back(1.f / scale_at(problem, y_scale, channel));
     lists.residual_scale.push_back(scale_at(problem, r_scale, channel));
   }
-  conv.epilogue = epilogue_of(*problem.node);
+  conv.epilogue = node.epilogue;
   const Tensor& weights = problem.inputs[1].constant;
   lists.weights.resize(static_cast<size_t>(weights.elements()));
   if (weights.dtype() == DType::i8) std::copy_n(weights.data<int8_t>(), weights.elements(), lists.weights.data());
@@ -110,13 +117,24 @@ Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
 
 class Int8ConvStep : public backends::Step {
  public:
-  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, std::shared_ptr<Int8Dynamic> dynamic, const Image& image,
-               bool residual)
+  Int8ConvStep(std::unique_ptr<Int8Kernel> kernel, std::shared_ptr<Int8Dynamic> dynamic, const Problem& problem)
       : kernel_(std::move(kernel)),
         dynamic_(std::move(dynamic)),
-        image_(image),
-        image_at_((kernel_->workspace_bytes() + 63) / 64 * 64),
-        residual_(residual) {}
+        node_(*problem.node),
+        weights_(problem.inputs[1].constant) {
+    fit(problem);
+  }
+  std::unique_ptr<Step> resized(const Problem& problem) const override {
+    ConvShape shape{};
+    if (dynamic_ || problem.inputs[1].constant.data() != weights_.data() || shape_of(problem, node_, shape))
+      return nullptr;
+    auto kernel = kernel_->resized(shape, problem.threads);
+    if (!kernel) return nullptr;
+    auto other = std::make_unique<Int8ConvStep>(*this);
+    other->kernel_ = std::move(kernel);
+    other->fit(problem);
+    return other;
+  }
   size_t workspace_bytes() const override {
     return image_.needed ? image_at_ + image_.bytes() : kernel_->workspace_bytes();
   }
@@ -133,11 +151,17 @@ class Int8ConvStep : public backends::Step {
     }
     if (image_.needed || dynamic_) worker.sync();
     kernel_->run(x, dynamic_ ? dynamic_->zero : image_.zero,
-                 residual_ ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr, outputs[0], worker);
+                 node_.epilogue.residual != Residual::none ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr,
+                 outputs[0], worker);
   }
 
  private:
   static constexpr int64_t most = 256;  // pixels of a row converted together
+
+  void fit(const Problem& problem) {
+    image_ = image_of(problem, node_);
+    image_at_ = (kernel_->workspace_bytes() + 63) / 64 * 64;
+  }
 
   /// This worker's rows of the image, as bytes with channels last.
   void convert(const std::byte* x, uint8_t* to, const Worker& worker) const {
@@ -178,12 +202,13 @@ class Int8ConvStep : public backends::Step {
     loops_.quantise_u8(line, numbers, image_.scale, image_.zero, count);
   }
 
-  std::unique_ptr<Int8Kernel> kernel_;
+  std::shared_ptr<const Int8Kernel> kernel_;
   std::shared_ptr<Int8Dynamic> dynamic_;  // or null; the kernel reads it
   const Loops& loops_ = loops(active_isa());
-  Image image_;
-  size_t image_at_;
-  bool residual_;
+  ConvNode node_;
+  Tensor weights_;
+  Image image_{};
+  size_t image_at_ = 0;
 };
 
 // Where int8_tactics() lists the kernels that need more than a set of vectors, or to be told of dynamic zero points.
@@ -208,8 +233,7 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   conv.cache = problem.weights, conv.constant = problem.inputs[1].constant.data();
   conv.zero_last = conv.dynamic && (index == pairs_at || index == dot_at);
   return std::make_unique<Int8ConvStep>(int8_tactics()[index].make(conv, active_isa(), problem.threads),
-                                        conv.dynamic ? lists.dynamic : nullptr, image_of(problem),
-                                        conv.epilogue.residual != Residual::none);
+                                        conv.dynamic ? lists.dynamic : nullptr, problem);
 }
 
 const backends::KernelRegistrar pairs({"tenon:Int8Conv", "int8x2", 2, refuses<0>, make<0>, "int8_direct"});

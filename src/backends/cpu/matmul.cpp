@@ -16,24 +16,27 @@ using backends::Reason;
 
 /// MatMul and Gemm with a constant right operand: a 1x1 convolution over the rows of the left one.
 struct Product {
-  ConvShape shape{};
+  /// What the node says, for all sizes.
+  bool plain = true;        // but for these
   bool transposed = false;  // the constant is [n][k]
+  Epilogue epilogue;
+  ConvShape shape{};
   Reason reason;
 
-  explicit Product(const Problem& problem) {
+  explicit Product(const Problem& problem) : epilogue(epilogue_of(*problem.node)) {
     const ir::Node& node = *problem.node;
-    const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
-    const bool gemm = ops::has_trait(node.op, ops::Trait::general_product);
-    if (!takes_weights(problem)) reason = {Reason::element_type, "elements", "f32"};
-    else if (!b.constant || b.dims.rank() != 2) reason = {Reason::not_constant, "the right operand, a matrix,"};
-    else if (a.dims.rank() < 1 || !a.dense() || !y.dense()) reason = {Reason::view, "an operand"};
-    else if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1))
-      reason = {Reason::attribute, "transA, alpha and beta", "0, 1 and 1"};
-    else if (problem.inputs.size() > 3 &&
-             !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims && problem.inputs[3].dense()))
-      reason = {Reason::shape, "the residual", "the result's type and sizes, in one piece"};
+    if (ops::has_trait(node.op, ops::Trait::general_product)) {
+      plain = node.integer("transA", 0) == 0 && node.real("alpha", 1) == 1 && node.real("beta", 1) == 1;
+      transposed = node.integer("transB", 0);
+    }
+    fit(problem);
+  }
+
+  /// Reads the operands.
+  void fit(const Problem& problem) {
+    reason = refuses_operands(problem);
     if (reason) return;
-    transposed = gemm && node.integer("transB", 0);
+    const Operand &a = problem.inputs[0], &b = problem.inputs[1];
     const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1],
                   m = a.dims.elements() / std::max<int64_t>(1, k);
     if (m == 0 || n == 0 || k == 0) reason = Reason::empty;
@@ -55,24 +58,49 @@ struct Product {
     shape.res_pixel = n;
     shape.res_row = shape.res_image = m * n;
   }
+
+ private:
+  Reason refuses_operands(const Problem& problem) const {
+    const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
+    if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
+    if (!b.constant || b.dims.rank() != 2) return {Reason::not_constant, "the right operand, a matrix,"};
+    if (a.dims.rank() < 1 || !a.dense() || !y.dense()) return {Reason::view, "an operand"};
+    if (!plain) return {Reason::attribute, "transA, alpha and beta", "0, 1 and 1"};
+    if (problem.inputs.size() > 3 &&
+        !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims && problem.inputs[3].dense()))
+      return {Reason::shape, "the residual", "the result's type and sizes, in one piece"};
+    return {};
+  }
 };
 
 class MatMulStep : public backends::Step {
  public:
   MatMulStep(const ConvTactic& tactic, const Problem& problem, const Product& product)
-      : packed_(packed_weights(problem, tactic, product.shape, [&] { return weights_of(problem, product); })) {
+      : tactic_(&tactic),
+        product_(product),
+        packed_(packed_weights(problem, tactic, product.shape, [&] { return weights_of(problem, product); })),
+        weights_(problem.inputs[1].constant) {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    const Epilogue epilogue = epilogue_of(*problem.node);
-    residual_ = epilogue.residual != Residual::none;
-    kernel_ = tactic.make(product.shape, epilogue, floats_of(*packed_), bias, problem.threads);
+    kernel_ = tactic.make(product.shape, product.epilogue, floats_of(*packed_), bias, problem.threads);
+  }
+  std::unique_ptr<Step> resized(const Problem& problem) const override {
+    Product product = product_;
+    product.fit(problem);
+    if (problem.inputs[1].constant.data() != weights_.data() || product.reason ||
+        tactic_->refuses(product.shape, product.epilogue) || !packs_alike(*tactic_, product.shape, product_.shape))
+      return nullptr;
+    auto other = std::make_unique<MatMulStep>(*this);
+    other->product_ = product;
+    other->kernel_ = kernel_->resized(product.shape, problem.threads);
+    return other;
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return packed_->size(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
-    kernel_->run(reinterpret_cast<const float*>(inputs[0]),
-                 residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
-                 worker);
+    const bool adds = product_.epilogue.residual != Residual::none;
+    kernel_->run(reinterpret_cast<const float*>(inputs[0]), adds ? reinterpret_cast<const float*>(inputs[3]) : nullptr,
+                 reinterpret_cast<float*>(outputs[0]), worker);
   }
 
  private:
@@ -89,9 +117,11 @@ class MatMulStep : public backends::Step {
     return turned;
   }
 
+  const ConvTactic* tactic_;
+  Product product_;
   Packed packed_;
-  bool residual_;
-  std::unique_ptr<ConvKernel> kernel_;
+  Tensor weights_;
+  std::shared_ptr<const ConvKernel> kernel_;
 };
 
 constexpr const char* bf16_dot = "bf16_dot";
@@ -112,7 +142,7 @@ Reason refuses(const Problem& problem) {
   const Product product(problem);
   if (product.reason) return product.reason;
   const ConvTactic* tactic = conv_tactic_named(problem, name);
-  return tactic ? tactic->refuses(product.shape, epilogue_of(*problem.node)) : Reason(Reason::instruction_set);
+  return tactic ? tactic->refuses(product.shape, product.epilogue) : Reason(Reason::instruction_set);
 }
 
 template <const char* const& name>

@@ -7,14 +7,19 @@
 
 namespace tenon::cpu {
 
-ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::Schedule* own) : schedule_(schedule) {
+ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::Schedule* own,
+                                 const ScheduleKernels* like)
+    : schedule_(schedule) {
+  steps_.reserve(schedule_.steps.size()), blocks_.reserve(schedule_.steps.size());
   for (size_t at = 0; at < schedule_.steps.size(); ++at) {
     const backends::ScheduledStep& scheduled = schedule_.steps[at];
     if (own) own->steps[at].problem.weights = schedule_.weights.get();
     steps_.emplace_back();
     blocks_.emplace_back();
     if (!scheduled.blocks) {
-      backends::MadeStep made = backends::make_step(scheduled.problem, scheduled.tactic);
+      const backends::Step* const other = like ? like->step_of(scheduled, at) : nullptr;
+      backends::MadeStep made{other ? other->resized(scheduled.problem) : nullptr, scheduled.tactic};
+      if (!made.step) made = backends::make_step(scheduled.problem, scheduled.tactic);
       packed_bytes_ += made.step->packed_bytes();
       steps_.back() = std::move(made.step);
       if (own) own->steps[at].tactic = std::move(made.tactic);
@@ -25,6 +30,16 @@ ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::S
       packed_bytes_ += blocks_.back().back()->packed_bytes();
     }
   }
+}
+
+const backends::Step* ScheduleKernels::step_of(const backends::ScheduledStep& wanted, size_t at) const {
+  // Views leave out other steps for other sizes, but for the most part it is the same place.
+  for (size_t tried = 0, count = steps_.size(); tried < count; ++tried) {
+    const size_t place = (at + tried) % count;
+    if (schedule_.steps[place].node == wanted.node)
+      return schedule_.steps[place].tactic == wanted.tactic ? steps_[place].get() : nullptr;
+  }
+  return nullptr;
 }
 
 size_t ScheduleKernels::plain_bytes() const {

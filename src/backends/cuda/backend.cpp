@@ -134,7 +134,8 @@ class CudaBackend : public backends::Backend {
     return make_timer(device.index);
   }
 
-  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool& threads) const override {
+  std::shared_ptr<const backends::Compiled> compile(backends::Schedule schedule, ThreadPool& threads,
+                                                    const backends::Compiled*) const override {
     return std::make_shared<DeviceCompiled>(std::move(schedule), threads);
   }
 

@@ -25,6 +25,9 @@ class ConvKernel {
   virtual ~ConvKernel() = default;
   // The weights before packing, which outlive the kernel: for results that the packed ones cannot give.
   virtual void refer_to(const GivenWeights& weights) { (void)weights; }
+  // The kernel for images of other sizes and strides, whose weights are packed alike, as make() would make it. Bias and
+  // tables are shared.
+  virtual std::unique_ptr<ConvKernel> resized(const ConvShape& shape, int threads) const = 0;
   // Bytes shared by all workers during run().
   virtual size_t workspace_bytes() const = 0;
   // Called by every worker of the thread pool with the same arguments; allocates nothing. The caller puts a barrier

@@ -2,8 +2,10 @@
 // Helpers of the baseline halves of the kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -40,5 +42,14 @@ class AlignedFloats {
  private:
   float* data_ = nullptr;
 };
+
+// The bias of `out` channels in each group, zeros behind the last one of a group up to whole blocks; of zeros where
+// there is none. Kernels of all sizes share it.
+inline std::shared_ptr<const AlignedFloats> padded_bias(const float* bias, int64_t groups, int64_t out, int64_t block) {
+  const int64_t padded = align_up(out, block);
+  auto floats = std::make_shared<AlignedFloats>(static_cast<size_t>(padded * groups));
+  for (int64_t g = 0; bias && g < groups; ++g) std::copy_n(bias + g * out, out, floats->data() + g * padded);
+  return floats;
+}
 
 }  // namespace tenon::cpu

@@ -34,13 +34,16 @@ template <TileUnit kUnit>
 class Bf16Kernel final : public ConvKernel {
  public:
   Bf16Kernel(const ConvShape& shape, const Epilogue& epilogue, const float* packed, const float* bias, int threads) {
-    plan_tiles(plan_, shape, kUnit, kElement, epilogue.residual != Residual::none, threads, offsets_);
+    bias_ = padded_bias(bias, shape.groups, shape.out_c / shape.groups, kTileBlock);
     plan_.packed = reinterpret_cast<const std::byte*>(packed);
     plan_.epilogue = epilogue;
-    const int64_t out = shape.out_c / shape.groups, padded = align_up(out, kTileBlock);
-    bias_ = AlignedFloats(static_cast<size_t>(padded * shape.groups));
-    for (int64_t o = 0; bias && o < shape.out_c; ++o) bias_[static_cast<size_t>(o / out * padded + o % out)] = bias[o];
-    plan_.bias = bias_.data();
+    plan_.bias = bias_->data();
+    fit(shape, threads);
+  }
+  std::unique_ptr<ConvKernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<Bf16Kernel>(*this);
+    other->fit(shape, threads);
+    return other;
   }
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
   void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
@@ -50,8 +53,14 @@ class Bf16Kernel final : public ConvKernel {
   }
 
  private:
+  void fit(const ConvShape& shape, int threads) {
+    TilePlan plan{.packed = plan_.packed};
+    plan_tiles(plan, shape, kUnit, kElement, plan_.epilogue.residual != Residual::none, threads, offsets_);
+    static_cast<TilePlan&>(plan_) = plan;
+  }
+
   Bf16Plan plan_{};
-  AlignedFloats bias_;
+  std::shared_ptr<const AlignedFloats> bias_;
   std::vector<int64_t> offsets_;
 };
 

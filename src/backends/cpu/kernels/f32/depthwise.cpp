@@ -44,23 +44,20 @@ class DepthwiseKernel final : public ConvKernel {
  public:
   DepthwiseKernel(const DepthwiseOps& ops, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                   const float* bias, int threads)
-      : ops_(ops), bias_(align_up(shape.out_c, ops.lanes)) {
-    if (bias) std::copy_n(bias, shape.out_c, bias_.data());
+      : ops_(ops), bias_(padded_bias(bias, 1, shape.out_c, ops.lanes)) {
     const int64_t group_in = shape.in_c / shape.groups, group_out = shape.out_c / shape.groups;
     for (int64_t j = 0; j < group_in && group_out > 1; ++j)
       for (int64_t lane = 0; lane < ops.lanes; ++lane)
         index_.push_back(static_cast<int32_t>(lane / group_out * group_in + j));
-    plan_ = {shape,
-             epilogue,
-             packed,
-             bias_.data(),
-             static_cast<int>(group_in),
-             ops.lanes / group_out * group_in,
-             index_.empty() ? nullptr : index_.data(),
-             1,
-             1,
-             shape.out_c};
-    plan_split(plan_, ops.lanes, threads);
+    plan_ = {shape,   epilogue, packed, bias_->data(), static_cast<int>(group_in), ops.lanes / group_out * group_in,
+             nullptr, 1,        1,      shape.out_c};
+    fit(shape, threads);
+  }
+
+  std::unique_ptr<ConvKernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<DepthwiseKernel>(*this);
+    other->fit(shape, threads);
+    return other;
   }
 
   size_t workspace_bytes() const override { return 0; }
@@ -70,8 +67,14 @@ class DepthwiseKernel final : public ConvKernel {
   }
 
  private:
+  void fit(const ConvShape& shape, int threads) {
+    plan_.shape = shape;
+    plan_.index = index_.empty() ? nullptr : index_.data();
+    plan_split(plan_, ops_.lanes, threads);
+  }
+
   const DepthwiseOps& ops_;
-  AlignedFloats bias_;
+  std::shared_ptr<const AlignedFloats> bias_;
   std::vector<int32_t> index_;
   DepthwisePlan plan_{};
 };

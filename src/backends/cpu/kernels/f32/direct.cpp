@@ -65,22 +65,22 @@ class DirectKernel final : public ConvKernel {
  public:
   DirectKernel(const DirectOps& ops, Gemv gemv, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                const float* bias, int threads)
-      : ops_(ops), gemv_(gemv) {
+      : ops_(ops), gemv_(gemv), bias_(padded_bias(bias, shape.groups, group_out(shape), ops.block)) {
     plan_.epilogue = epilogue;
     plan_.packed = packed;
-    plan_windows(plan_, shape, kBlockK);
-    plan_split(plan_, ops, threads);
-    const int64_t out = group_out(shape), padded = align_up(out, ops.block);
-    bias_ = AlignedFloats(padded * shape.groups);
-    for (int64_t g = 0; g < (bias ? shape.groups : 0); ++g) {
-      std::copy_n(bias + g * out, out, bias_.data() + g * padded);
-    }
-    zeros_ = AlignedFloats(plan_.rows ? shape.kernel_w * group_in(shape) : plan_.chunk);
-    plan_.bias = bias_.data();
-    plan_.zeros = zeros_.data();
-    plan_.worker_bytes = set_apart(ops.worker_bytes(plan_));
+    plan_.bias = bias_->data();
+    fit(shape, threads);
+    // Of a kernel row, where images of some pitch may have that for a unit.
+    const int64_t row = shape.kernel_w * group_in(shape);
+    zeros_ = std::make_shared<AlignedFloats>(row <= kBlockK ? row : plan_.chunk);
+    plan_.zeros = zeros_->data();
   }
 
+  std::unique_ptr<ConvKernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<DirectKernel>(*this);
+    other->fit(shape, threads);
+    return other;
+  }
   size_t workspace_bytes() const override {
     return gemv_ != Gemv::none ? 0 : plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits;
   }
@@ -93,10 +93,16 @@ class DirectKernel final : public ConvKernel {
   }
 
  private:
+  void fit(const ConvShape& shape, int threads) {
+    plan_windows(plan_, shape, kBlockK);
+    plan_split(plan_, ops_, threads);
+    plan_.worker_bytes = set_apart(ops_.worker_bytes(plan_));
+  }
+
   const DirectOps& ops_;
   Gemv gemv_;
   DirectPlan plan_{};
-  AlignedFloats bias_, zeros_;
+  std::shared_ptr<const AlignedFloats> bias_, zeros_;
 };
 
 Reason direct_refuses(const ConvShape& s, const Epilogue&) {

@@ -27,8 +27,25 @@ class StemKernel final : public ConvKernel {
  public:
   StemKernel(const StemOps& ops, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
              const float* bias, int threads)
-      : ops_(ops), threads_(threads), bias_(align_up(shape.out_c, ops.block)) {
-    if (bias) std::copy_n(bias, shape.out_c, bias_.data());
+      : ops_(ops), bias_(padded_bias(bias, 1, shape.out_c, ops.block)) {
+    plan_.epilogue = epilogue;
+    plan_.packed = packed;
+    plan_.bias = bias_->data();
+    fit(shape, threads);
+  }
+
+  std::unique_ptr<ConvKernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<StemKernel>(*this);
+    other->fit(shape, threads);
+    return other;
+  }
+  size_t workspace_bytes() const override { return threads_ * plan_.worker_floats * sizeof(float); }
+  void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
+    ops_.run(plan_, in, residual, out, worker);
+  }
+
+ private:
+  void fit(const ConvShape& shape, int threads) {
     // Each phase reaches the last tap of the last pixel. Behind the rows and a row of zeros lie the offsets of all K
     // taps and what each slot holds.
     const int64_t reach = (shape.kernel_w - 1) * shape.dilation_w / shape.stride_w;
@@ -36,18 +53,13 @@ class StemKernel final : public ConvKernel {
     const int64_t slots = int64_t{shape.kernel_h - 1} * shape.dilation_h + 1;
     const int64_t rows = align_up((slots + 1) * shape.in_c * shape.stride_w * phase, 16);
     const int64_t worker_floats = set_apart((rows + 2 * align_up(k + slots, 8)) * 4) / 4;
-    plan_ = {shape, epilogue, packed, bias_.data(), k, phase, slots, worker_floats};
+    threads_ = threads;
+    plan_ = {shape, plan_.epilogue, plan_.packed, plan_.bias, k, phase, slots, worker_floats};
   }
 
-  size_t workspace_bytes() const override { return threads_ * plan_.worker_floats * sizeof(float); }
-  void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
-    ops_.run(plan_, in, residual, out, worker);
-  }
-
- private:
   const StemOps& ops_;
-  int threads_;
-  AlignedFloats bias_;
+  int threads_ = 1;
+  std::shared_ptr<const AlignedFloats> bias_;
   StemPlan plan_{};
 };
 

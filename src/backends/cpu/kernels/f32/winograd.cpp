@@ -57,15 +57,20 @@ class WinogradKernel final : public ConvKernel {
  public:
   WinogradKernel(const WinogradOps& ops, int m, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                  const float* bias, int threads)
-      : ops_(ops), threads_(threads), bias_(align_up(shape.out_c, ops.block)), zeros_(shape.in_c) {
-    plan_.shape = shape;
+      : ops_(ops),
+        bias_(padded_bias(bias, 1, shape.out_c, ops.block)),
+        zeros_(std::make_shared<AlignedFloats>(shape.in_c)) {
     plan_.epilogue = epilogue;
     plan_.m = m;
     plan_.packed = packed;
-    if (bias) std::copy_n(bias, shape.out_c, bias_.data());
-    plan_.bias = bias_.data();
-    plan_.zeros = zeros_.data();
-    plan_blocks(plan_, ops, threads);
+    plan_.bias = bias_->data();
+    plan_.zeros = zeros_->data();
+    fit(shape, threads);
+  }
+  std::unique_ptr<ConvKernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<WinogradKernel>(*this);
+    other->fit(shape, threads);
+    return other;
   }
 
   void refer_to(const GivenWeights& weights) override { plan_.weights = weights; }
@@ -77,9 +82,15 @@ class WinogradKernel final : public ConvKernel {
   }
 
  private:
+  void fit(const ConvShape& shape, int threads) {
+    plan_.shape = shape;
+    threads_ = threads;
+    plan_blocks(plan_, ops_, threads);
+  }
+
   const WinogradOps& ops_;
-  int threads_;
-  AlignedFloats bias_, zeros_;
+  int threads_ = 1;
+  std::shared_ptr<const AlignedFloats> bias_, zeros_;
   WinogradPlan plan_{};
 };
 

@@ -29,11 +29,11 @@ struct Int8Conv {
   int32_t residual_zero;
   const float* inverse_scale;  // of the output, out_c; null: the output is f32
   int32_t out_zero;
-  bool sums;             // the output is i32: exact sums, without all that comes after them
+  bool sums;                   // the output is i32: exact sums, without all that comes after them
   const Int8Dynamic* dynamic;  // or null: every run reads the scale and zero point of the input there; `multiplier` is
                                // the weights' scale alone and the output f32
-  bool zero_last;        // with `dynamic`, where in_zero is 0: the kernel adds up bytes as they are, and the zero point
-                         // counts when sums are finished; "int8_dot" and "int8x2" need it
+  bool zero_last;  // with `dynamic`, where in_zero is 0: the kernel adds up bytes as they are, and the zero point
+                   // counts when sums are finished; "int8_dot" and "int8x2" need it
   backends::WeightCache* cache;  // or null: where packed weights are shared,
   const void* constant;          // and the memory that `weights` were taken from
 };
@@ -43,6 +43,8 @@ class Int8Kernel {
   virtual ~Int8Kernel() = default;
   virtual size_t workspace_bytes() const = 0;
   virtual size_t packed_bytes() const = 0;
+  // As ConvKernel::resized; null where weights are packed otherwise for that.
+  virtual std::unique_ptr<Int8Kernel> resized(const ConvShape& shape, int threads) const = 0;
   // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers. `in_zero` is that
   // of the Int8Conv or the dynamic one; only "int8_int16", "int8_tiles", "int8_columns" and "int8_depthwise" take
   // another.

@@ -42,18 +42,28 @@ bool are_neighbours(const ConvShape& s) {
 class Int8DirectKernel final : public Int8Kernel {
  public:
   Int8DirectKernel(const Int8Conv& conv, Isa isa, Int8Form form, int threads)
-      : ops_(int8_ops(isa)), run_(ops_.runs[static_cast<size_t>(form)]), lists_(conv, ops_.block) {
-    const bool words = form == Int8Form::words;
+      : ops_(int8_ops(isa)),
+        run_(ops_.runs[static_cast<size_t>(form)]),
+        lists_(std::make_shared<Int8Lists>(conv, ops_.block)) {
     plan_.shape = conv.shape;
-    plan_.output = lists_.output();
+    plan_.output = lists_->output();
     plan_.in_zero = conv.in_zero;
-    plan_.number_bytes = words ? 2 : 1;
-    plan_runs(words);
-    pack(conv, words);
+    plan_.number_bytes = form == Int8Form::words ? 2 : 1;
+    plan_runs();
+    pack(conv);
     plan_split(threads);
     plan_workspace();
   }
 
+  std::unique_ptr<Int8Kernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<Int8DirectKernel>(*this);
+    other->plan_.shape = shape;
+    other->plan_runs();
+    if (other->numbers_ != numbers_ || other->units() != units()) return nullptr;
+    other->plan_split(threads);
+    other->plan_workspace();
+    return other;
+  }
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
   size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
@@ -61,22 +71,24 @@ class Int8DirectKernel final : public Int8Kernel {
     Int8Plan plan = plan_;
     plan.in_zero = in_zero;
     each_part(worker, plan.pixel_splits * plan.channel_splits,
-            [&](const Worker& part) { run_(plan, in, residual, out, part); });
+              [&](const Worker& part) { run_(plan, in, residual, out, part); });
   }
 
  private:
   int64_t units() const { return plan_.run_count * plan_.run_units; }
+  bool words() const { return plan_.number_bytes == 2; }
 
-  void plan_runs(bool words) {
+  void plan_runs() {
     const ConvShape& s = plan_.shape;
-    const int64_t per_unit = words ? 2 : 4, pixel = s.in_c * plan_.number_bytes;
+    const int64_t per_unit = words() ? 2 : 4, pixel = s.in_c * plan_.number_bytes;
     const WindowRuns runs = runs_of(s);
     numbers_ = runs.numbers;
     plan_.pixels = are_pixels(s);
-    plan_.in_place = plan_.pixels && !words && are_neighbours(s) && numbers_ % per_unit == 0;
+    plan_.in_place = plan_.pixels && !words() && are_neighbours(s) && numbers_ % per_unit == 0;
     plan_.pitch = plan_.in_place ? s.in_pixel : pixel;
     plan_.band_row = ((s.out_w - 1) * s.stride_w + int64_t{s.kernel_w - 1} * s.dilation_w + 1) * pixel;
     const int64_t pieces = cut_runs(runs.count, ceil_div(numbers_, per_unit));
+    runs_.clear();
     for (int64_t run = 0; run < runs.count; ++run) {
       const int64_t y = runs.rows ? run : run / s.kernel_w, x = runs.rows ? 0 : run % s.kernel_w;
       for (int64_t piece = 0; piece < pieces; ++piece)
@@ -104,8 +116,9 @@ class Int8DirectKernel final : public Int8Kernel {
     return pieces;
   }
 
-  void pack(const Int8Conv& conv, bool words) {
+  void pack(const Int8Conv& conv) {
     const ConvShape& s = plan_.shape;
+    const bool words = this->words();
     const int64_t per_unit = words ? 2 : 4, block = ops_.block, padded = align_up(group_out(s), block);
     const int64_t run_slots = ceil_div(numbers_, per_unit) * per_unit;  // of numbers
     const auto fill = [&](std::byte* bytes, int32_t* start) {
@@ -119,9 +132,9 @@ class Int8DirectKernel final : public Int8Kernel {
       });
     };
     static const char tactic = 0;
-    packed_ = packed_int8(conv, &tactic, static_cast<size_t>(s.groups * padded * units() * 4),
-                          static_cast<size_t>(s.groups * padded), {words, numbers_, units(), block, conv.in_zero},
-                          fill);
+    packed_ =
+        packed_int8(conv, &tactic, static_cast<size_t>(s.groups * padded * units() * 4),
+                    static_cast<size_t>(s.groups * padded), {words, numbers_, units(), block, conv.in_zero}, fill);
     plan_.packed = packed_->bytes.data();
     plan_.start = packed_->start.data();
   }
@@ -173,7 +186,7 @@ class Int8DirectKernel final : public Int8Kernel {
 
   const Int8Ops& ops_;
   void (*run_)(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
-  Int8Lists lists_;
+  std::shared_ptr<const Int8Lists> lists_;
   Int8Plan plan_{};
   int64_t numbers_;  // of a run before it is cut
   std::vector<int64_t> runs_;
@@ -224,7 +237,7 @@ const Int8Ops& int8_ops(Isa isa) {
 
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
-      {"int8x2", refuses_pairs, make<Int8Form::pairs>}, {"int8_int16", refuses_direct, make<Int8Form::words>},
+      {"int8x2", refuses_pairs, make<Int8Form::pairs>},     {"int8_int16", refuses_direct, make<Int8Form::words>},
       {"int8_dot", refuses_bytes, make<Int8Form::dot>},     {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
       {"int8_columns", refuses_columns, make_columns},

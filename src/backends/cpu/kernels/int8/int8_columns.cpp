@@ -17,11 +17,10 @@ constexpr int kTaps = 3, kVectors = 4;
 class Int8ColumnKernel final : public Int8Kernel {
  public:
   Int8ColumnKernel(const Int8Conv& conv, const Int8ColumnOps& ops, int threads)
-      : ops_(ops), block_(kVectors * ops.lanes), lists_(conv, block_, false) {
+      : ops_(ops), block_(kVectors * ops.lanes), lists_(std::make_shared<Int8Lists>(conv, block_, false)) {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(s.out_c, block_);
-    plan_.shape = s;
-    plan_.output = lists_.output();
+    plan_.output = lists_->output();
     for (const float** list : {&plan_.output.multiplier, &plan_.output.bias, &plan_.output.inverse_scale})
       *list = in_places(*list, padded);
     const auto fill = [&](std::byte* bytes, int32_t* start) {
@@ -40,17 +39,14 @@ class Int8ColumnKernel final : public Int8Kernel {
     plan_.packed = reinterpret_cast<const int8_t*>(packed_->bytes.data());
     plan_.start = packed_->start.data();
     fold_clamps(conv);
-    const int64_t rows = s.batch * s.out_h, blocks = padded / block_;
-    int64_t best = INT64_MAX;
-    for (int n = 1; n <= threads; ++n) {
-      const int64_t cost = ceil_div(rows, threads / n) * ceil_div(blocks, n);
-      if (threads % n || cost >= best) continue;
-      best = cost;
-      plan_.row_splits = threads / n;
-      plan_.channel_splits = n;
-    }
+    fit(s, threads);
   }
 
+  std::unique_ptr<Int8Kernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<Int8ColumnKernel>(*this);
+    other->fit(shape, threads);
+    return other;
+  }
   size_t workspace_bytes() const override { return 0; }
   size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t*, void* out, const Worker& worker) const override {
@@ -62,10 +58,24 @@ class Int8ColumnKernel final : public Int8Kernel {
 
  private:
   const float* in_places(const float* list, int64_t padded) {
-    AlignedFloats& values = places_.emplace_back(static_cast<size_t>(padded));
+    const auto values = std::make_shared<AlignedFloats>(static_cast<size_t>(padded));
     for (int64_t c = 0; c < padded; ++c)
-      values[static_cast<size_t>(c / block_ * block_ + column_place(ops_.lanes, c % block_))] = list[c];
-    return values.data();
+      (*values)[static_cast<size_t>(c / block_ * block_ + column_place(ops_.lanes, c % block_))] = list[c];
+    places_.push_back(values);
+    return values->data();
+  }
+
+  void fit(const ConvShape& shape, int threads) {
+    plan_.shape = shape;
+    const int64_t rows = shape.batch * shape.out_h, blocks = ceil_div(shape.out_c, block_);
+    int64_t best = INT64_MAX;
+    for (int n = 1; n <= threads; ++n) {
+      const int64_t cost = ceil_div(rows, threads / n) * ceil_div(blocks, n);
+      if (threads % n || cost >= best) continue;
+      best = cost;
+      plan_.row_splits = threads / n;
+      plan_.channel_splits = n;
+    }
   }
 
   // Rounding keeps order, so that a clamp ahead of it is one of bytes.
@@ -86,8 +96,8 @@ class Int8ColumnKernel final : public Int8Kernel {
 
   const Int8ColumnOps& ops_;
   int64_t block_;
-  Int8Lists lists_;
-  std::vector<AlignedFloats> places_;
+  std::shared_ptr<const Int8Lists> lists_;
+  std::vector<std::shared_ptr<const AlignedFloats>> places_;
   Int8ColumnPlan plan_{};
   std::shared_ptr<const Int8Packed> packed_;
 };

@@ -14,7 +14,7 @@ namespace {
 class Int8DepthwiseKernel final : public Int8Kernel {
  public:
   Int8DepthwiseKernel(const Int8Conv& conv, const Int8Ops& ops, int threads)
-      : ops_(ops), threads_(threads), lists_(conv, ops.block, false) {
+      : ops_(ops), lists_(std::make_shared<Int8Lists>(conv, ops.block, false)) {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(s.out_c, ops.block), taps = int64_t{s.kernel_h} * s.kernel_w;
     const int64_t pairs = ceil_div(taps, 2);
@@ -32,22 +32,18 @@ class Int8DepthwiseKernel final : public Int8Kernel {
                               }
                             }
                           });
-    plan_.shape = s;
-    plan_.output = lists_.output();
+    plan_.output = lists_->output();
     plan_.packed = reinterpret_cast<const int16_t*>(packed_->bytes.data());
     plan_.start = packed_->start.data();
     plan_.zeros_bytes = align_up(padded, 64);
-    const int64_t rows = s.batch * s.out_h, blocks = padded / ops.block;
-    int64_t best = INT64_MAX;
-    for (int n = 1; n <= threads; ++n) {
-      const int64_t cost = ceil_div(rows, threads / n) * ceil_div(blocks, n);
-      if (threads % n || cost >= best) continue;
-      best = cost;
-      plan_.row_splits = threads / n;
-      plan_.channel_splits = n;
-    }
+    fit(s, threads);
   }
 
+  std::unique_ptr<Int8Kernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<Int8DepthwiseKernel>(*this);
+    other->fit(shape, threads);
+    return other;
+  }
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_ * plan_.zeros_bytes); }
   size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
@@ -59,11 +55,24 @@ class Int8DepthwiseKernel final : public Int8Kernel {
   }
 
  private:
+  void fit(const ConvShape& shape, int threads) {
+    plan_.shape = shape, threads_ = threads;
+    const int64_t rows = shape.batch * shape.out_h, blocks = ceil_div(shape.out_c, ops_.block);
+    int64_t best = INT64_MAX;
+    for (int n = 1; n <= threads; ++n) {
+      const int64_t cost = ceil_div(rows, threads / n) * ceil_div(blocks, n);
+      if (threads % n || cost >= best) continue;
+      best = cost;
+      plan_.row_splits = threads / n;
+      plan_.channel_splits = n;
+    }
+  }
+
   const Int8Ops& ops_;
-  int threads_;
+  int threads_ = 1;
   Int8DepthwisePlan plan_{};
   std::shared_ptr<const Int8Packed> packed_;
-  Int8Lists lists_;
+  std::shared_ptr<const Int8Lists> lists_;
 };
 
 }  // namespace

@@ -13,9 +13,9 @@ namespace {
 
 class Int8TilesKernel final : public Int8Kernel {
  public:
-  Int8TilesKernel(const Int8Conv& conv, int threads) : lists_(conv, kTileBlock) {
-    plan_tiles(plan_, conv.shape, TileUnit::tiles, 1, conv.epilogue.residual != Residual::none, threads, offsets_);
-    plan_.output = lists_.output();
+  Int8TilesKernel(const Int8Conv& conv, int threads) : lists_(std::make_shared<Int8Lists>(conv, kTileBlock)) {
+    plan_.output = lists_->output();
+    fit(conv.shape, threads);
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(group_out(s), kTileBlock), c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w;
     const auto fill = [&](std::byte* bytes, int32_t* start) {
@@ -36,6 +36,14 @@ class Int8TilesKernel final : public Int8Kernel {
     plan_.start = packed_->start.data();
   }
 
+  std::unique_ptr<Int8Kernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<Int8TilesKernel>(*this);
+    other->fit(shape, threads);
+    const TileRuns &mine = plan_.runs, &its = other->plan_.runs;
+    const bool alike = mine.count == its.count && mine.length == its.length && mine.chunk == its.chunk &&
+                       mine.chunks_each == its.chunks_each;
+    return alike ? std::move(other) : nullptr;
+  }
   size_t workspace_bytes() const override { return plan_.worker_bytes * plan_.pixel_splits * plan_.channel_splits; }
   size_t packed_bytes() const override { return packed_->bytes.size(); }
   void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
@@ -47,7 +55,13 @@ class Int8TilesKernel final : public Int8Kernel {
   }
 
  private:
-  Int8Lists lists_;
+  void fit(const ConvShape& shape, int threads) {
+    TilePlan plan{.packed = plan_.packed};
+    plan_tiles(plan, shape, TileUnit::tiles, 1, plan_.output.epilogue.residual != Residual::none, threads, offsets_);
+    static_cast<TilePlan&>(plan_) = plan;
+  }
+
+  std::shared_ptr<const Int8Lists> lists_;
   Int8TilePlan plan_{};
   std::shared_ptr<const Int8Packed> packed_;
   std::vector<int64_t> offsets_;

@@ -15,20 +15,23 @@ class Int8WinogradKernel final : public Int8Kernel {
  public:
   Int8WinogradKernel(const Int8Conv& conv, Isa isa, int threads)
       : ops_(int8_ops(isa)),
-        lists_(conv, ops_.block),
-        threads_(threads),
-        zeros_(static_cast<size_t>(conv.shape.in_c), static_cast<uint8_t>(conv.in_zero)) {
+        lists_(std::make_shared<Int8Lists>(conv, ops_.block)),
+        zeros_(std::make_shared<std::vector<uint8_t>>(conv.shape.in_c, static_cast<uint8_t>(conv.in_zero))) {
     const int64_t block = ops_.block;
-    plan_.shape = conv.shape;
-    plan_.output = lists_.output();
-    plan_.zeros = zeros_.data();
+    plan_.output = lists_->output();
+    plan_.zeros = zeros_->data();
     plan_.in_zero = conv.in_zero;
     plan_.channels = align_up(conv.shape.in_c, block);  // a block's sums and a vector of words are as many
     plan_.blocks = ceil_div(conv.shape.out_c, block);
     pack(conv, block);
-    plan_blocks(block);
+    fit(conv.shape, threads);
   }
 
+  std::unique_ptr<Int8Kernel> resized(const ConvShape& shape, int threads) const override {
+    auto other = std::make_unique<Int8WinogradKernel>(*this);
+    other->fit(shape, threads);
+    return other;
+  }
   size_t workspace_bytes() const override {
     return static_cast<size_t>(plan_.v_buffers) * plan_.v_bytes + static_cast<size_t>(threads_) * plan_.m_bytes;
   }
@@ -60,8 +63,9 @@ class Int8WinogradKernel final : public Int8Kernel {
     plan_.packed = packed_->bytes.data();
   }
 
-  void plan_blocks(int64_t block) {
-    const ConvShape& s = plan_.shape;
+  void fit(const ConvShape& s, int threads) {
+    const int64_t block = ops_.block;
+    plan_.shape = s, threads_ = threads;
     plan_.tiles_h = ceil_div(s.out_h, 2);
     plan_.tiles_w = ceil_div(s.out_w, 2);
     plan_.tiles = s.batch * plan_.tiles_h * plan_.tiles_w;
@@ -78,9 +82,9 @@ class Int8WinogradKernel final : public Int8Kernel {
   }
 
   const Int8Ops& ops_;
-  Int8Lists lists_;
-  int threads_;
-  std::vector<uint8_t> zeros_;
+  std::shared_ptr<const Int8Lists> lists_;
+  int threads_ = 1;
+  std::shared_ptr<const std::vector<uint8_t>> zeros_;
   Int8WinogradPlan plan_{};
   std::shared_ptr<const Int8Packed> packed_;
 };
