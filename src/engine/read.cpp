@@ -212,7 +212,6 @@ plan::Plan read(const std::shared_ptr<const MappedFile>& file) {
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }
-  file->check();
   return plan;
 }
 
@@ -222,8 +221,11 @@ Engine loaded(const Open& open, const std::string& path, const LoadOptions& opti
   const auto budget = Budget::of(options.limits);
   const BudgetScope scope(budget);
   const std::shared_ptr<const MappedFile> file = open();
-  const auto impl = std::make_shared<EngineAccess::Impl>(
-      EngineAccess::Impl{.plan = read(file), .file = file, .logger = options.logger, .budget = budget});
+  const auto impl =
+      std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{.plan = of_whole({file}, [&] { return read(file); }),
+                                                              .files = {file},
+                                                              .logger = options.logger,
+                                                              .budget = budget});
   const plan::Plan& plan = impl->plan;
   options.logger.log(Severity::info, path + ": " + memory_text(static_cast<int64_t>(file->bytes().size())) + ", for " +
                                          plan.device.str() + " in " + std::string(name(plan.goal.precision)) + ", " +
