@@ -93,8 +93,11 @@ std::map<std::string, Section> sections_of(const MappedFile& file, const std::st
   return sections;
 }
 
-/// Small constants steer what kernels do, as indices and shapes: of a file that others may write to they are copied.
-constexpr size_t largest_copied = size_t{64} << 10;
+/// Constants that steer what kernels do, as indices and shapes: of a file that others may write to they are copied.
+bool steers(const Tensor& tensor) {
+  constexpr size_t small = size_t{64} << 10;
+  return tensor.bytes() <= small || tensor.dtype() == DType::i32 || tensor.dtype() == DType::i64;
+}
 
 std::vector<Tensor> pool_of(const json& table, const Section& section, const std::shared_ptr<const MappedFile>& file) {
   const std::string& path = file->path();
@@ -119,7 +122,7 @@ std::vector<Tensor> pool_of(const json& table, const Section& section, const std
     Tensor tensor = Tensor::view(*type, dims, nullptr);
     if (offset % engine::alignment != 0 || offset > data.size() || tensor.bytes() > data.size() - offset)
       corrupt(path, "a constant lies outside its section");
-    if (file->is_shared() && tensor.bytes() <= largest_copied) {
+    if (file->is_shared() && steers(tensor)) {
       Tensor copy(*type, dims);
       file->read(section.offset + offset, {copy.data<std::byte>(), copy.bytes()});
       pool.push_back(std::move(copy));

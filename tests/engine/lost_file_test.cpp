@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "base/file.h"
 #include "support/net.h"
@@ -146,6 +147,29 @@ TEST_F(LostFile, ExternalDataThatIsCutOffIsAnError) {
   cut(folder_ / "weights");
   EXPECT_EQ(error_of([&] { session.run({{"x", rows_of(0, rows - 1)}}); }), changed);
   EXPECT_EQ(error_of([&] { engine.session(1); }), changed);
+}
+
+/// Indices are checked once: what another process writes to them afterwards must not be used.
+TEST_F(LostFile, IndicesAreNotReadAgain) {
+  constexpr int64_t picked = 9000;
+  std::vector<int64_t> indices(picked), wrong(picked, int64_t{1} << 40);
+  for (int64_t at = 0; at < picked; ++at) indices[static_cast<size_t>(at)] = at % rows;
+  std::string net;
+  for (std::string name = "i"; net.empty() || net.find(raw(indices)) % 8 != 0; name += "i")
+    net = model(input("x", {1, rows}) + random_weights("w", {rows, columns}, 1) +
+                tensor(name, i64, {picked}, raw(indices)) + node("p", "MatMul", {"x", "w"}, {"z"}) +
+                node("g", "Gather", {"x", name}, {"y"}, integer("axis", 1)) + output("y") + output("z"));
+  build_net(folder_, net).save(path_);
+  const Tensor x = random_tensor({1, rows}, 2);
+  for (const std::string& path : {path_, folder_ / "m.onnx"}) {
+    const Engine engine = open(path, quick_build());
+    Session session = engine.session(1);
+    const std::string before = bytes_of(session.run({{"x", x}})[0]);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(read_text(path).find(raw(indices))));
+    file << raw(wrong) << std::flush;
+    EXPECT_EQ(bytes_of(session.run({{"x", x}})[0]), before);
+  }
 }
 
 TEST_F(LostFile, WhileItChangesAllIsWholeOrAnError) {
