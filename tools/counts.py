@@ -13,10 +13,10 @@ CODE = ('.h', '.cpp')
 
 
 def matches(root, pattern, outside=()):
-    """Lines of src that hold the pattern, but for those of some folders."""
+    """Lines of our code that hold the pattern, but for those of some folders."""
     found = 0
     for path in check_sizes.sources(root):
-        if path.startswith('src/') and path.endswith(CODE) and not path.startswith(tuple(outside)):
+        if path.startswith(('src/', 'python/src/')) and path.endswith(CODE) and not path.startswith(tuple(outside)):
             found += sum(bool(re.search(pattern, line)) for line in check_sizes.read(root, path).splitlines())
     return found
 

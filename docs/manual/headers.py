@@ -6,9 +6,9 @@ from pathlib import Path
 INCLUDE = Path(__file__).resolve().parents[2] / 'include' / 'tenon'
 TYPE = re.compile(r'(?:class|struct|enum class) (?:TENON_API )?(\w+)')
 # As a program meets them.
-CPP = ('build', 'engine', 'session', 'tensor', 'dtype', 'device', 'calibration', 'judge', 'error', 'logger', 'limits',
+CPP = ('build', 'engine', 'session', 'tensor', 'dtype', 'device', 'calibration', 'judge', 'explain', 'error', 'logger', 'limits',
        'buffer', 'plugin', 'dlpack')
-C = ('tenon', 'custom_op')
+C = ('tenon', 'tenon_values', 'custom_op')
 
 
 def declarations(lines):

@@ -47,7 +47,11 @@ class TENON_API Engine {
   /// The bytes that save() writes.
   Buffer serialize() const;
   /// Every byte is hashed and checked before use. Throws Error(bad_engine), Error(io). Weights of a file above 16 MiB
-  /// stay mapped while anything uses them: replace it by renaming, as cutting it off ends the process with SIGBUS.
+  /// stay mapped while anything uses them: replace it by renaming. Where it is written to, sessions cannot be made of
+  /// the engine any more, and where it is cut off, runs that need what is gone throw, too: Error(io). For that the
+  /// first such file of a process installs a handler of SIGBUS, which passes on what is not its own to the handler
+  /// before it; with TENON_SIGBUS=off in the environment it does not, and such runs end the process. Models above 16
+  /// MiB, and files beside them, are the same to the engines built of them.
   static Engine load(const std::string& path, const LoadOptions& options = {});
   /// The same from memory that the engine keeps while it lives, and that must not change meanwhile. It is copied where
   /// it is not aligned to Buffer::alignment.

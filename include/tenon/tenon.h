@@ -9,114 +9,15 @@
  * that it was asked of. Structures that begin with their size are set up by their `_init`: a later version may add
  * members to their ends, which programs compiled before do not have, and treats these as `_init` leaves them. Other
  * structures stay as they are. Engines may be used by any thread; a session by one at a time. */
-#include <stddef.h>
-#include <stdint.h>
-#include <tenon/export.h>
-#include <tenon/version.h>
+#include <tenon/tenon_values.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ---- versions and errors ---- */
+/* ---- engines ---- */
 
-/* TENON_VERSION of the library that runs, and the same as "0.1.0". */
-TENON_API int tenon_version(void);
-TENON_API const char* tenon_version_text(void);
-
-/* Why something could not be done: the command's exit status. */
-typedef enum tenon_code {
-  TENON_OK = 0,
-  TENON_INTERNAL = 1, /* a fault of Tenon */
-  TENON_USAGE = 2,
-  TENON_INVALID_MODEL = 3,
-  TENON_UNSUPPORTED = 4,
-  TENON_BAD_ENGINE = 5,
-  TENON_GATE_FAILED = 6,
-  TENON_RESOURCE = 7,
-  TENON_IO = 8
-} tenon_code;
-
-typedef struct tenon_error tenon_error;
-TENON_API tenon_code tenon_error_code(const tenon_error* error);
-/* What is wrong; the others are "" where they are not known. */
-TENON_API const char* tenon_error_message(const tenon_error* error);
-/* File, node, tensor or byte. */
-TENON_API const char* tenon_error_where(const tenon_error* error);
-/* The name of the ONNX node at fault. */
-TENON_API const char* tenon_error_node(const tenon_error* error);
-TENON_API const char* tenon_error_why(const tenon_error* error);
-/* What to do. */
-TENON_API const char* tenon_error_hint(const tenon_error* error);
-/* All of it, in lines for a terminal. */
-TENON_API const char* tenon_error_text(const tenon_error* error);
-TENON_API void tenon_error_free(tenon_error* error);
-
-/* ---- logging ---- */
-
-typedef enum tenon_severity {
-  TENON_SEVERITY_INTERNAL_ERROR = 0,
-  TENON_SEVERITY_ERROR = 1,
-  TENON_SEVERITY_WARNING = 2,
-  TENON_SEVERITY_INFO = 3,
-  TENON_SEVERITY_VERBOSE = 4
-} tenon_severity;
-
-/* Called by any thread, by one at a time; `context` is the logger's. */
-typedef void (*tenon_log_function)(void* context, tenon_severity severity, const char* message);
-
-typedef struct tenon_logger {
-  size_t size;
-  tenon_log_function log; /* null: silent. It is called as long as an engine lives that was given it. */
-  void* context;
-  tenon_severity least; /* messages that matter less are left out */
-} tenon_logger;
-TENON_API void tenon_logger_init(tenon_logger* logger);
-
-/* ---- tensors ---- */
-
-/* Types of elements: the values of ONNX's TensorProto.DataType. */
-typedef enum tenon_dtype {
-  TENON_UNDEFINED = 0,
-  TENON_F32 = 1,
-  TENON_U8 = 2,
-  TENON_I8 = 3,
-  TENON_U16 = 4,
-  TENON_I16 = 5,
-  TENON_I32 = 6,
-  TENON_I64 = 7,
-  TENON_STRING = 8,
-  TENON_BOOL = 9,
-  TENON_F16 = 10,
-  TENON_F64 = 11,
-  TENON_U32 = 12,
-  TENON_U64 = 13,
-  TENON_BF16 = 16,
-  TENON_F8E4M3FN = 17,
-  TENON_F8E4M3FNUZ = 18,
-  TENON_F8E5M2 = 19,
-  TENON_F8E5M2FNUZ = 20,
-  TENON_U4 = 21,
-  TENON_I4 = 22,
-  TENON_SEQUENCE = 255
-} tenon_dtype;
-
-#define TENON_MAX_RANK 8
-
-/* Elements in memory of the caller, which lives as long as it is bound or while a run goes on. */
-typedef struct tenon_tensor {
-  size_t size;
-  void* data; /* the first element; an address on the device */
-  tenon_dtype dtype;
-  int32_t rank;
-  int64_t dims[TENON_MAX_RANK];    /* outermost first */
-  int64_t strides[TENON_MAX_RANK]; /* in elements; for has_strides, else dense and row-major */
-  int32_t has_strides;
-  char device[24]; /* "" or "cpu": the memory of the process; "cuda", "cuda:1" */
-} tenon_tensor;
-TENON_API void tenon_tensor_init(tenon_tensor* tensor);
-/* Bytes of one element; 0 for types without elements of whole bytes. */
-TENON_API size_t tenon_dtype_size(tenon_dtype dtype);
+typedef struct tenon_engine tenon_engine;
 
 /* An input or output of an engine; a size that may change from run to run is -1. */
 typedef struct tenon_tensor_info {
@@ -127,10 +28,6 @@ typedef struct tenon_tensor_info {
   int64_t dims[TENON_MAX_RANK];
 } tenon_tensor_info;
 TENON_API void tenon_tensor_info_init(tenon_tensor_info* info);
-
-/* ---- engines ---- */
-
-typedef struct tenon_engine tenon_engine;
 
 /* Sizes of an input that are not fixed by the model. */
 typedef struct tenon_shape {
@@ -181,18 +78,45 @@ typedef struct tenon_calibrator {
    * side along the first axis; they are read before the next call. 0 at the end, below 0: the build is cancelled. */
   int32_t (*next_batch)(void* context, const tenon_named_tensor** inputs);
   void* context;
-  int64_t samples;      /* how many there will be; 0: not known */
-  const char* method;   /* null: "auto"; "minmax", "percentile", "mse", "entropy", "entropy-legacy" */
-  double percentile;    /* for "percentile": 99.99 by `_init` */
-  double max_error;     /* relative squared error at the outputs above which layers stay in floats: 0.001 by `_init` */
-  const char* cache;    /* a file that the calibration is read from where it fits, else written to; null: none */
+  int64_t samples;    /* how many there will be; 0: not known */
+  const char* method; /* null: "auto"; "minmax", "percentile", "mse", "entropy", "entropy-legacy" */
+  double percentile;  /* for "percentile": 99.99 by `_init` */
+  double max_error;   /* relative squared error at the outputs above which layers stay in floats: 0.001 by `_init` */
+  const char* cache;  /* a file that the calibration is read from where it fits, else written to; null: none */
 } tenon_calibrator;
 TENON_API void tenon_calibrator_init(tenon_calibrator* calibrator);
 
+/* What an engine is worth, in points of a metric: 0 to 100. */
+typedef struct tenon_score {
+  size_t size;
+  double value;
+  double drop;           /* below the floating point engine's value, on the same data */
+  double low, high;      /* 95 % interval of the drop */
+  const char* objection; /* why the engine is not good enough whatever its drop; null: it is. Read at once. */
+  double distance;       /* how far outputs are from the floating point engine's, in any unit; 0: not measured */
+} tenon_score;
+TENON_API void tenon_score_init(tenon_score* score);
+
+/* Judges engines on the caller's data: a build in "int8", "fp8" or "best" gives the fastest engine found that loses at
+ * most so many points. Both functions are called by the thread that builds, and return 0; anything else cancels the
+ * build. The engine is the build's: it must not be freed, and lives until they return. */
+typedef struct tenon_judge {
+  size_t size;
+  /* Runs the floating point engine, which the others will be compared with, and gives its value. Called first, once. */
+  int32_t (*reference)(void* context, const tenon_engine* engine, double* value);
+  /* `score` is as `_init` leaves it. */
+  int32_t (*score)(void* context, const tenon_engine* engine, tenon_score* score);
+  void* context;
+  const char* metric; /* its name; null: "score" */
+  int64_t samples;    /* how many it is of; 0: not known */
+  double max_drop;    /* points that may be lost: 0.1 by `_init` */
+} tenon_judge;
+TENON_API void tenon_judge_init(tenon_judge* judge);
+
 typedef struct tenon_build_options {
   size_t size;
-  const char* device;    /* null: "cpu" */
-  const char* precision; /* null: "fp32"; "tf32", "fp16", "bf16", "best", with a calibrator "int8", "fp8" */
+  const char* device;        /* null: "cpu" */
+  const char* precision;     /* null: "fp32"; "tf32", "fp16", "bf16", "best", with a calibrator "int8", "fp8" */
   const tenon_shape* shapes; /* of inputs that are dynamic in the model; -1 is not given */
   size_t shape_count;
   int32_t threads;            /* 0: the cores this process may use */
@@ -211,8 +135,9 @@ typedef struct tenon_build_options {
   const tenon_carried* state; /* what runs carry from one to the next: see tenon_state */
   size_t state_count;
   const tenon_calibrator* calibrator;
-  int32_t lenient;   /* attributes that an operator does not have are left out with a warning, not refused */
-  int32_t no_vendor; /* on a GPU: own kernels alone, without cuBLASLt and cuDNN */
+  int32_t lenient;          /* attributes that an operator does not have are left out with a warning, not refused */
+  int32_t no_vendor;        /* on a GPU: own kernels alone, without cuBLASLt and cuDNN */
+  const tenon_judge* judge; /* beside a calibrator; null: layers are chosen by its max_error */
 } tenon_build_options;
 TENON_API void tenon_build_options_init(tenon_build_options* options);
 
@@ -273,6 +198,25 @@ TENON_API const char* tenon_engine_metadata(const tenon_engine* engine, const ch
 /* The key of entry `at`, in the order of their bytes; null behind the last. */
 TENON_API const char* tenon_engine_metadata_key(const tenon_engine* engine, size_t at);
 
+/* Text, which ends with a zero that its size does not count. */
+typedef enum tenon_text_format { TENON_TEXT = 0, TENON_JSON = 1 } tenon_text_format;
+/* Inputs, outputs and ops, the memory of a session, and as text every step that runs with its kernel and the places of
+ * its operands, as `tenon inspect --stage plan` prints. `threads` 0: as many as the engine was built for. */
+TENON_API tenon_code tenon_engine_inspect(const tenon_engine* engine, tenon_text_format format, int32_t threads,
+                                          tenon_bytes** text, tenon_error** error);
+typedef struct tenon_why_options {
+  size_t size;
+  tenon_text_format format;
+  const char* node; /* of the model: what concerns it alone, in text; null: all */
+  int32_t recorded; /* runs nothing: the times are those of the build */
+  int32_t all;      /* in text: every step in order, all refusals of kernels, and nodes that need no step */
+  int32_t threads;
+} tenon_why_options;
+TENON_API void tenon_why_options_init(tenon_why_options* options);
+/* The kernel and time of every node, candidates or why they refuse, and what to do, as `tenon why` prints. */
+TENON_API tenon_code tenon_engine_why(const tenon_engine* engine, const tenon_why_options* options, tenon_bytes** text,
+                                      tenon_error** error);
+
 /* ---- sessions ---- */
 
 typedef struct tenon_session tenon_session;
@@ -298,9 +242,10 @@ TENON_API tenon_code tenon_session_bind_output(tenon_session* session, const cha
                                                tenon_error** error);
 /* Runs on what is bound; an input that is not is read from the session's own memory. */
 TENON_API tenon_code tenon_session_run(tenon_session* session, tenon_error** error);
-/* The session's own memory of an input, to be filled before a run. */
+/* The session's own memory of an input, to be filled before a run. Strings have none: bind them. */
 TENON_API tenon_code tenon_session_input(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error);
-/* An output of the last run: what is bound, else memory of the session that is valid until the next. */
+/* An output of the last run: what is bound, else memory of the session that is valid until the next. Strings are valid
+ * until this is asked again, or the next run. */
 TENON_API tenon_code tenon_session_output(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error);
 /* The same on a thread of the session. `done` is called there, with TENON_OK or the error, which it frees; until then
  * the session must not be used, but for more of these, which wait in line. It must not free the session. */

@@ -6,6 +6,7 @@
 #include <tenon/dlpack.h>
 #include <tenon/engine.h>
 #include <tenon/error.h>
+#include <tenon/explain.h>
 #include <tenon/judge.h>
 #include <tenon/limits.h>
 #include <tenon/logger.h>

@@ -29,7 +29,7 @@ std::unique_ptr<Session> Pool::take() {
   lock.lock();
   // As many as have cores of their own; two on a GPU, so that copies lie beside work.
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  most_ = engine_.device().backend == "cpu" ? std::max(1, cores / std::max(1, session->threads())) : 2;
+  most_ = engine_.device() == Device() ? std::max(1, cores / std::max(1, session->threads())) : 2;
   given_.notify_all();
   return session;
 }

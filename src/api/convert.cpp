@@ -18,32 +18,55 @@ Dims dims_of(const int64_t* sizes, int32_t rank, const char* what) {
   return Dims(std::span<const int64_t>(sizes, static_cast<size_t>(rank)));
 }
 
+/// Copies of the caller's strings.
+Tensor strings_of(const tenon_tensor& form, const Dims& dims) {
+  if (form.has_strides)
+    throw Error(Code::usage, "a tensor of strings has strides", {.hint = "give the strings one after the other"});
+  const auto count = static_cast<size_t>(dims.elements());
+  const auto* given = static_cast<const tenon_string*>(form.data);
+  if (count > 0) required(given, "the memory of a tensor of strings");
+  std::vector<std::string> strings;
+  for (size_t at = 0; at < count; ++at)
+    if (given[at].size > 0) strings.emplace_back(&required(given[at].data, "a string"), given[at].size);
+    else strings.emplace_back();
+  return Tensor::of_strings(dims, std::move(strings));
+}
+
 }  // namespace
 
 Tensor tensor_of(const tenon_tensor* given) {
   if (!given) return {};
   const tenon_tensor form = read(given, tenon_tensor_init, "tensor");
   const auto type = static_cast<DType>(form.dtype);
-  if (form.dtype <= TENON_UNDEFINED || form.dtype > TENON_I4 || type == DType::string)
-    throw Error(Code::usage, "a tensor of type " + std::to_string(form.dtype), {.hint = "give a type of numbers"});
+  if (form.dtype <= TENON_UNDEFINED || form.dtype > TENON_I4)
+    throw Error(Code::usage, "a tensor of type " + std::to_string(form.dtype),
+                {.hint = "give a type of numbers, or strings"});
   const Dims dims = dims_of(form.dims, form.rank, "a tensor");
   for (const int64_t size : dims)
     if (size < 0) throw Error(Code::usage, "a tensor with a negative size");
   const Dims strides = form.has_strides ? dims_of(form.strides, form.rank, "a tensor") : Dims();
   const std::string device(form.device, strnlen(form.device, sizeof form.device));
-  Tensor tensor = Tensor::view(type, dims, strides, form.data, device.empty() ? Device() : Device(device));
+  const Device where = device.empty() ? Device() : Device(device);
+  if (type == DType::string && where == Device()) return strings_of(form, dims);
+  Tensor tensor = Tensor::view(type, dims, strides, form.data, where);
   if (!form.data && tensor.elements() > 0)
     throw Error(Code::usage, "a tensor " + dims.str() + " has no memory",
                 {.hint = "set data; no tensor at all unbinds"});
   return tensor;
 }
 
-tenon_tensor form_of(const Tensor& tensor) {
+tenon_tensor form_of(const Tensor& tensor, std::vector<tenon_string>* strings) {
   tenon_tensor form;
   tenon_tensor_init(&form);
-  if (tensor.dtype() == DType::string || tensor.dtype() == DType::sequence)
-    throw Error(Code::unsupported, "tensors of strings and sequences are not offered to C");
-  form.data = const_cast<void*>(tensor.data());
+  const bool is_text = tensor.dtype() == DType::string;
+  if (is_text && !strings)
+    throw Error(Code::unsupported, "a tensor of strings has no memory to be filled", {.hint = "bind one"});
+  if (tensor.dtype() == DType::sequence) throw Error(Code::unsupported, "sequences are not offered to C");
+  if (is_text) {
+    strings->clear();
+    for (const std::string& text : tensor.strings()) strings->push_back({text.c_str(), text.size()});
+  }
+  form.data = is_text ? strings->data() : const_cast<void*>(tensor.data());
   form.dtype = static_cast<tenon_dtype>(tensor.dtype());
   form.rank = static_cast<int32_t>(tensor.dims().rank());
   std::copy(tensor.dims().begin(), tensor.dims().end(), form.dims);

@@ -36,6 +36,7 @@ BuildOptions options_of(const tenon_build_options* given) {
                                &required(one.input, "the input of a state"));
   }
   calibrate_by(form.calibrator, options);
+  judge_by(form.judge, options);
   options.lenient = form.lenient != 0, options.vendor = form.no_vendor == 0;
   if (form.progress)
     options.progress = [call = form.progress, context = form.progress_context](const std::string& stage, double done,
@@ -54,13 +55,7 @@ template <class Make>
 tenon_code made(tenon_engine** to, tenon_error** error, const Make& make) {
   return guarded(error, [&] {
     required(to, "engine") = nullptr;
-    const Engine engine = make();
-    *to = new tenon_engine{engine,
-                           engine.inputs(),
-                           engine.outputs(),
-                           engine.device().str(),
-                           std::string(name(engine.precision())),
-                           engine.profiles()};
+    *to = new tenon_engine(handle_of(make()));
   });
 }
 
@@ -81,6 +76,13 @@ void tell_of(const std::vector<TensorInfo>& infos, size_t at, tenon_tensor_info*
 }
 
 }  // namespace
+
+tenon_engine handle_of(const Engine& engine) {
+  return {
+      engine,           engine.inputs(), engine.outputs(), engine.device().str(), std::string(name(engine.precision())),
+      engine.profiles()};
+}
+
 }  // namespace tenon::api
 
 using namespace tenon::api;

@@ -75,5 +75,12 @@ void tenon_build_options_init(tenon_build_options* options) {
   *options = {.size = sizeof *options, .budget_seconds = -1};
 }
 
-size_t tenon_dtype_size(tenon_dtype dtype) { return tenon::size_of(static_cast<tenon::DType>(dtype)); }
+void tenon_score_init(tenon_score* score) { *score = {.size = sizeof *score}; }
+void tenon_judge_init(tenon_judge* judge) { *judge = {.size = sizeof *judge, .max_drop = 0.1}; }
+void tenon_why_options_init(tenon_why_options* options) { *options = {.size = sizeof *options}; }
+
+size_t tenon_dtype_size(tenon_dtype dtype) {
+  if (dtype == TENON_STRING) return sizeof(tenon_string);
+  return tenon::size_of(static_cast<tenon::DType>(dtype));
+}
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <new>
 #include <string>
 #include <tenon/tenon.hpp>
@@ -28,7 +29,8 @@ struct tenon_engine {
 
 struct tenon_session {
   tenon::Session session;
-  std::vector<tenon::Tensor> outputs = {};  // of a run with a state, where that was the last
+  std::vector<tenon::Tensor> outputs = {};                   // of a run with a state, where that was the last
+  std::map<size_t, std::vector<tenon_string>> strings = {};  // that were asked for, by output
 };
 
 struct tenon_state {
@@ -86,12 +88,16 @@ void write(T own, T* to, const char* name) {
 
 /// An empty tensor for null.
 Tensor tensor_of(const tenon_tensor* given);
-tenon_tensor form_of(const Tensor& tensor);
+/// Where `strings` is given, it holds what the form of a tensor of strings points to; without it there are none. The
+/// strings themselves are those of the tensor.
+tenon_tensor form_of(const Tensor& tensor, std::vector<tenon_string>* strings = nullptr);
+tenon_engine handle_of(const Engine& engine);
 Shapes shapes_of(const tenon_shape* shapes, size_t count);
 Logger logger_of(const tenon_logger* given);
 std::optional<Limits> limits_of(const tenon_limits* given);
 std::map<std::string, Tensor> tensors_of(const tenon_named_tensor* given, size_t count);
 /// Fills what calibrates a build; nothing for null.
 void calibrate_by(const tenon_calibrator* given, BuildOptions& options);
+void judge_by(const tenon_judge* given, BuildOptions& options);
 
 }  // namespace tenon::api

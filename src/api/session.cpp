@@ -44,7 +44,8 @@ tenon_code tenon_session_input(tenon_session* session, size_t at, tenon_tensor* 
 tenon_code tenon_session_output(tenon_session* session, size_t at, tenon_tensor* tensor, tenon_error** error) {
   return guarded(error, [&] {
     const std::vector<tenon::Tensor>& outputs = required(session, "session").outputs;
-    write(form_of(at < outputs.size() ? outputs[at] : session->session.output(at)), tensor, "tensor");
+    const tenon::Tensor output = at < outputs.size() ? outputs[at] : session->session.output(at);
+    write(form_of(output, &session->strings[at]), tensor, "tensor");
   });
 }
 
@@ -54,12 +55,12 @@ tenon_code tenon_session_run_async(tenon_session* session, tenon_done_function d
     required(done ? &done : nullptr, "done");
     required(session, "session").outputs.clear();
     session->session.run_async([done, context](std::vector<tenon::Tensor>, std::exception_ptr fault) {
-          tenon_error* told = nullptr;
-          const tenon_code code = guarded(&told, [&] {
-            if (fault) std::rethrow_exception(fault);
-          });
-          done(context, code, told);
-        });
+      tenon_error* told = nullptr;
+      const tenon_code code = guarded(&told, [&] {
+        if (fault) std::rethrow_exception(fault);
+      });
+      done(context, code, told);
+    });
   });
 }
 

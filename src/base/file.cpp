@@ -108,6 +108,7 @@ std::shared_ptr<const MappedFile> MappedFile::adopt(Descriptor file, const std::
   } else {
     mapped->file_ = std::move(file);
     note_pages(data, size);
+    mapped->guarded_ = &guard_pages(data, size);
   }
   return mapped;
 }
@@ -123,7 +124,7 @@ std::shared_ptr<const MappedFile> MappedFile::view(Buffer bytes, const std::stri
 
 MappedFile::~MappedFile() {
   if (!data_ || is_view_) return;
-  if (is_shared()) forget_pages(data_);
+  if (guarded_) forget_pages(data_), forget_pages(*guarded_);
   ::munmap(data_, size_);
 }
 
@@ -151,6 +152,15 @@ void MappedFile::check() const {
   const auto same = [](const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; };
   if (::fstat(file_.get(), &now) != 0 || now.st_size != opened_.st_size || !same(now.st_mtim, opened_.st_mtim))
     cut_off(path_);
+  check_lost();
+}
+
+void MappedFile::check_lost() const {
+  if (guarded_ && guarded_->lost.load()) cut_off(path_);
+}
+
+void check(const Files& files) {
+  for (const auto& file : files) file->check();
 }
 
 std::string written_path(const std::string& given) {

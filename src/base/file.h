@@ -2,23 +2,26 @@
 #pragma once
 #include <sys/stat.h>
 #include <tenon/buffer.h>
+#include <tenon/error.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.h"
+#include "base/lost_pages.h"
 
 namespace tenon {
 
 /// A regular file's bytes for reading. Shared: tensors that refer to it keep it alive.
 ///
 /// Small files are read into memory of their own. Larger ones stay mapped, as a copy takes longer than a load may (100
-/// MB: 60 ms, mapped and hashed 25 ms) and would hold weights twice. Touching a mapped page that another process has
-/// cut off raises SIGBUS, whose handler belongs to the program and not to a library. So what is read once goes through
-/// read() and hash(), which throw instead, and check() tells before the bytes themselves are used.
+/// MB: 60 ms, mapped and hashed 25 ms) and would hold weights twice. What is read once goes through read() and hash(),
+/// which throw where another process has cut the file off. Bytes that are used where they are become zeros then
+/// (lost_pages.h): whoever has used them asks check() or check_lost() before the result goes on.
 class MappedFile {
  public:
   /// Files of at most this many bytes are copied.
@@ -44,6 +47,8 @@ class MappedFile {
   uint64_t hash(size_t offset, size_t bytes) const;
   /// Throws Error(io) where another process has written to the file since it was opened.
   void check() const;
+  /// Throws Error(io) where bytes were used that the file did not have any more.
+  void check_lost() const;
 
  private:
   MappedFile(std::string path) : path_(std::move(path)) {}
@@ -53,8 +58,26 @@ class MappedFile {
   std::shared_ptr<const void> keep_;  // of memory that is not this one's
   bool is_view_ = false;
   Descriptor file_;  // of a mapped one
+  GuardedPages* guarded_ = nullptr;
   struct stat opened_ {};
 };
+
+/// Files that something is made of.
+using Files = std::vector<std::shared_ptr<const MappedFile>>;
+void check(const Files& files);
+
+/// What `work` makes of the files. Throws Error(io), whatever came of it, where one of them was written to meanwhile.
+template <class Work>
+auto of_whole(const Files& files, const Work& work) {
+  try {
+    auto made = work();
+    check(files);
+    return made;
+  } catch (const Error&) {
+    check(files);
+    throw;
+  }
+}
 
 /// A file that gets its name when it is whole: until commit() readers see the old file, afterwards all of the new one.
 /// It begins under another name in the same folder, with the mode that any new file gets.

@@ -17,9 +17,13 @@ const Knob cuda_home{"CUDA_HOME", "a folder", "A CUDA toolkit whose libraries ar
 const Knob path{"PATH", "folders", "Pythons found here are searched for the libraries of nvidia-* packages"};
 
 const Knob no_color{"NO_COLOR", "any text", "Messages on a terminal have no colours"};
+const Knob sigbus{"TENON_SIGBUS", "off",
+                  "With off the library handles no SIGBUS: where another program cuts off a large file in use, the "
+                  "process ends"};
 
 std::span<const Knob* const> all() {
-  static constexpr const Knob* list[] = {&isa, &cache_dir, &xdg_cache_home, &home, &cuda_home, &path, &no_color};
+  static constexpr const Knob* list[] = {&isa,       &cache_dir, &xdg_cache_home, &home,
+                                         &cuda_home, &path,      &no_color,       &sigbus};
   return list;
 }
 

@@ -14,7 +14,7 @@ struct Knob {
   const char* says;
 };
 
-extern const Knob isa, cache_dir, xdg_cache_home, home, cuda_home, path, no_color;
+extern const Knob isa, cache_dir, xdg_cache_home, home, cuda_home, path, no_color, sigbus;
 
 /// In the order in which the command lists them.
 std::span<const Knob* const> all();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -24,6 +25,12 @@ Mapped& mapped() {
   return all;
 }
 
+/// Whether all of it is of one file; under the lock.
+bool is_inside(uintptr_t begin, size_t bytes) {
+  const auto file = mapped().ends.upper_bound(begin);
+  return file != mapped().ends.begin() && begin + bytes <= std::prev(file)->second;
+}
+
 }  // namespace
 
 void note_pages(const void* data, size_t bytes) {
@@ -37,14 +44,16 @@ void forget_pages(const void* data) noexcept {
   mapped().ends.erase(reinterpret_cast<uintptr_t>(data));
 }
 
+bool is_of_file(const void* data, size_t bytes) noexcept {
+  const std::lock_guard lock(mapped().mutex);
+  return is_inside(reinterpret_cast<uintptr_t>(data), bytes);
+}
+
 void release_pages(const void* data, size_t bytes) noexcept {
   if (bytes < page) return;
   const auto begin = reinterpret_cast<uintptr_t>(data);
   const std::lock_guard lock(mapped().mutex);
-  auto file = mapped().ends.upper_bound(begin);
-  if (file == mapped().ends.begin()) return;
-  --file;
-  if (begin + bytes > file->second) return;
+  if (!is_inside(begin, bytes)) return;
   // Those at the edges hold neighbours, too, which are read again.
   const uintptr_t first = begin / page * page, end = (begin + bytes + page - 1) / page * page;
   madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);

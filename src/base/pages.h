@@ -9,6 +9,9 @@ namespace tenon {
 void note_pages(const void* data, size_t bytes);
 void forget_pages(const void* data) noexcept;
 
+/// Whether that memory is a file's, which other processes may write to. Thread-safe.
+bool is_of_file(const void* data, size_t bytes) noexcept;
+
 /// Gives pages of files back to the system; other memory stays as it is. Their bytes stay where they are: whoever
 /// touches them reads them from the file again. For what is read once, as weights that are then packed. Thread-safe.
 void release_pages(const void* data, size_t bytes) noexcept;

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/random_array.h"
+
 namespace tenon::cli {
 
 /// Reads an array by its ending: .npy, .npz (FILE.npz:KEY), .pb (ONNX TensorProto; a sequence where `dtype` says so).
@@ -15,9 +17,6 @@ Tensor read_array(const std::string& path, DType dtype = DType::undefined);
 Tensor cast_to_input(const Tensor& array, DType dtype, const std::string& path);
 /// The same into a tensor that is there, without a note.
 void cast_into(Tensor& to, const Tensor& from);
-/// Values for an input of concrete sizes, the same for the same seed: floats in [0, 1), small whole numbers for other
-/// types.
-Tensor random_array(DType dtype, const Dims& dims, uint64_t seed);
 /// "NAME.npy" with / and : as _.
 std::string file_name_of(const std::string& tensor_name);
 

@@ -25,6 +25,7 @@
 #include "cli/signals.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
+#include "explain/inspect.h"
 
 namespace tenon::cli::bench_verb {
 namespace {
@@ -247,7 +248,7 @@ Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t
                       {"arena_lower_bound", memory.arena_lower_bound},
                       {"weights_bytes", memory.weights_bytes},
                       {"peak_rss_bytes", peak_rss_bytes()}};
-  if (memory.device_bytes > 0) result["memory"].update(device_memory(memory));
+  if (memory.device_bytes > 0) result["memory"].update(explain::device_memory(memory));
   if (const std::vector<double> alone = session.device_times(device_runs); !alone.empty()) {
     const Json device = summary(alone, batch);
     result["device_latency_ms"] = device["latency_ms"];

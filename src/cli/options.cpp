@@ -353,11 +353,4 @@ std::vector<TensorInfo> stated_inputs(const std::string& path, const onnx::Impor
   return infos;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  if (shape.empty()) return "scalar";
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : "x") + (size < 0 ? "?" : std::to_string(size));
-  return text;
-}
-
 }  // namespace tenon::cli

@@ -65,7 +65,5 @@ std::vector<int64_t> parse_counts(const std::string& text);
 
 /// The same of any file.
 std::vector<TensorInfo> stated_inputs(const std::string& path, const onnx::ImportOptions& options = {});
-/// "1x3xHxW" of a TensorInfo, "?" for a free size.
-std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace tenon::cli

@@ -41,9 +41,10 @@ quant::Style style_of(const std::string& name) {
 }
 
 /// To a file, or the standard output for "-"; the bytes of it.
-int64_t write(const ir::Graph& graph, const std::string& path) {
+int64_t write(const ir::Graph& graph, const std::string& path, const Files& files) {
+  check(files);
   if (path == "-") return onnx::write(graph, stdout, "the standard output");
-  onnx::write_file(graph, path);
+  onnx::write_file(graph, path, files);
   return size_of_file(path);
 }
 
@@ -56,7 +57,10 @@ int work(Options& options) {
   BuildOptions how = options.build_options();
   options.data.apply(options, how);
   const auto start = std::chrono::steady_clock::now();
-  const ir::Graph imported = onnx::import_file(options.path(), options.import_options());
+  Files files;
+  onnx::ImportOptions reading = options.import_options();
+  reading.files = &files;
+  const ir::Graph imported = onnx::import_file(options.path(), reading);
   if (quant::is_quantised(imported))
     throw Error(Code::usage, "the model is quantised already",
                 {.where = options.path(), .hint = "give the model in floating point that it was made from"});
@@ -69,7 +73,7 @@ int work(Options& options) {
   const quant::Recipe recipe = compile::calibrate(optimised, *how.calibrator, setting);
   quant::export_recipe(optimised, recipe, style, plain);
   for (const auto& [key, text] : how.metadata) plain.metadata[key] = text;
-  const int64_t bytes = write(plain, options.output);
+  const int64_t bytes = write(plain, options.output, files);
   if (!options.table.empty()) {
     const std::string table = quant::tensorrt_table(quant::tensorrt_scales(recipe, names));
     write_bytes(options.table, std::as_bytes(std::span(table)));

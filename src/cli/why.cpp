@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
-
-#include "backends/backend.h"
-#include "cli/arrays.h"
 #include "base/nearest.h"
 #include "cli/flags.h"
 #include "cli/options.h"
@@ -10,54 +6,15 @@
 #include "cli/report.h"
 #include "cli/verb.h"
 #include "engine/engine.h"
-#include "explain/floor.h"
-#include "explain/report.h"
-#include "explain/switch.h"
+#include "explain/why.h"
 
 namespace tenon::cli::why_verb {
 namespace {
-
-constexpr int profiled_runs = 10;
-constexpr size_t most_runs = 30;
-constexpr uint64_t first_seed = 1;
 
 struct Options : ModelOptions {
   std::string node, json;
   bool recorded = false, audit = false, all = false;
 };
-
-/// Random inputs of the engine's sizes; none where these are not known.
-std::vector<Tensor> random_inputs(const Engine& engine) {
-  const Shapes& shapes = plan_of(engine).shapes;
-  std::vector<Tensor> inputs;
-  for (const TensorInfo& info : engine.inputs()) {
-    const auto sizes = shapes.find(info.name);
-    if (sizes == shapes.end()) return {};
-    inputs.push_back(random_array(info.dtype, Dims(sizes->second), first_seed + inputs.size()));
-  }
-  return inputs;
-}
-
-/// Times of the steps, and into `runs`, where given, of the whole.
-std::vector<LayerTime> profile(const Engine& engine, int threads, explain::Runs* runs = nullptr) {
-  using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  };
-  Session session = engine.session(threads);
-  const std::vector<Tensor> inputs = random_inputs(engine);
-  std::vector<Tensor> outputs(engine.outputs().size());
-  if (inputs.size() < engine.inputs().size()) return {};
-  session.run(std::span<const Tensor>(inputs), outputs);
-  std::vector<double> times;
-  for (const auto begin = Clock::now(); runs && times.size() < most_runs && (times.size() < 3 || since(begin) < 2);) {
-    const auto start = Clock::now();
-    session.run(std::span<const Tensor>(inputs), outputs);
-    times.push_back(1e6 * since(start));
-  }
-  if (runs) *runs = explain::runs_of(std::move(times));
-  return session.profile(inputs, profiled_runs);
-}
 
 int audit(const Options& options, const plan::Evidence& evidence) {
   if (evidence.empty())
@@ -70,19 +27,8 @@ int audit(const Options& options, const plan::Evidence& evidence) {
 
 int work(const Options& options) {
   const Engine engine = options.open();
-  const plan::Plan& plan = plan_of(engine);
-  if (options.audit) return audit(options, plan.evidence);
-  const int threads = options.threads > 0 ? options.threads : plan.threads;
-  explain::Runs runs;
-  const std::vector<LayerTime> layers = options.recorded ? std::vector<LayerTime>() : profile(engine, threads, &runs);
-  explain::Report report = explain::explain(plan, layers, threads);
-  report.runs = runs;
-  for (std::string& doubt : explain::doubts_of(report)) report.notes.push_back(std::move(doubt));
-  if (!options.recorded)
-    if (const auto other = explain::switched(plan)) explain::compare(report, profile(*other, threads));
-  if (!options.recorded)
-    if (const auto limits = backends::backend(plan.device).limits(plan.device, threads))
-      explain::set_floors(report, *limits);
+  if (options.audit) return audit(options, plan_of(engine).evidence);
+  const explain::Report report = explain::examined(engine, options.threads, !options.recorded);
   if (!options.json.empty()) write_json(options.json, explain::json(report));
   if (options.json != "-") write_out(explain::text(report, options.node, nearest, options.all));
   return 0;

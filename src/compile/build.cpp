@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "base/counted.h"
+#include "base/file.h"
 #include "base/noise.h"
 #include "base/open_file.h"
 #include "base/thread_pool.h"
@@ -132,10 +133,10 @@ void choose_device(plan::Plan& plan, const BuildOptions& options) {
   goal.isa = host_isa();
 }
 
-/// As the options say; `listed` gets every node of the file.
-onnx::ImportOptions import_options(const BuildOptions& options, std::vector<onnx::Listed>& listed) {
+/// As the options say; `listed` gets every node of the file, `files` what the model is in.
+onnx::ImportOptions import_options(const BuildOptions& options, std::vector<onnx::Listed>& listed, Files& files) {
   const auto warn = [&options](const std::string& text) { options.logger.log(Severity::warning, text); };
-  return {options.external_root, options.lenient, warn, {}, &listed};
+  return {options.external_root, options.lenient, warn, {}, &listed, &files};
 }
 
 void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
@@ -229,15 +230,16 @@ plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
   return plan;
 }
 
-/// Runs `work`, which gives a plan, under the options' limits, and tells their logger how it ended.
+/// Runs `work`, which gives a plan of weights in `files`, under the options' limits, and tells their logger how it
+/// ended.
 template <class Work>
-Engine logged(const BuildOptions& options, const Work& work) try {
+Engine logged(const BuildOptions& options, const Files& files, const Work& work) try {
   const auto budget = Budget::of(options.limits);
   const BudgetScope scope(budget);
-  plan::Plan made = work();
+  plan::Plan made = of_whole(files, work);
   plan::make_steps(made);
   auto impl = std::make_shared<EngineAccess::Impl>(
-      EngineAccess::Impl{.plan = std::move(made), .logger = options.logger, .budget = budget});
+      EngineAccess::Impl{.plan = std::move(made), .files = files, .logger = options.logger, .budget = budget});
   const plan::Plan& plan = impl->plan;
   options.logger.log(Severity::info, "built for " + plan.device.str() + " in " +
                                          std::string(name(plan.goal.precision)) + ": " +
@@ -252,20 +254,22 @@ Engine logged(const BuildOptions& options, const Work& work) try {
   throw;
 }
 
-Engine build_bytes(const Buffer& model, const std::string& name, const BuildOptions& options) {
+/// `files`: what the bytes are of.
+Engine build_bytes(const Buffer& model, const std::string& name, const BuildOptions& options, Files files = {}) {
   const auto import = [&](std::vector<onnx::Listed>& listed) {
     return onnx::import_bytes(model.bytes(), options.external_root, name, model.keep(),
-                              import_options(options, listed));
+                              import_options(options, listed, files));
   };
-  return logged(options, [&] { return compiled(import, options); });
+  return logged(options, files, [&] { return compiled(import, options); });
 }
 }  // namespace
 
 Engine build(const std::string& model, const BuildOptions& options) {
+  Files files;
   const auto import = [&](std::vector<onnx::Listed>& listed) {
-    return onnx::import_file(model, import_options(options, listed));
+    return onnx::import_file(model, import_options(options, listed, files));
   };
-  return logged(options, [&] { return compiled(import, options); });
+  return logged(options, files, [&] { return compiled(import, options); });
 }
 
 Engine build(const Buffer& model, const BuildOptions& options) {
@@ -279,11 +283,11 @@ Engine build(std::span<const std::byte> model, const BuildOptions& options) {
 Engine build_fd(int descriptor, const BuildOptions& options) {
   const std::string name = "file descriptor " + std::to_string(descriptor);
   const auto file = open_file(descriptor, name);
-  return build_bytes({file->bytes().data(), file->bytes().size(), file}, name, options);
+  return build_bytes({file->bytes().data(), file->bytes().size(), file}, name, options, {file});
 }
 
 Engine retune(const Engine& engine, const BuildOptions& options) {
-  return logged(options, [&] { return retuned(engine, options); });
+  return logged(options, EngineAccess::of(engine).files, [&] { return retuned(engine, options); });
 }
 
 Engine Engine::on(const Device& device) const {

@@ -22,7 +22,7 @@ Engine with_plan(const Engine& engine, plan::Plan plan) {
   plan.steps.clear();
   const EngineAccess::Impl& impl = EngineAccess::of(engine);
   return EngineAccess::make(std::make_shared<EngineAccess::Impl>(
-      EngineAccess::Impl{.plan = std::move(plan), .file = impl.file, .logger = impl.logger, .budget = impl.budget}));
+      EngineAccess::Impl{.plan = std::move(plan), .files = impl.files, .logger = impl.logger, .budget = impl.budget}));
 }
 
 std::vector<TensorInfo> Engine::inputs() const {

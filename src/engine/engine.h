@@ -15,15 +15,20 @@ namespace tenon {
 /// What an engine is in memory; format.h describes the file.
 struct Engine::Impl {
   plan::Plan plan;
-  mutable plan::Shared shared = {};                  // by its sessions
-  std::shared_ptr<const MappedFile> file = nullptr;  // that the weights are in, of a loaded engine
+  mutable plan::Shared shared = {};  // by its sessions
+  Files files = {};                  // that weights are in
   Logger logger = {};
   std::shared_ptr<Budget> budget = {};  // of all its sessions; null: the process's limits alone
 
   /// The plan, of which something is to be made. Throws Error(io) where its weights are no longer what was loaded.
   const plan::Plan& whole_plan() const {
-    if (file) file->check();
+    check(files);
     return plan;
+  }
+  /// Throws Error(io) where a run has read weights that were gone by then.
+  void check_lost() const {
+    if (any_pages_lost())
+      for (const auto& file : files) file->check_lost();
   }
 };
 

@@ -93,8 +93,11 @@ std::map<std::string, Section> sections_of(const MappedFile& file, const std::st
   return sections;
 }
 
-/// Small constants steer what kernels do, as indices and shapes: of a file that others may write to they are copied.
-constexpr size_t largest_copied = size_t{64} << 10;
+/// Constants that steer what kernels do, as indices and shapes: of a file that others may write to they are copied.
+bool steers(const Tensor& tensor) {
+  constexpr size_t small = size_t{64} << 10;
+  return tensor.bytes() <= small || tensor.dtype() == DType::i32 || tensor.dtype() == DType::i64;
+}
 
 std::vector<Tensor> pool_of(const json& table, const Section& section, const std::shared_ptr<const MappedFile>& file) {
   const std::string& path = file->path();
@@ -119,7 +122,7 @@ std::vector<Tensor> pool_of(const json& table, const Section& section, const std
     Tensor tensor = Tensor::view(*type, dims, nullptr);
     if (offset % engine::alignment != 0 || offset > data.size() || tensor.bytes() > data.size() - offset)
       corrupt(path, "a constant lies outside its section");
-    if (file->is_shared() && tensor.bytes() <= largest_copied) {
+    if (file->is_shared() && steers(tensor)) {
       Tensor copy(*type, dims);
       file->read(section.offset + offset, {copy.data<std::byte>(), copy.bytes()});
       pool.push_back(std::move(copy));
@@ -212,7 +215,6 @@ plan::Plan read(const std::shared_ptr<const MappedFile>& file) {
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }
-  file->check();
   return plan;
 }
 
@@ -222,8 +224,11 @@ Engine loaded(const Open& open, const std::string& path, const LoadOptions& opti
   const auto budget = Budget::of(options.limits);
   const BudgetScope scope(budget);
   const std::shared_ptr<const MappedFile> file = open();
-  const auto impl = std::make_shared<EngineAccess::Impl>(
-      EngineAccess::Impl{.plan = read(file), .file = file, .logger = options.logger, .budget = budget});
+  const auto impl =
+      std::make_shared<EngineAccess::Impl>(EngineAccess::Impl{.plan = of_whole({file}, [&] { return read(file); }),
+                                                              .files = {file},
+                                                              .logger = options.logger,
+                                                              .budget = budget});
   const plan::Plan& plan = impl->plan;
   options.logger.log(Severity::info, path + ": " + memory_text(static_cast<int64_t>(file->bytes().size())) + ", for " +
                                          plan.device.str() + " in " + std::string(name(plan.goal.precision)) + ", " +

@@ -160,29 +160,33 @@ class Parts {
 }  // namespace
 
 Buffer Engine::serialize() const {
-  const Parts parts(impl_->plan);
-  Tensor file(DType::u8, {static_cast<int64_t>(parts.bytes())});
-  auto* at = file.data<std::byte>();
-  const Buffer whole{at, parts.bytes(), std::make_shared<Tensor>(std::move(file))};
-  parts.write([&](std::span<const std::byte> bytes) { at = std::copy(bytes.begin(), bytes.end(), at); });
-  return whole;
+  return of_whole(impl_->files, [&] {
+    const Parts parts(impl_->plan);
+    Tensor file(DType::u8, {static_cast<int64_t>(parts.bytes())});
+    auto* at = file.data<std::byte>();
+    const Buffer whole{at, parts.bytes(), std::make_shared<Tensor>(std::move(file))};
+    parts.write([&](std::span<const std::byte> bytes) { at = std::copy(bytes.begin(), bytes.end(), at); });
+    return whole;
+  });
 }
 
 int64_t save(const Engine& engine, const std::string& path) {
   NewFile file(path);
-  const Parts parts(plan_of(engine));
-  const auto write = [&](std::span<const std::byte> bytes) { file.write(bytes); };
-  if (file.temporary() == path) {
-    // What a pipe has taken cannot be read back.
-    const Buffer bytes = engine.serialize();
-    Engine::load(bytes);
-    write(bytes.bytes());
-  } else {
-    parts.write(write);
+  const uint64_t bytes = of_whole(EngineAccess::of(engine).files, [&] {
+    if (file.temporary() == path) {
+      // What a pipe has taken cannot be read back.
+      const Buffer whole = engine.serialize();
+      Engine::load(whole);
+      file.write(whole.bytes());
+      return static_cast<uint64_t>(whole.size());
+    }
+    const Parts parts(plan_of(engine));
+    parts.write([&](std::span<const std::byte> part) { file.write(part); });
     Engine::load(file.temporary());
-  }
+    return parts.bytes();
+  });
   file.commit();
-  return static_cast<int64_t>(parts.bytes());
+  return static_cast<int64_t>(bytes);
 }
 
 void Engine::save(const std::string& path) const { tenon::save(*this, path); }

@@ -128,4 +128,10 @@ std::shared_ptr<const MappedFile> ExternalData::file(const std::string& location
   return file;
 }
 
+Files ExternalData::files() const {
+  Files all;
+  for (const auto& [location, file] : files_) all.push_back(file);
+  return all;
+}
+
 }  // namespace tenon::onnx

@@ -21,6 +21,9 @@ class ExternalData {
   /// naming `tensor`.
   std::shared_ptr<const MappedFile> file(const std::string& location, const std::string& tensor);
 
+  /// All that were asked for.
+  Files files() const;
+
  private:
   /// A descriptor of the file where a widening allows it; -1 otherwise.
   int open_widened(const std::string& location) const;

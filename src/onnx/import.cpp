@@ -65,8 +65,8 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std::string& name,
-                 std::shared_ptr<const void> keep, const ImportOptions& options) {
+ir::Graph graph_of(Bytes bytes, std::shared_ptr<ExternalData> external, const std::string& name,
+                   std::shared_ptr<const void> keep, const ImportOptions& options) {
   const ModelProto model = parse(bytes, name);
   Job job;
   job.source = {name, std::move(keep), std::move(external)};
@@ -101,19 +101,38 @@ ir::Graph import(Bytes bytes, std::shared_ptr<ExternalData> external, const std:
   return graph;
 }
 
+/// The same, of files that nobody wrote to meanwhile. `file`: that the bytes are of; null: `keep` holds them.
+ir::Graph import(Bytes bytes, const std::shared_ptr<ExternalData>& external, const std::string& name,
+                 const std::shared_ptr<const MappedFile>& file, std::shared_ptr<const void> keep,
+                 const ImportOptions& options) {
+  const auto files = [&] {
+    Files all = external->files();
+    if (file) all.push_back(file);
+    return all;
+  };
+  try {
+    ir::Graph graph = graph_of(bytes, external, name, file ? file : std::move(keep), options);
+    check(files());
+    if (options.files)
+      for (const auto& one : files()) options.files->push_back(one);
+    return graph;
+  } catch (const Error&) {
+    check(files());
+    throw;
+  }
+}
+
 }  // namespace
 
 ir::Graph import_bytes(std::span<const std::byte> bytes, const std::string& folder, const std::string& name,
                        std::shared_ptr<const void> keep, const ImportOptions& options) {
-  return import(bytes, std::make_shared<ExternalData>(folder), name, std::move(keep), options);
+  return import(bytes, std::make_shared<ExternalData>(folder), name, nullptr, std::move(keep), options);
 }
 
 ir::Graph import_file(const std::string& path, const ImportOptions& options) {
   const auto file = MappedFile::open(path);
   const auto external = std::make_shared<ExternalData>(folder_of(path), path, options.external_root);
-  ir::Graph graph = import(file->bytes(), external, path, file, options);
-  file->check();
-  return graph;
+  return import(file->bytes(), external, path, file, nullptr, options);
 }
 
 }  // namespace tenon::onnx

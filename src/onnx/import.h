@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "ir/graph.h"
 
 namespace tenon::onnx {
@@ -26,6 +27,7 @@ struct ImportOptions {
   std::function<void(const std::string&)> warn = {};
   Knows knows = {};
   std::vector<Listed>* nodes = nullptr;  // gets every node of the file, those that become constants included
+  Files* files = nullptr;                // gets the files that tensors may refer to
 };
 
 /// Reads an ONNX file (opset 7 to 25; 1 to 6 as far as the forms agree) into a graph of present-day ops; initializers

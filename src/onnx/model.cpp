@@ -97,45 +97,73 @@ AttributeProto parse_attribute(Reader reader, size_t offset) {
   AttributeProto attribute;
   attribute.offset = offset;
   Type seen = Type::undefined;
+  unsigned kinds = 0;  // that there are values of
+  const auto see = [&](Type type) {
+    seen = type;
+    kinds |= 1u << static_cast<unsigned>(type);
+  };
   bool typed = false;
   for (Field field; reader.next(field);) {
     switch (field.number) {
       case 1: attribute.name = reader.text(field); break;
-      case 2: attribute.real = reader.real(field); seen = Type::real; break;
-      case 3: attribute.integer = reader.integer(field); seen = Type::integer; break;
-      case 4: attribute.text = reader.text(field); seen = Type::text; break;
+      case 2:
+        attribute.real = reader.real(field);
+        see(Type::real);
+        break;
+      case 3:
+        attribute.integer = reader.integer(field);
+        see(Type::integer);
+        break;
+      case 4:
+        attribute.text = reader.text(field);
+        see(Type::text);
+        break;
       case 5:
         attribute.tensor = std::make_shared<TensorProto>(parse_tensor(reader.message(field)));
-        seen = Type::tensor;
+        see(Type::tensor);
         break;
       case 6:
         attribute.graph = std::make_shared<GraphProto>(parse_graph(reader.message(field)));
-        seen = Type::graph;
+        see(Type::graph);
         break;
-      case 7: reader.reals(field, attribute.reals); seen = Type::reals; break;
-      case 8: reader.integers(field, attribute.integers); seen = Type::integers; break;
-      case 9: attribute.texts.push_back(reader.text(field)); seen = Type::texts; break;
-      case 10: seen = Type::tensors; break;
-      case 11: seen = Type::graphs; break;
+      case 7:
+        reader.reals(field, attribute.reals);
+        see(Type::reals);
+        break;
+      case 8:
+        reader.integers(field, attribute.integers);
+        see(Type::integers);
+        break;
+      case 9:
+        attribute.texts.push_back(reader.text(field));
+        see(Type::texts);
+        break;
+      case 10: see(Type::tensors); break;
+      case 11: see(Type::graphs); break;
       case 14:
         attribute.type_proto = std::make_shared<TypeProto>(parse_type(reader.message(field)));
-        seen = Type::type;
+        see(Type::type);
         break;
-      case 20: attribute.type = attribute_type(reader.integer(field), reader, field.offset); typed = true; break;
+      case 20:
+        attribute.type = attribute_type(reader.integer(field), reader, field.offset);
+        typed = true;
+        break;
       case 21: attribute.reference = reader.text(field); break;
       case 22:
         attribute.sparse = std::make_shared<SparseProto>(parse_sparse(reader.message(field)));
-        seen = Type::sparse;
+        see(Type::sparse);
         break;
       default: break;
     }
   }
   // IR version 1 has no type field.
   if (!typed || attribute.type == Type::undefined) attribute.type = seen;
-  if (attribute.reference.empty() && ((attribute.type == Type::tensor && !attribute.tensor) ||
-                                      (attribute.type == Type::graph && !attribute.graph) ||
-                                      (attribute.type == Type::sparse && !attribute.sparse) ||
-                                      (attribute.type == Type::type && !attribute.type_proto)))
+  if (kinds & ~(1u << static_cast<unsigned>(attribute.type)))
+    reader.fail("attribute '" + std::string(attribute.name) + "' holds values of another type than it states", offset);
+  if (attribute.reference.empty() &&
+      ((attribute.type == Type::tensor && !attribute.tensor) || (attribute.type == Type::graph && !attribute.graph) ||
+       (attribute.type == Type::sparse && !attribute.sparse) ||
+       (attribute.type == Type::type && !attribute.type_proto)))
     reader.fail("attribute '" + std::string(attribute.name) + "' holds no value of its type", offset);
   return attribute;
 }
@@ -244,7 +272,10 @@ ModelProto parse_model(Bytes bytes, std::string_view file) {
     switch (field.number) {
       case 1: model.ir_version = reader.integer(field); break;
       case 2: model.producer = reader.text(field); break;
-      case 7: model.graph = parse_graph(reader.message(field)); model.has_graph = true; break;
+      case 7:
+        model.graph = parse_graph(reader.message(field));
+        model.has_graph = true;
+        break;
       case 8: parse_opset(reader.message(field), model.opsets); break;
       case 14: model.metadata.push_back(parse_pair(reader.message(field))); break;
       case 25: model.functions.push_back(parse_function(reader.message(field))); break;

@@ -78,7 +78,11 @@ struct Decoder {
       return tensor;
     }
     const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % size == 0;
-    if (keep && aligned && !bytes.empty()) return Tensor::view(type, dims, const_cast<std::byte*>(bytes.data()), keep);
+    // What may be indices or shapes is checked once and read again: nobody else may write to it.
+    constexpr size_t small = size_t{64} << 10;
+    const bool steers = bytes.size() <= small || type == DType::i32 || type == DType::i64;
+    const bool copied = bytes.empty() || (steers && is_of_file(bytes.data(), bytes.size()));
+    if (keep && aligned && !copied) return Tensor::view(type, dims, const_cast<std::byte*>(bytes.data()), keep);
     Tensor tensor(type, dims);
     if (!bytes.empty()) std::memcpy(tensor.data(), bytes.data(), bytes.size());
     release_pages(bytes.data(), bytes.size());

@@ -229,12 +229,13 @@ int64_t write(const ir::Graph& graph, std::FILE* file, const std::string& path) 
   return static_cast<int64_t>(counter.bytes());
 }
 
-void write_file(const ir::Graph& graph, const std::string& path) {
+void write_file(const ir::Graph& graph, const std::string& path, const Files& files) {
   NewFile whole(path);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(whole.temporary().c_str(), "wbe"),
                                                              &std::fclose);
   if (!file) throw Error(Code::io, "cannot write the model", {.where = path, .why = std::strerror(errno)});
   write(graph, file.get(), path);
+  check(files);
   whole.commit();
 }
 

@@ -12,9 +12,7 @@ namespace tenon {
 namespace {
 
 /// The engine's own sizes, and in their place those given.
-Shapes bound(const plan::Plan& plan, const Shapes& shapes) {
-  return plan::merged(plan.shapes, shapes);
-}
+Shapes bound(const plan::Plan& plan, const Shapes& shapes) { return plan::merged(plan.shapes, shapes); }
 
 /// A future, and what fulfils it.
 std::pair<std::future<std::vector<Tensor>>, Session::Done> promised() {
@@ -150,7 +148,9 @@ std::vector<LayerTime> Session::profile(std::span<const Tensor> inputs, int iter
   const Impl::Busy busy(*impl_);
   const BudgetScope scope(impl_->engine->budget);
   const std::span<const Tensor> ready = impl_->prepared(inputs);
-  return impl_->program(ready).profile(ready, iterations);
+  std::vector<LayerTime> times = impl_->program(ready).profile(ready, iterations);
+  impl_->engine->check_lost();
+  return times;
 }
 
 std::vector<double> Session::device_times(int iterations) {

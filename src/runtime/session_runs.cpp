@@ -106,8 +106,9 @@ void Session::Impl::check_target(size_t at, const Tensor& tensor) const {
 runtime::Program& Session::Impl::add_program(const Shapes& shapes) {
   const auto begin = std::chrono::steady_clock::now();
   if (profile) plan::check_profile(plan(), *profile, shapes);
-  runtime::Program& program = programs.emplace_front(engine->whole_plan(), shapes, thread_pool, &engine->shared,
-                                                        arena ? arena : own_arena);
+  runtime::Program& program =
+      programs.emplace_front(engine->whole_plan(), shapes, thread_pool, &engine->shared, arena ? arena : own_arena);
+  engine->whole_plan();  // of which weights were packed
   if (programs.size() > kept_programs) programs.pop_back();
   if (engine->logger.takes(Severity::verbose)) {
     std::string text = "planned for";
@@ -166,6 +167,7 @@ void Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> output
   }
   try {
     one.run(operands, outputs, targets);
+    engine->check_lost();
   } catch (const Error& error) {
     engine->logger.log(error.code() == Code::internal ? Severity::internal_error : Severity::error, error.text());
     throw;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -176,18 +177,85 @@ TEST(Read, NeverFaultsOnAFileThatChanges) {
   EXPECT_GT(cut, 0);
 }
 
-TEST(Read, SaysThatAFileWasCutOffMeanwhile) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+TEST(Read, ALargeFileThatIsCutOffReadsAsZerosAndIsAnErrorAfterwards) {
   const Folder folder;
   write_large(folder, "file");
-  const auto cut = [&] {
-    cli::watch_signals();
-    const auto file = MappedFile::open(folder / "file");
+  write_large(folder, "other");
+  const auto file = MappedFile::open(folder / "file"), other = MappedFile::open(folder / "other");
+  std::filesystem::resize_file(folder / "file", 8192);
+  EXPECT_EQ(file->bytes()[0], std::byte{'x'});
+  file->check_lost();
+  EXPECT_EQ(file->bytes()[large / 2], std::byte{0});
+  EXPECT_EQ(file->bytes()[8192], std::byte{0});
+  std::filesystem::resize_file(folder / "file", large);
+  EXPECT_THROW(file->check_lost(), Error);
+  other->check_lost();
+  EXPECT_EQ(other->bytes()[0], std::byte{'x'});
+}
+
+/// Lets go of the page of a file that is mapped by hand.
+void touch_lost_page(const Folder& folder) {
+  folder.write("foreign", std::string(4096, 'x'));
+  const int file = ::open((folder / "foreign").c_str(), O_RDWR);
+  const auto* page = static_cast<const char*>(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0));
+  if (::ftruncate(file, 0) != 0) std::_Exit(1);
+  volatile char first = *page;
+  std::_Exit(first);
+}
+
+struct Lost : ::testing::Test {
+  Lost() {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    write_large(folder, "file");
+  }
+  /// The first large file of the process, cut off.
+  std::shared_ptr<const MappedFile> cut_file() const {
+    auto file = MappedFile::open(folder / "file");
     std::filesystem::resize_file(folder / "file", 0);
-    volatile std::byte last = file->bytes().back();
-    std::_Exit(static_cast<int>(last));
+    return file;
+  }
+  const Folder folder;
+};
+
+TEST_F(Lost, OtherMemoryIsToldToTheHandlerThatWasThere) {
+  const auto work = [&](auto install) {
+    install();
+    const auto file = cut_file();
+    if (file->bytes().back() != std::byte{0}) std::_Exit(1);
+    touch_lost_page(folder);
   };
-  EXPECT_EXIT(cut(), ::testing::ExitedWithCode(8), "a file that was being read is gone in part");
+  const auto plain = [] { std::signal(SIGBUS, [](int) { std::_Exit(41); }); };
+  const auto whole = [] {
+    struct sigaction action = {};
+    action.sa_flags = SA_SIGINFO;
+    action.sa_sigaction = [](int, siginfo_t* info, void*) { std::_Exit(info->si_addr ? 42 : 1); };
+    ::sigaction(SIGBUS, &action, nullptr);
+  };
+  EXPECT_EXIT(work(plain), ::testing::ExitedWithCode(41), "");
+  EXPECT_EXIT(work(whole), ::testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(work([] { std::signal(SIGBUS, SIG_DFL); }), ::testing::KilledBySignal(SIGBUS), "");
+  EXPECT_EXIT(work([] { std::signal(SIGBUS, SIG_IGN); }), ::testing::KilledBySignal(SIGBUS), "");
+  EXPECT_EXIT(work(cli::watch_signals), ::testing::ExitedWithCode(8), "a file that was being read is gone in part");
+}
+
+TEST_F(Lost, SignalsThatAreSentDoWhatTheyDid) {
+  const auto work = [&](void (*handler)(int)) {
+    std::signal(SIGBUS, handler);
+    const auto file = cut_file();
+    std::raise(SIGBUS);
+    std::_Exit(file->bytes().back() == std::byte{0} ? 43 : 1);
+  };
+  EXPECT_EXIT(work(SIG_IGN), ::testing::ExitedWithCode(43), "");
+  EXPECT_EXIT(work(SIG_DFL), ::testing::KilledBySignal(SIGBUS), "");
+}
+
+TEST_F(Lost, NothingIsHandledWhereTheProgramDoesNotWantIt) {
+  const auto work = [&] {
+    ::setenv("TENON_SIGBUS", "off", 1);
+    std::signal(SIGBUS, SIG_DFL);
+    std::_Exit(static_cast<int>(cut_file()->bytes().back()));
+  };
+  EXPECT_EXIT(work(), ::testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace

@@ -47,6 +47,12 @@ std::vector<Case> wire_cases() {
       building("1.wire.attribute_without_value",
                model(input("x", {1}) + node("r", "Relu", {"x"}, {"y"}, field(5, field(1, "alpha") + field(20, 4))) +
                      output("y"))),
+      // Numbers where integers are stated: they would be left out, and the default be taken.
+      building("1.wire.attribute_of_two_types",
+               model(input("x", {1, 1, 4, 4}) +
+                     node("r", "GlobalLpPool", {"x"}, {"y"},
+                          field(5, field(1, "p") + "\x15" + raw<float>({7}) + field(20, 2))) +
+                     output("y"))),
 
       building("2.file.empty", ""),
       building("2.file.zip", "PK\x03\x04 archive.pt"s),

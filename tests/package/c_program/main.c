@@ -67,6 +67,61 @@ static tenon_engine* built(const char* path) {
   return engine;
 }
 
+/* As dlpack.h has it, of a tensor in the memory of the process. */
+struct DLTensor {
+  void* data;
+  struct {
+    int32_t type, id;
+  } device;
+  int32_t ndim;
+  struct {
+    uint8_t code, bits;
+    uint16_t lanes;
+  } dtype;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  struct DLTensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensor* self);
+};
+
+/* A tensor goes to DLPack and comes back. */
+static void check_dlpack(const tenon_tensor* tensor) {
+  tenon_error* error = NULL;
+  struct DLManagedTensor *same = NULL, *copy = NULL;
+  tenon_tensor back;
+  tenon_tensor_init(&back);
+  must(tenon_tensor_to_dlpack(tensor, 0, &same, &error), error);
+  must(tenon_tensor_to_dlpack(tensor, 1, &copy, &error), error);
+  must(tenon_tensor_from_dlpack(&same->dl_tensor, &back, &error), error);
+  REQUIRE(back.data == tensor->data && back.dtype == tensor->dtype && back.rank == tensor->rank);
+  REQUIRE(memcmp(back.dims, tensor->dims, sizeof back.dims) == 0);
+  REQUIRE(copy->dl_tensor.data != tensor->data && copy->dl_tensor.ndim == tensor->rank);
+  same->deleter(same);
+  copy->deleter(copy);
+}
+
+/* What an engine tells of itself. */
+static void check_texts(const tenon_engine* engine) {
+  tenon_error* error = NULL;
+  tenon_bytes* text = NULL;
+  tenon_why_options why;
+  must(tenon_engine_inspect(engine, TENON_TEXT, 0, &text, &error), error);
+  REQUIRE(strstr(tenon_bytes_data(text), "runs     on cpu"));
+  REQUIRE(strlen(tenon_bytes_data(text)) == tenon_bytes_size(text));
+  tenon_bytes_free(text);
+  tenon_why_options_init(&why);
+  why.recorded = 1, why.format = TENON_JSON;
+  must(tenon_engine_why(engine, &why, &text, &error), error);
+  REQUIRE(((const char*)tenon_bytes_data(text))[0] == '{');
+  tenon_bytes_free(text);
+  why.node = "no such node", why.format = TENON_TEXT;
+  REQUIRE(tenon_engine_why(engine, &why, &text, &error) == TENON_USAGE && text == NULL);
+  tenon_error_free(error);
+}
+
 static void check_faults(tenon_engine* engine, tenon_session* session) {
   tenon_error* error = NULL;
   tenon_tensor tensor;
@@ -179,6 +234,8 @@ int main(int argc, char** argv) {
   REQUIRE(own.data != output && memcmp(first, own.data, results * sizeof(float)) == 0);
   printf("%s type %d %dx%dx%d\n", out.name, (int)own.dtype, (int)own.dims[0], (int)own.dims[1], (int)own.dims[2]);
 
+  check_dlpack(&own);
+  check_texts(copied);
   check_faults(copied, session);
   tenon_session_free(session);
   tenon_engine_free(copied);

@@ -72,9 +72,9 @@ KernelCount export_kernels(const std::string& path) {
   return result;
 }
 
-KernelCount import_kernels(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  auto rest = file->bytes();
+namespace {
+
+KernelCount imported(std::span<const std::byte> rest, const std::string& path) {
   uint64_t hash = 0;
   if (rest.size() < sizeof hash) damaged(path, "it is too short");
   const auto body = rest.first(rest.size() - sizeof hash);
@@ -108,6 +108,13 @@ KernelCount import_kernels(const std::string& path) {
     result.bytes += static_cast<int64_t>(bytes.size());
   }
   return result;
+}
+
+}  // namespace
+
+KernelCount import_kernels(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  return of_whole({file}, [&] { return imported(file->bytes(), path); });
 }
 
 }  // namespace tenon::cuda
