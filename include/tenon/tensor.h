@@ -77,6 +77,8 @@ class TENON_API Tensor {
   /// Where its elements lie.
   Device device() const;
   bool on_cpu() const;
+  /// Whether its elements are held by this tensor alone; false where they are the caller's.
+  bool is_unique() const;
   /// Row-major without gaps. Strides along axes of one element do not matter.
   bool is_dense() const;
   /// Steps along the axes, in elements.

@@ -145,6 +145,7 @@ Tensor Tensor::view(DType type, const Dims& dims, const Dims& strides, void* dat
 
 Device Tensor::device() const { return placement_ ? placement_->device : Device(); }
 bool Tensor::on_cpu() const { return !placement_ || placement_->device.backend == Device().backend; }
+bool Tensor::is_unique() const { return keep_.use_count() == 1; }
 bool Tensor::is_dense() const { return !placement_ || are_dense(dims_, placement_->strides); }
 Dims Tensor::strides() const { return placement_ ? placement_->strides : dense_strides(dims_); }
 

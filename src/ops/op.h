@@ -131,6 +131,7 @@ enum class Trait : uint32_t {
   dequantises = 1 << 28,      // and back
   general_product = 1 << 29,  // with transA, transB, alpha and beta
   group = 1 << 30,            // stands for several nodes
+  updates = 1U << 31,         // gives input 0 with some elements replaced, and may do so in its place
 };
 
 /// What an op takes of many numbers.

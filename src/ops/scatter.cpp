@@ -45,7 +45,7 @@ void scatter(Evaluation& ctx, F&& body) {
   const Reduction how = reduction_of(ctx);
   const auto start = [&]<class T>(Type<T>) {
     T* to = elements_of<T>(ctx.output(0, data.dtype(), data.dims()));
-    std::copy_n(elements_of<T>(data), data.elements(), to);
+    if (to != elements_of<T>(data)) std::copy_n(elements_of<T>(data), data.elements(), to);
     return to;
   };
   if (how == Reduction::none)
@@ -129,9 +129,11 @@ void evaluate_nd(Evaluation& ctx) {
 }
 
 TENON_OP("ScatterElements", 3, 3, 1, 1, infer_elements, evaluate_elements,
-         {attr::integer("axis"), attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)});
+         {attr::integer("axis"), attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)},
+         Trait::updates);
 TENON_OP("ScatterND", 3, 3, 1, 1, infer_nd, evaluate_nd,
-         {attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)}, Trait::tuples);
+         {attr::text("reduction").one_of({"none", "add", "mul", "max", "min"}).from(16)},
+         Trait::tuples | Trait::updates);
 
 }  // namespace
 }  // namespace tenon::ops::scatter

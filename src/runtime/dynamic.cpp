@@ -29,6 +29,11 @@ bool may_decide_sizes(const Tensor& tensor) {
 
 bool is_dense_array(const Tensor& tensor) { return !tensor || size_of(tensor.dtype()) > 0; }
 
+/// Whether the result may be written over the first operand, which nobody else refers to.
+bool may_update(const ir::Node& node, std::span<const Tensor> operands) {
+  return ops::has_trait(node.op, ops::Trait::updates) && operands[0].is_unique();
+}
+
 Tensor allocate(const ir::Node& node, const backends::Operand& operand, TensorPool& pool) {
   try {
     return pool.tensor(operand.dtype, operand.dims);
@@ -54,6 +59,7 @@ struct DynamicProgram::Prepared {
   std::string kernel = "ref";
   ThreadPool* thread_pool = nullptr;
   std::vector<std::byte*> inputs, outputs;
+  bool view = false;  // the result is the operand's memory in another shape
   bool open = false;  // sizes or kernels may follow from elements of small integer operands, which it does not know
 
   bool matches(std::span<const Tensor> operands) const {
@@ -146,6 +152,8 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
     }
     problem.outputs.push_back(std::move(operand));
   }
+  prepared->view = ops::has_trait(problem.node->op, ops::Trait::view);
+  if (prepared->view) return prepared;
   int64_t elements = 0;
   for (const auto* list : {&problem.inputs, &problem.outputs})
     for (const backends::Operand& operand : *list)
@@ -187,7 +195,7 @@ DynamicProgram::Prepared& DynamicProgram::prepared_for(ir::NodeId id, std::span<
     return *variants.all[at];
   }
   std::unique_ptr<Prepared> prepared = prepare(id, operands, variants.by_content);
-  if (prepared->open && !prepared->step) {
+  if (prepared->open && !prepared->step && !prepared->view) {
     // A kernel that needs no elements serves whatever they are; what needs them once does again.
     variants.by_content = true;
     prepared = prepare(id, operands, true);
@@ -204,9 +212,16 @@ DynamicProgram::Prepared& DynamicProgram::prepared_for(ir::NodeId id, std::span<
 }
 
 void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results) {
-  if (plain_[static_cast<size_t>(id)]) return evaluate_bodies(id, operands, results);
+  if (plain_[static_cast<size_t>(id)]) {
+    if (may_update(graph_.node(id), operands)) results[0] = operands[0];
+    return evaluate_bodies(id, operands, results);
+  }
   Prepared* const prepared = &prepared_for(id, operands);
-  if (!prepared->step) return ops::evaluate(graph_.node(id), operands, results);
+  if (prepared->view) {
+    results[0] = operands[0].reshaped(prepared->problem.outputs[0].dims);
+    return;
+  }
+  if (!prepared->step) return evaluate_plainly(*prepared, id, operands, results);
   for (size_t at = 0; at < operands.size(); ++at)
     prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
   for (size_t at = 0; at < results.size(); ++at) {
@@ -223,6 +238,18 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
       prepared, workspace_.data<std::byte>(), expected);
 }
 
+/// By the reference kernel: into memory of the pool, or of the first operand where nobody else refers to that.
+void DynamicProgram::evaluate_plainly(const Prepared& prepared, ir::NodeId id, std::span<const Tensor> operands,
+                                      std::span<Tensor> results) {
+  const ir::Node& node = graph_.node(id);
+  const std::vector<backends::Operand>& outputs = prepared.problem.outputs;
+  for (size_t at = 0; at < outputs.size() && outputs.size() == results.size(); ++at) {
+    if (!outputs[at]) continue;
+    results[at] = at == 0 && may_update(node, operands) ? operands[0] : allocate(node, outputs[at], pool_);
+  }
+  ops::evaluate(node, operands, results);
+}
+
 std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
   using Clock = std::chrono::steady_clock;
   const DenormalScope scope(thread_pool_.denormals());
@@ -236,17 +263,18 @@ std::vector<Tensor> DynamicProgram::run(std::span<const Tensor> inputs) {
     const auto begin = profiling_ ? Clock::now() : Clock::time_point();
     operands_.clear();
     for (ir::ValueId input : node.inputs) operands_.push_back(input == ir::no_value ? Tensor() : values_[input]);
+    // What is read for the last time may be written over.
+    for (ir::ValueId input : node.inputs)
+      if (input != ir::no_value && --left_[input] == 0) values_[input] = Tensor();
     results_.assign(node.outputs.size(), Tensor());
     evaluate(id, operands_, results_);
     for (size_t at = 0; at < node.outputs.size(); ++at)
       if (node.outputs[at] != ir::no_value) values_[node.outputs[at]] = std::move(results_[at]);
-    for (ir::ValueId input : node.inputs)
-      if (input != ir::no_value && --left_[input] == 0) values_[input] = Tensor();
+    operands_.clear();
     if (!profiling_) continue;
     times_[id] += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     ++rounds_[id];
   }
-  operands_.clear();
   std::vector<Tensor> results;
   for (ir::ValueId output : graph_.outputs) results.push_back(values_[output]);
   std::fill(values_.begin(), values_.end(), Tensor());

@@ -42,6 +42,8 @@ class DynamicProgram {
   };
   Prepared& prepared_for(ir::NodeId id, std::span<const Tensor> operands);
   void evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
+  void evaluate_plainly(const Prepared& prepared, ir::NodeId id, std::span<const Tensor> operands,
+                        std::span<Tensor> results);
   void evaluate_bodies(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
   std::unique_ptr<Prepared> prepare(ir::NodeId id, std::span<const Tensor> operands, bool by_content);
   std::unique_ptr<Prepared> begin_prepared(ir::NodeId id, std::span<const Tensor> operands, bool by_content) const;

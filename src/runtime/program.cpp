@@ -22,6 +22,16 @@ std::string key_of(const plan::Plan& plan, const Shapes& shapes, int threads) {
   return key;
 }
 
+/// A result of its own where it lies in memory of an input, which is the caller's or the next run's.
+Tensor apart_from(std::span<const Tensor> inputs, const Tensor& result) {
+  const auto* const at = result.data<std::byte>();
+  for (const Tensor& input : inputs) {
+    const auto* const begin = input.data<std::byte>();
+    if (at && at >= begin && at < begin + input.bytes()) return result.copy();
+  }
+  return result;
+}
+
 }  // namespace
 
 Program::Program(const plan::Plan& plan, const Shapes& shapes, ThreadPool& thread_pool, plan::Shared* shared,
@@ -77,8 +87,9 @@ void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) { r
 
 void Program::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<const Tensor> targets) {
   if (!dynamic_) return executable_->run(inputs, outputs, targets);
-  const std::vector<Tensor> results = dynamic_->run(with_head(inputs));
-  std::copy(results.begin(), results.end(), outputs.begin());
+  const std::vector<Tensor> given = with_head(inputs);
+  const std::vector<Tensor> results = dynamic_->run(given);
+  for (size_t at = 0; at < results.size(); ++at) outputs[at] = apart_from(given, results[at]);
   for (size_t at = 0; at < targets.size(); ++at)
     if (targets[at]) backends::fill(outputs[at], targets[at]);
 }
