@@ -34,7 +34,9 @@ BLOCK = 32
 
 def blocks_of(random, k, n, bits):
     """MatMulNBits's integers [n][blocks][bytes] and scales [n][blocks], numbers of f16, of weights around k^-0.5."""
-    integers = random.integers(0, 256, (n, k // BLOCK, BLOCK * bits // 8), np.uint8)
+    integers = random.integers(1, 1 << bits, (n, k // BLOCK, BLOCK), np.uint8)  # around their middle
+    if bits == 4:
+        integers = integers[..., 0::2] | integers[..., 1::2] << 4
     deviation = (1 << bits) / 12**0.5
     scales = random.uniform(0.75, 1.25, (n, k // BLOCK)) * k**-0.5 / deviation
     return integers, scales.astype(np.float16).astype(np.float32)
