@@ -5,7 +5,8 @@
 The models are made here, of random weights: products by INT8 and INT4 weights are com.microsoft's MatMulNBits, blocks
 of 32 with one scale, a number of f16, and no zero points. Tenon and ONNX Runtime run the same files in turn, ONNX
 Runtime also with activations in INT8 (accuracy_level 4). The floor is the time that reading the weights takes by the
-bandwidth measured here, on a buffer of their size. Prints a Markdown table, and by how much results differ.
+bandwidth measured here, on a buffer of their size. All times are the least of many, so that others on the machine do
+not count. Prints a Markdown table, and by how much results differ.
 
 With --device cuda it is Tenon alone, in --precision, by the time on the device of one recorded graph; the floor is by
 --bandwidth, and ONNX Runtime on the CPU says what the results should be. --tokens 512 is a prefill.
@@ -33,7 +34,9 @@ BLOCK = 32
 
 def blocks_of(random, k, n, bits):
     """MatMulNBits's integers [n][blocks][bytes] and scales [n][blocks], numbers of f16, of weights around k^-0.5."""
-    integers = random.integers(0, 256, (n, k // BLOCK, BLOCK * bits // 8), np.uint8)
+    integers = random.integers(1, 1 << bits, (n, k // BLOCK, BLOCK), np.uint8)  # around their middle
+    if bits == 4:
+        integers = integers[..., 0::2] | integers[..., 1::2] << 4
     deviation = (1 << bits) / 12**0.5
     scales = random.uniform(0.75, 1.25, (n, k // BLOCK)) * k**-0.5 / deviation
     return integers, scales.astype(np.float16).astype(np.float32)
@@ -146,15 +149,15 @@ def onnx_runtime(path, arrays, threads):
     return lambda: session.run(None, arrays)
 
 
-def median_ms(run, seconds):
-    """The median time of one call, called for that long."""
+def least_ms(run, seconds):
+    """The least time of one call, called for that long."""
     run()
     times, end = [], time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:
         begin = time.perf_counter()
         run()
         times.append((time.perf_counter() - begin) * 1e3)
-    return statistics.median(times)
+    return min(times)
 
 
 def measured(arguments, engine):
@@ -164,7 +167,7 @@ def measured(arguments, engine):
 
 
 def tenon_ms(arguments, engine):
-    return measured(arguments, engine)["latency_ms"]["median"]
+    return measured(arguments, engine)["latency_ms"]["min"]
 
 
 def save(model, path):
@@ -222,17 +225,17 @@ def row(arguments, folder, bits, arrays):
     times = {name: [] for name in [*peers, "Tenon"]}
     for _ in range(arguments.rounds):
         for name, run in peers.items():
-            times[name].append(median_ms(run, arguments.seconds))
+            times[name].append(least_ms(run, arguments.seconds))
         times["Tenon"].append(tenon_ms(arguments, engine))
     error = difference(arguments, engine, arrays, peers[""]()[0].ravel())
     speed = bandwidth(decoder.bytes, arguments.threads)
     floor = decoder.bytes / speed * 1e3
-    medians = {name: statistics.median(found) for name, found in times.items()}
-    level4 = f"{medians['INT8 activations']:.2f}" if len(peers) > 1 else "-"
+    least = {name: min(found) for name, found in times.items()}
+    level4 = f"{least['INT8 activations']:.2f}" if len(peers) > 1 else "-"
     kind = {32: "FP32", 8: "INT8", 4: "INT4"}[bits]
     print(
         f"| {kind} | {decoder.bytes / 1e6:.0f} | {engine.stat().st_size / 1e6:.0f} | {speed / 1e9:.1f} | {floor:.2f} "
-        f"| {medians['Tenon']:.2f} | {medians['Tenon'] / floor:.2f} | {medians['']:.2f} | {level4} | {error:.1e} |",
+        f"| {least['Tenon']:.2f} | {least['Tenon'] / floor:.2f} | {least['']:.2f} | {level4} | {error:.1e} |",
         flush=True,
     )
 

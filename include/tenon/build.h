@@ -64,7 +64,7 @@ struct BuildOptions {
   Progress progress = {};
   Logger logger = {};                 ///< also of the engine and its sessions
   std::optional<Limits> limits = {};  ///< of this build, and together of all sessions of its engine
-  Weights weights = Weights::given;   ///< on a CPU, of MatMul and Gemm; not beside int8 and fp8
+  Weights weights = Weights::given;   ///< of MatMul and Gemm; not beside int8 and fp8
   int weight_block = 32;              ///< weights of one output that share a scale: 16 to 256, a power of two
 };
 

@@ -192,7 +192,7 @@ def build(
     effort:        "high" rounds weights one by one, which takes longer
     keep:          precisions of ONNX nodes, "fp32" or "int8", by node
     objective:     "latency", or "size" for the fewest bytes of weights
-    weights:       "int8" or "int4": weights of large products as integers in blocks, data in floating point; on a CPU
+    weights:       "int8" or "int4": weights of large products as integers in blocks, data in floating point
     weight_block:  weights of one output that share a scale: 16 to 256, a power of two
     accuracy:      a function of an engine that gives points of a metric, 0 to 100; the engine chosen is the fastest
                    found that loses at most `max_drop` of them

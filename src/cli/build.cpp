@@ -148,8 +148,8 @@ std::function<int()> add(CLI::App& app) {
       .between(int64_t{1}, int64_t{65536});
   flags
       .add("--weights", options->weights,
-           "int8 or int4: weights of large products as integers in blocks, data in floating point; on a CPU. With "
-           "--data the table says what that costs")
+           "int8 or int4: weights of large products as integers in blocks, data in floating point. With --data "
+           "those of 4 bits make up for each other's errors on it, and the table says what is lost")
       .value("NAME")
       .one_of({"int8", "int4"});
   flags.add("--weight-block", options->weight_block, "Weights of one output that share a scale, for --weights")

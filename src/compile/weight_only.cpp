@@ -8,7 +8,7 @@
 #include "base/counted.h"
 #include "compile/latency_check.h"
 #include "engine/engine.h"
-#include "quant/round_blocks.h"
+#include "compile/round_weights.h"
 
 namespace tenon::compile {
 namespace {
@@ -35,14 +35,16 @@ plan::Plan plan_weight_only(plan::Plan plan, const BuildOptions& options,
   const bool four = options.weights == Weights::int4;
   const char* const kind = four ? "INT4" : "INT8";
   plan::Plan exact = plan;
-  const quant::RoundedWeights rounded = quant::round_to_blocks(plan.graph, four ? 4 : 8, options.weight_block);
+  int64_t rows = 0;
+  const quant::RoundedWeights rounded = round_weights(plan, options, &rows);
   if (rounded.products == 0)
     throw Error(Code::usage, "the model has no product with so many constant weights",
                 {.where = "--weights",
                  .why = "they are those of MatMul and Gemm, from " + std::to_string(quant::least_weights) + " on"});
-  const std::string what = fmt::format(
+  std::string what = fmt::format(
       "{:.1f} million weights of {} products are in {}, {} to a scale, and move by {:.2f} % of their size",
       static_cast<double>(rounded.weights) / 1e6, rounded.products, kind, options.weight_block, rounded.error * 100);
+  if (rows > 0) what += fmt::format(", each to make up for the others on {} of data", counted(rows, "row"));
   options.logger.log(Severity::info, what);
   if (!options.judge) {
     finish(plan);

@@ -2,6 +2,7 @@
 #include "quant/round_blocks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "ops/half.h"
@@ -67,44 +68,132 @@ bool is_rounded(const ir::Graph& graph, const ir::Node& node) {
          weights->elements() >= least_weights;
 }
 
+/// Integers and scales of some outputs of a product.
+class Rounding {
+ public:
+  Rounding(const Tensor& given, bool transposed, const BlockForm& form)
+      : given_(given),
+        transposed_(transposed),
+        form_(form),
+        low_(-(1 << (form.bits - 1))),
+        high_(-low_ - 1),
+        k_(given.dims()[transposed ? 1 : 0]),
+        n_(given.dims()[transposed ? 0 : 1]),
+        blocks_((k_ - 1) / form.block + 1),
+        integers(form.bits == 4 ? DType::i4 : DType::i8, given.dims()),
+        scales(DType::f32, transposed ? Dims{n_, blocks_} : Dims{blocks_, n_}) {}
+
+  int64_t outputs() const { return n_; }
+  /// Rounds outputs [begin, end); adds the squared error and the power of their weights.
+  void round(int64_t begin, int64_t end, const InputProducts* inputs, double& error, double& power) {
+    std::vector<float> rows(static_cast<size_t>((end - begin) * k_));
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t k = 0; k < k_; ++k) rows[(row - begin) * k_ + k] = weight(row, k);
+    for (int64_t at = 0; at < blocks_; ++at) {
+      const int64_t first = at * form_.block, count = std::min(form_.block, k_ - first);
+      for (int64_t row = begin; row < end; ++row) {
+        const float* const own = rows.data() + (row - begin) * k_ + first;
+        scales.data<float>()[transposed_ ? row * blocks_ + at : at * n_ + row] =
+            scale_of({own, count, 1}, low_, high_).value;
+      }
+      for (int64_t k = first; k < first + count; ++k) take(rows, begin, end, at, k, inputs);
+    }
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t k = 0; k < k_; ++k) {
+        const double exact = weight(row, k), off = integer(row, k) * scale(row, k / form_.block) - exact;
+        error += off * off, power += exact * exact;
+      }
+  }
+
+ private:
+  float weight(int64_t row, int64_t k) const { return given_.data<float>()[place(row, k)]; }
+  int64_t place(int64_t row, int64_t k) const { return transposed_ ? row * k_ + k : k * n_ + row; }
+  float scale(int64_t row, int64_t at) const {
+    return scales.data<float>()[transposed_ ? row * blocks_ + at : at * n_ + row];
+  }
+  double integer(int64_t row, int64_t k) const { return integers.data<int8_t>()[place(row, k)]; }
+
+  /// Rounds weight k of the rows, and takes what that adds to the results away from the weights behind it.
+  void take(std::vector<float>& rows, int64_t begin, int64_t end, int64_t at, int64_t k, const InputProducts* inputs) {
+    const ColumnPiece* piece = nullptr;
+    if (inputs)
+      for (const ColumnPiece& one : inputs->pieces())
+        if (k >= one.begin && k < one.begin + one.count) piece = &one;
+    const float* const factor = piece ? piece->products.data() + (k - piece->begin) * piece->count : nullptr;
+    for (int64_t row = begin; row < end; ++row) {
+      float* const own = rows.data() + (row - begin) * k_;
+      const float step = scale(row, at), number = rounded(own[k], step, low_, high_);
+      integers.data<int8_t>()[place(row, k)] = static_cast<int8_t>(number);
+      if (!piece) continue;
+      const int64_t from = k - piece->begin;
+      const float error = (own[k] - number * step) / factor[from];
+      float* const others = own + piece->begin;
+      for (int64_t j = from + 1; j < piece->count; ++j) others[j] -= error * factor[j];
+    }
+  }
+
+  const Tensor& given_;
+  bool transposed_;
+  BlockForm form_;
+  int low_, high_;
+  int64_t k_, n_, blocks_;
+
+ public:
+  Tensor integers, scales;
+};
+
+bool is_transposed(const ir::Node& node) {
+  return node.integer("transB", 0) && ops::has_trait(node.op, ops::Trait::general_product);
+}
+
+constexpr int64_t rows_together = 8;  // share what they read of the factors
+
 }  // namespace
 
-RoundedWeights round_to_blocks(ir::Graph& graph, int bits, int64_t block) {
-  RoundedWeights all;
-  double error = 0, power = 0;
-  const int low = -(1 << (bits - 1)), high = -low - 1;
-  const auto count = static_cast<ir::NodeId>(graph.nodes.size());
-  for (ir::NodeId id = 0; id < count; ++id) {
-    if (!is_rounded(graph, graph.node(id))) continue;
-    const ir::Node node = graph.node(id);
-    const Tensor given = *graph.constant(node.inputs[1]);
-    const bool transposed = node.integer("transB", 0) && ops::has_trait(node.op, ops::Trait::general_product);
-    const int64_t k = given.dims()[transposed ? 1 : 0], n = given.dims()[transposed ? 0 : 1];
-    const int64_t blocks = (k - 1) / block + 1, pitch = transposed ? 1 : n;
-    Tensor integers(bits == 4 ? DType::i4 : DType::i8, given.dims());
-    Tensor scales(DType::f32, transposed ? Dims{n, blocks} : Dims{blocks, n});
-    for (int64_t row = 0; row < n; ++row)
-      for (int64_t at = 0; at < blocks; ++at) {
-        const int64_t first = transposed ? row * k + at * block : at * block * n + row;
-        const Block one{given.data<float>() + first, std::min(block, k - at * block), pitch};
-        const Scale scale = scale_of(one, low, high);
-        scales.data<float>()[transposed ? row * blocks + at : at * n + row] = scale.value;
-        error += scale.error;
-        for (int64_t i = 0; i < one.count; ++i) {
-          power += static_cast<double>(one.at(i)) * one.at(i);
-          integers.data<int8_t>()[first + i * pitch] = static_cast<int8_t>(rounded(one.at(i), scale.value, low, high));
-        }
-      }
-    const std::string name = graph.value(node.inputs[1]).name;
-    const ir::ValueId made =
-        graph.apply("DequantizeLinear",
-                    {graph.add_constant(name + ".integers", integers), graph.add_constant(name + ".scales", scales)},
-                    {{"axis", int64_t{transposed ? 1 : 0}}, {"block_size", block}}, node.origins, name + ".rounded");
-    graph.set_input(id, 1, made);
-    ++all.products, all.weights += given.elements();
-  }
-  all.error = power > 0 ? std::sqrt(error / power) : 0;
-  return all;
+std::vector<ir::NodeId> products_to_round(const ir::Graph& graph) {
+  std::vector<ir::NodeId> list;
+  for (size_t id = 0; id < graph.nodes.size(); ++id)
+    if (is_rounded(graph, graph.nodes[id])) list.push_back(static_cast<ir::NodeId>(id));
+  return list;
+}
+
+int64_t columns_of(const ir::Graph& graph, ir::NodeId product) {
+  const ir::Node& node = graph.node(product);
+  return graph.constant(node.inputs[1])->dims()[is_transposed(node) ? 1 : 0];
+}
+
+void round_product(ir::Graph& graph, ir::NodeId product, const BlockForm& form, const InputProducts* inputs,
+                   ThreadPool& thread_pool, RoundedWeights& all) {
+  const ir::Node node = graph.node(product);
+  const Tensor given = *graph.constant(node.inputs[1]);
+  Rounding rounding(given, is_transposed(node), form);
+  struct Shared {
+    Rounding& rounding;
+    const InputProducts* inputs;
+    std::vector<double> errors, powers;  // by groups of rows, so that sums do not depend on the threads
+    std::atomic<int64_t> next{0};
+  } shared{rounding, inputs, {}, {}};
+  const int64_t groups = (rounding.outputs() + rows_together - 1) / rows_together;
+  shared.errors.resize(static_cast<size_t>(groups)), shared.powers.resize(static_cast<size_t>(groups));
+  thread_pool.run(
+      [](void* context, const Worker&) {
+        auto& work = *static_cast<Shared*>(context);
+        const auto count = static_cast<int64_t>(work.errors.size());
+        for (int64_t at = work.next++; at < count; at = work.next++)
+          work.rounding.round(at * rows_together, std::min(work.rounding.outputs(), (at + 1) * rows_together),
+                              work.inputs, work.errors[at], work.powers[at]);
+      },
+      &shared);
+  for (int64_t at = 0; at < groups; ++at) all.squared_error += shared.errors[at], all.power += shared.powers[at];
+  const std::string name = graph.value(node.inputs[1]).name;
+  const ir::ValueId made = graph.apply("DequantizeLinear",
+                                       {graph.add_constant(name + ".integers", rounding.integers),
+                                        graph.add_constant(name + ".scales", rounding.scales)},
+                                       {{"axis", int64_t{is_transposed(node) ? 1 : 0}}, {"block_size", form.block}},
+                                       node.origins, name + ".rounded");
+  graph.set_input(product, 1, made);
+  ++all.products, all.weights += given.elements();
+  all.error = all.power > 0 ? std::sqrt(all.squared_error / all.power) : 0;
 }
 
 }  // namespace tenon::quant

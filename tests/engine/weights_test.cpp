@@ -117,8 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Bits, BlockWeights, ::testing::Values(4, 8));
 double error_of_rounding(Weights weights, double bits) {
   constexpr int64_t k = 160, n = 128;
   const Folder folder;
-  const std::string net = model(input("x", {1, k}) + random_weights("w", {k, n}, 1) +
-                                node("p", "MatMul", {"x", "w"}, {"y"}) + output("y"));
+  const std::string net =
+      model(input("x", {1, k}) + random_weights("w", {k, n}, 1) + node("p", "MatMul", {"x", "w"}, {"y"}) + output("y"));
   BuildOptions options = quick_build();
   options.weights = weights;
   const Tensor x = random_tensor({1, k}, 2);
@@ -140,6 +140,77 @@ TEST(Weights, AreRoundedToBlocks) {
   EXPECT_LT(of_int8, 0.01);
   EXPECT_GT(of_int4, 0.01);
   EXPECT_LT(of_int4, 0.12);
+}
+
+/// Rows of correlated numbers: few sources, mixed, and a little noise.
+class Mixture {
+ public:
+  static constexpr int64_t size = 160, sources = 12;
+  Mixture() : mix_(random_tensor({size, sources}, 11)) {}
+  Tensor row(unsigned seed) const {
+    const Tensor from = random_tensor({sources}, 100 + seed), noise = random_tensor({size}, 9000 + seed);
+    Tensor x(DType::f32, {1, size});
+    for (int64_t i = 0; i < size; ++i) {
+      float sum = 0.05f * noise.data<float>()[i];
+      for (int64_t k = 0; k < sources; ++k) sum += mix_.data<float>()[i * sources + k] * from.data<float>()[k];
+      x.data<float>()[i] = sum;
+    }
+    return x;
+  }
+
+ private:
+  Tensor mix_;
+};
+
+class MixtureData : public Calibrator {
+ public:
+  bool next_batch(CalibrationBatch& batch) override {
+    if (given_ == 256) return false;
+    batch.inputs = {{"x", mixture_.row(given_++)}};
+    return true;
+  }
+
+ private:
+  Mixture mixture_;
+  unsigned given_ = 0;
+};
+
+std::vector<double> shares(const Tensor& logits) {
+  std::vector<double> list(static_cast<size_t>(logits.elements()));
+  double sum = 0;
+  for (size_t at = 0; at < list.size(); ++at) sum += list[at] = std::exp(3 * logits.data<float>()[at]);
+  for (double& one : list) one /= sum;
+  return list;
+}
+
+TEST(Weights, OfFourBitsMakeUpForEachOtherOnData) {
+  const Folder folder;
+  const std::string net = model(input("x", {1, Mixture::size}) + random_weights("w", {Mixture::size, 128}, 1) +
+                                random_weights("v", {128, 128}, 2) + node("p", "MatMul", {"x", "w"}, {"h"}) +
+                                node("r", "Relu", {"h"}, {"g"}) + node("q", "MatMul", {"g", "v"}, {"y"}) + output("y"));
+  BuildOptions options = quick_build();
+  Session exact = build_net(folder, net).session(1);
+  options.weights = Weights::int4;
+  Session nearest = build_net(folder, net, options).session(1);
+  options.calibrator = std::make_shared<MixtureData>();
+  Session compensated = build_net(folder, net, options).session(1);
+  const Mixture mixture;
+  double error[2] = {}, divergence[2] = {};
+  for (unsigned sample = 0; sample < 50; ++sample) {
+    const Tensor x = mixture.row(1000 + sample), expected = exact.run({{"x", x}})[0];
+    const std::vector<double> wanted = shares(expected);
+    for (int which = 0; which < 2; ++which) {
+      const Tensor y = (which ? compensated : nearest).run({{"x", x}})[0];
+      const std::vector<double> given = shares(y);
+      for (int64_t at = 0; at < y.elements(); ++at) {
+        error[which] += std::pow(y.data<float>()[at] - expected.data<float>()[at], 2);
+        divergence[which] += wanted[at] * std::log(wanted[at] / given[at]);
+      }
+    }
+  }
+  RecordProperty("error", std::to_string(error[1] / error[0]));
+  EXPECT_LT(error[1], 0.4 * error[0]);
+  EXPECT_LT(divergence[1], 0.4 * divergence[0]) << divergence[0] / 50;
 }
 
 TEST(Weights, AreNotRoundedBesideInt8) {

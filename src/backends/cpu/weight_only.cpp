@@ -57,9 +57,11 @@ Packed packed(const Problem& problem, const BlockWeights& w, int columns) {
                               make);
 }
 
-/// Each worker multiplies all rows by panels of its own: by few rows at a time, with weights cast in registers
-/// (kRows), or by all, with the panel's floats in between.
-template <bool kRows>
+/// Each worker multiplies all rows by panels of its own: one row at a time, as integers; few rows at a time, with
+/// weights cast in registers; or all, with the panel's floats in between.
+enum class Way : uint8_t { integers, rows, panels };
+
+template <Way kWay>
 class WeightOnlyStep : public backends::Step {
  public:
   explicit WeightOnlyStep(const Problem& problem)
@@ -69,10 +71,12 @@ class WeightOnlyStep : public backends::Step {
         packed_(packed(problem, weights_, ops_.columns)),
         epilogue_(epilogue_of(*problem.node)),
         threads_(problem.threads),
+        dots_(has_int8_dot(isa_for(problem))),
         bias_(has(problem, slots::bias)),
         m_(problem.inputs[slots::data].dims.elements() / weights_.k) {
     weights_.packed = packed_->data();
-    const int64_t floats = kRows ? kMostRows * block_count(weights_) : weights_.k * ops_.columns;
+    int64_t floats = kWay == Way::panels ? weights_.k * ops_.columns : kMostRows * block_count(weights_);
+    if (kWay == Way::integers) floats += ceil_div(fixed_bytes(weights_), static_cast<int64_t>(sizeof(float)));
     own_ = static_cast<size_t>(set_apart(floats * static_cast<int64_t>(sizeof(float)))) / sizeof(float);
   }
   size_t workspace_bytes() const override { return own_ * sizeof(float) * static_cast<size_t>(threads_); }
@@ -86,12 +90,15 @@ class WeightOnlyStep : public backends::Step {
     worker.share(ceil_div(weights_.n, ops_.columns), begin, end);
     if (begin == end) return;
     const int64_t n = weights_.n, k = weights_.k;
-    if constexpr (kRows) {
-      for (int64_t row = 0; row < m_; row += kMostRows) {
-        const int64_t count = std::min(kMostRows, m_ - row);
-        if (weights_.has_zeros) add_up(a + row * k, count, own);
-        ops_.multiply(weights_, a + row * k, k, count, own, c + row * n, n, begin, end);
-      }
+    if constexpr (kWay == Way::integers) {
+      const FixedRow fixed = fixed_row(own + kMostRows * block_count(weights_));
+      for (int64_t row = 0; row < m_; ++row)
+        if (ops_.fix(weights_, a + row * k, fixed))
+          ops_.multiply_fixed(weights_, fixed, dots_, c + row * n, begin, end);
+        else multiply(a, row, 1, own, c, begin, end);
+    } else if constexpr (kWay == Way::rows) {
+      for (int64_t row = 0; row < m_; row += kMostRows)
+        multiply(a, row, std::min(kMostRows, m_ - row), own, c, begin, end);
     } else {
       for (int64_t panel = begin; panel < end; ++panel) {
         ops_.cast(weights_, panel, own);
@@ -103,6 +110,19 @@ class WeightOnlyStep : public backends::Step {
   }
 
  private:
+  static int64_t fixed_bytes(const BlockWeights& w) {
+    return block_count(w) * (whole_steps(w) * kKinds + kKinds * int64_t{sizeof(int32_t)} + int64_t{sizeof(float)});
+  }
+  FixedRow fixed_row(float* room) const {
+    const int64_t blocks = block_count(weights_);
+    auto* const sums = reinterpret_cast<int32_t*>(room + blocks);
+    return {reinterpret_cast<int8_t*>(sums + blocks * kKinds), sums, room};
+  }
+  void multiply(const float* a, int64_t row, int64_t count, float* sums, float* c, int64_t begin, int64_t end) const {
+    if (weights_.has_zeros) add_up(a + row * weights_.k, count, sums);
+    ops_.multiply(weights_, a + row * weights_.k, weights_.k, count, sums, c + row * weights_.n, weights_.n, begin,
+                  end);
+  }
   /// Sums of rows over each block.
   void add_up(const float* a, int64_t count, float* sums) const {
     const int64_t blocks = block_count(weights_);
@@ -132,15 +152,16 @@ class WeightOnlyStep : public backends::Step {
   Packed packed_;
   Epilogue epilogue_;
   int threads_;
-  bool bias_;
+  bool dots_, bias_;
   int64_t m_;
   size_t own_;
 };
 
-template <bool kRows>
+template <Way kWay>
 Reason refuses(const Problem& problem) {
   if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "results", "f32"};
-  constexpr int64_t most_rows = 64;  // with more, casting weights anew for each few is slower than keeping a panel
+  constexpr int64_t most_block = 256;  // whose largest float says how the others are rounded
+  constexpr int64_t most_rows = 64;    // with more, casting weights anew for each few is slower than keeping a panel
   for (const size_t input : {slots::data, slots::bias, slots::residual})
     if (has(problem, input) && problem.inputs[input].dtype != DType::f32) return {Reason::element_type, "data", "f32"};
   for (const size_t input : {slots::weights, slots::scales, slots::zero_points})
@@ -148,17 +169,29 @@ Reason refuses(const Problem& problem) {
   if (problem.inputs[slots::scales].dtype == DType::bf16) return {Reason::element_type, "scales", "f32 or f16"};
   const int64_t rows = problem.inputs[slots::data].dims.elements() / problem.node->integer("k", 1);
   if (rows == 0) return Reason::empty;
-  return kRows && rows > most_rows ? Reason(Reason::too_many, most_rows, "rows") : Reason();
+  if (kWay == Way::integers) {
+    const BlockWeights w = weights_of(problem);
+    if (w.bits != 4) return {Reason::element_type, "weights", "4 bits"};
+    if (!block_weight_ops(isa_for(problem)).fix) return Reason::instruction_set;
+    if (problem.fused || problem.strict) return {Reason::strict, "f32"};
+    if (block_count(w) > 1 && w.block % 8) return {Reason::not_multiple, "blocks", 8};
+    if (w.block > most_block) return {Reason::too_large};
+    if (rows > kMostRows) return {Reason::too_many, kMostRows, "rows"};
+  }
+  return kWay == Way::rows && rows > most_rows ? Reason(Reason::too_many, most_rows, "rows") : Reason();
 }
-template <bool kRows>
+template <Way kWay>
 std::unique_ptr<backends::Step> make(const Problem& problem) {
-  return std::make_unique<WeightOnlyStep<kRows>>(problem);
+  return std::make_unique<WeightOnlyStep<kWay>>(problem);
 }
 
-const backends::KernelRegistrar rows({"tenon:WeightOnlyMatMul", "rows", 2, refuses_any<refuses<true>>,
-                                      make_any<make<true>>, "block_weights"});
-const backends::KernelRegistrar panels({"tenon:WeightOnlyMatMul", "panels", 1, refuses_any<refuses<false>>,
-                                        make_any<make<false>>, "block_weights direct"});
+const backends::KernelRegistrar integers({"tenon:WeightOnlyMatMul", "integers", 3, refuses_any<refuses<Way::integers>>,
+                                          make_any<make<Way::integers>>, "block_weights fixed_rows"});
+
+const backends::KernelRegistrar rows({"tenon:WeightOnlyMatMul", "rows", 2, refuses_any<refuses<Way::rows>>,
+                                      make_any<make<Way::rows>>, "block_weights"});
+const backends::KernelRegistrar panels({"tenon:WeightOnlyMatMul", "panels", 1, refuses_any<refuses<Way::panels>>,
+                                        make_any<make<Way::panels>>, "block_weights direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::weight_only

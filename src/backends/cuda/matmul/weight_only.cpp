@@ -109,7 +109,9 @@ Tactic tactic_of(const Problem& problem, const Form& form, Scales scales, const 
         define("BLOCK", form.block), define("SCALE", form.scale(cut.loads)), define("WIDE", scales == Scales::wide),
         define("ZEROS", form.zeros), define("FACTORS", scales == Scales::with_factors),
         define("ALIGNED", is_aligned(problem, form)), define("STREAM", properties.capability() >= 90),
-        define("TILES", cut.tiles), define("NT", cut.columns), define("WARPS", cut.warps), define("SPLIT", cut.split)})
+        define("TILES", cut.tiles), define("NT", cut.columns),
+        define("TAIL", form.depth() % (cut.loads * form.chunk()) != 0), define("WARPS", cut.warps),
+        define("SPLIT", cut.split)})
     source.defines.push_back(word);
   std::string name = "rows ";
   name += std::to_string(cut.tiles * tile) + "x" + std::to_string(cut.columns * 8) + " by " +
@@ -139,8 +141,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
     int64_t split = 1;
     while (split < 16 && tiles * split < wanted && split * 2 <= form.groups(1)) split *= 2;
     for (const int64_t part : {split, std::max<int64_t>(1, split / 2), std::min<int64_t>(16, split * 2)})
-      for (const int64_t loads : {4, 2}) {
-        if (loads > 1 && form.groups(loads) * 2 < part + 1) continue;
+      for (const int64_t loads : {2, 4, 1}) {
+        if ((loads > 1 && form.groups(loads) < part) || (loads > 2 && form.f32)) continue;
         add({std::max<int64_t>(8, part), part, 1, columns, loads});
         if (form.f32 || tiles >= 2 * wanted) add({std::max<int64_t>(8, part), part, 2, columns, loads});
       }

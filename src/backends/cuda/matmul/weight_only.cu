@@ -7,8 +7,8 @@
 // no multiple of 16 end in a gap.
 // Macros: ELEMENT of x, RESULT of y and the residual; BITS; LOADS of 16 bytes a lane and group of K; BLOCK of the
 // model; SCALE: weights of a scale here, 0: one for each output; WIDE 1: scales are f32, else f16; ZEROS, FACTORS 1:
-// there are such; ALIGNED 1: rows lie at multiples of 16 bytes and K is one of 8; STREAM 1: L2 fetches what a warp will
-// read; ACT, RESIDUAL.
+// there are such; ALIGNED 1: rows lie at multiples of 16 bytes and K is one of 8; TAIL 0: K ends with a group; STREAM
+// 1: L2 fetches what a warp will read; ACT, RESIDUAL.
 typedef ELEMENT T;
 typedef RESULT To;
 #include "weight_only_params.h"
@@ -20,6 +20,7 @@ constexpr int GROUP = LOADS * CHUNK, SCALES = SCALE ? GROUP / SCALE : 0, SCALE_B
 // A block's room along K.
 constexpr int ROOM = (BLOCK + 15) / 16 * 16;
 constexpr bool GAPS = SCALE && ROOM > BLOCK;
+constexpr bool FOURS = SCALE && SCALE < 32, EARLY = ALIGNED && NT <= 2;
 constexpr int SLOTS = WARPS / SPLIT, PITCH = 20;
 #if BF16 || FLOAT_ELEMENT
 #define NAME "bf16"
@@ -31,11 +32,23 @@ template <int BYTES>
 struct __align__(BYTES < 16 ? BYTES : 16) Bytes {
   u8 e[BYTES];
 };
-// What a warp's lane needs for a group of K.
+union __align__(4 * sizeof(T)) Four {
+  T e[4];
+  u32 words[sizeof(T)];
+};
+template <int N>
+struct __align__(N < 4 ? 4 * N : 16) Words {
+  u32 e[N];
+};
+struct __align__(16) Eight {
+  Four half[2];
+};
+// What a warp's lane needs for a group of K; with EARLY elements of x as well.
 struct Stage {
+  Eight x[EARLY ? GROUP / 32 : 1][EARLY ? NT : 1];
   uint4 weights[TILES][LOADS];
 #if SCALE
-  Bytes<SCALES * SCALE_BYTES> scales[TILES];
+  Words<SCALES * SCALE_BYTES / 4> scales[TILES];
 #if ZEROS
   Bytes<SCALES * 2> zeros[TILES];
 #endif
@@ -57,12 +70,12 @@ __device__ __forceinline__ u32 pair_of(float low, float high) {
 template <bool FIRST>
 __device__ __forceinline__ void multiply(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   if (FIRST)
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME
                  ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
                  : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.f));
   else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME
                  ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
@@ -105,8 +118,7 @@ __device__ __forceinline__ void cast(u32 (&d)[4], u32 word, u32 next, u32 zero) 
 }
 #endif
 
-__device__ __forceinline__ Stage fetch(const Params& p, const int (&tiles)[TILES], int group) {
-  Stage stage;
+__device__ __forceinline__ void fetch(Stage& stage, const Params& p, const int (&tiles)[TILES], int group) {
   const int lane = threadIdx.x & 31;
 #pragma unroll
   for (int t = 0; t < TILES; ++t) {
@@ -115,66 +127,59 @@ __device__ __forceinline__ Stage fetch(const Params& p, const int (&tiles)[TILES
     for (int load = 0; load < LOADS; ++load)
       stage.weights[t][load] = *(const uint4*)(p.weights + ((at * LOADS + load) * 32 + lane) * 16);
 #if SCALE
-    stage.scales[t] = *(const Bytes<SCALES * SCALE_BYTES>*)(p.scales + (at * 8 + lane / 4) * (SCALES * SCALE_BYTES));
+    const u8* const scales = p.scales + (at * 8 + lane / 4) * (SCALES * SCALE_BYTES);
+    stage.scales[t] = *(const Words<SCALES * SCALE_BYTES / 4>*)scales;
 #if ZEROS
     stage.zeros[t] = *(const Bytes<SCALES * 2>*)(p.zeros + (at * 8 + lane / 4) * (SCALES * 2));
 #endif
 #endif
   }
-  return stage;
 }
 
-// Elements of eight neighbours of a row of which 32 lie from k on, as the right operand of two steps: in blocks of 16
-// two fours of them, 16 apart. PART of f32: what is left of it behind the parts before.
-__device__ __forceinline__ void operand(u32 (&b)[4], const T* row, int part, int k, int depth) {
-  constexpr bool FOURS = SCALE && SCALE < 32;
-  const int lane = threadIdx.x & 3;
-  float v[SPLITS ? 8 : 1];
-  u16 bits[8];
-  b[0] = b[1] = b[2] = b[3] = 0;
-  if (!row) return;
+// Four elements from `at` on, zeros behind the end.
+__device__ __forceinline__ Four four_of(const T* row, int at, int depth) {
+  Four four = {};
+  if constexpr (ALIGNED) {
+    if (!TAIL || at < depth) four = *(const Four*)(row + at);
+  } else {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int from = FOURS ? k + half * 16 + lane * 4 : k + lane * 8 + half * 4;
-    if (ALIGNED) {
-      const bool in = from < depth;
-      if (SPLITS) {
-        const float4 four = in ? *(const float4*)(row + from) : float4{0, 0, 0, 0};
-        v[half * 4 % (SPLITS ? 8 : 1)] = four.x, v[(half * 4 + 1) % (SPLITS ? 8 : 1)] = four.y;
-        v[(half * 4 + 2) % (SPLITS ? 8 : 1)] = four.z, v[(half * 4 + 3) % (SPLITS ? 8 : 1)] = four.w;
-      } else if (FOURS) {
-        const uint2 four = in ? *(const uint2*)(row + from) : uint2{0, 0};
-        b[half * 2] = four.x, b[half * 2 + 1] = four.y;
-      } else if (half == 0) {
-        const uint4 eight = in ? *(const uint4*)(row + from) : uint4{0, 0, 0, 0};
-        b[0] = eight.x, b[1] = eight.y, b[2] = eight.z, b[3] = eight.w;
-      }
-    } else {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int in_block = (from + e) % ROOM, at = GAPS ? (from + e) / ROOM * BLOCK + in_block : from + e;
-        const bool in = at < depth && (!GAPS || in_block < BLOCK);
-        if (SPLITS) v[(half * 4 + e) % (SPLITS ? 8 : 1)] = in ? f32_of(row[at]) : 0.f;
-        else bits[half * 4 + e] = in ? ((const u16*)row)[at] : (u16)0;
-      }
+    for (int e = 0; e < 4; ++e) {
+      const int in_block = (at + e) % ROOM, from = GAPS ? (at + e) / ROOM * BLOCK + in_block : at + e;
+      if (from < depth && (!GAPS || in_block < BLOCK)) four.e[e] = row[from];
     }
   }
-  if (SPLITS) {
+  return four;
+}
+// The eight that a lane takes of the 32 from k on: neighbours or, in blocks of 16, two fours that lie 16 apart.
+__device__ __forceinline__ Eight eight_of(const T* row, int k, int depth) {
+  const int lane = threadIdx.x & 3;
+  Eight eight = {};
+  if constexpr (ALIGNED && !FOURS) {
+    if (!TAIL || k + lane * 8 < depth) eight = *(const Eight*)(row + k + lane * 8);
+  } else {
 #pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
-      float low = v[pair * 2 % (SPLITS ? 8 : 1)], high = v[(pair * 2 + 1) % (SPLITS ? 8 : 1)];
-      u32 rounded = pair_of(low, high);
+    for (int half = 0; half < 2; ++half)
+      eight.half[half] = four_of(row, FOURS ? k + half * 16 + lane * 4 : k + lane * 8 + half * 4, depth);
+  }
+  return eight;
+}
+// The right operand of two steps. PART of f32: what is left behind the parts before.
+__device__ __forceinline__ void operand(u32 (&b)[4], const Eight& x, int part) {
 #pragma unroll
-      for (int step = 1; step < 3; ++step) {
-        low -= __uint_as_float(rounded << 16), high -= __uint_as_float(rounded & 0xffff0000u);
-        const u32 next = pair_of(low, high);
-        if (part >= step) rounded = next;
-      }
-      b[pair] = rounded;
+  for (int pair = 0; pair < 4; ++pair) {
+#if FLOAT_ELEMENT
+    const T* const v = x.half[pair / 2].e + pair % 2 * 2;
+    float low = v[0], high = v[1];
+    b[pair] = pair_of(low, high);
+#pragma unroll
+    for (int step = 1; step < 3; ++step) {
+      low -= __uint_as_float(b[pair] << 16), high -= __uint_as_float(b[pair] & 0xffff0000u);
+      const u32 next = pair_of(low, high);
+      if (part >= step) b[pair] = next;
     }
-  } else if (!ALIGNED) {
-#pragma unroll
-    for (int pair = 0; pair < 4; ++pair) b[pair] = bits[pair * 2] | (u32)bits[pair * 2 + 1] << 16;
+#else
+    b[pair] = x.half[pair / 2].words[pair % 2];
+#endif
   }
 }
 
@@ -187,6 +192,14 @@ struct Sums {
   float total[TILES][NT][4];
 };
 
+__device__ __forceinline__ void fetch_rows(Stage& stage, const T* const (&rows)[NT], int k0, int depth) {
+  if (EARLY)
+#pragma unroll
+    for (int at = 0; at < GROUP; at += 32)
+#pragma unroll
+      for (int j = 0; j < NT; ++j) stage.x[EARLY ? at / 32 : 0][EARLY ? j : 0] = eight_of(rows[j], k0 + at, depth);
+}
+
 // Adds the products of a group. A lane's scales and zero points are those of rows lane / 4 and 8 more.
 __device__ __forceinline__ void add_group(Sums& sums, const Stage& stage, const T* const (&rows)[NT],
                                           const int (&parts)[NT], const u32 (&row_zeros)[TILES][2], int k0, int depth) {
@@ -195,7 +208,8 @@ __device__ __forceinline__ void add_group(Sums& sums, const Stage& stage, const 
   for (int at = 0; at < GROUP; at += 32) {
     u32 b[NT][4];
 #pragma unroll
-    for (int j = 0; j < NT; ++j) operand(b[j], rows[j], parts[j], k0 + at, depth);
+    for (int j = 0; j < NT; ++j)
+      operand(b[j], EARLY ? stage.x[EARLY ? at / 32 : 0][EARLY ? j : 0] : eight_of(rows[j], k0 + at, depth), parts[j]);
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
       const uint4& chunk = stage.weights[t][at / CHUNK];
@@ -230,9 +244,9 @@ __device__ __forceinline__ void add_group(Sums& sums, const Stage& stage, const 
         }
 #if SCALE
         if ((k + 16) % SCALE) continue;
-        const u8* from = stage.scales[t].e + k / SCALE * SCALE_BYTES;
-        const float scale[2] = {WIDE ? ((const float*)from)[0] : f32_of(((const half*)from)[0]),
-                                WIDE ? ((const float*)from)[1] : f32_of(((const half*)from)[1])};
+        const u32* from = stage.scales[t].e + k / SCALE * (SCALE_BYTES / 4);
+        const float scale[2] = {WIDE ? __uint_as_float(from[0]) : f32_of(half{(u16)from[0]}),
+                                WIDE ? __uint_as_float(from[WIDE]) : f32_of(half{(u16)(from[0] >> 16)})};
 #pragma unroll
         for (int j = 0; j < NT; ++j)
 #pragma unroll
@@ -259,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
       for (int half = 0; half < 2; ++half) row_zeros[t][half] = p.zeros[(tiles[t] * 8 + lane / 4) * 2 + half];
   }
   Stage stage;
-  if (begin < end) stage = fetch(p, tiles, begin);
+  if (begin < end) fetch(stage, p, tiles, begin);
 #if STREAM
   constexpr int BYTES = LOADS * 512, SCALE_PART = SCALES * SCALE_BYTES * 8;
 #pragma unroll
@@ -275,16 +289,21 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
   int parts[NT];
 #pragma unroll
   for (int j = 0; j < NT; ++j) {
-    const int column = j * 8 + lane / 4, row = m0 + column / PARTS;
+    // Columns of no row read one that is there: nobody takes what they give.
+    const int column = j * 8 + lane / 4;
     parts[j] = column % PARTS;
-    rows[j] = column < ROWS * PARTS && row < p.m ? p.x + place(p, p.xs, row) : nullptr;
+    rows[j] = p.x + place(p, p.xs, min(m0 + column / PARTS, p.m - 1));
   }
   wait_for_previous(breadcrumb);
+  if (begin < end) fetch_rows(stage, rows, begin * GROUP, p.k);
 
   Sums sums = {};
   for (int group = begin; group < end; ++group) {
     Stage next;
-    if (group + 1 < end) next = fetch(p, tiles, group + 1);
+    if (group + 1 < end) {
+      fetch(next, p, tiles, group + 1);
+      fetch_rows(next, rows, (group + 1) * GROUP, p.k);
+    }
     add_group(sums, stage, rows, parts, row_zeros, group * GROUP, p.k);
     stage = next;
   }

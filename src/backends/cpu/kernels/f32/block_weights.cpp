@@ -43,11 +43,11 @@ void pack_blocks(const BlockWeights& w, int columns, const GivenBlocks& given, s
         }
         if (w.has_zeros) zeros[column] = static_cast<std::byte>(given.zeros[from] - middle);
         for (int64_t step = 0; step < steps; ++step) {
-          const int number = format::integer(given.integers + from * bytes, step, w.bits) - middle;
-          if (w.bits == 8) integers[step * columns + column] = static_cast<std::byte>(number);
+          const int number = format::integer(given.integers + from * bytes, step, w.bits);
+          if (w.bits == 8) integers[step * columns + column] = static_cast<std::byte>(number - middle);
           else
-            integers[(step / 8 * columns + column) * 4 + step % 8 / 2] |=
-                static_cast<std::byte>((number & 15) << step % 2 * 4);
+            integers[(step / 8 * columns + column) * 4 + step % 4] |=
+                static_cast<std::byte>(number << step % 8 / 4 * 4);
         }
       }
     }

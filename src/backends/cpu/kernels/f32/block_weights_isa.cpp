@@ -2,10 +2,14 @@
 #include "backends/cpu/kernels/f32/block_weights.h"
 
 #include "backends/cpu/kernels/f32/direct.h"
+#include "backends/cpu/kernels/f32/fixed_rows.h"
 #include "backends/cpu/kernels/simd.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
+
+// Where in its 32 bits the integer of a step begins.
+constexpr int bit_of(int step) { return step % 4 * 8 + step / 4 * 4; }
 
 #if defined(__AVX512F__)
 
@@ -14,8 +18,8 @@ TENON_INLINE Integers load_integers(const std::byte* p) { return _mm512_loadu_si
 // Four bits of each lane as floats: numbers of a table, which is indexed by the lowest bits alone.
 template <int kStep>
 TENON_INLINE Vec nibbles(Integers v) {
-  const Vec table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
-  return _mm512_permutexvar_ps(kStep ? _mm512_srli_epi32(v, 4 * kStep) : v, table);
+  const Vec table = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm512_permutexvar_ps(kStep ? _mm512_srli_epi32(v, bit_of(kStep)) : v, table);
 }
 TENON_INLINE Vec load_bytes(const std::byte* p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
@@ -24,10 +28,13 @@ TENON_INLINE Vec load_bytes(const std::byte* p) {
 #elif defined(__AVX2__)
 
 using Integers = __m256i;
-TENON_INLINE Integers load_integers(const std::byte* p) { return _mm256_loadu_si256((const __m256i*)p); }
+// Less the middle of the range, as signed ones.
+TENON_INLINE Integers load_integers(const std::byte* p) {
+  return _mm256_xor_si256(_mm256_loadu_si256((const __m256i*)p), _mm256_set1_epi8((char)0x88));
+}
 template <int kStep>
 TENON_INLINE Vec nibbles(Integers v) {
-  return _mm256_cvtepi32_ps(_mm256_srai_epi32(kStep == 7 ? v : _mm256_slli_epi32(v, 28 - 4 * kStep), 28));
+  return _mm256_cvtepi32_ps(_mm256_srai_epi32(kStep == 7 ? v : _mm256_slli_epi32(v, 28 - bit_of(kStep)), 28));
 }
 TENON_INLINE Vec load_bytes(const std::byte* p) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
@@ -36,10 +43,12 @@ TENON_INLINE Vec load_bytes(const std::byte* p) {
 #else
 
 using Integers = __m128i;
-TENON_INLINE Integers load_integers(const std::byte* p) { return _mm_loadu_si128((const __m128i*)p); }
+TENON_INLINE Integers load_integers(const std::byte* p) {
+  return _mm_xor_si128(_mm_loadu_si128((const __m128i*)p), _mm_set1_epi8((char)0x88));
+}
 template <int kStep>
 TENON_INLINE Vec nibbles(Integers v) {
-  return _mm_cvtepi32_ps(_mm_srai_epi32(kStep == 7 ? v : _mm_slli_epi32(v, 28 - 4 * kStep), 28));
+  return _mm_cvtepi32_ps(_mm_srai_epi32(kStep == 7 ? v : _mm_slli_epi32(v, 28 - bit_of(kStep)), 28));
 }
 TENON_INLINE Vec load_bytes(const std::byte* p) {
   int32_t bytes;
@@ -83,9 +92,10 @@ TENON_INLINE void each_step(const std::byte* p, const F& f) {
 // The same for a number of steps that is not known before.
 template <int kBits, class F>
 TENON_INLINE void last_steps(const std::byte* p, int64_t steps, const F& f) {
-  each_step<kBits, 7>(p, [&]<int kStep>(Vec low, Vec high) __attribute__((always_inline)) {
-    if (kStep < steps) f.template operator()<kStep>(low, high);
-  });
+  each_step<kBits, 7>(
+      p, [&]<int kStep>(Vec low, Vec high) __attribute__((always_inline)) {
+        if (kStep < steps) f.template operator()<kStep>(low, high);
+      });
 }
 
 // Rows have sums of their own for every kChains-th step, so that the multipliers do not wait for each other.
@@ -206,6 +216,6 @@ void multiply_floats(const BlockWeights& w, const float* a, int64_t lda, int64_t
 }  // namespace
 
 extern const BlockWeightOps block_weight_ops;
-const BlockWeightOps block_weight_ops = {kBlock, multiply, cast, multiply_floats};
+const BlockWeightOps block_weight_ops = {kBlock, multiply, cast, multiply_floats, fix_row, multiply_fixed};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
