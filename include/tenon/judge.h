@@ -43,6 +43,9 @@ class TENON_API Judge {
   /// Its name, and how many samples it is of; asked for after `reference`.
   virtual std::string metric() const = 0;
   virtual int64_t samples() const = 0;
+  /// About how long score() takes, in parts of what reference() took: for the time that a build has left. Asked for
+  /// after `reference`.
+  virtual double score_cost() const { return 0.3; }
 };
 
 }  // namespace tenon

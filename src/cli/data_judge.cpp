@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "base/entries.h"
@@ -30,31 +31,15 @@ constexpr double points = 100;          // of a share of 1
 constexpr float counted_score = 0.25f;  // as tenon detect's
 constexpr float least_score = 0.001f;   // low scores count for average precision
 constexpr int quality = 95;             // of JPEG
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 std::vector<metrics::Found> plain(const std::vector<vision::Detection>& detections) {
   std::vector<metrics::Found> found;
   for (const vision::Detection& one : detections)
     found.push_back({one.class_id, one.score, {one.box[0], one.box[1], one.box[2], one.box[3]}});
   return found;
-}
-
-/// Numbers of sample `row` of a batch.
-std::span<const float> row_of(const Tensor& output, int64_t row) {
-  const auto count = static_cast<size_t>(output.elements() / output.dims()[0]);
-  return output.values<float>().subspan(static_cast<size_t>(row) * count, count);
-}
-
-/// Numbers per sample where the output is a class score for each; 0 where it is something else.
-int64_t classes_in(const std::vector<Tensor>& outputs, int64_t batch) {
-  if (outputs.empty() || outputs[0].dtype() != DType::f32) return 0;
-  const Dims& dims = outputs[0].dims();
-  if (dims.rank() < 2 || dims[0] != batch) return 0;
-  int64_t classes = 1;
-  for (size_t axis = 1; axis < dims.rank(); ++axis) {
-    if (dims[axis] != 1 && classes != 1) return 0;
-    classes *= dims[axis];
-  }
-  return classes > 1 ? classes : 0;
 }
 
 /// A session for the sizes that the engine was built for.
@@ -76,11 +61,11 @@ struct Runner {
   }
 };
 
-constexpr Measure of_boxes{3, 1, 0.25}, of_classes{1.5, 0.75, 0.25};
-constexpr double labels_drop = 0.1;    // points
-constexpr double moved_part = 1. / 28;  // of an image's side, where copies of it vote for its class
+constexpr Measure of_boxes{3, 1, 12, 0.25}, of_classes{1.5, 0.75, 12, 0.25};
+constexpr double labels_drop = 0.1;      // points
+constexpr double moved_part = 1. / 28;   // of an image's side, where copies of it vote for its class
 constexpr double most_votes_lost = 0.5;  // points
-constexpr int64_t fewest_shifts = 10;  // that tell a mean
+constexpr int64_t fewest_shifts = 10;    // that tell a mean
 
 class DataJudge : public Judge {
  public:
@@ -113,15 +98,14 @@ class DataJudge : public Judge {
   std::string limit_reason() const override { return limit_.text; }
   Jitter jitter() const override { return limit_.jitter; }
 
+  double score_cost() const override { return score_cost_; }
+
   double reference(const Engine& engine) override {
-    floats_.emplace(engine);
-    Answers answers = ask(engine, "judge fp32", source());
-    if (samples_ == 0) throw Error(Code::usage, "there is no data to judge by");
-    reference_ = std::move(answers);
-    if (labels_) return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
-    measure_jitter();
-    if (classes_ > 0 && has_images_) ask_copies();
-    return points;
+    const auto begin = Clock::now();
+    const double value = judge_reference(engine);
+    const double seconds = since(begin);
+    if (seconds > 0) score_cost_ = std::clamp(worked_ / seconds, 0.01, 1.0);
+    return value;
   }
 
   Score score(const Engine& engine) override {
@@ -148,7 +132,7 @@ class DataJudge : public Judge {
     std::vector<std::vector<metrics::Found>> boxes;  // the reference's
     metrics::Shift shift, divergence;                // of boxes' scores, or of margins; of distributions
     std::vector<int> classes;
-    std::vector<std::vector<float>> logits;          // the reference's
+    std::vector<std::vector<float>> logits;  // the reference's
     metrics::Agreement agreement;
     metrics::Share share, votes_lost;
     std::optional<metrics::AveragePrecision> precision;
@@ -167,6 +151,18 @@ class DataJudge : public Judge {
     if (answers.precision) return points * (reference_.precision->value(weights) - answers.precision->value(weights));
     if (labels_) return points * (reference_.share.value(weights) - answers.share.value(weights));
     return points * (1 - (classes_ > 0 ? answers.agreement.value(weights) : answers.share.value(weights)));
+  }
+
+  double judge_reference(const Engine& engine) {
+    floats_.emplace(engine);
+    Answers answers = ask(engine, "judge fp32", source());
+    if (samples_ == 0) throw Error(Code::usage, "there is no data to judge by");
+    reference_ = std::move(answers);
+    if (labels_) return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
+    if (classes_ > 0 && !has_names_ && are_embeddings(reference_.logits)) classes_ = 0, kind_ = OutputKind::embedding;
+    measure_jitter();
+    if (classes_ > 0 && has_images_) ask_copies();
+    return points;
   }
 
   /// The floating point engine's classes of copies of the images that are moved a little in all four directions.
@@ -188,10 +184,12 @@ class DataJudge : public Judge {
     const double change = drop_of(answers, {});
     limit_.jitter = {change, saved ? fmt::format("saving the images as JPEG {} once more", quality)
                                    : "noise in the last bit of the data"};
-    limit_.points = std::max(measure.least, std::round(points * measure.times * change) / points);
+    const double allowed = std::round(points * measure.times * change) / points;
+    limit_.points = std::clamp(allowed, measure.least, measure.most);
     if (answers.shift.count() > 1) limit_.spread = std::max(measure.spread, answers.shift.deviation());
     limit_.text = fmt::format("{} changes fp32's own answers by {:.2f}", limit_.jitter.change, change);
     if (measure.times != 1) limit_.text += fmt::format("; INT8 may change {:g} times that", measure.times);
+    if (limit_.points < allowed) limit_.text += fmt::format(", but never more than {:g}", measure.most);
     if (limit_.points == measure.least) limit_.text += fmt::format("; {:g} may always be lost", measure.least);
   }
 
@@ -237,16 +235,26 @@ class DataJudge : public Judge {
     Answers answers;
     bool first = samples_ == 0;
     int64_t at = 0;
+    worked_ = 0;
     while (const auto batch = loader.next()) {
+      const auto begin = Clock::now();
       runner.session.run(batch->inputs, runner.outputs);
       if (first) recognise(runner, *batch);
       first = false;
       if (head_ || classes_ > 0 || samples_ == 0) other.reset();
       else if (!other) other.emplace(*floats_);
       const auto before = exact && other ? exact->next() : std::nullopt;
-      if (other) other->session.run(before ? before->inputs : batch->inputs, other->outputs);
+      std::vector<Tensor> exact_outputs, outputs;
+      if (other) {
+        const Dims& input = batch->inputs[0].dims();
+        const int64_t size = input.rank() > 0 ? input[0] : 0;
+        other->session.run(before ? before->inputs : batch->inputs, other->outputs);
+        exact_outputs = by_sample(other->outputs, size), outputs = by_sample(runner.outputs, size);
+      }
       for (size_t row = 0; row < batch->names.size(); ++row, ++at)
-        note(answers, runner.outputs, other ? &other->outputs : nullptr, static_cast<int64_t>(row), at);
+        note(answers, other ? outputs : runner.outputs, other ? &exact_outputs : nullptr, static_cast<int64_t>(row),
+             at);
+      worked_ += since(begin);
       const double done = loader.expected() > 0 ? static_cast<double>(at) / static_cast<double>(loader.expected()) : 0;
       if (progress_ && !progress_(stage, std::min(done, 1.0), -1)) throw Error(Code::usage, "the build was cancelled");
     }
@@ -273,8 +281,9 @@ class DataJudge : public Judge {
     // Several outputs say more than a class.
     if (!head_ && (labels_ || runner.outputs.size() == 1))
       classes_ = classes_in(runner.outputs, input.rank() > 0 ? input[0] : 0);
-    if (classes_ > 0 && !labels_ && names.empty() && is_embedding(runner.outputs[0])) classes_ = 0;
-    kind_ = kind_of(batch.inputs, runner.outputs);
+    has_names_ = !names.empty();
+    if (classes_ > 0 && !labels_ && !has_names_ && is_embedding(runner.outputs[0])) classes_ = 0;
+    kind_ = kind_of(batch.inputs, by_sample(runner.outputs, input.rank() > 0 ? input[0] : 0));
     has_images_ = std::any_of(batch.inputs.begin(), batch.inputs.end(), holds_images);
     has_floats_ = std::any_of(batch.inputs.begin(), batch.inputs.end(),
                               [](const Tensor& one) { return one.dtype() == DType::f32; });
@@ -364,8 +373,9 @@ class DataJudge : public Judge {
   // Known after the first batch.
   std::optional<vision::Head> head_;
   int64_t classes_ = 0, samples_ = 0;
-  OutputKind kind_ = OutputKind::signal;  // where there is neither a head nor classes
+  OutputKind kind_ = OutputKind::signal;          // where there is neither a head nor classes
   bool has_floats_ = false, has_images_ = false;  // among the inputs
+  bool has_names_ = false;                        // of classes
   std::vector<int> label_classes_;
   vision::Transform frame_;  // the input itself, for boxes in its pixels
   std::optional<Engine> floats_;
@@ -373,6 +383,7 @@ class DataJudge : public Judge {
   metrics::Votes votes_;
   KeptData kept_{[this] { return opened(); }};
   Limit limit_;
+  double worked_ = 0, score_cost_ = 0.3;  // seconds of the last pass behind its samples; see Judge
 };
 
 }  // namespace

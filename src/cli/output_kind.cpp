@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <numeric>
 
 #include "metrics/outputs.h"
 
@@ -12,12 +12,6 @@ namespace {
 
 bool is_float(const Tensor& tensor) { return tensor.dtype() == DType::f32; }
 bool is_whole(const Tensor& tensor) { return tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32; }
-
-/// Numbers of sample `row` of a batch.
-std::span<const float> row_of(const Tensor& output, int64_t row) {
-  const auto count = static_cast<size_t>(output.elements() / output.dims()[0]);
-  return output.values<float>().subspan(static_cast<size_t>(row) * count, count);
-}
 
 /// Whether numbers along an axis are the parts of 1 at all positions.
 bool are_shares(const Tensor& output, int64_t classes, int64_t inner) {
@@ -37,25 +31,51 @@ bool are_shares(const Tensor& output, int64_t classes, int64_t inner) {
   return true;
 }
 
-/// Logits reach below 0 about as far as above it, as heat maps and images do not.
-bool are_logits(const Tensor& output) {
-  constexpr float part = 0.25f;
+/// Whether one class is far more likely than all others at most positions, and unlikely ones have logits below 0. Heat
+/// maps, features, coordinates and colours are not so.
+bool decide(const Tensor& output, int64_t classes, int64_t inner) {
+  constexpr double least_likely = 0.5, least_below = 0.1;
   const std::span<const float> all = output.values<float>();
-  const auto [low, high] = std::minmax_element(all.begin(), all.end());
-  return *low < 0 && *low <= -part * *high;
+  const auto outer = static_cast<int64_t>(all.size()) / (classes * inner);
+  double likely = 0, below = 0;
+  for (int64_t out = 0; out < outer; ++out)
+    for (int64_t in = 0; in < inner; ++in) {
+      const auto at = [&](int64_t one) { return all[static_cast<size_t>((out * classes + one) * inner + in)]; };
+      float most = at(0);
+      for (int64_t one = 1; one < classes; ++one) most = std::max(most, at(one));
+      double sum = 0;
+      for (int64_t one = 0; one < classes; ++one) sum += std::exp(double{at(one)} - most), below += at(one) < 0;
+      likely += 1 / sum;
+    }
+  return likely >= least_likely * static_cast<double>(outer * inner) && below >= least_below * std::ssize(all);
 }
 
 /// Where a map of classes would have them.
-size_t axis_of(const Dims& dims) { return dims[3] < dims[1] && dims[3] < dims[2] ? 3 : 1; }
+size_t axis_of(const Dims& dims) {
+  if (dims.rank() == 3) return 2;
+  return dims[3] < dims[1] && dims[3] < dims[2] ? 3 : 1;
+}
+int64_t inner_of(const Dims& dims) { return axis_of(dims) == 1 ? dims[2] * dims[3] : 1; }
+
+/// Scores of classes at several positions: of a map with four axes, of a sequence with three.
+bool has_classes(const Tensor& output, size_t rank, int64_t most) {
+  constexpr int64_t fewest_logits = 4;  // two or three may be a flow, a direction or a colour
+  const Dims& dims = output.dims();
+  if (!is_float(output) || dims.rank() != rank || output.elements() == 0) return false;
+  const int64_t classes = dims[axis_of(dims)];
+  if (classes < 2 || classes > most || output.elements() / dims[0] / classes < 2) return false;
+  return are_shares(output, classes, inner_of(dims)) ||
+         (classes >= fewest_logits && decide(output, classes, inner_of(dims)));
+}
 
 bool is_class_map(const Tensor& output) {
-  constexpr int64_t fewest_logits = 4, most = 512;  // two or three may be a flow, a direction or a colour
-  const Dims& dims = output.dims();
-  if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return false;
-  const size_t axis = axis_of(dims);
-  const int64_t classes = dims[axis], inner = axis == 1 ? dims[2] * dims[3] : 1;
-  if (classes < 2 || classes > most || output.elements() / dims[0] / classes < 2) return false;
-  return are_shares(output, classes, inner) || (classes >= fewest_logits && are_logits(output));
+  constexpr int64_t most = 512;
+  return has_classes(output, 4, most);
+}
+
+bool is_sequence(const Tensor& output) {
+  constexpr int64_t most = 50000;  // characters of a script, or pieces of words
+  return has_classes(output, 3, most);
 }
 
 /// Classes themselves, at one position or many.
@@ -92,8 +112,7 @@ double map_kept(const Tensor& exact, const Tensor& other, int64_t row) {
   if (exact.dtype() == DType::i64) return share_equal<int64_t>(exact, other, row);
   if (exact.dtype() == DType::i32) return share_equal<int32_t>(exact, other, row);
   const Dims& dims = exact.dims();
-  const size_t axis = axis_of(dims);
-  const int64_t classes = dims[axis], inner = axis == 3 ? 1 : dims[2] * dims[3];
+  const int64_t classes = dims[axis_of(dims)], inner = inner_of(dims);
   const int64_t same = metrics::same_best(row_of(exact, row), row_of(other, row), classes, inner);
   return static_cast<double>(same * classes) / static_cast<double>(exact.elements() / dims[0]);
 }
@@ -108,7 +127,64 @@ double tokens_kept(const Tensor& exact, const Tensor& other, int64_t row, metric
   return static_cast<double>(metrics::same_best(wanted, got, words, 1)) / static_cast<double>(positions);
 }
 
+/// A sequence's classes that are left by as few edits as make it of the other, and how many there were.
+void add_sequence(const Tensor& exact, const Tensor& other, int64_t row, metrics::Share& share) {
+  const int64_t classes = exact.dims()[2];
+  const std::vector<int64_t> wanted = metrics::best_in_turn(row_of(exact, row), classes);
+  const std::vector<int64_t> got = metrics::best_in_turn(row_of(other, row), classes);
+  const int64_t length = std::ssize(wanted);
+  share.add(static_cast<double>(std::max<int64_t>(0, length - metrics::edits(wanted, got))),
+            static_cast<double>(length));
+}
+
+Tensor by_sample(const Tensor& output, int64_t batch) {
+  const Dims& dims = output.dims();
+  if (batch < 1 || dims.rank() == 0 || dims[0] == batch || output.elements() == 0) return output;
+  std::vector<int64_t> sizes(dims.begin(), dims.end());
+  if (dims.rank() > 1 && dims[1] == batch) {
+    std::swap(sizes[0], sizes[1]);
+    if (batch == 1) return output.reshaped(Dims(sizes));
+    if (!is_float(output)) return output;
+    Tensor moved(output.dtype(), Dims(sizes));
+    const int64_t length = output.elements() / dims[0] / dims[1];
+    for (int64_t time = 0; time < dims[0]; ++time)
+      for (int64_t sample = 0; sample < batch; ++sample)
+        std::copy_n(output.data<float>() + (time * batch + sample) * length, length,
+                    moved.data<float>() + (sample * dims[0] + time) * length);
+    return moved;
+  }
+  if (batch > 1 || dims.rank() == Dims::max_rank) return output;
+  sizes.insert(sizes.begin(), 1);
+  return output.reshaped(Dims(sizes));
+}
+
 }  // namespace
+
+std::span<const float> row_of(const Tensor& output, int64_t row) {
+  const auto count = static_cast<size_t>(output.elements() / output.dims()[0]);
+  return output.values<float>().subspan(static_cast<size_t>(row) * count, count);
+}
+
+std::vector<Tensor> by_sample(const std::vector<Tensor>& outputs, int64_t batch) {
+  std::vector<Tensor> all;
+  for (const Tensor& output : outputs) all.push_back(by_sample(output, batch));
+  return all;
+}
+
+bool are_embeddings(const std::vector<std::vector<float>>& samples) {
+  constexpr size_t fewest = 32;
+  constexpr double stands_out = 1.5;  // times as far from the mean as the least number is
+  double ratio = 0, low = INFINITY, high = -INFINITY;
+  for (const std::vector<float>& one : samples) {
+    if (one.size() < fewest) return false;
+    const auto [least, most] = std::minmax_element(one.begin(), one.end());
+    const double mean = std::accumulate(one.begin(), one.end(), 0.0) / static_cast<double>(one.size());
+    ratio += (*most - mean) / std::max(mean - *least, 1e-9);
+    low = std::min<double>(low, *least), high = std::max<double>(high, *most);
+  }
+  if (samples.empty() || high <= 1) return false;  // probabilities, one or many, and their logarithms
+  return low >= 0 || ratio < stands_out * static_cast<double>(samples.size());
+}
 
 bool is_embedding(const Tensor& output) {
   constexpr int64_t fewest = 32;
@@ -125,10 +201,24 @@ bool is_embedding(const Tensor& output) {
   return true;
 }
 
+int64_t classes_in(const std::vector<Tensor>& outputs, int64_t batch) {
+  if (outputs.empty() || outputs[0].dtype() != DType::f32) return 0;
+  const Dims& dims = outputs[0].dims();
+  if (dims.rank() < 2 || dims[0] != batch) return 0;
+  int64_t classes = 1;
+  for (size_t axis = 1; axis < dims.rank(); ++axis) {
+    if (dims[axis] != 1 && classes != 1) return 0;
+    classes *= dims[axis];
+  }
+  return classes > 1 ? classes : 0;
+}
+
 OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
   if (outputs.empty()) return OutputKind::signal;
   if (std::none_of(inputs.begin(), inputs.end(), is_float) && is_vocabulary(outputs[0])) return OutputKind::tokens;
   if (outputs.size() == 1 && is_embedding(outputs[0])) return OutputKind::embedding;
+  const bool floats = std::any_of(inputs.begin(), inputs.end(), is_float);
+  if (floats && outputs.size() == 1 && is_sequence(outputs[0])) return OutputKind::sequence;
   const bool maps = std::all_of(outputs.begin(), outputs.end(),
                                 [](const Tensor& one) { return holds_classes(one) || is_class_map(one); });
   return maps ? OutputKind::class_map : OutputKind::signal;
@@ -137,6 +227,7 @@ OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>&
 const char* metric_of(OutputKind kind) {
   switch (kind) {
     case OutputKind::class_map: return "share of positions with fp32's class";
+    case OutputKind::sequence: return "share of fp32's sequences of classes";
     case OutputKind::embedding: return "cosine with fp32's embedding";
     case OutputKind::tokens: return "share of fp32's most likely tokens";
     case OutputKind::signal: break;
@@ -146,12 +237,13 @@ const char* metric_of(OutputKind kind) {
 
 Measure measure_of(OutputKind kind) {
   switch (kind) {
-    case OutputKind::class_map: return {1, 0.5, 0};
-    case OutputKind::tokens: return {1, 1, 0};
-    case OutputKind::embedding:
+    case OutputKind::class_map: return {1, 0.5, 1, 0};
+    case OutputKind::sequence: return {1, 0.25, 0.5, 0};
+    case OutputKind::tokens: return {1, 1, 1, 0};
+    case OutputKind::embedding: return {1, 0.1, 1, 0};
     case OutputKind::signal: break;
   }
-  return {1, 0.1, 0};
+  return {1, 0.1, 2, 0};
 }
 
 void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,
@@ -166,6 +258,7 @@ void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vect
       ++counted;  // nothing of it is left
       continue;
     }
+    if (kind == OutputKind::sequence) return add_sequence(one, other[at], row, share);
     if (kind == OutputKind::class_map) kept += map_kept(one, other[at], row);
     else if (!is_float(one)) continue;
     else if (kind == OutputKind::tokens && at > 0) break;  // states of the next run

@@ -3,6 +3,7 @@
 #include <tenon/tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "metrics/bootstrap.h"
@@ -10,23 +11,37 @@
 
 namespace tenon::cli {
 
-/// How much of a measure INT8 may change without labels: so many times what the jitter does, and always as much as
-/// `least`; `spread` of shifts where no jitter is measured. docs/int8_evidence.md has what this was chosen by.
+/// How much of a measure INT8 may change without labels: so many times what the jitter does, always as much as `least`
+/// and never more than `most`; `spread` of shifts where no jitter is measured. docs/int8_evidence.md has what this was
+/// chosen by.
 struct Measure {
-  double times, least, spread;
+  double times, least, most, spread;
 };
 
 /// What outputs are that are neither boxes nor one class, by what a model gives for a batch.
 enum class OutputKind {
   signal,     ///< any numbers
   class_map,  ///< scores of classes, or classes, at each of many positions
-  embedding,  ///< one vector of length 1 a sample
+  sequence,   ///< scores of classes at each step of a text or a sound, as CTC decodes them
+  embedding,  ///< one vector a sample, of which the direction counts
   tokens,     ///< for tokens as inputs, scores of a vocabulary at each position
 };
 OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
+/// Numbers of sample `row` of a batch.
+std::span<const float> row_of(const Tensor& output, int64_t row);
+
+/// Numbers per sample where the first output is a class score for each; 0 where it is something else.
+int64_t classes_in(const std::vector<Tensor>& outputs, int64_t batch);
+
 /// Whether outputs, one a sample, are an embedding rather than scores of classes.
 bool is_embedding(const Tensor& output);
+/// The same of the numbers of all samples, whatever their length: no number stands out from the others, as that of the
+/// class does.
+bool are_embeddings(const std::vector<std::vector<float>>& samples);
+
+/// The outputs with one of `batch` samples after the other: recurrent networks have time in front.
+std::vector<Tensor> by_sample(const std::vector<Tensor>& outputs, int64_t batch);
 
 const char* metric_of(OutputKind kind);
 Measure measure_of(OutputKind kind);

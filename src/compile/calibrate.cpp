@@ -13,6 +13,7 @@
 #include "quant/cache.h"
 #include "quant/checkpoint.h"
 #include "compile/calibration_evidence.h"
+#include "compile/int8_pace.h"
 #include "compile/memory_budget.h"
 #include "compile/reconstruct.h"
 #include "compile/search.h"
@@ -84,6 +85,7 @@ Values scales(CalibrationContext& context, const quant::Structure& structure) {
   const Setting& setting = context.setting;
   const bool automatic = setting.options.method == CalibrationMethod::automatic;
   if (setting.by_channel && automatic) context.equalised = choose_factors(context, structure);
+  const double all = choosing_trials(context, structure);
   const Values chosen = choose_ranges(context, structure, setting.options.method);
   if (!automatic || !setting.prefer) return chosen;
   struct Draft {
@@ -106,8 +108,7 @@ Values scales(CalibrationContext& context, const quant::Structure& structure) {
   for (size_t at = 0; at < drafts.size(); ++at) {
     const auto is_same = [&](const Draft& earlier) { return earlier.values == drafts[at].values; };
     if (std::any_of(drafts.begin(), drafts.begin() + static_cast<int64_t>(at), is_same)) continue;
-    context.report("choose ranges", part_of_groups + (1 - part_of_groups) * static_cast<double>(at) /
-                                                         static_cast<double>(drafts.size()));
+    context.report("choose ranges", 1 - draft_trials * static_cast<double>(drafts.size() - at) / all);
     context.equalised = drafts[at].equalised;
     quant::Recipe recipe = make_recipe(context, structure, drafts[at].values);
     recipe.error = context.error(recipe);

@@ -11,6 +11,7 @@
 #include "compile/rank.h"
 #include "engine/engine.h"
 #include "compile/calibrate.h"
+#include "compile/int8_pace.h"
 #include "compile/choose.h"
 #include "compile/calibration_evidence.h"
 #include "quant/export.h"
@@ -47,9 +48,7 @@ class Int8Build {
     // First of all, so that data which does not fit the model is known before the long part.
     if (options_.judge) judge_floats();
     recipe_ = calibrated();
-    for (const char* part : {"calibrate", "choose ranges", "measure layers", "place layers", "reconstruct weights"})
-      task_.pace.skip(part);
-    task_.pace.skip(first_engine), task_.pace.skip(engine);
+    pace_.scaled();
     measures_ = may_measure_ && (!recipe_.anchors.empty() || !rounding_.empty());
     if (measures_ && !options_.judge) task_.finish(floats_);
     floats_.evidence = evidence_of({});
@@ -57,49 +56,24 @@ class Int8Build {
   }
 
  private:
-  static constexpr const char *reference = "reference", *first_engine = "first engine", *engine = "engine",
-                              *round = "round", *scoring = "scoring";
-  static constexpr double score_of_reference = 0.3, engine_of_score = 0.6, round_of_score = 2;
-
-  /// What is to be done, and how its pace is guessed until it has one: figures are those of SqueezeNet and YOLOv8n on a
-  /// CPU.
   void expect_parts() {
-    constexpr double usual_samples = 100, usual_engines = 4, trials_of_group = 14, samples_of_trial = 0.13,
-                     samples_of_layer = 1.2;
-    Pace& pace = task_.pace;
-    const bool judged = options_.judge != nullptr;
-    const bool chosen = options_.calibration.method == CalibrationMethod::automatic && !is_float8();
     const int64_t count = options_.calibration.count, all = options_.calibrator ? options_.calibrator->samples() : 0;
-    const double groups = quant::structure_of(base_.graph).groups;
-    const double samples = all > 0 ? static_cast<double>(count > 0 ? std::min(all, count) : all) : usual_samples;
-    if (judged) pace.expect(reference, 1);
-    pace.expect("calibrate", samples, 1.5 / samples, reference);
-    pace.expect("choose ranges", chosen ? groups : 0, trials_of_group * samples_of_trial, "calibrate");
-    pace.expect("measure layers", groups, samples_of_layer, "calibrate");
-    if (options_.calibration.reconstruct) pace.expect("reconstruct weights", 1, 2 * groups, "measure layers");
-    if (judged && chosen) {
-      pace.expect(first_engine, 1, 1, "tune");
-      pace.expect(engine, usual_engines - 1, engine_of_score, scoring);
-    }
-    if (judged) pace.expect(scoring, 1 + (chosen ? usual_engines : 0), score_of_reference, reference);
-    pace.expect(round, 1, judged ? round_of_score : 3, judged ? scoring : "tune");
+    constexpr double usual_samples = 100;
+    pace_.expect({.judged = options_.judge != nullptr,
+                  .chosen = options_.calibration.method == CalibrationMethod::automatic && !is_float8(),
+                  .reconstructs = options_.calibration.reconstruct,
+                  .groups = static_cast<double>(quant::structure_of(base_.graph).groups),
+                  .samples = all > 0 ? static_cast<double>(count > 0 ? std::min(all, count) : all) : usual_samples});
   }
 
   /// Judges an engine.
   Score judged_score(const plan::Plan& plan) {
-    const Pace::Scope scope(task_.pace, scoring, 1);
-    ++scored_;
+    const Pace::Scope scope(task_.pace, Int8Pace::scoring, 1);
+    pace_.scored();
     return options_.judge->score(engine_of(plan));
   }
 
-  /// Rounds of the search that are left by what is known of the last engine that was judged.
-  void expect_rounds(const Score& score, int done) {
-    constexpr int usual = 4;  // of seven, where the first is not enough
-    const bool enough = score.drop <= search_.limit && score.objection.empty();
-    const int rounds = std::max(enough ? 1 : usual, done);
-    task_.pace.expect(round, rounds, round_of_score, scoring);
-    task_.pace.expect(scoring, scored_ + rounds - done, score_of_reference, reference);
-  }
+  bool is_enough(const Score& score) const { return score.drop <= search_.limit && score.objection.empty(); }
 
   /// Whether layers may be in bf16: where any precision will do, a judge sees what that loses and the CPU has it.
   bool may_round() const {
@@ -112,8 +86,10 @@ class Int8Build {
   void judge_floats() {
     task_.finish(exact_);
     task_.pace.skip("tune");  // engines are tuned inside of other parts from here on
-    const Pace::Scope scope(task_.pace, reference, 1);
+    std::optional<Pace::Scope> scope(std::in_place, task_.pace, Int8Pace::reference, 1);
     const double value = options_.judge->reference(engine_of(exact_));
+    scope.reset();
+    pace_.referenced(options_.judge->score_cost());
     const double limit = options_.max_drop.value_or(options_.judge->usual_drop());
     search_ = {options_.judge->metric(), options_.judge->samples(), limit, {{0, value}}, {}};
     if (!options_.max_drop) search_.reason = options_.judge->limit_reason();
@@ -164,11 +140,9 @@ class Int8Build {
   size_t preferred(const std::vector<Scaling>& all) {
     size_t best = 0;
     std::vector<Score> scores;
-    const auto engines = static_cast<double>(all.size());
-    task_.pace.expect(engine, engines - 1, engine_of_score, scoring);
-    task_.pace.expect(scoring, engines + 1, score_of_reference, reference);
+    pace_.compares(all.size());
     for (const Scaling& one : all) {
-      const Pace::Scope scope(task_.pace, scores.empty() ? first_engine : engine, 1);
+      const Pace::Scope scope(task_.pace, scores.empty() ? Int8Pace::first_engine : Int8Pace::engine, 1);
       plan::Plan plan = base_;
       quant::materialise(plan.graph, one.recipe);
       task_.finish(plan);
@@ -179,7 +153,7 @@ class Int8Build {
           score.distance != least.distance ? score.distance < least.distance : score.drop < least.drop;
       if (is_fine == was_fine ? is_nearer : is_fine) best = scores.size() - 1;
     }
-    expect_rounds(scores[best], 0);
+    pace_.searches(is_enough(scores[best]), 0);
     scaled_ = fmt::format("; scales are {}: all in INT8 they lose {:.2f}", all[best].what, scores[best].drop);
     for (size_t at = 0; at < all.size(); ++at)
       if (at != best) scaled_ += fmt::format(", those {} {:.2f}", all[at].what, scores[at].drop);
@@ -227,12 +201,12 @@ class Int8Build {
 
   plan::Plan judged() {
     const auto try_out = [&](const quant::Recipe& how, const std::set<std::string>& rounded) {
-      const Pace::Scope scope(task_.pace, round, 1);
+      const Pace::Scope scope(task_.pace, Int8Pace::round, 1);
       return trial(how, rounded);
     };
     const auto score = [&](const plan::Plan& one) {
       const Score found = judged_score(one);
-      if (rounds_++ == 0) expect_rounds(found, 1);
+      if (rounds_++ == 0) pace_.searches(is_enough(found), 1);
       return found;
     };
     std::optional<LatencyCheck> best =
@@ -248,7 +222,7 @@ class Int8Build {
   }
 
   plan::Plan faster() {
-    const Pace::Scope scope(task_.pace, round, 1);
+    const Pace::Scope scope(task_.pace, Int8Pace::round, 1);
     LatencyCheck check = trial(recipe_, {});
     // Where steps overlap, what is nearly as fast is ranked first, as the engine will be.
     constexpr double nearly = 1.15;
@@ -274,7 +248,8 @@ class Int8Build {
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
   quant::Recipe recipe_;
   plan::Search search_;
-  int scored_ = 0, rounds_ = 0;  // engines that were judged, and of them those of the search
+  Int8Pace pace_{task_.pace};
+  int rounds_ = 0;      // of the search
   std::string scaled_;  // how scales were chosen, behind `why`; "" where there was nothing to choose
 };
 

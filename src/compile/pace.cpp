@@ -24,6 +24,11 @@ void Pace::expect(const std::string& part, double items, double cost, const std:
   one.items = std::max(items, one.done), one.cost = cost, one.like = like;
 }
 
+void Pace::expect_seconds(const std::string& part, double items, double seconds) {
+  expect(part, items);
+  parts_[part].seconds = seconds;
+}
+
 void Pace::skip(const std::string& part) { parts_[part].items = parts_[part].done; }
 
 Pace::Scope::Scope(Pace& pace, const std::string& part, double items) : pace_(pace), items_(items) {
@@ -70,10 +75,16 @@ Progress Pace::progress() {
   return [this](const std::string& stage, double done, double left) { return report(stage, done, left); };
 }
 
+double Pace::spent(const std::string& part) const {
+  const auto found = parts_.find(part);
+  return found == parts_.end() ? 0 : found->second.spent;
+}
+
 double Pace::item_of(const Part& part, int depth) const {
   constexpr int deepest = 8;
   if (part.done > least_known * std::min(1.0, part.items)) return part.spent / part.done;
   if (part.items == 0) return 0;
+  if (part.seconds >= 0) return part.seconds;
   const auto like = parts_.find(part.like);
   if (like == parts_.end() || depth == deepest) return -1;
   const double item = item_of(like->second, depth + 1);

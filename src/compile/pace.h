@@ -21,6 +21,8 @@ class Pace {
   /// So many items of a part are done from the beginning to the end of the build, each as long as `cost` items of the
   /// part `like`. Said again, it replaces the count.
   void expect(const std::string& part, double items, double cost = 1, const std::string& like = {});
+  /// The same, each as long as so many seconds before it has a pace.
+  void expect_seconds(const std::string& part, double items, double seconds);
   /// What was expected of a part, and is not done, will not be.
   void skip(const std::string& part);
 
@@ -44,12 +46,15 @@ class Pace {
   /// The same as a function; it must not outlive this.
   Progress progress();
 
+  /// Seconds that were spent on what is done of a part.
+  double spent(const std::string& part) const;
+
   /// Seconds; below 0 while something is to be done whose pace is not known.
   double left();
 
  private:
   struct Part {
-    double items = 0, cost = 1, done = 0;
+    double items = 0, cost = 1, done = 0, seconds = -1;
     double spent = 0, open = 0;  // seconds on what is done, and since
     std::string like;
   };

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "compile/int8_pace.h"
 #include "quant/calibrators.h"
 #include "quant/weights.h"
 
@@ -131,11 +132,17 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
   return values;
 }
 
+double choosing_trials(const CalibrationContext& context, const quant::Structure& structure) {
+  constexpr double most_choices = 4;  // beside the first
+  const double free = structure.groups - static_cast<double>(context.equalised.quantisers.size());
+  return factor_trials + most_choices * range_trial * free + (context.setting.prefer ? usual_drafts * draft_trials : 0);
+}
+
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
-  context.report("choose ranges", 0);
   quant::Equalised best;
-  double least = INFINITY;
+  double least = INFINITY, done = 0;
   for (const double caution : {0., 4., 1.}) {
+    context.report("choose ranges", done++ / choosing_trials(context, structure));
     CalibrationContext trial = context;
     if (caution > 0) trial.equalised = quant::equalise(context.graph, structure, context.seen, caution);
     const double error = trial.error(make_recipe(trial, structure, widest_ranges(trial, structure)));
@@ -160,10 +167,11 @@ Values choose_ranges(const CalibrationContext& context, const quant::Structure& 
   }
   if (!automatic) return values;
   RecipeCandidates candidates = context.candidates(make_recipe(context, structure, values));
-  double least = candidates.error(values, few_probes);
+  double least = candidates.error(values, few_probes), done = factor_trials;
+  const double all = choosing_trials(context, structure);
   for (size_t group = 0; group < names.size(); ++group) {
-    context.report("choose ranges", part_of_groups * static_cast<double>(group) / static_cast<double>(names.size()));
-    for (size_t choice = 1; choice < choices[group].size(); ++choice) {
+    context.report("choose ranges", done / all);
+    for (size_t choice = 1; choice < choices[group].size(); ++choice, done += range_trial) {
       Values trial = values;
       for (const std::string& name : names[group]) trial[name] = choices[group][choice];
       const double error = candidates.error(trial, few_probes);
@@ -227,7 +235,7 @@ std::vector<double> errors_alone(const CalibrationContext& context, const quant:
   }
   std::vector<double> errors(alone.size(), -1);
   for (size_t group = 0; group < alone.size(); ++group) {
-    context.report("measure layers", static_cast<double>(group) / static_cast<double>(alone.size()));
+    context.report("measure layers", static_cast<double>(group) / (static_cast<double>(alone.size()) + placing_groups));
     if (!alone[group].anchors.empty())
       errors[group] = context.candidates(alone[group]).error(alone[group].values, few_probes);
   }

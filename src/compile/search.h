@@ -40,12 +40,12 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
 /// everything that was seen lies within its range.
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure);
 
-constexpr double part_of_groups = 0.7;  ///< of the time of "choose ranges"; the rest goes to comparing several of all
-
 /// One quantiser a scale group: what holds everything where channels have factors; else by the method; for
 /// `automatic` group after group the candidate of all methods with the least error at the outputs while everything else
 /// is stored too.
 Values choose_ranges(const CalibrationContext& context, const quant::Structure& structure, CalibrationMethod method);
+/// All trials of "choose ranges" as int8_pace.h counts them, with the factors that the context has.
+double choosing_trials(const CalibrationContext& context, const quant::Structure& structure);
 
 /// By scale group: the error at the outputs with the layers that read it alone in INT8, on a few probes; -1 where
 /// no layer of the recipe does.

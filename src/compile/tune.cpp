@@ -19,8 +19,8 @@ namespace {
 
 using backends::Member;
 using backends::Problem;
-using plan::Record;
 using plan::Candidate;
+using plan::Record;
 using plan::Sources;
 using Clock = std::chrono::steady_clock;
 constexpr double longest_again = 1e4;  // microseconds of a kernel, for another round
@@ -83,9 +83,8 @@ class Tuner {
       for (const std::string& tactic : tactics) {
         const std::vector<Candidate> list = timed_of(plan_.records.at(key));
         ++tuned.tactics;
-        tuned.disturbed += std::any_of(list.begin(), list.end(), [&](const Candidate& one) {
-          return one.kernel == tactic && one.source == 0;
-        });
+        tuned.disturbed += std::any_of(list.begin(), list.end(),
+                                       [&](const Candidate& one) { return one.kernel == tactic && one.source == 0; });
       }
     return tuned;
   }
@@ -207,15 +206,43 @@ class Tuner {
       std::vector<const Problem*> problems;
       for (const Entry& entry : entries_) problems.push_back(&entry.problem);
       timer_->prepare(problems);
+      again_.assign(entries_.size(), -1);
       for (int round = 0; round < policy_.rounds + more_rounds; ++round)
         for (size_t at = 0; at < entries_.size(); ++at) {
           if (!is_open(entries_[at], round)) continue;
-          const double done = static_cast<double>(at) / static_cast<double>(entries_.size());
-          report("tune", std::min(1.0, (round + done) / policy_.rounds));
+          report("tune", units_ > 0 ? units_ / (units_ + units_left(round, at)) : 0);
           time(entries_[at], round);
+          if (round == 0) again_[at] = tactics_again(entries_[at]);
         }
     }
     entries_.clear();
+  }
+
+  /// How many tactics of an entry that was timed are timed on each later round, unless they were disturbed.
+  double tactics_again(const Entry& entry) const {
+    const auto record = plan_.records.find(entry.key);
+    if (record == plan_.records.end() || record->second.microseconds > longest_again) return 0;
+    const auto count = static_cast<double>(open_tactics(entry, 1).size());
+    return count == 1 && entry.open.size() > 1 ? 0 : count;
+  }
+
+  /// Timings of a tactic that are still to come from an entry of a round on; of those whose later rounds are not known
+  /// yet as many as of those that are.
+  double units_left(int round, size_t next) const {
+    constexpr double usual_again = 0.3;
+    double once = 0, again = 0, left = 0;
+    for (size_t at = 0; at < entries_.size(); ++at)
+      if (again_[at] >= 0) once += static_cast<double>(entries_[at].open.size()), again += again_[at];
+    const double share = once > 0 ? again / once : usual_again;
+    for (size_t at = 0; at < entries_.size(); ++at) {
+      const auto all = static_cast<double>(entries_[at].open.size());
+      const double later = again_[at] >= 0 ? again_[at] : share * all;
+      const int rounds = policy_.rounds - 1 - round + (round > 0 && at >= next ? 1 : 0);
+      if (round == 0 && at >= next) left += all;
+      if (round < policy_.rounds) left += rounds * later;
+      else if (at >= next && is_open(entries_[at], round)) left += 1;
+    }
+    return left;
   }
 
   bool is_open(const Entry& entry, int round) const {
@@ -255,6 +282,7 @@ class Tuner {
     if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1 &&
                             !has_disturbed(entry, plan_.records.at(entry.key))))
       return;
+    units_ += static_cast<double>(tactics.size());
     timer_->set_members(entry.unfused.members);
     const std::vector<size_t> ready = timer_->begin(entry.problem, tactics);
     std::vector<Candidate> timed;
@@ -295,7 +323,9 @@ class Tuner {
   plan::Layout layout_;
   std::vector<plan::Blocks> blocks_;  // whose problems were entered
   std::vector<Entry> entries_;
-  std::set<std::string> keys_;  // of all entries so far
+  std::set<std::string> keys_;                          // of all entries so far
+  std::vector<double> again_;                           // tactics_again by entry; below 0: not timed yet
+  double units_ = 0;                                    // timings of a tactic so far
   std::map<std::string, std::set<std::string>> timed_;  // tactics, by key
 };
 

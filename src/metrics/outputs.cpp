@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tenon::metrics {
 namespace {
@@ -42,6 +43,28 @@ int64_t same_best(std::span<const float> a, std::span<const float> b, int64_t cl
       same += best_of(a.data() + at, classes, inner) == best_of(b.data() + at, classes, inner);
     }
   return same;
+}
+
+std::vector<int64_t> best_in_turn(std::span<const float> scores, int64_t classes) {
+  std::vector<int64_t> found;
+  for (int64_t at = 0; at < std::ssize(scores); at += classes)
+    if (const int64_t best = best_of(scores.data() + at, classes, 1); found.empty() || found.back() != best)
+      found.push_back(best);
+  return found;
+}
+
+int64_t edits(std::span<const int64_t> from, std::span<const int64_t> to) {
+  std::vector<int64_t> row(to.size() + 1);  // of the beginning of `from` to each beginning of `to`
+  for (size_t at = 0; at < row.size(); ++at) row[at] = static_cast<int64_t>(at);
+  for (size_t i = 0; i < from.size(); ++i) {
+    int64_t diagonal = std::exchange(row[0], static_cast<int64_t>(i) + 1);
+    for (size_t j = 0; j < to.size(); ++j) {
+      const int64_t exchanged = diagonal + (from[i] != to[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({exchanged, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
 }
 
 double divergence(std::span<const float> exact, std::span<const float> other) {

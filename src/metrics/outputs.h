@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace tenon::metrics {
 
@@ -13,6 +14,12 @@ double cosine(std::span<const float> a, std::span<const float> b);
 /// Numbers as [outer, classes, inner]: how many of the outer x inner positions have their greatest class where the
 /// others have theirs, the first of equals.
 int64_t same_best(std::span<const float> a, std::span<const float> b, int64_t classes, int64_t inner);
+
+/// Numbers as [steps, classes]: the greatest class of each step, equal ones that follow each other as one.
+std::vector<int64_t> best_in_turn(std::span<const float> scores, int64_t classes);
+
+/// The fewest insertions, deletions and exchanges that make one sequence of the other (Levenshtein's distance).
+int64_t edits(std::span<const int64_t> from, std::span<const int64_t> to);
 
 /// Kullback and Leibler's divergence of softmax(other) from softmax(exact), in nats.
 double divergence(std::span<const float> exact, std::span<const float> other);

@@ -213,8 +213,8 @@ TEST(judge, counts_the_classes_of_positions_where_there_is_a_map_of_them) {
                            test::node("stem", "Conv", {"x", "w1"}, {"a"}, test::integers("pads", {1, 1, 1, 1})) +
                            test::node("act", "Relu", {"a"}, {"b"}) +
                            test::node("next", "Conv", {"b", "w2"}, {"c"}, test::integers("pads", {1, 1, 1, 1})) +
-                           test::node("again", "Relu", {"c"}, {"d"}) + test::node("point", "Conv", {"d", "w3"}, {"y"}) +
-                           test::output("y")),
+                           test::node("again", "Relu", {"c"}, {"d"}) + test::node("point", "Conv", {"d", "w3"}, {"e"}) +
+                           test::node("share", "Softmax", {"e"}, {"y"}, test::integer("axis", 1)) + test::output("y")),
                levels);
   EXPECT_NE(said.find("share of positions with fp32's class on 16 samples; at most "), std::string::npos) << said;
 }

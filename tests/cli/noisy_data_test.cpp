@@ -98,8 +98,16 @@ TEST(output_kind, is_seen_from_the_numbers) {
   const auto positive = [](int64_t at) { return std::fabs(std::sin(static_cast<float>(at))); };
   const std::vector<Tensor> image{of({1, 3, 8, 8}, positive)}, tokens{Tensor(DType::i64, {1, 4})};
   const auto kind = [&](const Tensor& output) { return kind_of(image, {output}); };
-  EXPECT_EQ(kind(of({1, 6, 8, 8}, wave)), OutputKind::class_map);
-  EXPECT_EQ(kind(of({1, 8, 8, 6}, wave)), OutputKind::class_map);
+  const auto logits = [](int64_t at) { return 9 * std::sin(static_cast<float>(at)); };
+  const auto background = [](int64_t at) { return at % 6 == 0 ? 20.f : -1.f; };  // wins everywhere
+  EXPECT_EQ(kind(of({1, 6, 8, 8}, logits)), OutputKind::class_map);
+  EXPECT_EQ(kind(of({1, 8, 8, 6}, logits)), OutputKind::class_map);
+  EXPECT_EQ(kind(of({1, 8, 8, 6}, background)), OutputKind::class_map);
+  EXPECT_EQ(kind(of({1, 64, 8, 8}, wave)), OutputKind::signal);  // features
+  EXPECT_EQ(kind(of({1, 9, 6}, logits)), OutputKind::sequence);
+  EXPECT_EQ(kind(of({1, 9, 64}, wave)), OutputKind::signal);
+  EXPECT_EQ(kind(of({1, 9, 6}, [](int64_t at) { return 90 * (at % 7) + 0.5f; })), OutputKind::signal);  // boxes
+  EXPECT_EQ(kind_of(image, {of({1, 9, 6}, logits), of({1, 9, 4}, logits)}), OutputKind::signal);
   EXPECT_EQ(kind(of({1, 2, 8, 8}, [](int64_t at) { return at < 64 ? 0.25f : 0.75f; })), OutputKind::class_map);
   EXPECT_EQ(kind(Tensor(DType::i64, {1, 8, 8})), OutputKind::class_map);
   EXPECT_EQ(kind(of({1, 2, 8, 8}, wave)), OutputKind::signal);       // a flow
@@ -110,6 +118,38 @@ TEST(output_kind, is_seen_from_the_numbers) {
   EXPECT_EQ(kind(of({2, 64}, [](int64_t) { return 1.f / 64; })), OutputKind::signal);  // probabilities
   EXPECT_EQ(kind_of(tokens, {of({1, 4, 3000}, wave)}), OutputKind::tokens);
   EXPECT_EQ(kind_of(tokens, {of({1, 4, 768}, wave)}), OutputKind::signal);
+}
+
+TEST(output_kind, tells_embeddings_of_any_length_from_classes) {
+  using Samples = std::vector<std::vector<float>>;
+  const auto numbers = [](size_t size, const std::function<float(size_t)>& make) {
+    Samples samples(3, std::vector<float>(size));
+    for (auto& one : samples)
+      for (size_t at = 0; at < size; ++at) one[at] = make(at);
+    return samples;
+  };
+  const auto wave = [](size_t at) { return 3 * std::sin(static_cast<float>(at)); };
+  EXPECT_TRUE(are_embeddings(numbers(64, wave)));
+  EXPECT_TRUE(are_embeddings(numbers(64, [&](size_t at) { return std::max(0.f, wave(at)); })));
+  EXPECT_FALSE(are_embeddings(numbers(64, [&](size_t at) { return at == 9 ? 12 : wave(at); })));  // a class
+  EXPECT_FALSE(are_embeddings(numbers(64, [&](size_t at) { return wave(at) - 9; })));  // logarithms of probabilities
+  EXPECT_FALSE(are_embeddings(numbers(64, [&](size_t at) { return wave(at) / 8 + 0.5f; })));  // of many classes at once
+  EXPECT_FALSE(are_embeddings(numbers(10, wave)));
+  EXPECT_FALSE(are_embeddings({}));
+}
+
+TEST(output_kind, has_samples_in_front_where_a_network_has_time_there) {
+  const auto first = [](const Dims& dims, int64_t batch) {
+    return by_sample({of(dims, [](int64_t at) { return static_cast<float>(at); })}, batch)[0];
+  };
+  const Tensor turned = first({3, 2, 2}, 2), one = first({3, 1, 2}, 1), rows = first({3, 2}, 1);
+  EXPECT_EQ(turned.dims(), Dims({2, 3, 2}));
+  EXPECT_EQ(turned.data<float>()[2], 4);  // the second step of the first sample
+  EXPECT_EQ(turned.data<float>()[6], 2);
+  EXPECT_EQ(one.dims(), Dims({1, 3, 2}));
+  EXPECT_EQ(one.data<float>()[5], 5);
+  EXPECT_EQ(rows.dims(), Dims({1, 3, 2}));
+  EXPECT_EQ(first({2, 3}, 2).dims(), Dims({2, 3}));
 }
 
 TEST(output_kind, counts_what_is_left_of_a_sample) {
@@ -138,6 +178,13 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   const auto [same, nats] = kept(OutputKind::tokens, words, changed);
   EXPECT_DOUBLE_EQ(same, 0.5);
   EXPECT_GT(nats, 0.1);
+  // A step that is missing is an edit; where a class begins and ends is none.
+  const auto steps = [](const std::vector<int64_t>& best) {
+    return of({2, 3, 4}, [&](int64_t at) { return at >= 12 && best[at / 4 - 3] == at % 4 ? 1.f : 0.f; });
+  };
+  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({0, 1, 2}), steps({0, 2, 2})).first, 2. / 3);
+  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({1, 1, 2}), steps({1, 2, 2})).first, 1);
+  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({0, 0, 0}), steps({1, 2, 3})).first, 0);
   Tensor longer = exact.copy();
   for (int64_t at = 0; at < longer.elements(); ++at) longer.data<float>()[at] *= 3;
   EXPECT_DOUBLE_EQ(kept(OutputKind::embedding, exact, longer).first, 1);

@@ -3,6 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "compile/int8_pace.h"
+
 namespace tenon::compile {
 namespace {
 
@@ -109,6 +117,87 @@ TEST(Pace, OfAJudgedBuildIsRightAfterAFifth) {
     watch.now += round / 2, check(), watch.now += round / 2;
   }
   EXPECT_DOUBLE_EQ(pace.left(), 0);
+}
+
+TEST(Pace, OfWhatHasNotBegunMayBeGuessedInSeconds) {
+  Watch watch;
+  watch.pace.expect_seconds("reference", 2, 5), watch.pace.expect("calibrate", 10, 0.5, "reference");
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 10 + 25);
+  {
+    const Pace::Scope scope(watch.pace, "reference", 1);
+    watch.now += 8;
+  }
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 8 + 40) << "now it has a pace";
+  EXPECT_DOUBLE_EQ(watch.pace.spent("reference"), 8);
+  EXPECT_DOUBLE_EQ(watch.pace.spent("nothing"), 0);
+}
+
+/// How far the time left is from what it was, in parts of that, at each fortieth of a recorded build from the first
+/// fifth to the last tenth. A line of a recording is a time and what happened then, as Int8Pace and Pace are told.
+struct Replay {
+  Watch watch;
+  Int8Pace pace{watch.pace};
+  std::vector<std::unique_ptr<Pace::Scope>> scopes;
+  std::vector<double> errors;
+
+  explicit Replay(const std::string& name) {
+    std::ifstream file(TENON_SOURCE_DIR "/tests/compile/pace/" + name);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    const double end = lines.empty() ? 0 : std::stod(lines.back());
+    for (const std::string& line : lines) {
+      std::istringstream words(line);
+      double time = 0;
+      std::string what;
+      words >> time >> what;
+      for (; watch.now < time; watch.now = std::min(time, watch.now + end / 40)) look(end);
+      watch.now = time;
+      tell(what, words);
+    }
+  }
+
+  void look(double end) {
+    if (watch.now < 0.2 * end || watch.now > 0.9 * end) return;
+    errors.push_back(watch.pace.left() / (end - watch.now) - 1);
+  }
+
+  void tell(const std::string& what, std::istringstream& words) {
+    double first = 0, second = 0;
+    std::string part;
+    if (what == "begin" || what == "end") {
+      std::getline(words >> std::ws, part);
+      if (what == "begin") scopes.push_back(std::make_unique<Pace::Scope>(watch.pace, part, 1));
+      else scopes.pop_back(), part == Int8Pace::scoring ? pace.scored() : void();
+    } else if (what == "report") {
+      words >> part >> first >> second;
+      std::replace(part.begin(), part.end(), '_', ' ');
+      watch.pace.report(part, first, second);
+    } else {
+      words >> first >> second;
+      if (what == "task") {
+        watch.pace.expect("tune", 1);
+        pace.expect({.judged = true, .chosen = true, .reconstructs = false, .groups = first, .samples = second});
+      }
+      if (what == "referenced") watch.pace.skip("tune"), pace.referenced(first);
+      if (what == "engines") pace.compares(static_cast<size_t>(first));
+      if (what == "scaled") pace.scaled();
+      if (what == "searches") pace.searches(first != 0, static_cast<int>(second));
+    }
+  }
+};
+
+/// Recorded while other work had the machine, so that the same work took two to six times as long from one moment to
+/// the next.
+TEST(Pace, OfRecordedBuildsIsAboutRightAfterAFifth) {
+  for (const char* name : {"squeezenet.txt", "mobilenet_v2.txt"}) {
+    Replay replay(name);
+    std::vector<double>& errors = replay.errors;
+    ASSERT_GT(errors.size(), 20u) << name;
+    std::sort(errors.begin(), errors.end(), [](double a, double b) { return std::fabs(a) < std::fabs(b); });
+    EXPECT_LT(std::fabs(errors[errors.size() / 2]), 0.3) << name << ": in the middle";
+    EXPECT_LT(std::fabs(errors.back()), 1.5) << name << ": at worst";
+    EXPECT_EQ(replay.watch.pace.left(), 0) << name;
+  }
 }
 
 TEST(Pace, TellsWhereTheUserCancels) {

@@ -25,6 +25,22 @@ TEST(same_best, compares_positions_along_either_axis) {
   EXPECT_EQ(same_best(pairs, {{1, 0, 1, 0, 0, 1}}, 2, 1), 2);
 }
 
+TEST(best_in_turn, takes_equal_neighbours_as_one) {
+  const std::vector<float> scores{3, 1, 2, 0, 0, 5, 9, 0};
+  EXPECT_EQ(best_in_turn(scores, 2), (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_TRUE(best_in_turn({}, 2).empty());
+}
+
+TEST(edits, are_the_fewest) {
+  const std::vector<int64_t> word{1, 2, 3, 4}, none;
+  EXPECT_EQ(edits(word, word), 0);
+  EXPECT_EQ(edits(word, none), 4);
+  EXPECT_EQ(edits(none, word), 4);
+  EXPECT_EQ(edits(word, std::vector<int64_t>{2, 3, 4}), 1);
+  EXPECT_EQ(edits(word, std::vector<int64_t>{2, 3, 9, 4, 5}), 3);
+  EXPECT_EQ(edits(word, std::vector<int64_t>{4, 3, 2, 1}), 4);
+}
+
 TEST(divergence, is_that_of_the_distributions_whatever_is_added_to_all_logits) {
   const std::vector<float> exact{std::log(0.5f), std::log(0.25f), std::log(0.25f)};
   const std::vector<float> same{exact[0] + 90, exact[1] + 90, exact[2] + 90}, even{7, 7, 7};

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/int8_pace.h"
+
+#include <algorithm>
+
+namespace tenon::compile {
+namespace {
+
+constexpr double usual_engines = 4, engine_of_first = 0.25, round_of_first = 0.7, round_of_score = 2, round_of_tune = 3;
+constexpr double passes_of_reference = 4, seconds_of_pass = 0.015;  // a sample, with its image
+constexpr double samples_of_trial = 5, samples_of_layer = 1.5;      // as long as calibrating so many
+constexpr double samples_of_engine = 1.1;                           // of those that there are
+constexpr double trials_of_group = 3;                               // of ranges, where channels may have factors
+
+}  // namespace
+
+void Int8Pace::expect(const Task& task) {
+  judged_ = task.judged, compares_ = task.judged && task.chosen, samples_ = task.samples;
+  if (judged_) {
+    pace_.expect_seconds(reference, 1, passes_of_reference * seconds_of_pass * samples_);
+    pace_.expect("calibrate", samples_, 1.5 / samples_, reference);
+  } else {
+    pace_.expect_seconds("calibrate", samples_, 1.5 * passes_of_reference * seconds_of_pass);
+  }
+  const double trials =
+      factor_trials + trials_of_group * range_trial * task.groups + (task.judged ? usual_drafts * draft_trials : 0);
+  pace_.expect("choose ranges", task.chosen ? trials : 0, samples_of_trial, "calibrate");
+  pace_.expect("measure layers", task.groups + placing_groups, samples_of_layer, "calibrate");
+  if (task.reconstructs) pace_.expect("reconstruct weights", 1, 2 * task.groups, "measure layers");
+  if (compares_) {
+    pace_.expect(first_engine, 1, 1, "tune");
+    pace_.expect(engine, usual_engines - 1, engine_of_first, first_engine);
+  }
+  if (judged_) expect_scores(1 + (compares_ ? usual_engines : 0));
+  expect_rounds(1);
+}
+
+void Int8Pace::expect_rounds(int rounds) {
+  if (compares_) pace_.expect(round, rounds, round_of_first, first_engine);
+  else if (judged_) pace_.expect(round, rounds, round_of_score, scoring);
+  else pace_.expect(round, rounds, round_of_tune, "tune");
+}
+
+void Int8Pace::expect_scores(double more) { pace_.expect(scoring, scored_ + more, score_cost_, reference); }
+
+void Int8Pace::referenced(double score_cost) {
+  score_cost_ = score_cost;
+  expect_scores(1 + (compares_ ? usual_engines : 0));
+  // Where little was to be timed for floating point, as its kernels are few or known, INT8 may yet have much.
+  constexpr double little = 0.5;
+  if (compares_ && pace_.spent("tune") < little * pace_.spent(reference))
+    pace_.expect(first_engine, 1, samples_of_engine * samples_, "calibrate");
+}
+
+void Int8Pace::compares(size_t engines) {
+  pace_.expect(engine, static_cast<double>(engines) - 1, engine_of_first, first_engine);
+  expect_scores(static_cast<double>(engines) + 1);
+}
+
+void Int8Pace::scaled() {
+  for (const char* part : {"calibrate", "choose ranges", "measure layers", "place layers", "reconstruct weights"})
+    pace_.skip(part);
+  pace_.skip(first_engine), pace_.skip(engine);
+  if (pace_.spent(first_engine) > 0) return;
+  compares_ = false;  // a cache knew the scales
+  expect_rounds(1);
+}
+
+void Int8Pace::searches(bool enough, int done) {
+  constexpr int usual = 4;  // of seven, where the first is not enough
+  const int rounds = std::max(enough ? 1 : usual, done);
+  expect_rounds(rounds);
+  expect_scores(rounds - done);
+}
+
+}  // namespace tenon::compile
