@@ -59,7 +59,8 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
       const double made = microseconds(
           [&] { program = std::make_unique<runtime::Program>(plan, shapes, thread_pool, &shared, arena); });
       if (round > 0) binding.push_back(bound), making.push_back(made);
-      else if (planning.size() < few) planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, thread_pool); }));
+      else if (planning.size() < few)
+        planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, thread_pool); }));
     }
   fmt::print("new sizes, bound   {:10.1f} us, the median of {}\n", median(binding), binding.size());
   fmt::print("new sizes, ready   {:10.1f} us, steps made and memory taken\n", median(making));
