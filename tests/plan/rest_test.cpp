@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "ops/op.h"
 #include "plan/blocks.h"
+#include "plan/sizes.h"
 #include "runtime/program.h"
 #include "support/net.h"
 
@@ -39,7 +40,8 @@ const %flat : i64[1] = {-1}
 %n : ? = Reshape(%k, %flat) from ["flatten"]
 output %y as "y"
 output %n as "n"
-)", {random_tensor({8, 8}, 1)});
+)",
+                         {random_tensor({8, 8}, 1)});
   ops::infer(plan.graph);
   plan.shapes = {{"x", {20, 8}}};
   return plan;
@@ -73,6 +75,20 @@ TEST(Rest, IsCutWhereDataDecidesSizes) {
   EXPECT_EQ(rest->parts[1].graph.nodes.size(), 5u) << "all up to the next, but what says the sizes of a Reshape";
   EXPECT_FALSE(rest->parts[2].planned);
   EXPECT_TRUE(rest->parts[3].planned);
+}
+
+/// For other sizes than those that its steps were made for nothing is inferred or planned.
+TEST(Rest, IsBoundByEvaluation) {
+  const plan::Plan plan = rows_plan();
+  const plan::Planned part = plan::planned(plan::concretise(plan.graph, plan.shapes), plan);
+  const auto rest = plan::rest_of(plan, *part.rest, {}, std::make_shared<backends::WeightCache>());
+  for (const plan::RestPart& one : rest->parts) {
+    if (!one.planned) continue;
+    const plan::Plan& own = one.planned->plan;
+    const ir::Graph graph = plan::concretise(own.graph, own.shapes);
+    const plan::Block block = plan::block_of(own, plan::make_steps(own, graph), graph, true);
+    EXPECT_TRUE(plan::Sizes::of(own.graph, block.graph, block.layout));
+  }
 }
 
 TEST(Rest, HasItsStepsInTheEngine) {
