@@ -74,8 +74,8 @@ bool is_class_map(const Tensor& output) {
 }
 
 bool is_sequence(const Tensor& output) {
-  constexpr int64_t most = 50000;  // characters of a script, or pieces of words
-  return has_classes(output, 3, most);
+  constexpr int64_t most = 50000, most_steps = 4096;  // characters of a script, or pieces of words; edits are counted
+  return has_classes(output, 3, most) && output.dims()[1] <= most_steps;
 }
 
 /// Classes themselves, at one position or many.

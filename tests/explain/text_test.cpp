@@ -17,8 +17,8 @@ Report report() {
   conv.switched = 400;
   conv.precision = Precision::fp32;
   conv.candidates = {{"winograd4", 550},
-                 {"ref", unknown},
-                 {"depthwise", unknown, {backends::Reason::group, "one input and one output channel"}}};
+                     {"ref", unknown},
+                     {"depthwise", unknown, {backends::Reason::group, "one input and one output channel"}}};
   Row move{"turn", {"turn"}, "Transpose", "1x8x8x4 -> 1x4x8x8", "fp32", "transpose", 100, unknown, 1};
   move.candidates = {{"ref", unknown}};
   Row plain{"odd\n", {"odd\n"}, "Det", "4x8x8 -> 4", "fp32", "ref", 300};
@@ -41,10 +41,10 @@ TEST(ExplainText, ReadsAsTheGoldenFile) {
 TEST(ExplainText, JsonOfARefusalHasItsCodeAndValues) {
   Report one = report();
   one.rows[0].candidates = {{"direct", unknown, {backends::Reason::too_many, 4, "channels"}},
-                        {"stem", unknown, backends::Reason::empty}};
+                            {"stem", unknown, backends::Reason::empty}};
   const auto candidates = json(one)["steps"][0]["candidates"];
   EXPECT_EQ(candidates[0].dump(), R"({"kernel":"direct","refused":"more than 4 channels","code":"too_many",)"
-                              R"("values":[4,"channels"]})");
+                                  R"("values":[4,"channels"]})");
   EXPECT_EQ(candidates[1].dump(), R"({"kernel":"stem","refused":"nothing to do","code":"empty","values":[]})");
 }
 
@@ -152,6 +152,19 @@ TEST(ExplainText, TheCommandThatWouldMoveOnNamesTheLeastLoss) {
   const std::string wanted = "to move on: --max-drop 2.4: 40 layers in INT8 would take 9.000 ms and lose 2.34 points";
   EXPECT_NE(labelled.find(wanted + "\n"), std::string::npos) << labelled;
   EXPECT_NE(free.find(wanted + "; with labels (--eval FILE) it is known what that costs\n"), std::string::npos) << free;
+}
+
+TEST(ExplainText, LabelsAreNotOfferedToWhatTakesNone) {
+  plan::Search search = refused("share of positions with fp32's class");
+  EXPECT_EQ(search_text(search).find("--eval"), std::string::npos) << search_text(search);
+  search.points[1].objection = search.points[2].objection = "scores fall by 0.80 on average, more than 0.37";
+  EXPECT_NE(search_text(search).find("to move on: more or other --data: "), std::string::npos) << search_text(search);
+}
+
+TEST(ExplainText, ColumnsAreExplainedBelowTheTable) {
+  const std::string says = search_text(refused("mAP50-95"));
+  for (const char* column : {"\nms: ", "; int8 layers: ", "; rest: ", "\npoints: ", "; drop: "})
+    EXPECT_NE(says.find(column), std::string::npos) << column;
 }
 
 TEST(ExplainText, TheDropIsToldInTermsOfAHarmlessChange) {
