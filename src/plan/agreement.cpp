@@ -42,6 +42,29 @@ bool is_concatenation(const ir::Node& node, size_t axis, const std::vector<Dims>
   return sum == out[axis];
 }
 
+bool is_split(const ir::Node& node, size_t axis, const std::vector<int64_t>& parts, const std::vector<Dims>& sizes) {
+  const Dims& in = sizes[static_cast<size_t>(node.inputs[0])];
+  int64_t sum = 0;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    sum += parts[part];
+    if (node.outputs[part] == ir::no_value) continue;
+    const Dims& out = sizes[static_cast<size_t>(node.outputs[part])];
+    if (out.rank() != in.rank() || out[axis] != parts[part]) return false;
+    for (size_t at = 0; at < out.rank(); ++at)
+      if (at != axis && in[at] != out[at]) return false;
+  }
+  return sum == in[axis];
+}
+
+/// One of each image and channel, where rows and columns were.
+bool is_global(const ir::Node& node, size_t channels, const std::vector<Dims>& sizes) {
+  const Dims &in = sizes[static_cast<size_t>(node.inputs[0])], &out = sizes[static_cast<size_t>(node.outputs[0])];
+  if (in.rank() != out.rank()) return false;
+  for (size_t at = 0; at < out.rank(); ++at)
+    if (out[at] != (at == 0 || at == channels ? in[at] : 1)) return false;
+  return true;
+}
+
 bool is_transposition(const ir::Node& node, const std::vector<int64_t>& perm, const std::vector<Dims>& sizes) {
   const Dims &in = sizes[static_cast<size_t>(node.inputs[0])], &out = sizes[static_cast<size_t>(node.outputs[0])];
   if (in.rank() != perm.size() || out.rank() != perm.size()) return false;
@@ -60,6 +83,13 @@ bool has_shape(const ir::Value& value, const Dims& dims) {
   return value.shape &&
          std::equal(value.shape->begin(), value.shape->end(), dims.begin(), dims.end(),
                     [](const ir::Dim& dim, int64_t size) { return dim.is_constant() && dim.value() == size; });
+}
+
+/// Integers of a constant; none where it is another.
+std::vector<int64_t> constant_integers(const ir::Graph& graph, ir::ValueId id) {
+  const Tensor* tensor = graph.constant(id);
+  if (!tensor || tensor->dtype() != DType::i64) return {};
+  return {tensor->data<int64_t>(), tensor->data<int64_t>() + tensor->elements()};
 }
 
 /// A product with a constant matrix, and a constant row where something is added.
@@ -90,9 +120,19 @@ Agreement::Agreement(const ir::Graph& graph) : graph_(graph) {
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) checks_.push_back(check_of(id));
 }
 
-/// Convolutions of images with constant weights; nothing where one of them is another.
+/// Convolutions of images with constant weights, or a pool; nothing where one of them is another.
 std::vector<Agreement::Window> Agreement::windows_of(const ir::Node& node) const {
   std::vector<Window> windows;
+  if (ops::has_trait(node.op, ops::Trait::window) && !ops::has_trait(node.op, ops::Trait::product)) {
+    const auto kernel = node.integers("kernel_shape", {}), strides = node.integers("strides", {1, 1}),
+               pads = node.integers("pads", {0, 0, 0, 0});
+    const bool plain = node.outputs.size() == 1 && node.text("layout", "") == "NHWC" && !node.has("dilations") &&
+                       node.text("auto_pad", "NOTSET") == "NOTSET" && node.integer("ceil_mode", 0) == 0;
+    if (!plain || kernel.size() != 2 || strides.size() != 2 || pads.size() != 4) return {};
+    Window window{{kernel[0], kernel[1]}, {strides[0], strides[1]}, {1, 1}, {pads[0] + pads[2], pads[1] + pads[3]}};
+    window.residual = ir::no_value;
+    return {window};
+  }
   for (const ops::Convolution& part : ops::convolutions_of(node)) {
     const Tensor* weights = graph_.constant(node.inputs[part.weights]);
     const std::string pad = part.node.text("auto_pad", "NOTSET");
@@ -113,6 +153,13 @@ std::vector<Agreement::Window> Agreement::windows_of(const ir::Node& node) const
   return windows;
 }
 
+/// The axis that a node names, from the front.
+size_t Agreement::axis_of(const ir::Node& node, int64_t otherwise) const {
+  const int64_t axis = node.integer("axis", otherwise);
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(graph_.value(node.outputs[0]).shape->size())
+                                      : axis);
+}
+
 Agreement::Check Agreement::check_of(ir::NodeId id) const {
   const ir::Node& node = graph_.node(id);
   Check check{.node = id};
@@ -125,9 +172,16 @@ Agreement::Check Agreement::check_of(ir::NodeId id) const {
     check.kind = Kind::view;
   } else if (ops::has_trait(node.op, ops::Trait::joins)) {
     check.kind = Kind::concat;
-    const int64_t axis = node.integer("axis", 0);
-    check.axis =
-        static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(graph_.value(node.outputs[0]).shape->size()) : axis);
+    check.axis = axis_of(node, 0);
+  } else if (const auto parts = ops::has_trait(node.op, ops::Trait::splits) && node.inputs.size() > 1
+                                    ? constant_integers(graph_, node.inputs[1])
+                                    : std::vector<int64_t>{};
+             parts.size() == node.outputs.size()) {
+    check.kind = Kind::split;
+    check.axis = axis_of(node, 0), check.parts = parts;
+  } else if (ops::has_trait(node.op, ops::Trait::global) && node.outputs.size() == 1) {
+    check.kind = Kind::global;
+    check.axis = node.text("layout", "") == "NHWC" ? graph_.value(node.outputs[0]).shape->size() - 1 : 1;
   } else if (ops::has_trait(node.op, ops::Trait::permutes) && node.has("perm")) {
     check.kind = Kind::transpose;
     check.perm = node.integers("perm");
@@ -161,11 +215,13 @@ bool Agreement::windows_hold(const Check& check, const std::vector<Dims>& sizes)
   if (in.rank() != 4) return false;
   Dims x = in;
   for (const Window& window : check.windows) {
-    if (x[window.in_nchw ? 1 : 3] != window.in_channels) return false;
-    Dims y{x[0], 0, 0, window.out_channels};
+    const bool pool = window.out_channels == 0;
+    if (!pool && x[window.in_nchw ? 1 : 3] != window.in_channels) return false;
+    Dims y{x[0], 0, 0, pool ? x[3] : window.out_channels};
     for (size_t at = 0; at < 2; ++at) {
       const int64_t from = x[at + (window.in_nchw ? 2 : 1)], stride = window.stride[at];
       const int64_t reach = from + window.pads[at] - window.dilation[at] * (window.kernel[at] - 1) - 1;
+      if (pool && reach < 0) return false;  // inference refuses it
       y[at + 1] = window.same ? (from + stride - 1) / stride : reach < 0 ? 0 : reach / stride + 1;
     }
     if (window.residual != ir::no_value && !(sizes[static_cast<size_t>(window.residual)] == y)) return false;
@@ -208,6 +264,8 @@ bool Agreement::holds(const Check& check, const std::vector<Dims>& sizes) const 
              sizes[static_cast<size_t>(node.outputs[0])].elements();
     case Kind::windows: return windows_hold(check, sizes);
     case Kind::product: return is_product(node, sizes);
+    case Kind::global: return is_global(node, check.axis, sizes);
+    case Kind::split: return is_split(node, check.axis, check.parts, sizes);
     case Kind::concat: return is_concatenation(node, check.axis, sizes);
     case Kind::transpose: return is_transposition(node, check.perm, sizes);
     case Kind::inferred: break;

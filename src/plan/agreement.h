@@ -16,8 +16,8 @@ class Agreement {
   bool holds(const std::vector<Dims>& sizes, const Decided& decided) const;
 
  private:
-  enum class Kind : uint8_t { elementwise, view, windows, product, concat, transpose, inferred };
-  /// A convolution of images: by spatial axis, and of its weights.
+  enum class Kind : uint8_t { elementwise, view, windows, global, product, concat, split, transpose, inferred };
+  /// A convolution of images: by spatial axis, and of its weights. Channels of a pool are 0: it keeps them.
   struct Window {
     int64_t kernel[2], stride[2], dilation[2], pads[2], in_channels, out_channels;
     bool same, in_nchw;  // padded for whole strides; its input has channels before rows
@@ -27,13 +27,15 @@ class Agreement {
     ir::NodeId node;
     Kind kind = Kind::inferred;
     std::vector<Window> windows = {};      // one reading the result of the one before
-    size_t axis = 0;                       // of a concatenation
+    size_t axis = 0;                       // of a concatenation or a split; of a pool's channels
     std::vector<int64_t> perm = {};        // of a transposition
+    std::vector<int64_t> parts = {};       // of a split
     mutable ir::Graph alone = {};          // of an inferred one, with the sizes that were asked about last
     std::vector<ir::ValueId> inputs = {};  // of the node in that
   };
   Check check_of(ir::NodeId id) const;
   std::vector<Window> windows_of(const ir::Node& node) const;
+  size_t axis_of(const ir::Node& node, int64_t otherwise) const;
   bool holds(const Check& check, const std::vector<Dims>& sizes) const;
   bool windows_hold(const Check& check, const std::vector<Dims>& sizes) const;
   bool infers(const Check& check, const std::vector<Dims>& sizes, const Decided& decided) const;

@@ -19,10 +19,9 @@ TEST(DimProgram, GivesTheValuesOfItsText) {
   const int n = program.symbol("N"), h = program.symbol("H");
   EXPECT_EQ(n, 0);
   EXPECT_EQ(h, 1);
-  const std::pair<const char*, int64_t> cases[] = {{"7", 7},           {"N", 3},          {"2*N+1", 7},
-                                                   {"N*H", 33},        {"H-N", 8},        {"-2*N+H", 5},
-                                                   {"(H+1)//4", 3},    {"(-H)//4", -3},   {"N*((H+1)//4)//2", 3},
-                                                   {"((H+1)//4)//2+N", 4}};
+  const std::pair<const char*, int64_t> cases[] = {
+      {"7", 7},        {"N", 3},        {"2*N+1", 7},           {"N*H", 33},           {"H-N", 8}, {"-2*N+H", 5},
+      {"(H+1)//4", 3}, {"(-H)//4", -3}, {"N*((H+1)//4)//2", 3}, {"((H+1)//4)//2+N", 4}};
   std::vector<int> places;
   for (const auto& [text, value] : cases) {
     const auto dim = ir::Dim::parse(text);
@@ -83,7 +82,8 @@ const %w : f32[4,3,3,3] = @0
 %d : ? = Concat(%b, %c) {axis=1} from ["k"]
 %y : ? = ReduceMean(%d) {keepdims=0} from ["p"]
 output %y as "y"
-)", {{"x", {1, 3, 16, 16}}});
+)",
+                {{"x", {1, 3, 16, 16}}});
   ASSERT_TRUE(net.sizes) << "made of the batch, height and width";
   for (const auto& [n, h, w] : {std::tuple(1, 16, 16), std::tuple(5, 17, 40), std::tuple(2, 31, 7)})
     net.expect_inferred({{"x", {n, 3, h, w}}});
@@ -91,6 +91,24 @@ output %y as "y"
   EXPECT_FALSE(net.holds({{"x", {1, 3, 2, 2}}})) << "nothing is left for the pool";
   EXPECT_FALSE(net.holds({{"x", {1, 3, 16}}}));
   EXPECT_FALSE(net.holds({{"z", {1, 3, 16, 16}}}));
+}
+
+TEST(Sizes, OfPoolsAndSplitsAreThoseOfInference) {
+  Evaluated net(R"(graph "g"
+input %x : f32[N,H,W,3]
+const %widths : i64[2] = {1, 2}
+%m : ? = MaxPool(%x) {kernel_shape=[3,2], strides=[2,2], pads=[1,0,0,1], layout="NHWC"} from ["m"]
+%s : ?, %t : ? = Split(%m, %widths) {axis=-1} from ["s"]
+%g : ? = GlobalAveragePool(%t) {layout="NHWC"} from ["g"]
+output %s as "s"
+output %g as "g"
+)",
+                {{"x", {1, 16, 16, 3}}}, {});
+  ASSERT_TRUE(net.sizes);
+  for (const auto& [n, h, w] : {std::tuple(1, 16, 16), std::tuple(5, 17, 40), std::tuple(2, 31, 7)})
+    net.expect_inferred({{"x", {n, h, w, 3}}});
+  EXPECT_FALSE(net.holds({{"x", {1, 16, 16, 4}}})) << "the parts are three";
+  EXPECT_FALSE(net.holds({{"x", {1, 1, 16, 3}}})) << "nothing is left for the pool";
 }
 
 TEST(Sizes, OfAPairOfConvolutionsAreThoseOfInference) {
@@ -102,7 +120,9 @@ const %w : f32[16,1,3,3] = @1
 %y : ? = tenon:ConvPair(%x, %v, _, %w, _, _, _, %more) {"expand.activation"="relu", "depthwise.group"=16,
   "depthwise.pads"=[1,0,1,2], "depthwise.residual"="before"} from ["p"]
 output %y as "y"
-)", {{"x", {1, 5, 6, 8}}, {"more", {1, 5, 6, 16}}}, {random_tensor({16, 8, 1, 1}, 1), random_tensor({16, 1, 3, 3}, 2)});
+)",
+                {{"x", {1, 5, 6, 8}}, {"more", {1, 5, 6, 16}}},
+                {random_tensor({16, 8, 1, 1}, 1), random_tensor({16, 1, 3, 3}, 2)});
   ASSERT_TRUE(net.sizes);
   net.expect_inferred({{"x", {3, 9, 4, 8}}, {"more", {3, 9, 4, 16}}});
   EXPECT_FALSE(net.holds({{"x", {3, 9, 4, 8}}, {"more", {3, 8, 4, 16}}})) << "what is added has other rows";
@@ -143,7 +163,8 @@ input %a : f32[N,4]
 input %b : f32[N,4]
 %y : f32[N,4] = Add(%a, %b) from ["s"]
 output %y as "y"
-)", {{"a", {3, 4}}, {"b", {3, 4}}});
+)",
+                {{"a", {3, 4}}, {"b", {3, 4}}});
   ASSERT_TRUE(sum.sizes);
   EXPECT_TRUE(sum.holds({{"a", {7, 4}}, {"b", {7, 4}}}));
   EXPECT_FALSE(sum.holds({{"a", {7, 4}}, {"b", {6, 4}}}));
@@ -152,7 +173,8 @@ input %a : f32[N,4]
 input %b : f32[M,4]
 %y : ? = MatMul(%a, %b) from ["p"]
 output %y as "y"
-)", {{"a", {3, 4}}, {"b", {4, 4}}});
+)",
+                 {{"a", {3, 4}}, {"b", {4, 4}}});
   EXPECT_TRUE(!open.sizes || !open.holds({{"a", {7, 4}}, {"b", {5, 4}}})) << "rows of one are columns of the other";
 }
 
