@@ -199,7 +199,7 @@ TENON_API const char* tenon_engine_metadata(const tenon_engine* engine, const ch
 TENON_API const char* tenon_engine_metadata_key(const tenon_engine* engine, size_t at);
 
 /* Text, which ends with a zero that its size does not count. */
-typedef enum tenon_text_format { TENON_TEXT = 0, TENON_JSON = 1 } tenon_text_format;
+typedef enum tenon_text_format TENON_ENUM_INT { TENON_TEXT = 0, TENON_JSON = 1 } tenon_text_format;
 /* Inputs, outputs and ops, the memory of a session, and as text every step that runs with its kernel and the places of
  * its operands, as `tenon inspect --stage plan` prints. `threads` 0: as many as the engine was built for. */
 TENON_API tenon_code tenon_engine_inspect(const tenon_engine* engine, tenon_text_format format, int32_t threads,

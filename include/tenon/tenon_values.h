@@ -7,8 +7,12 @@
 #include <tenon/export.h>
 #include <tenon/version.h>
 
+/* The type of an enumeration's values in C++: there any int of a caller's may be read, and refused by its number. */
 #ifdef __cplusplus
+#define TENON_ENUM_INT : int
 extern "C" {
+#else
+#define TENON_ENUM_INT
 #endif
 
 /* ---- versions and errors ---- */
@@ -18,7 +22,7 @@ TENON_API int tenon_version(void);
 TENON_API const char* tenon_version_text(void);
 
 /* Why something could not be done: the command's exit status. */
-typedef enum tenon_code {
+typedef enum tenon_code TENON_ENUM_INT {
   TENON_OK = 0,
   TENON_INTERNAL = 1, /* a fault of Tenon */
   TENON_USAGE = 2,
@@ -47,7 +51,7 @@ TENON_API void tenon_error_free(tenon_error* error);
 
 /* ---- logging ---- */
 
-typedef enum tenon_severity {
+typedef enum tenon_severity TENON_ENUM_INT {
   TENON_SEVERITY_INTERNAL_ERROR = 0,
   TENON_SEVERITY_ERROR = 1,
   TENON_SEVERITY_WARNING = 2,
@@ -69,7 +73,7 @@ TENON_API void tenon_logger_init(tenon_logger* logger);
 /* ---- tensors ---- */
 
 /* Types of elements: the values of ONNX's TensorProto.DataType. */
-typedef enum tenon_dtype {
+typedef enum tenon_dtype TENON_ENUM_INT {
   TENON_UNDEFINED = 0,
   TENON_F32 = 1,
   TENON_U8 = 2,

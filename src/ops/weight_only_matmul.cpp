@@ -21,7 +21,7 @@ template <class Context>
 Sizes sizes_of(const Context& ctx) {
   const ir::Node& node = ctx.node();
   Sizes s{node.integer("k", 0), node.integer("block", 32), node.integer("bits", 4), 0};
-  if (s.k < 1 || s.block < 1 || (s.bits != 4 && s.bits != 8) || s.block * s.bits % 8 != 0)
+  if (s.k < 1 || s.block < 1 || s.block > INT32_MAX || (s.bits != 4 && s.bits != 8) || s.block * s.bits % 8 != 0)
     ctx.fail("its weights are in no blocks of 4 or 8 bits");
   s.blocks = (s.k - 1) / s.block + 1;
   return s;

@@ -19,33 +19,44 @@ enum class Reuse { at_once, rested };
 
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
+/// What stands in the arena, from its offset to its end, for the steps it is used in.
+struct Placed {
+  int64_t offset, end;
+  int first, last;
+};
+
 /// Places storages in this order, each at the lowest gap among those in use at the same time; returns the arena's size.
 int64_t place_in_order(std::vector<Storage>& storages, const std::vector<int>& order, Reuse reuse) {
   const int rest = reuse == Reuse::rested;
-  std::vector<int> placed;
+  std::vector<Placed> placed;  // by offset
+  placed.reserve(order.size());
   int64_t end = 0;
   for (int id : order) {
     Storage& storage = storages[id];
+    const int64_t bytes = storage.bytes;
     int64_t offset = 0, best = -1, best_gap = INT64_MAX;
-    for (int other_id : placed) {  // kept sorted by offset
-      const Storage& other = storages[other_id];
+    for (const Placed& other : placed) {
       if (other.last + rest < storage.first || storage.last + rest < other.first) continue;
       const int64_t gap = other.offset - offset;
-      if (gap >= storage.bytes && gap < best_gap) best = offset, best_gap = gap;
-      offset = std::max(offset, other.offset + aligned(other.bytes));
+      if (gap >= bytes && gap < best_gap) best = offset, best_gap = gap;
+      offset = std::max(offset, other.end);
     }
     storage.offset = best >= 0 ? best : offset;
-    end = std::max(end, storage.offset + aligned(storage.bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), id,
-                                   [&](int a, int b) { return storages[a].offset < storages[b].offset; }), id);
+    const Placed own{storage.offset, storage.offset + aligned(bytes), storage.first, storage.last};
+    end = std::max(end, own.end);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), own,
+                                   [](const Placed& a, const Placed& b) { return a.offset < b.offset; }),
+                  own);
   }
   return end;
 }
 
-bool is_order(std::vector<int> order, size_t count) {
-  std::sort(order.begin(), order.end());
-  for (size_t at = 0; at < order.size(); ++at)
-    if (order[at] != static_cast<int>(at)) return false;
+bool is_order(const std::vector<int>& order, size_t count) {
+  std::vector<char> seen(count, 0);
+  for (const int id : order) {
+    if (id < 0 || static_cast<size_t>(id) >= count || seen[static_cast<size_t>(id)]) return false;
+    seen[static_cast<size_t>(id)] = 1;
+  }
   return order.size() == count;
 }
 
@@ -110,16 +121,18 @@ bool pays(int64_t rested, int64_t at_once) {
   return static_cast<double>(rested) <= most_growth * static_cast<double>(at_once);
 }
 
-/// In this order, rested where that pays.
-Placement placement_in(const std::vector<Storage>& storages, const std::vector<int>& order, bool may_rest) {
+/// In this order, rested where that pays. No arena is smaller than `lower_bound`.
+Placement placement_in(const std::vector<Storage>& storages, const std::vector<int>& order, bool may_rest,
+                       int64_t lower_bound) {
   const auto in_order = [&](Reuse reuse) {
     Placement placement{order, storages};
     placement.bytes = place_in_order(placement.storages, order, reuse);
     return placement;
   };
-  Placement tight = in_order(Reuse::at_once);
-  if (!may_rest) return tight;
+  if (!may_rest) return in_order(Reuse::at_once);
   Placement rested = in_order(Reuse::rested);
+  if (pays(rested.bytes, lower_bound)) return rested;
+  Placement tight = in_order(Reuse::at_once);
   return pays(rested.bytes, tight.bytes) ? rested : tight;
 }
 
@@ -139,7 +152,7 @@ void assign_offsets(Layout& layout, int steps, bool may_rest, const std::vector<
     for (int step = storage.first; step <= storage.last; ++step) live[step] += aligned(storage.bytes);
   layout.lower_bound = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
   const bool given = placement && is_order(*placement, layout.storages.size());
-  Placement found = given ? placement_in(layout.storages, *placement, may_rest)
+  Placement found = given ? placement_in(layout.storages, *placement, may_rest, layout.lower_bound)
                           : find_placement(layout, live, may_rest, placement != nullptr);
   layout.storages = std::move(found.storages);
   layout.placement = std::move(found.order);
