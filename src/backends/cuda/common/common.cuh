@@ -97,7 +97,14 @@ __device__ __forceinline__ void leave(const Breadcrumb& breadcrumb) {
   if ((blockIdx.x | blockIdx.y | blockIdx.z) == 0 && breadcrumb.place) *breadcrumb.place = breadcrumb.step;
 }
 
-// ---- a kernel may start while the one before it ends; memory of others is touched after this
+// ---- a kernel may start while the one before it ends; memory of others is touched after wait_for_previous
+// Before that: the next kernel may start as well, to fetch what is constant. It takes room of blocks that are waiting
+// to run beside this one, so that it pays only where kernels are small and follow one another.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 __device__ __forceinline__ void wait_for_previous(const Breadcrumb& breadcrumb) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

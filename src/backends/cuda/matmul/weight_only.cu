@@ -259,6 +259,7 @@ __device__ __forceinline__ void add_group(Sums& sums, const Stage& stage, const 
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     weight_only(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  let_next_start();
   __shared__ float parts_of_sums[WARPS][COLUMNS][PITCH];
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, split = warp % SPLIT;
   const int first = (blockIdx.x * SLOTS + warp / SPLIT) * TILES, m0 = blockIdx.y * ROWS;
