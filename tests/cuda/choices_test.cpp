@@ -49,5 +49,41 @@ TEST(Choices, AreNoneForE4m3BeforeItIsKnown) {
   EXPECT_GT(with_floats, 0);
 }
 
+/// A macro's value in a source; empty where it has none of that name.
+std::string value_of(const cuda::Source& source, const std::string& macro) {
+  for (const std::string& define : source.defines)
+    if (define.starts_with(macro + "=")) return define.substr(macro.size() + 1);
+  return {};
+}
+
+TEST(Choices, RoundBytesAsTheCpuWhereActivationsAreExact) {
+  int with_zero_points = 0, strict = 0;
+  for_problems([&](const cuda::Properties& gpu, const Case& one, Kind, backends::Problem problem) {
+    if (one.node().op != "tenon:Int8Conv") return;
+    const std::string activation = one.node().text("activation", "");
+    const bool exact = activation.empty() || activation == "relu" || activation == "clip";
+    for (const bool is_strict : {false, true}) {
+      problem.strict = is_strict;
+      for (const cuda::Choice& choice : cuda::choices(problem, gpu))
+        for (const cuda::Source& source : choice.tactic.sources) {
+          const std::string name = one.name() + ": " + choice.tactic.name;
+          // 0 and 3: what zero points add is in the bias, rounded.
+          const std::string zero = value_of(source, "ZP"), own = value_of(source, "STRICT");
+          const bool has_zero_point = one.operands[5] && one.operands[5].data<uint8_t>()[0] != 0;
+          if (!zero.empty() && (exact || is_strict) && has_zero_point) {
+            EXPECT_TRUE(zero == "1" || zero == "2") << name << " has ZP=" << zero;
+            ++with_zero_points;
+          }
+          if (is_strict && !own.empty()) {
+            EXPECT_EQ(own, "1") << name;
+            ++strict;
+          }
+        }
+    }
+  });
+  EXPECT_GT(with_zero_points, 0);
+  EXPECT_GT(strict, 0);
+}
+
 }  // namespace
 }  // namespace tenon::tests

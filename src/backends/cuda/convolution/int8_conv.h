@@ -48,7 +48,9 @@ std::vector<int8_t> int8_weights(const Problem& problem, const ConvShape& shape)
 std::vector<int32_t> zero_sums(const Int8Conv& conv, const std::vector<int8_t>& weights);
 
 /// Whether the activation is approximate, so that results may lie a step beside the CPU's.
-inline bool is_loose(const Int8Conv& conv) { return static_cast<int>(conv.epilogue.activation) >= 3 && !conv.strict; }
+inline bool is_loose(const Int8Conv& conv) {
+  return !ops::expression(conv.epilogue.activation).is_clamp && !conv.strict;
+}
 
 Finish finish_of(const Int8Conv& conv);
 /// The lists for kernels, each of `width` numbers.

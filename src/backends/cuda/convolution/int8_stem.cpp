@@ -18,7 +18,7 @@ struct Rows {
   ir::Node node;
   Problem problem;
 
-  explicit Rows(const Problem& from) : blocks(from) {
+  explicit Rows(const Problem& from) : blocks(from), problem(from) {
     const ConvShape& shape = blocks.shape;
     height = shape.out_h + blocks.taps_h - 1, width = shape.out_w + blocks.taps_w - 1;
     const int64_t depth = blocks.taps_w * blocks.channels;
@@ -27,8 +27,6 @@ struct Rows {
       node.attributes.erase(gone);
     node.attributes["strides"] = std::vector<int64_t>{1, 1};
     problem.node = &node;
-    problem.inputs = from.inputs;
-    problem.outputs = from.outputs;
     Operand& x = problem.inputs[0];
     x.dtype = DType::u8;
     x.dims = {shape.batch, height, shape.out_w, depth};
