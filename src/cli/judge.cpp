@@ -41,10 +41,13 @@ void JudgeOptions::add_to(CLI::App& app) {
 }
 
 namespace {
-/// Whether an engine is judged though nobody asked for it: it has data and time, and no limit of another kind.
+/// Whether an engine is judged though nobody asked for it: it has data, no limit of another kind and, where there is
+/// something to choose, time and samples enough for that.
 bool is_judged_unasked(const DataOptions& data, const BuildOptions& build) {
   constexpr int64_t fewest_samples = 10;
-  if (data.data.empty() || data.max_error >= 0 || build.budget_seconds == 0) return false;
+  if (data.data.empty() || data.max_error >= 0) return false;
+  if (build.weights != Weights::given) return true;
+  if (build.budget_seconds == 0) return false;
   const int64_t samples = build.calibrator->samples();
   return samples == 0 || samples >= fewest_samples;
 }

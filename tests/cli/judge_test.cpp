@@ -188,6 +188,20 @@ std::string levels(unsigned seed) {
   return npy("<f4", "1, 3, 8, 8", test::bytes_of(image));
 }
 
+TEST(judge, says_what_rounded_weights_lose_without_time_and_with_few_samples) {
+  const test::Folder folder;
+  folder.write("m.onnx", test::model(test::input("x", {1, 128}) + test::random_weights("w", {128, 128}, 1) +
+                                     test::node("all", "MatMul", {"x", "w"}, {"y"}) + test::output("y")));
+  std::filesystem::create_directory(folder / "all");
+  for (unsigned at = 0; at < 3; ++at)
+    folder.write("all/" + std::to_string(at) + ".npy",
+                 npy("<f4", "1, 128", test::bytes_of(test::random_tensor({1, 128}, at))));
+  const test::Outcome outcome =
+      test::run_tenon(folder, {"build", "m.onnx", "-o", "x.tenon", "-q", "--weights", "int4", "--data", "all",
+                               "--budget", "0", "--timing-cache", "-"});
+  EXPECT_NE(outcome.out.find("on 3 samples"), std::string::npos) << outcome.out << outcome.err;
+}
+
 TEST(judge, measures_the_jitter_of_arrays_by_their_last_bit) {
   const std::string said = limit_of(filter(), levels);
   EXPECT_EQ(said.find("share of fp32's signal in the outputs on 16 samples; at most "), 0u) << said;
