@@ -156,7 +156,14 @@ void check_carried(const Plan& plan);
 /// As its user knows it.
 std::string output_name(const ir::Graph& graph, size_t at);
 
-/// What runs, as text: buffers, then steps in order with tactics and operands, and behind each the bodies that it runs.
+/// What a step does: it launches a kernel that computes, copies data to other places, runs blocks by a condition or
+/// again and again, or calls the host from a device.
+enum class StepKind : uint8_t { launch, copy, branch, loop, call };
+StepKind kind_of(const ir::Node& node, const backends::ScheduledStep& step);
+std::string_view name(StepKind kind);
+
+/// What runs, as text: buffers, then steps in order with what they do, tactics and operands, and behind each the bodies
+/// that it runs.
 std::string print(const backends::Schedule& schedule);
 
 /// The program and device that steps are made for.

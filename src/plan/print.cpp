@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "ops/control_flow.h"
+#include "ops/op.h"
 #include "plan/plan.h"
 
 namespace tenon::plan {
@@ -38,7 +39,7 @@ std::string step_text(const backends::Schedule& schedule, const backends::Schedu
   for (size_t at = 0; at < node.outputs.size(); ++at)
     out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], step.problem.outputs[at]);
   const std::string tactic = step.host ? "host:" + step.host->tactic : step.tactic;
-  return fmt::format("{:<20} {}\n{}          {}\n{}          -> {}\n", tactic,
+  return fmt::format("{:<6} {:<20} {}\n{}          {}\n{}          -> {}\n", name(kind_of(node, step)), tactic,
                      printable(node.op + " " + node.label()), indent, in, indent, out);
 }
 
@@ -79,6 +80,24 @@ std::string text_of(const backends::Schedule& schedule, const std::string& inden
 }
 
 }  // namespace
+
+StepKind kind_of(const ir::Node& node, const backends::ScheduledStep& step) {
+  if (const ops::Flow flow = ops::flow_of(node.op); flow != ops::Flow::none)
+    return flow == ops::Flow::branch ? StepKind::branch : StepKind::loop;
+  if (step.host) return StepKind::call;
+  return ops::has_trait(node.op, ops::Trait::moves) ? StepKind::copy : StepKind::launch;
+}
+
+std::string_view name(StepKind kind) {
+  switch (kind) {
+    case StepKind::copy: return "copy";
+    case StepKind::branch: return "branch";
+    case StepKind::loop: return "loop";
+    case StepKind::call: return "call";
+    case StepKind::launch: break;
+  }
+  return "launch";
+}
 
 std::string print(const backends::Schedule& schedule) { return text_of(schedule, ""); }
 

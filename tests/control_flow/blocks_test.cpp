@@ -66,6 +66,7 @@ TEST(Blocks, ArePrintedBehindTheirSteps) {
   const size_t block = text.find("\nblock    body of Loop ");
   ASSERT_NE(block, std::string::npos) << text;
   EXPECT_LT(text.find("\nstep "), block);
+  EXPECT_LT(text.rfind(" loop ", block), block) << text;
   EXPECT_NE(text.find("\n  buffer   s0 at ", block), std::string::npos) << text;
   const size_t step = text.find("\n  step    0 ", block);
   ASSERT_NE(step, std::string::npos) << text;

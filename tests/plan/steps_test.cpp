@@ -159,13 +159,28 @@ buffer   constants 32 bytes
 buffer   input x f32[3,4]
 buffer   s0 at 0, 48 bytes
 output   y is s0
-step    0 one                  MatMul product
+step    0 launch one                  MatMul product
           x f32[3,4], const w f32[4,2]
           -> s0 f32[3,2]/[4,1]
-step    1 one                  Softmax soft
+step    1 launch one                  Softmax soft
           s0 f32[3,2]/[4,1]
           -> s0+8 f32[3,2]/[4,1]
 )");
+}
+
+TEST_F(Steps, AreOfKinds) {
+  const auto kind = [](const char* op, bool on_host = false) {
+    ir::Node node;
+    node.op = op;
+    backends::ScheduledStep step;
+    if (on_host) step.host.emplace();
+    return plan::name(plan::kind_of(node, step));
+  };
+  EXPECT_EQ(kind("Conv"), "launch");
+  EXPECT_EQ(kind("Transpose"), "copy");
+  EXPECT_EQ(kind("If"), "branch");
+  EXPECT_EQ(kind("Scan"), "loop");
+  EXPECT_EQ(kind("Unique", true), "call");
 }
 
 }  // namespace
