@@ -16,9 +16,9 @@ struct JudgeOptions {
   /// --eval, --max-drop, --objective, --pareto.
   void add_to(CLI::App& app);
   /// Puts a judge into `build`, which has its data already, where these options ask for one, where weights are
-  /// rounded, and where there is time for it and no --max-error; layers stay in floating point for their error alone only with --max-error then. Throws
-  /// Error(usage) where there is nothing to judge and for an unknown objective, Error(io) for labels that cannot be
-  /// read.
+  /// rounded, and where there is time for it and no --max-error; layers stay in floating point for their error alone
+  /// only with --max-error then. Throws Error(usage) where there is nothing to judge and for an unknown objective,
+  /// Error(io) for labels that cannot be read.
   void apply(const ModelOptions& model, const DataOptions& data, BuildOptions& build) const;
 };
 
