@@ -94,6 +94,18 @@ TEST(Weights, OfF16StayInF16) {
   }
 }
 
+TEST(Weights, ThatSeveralLayersShareCountOnce) {
+  const Folder folder;
+  const Engine engine =
+      build_net(folder, model(input("x", {64, 256}) + input("z", {32, 256}) + random_weights("w", {256, 256}, 1) +
+                              random_weights("b", {256}, 2) + node("one", "MatMul", {"x", "w"}, {"a"}) +
+                              node("other", "MatMul", {"z", "w"}, {"c"}) + node("more", "Add", {"c", "b"}, {"d"}) +
+                              output("a") + output("d")));
+  Session session = engine.session(1);
+  EXPECT_GE(session.memory().weights_bytes, 256 * 256 * 4);
+  EXPECT_LT(session.memory().weights_bytes, 256 * 256 * 6);
+}
+
 class BlockWeights : public ::testing::TestWithParam<int> {};
 
 TEST_P(BlockWeights, AreMultipliedAsTheyAre) {

@@ -2,6 +2,7 @@
 #include "backends/cpu/schedule_kernels.h"
 
 #include <set>
+#include <tuple>
 
 #include "backends/cpu/control_flow.h"
 
@@ -20,15 +21,12 @@ ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::S
       const backends::Step* const other = like ? like->step_of(scheduled, at) : nullptr;
       backends::MadeStep made{other ? other->resized(scheduled.problem) : nullptr, scheduled.tactic};
       if (!made.step) made = backends::make_step(scheduled.problem, scheduled.tactic);
-      packed_bytes_ += made.step->packed_bytes();
       steps_.back() = std::move(made.step);
       if (own) own->steps[at].tactic = std::move(made.tactic);
       continue;
     }
-    for (const backends::Schedule& block : *scheduled.blocks) {
+    for (const backends::Schedule& block : *scheduled.blocks)
       blocks_.back().push_back(std::make_unique<ScheduleKernels>(block));
-      packed_bytes_ += blocks_.back().back()->packed_bytes();
-    }
   }
 }
 
@@ -40,6 +38,24 @@ const backends::Step* ScheduleKernels::step_of(const backends::ScheduledStep& wa
       return schedule_.steps[place].tactic == wanted.tactic ? steps_[place].get() : nullptr;
   }
   return nullptr;
+}
+
+size_t ScheduleKernels::packed_bytes() const {
+  size_t bytes = 0;
+  // What WeightCache shares: the same constants, but for lists, packed by the same kernel to the same size.
+  std::set<std::tuple<std::vector<const void*>, std::string, size_t>> seen;
+  for (size_t at = 0; at < steps_.size(); ++at) {
+    for (const auto& block : blocks_[at]) bytes += block->packed_bytes();
+    const size_t own = steps_[at] ? steps_[at]->packed_bytes() : 0;
+    if (own == 0) continue;
+    std::vector<const void*> constants;
+    for (const ir::ValueId input : schedule_.graph.node(schedule_.steps[at].node).inputs)
+      if (const Tensor* constant = input == ir::no_value ? nullptr : schedule_.constant(input))
+        if (size_of(constant->dtype()) > 0 && constant->dims().rank() > 1)
+          constants.push_back(constant->data<std::byte>());
+    if (seen.emplace(std::move(constants), schedule_.steps[at].tactic, own).second) bytes += own;
+  }
+  return bytes;
 }
 
 size_t ScheduleKernels::plain_bytes() const {

@@ -18,7 +18,8 @@ class ScheduleKernels {
   const backends::Schedule& schedule() const { return schedule_; }
   /// A step of one session, where it cannot be shared. It must not outlive this.
   std::shared_ptr<const backends::Step> step(size_t at) const;
-  size_t packed_bytes() const { return packed_bytes_; }
+  /// Of packed weights; those that several steps share count once.
+  size_t packed_bytes() const;
   /// Of the constants that steps read as they are.
   size_t plain_bytes() const;
 
@@ -29,7 +30,6 @@ class ScheduleKernels {
   const backends::Schedule& schedule_;
   std::vector<std::shared_ptr<const backends::Step>> steps_;           // null where a step has blocks
   std::vector<std::vector<std::unique_ptr<ScheduleKernels>>> blocks_;  // per step
-  size_t packed_bytes_ = 0;
 };
 
 }  // namespace tenon::cpu
