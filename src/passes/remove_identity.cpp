@@ -18,6 +18,24 @@ bool is_idle_dropout(const ir::Graph& graph, const ir::Node& node) {
   return node.inputs.size() < 3 || node.inputs[2] == ir::no_value || scalar(graph, node.inputs[2]) == 0.0;
 }
 
+/// To the sizes there are, by no other scale and of no part.
+bool is_idle_resize(const ir::Graph& graph, const ir::Node& node) {
+  if (!same_shape(graph, node.inputs[0], node.outputs[0]) ||
+      node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" ||
+      node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
+    return false;
+  const auto given = [&](size_t at) {
+    if (node.inputs.size() <= at || node.inputs[at] == ir::no_value) return false;
+    const Tensor* constant = graph.constant(node.inputs[at]);
+    return !constant || constant->elements() > 0;
+  };
+  if (!given(2)) return given(3);
+  const Tensor* scales = graph.constant(node.inputs[2]);
+  return scales && scales->dtype() == DType::f32 &&
+         std::all_of(scales->data<float>(), scales->data<float>() + scales->elements(),
+                     [](float scale) { return scale == 1; });
+}
+
 bool is_idle(const ir::Graph& graph, const ir::Node& node) {
   if (node.inputs.empty() || node.inputs[0] == ir::no_value) return false;
   const std::string& op = node.op;
@@ -25,6 +43,7 @@ bool is_idle(const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = graph.value(input).dtype;
   if (op == "Identity") return true;
   if (op == "Dropout") return is_idle_dropout(graph, node);
+  if (op == "Resize") return is_idle_resize(graph, node);
   if (op == "Cast") return dtype != DType::undefined && node.integer("to", 0) == static_cast<int64_t>(dtype);
   if (op == "Concat" || op == "Sum" || op == "Max" || op == "Min" || op == "Mean") return node.inputs.size() == 1;
   if (node.inputs.size() < 2 || output == ir::no_value) return false;

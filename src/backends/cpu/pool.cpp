@@ -78,17 +78,8 @@ class PoolStep : public backends::Step {
     if (waiting > 0) fold();
     if (count == 0) std::fill(y, y + channels, max_ ? -INFINITY : 0.f);
     if (max_ || count == 0) return;
-    if (include_pad_) count = padded(top, 0) * padded(left, 1);
+    if (include_pad_) count = window_.padded_taps(0, top, x_[1]) * window_.padded_taps(1, left, x_[2]);
     ops_.scale(y, 1.f / static_cast<float>(count), channels);
-  }
-  /// Taps of a window that lie inside the padded image.
-  int64_t padded(int64_t begin, size_t axis) const {
-    int64_t count = 0;
-    for (int64_t k = 0; k < window_.kernel[axis]; ++k) {
-      const int64_t at = begin + k * window_.dilations[axis];
-      count += at >= -window_.pads[axis] && at < x_[axis + 1] + window_.pads[axis + 2];
-    }
-    return count;
   }
 
   const PoolWindow window_;

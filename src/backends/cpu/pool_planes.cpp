@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/pool_window.h"
+#include "backends/kernel.h"
+#include "ops/op.h"
+
+namespace tenon::cpu::pool_planes {
+namespace {
+
+using backends::Operand;
+using backends::Problem;
+using backends::Reason;
+
+/// Max and average pooling of tensors with channels before rows, a row of a plane at a time: where all taps of a row's
+/// pixels lie inside, they are shifted rows, folded element by element.
+class PlanesStep : public backends::Step {
+ public:
+  explicit PlanesStep(const Problem& problem) : window_(problem, 2), ops_(row_ops(isa_for(problem))) {
+    const ir::Node& node = *problem.node;
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
+    max_ = ops::traits_of(node.op).reduction() == ops::Reduction::largest;
+    include_pad_ = node.integer("count_include_pad", 0) != 0;
+    const int64_t stride = window_.strides[1], reach = (window_.kernel[1] - 1) * window_.dilations[1];
+    first_ = std::min((std::max<int64_t>(0, window_.pads[1]) + stride - 1) / stride, y_[3]);
+    const int64_t room = x_[3] - 1 + window_.pads[1] - reach;
+    last_ = room < 0 ? first_ : std::clamp(room / stride + 1, first_, y_[3]);
+  }
+
+  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
+    const auto* x = reinterpret_cast<const float*>(inputs[0]);
+    auto* y = reinterpret_cast<float*>(outputs[0]);
+    int64_t begin = 0, end = 0;
+    worker.share(y_[0] * y_[1] * y_[2], begin, end);
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t row = at % y_[2], channel = at / y_[2] % y_[1], image = at / y_[2] / y_[1];
+      pool_row(x + image * xs_[0] + channel * xs_[1], y + image * ys_[0] + channel * ys_[1] + row * ys_[2], row);
+    }
+  }
+
+ private:
+  static constexpr int64_t at_once = 32;  // taps
+
+  /// Calls with each row of the plane that taps of this row of windows lie in, in order.
+  template <class Visit>
+  void tap_rows(const float* plane, int64_t top, Visit visit) const {
+    for (int64_t k = 0; k < window_.kernel[0]; ++k)
+      if (const int64_t at = top + k * window_.dilations[0]; at >= 0 && at < x_[2]) visit(plane + at * xs_[2]);
+  }
+  void add(float& y, float tap, bool is_first) const {
+    if (is_first) y = tap;
+    else if (!max_) y += tap;
+    else if (tap > y || tap != tap) y = tap;
+  }
+  float share_of(int64_t top, int64_t left, int64_t taps) const {
+    if (include_pad_) taps = window_.padded_taps(0, top, x_[2]) * window_.padded_taps(1, left, x_[3]);
+    return 1.f / static_cast<float>(taps);
+  }
+
+  void pool_row(const float* plane, float* y, int64_t row) const {
+    const int64_t top = row * window_.strides[0] - window_.pads[0];
+    int64_t rows = 0;
+    tap_rows(plane, top, [&](const float*) { ++rows; });
+    if (rows == 0) return (void)std::fill_n(y, y_[3], max_ ? -INFINITY : 0.f);
+    for (int64_t column = 0; column < first_; ++column) pixel(plane, y[column], top, column);
+    for (int64_t column = last_; column < y_[3]; ++column) pixel(plane, y[column], top, column);
+    if (first_ == last_) return;
+    const int64_t left = first_ * window_.strides[1] - window_.pads[1], count = last_ - first_;
+    if (window_.strides[1] == 1) fold(plane + left, y + first_, top, count);
+    else stride(plane + left, y + first_, top, count);
+    if (!max_) ops_.scale(y + first_, share_of(top, left, rows * window_.kernel[1]), count);
+  }
+  /// Pixels side by side whose taps are so, too.
+  void fold(const float* from, float* y, int64_t top, int64_t count) const {
+    const float* taps[at_once];
+    int64_t waiting = 0;
+    bool more = false;
+    const auto fold_waiting = [&] {
+      ops_.fold(max_, y, taps, waiting, count, more);
+      waiting = 0, more = true;
+    };
+    tap_rows(from, top, [&](const float* row) {
+      for (int64_t k = 0; k < window_.kernel[1]; ++k) {
+        taps[waiting++] = row + k * window_.dilations[1];
+        if (waiting == at_once) fold_waiting();
+      }
+    });
+    if (waiting > 0) fold_waiting();
+  }
+  void stride(const float* from, float* y, int64_t top, int64_t count) const {
+    bool is_first = true;
+    tap_rows(from, top, [&](const float* row) {
+      for (int64_t k = 0; k < window_.kernel[1]; ++k) {
+        const float* tap = row + k * window_.dilations[1];
+        for (int64_t at = 0; at < count; ++at) add(y[at], tap[at * window_.strides[1]], is_first);
+        is_first = false;
+      }
+    });
+  }
+  /// One whose window is partly outside.
+  void pixel(const float* plane, float& y, int64_t top, int64_t column) const {
+    const int64_t left = column * window_.strides[1] - window_.pads[1];
+    int64_t taps = 0;
+    tap_rows(plane, top, [&](const float* row) {
+      for (int64_t k = 0; k < window_.kernel[1]; ++k)
+        if (const int64_t at = left + k * window_.dilations[1]; at >= 0 && at < x_[3]) add(y, row[at], taps++ == 0);
+    });
+    if (taps == 0) y = max_ ? -INFINITY : 0.f;
+    else if (!max_) y *= share_of(top, left, taps);
+  }
+
+  const PoolWindow window_;
+  Dims x_, xs_, y_, ys_;
+  int64_t first_, last_;  // columns whose taps all lie between a row's ends
+  bool max_, include_pad_;
+  const RowOps& ops_;
+};
+
+Reason refuses(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dims.rank() != 4 || problem.node->text("layout", "") == "NHWC") return {Reason::layout, "NCHW"};
+  if (problem.outputs.size() > 1 && problem.outputs[1]) return {Reason::wanted, "indices"};
+  if (!x.rows_contiguous() || !y.rows_contiguous()) return {Reason::not_contiguous, "rows"};
+  return {};
+}
+
+std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<PlanesStep>(problem); }
+
+const backends::KernelRegistrar max_pool({"MaxPool", "planes", 1, refuses, make});
+const backends::KernelRegistrar average_pool({"AveragePool", "planes", 1, refuses, make});
+
+}  // namespace
+}  // namespace tenon::cpu::pool_planes
