@@ -21,7 +21,8 @@ constexpr int64_t most_deciding =
 
 constexpr int64_t few_node_elements = 1 << 14;  // of all operands: waking a thread pool takes longer than such a node
 
-constexpr size_t most_variants = 512, most_packed = 2;  // of a node; those that hold weights
+constexpr int64_t first_work = 20'000, least_work = 1000;  // nanoseconds of a node: before its first run, and later
+constexpr size_t most_variants = 512, most_packed = 2;     // of a node; those that hold weights
 
 bool may_decide_sizes(const Tensor& tensor) {
   return (tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32) && tensor.elements() <= most_deciding;
@@ -81,7 +82,8 @@ DynamicProgram::DynamicProgram(const ir::Graph& graph, const plan::Plan& plan, T
       alone_(1, thread_pool.denormals()),
       prepared_(graph.nodes.size()),
       times_(graph.nodes.size(), 0),
-      rounds_(graph.nodes.size(), 0) {
+      rounds_(graph.nodes.size(), 0),
+      expected_(graph.nodes.size(), first_work) {
   for (const ir::Node& node : graph.nodes) plain_.push_back(backends::kernels_for(node.op).size() < 2);
   for (const ir::Value& value : graph.values) uses_.push_back(value.users.size());
   for (const ir::ValueId output : graph.outputs) ++uses_[output];
@@ -229,13 +231,16 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     if (operand) results[at] = allocate(graph_.node(id), operand, pool_);
     prepared->outputs[at] = results[at].data<std::byte>();
   }
-  constexpr int64_t expected = 20'000;  // nanoseconds: who sleeps is woken once several nodes ran alone
+  int64_t& expected = expected_[static_cast<size_t>(id)];
+  const auto begin = std::chrono::steady_clock::now();
   prepared->thread_pool->run(
       [](void* pointer, const Worker& worker) {
         const auto& own = *static_cast<const Prepared*>(pointer);
         own.step->run(own.inputs.data(), own.outputs.data(), worker);
       },
       prepared, workspace_.data<std::byte>(), expected);
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+  expected = std::max<int64_t>(least_work, took.count());
 }
 
 /// By the reference kernel: into memory of the pool, or of the first operand where nobody else refers to that.

@@ -57,10 +57,11 @@ class DynamicProgram {
   std::vector<Variants> prepared_;  // per node
   std::map<const ir::Graph*, std::unique_ptr<BodyProgram>> bodies_;
   TensorPool pool_;
-  Tensor workspace_;             // of the step that takes most
-  std::vector<double> times_;    // per node, microseconds
-  std::vector<int64_t> rounds_;  // per node, how often it ran
-  std::vector<size_t> uses_;     // per value
+  Tensor workspace_;               // of the step that takes most
+  std::vector<double> times_;      // per node, microseconds
+  std::vector<int64_t> rounds_;    // per node, how often it ran
+  std::vector<int64_t> expected_;  // per node, nanoseconds: what the last run took
+  std::vector<size_t> uses_;       // per value
   bool profiling_ = false;
   // Of the run under way.
   std::vector<Tensor> values_, operands_, results_;
