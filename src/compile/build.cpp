@@ -172,7 +172,10 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   if (!keep.empty() && !quantises && !came_quantised)
     throw Error(Code::usage, "every layer is in floating point", {.where = "--keep", .hint = "give --precision int8"});
   const ir::Graph imported = quantises ? plan.graph : ir::Graph();
-  tracker.note(passes::optimise(plan.graph, options.skip_passes));
+  std::vector<std::string> skip = options.skip_passes;
+  // Sums of weights as different as those of branches round badly to integers.
+  if (quantises || options.precision == Precision::best) skip.push_back("merge_branches");
+  tracker.note(passes::optimise(plan.graph, skip));
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   if (options.weights != Weights::given) {

@@ -13,6 +13,7 @@ bool remove_identity(ir::Graph& graph);
 bool common_subexpressions(ir::Graph& graph);
 bool fold_batch_norm(ir::Graph& graph);
 bool fold_scale(ir::Graph& graph);
+bool merge_branches(ir::Graph& graph);
 bool fold_pad(ir::Graph& graph);
 bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
