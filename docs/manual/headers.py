@@ -89,7 +89,7 @@ def c_header(name):
         if title:
             parts.append('\n### %s' % title.capitalize())
         if body.strip():
-            parts.append('\n```c\n%s\n```' % body.strip().replace('TENON_API ', ''))
+            parts.append('\n```c\n%s\n```' % body.strip().replace('TENON_API ', '').replace(' TENON_ENUM_INT', ''))
     return '\n'.join(parts)
 
 

@@ -10,9 +10,12 @@
 /* The type of an enumeration's values in C++: there any int of a caller's may be read, and refused by its number. */
 #ifdef __cplusplus
 #define TENON_ENUM_INT : int
-extern "C" {
 #else
 #define TENON_ENUM_INT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
 #endif
 
 /* ---- versions and errors ---- */
