@@ -27,6 +27,8 @@ bool split_axes_first(ir::Graph& graph);
 bool keep_rows(ir::Graph& graph);
 bool lift_1d(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
+/// Pools and transposed convolutions over three axes.
+bool lower_volumes(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);
 /// Products by large or shared constants that lie transposed as Gemm, so that those are not there twice.

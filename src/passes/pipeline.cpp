@@ -48,6 +48,7 @@ const std::vector<Pass>& pipeline() {
       // Windows over one or three axes become windows over two, which have the fast kernels.
       {"lift_1d", "turns windows over one axis into windows over two", lift_1d},
       {"lower_conv3d", "turns convolutions over three axes into convolutions over two", lower_conv3d},
+      {"lower_volumes", "turns pools and transposed convolutions over three axes into such over two", lower_volumes},
       {"canonical_again", "gives the reshapes of the two above their one form", canonical},
       {"cancel_lifts", "merges the reshapes and transposes between them", cancel_transpose_reshape},
       {"split_axes_first", "splits joined axes before they are transposed", split_axes_first},

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include "ops/op.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+namespace {
+
+using List = std::vector<int64_t>;
+
+/// Sizes behind the batch; none where one of them, or the rank, is another.
+std::optional<List> volume(const ir::Graph& graph, ir::ValueId id) {
+  const ir::Shape* shape = shape_of(graph, id);
+  if (!shape || shape->size() != 5) return std::nullopt;
+  List sizes;
+  for (size_t axis = 1; axis < 5; ++axis) {
+    if (!(*shape)[axis].is_constant()) return std::nullopt;
+    sizes.push_back((*shape)[axis].value());
+  }
+  return sizes;
+}
+
+/// Nodes in the place of one, which have its origins and name.
+struct Chain {
+  ir::Graph& graph;
+  const ir::Node& node;
+  std::string name;
+  ir::ValueId value;
+
+  void apply(const char* op, std::vector<ir::ValueId> more, ir::Attributes attributes) {
+    more.insert(more.begin(), value);
+    value = graph.apply(op, more, std::move(attributes), node.origins, name);
+  }
+  void reshape(List to) { apply("Reshape", {constant(graph, name + ".sizes", std::move(to))}, {}); }
+};
+
+/// A pool over height and width, then one over depth: the largest of the largest, the mean of means of as many.
+bool split_pool(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const auto x = volume(graph, node.inputs[0]), y = volume(graph, node.outputs[0]);
+  if (!x || !y || node.outputs.size() > 1) return false;
+  const List kernel = node.integers("kernel_shape"), strides = node.integers("strides", {1, 1, 1}),
+             dilations = node.integers("dilations", {1, 1, 1}), pads = node.integers("pads", List(6, 0));
+  if (kernel.size() != 3 || strides.size() != 3 || dilations.size() != 3 || pads.size() != 6) return false;
+  const bool padded_by_numbers = node.text("auto_pad", "NOTSET") == "NOTSET";
+  const auto pool = [&](Chain& chain, const List& window, const List& by, const List& apart, const List& around) {
+    ir::Attributes attributes = node.attributes;
+    attributes["kernel_shape"] = window, attributes["strides"] = by;
+    if (node.has("dilations")) attributes["dilations"] = apart;
+    if (padded_by_numbers) attributes["pads"] = around;
+    chain.apply(node.op.str().c_str(), {}, std::move(attributes));
+  };
+  Chain chain{graph, node, graph.value(node.outputs[0]).name, node.inputs[0]};
+  chain.reshape({-1, (*x)[0] * (*x)[1], (*x)[2], (*x)[3]});
+  pool(chain, {kernel[1], kernel[2]}, {strides[1], strides[2]}, {dilations[1], dilations[2]},
+       {pads[1], pads[2], pads[4], pads[5]});
+  chain.reshape({-1, (*x)[0], (*x)[1], (*y)[2] * (*y)[3]});
+  pool(chain, {kernel[0], 1}, {strides[0], 1}, {dilations[0], 1}, {pads[0], 0, pads[3], 0});
+  chain.reshape({-1, (*y)[0], (*y)[1], (*y)[2], (*y)[3]});
+  replace(graph, id, chain.value);
+  return true;
+}
+
+bool each_is(const List& list, int64_t number) {
+  return std::all_of(list.begin(), list.end(), [&](int64_t one) { return one == number; });
+}
+
+/// Where blocks of the output lie side by side, a transposed convolution is a product for each element of the input,
+/// whose results are put in their places.
+bool lower_transposed(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const auto x = volume(graph, node.inputs[0]), y = volume(graph, node.outputs[0]);
+  const Tensor* weights = graph.constant(node.inputs[1]);
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
+  const Tensor* bias = has_bias ? graph.constant(node.inputs[2]) : nullptr;
+  if (!x || !y || !weights || weights->dtype() != DType::f32 || weights->dims().rank() != 5 || has_bias != !!bias)
+    return false;
+  const List kernel(weights->dims().begin() + 2, weights->dims().end());
+  if (node.integers("strides", {1, 1, 1}) != kernel || node.integer("group", 1) != 1 ||
+      node.text("auto_pad", "NOTSET") != "NOTSET" || node.has("output_shape") || node.has("activation") ||
+      !each_is(node.integers("pads", {}), 0) || !each_is(node.integers("dilations", {}), 1) ||
+      !each_is(node.integers("output_padding", {}), 0))
+    return false;
+  const int64_t inputs = weights->dims()[0], outputs = weights->dims()[1],
+                taps = std::accumulate(kernel.begin(), kernel.end(), int64_t{1}, std::multiplies<>());
+  std::vector<float> rows(static_cast<size_t>(weights->elements())), biases;
+  for (int64_t c = 0; c < inputs; ++c)
+    for (int64_t row = 0; row < outputs * taps; ++row)
+      rows[static_cast<size_t>(row * inputs + c)] = weights->data<float>()[c * outputs * taps + row];
+  for (int64_t row = 0; bias && row < outputs * taps; ++row) biases.push_back(bias->data<float>()[row / taps]);
+  Chain chain{graph, node, graph.value(node.outputs[0]).name, node.inputs[0]};
+  chain.reshape({-1, inputs, (*x)[1] * (*x)[2], (*x)[3]});
+  std::vector<ir::ValueId> operands{constant(graph, chain.name + ".weights", {outputs * taps, inputs, 1, 1}, rows)};
+  if (bias) operands.push_back(constant(graph, chain.name + ".bias", {outputs * taps}, biases));
+  chain.apply("Conv", operands, {{"kernel_shape", List{1, 1}}});
+  chain.reshape({-1, outputs, kernel[0], kernel[1], kernel[2], (*x)[1], (*x)[2], (*x)[3]});
+  chain.apply("Transpose", {}, {{"perm", List{0, 1, 5, 2, 6, 3, 7, 4}}});
+  chain.reshape({-1, outputs, (*y)[1], (*y)[2], (*y)[3]});
+  replace(graph, id, chain.value);
+  return true;
+}
+
+}  // namespace
+
+bool lower_volumes(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) {
+    const ir::OpId op = graph.node(id).op;
+    if (op == "ConvTranspose") return lower_transposed(graph, id);
+    return (op == "MaxPool" || op == "AveragePool") && split_pool(graph, id);
+  });
+}
+
+}  // namespace tenon::passes
