@@ -108,11 +108,38 @@ bool to_row_scatter(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// DepthToSpace and SpaceToDepth are a Transpose of split axes.
+bool to_transpose(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const bool to_space = node.op == "DepthToSpace";
+  if (!to_space && node.op != "SpaceToDepth") return false;
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  if (!from || !to || from->size() != 4 || to->size() != 4) return false;
+  const ir::Dim block(node.integer("blocksize", 1));
+  ir::Shape split;
+  Perm perm;
+  if (!to_space) split = {(*from)[0], (*from)[1], (*to)[2], block, (*to)[3], block}, perm = {0, 3, 5, 1, 2, 4};
+  else if (node.text("mode", "DCR") == "CRD")
+    split = {(*from)[0], (*to)[1], block, block, (*from)[2], (*from)[3]}, perm = {0, 1, 4, 2, 5, 3};
+  else split = {(*from)[0], block, block, (*to)[1], (*from)[2], (*from)[3]}, perm = {0, 3, 4, 1, 5, 2};
+  const auto parts = reshape_target(*from, split), joins = reshape_target(permuted(split, perm), *to);
+  if (!parts || !joins) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& target) {
+    return graph.apply("Reshape", {value, constant(graph, name + ".shape", target)}, {}, node.origins, name);
+  };
+  const ir::ValueId turned =
+      graph.apply("Transpose", {reshaped(node.inputs[0], *parts)}, {{"perm", perm}}, node.origins, name);
+  replace(graph, id, reshaped(turned, *joins));
+  return true;
+}
+
 }  // namespace
 
 bool canonical(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
-    return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id) || to_row_scatter(graph, id);
+    return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id) || to_row_scatter(graph, id) ||
+           to_transpose(graph, id);
   });
 }
 
