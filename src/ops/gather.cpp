@@ -54,9 +54,26 @@ void evaluate_gather(Evaluation& ctx) {
   });
 }
 
+/// Kernels read where indices are, also on the axes that these do not pick on.
+void want_indices_inside(Inference& ctx) {
+  const ir::Shape *data = ctx.shape(0), *indices = ctx.shape(1);
+  if (!data || !indices) return;
+  if (data->size() != indices->size())
+    ctx.fail("indices of rank " + std::to_string(indices->size()) + " for data of rank " +
+             std::to_string(data->size()));
+  const int64_t axis = ctx.node().integer("axis", 0), rank = static_cast<int64_t>(data->size());
+  for (int64_t at = 0; at < rank; ++at) {
+    const ir::Dim &size = (*data)[static_cast<size_t>(at)], &asked = (*indices)[static_cast<size_t>(at)];
+    if (at != (axis < 0 ? axis + rank : axis) && size.is_constant() && asked.is_constant() &&
+        asked.value() > size.value())
+      ctx.fail("indices " + ir::str(*indices) + " reach outside data " + ir::str(*data));
+  }
+}
+
 void infer_gather_elements(Inference& ctx) {
   want_integers(ctx, 1, "indices");
   want_inside(ctx, ctx.node().integer("axis", 0));
+  want_indices_inside(ctx);
   ctx.set(0, ctx.dtype(0), known_shape(ctx, 1));
 }
 
