@@ -150,6 +150,16 @@ struct Cell {
   }
 };
 
+/// An output that is wanted, rounded to its type.
+inline void store_reals(Evaluation& ctx, size_t output, DType dtype, const Dims& dims,
+                        const std::vector<double>& list) {
+  if (!ctx.wants(output)) return;
+  Tensor& tensor = ctx.output(output, dtype, dims);
+  dispatch<Floats>(ctx, dtype, [&]<class T>(Type<T>) {
+    for (size_t i = 0; i < list.size(); ++i) tensor.data<T>()[i] = rounded<T>(list[i]);
+  });
+}
+
 /// step(cell, x, h, c) turns the states into those after one input.
 template <class Step>
 void run_recurrent(Evaluation& ctx, int64_t gates, size_t curve_count, std::vector<std::string> default_curves,
@@ -213,16 +223,9 @@ void run_recurrent(Evaluation& ctx, int64_t gates, size_t curve_count, std::vect
       std::copy(c.begin(), c.end(), y_c.begin() + state_at(d, n));
     }
   }
-  const auto store = [&](size_t output, const std::vector<double>& list, const Dims& dims) {
-    if (!ctx.wants(output)) return;
-    Tensor& tensor = ctx.output(output, dtype, dims);
-    dispatch<Floats>(ctx, dtype, [&]<class T>(Type<T>) {
-      for (size_t i = 0; i < list.size(); ++i) tensor.data<T>()[i] = rounded<T>(list[i]);
-    });
-  };
-  store(0, y, y_dims);
-  store(1, y_h, state_dims);
-  if (lstm) store(2, y_c, state_dims);
+  store_reals(ctx, 0, dtype, y_dims, y);
+  store_reals(ctx, 1, dtype, state_dims, y_h);
+  if (lstm) store_reals(ctx, 2, dtype, state_dims, y_c);
 }
 
 }  // namespace tenon::ops

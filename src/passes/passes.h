@@ -54,6 +54,8 @@ bool merge_products(ir::Graph& graph);
 bool general_products(ir::Graph& graph);
 /// Convolutions over patches of an image, side by side, as products.
 bool patches_to_products(ir::Graph& graph);
+/// LSTM, GRU and RNN with constant weights: a matrix multiplication and a tenon:Recurrence.
+bool project_recurrent(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
 /// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.

@@ -84,6 +84,8 @@ const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
       {"int16_to_f32", "computes integer convolutions whose weights are no bytes on floats", int16_to_f32},
       {"bound_nms", "gives NMS of boxes as many rows as it may make", bound_nms},
+      {"project_recurrent", "computes what the inputs give to the gates of all steps in one matrix multiplication",
+       project_recurrent},
       {"general_products", "turns general products of two values into matrix multiplications", general_products},
       {"patches_to_products", "turns convolutions over patches side by side into products", patches_to_products},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},

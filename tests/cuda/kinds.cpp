@@ -112,7 +112,8 @@ bool is_product(const Case& one) {
 
 bool is_weights(const Case& one, size_t operand) {
   if (one.node().op == "tenon:InvertedBottleneck") return operand % 2 == 1 && operand < ops::bottleneck_residual;
-  return operand == 1 && (is_product(one) || one.node().op == "tenon:ConvMaxPool");
+  return operand == 1 &&
+         (is_product(one) || one.node().op == "tenon:ConvMaxPool" || one.node().op == "tenon:Recurrence");
 }
 
 std::vector<Kind> kinds_of(const Case& one) {
@@ -139,7 +140,7 @@ backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs
   for (size_t at = 0; at < problem.inputs.size() && kind != Kind::f32_to_f16; ++at) {
     if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
     if (kind == Kind::f16_to_f32 && at == 3 && is_product(one)) continue;  // of the output's type
-    if (at == 3 && problem.node->op == "tenon:DotAttention") continue;                      // the mask
+    if (at == 3 && problem.node->op == "tenon:DotAttention") continue;     // the mask
     operands[at] = narrowed(operands[at], type);
     problem.inputs[at].dtype = type;
   }

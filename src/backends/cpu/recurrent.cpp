@@ -41,15 +41,25 @@ struct Product {
       for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))
         if (!chosen && !std::strcmp(tactic.name, name) && !tactic.refuses(shape, {})) chosen = &tactic;
     if (!chosen) return;
-    packed = packed_from(weights, 0, problem, *chosen, shape,
-                         [&] { return Tensor::view(DType::f32, {n, k}, const_cast<float*>(weights)); });
+    packed = packed_from(weights, 0, problem, *chosen, shape, [&] {
+      return Tensor::view(DType::f32, {n, k}, const_cast<float*>(weights));
+    });
     kernel = chosen->make(shape, {}, floats_of(*packed), bias.data(), problem.threads);
   }
 };
 
+/// Places of the operands; a tenon:Recurrence has the product of the inputs behind it.
+struct Slots {
+  bool projected;
+  size_t back, first, first_cell;
+};
+Slots slots_of(const Problem& problem) {
+  return problem.node->has("cell") ? Slots{true, 1, 3, 4} : Slots{false, 2, 5, 6};
+}
+
 /// Four of an LSTM, three of a GRU.
 int64_t gates_of(const Problem& problem) {
-  const Dims& back = problem.inputs[2].dims;
+  const Dims& back = problem.inputs[slots_of(problem).back].dims;
   return back[2] ? back[1] / back[2] : 0;
 }
 
@@ -57,25 +67,30 @@ int64_t gates_of(const Problem& problem) {
 class RecurrentStep : public backends::Step {
  public:
   explicit RecurrentStep(const Problem& problem)
-      : gates_(gates_of(problem)),
-        reset_last_(problem.node->integer("linear_before_reset", 0) != 0),
+      : slots_(slots_of(problem)),
+        gates_(gates_of(problem)),
+        reset_last_(slots_.projected || problem.node->integer("linear_before_reset", 0) != 0),
         outputs_(problem.outputs.size()),
         ops_(row_ops(isa_for(problem))) {
-    const Dims &x = problem.inputs[0].dims, &r = problem.inputs[2].dims;
+    const Dims &x = problem.inputs[0].dims, &r = problem.inputs[slots_.back].dims;
     sequence_ = x[0], batch_ = x[1], hidden_ = r[2], directions_ = r[0];
     reverse_ = problem.node->text("direction", "forward") == "reverse";
-    initial_h_ = present(problem, 5), initial_c_ = gates_ == 4 && present(problem, 6);
+    initial_h_ = present(problem, slots_.first), initial_c_ = gates_ == 4 && present(problem, slots_.first_cell);
     const int64_t rows = gates_ * hidden_, input = x[2];
-    const float *w = problem.inputs[1].constant.data<float>(), *weights = problem.inputs[2].constant.data<float>();
+    const float* weights = problem.inputs[slots_.back].constant.data<float>();
     for (int64_t d = 0; d < directions_; ++d) {
       std::vector<float> in_bias(static_cast<size_t>(rows)), back_bias(static_cast<size_t>(rows));
-      if (present(problem, 3)) {
+      if (slots_.projected && present(problem, 2)) {
+        std::copy_n(problem.inputs[2].constant.data<float>() + d * hidden_, hidden_, back_bias.end() - hidden_);
+      } else if (!slots_.projected && present(problem, 3)) {
         const float* b = problem.inputs[3].constant.data<float>() + d * 2 * rows;
         std::copy_n(b, rows, in_bias.begin());
         std::copy_n(b + rows, rows, back_bias.begin());
       }
       const int64_t first = gates_ == 4 ? rows : 2 * hidden_;  // gates that take the state as it is
-      in_.emplace_back(sequence_ * batch_, input, rows, rows, w + d * rows * input, in_bias, problem);
+      if (!slots_.projected)
+        in_.emplace_back(sequence_ * batch_, input, rows, rows,
+                         problem.inputs[1].constant.data<float>() + d * rows * input, in_bias, problem);
       back_.emplace_back(batch_, hidden_, first, rows, weights + d * rows * hidden_,
                          std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem);
       if (gates_ == 3)
@@ -86,6 +101,7 @@ class RecurrentStep : public backends::Step {
       for (const Product& product : *list)
         if (product.kernel) kernel_bytes_ = std::max(kernel_bytes_, (product.kernel->workspace_bytes() + 63) / 64 * 64);
     for (const size_t at : {1, 2}) {
+      if (!present(problem, at)) continue;
       const Tensor& constant = problem.inputs[at].constant;
       release_pages(constant.data(), constant.bytes());
     }
@@ -97,8 +113,9 @@ class RecurrentStep : public backends::Step {
     return true;
   }
   size_t workspace_bytes() const override {
-    return kernel_bytes_ +
-           static_cast<size_t>((sequence_ + 1) * batch_ * gates_ * hidden_ + 3 * batch_ * hidden_) * sizeof(float);
+    return kernel_bytes_ + static_cast<size_t>((slots_.projected ? 1 : sequence_ + 1) * batch_ * gates_ * hidden_ +
+                                               3 * batch_ * hidden_) *
+                               sizeof(float);
   }
   size_t packed_bytes() const override {
     size_t bytes = 0;
@@ -110,7 +127,8 @@ class RecurrentStep : public backends::Step {
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const int64_t rows = gates_ * hidden_, state = batch_ * hidden_;
     auto* x_gates = reinterpret_cast<float*>(worker.workspace + kernel_bytes_);
-    float* gates = x_gates + sequence_ * batch_ * rows;
+    float* gates = slots_.projected ? x_gates : x_gates + sequence_ * batch_ * rows;
+    const int64_t pitch = slots_.projected ? directions_ * rows : rows;
     float *h = gates + batch_ * rows, *c = h + state, *masked = c + state;
     int64_t begin, end;
     worker.share((hidden_ + 15) / 16, begin, end);
@@ -119,11 +137,14 @@ class RecurrentStep : public backends::Step {
       for (int64_t n = 0; n < batch_ && begin < end; ++n) f(n, n * hidden_ + begin, end - begin);
     };
     for (int64_t d = 0; d < directions_; ++d) {
-      in_[d].kernel->run(reinterpret_cast<const float*>(inputs[0]), nullptr, x_gates, worker);
+      if (!slots_.projected) in_[d].kernel->run(reinterpret_cast<const float*>(inputs[0]), nullptr, x_gates, worker);
       each_row([&](int64_t, int64_t at, int64_t count) {
-        start(h + at, initial_h_ ? reinterpret_cast<const float*>(inputs[5]) + d * state + at : nullptr, count);
+        start(h + at, initial_h_ ? reinterpret_cast<const float*>(inputs[slots_.first]) + d * state + at : nullptr,
+              count);
         if (gates_ == 4)
-          start(c + at, initial_c_ ? reinterpret_cast<const float*>(inputs[6]) + d * state + at : nullptr, count);
+          start(c + at,
+                initial_c_ ? reinterpret_cast<const float*>(inputs[slots_.first_cell]) + d * state + at : nullptr,
+                count);
       });
       worker.sync();
       for (int64_t step = 0; step < sequence_; ++step) {
@@ -131,10 +152,11 @@ class RecurrentStep : public backends::Step {
         back_[d].kernel->run(h, nullptr, gates, worker);
         if (gates_ == 3 && reset_last_) candidate_[d].kernel->run(h, nullptr, gates + 2 * hidden_, worker);
         worker.sync();
-        const float* from = x_gates + t * batch_ * rows;
+        const float* from = slots_.projected ? reinterpret_cast<const float*>(inputs[0]) + t * batch_ * pitch + d * rows
+                                             : x_gates + t * batch_ * rows;
         if (gates_ == 3 && !reset_last_) {
           each_row([&](int64_t n, int64_t at, int64_t count) {
-            mask(from + n * rows, gates + n * rows, h + at, masked + at, begin, count);
+            mask(from + n * pitch, gates + n * rows, h + at, masked + at, begin, count);
           });
           worker.sync();
           candidate_[d].kernel->run(masked, nullptr, gates + 2 * hidden_, worker);
@@ -142,8 +164,8 @@ class RecurrentStep : public backends::Step {
         }
         float* y = outputs[0] ? reinterpret_cast<float*>(outputs[0]) + (t * directions_ + d) * state : nullptr;
         each_row([&](int64_t n, int64_t at, int64_t count) {
-          if (gates_ == 4) lstm(from + n * rows, gates + n * rows, h + at, c + at, begin, count);
-          else gru(from + n * rows, gates + n * rows, h + at, begin, count);
+          if (gates_ == 4) lstm(from + n * pitch, gates + n * rows, h + at, c + at, begin, count);
+          else gru(from + n * pitch, gates + n * rows, h + at, begin, count);
           if (y) std::copy_n(h + at, count, y + at);
         });
         worker.sync();
@@ -204,6 +226,7 @@ class RecurrentStep : public backends::Step {
     add(h, g, count);
   }
 
+  Slots slots_;
   int64_t gates_;
   bool reset_last_, reverse_ = false, initial_h_ = false, initial_c_ = false;
   int64_t sequence_ = 0, batch_ = 0, hidden_ = 0, directions_ = 0;
@@ -234,6 +257,16 @@ Reason refuses(const Problem& problem) {
   return {};
 }
 
+/// Of a tenon:Recurrence.
+Reason refuses_steps(const Problem& problem) {
+  for (const Operand& operand : problem.inputs)
+    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!problem.inputs[1].constant || (present(problem, 2) && !problem.inputs[2].constant))
+    return {Reason::not_constant, "the weights"};
+  if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return Reason::empty;
+  return gates_of(problem) < 3 ? Reason(Reason::attribute, "cell", "LSTM or GRU") : Reason();
+}
+
 std::unique_ptr<backends::Step> make(const Problem& problem) {
   auto step = std::make_unique<RecurrentStep>(problem);
   if (step->complete()) return step;
@@ -242,6 +275,8 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 
 const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
 const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar steps({"tenon:Recurrence", "steps", 1, refuses_any<refuses_steps>, make_any<make>,
+                                       "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::recurrent
